@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::channel::{Answer, Channel, Key};
 use crate::error::ClientError;
 use crate::options::ClientOptions;
-use crate::protocol::{Command, Outcome, Request, SessionId, encoded};
+use crate::protocol::{Command, Outcome, Request, SessionId, encoded_request};
 
 /// Rows that were read at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +54,9 @@ pub(crate) fn ask_session(channel: &mut Channel) -> Result<Key, ClientError> {
 
 /// Asks for what is asked one at a time.
 pub(crate) fn ask_control(channel: &mut Channel, request: &Request) -> Result<Key, ClientError> {
-    channel.exchange.ask(Key::Control, encoded(request)?);
+    channel
+        .exchange
+        .ask(Key::Control, encoded_request(request)?);
     Ok(Key::Control)
 }
 
@@ -69,7 +71,7 @@ pub(crate) fn ask_rows(
         unreachable!("a read has the key of a read")
     };
     let request = Request::Read { request, keys };
-    channel.exchange.ask(key, encoded(&request)?);
+    channel.exchange.ask(key, encoded_request(&request)?);
     Ok(key)
 }
 
@@ -100,7 +102,9 @@ impl GroupNumbers {
             acknowledged_through: unanswered.unwrap_or(number) - 1,
             commands,
         };
-        channel.exchange.ask(Key::Group(number), encoded(&request)?);
+        channel
+            .exchange
+            .ask(Key::Group(number), encoded_request(&request)?);
         self.last = number;
         Ok(self.group(number))
     }

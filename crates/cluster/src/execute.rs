@@ -71,8 +71,13 @@ fn transfer(
     if from == to {
         return Err(Refusal::Outcome(Outcome::Invalid));
     }
-    let debited = group.lock(table, &from.to_be_bytes())?;
-    let credited = group.lock(table, &to.to_be_bytes())?;
+    let no_account = Refusal::Outcome(Outcome::NoSuchAccount);
+    let Some(debited) = group.lock_existing(table, &from.to_be_bytes())? else {
+        return Err(no_account);
+    };
+    let Some(credited) = group.lock_existing(table, &to.to_be_bytes())? else {
+        return Err(no_account);
+    };
     let debit = balance(group, debited)?;
     let credit = balance(group, credited)?;
     let (Some(debit), Some(credit)) = (debit.checked_sub(amount), credit.checked_add(amount))

@@ -74,6 +74,21 @@ fn rows(replica: &Replica) -> Rows {
 }
 
 #[test]
+fn rows_that_never_were_are_not_made() {
+    let replica = replica();
+    install(&replica, 1, &[(NOTES, b"a", b"1")]);
+    let (mut first, mut second) = (replica.begin_group(), replica.begin_group());
+    assert_eq!(first.lock_existing(NOTES, b"b").unwrap(), None);
+    assert!(first.is_empty());
+    // So another group meets no lock of it.
+    let made = write(&mut second, NOTES, b"b", b"2");
+    assert_eq!(first.lock_existing(NOTES, b"b"), Err(LockError::Conflict));
+    assert_eq!(second.lock_existing(NOTES, b"b").unwrap(), Some(made));
+    let there = first.lock_existing(NOTES, b"a").unwrap().unwrap();
+    assert_eq!(first.value(there), Some(&b"1"[..]));
+}
+
+#[test]
 fn groups_exclude_each_other_and_not_themselves() {
     let replica = replica();
     install(&replica, 1, &[(NOTES, b"a", b"1")]);

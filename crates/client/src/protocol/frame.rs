@@ -6,6 +6,8 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::{REQUEST_BYTES_MAX, Request};
+
 /// The bytes of a length.
 pub const LENGTH_BYTES: usize = 4;
 /// The place of [`Request::Submit`](super::Request::Submit) among the requests, as postcard encodes it.
@@ -23,7 +25,7 @@ pub enum FrameError {
     /// Bytes are left over behind it.
     #[error("a message is followed by {0} bytes that are not part of it")]
     Trailing(usize),
-    /// It is longer than a length can say.
+    /// It is longer than a message may be.
     #[error("a message of {0} bytes is too long; send fewer commands or keys at once")]
     TooLong(usize),
 }
@@ -53,6 +55,19 @@ pub fn encode<T: Serialize>(message: &T, into: &mut Vec<u8>) -> Result<(), Frame
 pub fn encoded<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
     let mut bytes = Vec::with_capacity(64);
     encode(message, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// A request with its length in front.
+///
+/// # Errors
+/// [`FrameError::TooLong`] beyond [`REQUEST_BYTES_MAX`].
+pub fn encoded_request(request: &Request) -> Result<Vec<u8>, FrameError> {
+    let bytes = encoded(request)?;
+    let length = bytes.len() - LENGTH_BYTES;
+    if length > REQUEST_BYTES_MAX {
+        return Err(FrameError::TooLong(length));
+    }
     Ok(bytes)
 }
 
@@ -121,6 +136,17 @@ mod tests {
             acknowledged_through: 127,
             commands: vec![command; commands],
         }
+    }
+
+    #[test]
+    fn a_request_longer_than_nodes_take_is_refused() {
+        let read = |bytes| Request::Read {
+            request: 1,
+            keys: vec![(1, vec![0; bytes])],
+        };
+        assert!(encoded_request(&read(REQUEST_BYTES_MAX - 100)).is_ok());
+        let refused = encoded_request(&read(REQUEST_BYTES_MAX));
+        assert!(matches!(refused, Err(FrameError::TooLong(length)) if length > REQUEST_BYTES_MAX));
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub const PROTOCOL_VERSION: u16 = 1;
 pub const HELLO_BYTES_MAX: usize = 1024;
 /// The longest message, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
+/// The longest request, in bytes. A node closes the connection on a longer one.
+pub const REQUEST_BYTES_MAX: usize = 8 << 20;
 
 /// A session of the cluster: what makes commands that are sent again recognisable. It outlives connections and leaders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use namiki_client::protocol::REQUEST_BYTES_MAX;
+
 use crate::network::NodeId;
 
 /// Another node, as this one sees it.
@@ -69,7 +71,7 @@ impl Default for Limits {
             payload_bytes_max: 32 << 20,
             raft_bytes_max: 16 << 20,
             lane_bytes_max: 64 << 20,
-            client_message_bytes_max: 8 << 20,
+            client_message_bytes_max: REQUEST_BYTES_MAX,
             client_buffer_bytes_max: 256 << 20,
             client_response_bytes_max: 16 << 20,
             client_connections_max: 4096,

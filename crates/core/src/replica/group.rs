@@ -226,6 +226,23 @@ impl GroupTransaction {
         Ok(Slot(next))
     }
 
+    /// As [`lock`](Self::lock), for a row that must exist: nothing is made where the key was never written, and nothing is
+    /// locked. So commands about rows that do not exist leave nothing behind.
+    ///
+    /// # Errors
+    /// As [`lock`](Self::lock).
+    pub fn lock_existing(&mut self, table: TableId, key: &[u8]) -> Result<Option<Slot>, LockError> {
+        if self.buffers.lookup_cache.find(table, key).is_none() {
+            let raw_table = self.buffers.table(&self.locks.replica, table)?;
+            let found = raw_table.find(key);
+            match found.map_err(|error| LockError::from_index(&error, table))? {
+                Ok(record) => self.buffers.lookup_cache.note(table, key, record),
+                Err(_) => return Ok(None),
+            }
+        }
+        self.lock(table, key).map(Some)
+    }
+
     /// The key's record, and whether it was made just now: it is locked in this slot then.
     #[inline(never)]
     fn find_or_create(
