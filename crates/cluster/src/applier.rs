@@ -89,7 +89,8 @@ impl Applier {
                 self.shared.network.reply(connection, answer);
             }
         }
-        self.answer_reads()
+        self.answer_reads();
+        Ok(())
     }
 
     fn apply(&mut self, entry: &LogEntry) -> Result<(), NodeFailure> {
@@ -246,7 +247,7 @@ impl Applier {
         Ok(())
     }
 
-    fn answer_reads(&mut self) -> Result<(), NodeFailure> {
+    fn answer_reads(&mut self) {
         while let Some((index, _)) = self.reads.front()
             && *index <= self.applied
             && let Some((_, requests)) = self.reads.pop_front()
@@ -256,7 +257,6 @@ impl Applier {
                 self.shared.network.reply(read.connection, answer);
             }
         }
-        Ok(())
     }
 
     fn read(&self, read: &ReadRequest) -> Response {

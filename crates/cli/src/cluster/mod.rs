@@ -38,7 +38,7 @@ const INTERVAL: Duration = Duration::from_millis(20);
 const HELP: &str = "\
 A first tour:
   namiki cluster start --nodes 5      five processes, one of which becomes the leader
-  namiki cluster status               who leads, and how far everyone is
+  namiki cluster status               which node leads, and how far each one is
   namiki bench cluster --dir namiki-cluster --seconds 10    money moves
   namiki cluster kill leader          another one leads within a second; nothing acknowledged is lost
   namiki cluster restart 1            it comes back and catches up

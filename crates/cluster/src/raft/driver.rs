@@ -330,10 +330,7 @@ impl RaftDriver {
                 }
                 let here = &self.here;
                 self.missing.retain(|payload| !here.is_durable(payload));
-                if self.is_whole() && !self.withheld.is_empty() {
-                    let committed = std::mem::take(&mut self.withheld);
-                    self.effects.push(RaftEffect::Committed(committed));
-                }
+                self.give_out();
             }
             RaftEvent::BatchDurable(batch) => self.persistence.batch_is_durable(batch),
             RaftEvent::Propose(body) => self.propose(body),
@@ -598,7 +595,11 @@ impl RaftDriver {
             self.raft.advance_apply_to(last.index);
         }
         self.withheld.append(&mut committed);
-        // Those of a node that lacks payloads cannot be applied before they are back.
+        self.give_out();
+    }
+
+    /// Gives out what is committed. Entries of a node that lacks payloads cannot be applied before they are back.
+    fn give_out(&mut self) {
         if self.is_whole() && !self.withheld.is_empty() {
             let committed = std::mem::take(&mut self.withheld);
             self.effects.push(RaftEffect::Committed(committed));

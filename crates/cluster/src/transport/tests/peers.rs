@@ -154,7 +154,7 @@ fn a_cut_link_carries_nothing_until_it_heals() {
 #[test]
 fn messages_to_nowhere_are_counted() {
     let (one, _two) = two_nodes(|_| {});
-    one.network.send(NodeId(9), raft("nobody is there"));
+    one.network.send(NodeId(9), raft("no such node"));
     one.network.send(NodeId(2), payload(WORKERS, 1, 1));
     assert_eq!(one.running.misdirected(), 2);
 }
