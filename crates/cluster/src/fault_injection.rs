@@ -35,6 +35,12 @@ pub enum Fault {
     OpenWithoutCut,
     /// A node whose directory is gone starts again as if it were new, under its old identity.
     WipedNodeReturns,
+    /// A node that takes the place of a lost one votes, and counts, from the beginning.
+    ReplacementVotesAtOnce,
+    /// What earlier incarnations of a node have said is taken for the present one's.
+    IncarnationsMixed,
+    /// A change of membership is durable before the commit index that it came with.
+    ForgetCommitOfChange,
 }
 
 impl Fault {
@@ -55,6 +61,9 @@ impl Fault {
         Self::KeepPersisted,
         Self::OpenWithoutCut,
         Self::WipedNodeReturns,
+        Self::ReplacementVotesAtOnce,
+        Self::IncarnationsMixed,
+        Self::ForgetCommitOfChange,
     ];
 }
 

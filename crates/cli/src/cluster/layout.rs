@@ -103,17 +103,16 @@ impl LocalCluster {
         let members: Vec<Member> = ports
             .enumerate()
             .map(|(at, port)| Member {
-                id: NodeId(at as u64 + 1),
+                id: NodeId::first(at as u64 + 1),
                 peer: format!("127.0.0.1:{port}"),
                 client: format!("127.0.0.1:{}", port + CLIENT_PORTS),
-                incarnation: 1,
                 city: new.cities.then(|| City::ALL[at % City::ALL.len()]),
             })
             .collect();
         let half = || u128::from(RandomState::new().build_hasher().finish());
         let cluster = half() << 64 | half();
         for member in &members {
-            let dir = node_dir(dir, member.id.0);
+            let dir = node_dir(dir, member.id.number());
             let mut config = NodeConfig::new(cluster, member.id, "data".into(), members.clone());
             config.emulate_cities = new.cities;
             config.allow_cuts = true;

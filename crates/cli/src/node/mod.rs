@@ -124,7 +124,7 @@ fn serve(config: &NodeConfig, detach: bool) -> Result<(), Failure> {
     let disk = disk_of(&config.directory)?;
     let server = Server::start(config, disk, logger.clone());
     let server = server.map_err(|error| Failure::Server(Box::new(error)))?;
-    slog::info!(logger, "the node runs"; "node" => config.node.0,
+    slog::info!(logger, "the node runs"; "node" => %server.node(),
         "for_nodes" => &config.peer_listen, "for_clients" => &config.client_listen);
     while !interrupt::asked().load(Ordering::Relaxed) {
         if let Some(why) = server.failure() {

@@ -18,6 +18,6 @@ pub use frame::{
     ClaimedGroup, FrameError, LENGTH_BYTES, claimed_group, decode, encode, encoded, encoded_request,
 };
 pub use message::{
-    HELLO_BYTES_MAX, MAGIC, MESSAGE_BYTES_MAX, NodeStatus, PROTOCOL_VERSION, REQUEST_BYTES_MAX,
-    Request, Response, Role, SessionId,
+    HELLO_BYTES_MAX, MAGIC, MESSAGE_BYTES_MAX, MemberStatus, NodeStatus, PROTOCOL_VERSION,
+    REQUEST_BYTES_MAX, Request, Response, Role, SessionId,
 };

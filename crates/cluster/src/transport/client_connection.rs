@@ -181,7 +181,7 @@ async fn serve_client(
     let _registered = Registered { context, id };
     let welcome = Response::Welcome {
         version: PROTOCOL_VERSION,
-        node: shared.identity.node.0,
+        node: shared.identity.node.number(),
         group_commands_max: shared.settings.group_commands_max,
     };
     queue.push(welcome, &shared.wakeups);

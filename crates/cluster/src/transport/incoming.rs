@@ -46,6 +46,8 @@ enum EndReason {
     Slow,
     #[error("the other node does not read answers")]
     NotReading,
+    #[error("the other node was replaced")]
+    Superseded,
 }
 
 /// The connections of nodes that are up.
@@ -99,15 +101,16 @@ async fn say_hello(
         return;
     };
     let checked = frame.map_err(|_| Refusal::NoHello).and_then(|frame| {
-        let known = |node| Some(shared.peer(node)?.settings.incarnation);
-        Hello::check(IncomingFrame::of(frame), &shared.identity, known)
+        let member = |number| shared.member(number);
+        Hello::check(IncomingFrame::of(frame), &shared.identity, member)
     });
     let checked = checked.and_then(|(node, lane)| {
-        let peer = shared.peer(node).ok_or(Refusal::UnknownNode)?;
+        let peer = shared.peer_that_dialled(node);
+        let peer = peer.ok_or(Refusal::UnknownNode)?;
         if peer.is_cut() {
             return Err(Refusal::Cut);
         }
-        Ok((Arc::clone(peer), lane))
+        Ok((peer, lane))
     });
     if let Err(refusal) = checked
         && let Some(suppressed) = shared.refusals_logged.admit(Instant::now())
@@ -119,7 +122,7 @@ async fn say_hello(
     let answered = timeout(within, write_frame(&mut to, answer)).await;
     drop(stranger);
     if let (Ok((peer, lane)), Ok(Ok(()))) = (checked, answered) {
-        let key = (peer.settings.node, lane);
+        let key = (peer.node, lane);
         let serving = serve(context.clone(), peer, lane, reader, to);
         let connection = context.spawn(serving);
         // The old one is polled no more: its messages do not come behind those of the new one.
@@ -153,20 +156,26 @@ async fn serve(
     mut reader: FrameReader<OwnedReadHalf>,
     mut to: OwnedWriteHalf,
 ) {
-    let reason = loop {
-        if let Err(reason) = receive(&context, &peer, lane, &mut reader, &mut to).await {
-            break reason;
+    let until_it_ends = async {
+        loop {
+            if let Err(reason) = receive(&context, &peer, lane, &mut reader, &mut to).await {
+                return reason;
+            }
         }
     };
+    let reason = tokio::select! {
+        reason = until_it_ends => reason,
+        () = peer.closed() => EndReason::Superseded,
+    };
     let logger = &context.shared.logger;
-    let node = peer.settings.node.0;
+    let node = peer.node;
     match reason {
         // The other side will tell: it dials again, or it was stopped.
         EndReason::Read(FrameReadError::Closed | FrameReadError::Io(_)) => {
-            slog::debug!(logger, "a node hung up"; "node" => node, "lane" => %lane);
+            slog::debug!(logger, "a node hung up"; "node" => %node, "lane" => %lane);
         }
         reason => {
-            slog::warn!(logger, "disconnected a node"; "node" => node, "lane" => %lane,
+            slog::warn!(logger, "disconnected a node"; "node" => %node, "lane" => %lane,
                 "reason" => %reason);
         }
     }
@@ -204,6 +213,6 @@ async fn receive(
         };
     }
     let message = frame.into_message(lane)?;
-    context.inbox.receive(peer.settings.node, message);
+    context.inbox.receive(peer.node, message);
     Ok(())
 }
