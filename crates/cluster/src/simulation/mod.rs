@@ -61,12 +61,14 @@ mod tests {
         let first = first.map_or(1, |it| it.parse().expect("a seed is a number"));
         let count = std::env::var("NAMIKI_SIM_SEEDS").ok();
         let count: u64 = count.map_or(200, |it| it.parse().expect("a number of seeds"));
-        let mut counted = 0;
+        let (mut counted, mut replacements) = (0, 0);
         for seed in first..first + count {
             let report = run(&SimOptions::of(seed));
             let report = report.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
             counted += u64::from(report.counts());
+            replacements += report.replacements;
         }
+        eprintln!("{count} seeds, {replacements} nodes replaced");
         assert!(
             counted * 2 >= count,
             "{counted} of {count} seeds had enough to do"

@@ -40,7 +40,7 @@ pub(super) struct SimNode {
     pub(super) running: Option<Running>,
     /// Counts starts: what was scheduled for an earlier life is dropped.
     pub(super) life: u64,
-    /// Its directory is gone: it never starts again.
+    /// It never starts again.
     pub(super) is_wiped: bool,
     /// Its disk takes long.
     pub(super) is_slow: bool,

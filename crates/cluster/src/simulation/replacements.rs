@@ -82,6 +82,17 @@ impl World {
         self.after(pause * MS, Event::AskToReplace(id));
     }
 
+    /// A disk that has come back before its node was replaced is taken away again: the node may lead, and is not replaced as long as it does.
+    pub(super) fn retire(&mut self) {
+        for lost in &mut self.nodes[self.options.nodes..] {
+            let mut members = self.checks.latest_members().nodes();
+            if members.any(|it| it == lost.id) {
+                lost.crash(&mut self.random);
+                lost.is_wiped = true;
+            }
+        }
+    }
+
     /// Whether every node votes, and knows that all do.
     pub(super) fn all_vote(&self) -> bool {
         let latest = self.checks.latest_members();

@@ -239,6 +239,7 @@ impl World {
         self.links.cut.clear();
         (self.links.loss, self.links.doubling) = (0.0, 0.0);
         self.crash_in_write.clear();
+        self.retire();
         for node in 0..self.nodes.len() {
             self.nodes[node].is_slow = false;
             self.nodes[node].is_full = false;
