@@ -39,8 +39,6 @@ pub enum Fault {
     ReplacementVotesAtOnce,
     /// What earlier incarnations of a node have said is taken for the present one's.
     IncarnationsMixed,
-    /// A change of membership is durable before the commit index that it came with.
-    ForgetCommitOfChange,
 }
 
 impl Fault {
@@ -63,7 +61,6 @@ impl Fault {
         Self::WipedNodeReturns,
         Self::ReplacementVotesAtOnce,
         Self::IncarnationsMixed,
-        Self::ForgetCommitOfChange,
     ];
 }
 

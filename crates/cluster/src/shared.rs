@@ -78,19 +78,11 @@ impl Shared {
         Arc::clone(&self.membership.lock())
     }
 
-    /// The members have changed: clients that have asked for it are told.
+    /// The members have changed.
     pub(crate) fn set_membership(&self, membership: Arc<Membership>) {
         let nodes: Vec<NodeId> = membership.nodes().collect();
         self.network.set_members(&nodes);
         *self.membership.lock() = membership;
-        for node in nodes {
-            let (number, incarnation) = (node.number(), node.incarnation());
-            let answer = Response::NodeReplaced {
-                node: number,
-                incarnation,
-            };
-            self.answer_replacement(node, &answer);
-        }
     }
 
     /// Clients that have asked for a node to be replaced are told what came of it.

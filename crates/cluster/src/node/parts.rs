@@ -126,7 +126,16 @@ pub(crate) fn run_raft(
                 shared.applier.put(ApplierEvent::ReadReady(id, index));
             }
             RaftEffect::View(view) => *shared.view.lock() = view,
-            RaftEffect::Membership(membership) => shared.set_membership(membership),
+            RaftEffect::Members(membership) => shared.set_membership(membership),
+            RaftEffect::MembersDurable(nodes) => {
+                for node in nodes {
+                    let answer = Response::NodeReplaced {
+                        node: node.number(),
+                        incarnation: node.incarnation(),
+                    };
+                    shared.answer_replacement(node, &answer);
+                }
+            }
             RaftEffect::NotReplaced(node, refusal) => {
                 let answer = match refusal {
                     ReplaceRefusal::Busy => Response::Busy { request: 0 },

@@ -91,7 +91,7 @@ pub(crate) enum RaftEvent {
     Unreachable(NodeId),
     /// Leadership should go to another node.
     HandOver,
-    /// This node is to take the place of the one of its number. A leader answers by [`RaftEffect::Membership`] or
+    /// This node is to take the place of the one of its number. A leader answers by [`RaftEffect::MembersDurable`] or
     /// [`RaftEffect::NotReplaced`].
     Replace(NodeId),
 }
@@ -121,8 +121,10 @@ pub(crate) enum RaftEffect {
     ReadReady(ReadId, u64),
     /// The state that others may look at.
     View(RaftView),
-    /// These are the members. What has made them so is durable here: the node knows it after a restart, too.
-    Membership(Arc<Membership>),
+    /// These are the members from now on. It comes before the entry that has made them so.
+    Members(Arc<Membership>),
+    /// This node knows after a restart, too, that these are the members.
+    MembersDurable(Vec<NodeId>),
     /// This node does not become a member, or not now.
     NotReplaced(NodeId, ReplaceRefusal),
 }
@@ -307,6 +309,7 @@ impl RaftDriver {
             given_out: 0,
         };
         driver.draw_timeout();
+        driver.announce_members();
         driver.run_ready();
         Ok(driver)
     }
@@ -405,6 +408,12 @@ impl RaftDriver {
     #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn membership(&self) -> &Membership {
         &self.members.current
+    }
+
+    /// The members as they were after a restart.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn durable_membership(&self) -> &Membership {
+        &self.members.durable
     }
 
     /// Whether the node takes part: nothing that it has acknowledged is missing.
@@ -563,7 +572,7 @@ impl RaftDriver {
             self.send(messages);
         }
         self.draw_timeout();
-        self.announce_members();
+        self.note_durable_members();
         self.show();
     }
 

@@ -7,7 +7,7 @@
 //! # Invariants
 //! - Z1. A change is never durable without the commit index that came with it. Otherwise a restarted node could ask for votes in the
 //!   membership before the last one, whose majorities need not overlap with those of the next.
-//! - Z2. Members are announced to the rest of the node when the node would know them after a restart, too.
+//! - Z2. A client is told that a node is a member when the leader would know it after a restart, too.
 //! - Z3. A leader that is removed leads no more.
 //!
 //! Promotion has no state: whichever node leads proposes it for a learner that has caught up.
@@ -80,8 +80,11 @@ pub(crate) enum ReplaceRefusal {
 pub(super) struct Members {
     node: NodeId,
     pub(super) current: Membership,
-    /// The batch of stream 0 after which the current members are known durably. Nothing: they are announced.
-    announced_after: Option<u64>,
+    /// The batch of stream 0 after which the current members are known durably. Nothing: that was said.
+    durable_after: Option<u64>,
+    /// What is known durably.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(super) durable: Membership,
     /// A replacement that this node has proposed.
     proposed: Option<NodeId>,
     ticks: u64,
@@ -94,7 +97,9 @@ impl Members {
         Self {
             node,
             current: Membership::new(voters),
-            announced_after: Some(0),
+            durable_after: Some(0),
+            #[cfg(any(test, feature = "simulation"))]
+            durable: Membership::new(voters),
             proposed: None,
             ticks: 0,
             heard: HashMap::new(),
@@ -177,7 +182,7 @@ impl RaftDriver {
         let lost = member.ok_or(ReplaceRefusal::NoSuchNode { number })?.node;
         if lost == replacement {
             // It was done before.
-            self.members.announced_after.get_or_insert(0);
+            self.members.durable_after.get_or_insert(0);
             return Ok(());
         }
         let (current, asked) = (lost.incarnation(), replacement.incarnation());
@@ -280,25 +285,35 @@ impl RaftDriver {
         if !records.is_empty() {
             self.append(records);
         }
-        self.members.announced_after = Some(self.last_batch);
+        self.members.durable_after = Some(self.last_batch);
+        self.announce_members();
+    }
+
+    /// Says who the members are.
+    pub(super) fn announce_members(&mut self) {
+        let members = Arc::new(self.members.current.clone());
+        self.effects.push(RaftEffect::Members(members));
     }
 
     /// What a change comes with: the commit index, as far as entries before the change are concerned.
     pub(super) fn record_commit_before(&mut self, change: u64, records: &mut Vec<RaftRecord>) {
         let index = self.raft.raft.raft_log.committed.min(change - 1);
-        if index > self.recorded_commit && !self.planted.has(Fault::ForgetCommitOfChange) {
+        if index > self.recorded_commit {
             self.recorded_commit = index;
             records.push(RaftRecord::Commit { index });
         }
     }
 
-    pub(super) fn announce_members(&mut self) {
-        if let Some(batch) = self.members.announced_after
+    /// Says that the members are known durably, as soon as they are.
+    pub(super) fn note_durable_members(&mut self) {
+        if let Some(batch) = self.members.durable_after
             && self.persistence.is_durable(batch)
         {
-            self.members.announced_after = None;
-            let members = Arc::new(self.members.current.clone());
-            self.effects.push(RaftEffect::Membership(members));
+            self.members.durable_after = None;
+            #[cfg(any(test, feature = "simulation"))]
+            self.members.durable.clone_from(&self.members.current);
+            let nodes = self.members.current.nodes().collect();
+            self.effects.push(RaftEffect::MembersDurable(nodes));
         }
     }
 }

@@ -18,6 +18,8 @@ mod entry_codec;
 mod entry_log;
 mod held_appends;
 mod members;
+#[cfg(test)]
+mod members_tests;
 mod message_codec;
 mod persistence;
 

@@ -52,11 +52,13 @@ impl Checks {
         }
     }
 
-    /// A node has applied these.
-    pub(super) fn members(&mut self, members: &Membership) {
-        if age(members) > age(&self.members) {
+    /// A node has applied these. Returns whether it is the first.
+    pub(super) fn members(&mut self, members: &Membership) -> bool {
+        let is_first = age(members) > age(&self.members);
+        if is_first {
             self.members = members.clone();
         }
+        is_first
     }
 
     pub(super) fn latest_members(&self) -> &Membership {

@@ -4,11 +4,14 @@
 //! its voters is lost. The lost disk may come back, with the node that it belonged to: it is superseded then, or the cluster has not heard of its
 //! replacement yet.
 
+use std::sync::Arc;
+
 use namiki_client::protocol::Request;
 
 use super::world::{Event, MS, World};
 use crate::membership::MembershipChange;
 use crate::network::{ConnectionId, Inbox as _, NodeId};
+use crate::shared::Shared;
 
 /// The operator's connection, to whichever node.
 pub(super) const OPERATOR: ConnectionId = ConnectionId(u64::MAX);
@@ -50,6 +53,33 @@ impl World {
         }
     }
 
+    /// The first node has applied a change of membership. Now and then it is cut off before it has told: with the newest incarnations, from
+    /// those that are about to be replaced, and from as many others as could make a majority with either.
+    pub(super) fn split_at_change(&mut self, first: usize) {
+        if !self.has_faults || !self.random.chance(0.3) {
+            return;
+        }
+        let places = self.options.nodes;
+        let mut side: Vec<bool> = (0..self.nodes.len()).map(|it| it < places).collect();
+        let is_first_directory = |it: usize| self.nodes[it].id.incarnation() == 1 && it != first;
+        let others: Vec<usize> = (0..places).filter(|it| is_first_directory(*it)).collect();
+        for other in others.iter().take(places / 2) {
+            side[*other] = false;
+        }
+        for one in 0..self.nodes.len() {
+            for other in 0..self.nodes.len() {
+                if side[one] != side[other] {
+                    self.links
+                        .cut
+                        .insert((self.nodes[one].id, self.nodes[other].id));
+                }
+            }
+        }
+        for lost in places..self.nodes.len() {
+            self.after(MS, Event::Restart(lost));
+        }
+    }
+
     /// Whether the others can go on.
     fn can_lose(&self, place: usize) -> bool {
         let latest = self.checks.latest_members();
@@ -58,8 +88,8 @@ impl World {
         let (nodes, _) = self.nodes.split_at(self.options.nodes);
         let left = nodes.iter().filter(|it| {
             let is_left = voters.contains(&it.id) && it.id.number() != number;
-            let shared = it.shared();
-            is_left && shared.is_some_and(|it| *it.membership() == *latest)
+            let running = it.running.as_ref();
+            is_left && running.is_some_and(|it| it.parts.raft.durable_membership() == latest)
         });
         left.count() > voters.len() / 2
     }
@@ -101,7 +131,8 @@ impl World {
             let node = it.id;
             let promote = MembershipChange::Promote { node };
             let is_voter = latest.nodes().any(|it| it == node) && !latest.allows(&promote);
-            is_voter && it.shared().is_some_and(|it| *it.membership() == *latest)
+            let knows = |it: &Arc<Shared>| *it.membership() == *latest;
+            is_voter && it.shared().is_some_and(knows)
         })
     }
 }

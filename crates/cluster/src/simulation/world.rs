@@ -137,7 +137,7 @@ pub(super) struct World {
     /// Parts that will run, by node and life.
     scheduled: HashSet<(usize, u64, Part)>,
     outbox: Outbox,
-    links: Links,
+    pub(super) links: Links,
     clients: Vec<SimClient>,
     pub(super) checks: Checks,
     /// How many entries each node is known to have applied in its life.
@@ -559,7 +559,7 @@ impl World {
         }
         let view = shared.view.lock().clone();
         self.checks.view(id, &view)?;
-        self.checks.members(running.parts.raft.membership());
+        let is_first = self.checks.members(running.parts.raft.membership());
         let applied = shared.applied();
         let (_, seen) = self.seen[node];
         for index in seen + 1..=applied {
@@ -581,6 +581,9 @@ impl World {
             if applied.is_multiple_of(8) {
                 self.checks.state(id, applied, state_hash(&shared))?;
             }
+        }
+        if is_first {
+            self.split_at_change(node);
         }
         Ok(())
     }

@@ -153,6 +153,50 @@ fn a_cut_link_carries_nothing_until_it_heals() {
     assert_eq!(two.send_until_received(&one, &healed), healed);
 }
 
+/// Node 2, which has lost its directory and runs on its next one.
+fn replaced(two: Node, one: &Node) -> Node {
+    let (peers, clients) = (two.peer_address.clone(), two.client_address.clone());
+    two.running.stop().unwrap();
+    let listeners = Listeners::bind(&peers, &clients).unwrap();
+    let mut settings = settings(2, vec![peer(1, &one.peer_address)]);
+    settings.node = NodeId::new(2, 2);
+    Node::start(listeners, settings)
+}
+
+fn talk(one: &Node, two: &Node) {
+    let hello = raft("hello");
+    assert_eq!(one.send_until_received(two, &hello), hello);
+    assert_eq!(two.send_until_received(one, &hello), hello);
+}
+
+#[test]
+fn a_member_that_was_replaced_is_superseded() {
+    let (one, two) = two_nodes(|_| {});
+    let later = NodeId::new(2, 2);
+    one.wait_for(&Event::Connected(NodeId::first(2)));
+    one.network.set_members(&[NodeId::first(1), later]);
+    one.wait_for(&Event::Disconnected(NodeId::first(2)));
+    // Both refuse each other: node 2 does not know that it was replaced.
+    two.wait_for(&Event::Disconnected(NodeId::first(1)));
+    one.network.send(NodeId::first(2), raft("superseded"));
+    assert_eq!(one.running.misdirected(), 1);
+    let two = replaced(two, &one);
+    one.wait_for(&Event::Connected(later));
+    talk(&one, &two);
+}
+
+#[test]
+fn a_node_that_is_behind_answers_later_incarnations() {
+    let (one, two) = two_nodes(|_| {});
+    let two = replaced(two, &one);
+    // Node 1 has not heard of the replacement, and is dialled.
+    one.wait_for(&Event::Connected(NodeId::new(2, 2)));
+    talk(&one, &two);
+    one.network
+        .set_members(&[NodeId::first(1), NodeId::new(2, 2)]);
+    talk(&one, &two);
+}
+
 #[test]
 fn messages_to_nowhere_are_counted() {
     let (one, _two) = two_nodes(|_| {});
