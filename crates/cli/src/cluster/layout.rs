@@ -122,7 +122,7 @@ impl LocalCluster {
                 source: Box::new(source),
             })?;
             config.directory = dir.join("data");
-            init(&config)?;
+            init(&config, 1)?;
             // Last, because a node with a configuration counts as made.
             write(&dir.join("namiki.toml"), &text)?;
         }
