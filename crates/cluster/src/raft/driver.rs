@@ -697,6 +697,7 @@ impl RaftDriver {
         if self.leads.is_some() {
             self.effects.push(RaftEffect::Deposed);
         }
+        self.members.proposed = None;
         self.leads = leads;
         if let Some(term) = leads {
             self.effects.push(RaftEffect::Elected { term });

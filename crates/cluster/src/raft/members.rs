@@ -85,8 +85,8 @@ pub(super) struct Members {
     /// What is known durably.
     #[cfg(any(test, feature = "simulation"))]
     pub(super) durable: Membership,
-    /// A replacement that this node has proposed.
-    proposed: Option<NodeId>,
+    /// A replacement that this node has proposed in its term.
+    pub(super) proposed: Option<NodeId>,
     ticks: u64,
     /// When a member was heard last.
     heard: HashMap<NodeId, u64>,
