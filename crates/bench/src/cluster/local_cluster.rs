@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use namiki_client::protocol::{NodeStatus, Role};
-use namiki_client::{state_hash, status};
+use namiki_client::{Security, state_hash, status};
 use namiki_cluster::config::NodeConfig;
 
 use crate::error::BenchError;
@@ -46,6 +46,8 @@ pub(super) struct LocalCluster {
     program: PathBuf,
     dir: PathBuf,
     pub(super) nodes: Vec<Node>,
+    /// How clients connect to it.
+    pub(super) security: Security,
     /// It is to run on.
     keep_running: bool,
 }
@@ -67,6 +69,7 @@ impl LocalCluster {
             program: find_program()?,
             dir,
             nodes: Vec::new(),
+            security: Security::Plain,
             keep_running: false,
         };
         cluster.read_nodes()?;
@@ -131,14 +134,15 @@ impl LocalCluster {
     /// What each node that answers says of itself.
     pub(super) fn statuses(&self) -> Vec<NodeStatus> {
         let nodes = self.nodes.iter();
-        let statuses = nodes.filter_map(|node| status(&node.address, STATUS_TIMEOUT).ok());
+        let statuses =
+            nodes.filter_map(|node| status(&node.address, &self.security, STATUS_TIMEOUT).ok());
         statuses.collect()
     }
 
     /// Says on standard error what each node is.
     pub(super) fn describe(&self) {
         for node in &self.nodes {
-            match status(&node.address, STATUS_TIMEOUT) {
+            match status(&node.address, &self.security, STATUS_TIMEOUT) {
                 Ok(status) => eprintln!(
                     "node {}: {:?} of term {}, leader {:?}, last {}, on disk {}, committed {}, applied {}, matched {:?}",
                     node.id,
@@ -167,7 +171,7 @@ impl LocalCluster {
     pub(super) fn state_hashes(&self) -> Result<Vec<(u64, u128)>, BenchError> {
         let nodes = self.nodes.iter();
         let hashes = nodes.map(|node| {
-            let status = state_hash(&node.address, HASH_TIMEOUT)?;
+            let status = state_hash(&node.address, &self.security, HASH_TIMEOUT)?;
             Ok((status.applied_lsn, status.state_hash.unwrap_or_default()))
         });
         hashes.collect()

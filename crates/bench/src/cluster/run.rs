@@ -172,10 +172,11 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn options(&self) -> ClientOptions {
+    fn options(&self, cluster: &LocalCluster) -> ClientOptions {
         ClientOptions {
             timeout: CALL_TIMEOUT,
             window: self.sizes.pipeline as usize,
+            security: cluster.security.clone(),
             ..ClientOptions::default()
         }
     }
@@ -186,7 +187,7 @@ impl<'a> Run<'a> {
         cluster: &LocalCluster,
         begin: std::sync::mpsc::Sender<()>,
     ) -> Result<(Shared, Cpu), BenchError> {
-        let mut client = AsyncClient::connect(cluster.addresses(), self.options()).await?;
+        let mut client = AsyncClient::connect(cluster.addresses(), self.options(cluster)).await?;
         let name = match self.workload {
             Workload::Transfer | Workload::Payment => "bench-accounts",
             Workload::Single => "bench-rows",
@@ -273,7 +274,7 @@ impl<'a> Run<'a> {
         cluster: &LocalCluster,
         shared: &Shared,
     ) -> Result<(Findings, bool), BenchError> {
-        let mut client = AsyncClient::connect(cluster.addresses(), self.options()).await?;
+        let mut client = AsyncClient::connect(cluster.addresses(), self.options(cluster)).await?;
         let findings = load::verify(&mut client, &shared.plan, &shared.witness).await?;
         let conserved = shared.witness.is_conserved(&findings);
         Ok((findings, conserved))

@@ -15,6 +15,7 @@ use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
+use namiki_client::Security;
 use namiki_cluster::NodeId;
 use namiki_cluster::config::{Member, NodeConfig};
 use namiki_cluster::transport::City;
@@ -31,6 +32,8 @@ const NEXT_PORTS: u16 = 200;
 pub(super) struct LocalCluster {
     pub(super) dir: PathBuf,
     pub(super) nodes: Vec<LocalNode>,
+    /// How clients connect to it.
+    pub(super) security: Security,
 }
 
 /// A node of it.
@@ -88,6 +91,7 @@ impl LocalCluster {
         let found = Self {
             dir: dir.to_owned(),
             nodes,
+            security: Security::Plain,
         };
         Ok((!found.nodes.is_empty()).then_some(found))
     }

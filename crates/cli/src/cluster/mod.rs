@@ -33,6 +33,8 @@ const ELECTION_TIMEOUT: Duration = Duration::from_secs(30);
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long the system may take to end a process.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a node that is being started may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(200);
 const INTERVAL: Duration = Duration::from_millis(20);
 
 const HELP: &str = "\
@@ -339,7 +341,7 @@ fn restart(cluster: &LocalCluster, name: &str) -> Result<(), Failure> {
     end(node)?;
     let pid = node.start()?;
     let begin = Instant::now();
-    while namiki_client::status(node.address(), INTERVAL).is_err() {
+    while namiki_client::status(node.address(), &cluster.security, ANSWER_TIMEOUT).is_err() {
         if node.process()? == ProcessState::Down {
             return Err(node.why_ended());
         }

@@ -46,7 +46,7 @@ impl AsyncSession {
     /// # Errors
     /// [`ClientError::OutcomeUnknown`] of the oldest group in flight if none is answered in time: these commands were not sent.
     pub async fn submit(&mut self, commands: Vec<Command>) -> Result<Group, ClientError> {
-        let options = *self.link.channel.options();
+        let options = self.link.channel.options();
         let window = options.window.max(1);
         let deadline = Instant::now() + options.timeout;
         let has_room = |channel: &Channel| channel.exchange.groups_in_flight() < window;
