@@ -11,7 +11,8 @@ use namiki_client::protocol::Request;
 use crate::entry::{PayloadName, PayloadRef};
 use crate::network::{ConnectionId, Inbox, Network, NodeId, PeerMessage};
 use crate::transport::{
-    Limits, Listeners, PeerSettings, RunningTransport, Timing, Transport, TransportSettings,
+    Limits, Listeners, NodeSecurity, PeerSettings, RunningTransport, Timing, Transport,
+    TransportSettings,
 };
 
 /// Nothing takes so long unless it never ends.
@@ -139,7 +140,7 @@ impl Node {
         let peer_address = listeners.peers.local_addr().unwrap().to_string();
         let client_address = listeners.clients.local_addr().unwrap().to_string();
         let id = settings.node;
-        let transport = Transport::new(listeners, settings, logger());
+        let transport = Transport::new(listeners, settings, NodeSecurity::Plain, logger());
         let network = transport.network();
         Self {
             id,
