@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use namiki_client::protocol::{NodeStatus, Role};
+use namiki_client::tls::CertificateFiles;
 use namiki_client::{Security, state_hash, status};
 use namiki_cluster::config::NodeConfig;
 
@@ -36,6 +37,8 @@ pub(super) struct Shape {
     /// Of a worker.
     pub(super) groups_in_flight: u32,
     pub(super) wan: &'static str,
+    /// Whether connections are protected.
+    pub(super) tls: bool,
     pub(super) election_timeout_ms: u64,
     pub(super) max_log_mib: u64,
 }
@@ -75,7 +78,7 @@ impl LocalCluster {
         cluster.read_nodes()?;
         let running = cluster.nodes.iter().filter(|node| node.pid().is_some());
         cluster.keep_running = running.count() > 0;
-        cluster.run([
+        let mut arguments = vec![
             "start".to_owned(),
             format!("--nodes={}", shape.nodes),
             format!("--workers={}", shape.workers),
@@ -85,7 +88,11 @@ impl LocalCluster {
             format!("--wan={}", shape.wan),
             format!("--election-timeout-ms={}", shape.election_timeout_ms),
             format!("--max-log={}", shape.max_log_mib),
-        ])?;
+        ];
+        if shape.tls {
+            arguments.push("--tls".to_owned());
+        }
+        cluster.run(arguments)?;
         cluster.read_nodes()?;
         Ok(cluster)
     }
@@ -100,6 +107,13 @@ impl LocalCluster {
             }
             let config =
                 NodeConfig::read(&path).map_err(|error| BenchError::Cluster(error.to_string()))?;
+            if let Some(tls) = &config.tls {
+                // A local cluster has all its certificates in one folder.
+                let folder = tls.authority.parent().unwrap_or(Path::new("."));
+                let client = CertificateFiles::in_folder(folder).client();
+                let security = Security::tls(&client);
+                self.security = security.map_err(|error| BenchError::Cluster(error.to_string()))?;
+            }
             let address = config.client_listen;
             self.nodes.push(Node { id, address, dir });
         }

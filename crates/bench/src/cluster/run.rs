@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use namiki_client::{AsyncClient, ClientOptions};
+use namiki_client::{AsyncClient, ClientOptions, Security};
 use namiki_platform::machine::Machine;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::sleep;
@@ -168,7 +168,10 @@ impl<'a> Run<'a> {
             let (shared, cpu) = driven.inspect_err(|_| cluster.describe())?;
             let (findings, conserved) = local.block_on(&runtime, self.verify(cluster, &shared))?;
             let replicas_equal = self.replicas_equal(cluster)?;
-            Ok(self.row(&shared, &cpu, &faults, &findings, conserved, replicas_equal))
+            let row = self.row(&shared, &cpu, &faults, &findings, conserved, replicas_equal);
+            // A cluster that was there may be protected without being asked for it.
+            let tls = matches!(cluster.security, Security::Tls(_));
+            Ok(ClusterRow { tls, ..row })
         })
     }
 
@@ -337,6 +340,7 @@ impl<'a> Run<'a> {
             workers: self.shape.workers,
             group_size: shared.plan.group,
             wan: self.shape.wan,
+            tls: self.shape.tls,
             workload: self.workload.name(),
             clients: self.sizes.clients,
             pipeline: self.sizes.pipeline,

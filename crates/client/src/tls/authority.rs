@@ -69,13 +69,23 @@ impl Authority {
     /// # Errors
     /// [`IssueError::Certificate`].
     pub fn with_times(cluster: u128, from: SystemTime, to: SystemTime) -> Result<Self, IssueError> {
-        let mut params = params_of(&format!("Namiki authority of {cluster:032x}"), &[])?;
+        let key = KeyPair::generate()?;
+        let mut params = params_of("", &[])?;
+        // Two authorities of one cluster have two names, so that one is not taken for a damaged other.
+        let id = params.key_identifier(&key);
+        let id: String = id
+            .iter()
+            .take(4)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let name = format!("Namiki authority {id} of {cluster:032x}");
+        params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         params.not_before = from.into();
         params.not_after = to.into();
         Ok(Self {
-            issuer: CertifiedIssuer::self_signed(params, KeyPair::generate()?)?,
+            issuer: CertifiedIssuer::self_signed(params, key)?,
             cluster,
             valid: (from, to),
         })
