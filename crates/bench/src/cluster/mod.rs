@@ -94,6 +94,9 @@ pub(crate) struct ClusterArgs {
     /// Distances between nodes that are emulated
     #[arg(long, value_enum, value_delimiter = ',', default_value = "none")]
     wan: Vec<Wan>,
+    /// Encrypt and authenticate all connections
+    #[arg(long)]
+    tls: bool,
     /// What is sent
     #[arg(long, value_enum, default_value = "transfer")]
     workload: Workload,
@@ -239,6 +242,7 @@ impl ClusterArgs {
                 group_wait_us: self.group_wait_us,
                 groups_in_flight: self.groups_in_flight,
                 wan: wan.name(),
+                tls: self.tls,
                 election_timeout_ms: self.election_timeout_ms,
                 max_log_mib: self.max_log,
             },

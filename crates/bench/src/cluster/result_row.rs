@@ -30,6 +30,8 @@ pub(super) struct ClusterRow<'a> {
     /// Commands that a client sends at once.
     pub(super) batch: u32,
     pub(super) wan: &'static str,
+    /// Whether connections were protected.
+    pub(super) tls: bool,
     pub(super) workload: &'static str,
     pub(super) clients: u32,
     pub(super) pipeline: u32,
@@ -105,6 +107,7 @@ impl Row for ClusterRow<'_> {
         "group",
         "batch",
         "wan",
+        "tls",
         "workload",
         "clients",
         "fault",
@@ -130,6 +133,7 @@ impl Row for ClusterRow<'_> {
             Cell::key(self.group_size),
             Cell::key(self.batch),
             Cell::key(self.wan),
+            Cell::key(if self.tls { "yes" } else { "no" }),
             Cell::key(self.workload),
             Cell::key(self.clients),
             Cell::key(&self.fault),

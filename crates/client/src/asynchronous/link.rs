@@ -89,7 +89,8 @@ impl Link {
         if timeout.is_zero() {
             return;
         }
-        match Connection::open(address, timeout).await {
+        let security = &self.channel.options().security;
+        match Connection::open(address, security, timeout).await {
             Ok(connection) => {
                 self.connection = Some(connection);
                 self.channel.connected(Instant::now());

@@ -72,7 +72,7 @@ impl AsyncSession {
 
     /// Waits until there are so few groups in flight that so many more fit into the window. More than a window are sent when none is.
     async fn wait_for_room(&mut self, groups: usize) -> Result<(), ClientError> {
-        let options = *self.link.channel.options();
+        let options = self.link.channel.options();
         let room = options.window.max(1).saturating_sub(groups);
         let deadline = Instant::now() + options.timeout;
         let has_room = |channel: &Channel| channel.exchange.groups_in_flight() <= room;
