@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use namiki_client::{AsyncClient, ClientOptions};
+use namiki_client::{AsyncClient, ClientOptions, Security};
 use namiki_platform::machine::Machine;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::sleep;
@@ -168,14 +168,18 @@ impl<'a> Run<'a> {
             let (shared, cpu) = driven.inspect_err(|_| cluster.describe())?;
             let (findings, conserved) = local.block_on(&runtime, self.verify(cluster, &shared))?;
             let replicas_equal = self.replicas_equal(cluster)?;
-            Ok(self.row(&shared, &cpu, &faults, &findings, conserved, replicas_equal))
+            let row = self.row(&shared, &cpu, &faults, &findings, conserved, replicas_equal);
+            // A cluster that was there may be protected without being asked for it.
+            let tls = matches!(cluster.security, Security::Tls(_));
+            Ok(ClusterRow { tls, ..row })
         })
     }
 
-    fn options(&self) -> ClientOptions {
+    fn options(&self, cluster: &LocalCluster) -> ClientOptions {
         ClientOptions {
             timeout: CALL_TIMEOUT,
             window: self.sizes.pipeline as usize,
+            security: cluster.security.clone(),
             ..ClientOptions::default()
         }
     }
@@ -186,7 +190,7 @@ impl<'a> Run<'a> {
         cluster: &LocalCluster,
         begin: std::sync::mpsc::Sender<()>,
     ) -> Result<(Shared, Cpu), BenchError> {
-        let mut client = AsyncClient::connect(cluster.addresses(), self.options()).await?;
+        let mut client = AsyncClient::connect(cluster.addresses(), self.options(cluster)).await?;
         let name = match self.workload {
             Workload::Transfer | Workload::Payment => "bench-accounts",
             Workload::Single => "bench-rows",
@@ -235,7 +239,7 @@ impl<'a> Run<'a> {
     /// Between two groups of a client.
     fn pace(&self, plan: &Plan) -> Option<Duration> {
         let rate = self.rate?;
-        let groups_per_s = rate / f64::from(plan.group) / f64::from(self.sizes.clients);
+        let groups_per_s = rate / f64::from(plan.batch) / f64::from(self.sizes.clients);
         Some(Duration::from_secs_f64(1.0 / groups_per_s))
     }
 
@@ -273,7 +277,7 @@ impl<'a> Run<'a> {
         cluster: &LocalCluster,
         shared: &Shared,
     ) -> Result<(Findings, bool), BenchError> {
-        let mut client = AsyncClient::connect(cluster.addresses(), self.options()).await?;
+        let mut client = AsyncClient::connect(cluster.addresses(), self.options(cluster)).await?;
         let findings = load::verify(&mut client, &shared.plan, &shared.witness).await?;
         let conserved = shared.witness.is_conserved(&findings);
         Ok((findings, conserved))
@@ -334,8 +338,10 @@ impl<'a> Run<'a> {
         ClusterRow {
             nodes: self.shape.nodes,
             workers: self.shape.workers,
-            group_size: shared.plan.group,
+            group_size: self.shape.group_size,
+            batch: shared.plan.batch,
             wan: self.shape.wan,
+            tls: self.shape.tls,
             workload: self.workload.name(),
             clients: self.sizes.clients,
             pipeline: self.sizes.pipeline,

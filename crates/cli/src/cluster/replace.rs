@@ -20,7 +20,7 @@ use super::start_node;
 use super::status::print;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::node::{Members, init, read_config};
+use crate::node::{Members, init, read_config, security_of};
 use crate::number_format::grouped;
 
 /// Between two looks at a node that catches up.
@@ -32,18 +32,18 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// Replaces a node of a cluster on this machine.
 pub(super) fn local(cluster: &LocalCluster, number: u64) -> Result<(), Failure> {
     let node = cluster.node(number)?;
-    let mut members = Members::find(&node.config, number)?;
+    let mut members = Members::find(&node.config, number, &cluster.security)?;
     let incarnation = match node.process()? {
         ProcessState::Down => {
             let incarnation = members.next_incarnation()?;
             renew(node, incarnation)?;
-            start_node(node)?;
+            start_node(cluster, node)?;
             cluster.set_cuts(&cluster.cuts()?)?;
             incarnation
         }
         // It may run because a replacement was interrupted.
         state => {
-            let running = status(node.address(), TIMEOUT).ok();
+            let running = status(node.address(), &cluster.security, TIMEOUT).ok();
             let incarnation = running.map(|it| it.incarnation);
             let leader = members.leader()?;
             let member = members.member(&leader)?;
@@ -65,11 +65,12 @@ pub(super) fn local(cluster: &LocalCluster, number: u64) -> Result<(), Failure> 
 /// Replaces a node on a machine of its own, where it runs with its new directory.
 pub(super) fn remote(number: u64, config: &Path) -> Result<(), Failure> {
     let config = read_config(config)?;
-    let mut members = Members::find(&config, number)?;
+    let security = security_of(&config)?;
+    let mut members = Members::find(&config, number, &security)?;
     let addresses = config.members.iter().filter(|it| it.id.number() == number);
     let address = addresses.map(|it| it.client.clone()).next();
     let address = address.ok_or_else(|| Failure::NoNode(number.to_string()))?;
-    let incarnation = status(&address, TIMEOUT)?.incarnation;
+    let incarnation = status(&address, &security, TIMEOUT)?.incarnation;
     take_in(&mut members, number, incarnation, || Ok(()))
 }
 

@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use namiki_cluster::config::NodeConfig;
@@ -16,12 +16,14 @@ use namiki_cluster::{Server, create_directory};
 use namiki_platform::disk::{Disk, open_best};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, setsid};
 
-pub(crate) use self::replacement::Members;
+pub(crate) use self::replacement::{Members, security_of};
 use crate::failure::Failure;
 use crate::interrupt;
 
 /// How often the node is looked at.
 const INTERVAL: Duration = Duration::from_millis(50);
+/// How often the files of its certificate are looked at.
+const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(5);
 
 const HELP: &str = "\
 A cluster is three or five machines, each with one node. Every node has a configuration of its own; they differ in
@@ -35,6 +37,9 @@ A cluster is three or five machines, each with one node. Every node has a config
   id = 1
   peer = \"10.0.0.1:7400\"                         # for the other nodes
   client = \"10.0.0.1:7500\"                       # for clients
+
+With a section [tls] (authority, certificate, key), connections are encrypted and authenticated; namiki cluster
+certificates makes the files to try it.
 
 Then, on each machine:
   namiki node init --config node.toml            once: makes the directory
@@ -119,7 +124,7 @@ pub(crate) fn init(config: &NodeConfig, incarnation: u64) -> Result<(), Failure>
 
 /// Makes a node's next directory. Returns its incarnation.
 fn init_replacement(config: &NodeConfig) -> Result<(), Failure> {
-    let mut cluster = Members::find(config, config.node.number())?;
+    let mut cluster = Members::find(config, config.node.number(), &security_of(config)?)?;
     let incarnation = cluster.next_incarnation()?;
     init(config, incarnation)?;
     let node = config.node.number();
@@ -151,9 +156,14 @@ fn serve(config: &NodeConfig, detach: bool) -> Result<(), Failure> {
     let server = server.map_err(|error| Failure::Server(Box::new(error)))?;
     slog::info!(logger, "the node runs"; "node" => %server.node(),
         "for_nodes" => &config.peer_listen, "for_clients" => &config.client_listen);
+    let mut looked = Instant::now();
     while !interrupt::asked().load(Ordering::Relaxed) {
         if let Some(why) = server.failure() {
             return Err(Failure::NodeStopped(why));
+        }
+        if looked.elapsed() >= CERTIFICATE_INTERVAL {
+            server.refresh_certificate();
+            looked = Instant::now();
         }
         std::thread::sleep(INTERVAL);
     }

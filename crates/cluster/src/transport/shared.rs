@@ -15,6 +15,7 @@ use crate::transport::hello::Identity;
 use crate::transport::lane::Lane;
 use crate::transport::lane_queue::LaneQueue;
 use crate::transport::log_limiter::LogLimiter;
+use crate::transport::security::NodeSecurity;
 use crate::transport::settings::{PeerSettings, TransportSettings};
 use crate::transport::wakeups::Wakeups;
 
@@ -22,6 +23,7 @@ use crate::transport::wakeups::Wakeups;
 pub(super) struct Shared {
     pub(super) identity: Identity,
     pub(super) settings: TransportSettings,
+    pub(super) security: NodeSecurity,
     /// One for each number but the own one.
     sites: Vec<Site>,
     peers: RwLock<Peers>,
@@ -155,7 +157,11 @@ impl Peers {
 
 impl Shared {
     /// What a new transport shares. The members are those of a new cluster.
-    pub(super) fn new(settings: TransportSettings, logger: slog::Logger) -> Self {
+    pub(super) fn new(
+        settings: TransportSettings,
+        security: NodeSecurity,
+        logger: slog::Logger,
+    ) -> Self {
         let sites = settings.peers.iter().map(|peer| Site {
             settings: peer.clone(),
             cut: Arc::default(),
@@ -166,6 +172,7 @@ impl Shared {
                 node: settings.node,
                 workers: settings.workers,
             },
+            security,
             sites: sites.collect(),
             peers: RwLock::default(),
             peers_added: Notify::new(),
