@@ -192,6 +192,8 @@ fn a_node_that_lost_its_directory_is_replaced_under_load() {
         fs::remove_dir_all(&data).unwrap();
         // It does not come back as if nothing had happened, nor as a new node.
         assert!(refused(&["restart", &number]).contains("--replacement"));
+        fs::create_dir(&data).unwrap();
+        assert!(refused(&["restart", &number]).contains("never starts as a voter"));
         wait_for_more();
         let said = cluster.works(&["replace", &number]);
         assert!(said.contains(&format!("node {lost} votes")), "{said}");
@@ -207,7 +209,7 @@ fn a_node_that_lost_its_directory_is_replaced_under_load() {
         cluster.works(&["restart", &third.to_string()]);
         cluster.works(&["kill", &number]);
         cluster.works(&["replace", &number]);
-        assert!(data.with_file_name("data.lost").exists());
+        assert!(data.with_file_name("data.lost-2/NODE").exists());
         wait_for_more();
         is_over.store(true, Ordering::Relaxed);
         load.join().unwrap();

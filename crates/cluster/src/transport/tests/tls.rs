@@ -302,7 +302,7 @@ fn garbage_after_a_handshake_ends_the_connection() {
     let (one, two, _) = two_secured(&certificates, |_| {});
     let mut stream = dial_tls(&one.peer_address, dialer(&certificates.files.node(3)));
     stream.write_all(&hello(3)).unwrap();
-    let mut answer = [0; 28];
+    let mut answer = [0; 20];
     stream.read_exact(&mut answer).unwrap();
     // Bytes that are not encrypted.
     stream.sock.write_all(&[23, 3, 3, 0, 50]).unwrap();
