@@ -69,7 +69,7 @@ impl FigureRun {
             sizes: PlanSizes {
                 clients: self.clients,
                 pipeline: self.pipeline,
-                group: self.group_size,
+                batch: self.group_size,
                 pairs: 0,
                 skew: 0.0,
                 hot_pairs: 0,

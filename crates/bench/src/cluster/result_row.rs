@@ -27,6 +27,8 @@ pub(super) struct ClusterRow<'a> {
     pub(super) nodes: u16,
     pub(super) workers: u16,
     pub(super) group_size: u32,
+    /// Commands that a client sends at once.
+    pub(super) batch: u32,
     pub(super) wan: &'static str,
     /// Whether connections were protected.
     pub(super) tls: bool,
@@ -103,6 +105,7 @@ impl Row for ClusterRow<'_> {
         "nodes",
         "workers",
         "group",
+        "batch",
         "wan",
         "tls",
         "workload",
@@ -128,6 +131,7 @@ impl Row for ClusterRow<'_> {
             Cell::key(self.nodes),
             Cell::key(self.workers),
             Cell::key(self.group_size),
+            Cell::key(self.batch),
             Cell::key(self.wan),
             Cell::key(if self.tls { "yes" } else { "no" }),
             Cell::key(self.workload),

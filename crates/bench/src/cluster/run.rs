@@ -239,7 +239,7 @@ impl<'a> Run<'a> {
     /// Between two groups of a client.
     fn pace(&self, plan: &Plan) -> Option<Duration> {
         let rate = self.rate?;
-        let groups_per_s = rate / f64::from(plan.group) / f64::from(self.sizes.clients);
+        let groups_per_s = rate / f64::from(plan.batch) / f64::from(self.sizes.clients);
         Some(Duration::from_secs_f64(1.0 / groups_per_s))
     }
 
@@ -338,7 +338,8 @@ impl<'a> Run<'a> {
         ClusterRow {
             nodes: self.shape.nodes,
             workers: self.shape.workers,
-            group_size: shared.plan.group,
+            group_size: self.shape.group_size,
+            batch: shared.plan.batch,
             wan: self.shape.wan,
             tls: self.shape.tls,
             workload: self.workload.name(),

@@ -44,13 +44,18 @@ impl Connection {
         written.map_err(|_| ConnectionError::Late)?
     }
 
+    /// The next message, if it has been read already.
+    pub(super) fn arrived(&mut self) -> Result<Option<Response>, ConnectionError> {
+        Ok(self.buffer.next()?)
+    }
+
     /// The next message, if it arrives in time. If it is that late already, the next that has arrived.
     pub(super) async fn receive(
         &mut self,
         until: Instant,
     ) -> Result<Option<Response>, ConnectionError> {
         loop {
-            if let Some(response) = self.buffer.next()? {
+            if let Some(response) = self.arrived()? {
                 return Ok(Some(response));
             }
             // What has arrived is read even if the time is over.

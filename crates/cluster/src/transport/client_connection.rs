@@ -106,11 +106,10 @@ async fn serve(
         Ok(Err(error)) => error.into(),
         Err(_) => EndReason::Slow,
     };
-    if matches!(
-        ended,
-        EndReason::Read(FrameReadError::Closed | FrameReadError::Io(_))
-    ) {
-        return;
+    match &ended {
+        EndReason::Read(FrameReadError::Closed | FrameReadError::Io(_)) => return,
+        EndReason::Security(error) if error.is_hang_up() => return,
+        _ => {}
     }
     if let Some(suppressed) = shared.refusals_logged.admit(Instant::now()) {
         slog::warn!(shared.logger, "disconnected a client"; "address" => %address,
