@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use namiki_client::protocol::{NodeStatus, Role};
 use namiki_client::{state_hash, status};
 use namiki_cluster::config::NodeConfig;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::BenchError;
 use crate::interrupt;
@@ -23,6 +24,9 @@ const LEAD_TIMEOUT: Duration = Duration::from_secs(60);
 const LEAD_BACKOFF: Duration = Duration::from_millis(1200);
 /// How long a node may take to look at every row.
 const HASH_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a node may take to end.
+const END_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(2);
 /// Clock ticks of the system in a second, as `/proc` counts: fixed on Linux.
 const TICKS_PER_S: f64 = 100.0;
 
@@ -44,7 +48,7 @@ pub(super) struct Shape {
 #[derive(Debug)]
 pub(super) struct LocalCluster {
     program: PathBuf,
-    dir: PathBuf,
+    pub(super) dir: PathBuf,
     pub(super) nodes: Vec<Node>,
     /// It is to run on.
     keep_running: bool,
@@ -196,9 +200,61 @@ impl LocalCluster {
 
     /// The process of the node that leads.
     pub(super) fn leader_process(&self) -> Option<u32> {
-        let leader = self.leader()?;
-        let mut nodes = self.nodes.iter();
-        nodes.find(|node| node.id == leader)?.pid()
+        self.process_of(self.leader()?)
+    }
+
+    pub(super) fn process_of(&self, node: u64) -> Option<u32> {
+        self.node(node)?.pid()
+    }
+
+    fn node(&self, id: u64) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.id == id)
+    }
+
+    /// SIGKILL of all nodes, one right after the other.
+    pub(super) fn kill_all(&self) -> Result<(), BenchError> {
+        for node in &self.nodes {
+            let process = node.pid().and_then(|pid| Pid::from_raw(pid.cast_signed()));
+            if let Some(process) = process {
+                // One that has ended by itself is what the witness looks for.
+                let _ = kill_process(process, Signal::KILL);
+            }
+        }
+        self.nodes
+            .iter()
+            .try_for_each(|node| self.wait_for_end(node.id))
+    }
+
+    /// Waits until a node's process is gone.
+    pub(super) fn wait_for_end(&self, node: u64) -> Result<(), BenchError> {
+        let begin = Instant::now();
+        while self.process_of(node).is_some() {
+            interrupt::check()?;
+            if begin.elapsed() > END_TIMEOUT {
+                let seconds = END_TIMEOUT.as_secs();
+                let why = format!("node {node} was to end, and still runs after {seconds} s");
+                return Err(BenchError::Cluster(why));
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    /// Fails unless the last thing that a node has said contains this.
+    pub(super) fn require_said(&self, node: u64, what: &str) -> Result<(), BenchError> {
+        let Some(found) = self.node(node) else {
+            return Ok(());
+        };
+        let path = found.dir.join("log.txt");
+        let said = fs::read_to_string(&path).map_err(BenchError::file("read", &path))?;
+        let last = said.lines().last().unwrap_or_default();
+        if last.contains(what) {
+            eprintln!("node {node}: {last}");
+            return Ok(());
+        }
+        Err(BenchError::Check(format!(
+            "node {node} was to say that {what}, and has said: {last}"
+        )))
     }
 
     /// Seconds of processor that each node's process has used.

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::Path;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -13,11 +14,14 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio::time::sleep;
 
 use super::clients::{Client, Shared};
-use super::faults::Fault;
+use super::faults::{Fault, FaultEvent, Kind};
 use super::gaps::Gaps;
+use super::history::{self, About, Recorder};
 use super::load;
 use super::local_cluster::{LocalCluster, Shape, cpu_seconds_of};
-use super::result_row::{ClusterRow, FailoverMs, RoundTripMs};
+use super::register_client::{RegisterClient, read_rows};
+use super::result_row::{ClusterRow, FailoverMs, HistoryResult, RoundTripMs};
+use super::small_disk::SmallDisk;
 use super::witness::{Findings, Witness};
 use super::workload::{Plan, PlanSizes, Workload};
 use crate::error::BenchError;
@@ -41,6 +45,10 @@ pub(super) struct Run<'a> {
     pub(super) shape: Shape,
     pub(super) workload: Workload,
     pub(super) sizes: PlanSizes,
+    /// Of the operations of the workload `register`, those that only read.
+    pub(super) reads: f64,
+    /// Where its operations are kept.
+    pub(super) history: Option<&'a Path>,
     pub(super) fault: Fault,
     /// Commands per second of all clients; nothing: as fast as they are answered.
     pub(super) rate: Option<f64>,
@@ -52,6 +60,9 @@ pub(super) struct Run<'a> {
     pub(super) machine: &'a Machine,
     pub(super) round: u32,
 }
+
+/// A client that works.
+type ClientFuture = Pin<Box<dyn Future<Output = Result<(), BenchError>>>>;
 
 /// What the processes have used.
 struct Cpu {
@@ -143,6 +154,11 @@ impl Cpu {
 impl<'a> Run<'a> {
     /// Does it, in this folder.
     pub(super) fn run(&self, dir: &Path) -> Result<ClusterRow<'a>, BenchError> {
+        // Before the cluster, which ends before it.
+        let small_disk = (self.fault.kind == Kind::FullDisk)
+            .then(|| SmallDisk::mount(&dir.join(format!("node-{}", self.shape.nodes))))
+            .transpose()?;
+        let small_disk = small_disk.as_ref();
         let cluster = LocalCluster::start(dir, &self.shape)?;
         if let Some(leader) = self.leader {
             cluster.let_lead(leader)?;
@@ -158,7 +174,9 @@ impl<'a> Run<'a> {
             let (begin, begins) = std::sync::mpsc::channel::<()>();
             let (cluster, is_over) = (&cluster, &is_over);
             let faults = scope.spawn(move || match begins.recv() {
-                Ok(()) => self.fault.run(cluster, is_over),
+                Ok(()) => self
+                    .fault
+                    .run(cluster, small_disk, self.sizes.seed, is_over),
                 Err(_) => Ok(Vec::new()),
             });
             let driven = local.block_on(&runtime, self.drive(cluster, begin));
@@ -167,8 +185,54 @@ impl<'a> Run<'a> {
             // The cluster is about to go, and with it what explains the failure.
             let (shared, cpu) = driven.inspect_err(|_| cluster.describe())?;
             let (findings, conserved) = local.block_on(&runtime, self.verify(cluster, &shared))?;
+            let shared = shared.into_inner();
             let replicas_equal = self.replicas_equal(cluster)?;
-            Ok(self.row(&shared, &cpu, &faults, &findings, conserved, replicas_equal))
+            let history = (self.workload == Workload::Register)
+                .then(|| self.check_history(&shared.recorder, &faults))
+                .transpose()?;
+            let row = self.row(&shared, &cpu, &faults, &findings, conserved, replicas_equal);
+            Ok(ClusterRow { history, ..row })
+        })
+    }
+
+    /// Keeps the history if it is asked for, or if it is not what it must be.
+    fn check_history(
+        &self,
+        recorder: &Recorder,
+        faults: &[FaultEvent],
+    ) -> Result<HistoryResult, BenchError> {
+        let about = About {
+            registers: self.sizes.registers,
+            nodes: self.shape.nodes,
+            clients: self.sizes.clients,
+            fault: self.fault.to_string(),
+            seed: self.sizes.seed,
+        };
+        let checked = history::check(&recorder.operations);
+        let failed = format!("namiki-history-{}.jsonl", std::process::id());
+        let failed = std::env::temp_dir().join(failed);
+        let path = match &checked {
+            Ok(_) => self.history,
+            Err(_) => Some(self.history.unwrap_or(&failed)),
+        };
+        if let Some(path) = path {
+            recorder.write(path, &about, faults)?;
+        }
+        let violation = checked.as_ref().err().zip(path);
+        let violation = violation.map(|(story, path)| {
+            let path = path.display();
+            format!("what clients saw is not strictly serializable; it is kept in {path}:\n{story}")
+        });
+        let verdict = checked.unwrap_or_default();
+        Ok(HistoryResult {
+            strictly_serializable: violation.is_none(),
+            operations: recorder.operations.len(),
+            transactions: verdict.transactions,
+            reads_from: verdict.reads_from,
+            reads_overwritten: verdict.reads_overwritten,
+            unknown_done: verdict.unknown_done,
+            unknown_not_done: verdict.unknown_not_done,
+            violation,
         })
     }
 
@@ -185,11 +249,12 @@ impl<'a> Run<'a> {
         &self,
         cluster: &LocalCluster,
         begin: std::sync::mpsc::Sender<()>,
-    ) -> Result<(Shared, Cpu), BenchError> {
+    ) -> Result<(RefCell<Shared>, Cpu), BenchError> {
         let mut client = AsyncClient::connect(cluster.addresses(), self.options()).await?;
         let name = match self.workload {
             Workload::Transfer | Workload::Payment => "bench-accounts",
             Workload::Single => "bench-rows",
+            Workload::Register => "bench-registers",
         };
         let table = client.create_table(name, true).await?;
         let plan = Plan::new(self.workload, table, &self.sizes);
@@ -208,34 +273,50 @@ impl<'a> Run<'a> {
             timed_from: None,
             timed_to: None,
             is_over: false,
+            recorder: Recorder::new(Instant::now()),
         }));
-        let mut clients = Vec::new();
+        let mut clients: Vec<ClientFuture> = Vec::new();
         for number in 0..self.sizes.clients {
-            let client = Client {
-                number,
-                session: client.open_session().await?,
-                shared: Rc::clone(&shared),
-                seed: self.sizes.seed,
-            };
-            clients.push(client);
+            let session = client.open_session().await?;
+            let (shared, seed) = (Rc::clone(&shared), self.sizes.seed);
+            if self.workload == Workload::Register {
+                let client = RegisterClient {
+                    number,
+                    client: AsyncClient::connect(cluster.addresses(), self.options()).await?,
+                    session,
+                    shared,
+                    seed,
+                    reads: self.reads,
+                };
+                clients.push(Box::pin(client.run()));
+            } else {
+                let client = Client {
+                    number,
+                    session,
+                    shared,
+                    seed,
+                };
+                clients.push(Box::pin(client.run()));
+            }
         }
         let _ = begin.send(());
-        let clients: Vec<_> = clients
-            .into_iter()
-            .map(|client| spawn_local(client.run()))
-            .collect();
+        let clients: Vec<_> = clients.into_iter().map(spawn_local).collect();
         let cpu = self.time(cluster, &shared).await;
         for client in clients {
             client.await.map_err(|_| BenchError::Panicked)??;
         }
-        let shared = Rc::into_inner(shared).map(RefCell::into_inner);
-        Ok((shared.ok_or(BenchError::Panicked)?, cpu))
+        Ok((Rc::into_inner(shared).ok_or(BenchError::Panicked)?, cpu))
     }
 
     /// Between two groups of a client.
     fn pace(&self, plan: &Plan) -> Option<Duration> {
         let rate = self.rate?;
-        let groups_per_s = rate / f64::from(plan.group) / f64::from(self.sizes.clients);
+        // Groups of registers have from one command to so many.
+        let commands = match plan.workload {
+            Workload::Register => f64::from(plan.group + 1) / 2.0,
+            _ => f64::from(plan.group),
+        };
+        let groups_per_s = rate / commands / f64::from(self.sizes.clients);
         Some(Duration::from_secs_f64(1.0 / groups_per_s))
     }
 
@@ -271,9 +352,15 @@ impl<'a> Run<'a> {
     async fn verify(
         &self,
         cluster: &LocalCluster,
-        shared: &Shared,
+        shared: &RefCell<Shared>,
     ) -> Result<(Findings, bool), BenchError> {
         let mut client = AsyncClient::connect(cluster.addresses(), self.options()).await?;
+        if self.workload == Workload::Register {
+            // What was written at last has been seen, too.
+            let rows = (0..self.sizes.registers).collect();
+            read_rows(&mut client, shared, self.sizes.clients, rows).await?;
+        }
+        let shared = shared.borrow();
         let findings = load::verify(&mut client, &shared.plan, &shared.witness).await?;
         let conserved = shared.witness.is_conserved(&findings);
         Ok((findings, conserved))
@@ -308,7 +395,7 @@ impl<'a> Run<'a> {
         &self,
         shared: &Shared,
         cpu: &Cpu,
-        faults: &[Instant],
+        faults: &[FaultEvent],
         findings: &Findings,
         conserved: bool,
         replicas_equal: bool,
@@ -324,11 +411,15 @@ impl<'a> Run<'a> {
             p99: us.p99 / 1e3,
             max: us.max / 1e3,
         });
-        let mut downs = shared.gaps.around(faults);
+        let breaks = faults.iter().filter(|fault| fault.breaks);
+        let breaks: Vec<Instant> = breaks.map(|fault| fault.at).collect();
+        let mut downs = shared.gaps.around(&breaks);
         downs.sort_unstable();
-        let failover_ms = downs.last().map(|longest| FailoverMs {
-            p50: downs[downs.len() / 2].as_secs_f64() * 1e3,
-            max: longest.as_secs_f64() * 1e3,
+        let ms = |at: usize| downs[at.min(downs.len() - 1)].as_secs_f64() * 1e3;
+        let failover_ms = (!downs.is_empty()).then(|| FailoverMs {
+            p50: ms(downs.len() / 2),
+            p90: ms(downs.len() * 9 / 10),
+            max: ms(downs.len()),
         });
         let (cpu_percent, client_cpu_percent) = cpu.percent(self.machine.cores as f64);
         ClusterRow {
@@ -359,8 +450,9 @@ impl<'a> Run<'a> {
             damaged: findings.damaged,
             conserved,
             replicas_equal,
-            failovers: faults.len(),
+            failovers: breaks.len(),
             failover_ms,
+            history: None,
             seed: self.sizes.seed,
             round: self.round,
             machine: self.machine,

@@ -8,6 +8,8 @@ use namiki_client::protocol::{Command, Write};
 use namiki_platform::seeded_random::Random;
 use namiki_platform::zipf::{Scatter, Zipf};
 
+use super::registers::GROUP_MAX;
+
 /// What every account begins with: more than any run pays.
 pub(super) const OPENING_BALANCE: u64 = 1 << 40;
 
@@ -20,6 +22,8 @@ pub(super) enum Workload {
     Payment,
     /// One row is written in each request, a row of the client's own.
     Single,
+    /// Few rows, each written only by commands that know what it holds: every operation is recorded and checked.
+    Register,
 }
 
 impl Workload {
@@ -28,6 +32,7 @@ impl Workload {
             Self::Transfer => "transfer",
             Self::Payment => "payment",
             Self::Single => "single",
+            Self::Register => "register",
         }
     }
 }
@@ -41,6 +46,7 @@ pub(super) struct Plan {
     pub(super) group: u32,
     /// Groups of a client in flight.
     pub(super) pipeline: u32,
+    /// Pairs of accounts, or rows.
     pub(super) pairs: u64,
     choice: Option<(Zipf, Scatter)>,
     /// Only the first so many pairs are used, if that is not 0.
@@ -57,6 +63,8 @@ pub(super) struct PlanSizes {
     pub(super) pairs: u64,
     pub(super) skew: f64,
     pub(super) hot_pairs: u64,
+    /// Rows of the workload `register`.
+    pub(super) registers: u64,
     pub(super) seed: u64,
 }
 
@@ -64,12 +72,14 @@ impl Plan {
     pub(super) fn new(workload: Workload, table: u32, sizes: &PlanSizes) -> Self {
         let group = match workload {
             Workload::Single => 1,
+            Workload::Register => sizes.group.min(GROUP_MAX),
             Workload::Transfer | Workload::Payment => sizes.group,
         };
         let own = u64::from(sizes.clients) * u64::from(sizes.pipeline) * u64::from(group);
         let pairs = match workload {
             Workload::Transfer | Workload::Single => own,
             Workload::Payment => sizes.pairs.max(sizes.hot_pairs),
+            Workload::Register => sizes.registers,
         };
         let choice = (workload == Workload::Payment).then(|| {
             (
@@ -92,7 +102,7 @@ impl Plan {
     pub(super) fn accounts(&self) -> u64 {
         match self.workload {
             Workload::Transfer | Workload::Payment => 2 * self.pairs,
-            Workload::Single => 0,
+            Workload::Single | Workload::Register => 0,
         }
     }
 
@@ -121,6 +131,8 @@ impl Plan {
                     .map(|(payer, payee)| self.transfer(payer, payee))
                     .collect()
             }
+            // Its clients know what rows hold, and make their commands themselves.
+            Workload::Register => Vec::new(),
             Workload::Single => vec![Command::Write(Box::new(Write {
                 conditions: Vec::new(),
                 rows: vec![(
@@ -168,6 +180,7 @@ mod tests {
         pairs: 50,
         skew: 0.9,
         hot_pairs: 0,
+        registers: 0,
         seed: 1,
     };
 
