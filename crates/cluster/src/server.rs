@@ -113,7 +113,7 @@ impl Server {
         };
         let (store, recovered) = NodeStore::open(disk, &config.directory, options)?;
         check_members(config, &recovered.membership)?;
-        let transport = Transport::new(listeners, config.transport(), logger);
+        let transport = Transport::new(listeners, config.transport(), logger.clone());
         let options = NodeOptions {
             election_timeout: config.election_timeout,
             heartbeat: config.heartbeat,
@@ -121,6 +121,7 @@ impl Server {
             limits: RequestLimits::default(),
             // Two nodes that draw the same timeouts would split the votes.
             seed: config.cluster as u64 ^ u64::from(std::process::id()),
+            logger,
             ..NodeOptions::default()
         };
         let node = Node::start(&options, store, recovered, transport.network())?;

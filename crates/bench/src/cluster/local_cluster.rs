@@ -78,6 +78,7 @@ impl LocalCluster {
         cluster.keep_running = running.count() > 0;
         cluster.run([
             "start".to_owned(),
+            format!("--port={}", first_port()),
             format!("--nodes={}", shape.nodes),
             format!("--workers={}", shape.workers),
             format!("--group-size={}", shape.group_size),
@@ -276,6 +277,11 @@ impl Node {
         let mut arguments = command_line.split(|byte| *byte == 0);
         arguments.any(|argument| argument == path).then_some(pid)
     }
+}
+
+/// Where a new cluster looks for ports: not where other processes look. While all nodes are down, another cluster could take theirs.
+fn first_port() -> u32 {
+    14_000 + std::process::id() % 80 * 200
 }
 
 /// Seconds of processor that a process has used, of user and system together.

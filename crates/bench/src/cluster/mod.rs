@@ -10,11 +10,13 @@
 //! | `registers.rs`, `register_client.rs` | the workload `register` |
 //! | `history/` | what its clients have asked and were told, and whether that is strictly serializable |
 //! | `witness.rs` | what must be there |
+//! | `cpu_use.rs` | what the processes use |
 //! | `figure_run.rs` | a run as a point of a figure |
 //!
 //! Paper: raft-pwal §4
 
 mod clients;
+mod cpu_use;
 mod faults;
 mod figure_run;
 mod gaps;

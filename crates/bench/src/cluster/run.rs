@@ -1,7 +1,6 @@
 //! One run: load, warm-up, timed part, rest, and the comparison with what the witness knows.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -14,11 +13,12 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio::time::sleep;
 
 use super::clients::{Client, Shared};
+use super::cpu_use::CpuUse;
 use super::faults::{Fault, FaultEvent, Kind};
 use super::gaps::Gaps;
 use super::history::{self, About, Recorder};
 use super::load;
-use super::local_cluster::{LocalCluster, Shape, cpu_seconds_of};
+use super::local_cluster::{LocalCluster, Shape};
 use super::register_client::{RegisterClient, read_rows};
 use super::result_row::{ClusterRow, FailoverMs, HistoryResult, RoundTripMs};
 use super::small_disk::SmallDisk;
@@ -63,93 +63,6 @@ pub(super) struct Run<'a> {
 
 /// A client that works.
 type ClientFuture = Pin<Box<dyn Future<Output = Result<(), BenchError>>>>;
-
-/// What the processes have used.
-struct Cpu {
-    began: HashMap<u32, f64>,
-    last: HashMap<u32, f64>,
-    own_began: f64,
-    own_last: f64,
-    wall: Duration,
-    leader: Option<u32>,
-    leader_seconds: PerSecond,
-}
-
-/// What a process has used in each second.
-#[derive(Default)]
-struct PerSecond {
-    /// When it was looked at last for this, and what it had used.
-    last: (Duration, f64),
-    shares: Vec<f64>,
-}
-
-impl PerSecond {
-    const SECOND: Duration = Duration::from_secs(1);
-
-    /// A look, as soon as each second is over.
-    fn look(&mut self, wall: Duration, used: f64) {
-        let (since, before) = self.last;
-        let seconds = u32::try_from(self.shares.len()).unwrap_or(u32::MAX);
-        if wall < Self::SECOND * seconds.saturating_add(1) {
-            return;
-        }
-        let share = quotient(used - before, (wall - since).as_secs_f64());
-        // A look that came late stands for the seconds that it missed.
-        while (self.shares.len() as u64) < wall.as_secs() {
-            self.shares.push(share.unwrap_or(0.0));
-        }
-        self.last = (wall, used);
-    }
-}
-
-impl Cpu {
-    fn begin(cluster: &LocalCluster, leader: Option<u32>) -> Self {
-        let began = cluster.cpu_seconds();
-        let own = cpu_seconds_of("self").unwrap_or(0.0);
-        Self {
-            leader,
-            leader_seconds: PerSecond::default(),
-            last: began.clone(),
-            began,
-            own_began: own,
-            own_last: own,
-            wall: Duration::ZERO,
-        }
-    }
-
-    fn look(&mut self, cluster: &LocalCluster, wall: Duration) {
-        // One that was killed keeps what was seen last.
-        self.last.extend(cluster.cpu_seconds());
-        self.own_last = cpu_seconds_of("self").unwrap_or(self.own_last);
-        self.wall = wall;
-        let used = self.leader.and_then(|pid| self.used(pid));
-        if let Some(used) = used {
-            self.leader_seconds.look(wall, used);
-        }
-    }
-
-    fn used(&self, pid: u32) -> Option<f64> {
-        Some(self.last.get(&pid)? - self.began.get(&pid)?)
-    }
-
-    /// Of all processors in each second, by the node that led.
-    fn leader_percent(&self, cores: f64) -> Vec<f64> {
-        let shares = self.leader_seconds.shares.iter();
-        shares.map(|share| 100.0 * share / cores).collect()
-    }
-
-    /// Of all processors: by the nodes, and by the clients.
-    fn percent(&self, cores: f64) -> (Option<f64>, Option<f64>) {
-        let used = self.last.iter();
-        let used = used.map(|(pid, last)| last - self.began.get(pid).unwrap_or(&0.0));
-        let all = self.wall.as_secs_f64() * cores;
-        let own = self.own_last - self.own_began;
-        (
-            quotient(100.0 * used.sum::<f64>(), all),
-            quotient(100.0 * own, all),
-        )
-    }
-}
 
 impl<'a> Run<'a> {
     /// Does it, in this folder.
@@ -249,7 +162,7 @@ impl<'a> Run<'a> {
         &self,
         cluster: &LocalCluster,
         begin: std::sync::mpsc::Sender<()>,
-    ) -> Result<(RefCell<Shared>, Cpu), BenchError> {
+    ) -> Result<(RefCell<Shared>, CpuUse), BenchError> {
         let mut client = AsyncClient::connect(cluster.addresses(), self.options()).await?;
         let name = match self.workload {
             Workload::Transfer | Workload::Payment => "bench-accounts",
@@ -321,7 +234,7 @@ impl<'a> Run<'a> {
     }
 
     /// Lets the warm-up and the timed part pass.
-    async fn time(&self, cluster: &LocalCluster, shared: &RefCell<Shared>) -> Cpu {
+    async fn time(&self, cluster: &LocalCluster, shared: &RefCell<Shared>) -> CpuUse {
         let wait = async |until: Instant| {
             let mut said = Instant::now();
             while Instant::now() < until && !interrupt::asked() {
@@ -336,7 +249,7 @@ impl<'a> Run<'a> {
         let leader = cluster.leader_process();
         wait(Instant::now() + self.warmup).await;
         let begin = Instant::now();
-        let mut cpu = Cpu::begin(cluster, leader);
+        let mut cpu = CpuUse::begin(cluster, leader);
         shared.borrow_mut().timed_from = Some(begin);
         let end = begin + self.length;
         while Instant::now() < end && !interrupt::asked() {
@@ -394,7 +307,7 @@ impl<'a> Run<'a> {
     fn row(
         &self,
         shared: &Shared,
-        cpu: &Cpu,
+        cpu: &CpuUse,
         faults: &[FaultEvent],
         findings: &Findings,
         conserved: bool,
@@ -457,29 +370,5 @@ impl<'a> Run<'a> {
             round: self.round,
             machine: self.machine,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_second_has_the_share_used_in_it() {
-        let mut seconds = PerSecond::default();
-        for (ms, used) in [
-            (400, 0.1),
-            (1000, 0.5),
-            (1500, 0.6),
-            (2020, 1.52),
-            (4020, 3.52),
-        ] {
-            seconds.look(Duration::from_millis(ms), used);
-        }
-        let shares: Vec<f64> = seconds.shares.iter().map(|it| it * 100.0).collect();
-        assert_eq!(
-            shares.iter().map(|it| it.round()).collect::<Vec<_>>(),
-            [50.0, 100.0, 100.0, 100.0]
-        );
     }
 }
