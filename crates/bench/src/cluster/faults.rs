@@ -17,7 +17,7 @@ use crate::error::BenchError;
 const INTERVAL: Duration = Duration::from_millis(10);
 
 const EXAMPLE: &str = "write none, or one of kill-leader, stop-leader, cut-leader, kill-follower, stop-follower, cut-follower, \
-                       mixed, restart-all, slow-disk, full-disk, and how often: kill-leader:5s";
+                       break-leader, mixed, restart-all, slow-disk, full-disk, and how often: kill-leader:5s";
 
 /// What is broken, and how often.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,6 +31,8 @@ pub(super) enum Kind {
     None,
     /// One node is harmed.
     Node(Harm, Victim),
+    /// Any harm to the leader.
+    BreakLeader,
     /// Any harm to any node.
     Mixed,
     /// SIGKILL of all nodes at once, and a start of all.
@@ -75,13 +77,14 @@ enum Broken {
     FullDisk(u64),
 }
 
-const KINDS: [(&str, Kind); 10] = [
+const KINDS: [(&str, Kind); 11] = [
     ("kill-leader", Kind::Node(Harm::Kill, Victim::Leader)),
     ("stop-leader", Kind::Node(Harm::Stop, Victim::Leader)),
     ("cut-leader", Kind::Node(Harm::Cut, Victim::Leader)),
     ("kill-follower", Kind::Node(Harm::Kill, Victim::Follower)),
     ("stop-follower", Kind::Node(Harm::Stop, Victim::Follower)),
     ("cut-follower", Kind::Node(Harm::Cut, Victim::Follower)),
+    ("break-leader", Kind::BreakLeader),
     ("mixed", Kind::Mixed),
     ("restart-all", Kind::RestartAll),
     ("slow-disk", Kind::SlowDisk),
@@ -215,10 +218,8 @@ impl Fault {
             // A cluster of one has no other.
             Kind::Node(_, Victim::Follower) if others.is_empty() => return Ok(None),
             Kind::Node(harm, Victim::Follower) => (harm, any(&others, random)),
-            Kind::Mixed => {
-                let harm = [Harm::Kill, Harm::Stop, Harm::Cut][random.below(3) as usize];
-                (harm, any(&all, random))
-            }
+            Kind::BreakLeader => (any_harm(random), leader),
+            Kind::Mixed => (any_harm(random), any(&all, random)),
             Kind::RestartAll => {
                 event("kill", &all, true);
                 cluster.kill_all()?;
@@ -241,6 +242,10 @@ impl Fault {
         harm.begin(cluster, node)?;
         Ok(Some(Broken::Node(harm, node)))
     }
+}
+
+fn any_harm(random: &mut Random) -> Harm {
+    [Harm::Kill, Harm::Stop, Harm::Cut][random.below(3) as usize]
 }
 
 /// Mends what is broken.
@@ -270,7 +275,7 @@ fn end(
         }
         Some(Broken::FullDisk(node)) => {
             cluster.wait_for_end(node)?;
-            cluster.require_said(node, "the disk is full")?;
+            cluster.require_said(node, "no space is left on the disk")?;
             small_disk.map_or(Ok(()), SmallDisk::make_room)?;
             cluster.run(["restart", &node.to_string()])?;
             event("restart", &[node], false);

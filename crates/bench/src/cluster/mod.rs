@@ -80,7 +80,7 @@ Faults happen every so often while the clients work, and are mended half-way to 
   kill-leader:5s    SIGKILL, and a restart; kill-follower:5s a random other node's
   stop-leader:5s    SIGSTOP, and SIGCONT; stop-follower:5s
   cut-leader:5s     its links are cut, and heal; cut-follower:5s
-  mixed:5s          any of these to any node
+  break-leader:5s   any of these, by chance, to the leader; mixed:5s to any node
   restart-all:5s    SIGKILL of all nodes at once, and a start of all
   slow-disk:5s      the leader's disk takes 20 writes in a second (control groups; needs root)
   full-disk:20s     the last node, which has a small disk of its own, has no room left: it must say so and end, and starts

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use namiki_client::{AsyncClient, ClientOptions};
 use namiki_platform::machine::Machine;
@@ -37,6 +37,8 @@ const CPU_INTERVAL: Duration = Duration::from_millis(200);
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 /// How long the nodes may take to have applied the same.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(120);
+/// A failover is long beyond two election timeouts and this.
+const SLACK: Duration = Duration::from_millis(100);
 /// How long a call of a client may take: elections and restarts are shorter.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -304,6 +306,22 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Says which failovers were long, and when, so that they are found in the logs of the nodes.
+    fn tell_long(&self, breaks: &[&FaultEvent], gaps: &[Option<Duration>]) {
+        let long = Duration::from_millis(2 * self.shape.election_timeout_ms) + SLACK;
+        for (fault, gap) in breaks.iter().zip(gaps) {
+            if let Some(gap) = gap.filter(|gap| *gap > long) {
+                let at = SystemTime::now().checked_sub(fault.at.elapsed());
+                let at = at.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+                let (ms, at) = (gap.as_millis(), at.unwrap_or_default().as_secs_f64());
+                let (what, nodes) = (fault.what, &fault.nodes);
+                eprintln!(
+                    "nothing acknowledged for {ms} ms after {what} of {nodes:?} at {at:.3} s since 1970"
+                );
+            }
+        }
+    }
+
     fn row(
         &self,
         shared: &Shared,
@@ -324,9 +342,11 @@ impl<'a> Run<'a> {
             p99: us.p99 / 1e3,
             max: us.max / 1e3,
         });
-        let breaks = faults.iter().filter(|fault| fault.breaks);
-        let breaks: Vec<Instant> = breaks.map(|fault| fault.at).collect();
-        let mut downs = shared.gaps.around(&breaks);
+        let breaks: Vec<&FaultEvent> = faults.iter().filter(|fault| fault.breaks).collect();
+        let times: Vec<Instant> = breaks.iter().map(|fault| fault.at).collect();
+        let gaps = shared.gaps.around(&times);
+        self.tell_long(&breaks, &gaps);
+        let mut downs: Vec<Duration> = gaps.into_iter().flatten().collect();
         downs.sort_unstable();
         let ms = |at: usize| downs[at.min(downs.len() - 1)].as_secs_f64() * 1e3;
         let failover_ms = (!downs.is_empty()).then(|| FailoverMs {
