@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use namiki_platform::seeded_random::Random;
 
 use super::local_cluster::LocalCluster;
+use super::namespaces::Namespaces;
 use super::slow_disk::SlowDisk;
 use super::small_disk::SmallDisk;
 use crate::args::seconds;
@@ -17,7 +18,7 @@ use crate::error::BenchError;
 const INTERVAL: Duration = Duration::from_millis(10);
 
 const EXAMPLE: &str = "write none, or one of kill-leader, stop-leader, cut-leader, kill-follower, stop-follower, cut-follower, \
-                       break-leader, mixed, restart-all, slow-disk, full-disk, and how often: kill-leader:5s";
+                       break-leader, mixed, drop-leader, restart-all, slow-disk, full-disk, and how often: kill-leader:5s";
 
 /// What is broken, and how often.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,6 +36,8 @@ pub(super) enum Kind {
     BreakLeader,
     /// Any harm to any node.
     Mixed,
+    /// Messages from the leader, to it, or both, are dropped.
+    DropLeader,
     /// SIGKILL of all nodes at once, and a start of all.
     RestartAll,
     /// The leader's disk takes few writes in a second.
@@ -73,11 +76,12 @@ pub(super) struct FaultEvent {
 enum Broken {
     Node(Harm, u64),
     All,
+    Links,
     SlowDisk(SlowDisk, u64),
     FullDisk(u64),
 }
 
-const KINDS: [(&str, Kind); 11] = [
+const KINDS: [(&str, Kind); 12] = [
     ("kill-leader", Kind::Node(Harm::Kill, Victim::Leader)),
     ("stop-leader", Kind::Node(Harm::Stop, Victim::Leader)),
     ("cut-leader", Kind::Node(Harm::Cut, Victim::Leader)),
@@ -86,6 +90,7 @@ const KINDS: [(&str, Kind); 11] = [
     ("cut-follower", Kind::Node(Harm::Cut, Victim::Follower)),
     ("break-leader", Kind::BreakLeader),
     ("mixed", Kind::Mixed),
+    ("drop-leader", Kind::DropLeader),
     ("restart-all", Kind::RestartAll),
     ("slow-disk", Kind::SlowDisk),
     ("full-disk", Kind::FullDisk),
@@ -140,9 +145,7 @@ impl Harm {
 
     fn end(self, cluster: &LocalCluster, node: u64) -> Result<&'static str, BenchError> {
         match self {
-            Self::Kill => cluster
-                .run(["restart", &node.to_string()])
-                .map(|()| "restart"),
+            Self::Kill => cluster.restart(node).map(|()| "restart"),
             Self::Stop => cluster
                 .run(["resume", &node.to_string()])
                 .map(|()| "resume"),
@@ -220,6 +223,27 @@ impl Fault {
             Kind::Node(harm, Victim::Follower) => (harm, any(&others, random)),
             Kind::BreakLeader => (any_harm(random), leader),
             Kind::Mixed => (any_harm(random), any(&all, random)),
+            Kind::DropLeader => {
+                let ways = [(true, false), (false, true), (true, true)];
+                let (from, to) = ways[random.below(3) as usize];
+                let what = match (from, to) {
+                    (true, false) => "drop-from",
+                    (false, _) => "drop-to",
+                    _ => "drop-both",
+                };
+                event(what, &[leader], true);
+                if let Some(namespaces) = &cluster.namespaces {
+                    for other in others {
+                        if from {
+                            namespaces.drop_link(leader, other)?;
+                        }
+                        if to {
+                            namespaces.drop_link(other, leader)?;
+                        }
+                    }
+                }
+                return Ok(Some(Broken::Links));
+            }
             Kind::RestartAll => {
                 event("kill", &all, true);
                 cluster.kill_all()?;
@@ -263,9 +287,17 @@ fn end(
             Ok(())
         }
         Some(Broken::All) => {
-            cluster.run(["start"])?;
+            cluster.start_all()?;
             let all: Vec<u64> = cluster.nodes.iter().map(|node| node.id).collect();
             event("start", &all, false);
+            Ok(())
+        }
+        Some(Broken::Links) => {
+            cluster
+                .namespaces
+                .as_ref()
+                .map_or(Ok(()), Namespaces::heal)?;
+            event("heal", &[], false);
             Ok(())
         }
         Some(Broken::SlowDisk(slow, node)) => {
@@ -277,7 +309,7 @@ fn end(
             cluster.wait_for_end(node)?;
             cluster.require_said(node, "no space is left on the disk")?;
             small_disk.map_or(Ok(()), SmallDisk::make_room)?;
-            cluster.run(["restart", &node.to_string()])?;
+            cluster.restart(node)?;
             event("restart", &[node], false);
             Ok(())
         }
@@ -303,7 +335,7 @@ mod tests {
             "kill",
             "kill-leader",
             "kill-leader:0s",
-            "drop-leader:5s",
+            "shoot-leader:5s",
             "kill-leader:x",
         ] {
             assert!(text.parse::<Fault>().is_err(), "{text}");

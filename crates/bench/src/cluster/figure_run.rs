@@ -63,6 +63,7 @@ impl FigureRun {
                 wan: self.wan.name(),
                 election_timeout_ms: ELECTION_TIMEOUT_MS,
                 max_log_mib: MAX_LOG_MIB,
+                namespaces: false,
             },
             workload: Workload::Transfer,
             sizes: PlanSizes {

@@ -12,6 +12,7 @@ use namiki_client::{state_hash, status};
 use namiki_cluster::config::NodeConfig;
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::namespaces::Namespaces;
 use crate::error::BenchError;
 use crate::interrupt;
 
@@ -42,6 +43,8 @@ pub(super) struct Shape {
     pub(super) wan: &'static str,
     pub(super) election_timeout_ms: u64,
     pub(super) max_log_mib: u64,
+    /// Whether each node has a network of its own.
+    pub(super) namespaces: bool,
 }
 
 /// A cluster that runs. It is stopped when it is dropped, unless it ran before.
@@ -52,6 +55,7 @@ pub(super) struct LocalCluster {
     pub(super) nodes: Vec<Node>,
     /// It is to run on.
     keep_running: bool,
+    pub(super) namespaces: Option<Namespaces>,
 }
 
 /// A node of it.
@@ -72,10 +76,15 @@ impl LocalCluster {
             dir,
             nodes: Vec::new(),
             keep_running: false,
+            namespaces: None,
         };
         cluster.read_nodes()?;
         let running = cluster.nodes.iter().filter(|node| node.pid().is_some());
         cluster.keep_running = running.count() > 0;
+        if shape.namespaces {
+            cluster.start_in_namespaces(shape)?;
+            return Ok(cluster);
+        }
         cluster.run([
             "start".to_owned(),
             format!("--port={}", first_port()),
@@ -90,6 +99,43 @@ impl LocalCluster {
         ])?;
         cluster.read_nodes()?;
         Ok(cluster)
+    }
+
+    fn start_in_namespaces(&mut self, shape: &Shape) -> Result<(), BenchError> {
+        let namespaces = Namespaces::create(shape.nodes)?;
+        namespaces.make_nodes(&self.program, &self.dir, shape)?;
+        self.namespaces = Some(namespaces);
+        self.read_nodes()?;
+        self.start_all()?;
+        let begin = Instant::now();
+        while self.leader().is_none() {
+            interrupt::check()?;
+            if begin.elapsed() > LEAD_TIMEOUT {
+                let seconds = LEAD_TIMEOUT.as_secs();
+                let why =
+                    format!("the nodes have no leader after {seconds} s; their log.txt say why");
+                return Err(BenchError::Cluster(why));
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    /// Starts all nodes, which are down.
+    pub(super) fn start_all(&self) -> Result<(), BenchError> {
+        let Some(namespaces) = &self.namespaces else {
+            return self.run(["start"]);
+        };
+        let mut nodes = self.nodes.iter();
+        nodes.try_for_each(|node| namespaces.start_node(&self.program, &self.dir, node.id))
+    }
+
+    /// Starts a node again, which is down.
+    pub(super) fn restart(&self, node: u64) -> Result<(), BenchError> {
+        match &self.namespaces {
+            None => self.run(["restart", &node.to_string()]),
+            Some(namespaces) => namespaces.start_node(&self.program, &self.dir, node),
+        }
     }
 
     fn read_nodes(&mut self) -> Result<(), BenchError> {

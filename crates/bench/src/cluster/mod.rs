@@ -5,7 +5,7 @@
 //! | `local_cluster.rs` | the cluster, as the program `namiki` starts and breaks it |
 //! | `workload.rs`, `load.rs` | what is sent, and the accounts |
 //! | `clients.rs`, `run.rs` | clients, and the run |
-//! | `faults.rs`, `slow_disk.rs`, `small_disk.rs` | what is broken |
+//! | `faults.rs`, `slow_disk.rs`, `small_disk.rs`, `namespaces.rs` | what is broken |
 //! | `gaps.rs` | how long that was noticed |
 //! | `registers.rs`, `register_client.rs` | the workload `register` |
 //! | `history/` | what its clients have asked and were told, and whether that is strictly serializable |
@@ -23,12 +23,14 @@ mod gaps;
 mod history;
 mod load;
 mod local_cluster;
+mod namespaces;
 mod register_client;
 mod registers;
 mod result_row;
 mod run;
 mod slow_disk;
 mod small_disk;
+mod system_program;
 mod witness;
 mod workload;
 
@@ -81,6 +83,7 @@ Faults happen every so often while the clients work, and are mended half-way to 
   stop-leader:5s    SIGSTOP, and SIGCONT; stop-follower:5s
   cut-leader:5s     its links are cut, and heal; cut-follower:5s
   break-leader:5s   any of these, by chance, to the leader; mixed:5s to any node
+  drop-leader:5s    what the leader sends, or what is sent to it, or both, is dropped: with --namespaces
   restart-all:5s    SIGKILL of all nodes at once, and a start of all
   slow-disk:5s      the leader's disk takes 20 writes in a second (control groups; needs root)
   full-disk:20s     the last node, which has a small disk of its own, has no room left: it must say so and end, and starts
@@ -142,6 +145,9 @@ pub(crate) struct ClusterArgs {
     /// Keep what clients of `register` have asked and were told, as lines of JSON
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
+    /// Give each node a network namespace of its own. Needs root, and the program `ip`
+    #[arg(long)]
+    namespaces: bool,
     /// What is broken, and how often: none, kill-leader:5s, stop-leader:5s, cut-leader:5s, and more: see below
     #[arg(long, value_name = "FAULT", default_value = "none")]
     fault: Fault,
@@ -257,6 +263,17 @@ pub(crate) fn run(args: &ClusterArgs) -> Result<(), BenchError> {
                 .to_owned(),
         ));
     }
+    if args.fault.kind == Kind::DropLeader && !args.namespaces {
+        return Err(BenchError::Usage(
+            "drop-leader drops messages between network namespaces: add --namespaces".to_owned(),
+        ));
+    }
+    if args.namespaces && (args.dir.is_some() || args.wan != [Wan::None]) {
+        return Err(BenchError::Usage(
+            "--namespaces makes a new cluster, without distances: leave --dir and --wan out"
+                .to_owned(),
+        ));
+    }
     let mut report = Report::new(args.output.format);
     let outcome = in_turns(args.repeat, &combinations, |combination, round| {
         let run = args.one_run(*combination, &machine, round);
@@ -289,6 +306,7 @@ impl ClusterArgs {
                 wan: wan.name(),
                 election_timeout_ms: self.election_timeout_ms,
                 max_log_mib: self.max_log,
+                namespaces: self.namespaces,
             },
             workload: self.workload,
             sizes: PlanSizes {

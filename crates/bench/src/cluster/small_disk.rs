@@ -1,12 +1,13 @@
 //! A disk of its own for one node, in a file: an ext4 file system that can be filled. It is mounted, so it needs root.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 
+use super::system_program::run_program;
 use crate::error::BenchError;
 
 /// Room for the files that a node begins with, and some more.
@@ -32,7 +33,12 @@ impl SmallDisk {
             "mkfs.ext4",
             &["-q".as_ref(), "-m0".as_ref(), image.as_ref()],
         )?;
-        let arguments = ["-o".as_ref(), "loop".as_ref(), image.as_ref(), at.as_ref()];
+        let arguments = [
+            "-o".as_ref(),
+            "loop".as_ref(),
+            image.as_os_str(),
+            at.as_os_str(),
+        ];
         run("mount", &arguments).inspect_err(|_| drop(fs::remove_file(&image)))?;
         Ok(Self {
             image,
@@ -68,25 +74,13 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        match run("umount", &[self.mounted.as_ref()]) {
+        match run("umount", &[self.mounted.as_os_str()]) {
             Ok(()) => drop(fs::remove_file(&self.image)),
             Err(error) => eprintln!("{}", error.with_causes()),
         }
     }
 }
 
-/// Runs a program of the system.
-fn run(program: &str, arguments: &[&std::ffi::OsStr]) -> Result<(), BenchError> {
-    let output = Command::new(program)
-        .args(arguments)
-        .output()
-        .map_err(BenchError::file("run", program))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(BenchError::Cluster(format!(
-        "a small disk needs root: {program}: {}",
-        said.trim()
-    )))
+fn run(program: &str, arguments: &[&OsStr]) -> Result<(), BenchError> {
+    run_program("a small disk", program, arguments)
 }
