@@ -2,8 +2,8 @@
 //! is seen, for every protocol and both layouts of the log.
 //!
 //! What is left out here, `cargo xtask crash` and `cargo xtask soak` do: more than one seed for each
-//! protocol and layout, runs of more than 24 transactions, and at each event more than 8 random
-//! subsets of what was pending (4 for threads and failed writes, at every second event or so). Few
+//! protocol and layout, runs of more than 16 transactions, and at each event more than 4 random
+//! subsets of what was pending (2 for threads and failed writes, at every second event or so). Few
 //! images are crashed a second or a third time.
 #![allow(
     clippy::unwrap_used,
@@ -20,7 +20,7 @@ use namiki_tests::crash::{
 use namiki_tests::key_encoding::Spelling;
 
 /// Of each run.
-const TRANSACTIONS: u64 = 24;
+const TRANSACTIONS: u64 = 16;
 
 /// Every kind's runs go on where those of the kind before ended, so that together they crash every tree,
 /// with a hash table and without, over both kinds of keys.
@@ -68,7 +68,7 @@ fn every_crash_recovers_exactly_whole_acknowledged_commits() {
 #[test]
 fn every_crash_of_many_threads_recovers_acknowledged_commits() {
     let depth = Depth {
-        subsets: 4,
+        subsets: 2,
         events: 0.5,
         second: 0.007,
         third: 0.0,
@@ -79,7 +79,7 @@ fn every_crash_of_many_threads_recovers_acknowledged_commits() {
 #[test]
 fn every_crash_after_a_failed_write_recovers_what_was_acknowledged() {
     let depth = Depth {
-        subsets: 4,
+        subsets: 2,
         events: 0.4,
         second: 0.035,
         third: 0.0,

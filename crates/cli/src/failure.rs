@@ -10,6 +10,7 @@ use std::process::ExitStatus;
 use namiki::query::QueryError;
 use namiki::{Generation, LoadError, Lsn, OpenError, ReadError, Stamp, WorkerId};
 use namiki_client::ClientError;
+use namiki_client::tls::{IssueError, TlsError};
 use namiki_cluster::ServerError;
 use namiki_cluster::config::ConfigError;
 use namiki_cluster::storage::StoreError;
@@ -191,6 +192,12 @@ pub(crate) enum Failure {
     /// A node stopped by itself.
     #[error("the node has stopped: {0}")]
     NodeStopped(String),
+    /// A certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// Certificates cannot be made.
+    #[error(transparent)]
+    Certificates(#[from] IssueError),
     /// There is no local cluster.
     #[error("{} holds no cluster; namiki cluster start makes one, or --dir names another place", .0.display())]
     NoCluster(PathBuf),

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use namiki_client::protocol::{Command as ClusterCommand, Outcome, Write};
-use namiki_client::{Client, ClientOptions};
+use namiki_client::tls::CertificateFiles;
+use namiki_client::{Client, ClientOptions, Security, status};
 use namiki_cluster::config::NodeConfig;
 use tempfile::TempDir;
 
@@ -34,12 +35,17 @@ struct Cluster(TempDir);
 
 impl Cluster {
     fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    fn start_with(flags: &[&str]) -> Self {
         let cluster = Self(tempfile::tempdir().unwrap());
         // Other tests, of this process and of others, start clusters at the same time, and ports are only found, not held.
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let of_process = 12_000 + std::process::id() % 45 * 400;
         let port = of_process + STARTED.fetch_add(1, Ordering::Relaxed) % 2 * 200;
-        cluster.works(&["start", "--nodes=3", &format!("--port={port}")]);
+        let port = format!("--port={port}");
+        cluster.works(&[&["start", "--nodes=3", &port], flags].concat());
         cluster
     }
 
@@ -81,9 +87,14 @@ impl Cluster {
     }
 
     fn client(&self) -> Client {
+        self.client_by(Security::Plain)
+    }
+
+    fn client_by(&self, security: Security) -> Client {
         let addresses = (1..=3).map(|node| self.config(node).client_listen);
         let options = ClientOptions {
             timeout: WATCHDOG,
+            security,
             ..ClientOptions::default()
         };
         Client::connect(addresses, options).unwrap()
@@ -139,6 +150,86 @@ fn what_was_acknowledged_outlives_leaders_and_restarts() {
     let rows = cluster.client().read(keys.collect()).unwrap();
     let expected = (0..80_u64).map(|key| Some(key.to_le_bytes().to_vec()));
     assert_eq!(rows.values, expected.collect::<Vec<_>>());
+}
+
+#[test]
+fn a_protected_cluster_outlives_its_leader() {
+    let cluster = Cluster::start_with(&["--tls"]);
+    let files = CertificateFiles::in_folder(&cluster.0.path().join("certificates"));
+    let mut client = cluster.client_by(Security::tls(&files.client()).unwrap());
+    let table = client.create_table("rows", true).unwrap();
+    let mut session = client.open_session().unwrap();
+    let mut put_rows = |keys: std::ops::Range<u64>| {
+        for key in keys {
+            let group = session.submit(put(table, key)).unwrap();
+            assert_eq!(session.wait(group).unwrap(), [Outcome::Done]);
+        }
+    };
+    put_rows(0..20);
+    let first = cluster.leader_other_than(None);
+    cluster.works(&["kill", "leader"]);
+    put_rows(20..40);
+    cluster.works(&["restart", &first.to_string()]);
+    put_rows(40..60);
+    let keys = (0..60_u64).map(|key| (table, key.to_be_bytes().to_vec()));
+    let rows = client.read(keys.collect()).unwrap();
+    let expected = (0..60_u64).map(|key| Some(key.to_le_bytes().to_vec()));
+    assert_eq!(rows.values, expected.collect::<Vec<_>>());
+    // Without a certificate nothing is answered.
+    let address = cluster.config(1).client_listen;
+    let refused = status(&address, &Security::Plain, WATCHDOG).unwrap_err();
+    assert!(refused.to_string().contains("it speaks TLS"), "{refused}");
+    // Nor does a node start whose certificate is another's.
+    let node = cluster.0.path().join("node-1/namiki.toml");
+    cluster.works(&["kill", "1"]);
+    let text = fs::read_to_string(&node).unwrap();
+    fs::write(&node, text.replace("node-1.", "node-2.")).unwrap();
+    let said = refuses(1, &["node", "--config", node.to_str().unwrap()]);
+    assert!(
+        said.contains("is for node-2.") && said.contains("not for node-1."),
+        "{said}"
+    );
+    fs::write(&node, text).unwrap();
+}
+
+#[test]
+fn certificates_are_made_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("certificates");
+    let folder = folder.to_str().unwrap();
+    let cluster = "5f0c1d6ab2e94c07a1d3f8e2b4c69701";
+    let make = [
+        "cluster",
+        "certificates",
+        folder,
+        "--nodes=2",
+        "--cluster",
+        cluster,
+    ];
+    let made = namiki(&make);
+    assert!(made.status.success(), "{made:?}");
+    let said = String::from_utf8(made.stdout).unwrap();
+    assert!(said.contains(cluster) && said.contains("2 nodes"), "{said}");
+    for name in ["ca", "client", "node-1", "node-2"] {
+        for ending in ["pem", "key"] {
+            let path = Path::new(folder).join(format!("{name}.{ending}"));
+            assert!(path.exists(), "{}", path.display());
+        }
+    }
+    assert!(refuses(1, &make).contains("is not overwritten"));
+    assert!(
+        refuses(
+            2,
+            &[
+                "cluster",
+                "certificates",
+                folder,
+                "--nodes=2",
+                "--cluster=7"
+            ]
+        )
+        .contains("32 hexadecimal")
+    );
 }
 
 #[test]

@@ -74,7 +74,12 @@ pub(crate) enum ConnectionError {
     TooLong(usize),
     #[error("the name has no address")]
     NoSuchName,
-    #[cfg(feature = "async")]
+    #[error("it speaks TLS; configure a certificate for this client")]
+    SpeaksTls,
+    #[cfg(feature = "tls")]
+    #[error("{0}")]
+    Handshake(#[from] crate::tls::HandshakeError),
+    #[cfg(any(feature = "async", feature = "tls"))]
     #[error("it takes too long")]
     Late,
 }

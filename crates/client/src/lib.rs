@@ -9,6 +9,7 @@
 //! | `channel` | a channel to the leader: a state machine without I/O |
 //! | `blocking` | the client for threads |
 //! | `asynchronous` | the client for tasks of tokio, with the feature `async` |
+//! | `security`, `tls` | protected connections, with the feature `tls` |
 //!
 //! Paper: raft-pwal §2.2
 
@@ -21,6 +22,10 @@ mod message_buffer;
 mod options;
 pub mod protocol;
 mod requests;
+mod security;
+#[cfg(feature = "tls")]
+pub mod tls;
+mod tls_options;
 
 #[cfg(feature = "async")]
 pub use asynchronous::{AsyncClient, AsyncSession};
@@ -28,3 +33,5 @@ pub use blocking::{Client, Session, cut_links, state_hash, status};
 pub use error::ClientError;
 pub use options::ClientOptions;
 pub use requests::{Group, Rows};
+pub use security::Security;
+pub use tls_options::TlsOptions;

@@ -1,7 +1,7 @@
 //! Takes messages out of bytes as they arrive.
 
 use crate::error::ConnectionError;
-use crate::protocol::{LENGTH_BYTES, MESSAGE_BYTES_MAX, Response, decode};
+use crate::protocol::{LENGTH_BYTES, MESSAGE_BYTES_MAX, Response, decode, is_tls};
 
 /// How much is read at once, and kept between messages.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -14,6 +14,8 @@ pub(crate) struct MessageBuffer {
     taken: usize,
     /// What is behind this was not filled yet.
     filled: usize,
+    /// A message was taken: what follows are messages, too.
+    begun: bool,
 }
 
 impl MessageBuffer {
@@ -23,6 +25,9 @@ impl MessageBuffer {
         let Some((prefix, rest)) = arrived.split_first_chunk::<LENGTH_BYTES>() else {
             return Ok(None);
         };
+        if !self.begun && is_tls(*prefix) {
+            return Err(ConnectionError::SpeaksTls);
+        }
         let length = u32::from_le_bytes(*prefix) as usize;
         if length > MESSAGE_BYTES_MAX {
             return Err(ConnectionError::TooLong(length));
@@ -31,6 +36,7 @@ impl MessageBuffer {
             return Ok(None);
         };
         let response = decode(message)?;
+        self.begun = true;
         self.taken += LENGTH_BYTES + length;
         if self.taken == self.filled {
             self.taken = 0;
@@ -111,5 +117,9 @@ mod tests {
         buffer.room()[..4].copy_from_slice(&[0xff; 4]);
         buffer.filled(4);
         assert!(matches!(buffer.next(), Err(ConnectionError::TooLong(_))));
+        let mut buffer = MessageBuffer::default();
+        buffer.room()[..7].copy_from_slice(&[0x15, 3, 3, 0, 2, 2, 50]);
+        buffer.filled(7);
+        assert!(matches!(buffer.next(), Err(ConnectionError::SpeaksTls)));
     }
 }

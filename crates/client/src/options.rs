@@ -1,9 +1,11 @@
-//! How patient a client is.
+//! How patient a client is, and how its connections are protected.
 
 use std::time::Duration;
 
+use crate::security::Security;
+
 /// Times and limits of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientOptions {
     /// How long a call waits for its answer, whatever happens to connections and leaders meanwhile. Default 10 s.
     pub timeout: Duration,
@@ -14,6 +16,8 @@ pub struct ClientOptions {
     pub silence: Duration,
     /// Groups of a session that are not answered at the same time, at most. Default 8.
     pub window: usize,
+    /// How connections are protected. Default: not at all.
+    pub security: Security,
 }
 
 impl Default for ClientOptions {
@@ -23,6 +27,7 @@ impl Default for ClientOptions {
             connect_timeout: Duration::from_secs(1),
             silence: Duration::from_millis(200),
             window: 8,
+            security: Security::Plain,
         }
     }
 }

@@ -13,8 +13,9 @@ use crate::failure::NodeFailure;
 use crate::network::NodeId;
 use crate::node::{Node, NodeOptions};
 use crate::producer::RequestLimits;
+use crate::security::{SecurityFailure, security_of, warn_if_open};
 use crate::storage::{NodeIdentity, NodeStore, StoreError, StoreOptions};
-use crate::transport::{Listeners, RunningTransport, Transport, TransportError};
+use crate::transport::{Listeners, NodeSecurity, RunningTransport, Transport, TransportError};
 use crate::worker::GroupOptions;
 
 /// Room in a log buffer for the last command of a group and for headers.
@@ -27,6 +28,9 @@ pub enum ServerError {
     /// Its directory.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Its certificate.
+    #[error(transparent)]
+    Security(#[from] SecurityFailure),
     /// Its sockets.
     #[error(transparent)]
     Transport(#[from] TransportError),
@@ -68,6 +72,7 @@ pub struct Server {
     transport: Option<RunningTransport>,
     node: Option<Node>,
     election_timeout: Duration,
+    security: NodeSecurity,
 }
 
 /// Creates a new node's directory.
@@ -95,8 +100,10 @@ impl Server {
         disk: Arc<dyn Disk>,
         logger: slog::Logger,
     ) -> Result<Self, ServerError> {
+        let security = security_of(config, &logger)?;
         // First: what is wrong with an address is known at once.
         let listeners = Listeners::bind(&config.peer_listen, &config.client_listen)?;
+        warn_if_open(&listeners, &security, &logger);
         check_directory(config, &*disk, &config.directory)?;
         let groups = GroupOptions {
             commands: config.group_size as usize,
@@ -113,7 +120,12 @@ impl Server {
         };
         let (store, recovered) = NodeStore::open(disk, &config.directory, options)?;
         check_members(config, &recovered.membership)?;
-        let transport = Transport::new(listeners, config.transport(), logger.clone());
+        let transport = Transport::new(
+            listeners,
+            config.transport(),
+            security.clone(),
+            logger.clone(),
+        );
         let options = NodeOptions {
             election_timeout: config.election_timeout,
             heartbeat: config.heartbeat,
@@ -130,6 +142,7 @@ impl Server {
             transport: Some(transport),
             node: Some(node),
             election_timeout: config.election_timeout,
+            security,
         })
     }
 
@@ -143,6 +156,11 @@ impl Server {
             .as_ref()
             .is_some_and(RunningTransport::is_running);
         failure.or_else(|| (!is_running).then(|| TransportError::Panicked.to_string()))
+    }
+
+    /// Looks whether the files of the node's certificate have changed, and uses the new ones from now on: to be called every few seconds.
+    pub fn refresh_certificate(&self) {
+        self.security.refresh();
     }
 
     /// Stops the node in good order: another one leads, if this one did, and everything is on disk.

@@ -26,7 +26,7 @@ pub struct Depth {
 impl Depth {
     /// For every change.
     pub const CI: Self = Self {
-        subsets: 8,
+        subsets: 4,
         events: 1.0,
         second: 0.0045,
         third: 0.002,

@@ -95,22 +95,26 @@ impl Client {
         let mut next = Instant::now() + pace.unwrap_or_default().mul_f64(random.unit());
         while !self.shared.borrow().is_over {
             let now = Instant::now();
-            let is_time = pace.is_none() || now >= next;
-            if is_time && let Some(slot) = free.pop() {
+            let (mut groups, mut kept) = (Vec::new(), Vec::new());
+            while (pace.is_none() || now >= next)
+                && let Some(slot) = free.pop()
+            {
                 // Late or not, a command that is sent at a pace is waited for from its time on.
                 let begun = if pace.is_some() { next } else { now };
                 next += pace.unwrap_or_default();
                 version += 1;
-                let commands = {
-                    let plan = &self.shared.borrow().plan;
-                    plan.commands(self.number, slot, version, &mut random)
-                };
-                let kept = InFlight {
+                let plan = &self.shared.borrow().plan;
+                let commands = plan.commands(self.number, slot, version, &mut random);
+                groups.push(commands.clone());
+                kept.push(InFlight {
                     slot,
-                    commands: commands.clone(),
+                    commands,
                     begun,
-                };
-                in_flight.insert(self.session.submit(commands).await?, kept);
+                });
+            }
+            if !groups.is_empty() {
+                let groups = self.session.submit_all(groups).await?;
+                in_flight.extend(groups.into_iter().zip(kept));
                 continue;
             }
             let until = now + INTERVAL;
@@ -121,8 +125,12 @@ impl Client {
             };
             if in_flight.is_empty() {
                 tokio::time::sleep_until(until.into()).await;
-            } else if let Some(group) = self.session.next_answered(until).await {
+            }
+            let mut until = until;
+            while let Some(group) = self.session.next_answered(until).await {
                 free.push(self.take(group, &mut in_flight).await?);
+                // Those that are there already.
+                until = now;
             }
         }
         let give_up_at = Instant::now() + RESOLVE_TIMEOUT;

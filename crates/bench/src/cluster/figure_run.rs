@@ -61,6 +61,7 @@ impl FigureRun {
                 group_wait_us: GROUP_WAIT_US,
                 groups_in_flight: self.groups_in_flight.unwrap_or(super::GROUPS_IN_FLIGHT),
                 wan: self.wan.name(),
+                tls: false,
                 election_timeout_ms: ELECTION_TIMEOUT_MS,
                 max_log_mib: MAX_LOG_MIB,
                 namespaces: false,
@@ -69,7 +70,7 @@ impl FigureRun {
             sizes: PlanSizes {
                 clients: self.clients,
                 pipeline: self.pipeline,
-                group: self.group_size,
+                batch: self.group_size,
                 pairs: 0,
                 skew: 0.0,
                 hot_pairs: 0,

@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use namiki_client::protocol::{NodeStatus, Role};
-use namiki_client::{state_hash, status};
+use namiki_client::tls::CertificateFiles;
+use namiki_client::{Security, state_hash, status};
 use namiki_cluster::config::NodeConfig;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -41,6 +42,8 @@ pub(super) struct Shape {
     /// Of a worker.
     pub(super) groups_in_flight: u32,
     pub(super) wan: &'static str,
+    /// Whether connections are protected.
+    pub(super) tls: bool,
     pub(super) election_timeout_ms: u64,
     pub(super) max_log_mib: u64,
     /// Whether each node has a network of its own.
@@ -53,6 +56,8 @@ pub(super) struct LocalCluster {
     program: PathBuf,
     pub(super) dir: PathBuf,
     pub(super) nodes: Vec<Node>,
+    /// How clients connect to it.
+    pub(super) security: Security,
     /// It is to run on.
     keep_running: bool,
     pub(super) namespaces: Option<Namespaces>,
@@ -75,6 +80,7 @@ impl LocalCluster {
             program: find_program()?,
             dir,
             nodes: Vec::new(),
+            security: Security::Plain,
             keep_running: false,
             namespaces: None,
         };
@@ -85,7 +91,7 @@ impl LocalCluster {
             cluster.start_in_namespaces(shape)?;
             return Ok(cluster);
         }
-        cluster.run([
+        let mut arguments = vec![
             "start".to_owned(),
             format!("--port={}", first_port()),
             format!("--nodes={}", shape.nodes),
@@ -96,7 +102,11 @@ impl LocalCluster {
             format!("--wan={}", shape.wan),
             format!("--election-timeout-ms={}", shape.election_timeout_ms),
             format!("--max-log={}", shape.max_log_mib),
-        ])?;
+        ];
+        if shape.tls {
+            arguments.push("--tls".to_owned());
+        }
+        cluster.run(arguments)?;
         cluster.read_nodes()?;
         Ok(cluster)
     }
@@ -148,6 +158,13 @@ impl LocalCluster {
             }
             let config =
                 NodeConfig::read(&path).map_err(|error| BenchError::Cluster(error.to_string()))?;
+            if let Some(tls) = &config.tls {
+                // A local cluster has all its certificates in one folder.
+                let folder = tls.authority.parent().unwrap_or(Path::new("."));
+                let client = CertificateFiles::in_folder(folder).client();
+                let security = Security::tls(&client);
+                self.security = security.map_err(|error| BenchError::Cluster(error.to_string()))?;
+            }
             let address = config.client_listen;
             self.nodes.push(Node { id, address, dir });
         }
@@ -182,14 +199,15 @@ impl LocalCluster {
     /// What each node that answers says of itself.
     pub(super) fn statuses(&self) -> Vec<NodeStatus> {
         let nodes = self.nodes.iter();
-        let statuses = nodes.filter_map(|node| status(&node.address, STATUS_TIMEOUT).ok());
+        let statuses =
+            nodes.filter_map(|node| status(&node.address, &self.security, STATUS_TIMEOUT).ok());
         statuses.collect()
     }
 
     /// Says on standard error what each node is.
     pub(super) fn describe(&self) {
         for node in &self.nodes {
-            match status(&node.address, STATUS_TIMEOUT) {
+            match status(&node.address, &self.security, STATUS_TIMEOUT) {
                 Ok(status) => eprintln!(
                     "node {}: {:?} of term {}, leader {:?}, last {}, on disk {}, committed {}, applied {}, matched {:?}",
                     node.id,
@@ -218,7 +236,7 @@ impl LocalCluster {
     pub(super) fn state_hashes(&self) -> Result<Vec<(u64, u128)>, BenchError> {
         let nodes = self.nodes.iter();
         let hashes = nodes.map(|node| {
-            let status = state_hash(&node.address, HASH_TIMEOUT)?;
+            let status = state_hash(&node.address, &self.security, HASH_TIMEOUT)?;
             Ok((status.applied_lsn, status.state_hash.unwrap_or_default()))
         });
         hashes.collect()

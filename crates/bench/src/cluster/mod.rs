@@ -69,13 +69,13 @@ hold the same. Exit status 1 if not.
 Workloads:
   transfer   the paper's: groups of transfers between accounts that no other group in flight uses
   payment    payers and payees by Zipf's law (--skew) among --accounts, or among few pairs (--hot-pairs)
-  single     one row is written in each request, each client its own: group-size 1, many clients
+  single     one row is written in each request, each client its own: many clients, a --batch of 1
   register   --registers rows, each written only by commands that name what it and up to two others hold, in groups of up
              to four; of the operations, --reads only read. All are recorded, with the clients' times, and checked: they
              must be strictly serializable, and with --history FILE they are kept for other checkers
 
-A group of --group-size commands is what a client sends at once, and what the log takes as one entry (the paper's
-TxGrp and LogGrp). Each client has --pipeline groups in flight, and each worker --groups-in-flight. With --rate, commands are sent at a pace whether or not
+A client sends --batch commands at once (the paper's TxGrp), and the log takes up to --group-size as one entry (LogGrp), of
+one client or of many. Each client has --pipeline groups in flight, and each worker --groups-in-flight. With --rate, commands are sent at a pace whether or not
 earlier ones are answered (as far as the pipeline goes), and waited for from their time on.
 
 Faults happen every so often while the clients work, and are mended half-way to the next one:
@@ -97,7 +97,7 @@ Examples:
   namiki-bench cluster --nodes 5 --wan japan --clients 16
   namiki-bench cluster --nodes 3 --fault kill-leader:5s --seconds 60
   namiki-bench cluster --nodes 5 --workload register --fault mixed:3s --seconds 30 --history run.jsonl
-  namiki-bench cluster --nodes 3 --workload single --clients 1000";
+  namiki-bench cluster --nodes 3 --workload single --clients 1000 --pipeline 1";
 
 /// What `cluster` measures.
 #[derive(Args, Debug)]
@@ -109,12 +109,18 @@ pub(crate) struct ClusterArgs {
     /// Numbers of workers of a node, each with a log of its own
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "2", value_parser = whole::<u16>(1..=64))]
     workers: Vec<u16>,
-    /// Commands of a group
+    /// Commands of a group of the log, at most
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "5000", value_parser = whole::<u32>(1..=100_000))]
     group_size: Vec<u32>,
+    /// Commands that a client sends at once [default: as --group-size; 1 of `single`]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=100_000))]
+    batch: Option<u32>,
     /// Distances between nodes that are emulated
     #[arg(long, value_enum, value_delimiter = ',', default_value = "none")]
     wan: Vec<Wan>,
+    /// Encrypt and authenticate all connections
+    #[arg(long)]
+    tls: bool,
     /// What is sent
     #[arg(long, value_enum, default_value = "transfer")]
     workload: Workload,
@@ -304,6 +310,7 @@ impl ClusterArgs {
                 group_wait_us: self.group_wait_us,
                 groups_in_flight: self.groups_in_flight,
                 wan: wan.name(),
+                tls: self.tls,
                 election_timeout_ms: self.election_timeout_ms,
                 max_log_mib: self.max_log,
                 namespaces: self.namespaces,
@@ -312,7 +319,10 @@ impl ClusterArgs {
             sizes: PlanSizes {
                 clients: self.clients,
                 pipeline: self.pipeline,
-                group: group_size,
+                batch: self.batch.unwrap_or(match self.workload {
+                    Workload::Transfer | Workload::Payment | Workload::Register => group_size,
+                    Workload::Single => 1,
+                }),
                 pairs: self.accounts / 2,
                 skew: self.skew,
                 hot_pairs: self.hot_pairs,

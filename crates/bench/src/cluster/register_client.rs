@@ -74,8 +74,8 @@ impl RegisterClient {
         beliefs: &mut Beliefs,
         random: &mut Random,
     ) -> Result<(), BenchError> {
-        let group = self.shared.borrow().plan.group;
-        let commands = 1 + random.below(u64::from(group));
+        let batch = self.shared.borrow().plan.batch;
+        let commands = 1 + random.below(u64::from(batch));
         let rows: Vec<Vec<u64>> = (0..commands)
             .map(|_| some_rows(registers, random))
             .collect();

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use namiki_client::{AsyncClient, ClientOptions};
+use namiki_client::{AsyncClient, ClientOptions, Security};
 use namiki_platform::machine::Machine;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::sleep;
@@ -106,7 +106,13 @@ impl<'a> Run<'a> {
                 .then(|| self.check_history(&shared.recorder, &faults))
                 .transpose()?;
             let row = self.row(&shared, &cpu, &faults, &findings, conserved, replicas_equal);
-            Ok(ClusterRow { history, ..row })
+            // A cluster that was there may be protected without being asked for it.
+            let tls = matches!(cluster.security, Security::Tls(_));
+            Ok(ClusterRow {
+                tls,
+                history,
+                ..row
+            })
         })
     }
 
@@ -151,10 +157,11 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn options(&self) -> ClientOptions {
+    fn options(&self, cluster: &LocalCluster) -> ClientOptions {
         ClientOptions {
             timeout: CALL_TIMEOUT,
             window: self.sizes.pipeline as usize,
+            security: cluster.security.clone(),
             ..ClientOptions::default()
         }
     }
@@ -165,7 +172,7 @@ impl<'a> Run<'a> {
         cluster: &LocalCluster,
         begin: std::sync::mpsc::Sender<()>,
     ) -> Result<(RefCell<Shared>, CpuUse), BenchError> {
-        let mut client = AsyncClient::connect(cluster.addresses(), self.options()).await?;
+        let mut client = AsyncClient::connect(cluster.addresses(), self.options(cluster)).await?;
         let name = match self.workload {
             Workload::Transfer | Workload::Payment => "bench-accounts",
             Workload::Single => "bench-rows",
@@ -197,7 +204,8 @@ impl<'a> Run<'a> {
             if self.workload == Workload::Register {
                 let client = RegisterClient {
                     number,
-                    client: AsyncClient::connect(cluster.addresses(), self.options()).await?,
+                    client: AsyncClient::connect(cluster.addresses(), self.options(cluster))
+                        .await?,
                     session,
                     shared,
                     seed,
@@ -228,8 +236,8 @@ impl<'a> Run<'a> {
         let rate = self.rate?;
         // Groups of registers have from one command to so many.
         let commands = match plan.workload {
-            Workload::Register => f64::from(plan.group + 1) / 2.0,
-            _ => f64::from(plan.group),
+            Workload::Register => f64::from(plan.batch + 1) / 2.0,
+            _ => f64::from(plan.batch),
         };
         let groups_per_s = rate / commands / f64::from(self.sizes.clients);
         Some(Duration::from_secs_f64(1.0 / groups_per_s))
@@ -269,7 +277,7 @@ impl<'a> Run<'a> {
         cluster: &LocalCluster,
         shared: &RefCell<Shared>,
     ) -> Result<(Findings, bool), BenchError> {
-        let mut client = AsyncClient::connect(cluster.addresses(), self.options()).await?;
+        let mut client = AsyncClient::connect(cluster.addresses(), self.options(cluster)).await?;
         if self.workload == Workload::Register {
             // What was written at last has been seen, too.
             let rows = (0..self.sizes.registers).collect();
@@ -358,8 +366,10 @@ impl<'a> Run<'a> {
         ClusterRow {
             nodes: self.shape.nodes,
             workers: self.shape.workers,
-            group_size: shared.plan.group,
+            group_size: self.shape.group_size,
+            batch: shared.plan.batch,
             wan: self.shape.wan,
+            tls: self.shape.tls,
             workload: self.workload.name(),
             clients: self.sizes.clients,
             pipeline: self.sizes.pipeline,

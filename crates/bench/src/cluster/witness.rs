@@ -185,7 +185,7 @@ mod tests {
         let sizes = PlanSizes {
             clients: 1,
             pipeline: 1,
-            group: 3,
+            batch: 3,
             pairs: 3,
             skew: 0.0,
             hot_pairs: 0,

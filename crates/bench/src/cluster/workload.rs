@@ -42,9 +42,9 @@ impl Workload {
 pub(super) struct Plan {
     pub(super) workload: Workload,
     pub(super) table: u32,
-    /// Commands of a group.
-    pub(super) group: u32,
-    /// Groups of a client in flight.
+    /// Commands that a client sends at once.
+    pub(super) batch: u32,
+    /// Batches of a client in flight.
     pub(super) pipeline: u32,
     /// Pairs of accounts, or rows.
     pub(super) pairs: u64,
@@ -58,7 +58,7 @@ pub(super) struct Plan {
 pub(super) struct PlanSizes {
     pub(super) clients: u32,
     pub(super) pipeline: u32,
-    pub(super) group: u32,
+    pub(super) batch: u32,
     /// Of the workload `payment`.
     pub(super) pairs: u64,
     pub(super) skew: f64,
@@ -70,12 +70,11 @@ pub(super) struct PlanSizes {
 
 impl Plan {
     pub(super) fn new(workload: Workload, table: u32, sizes: &PlanSizes) -> Self {
-        let group = match workload {
-            Workload::Single => 1,
-            Workload::Register => sizes.group.min(GROUP_MAX),
-            Workload::Transfer | Workload::Payment => sizes.group,
+        let batch = match workload {
+            Workload::Register => sizes.batch.min(GROUP_MAX),
+            _ => sizes.batch,
         };
-        let own = u64::from(sizes.clients) * u64::from(sizes.pipeline) * u64::from(group);
+        let own = u64::from(sizes.clients) * u64::from(sizes.pipeline) * u64::from(batch);
         let pairs = match workload {
             Workload::Transfer | Workload::Single => own,
             Workload::Payment => sizes.pairs.max(sizes.hot_pairs),
@@ -90,7 +89,7 @@ impl Plan {
         Self {
             workload,
             table,
-            group,
+            batch,
             pipeline: sizes.pipeline,
             pairs,
             choice,
@@ -109,10 +108,10 @@ impl Plan {
     /// The first pair of those that a client's slot has to itself.
     pub(super) fn first_pair(&self, client: u32, slot: u32) -> u64 {
         let slots = u64::from(client) * u64::from(self.pipeline) + u64::from(slot);
-        slots * u64::from(self.group)
+        slots * u64::from(self.batch)
     }
 
-    /// The commands of a group. `version` is the value that a single write leaves.
+    /// The commands of a batch. `version` is the value that a single write leaves.
     pub(super) fn commands(
         &self,
         client: u32,
@@ -121,26 +120,19 @@ impl Plan {
         random: &mut Random,
     ) -> Vec<Command> {
         let first = self.first_pair(client, slot);
-        let own = first..first + u64::from(self.group);
+        let own = first..first + u64::from(self.batch);
         match self.workload {
             Workload::Transfer => own.map(|pair| self.transfer(pair, pair)).collect(),
             Workload::Payment => {
                 let mut pairs = || (self.choose(random), self.choose(random));
-                let transfers = (0..self.group).map(|_| pairs());
+                let transfers = (0..self.batch).map(|_| pairs());
                 transfers
                     .map(|(payer, payee)| self.transfer(payer, payee))
                     .collect()
             }
             // Its clients know what rows hold, and make their commands themselves.
             Workload::Register => Vec::new(),
-            Workload::Single => vec![Command::Write(Box::new(Write {
-                conditions: Vec::new(),
-                rows: vec![(
-                    self.table,
-                    key_of(first),
-                    Some(version.to_le_bytes().to_vec()),
-                )],
-            }))],
+            Workload::Single => own.map(|row| self.write(row, version)).collect(),
         }
     }
 
@@ -150,6 +142,14 @@ impl Plan {
             Some((zipf, scatter)) => scatter.key(zipf.rank(random) - 1),
             None => random.below(self.pairs),
         }
+    }
+
+    fn write(&self, row: u64, version: u64) -> Command {
+        let value = Some(version.to_le_bytes().to_vec());
+        Command::Write(Box::new(Write {
+            conditions: Vec::new(),
+            rows: vec![(self.table, key_of(row), value)],
+        }))
     }
 
     fn transfer(&self, payer: u64, payee: u64) -> Command {
@@ -176,7 +176,7 @@ mod tests {
     const SIZES: PlanSizes = PlanSizes {
         clients: 3,
         pipeline: 2,
-        group: 10,
+        batch: 10,
         pairs: 50,
         skew: 0.9,
         hot_pairs: 0,

@@ -6,6 +6,7 @@
 //! DIR/node-1/pid            its process
 //! DIR/node-1/log.txt        what it says
 //! DIR/cuts                  links that are cut, a line each: 1-3
+//! DIR/certificates/         the authority, and certificates of nodes and clients, if connections are protected
 //! ```
 
 use std::collections::hash_map::RandomState;
@@ -14,7 +15,10 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use namiki_client::tls::{Authority, CertificateFiles};
+use namiki_client::{Security, TlsOptions};
 use namiki_cluster::NodeId;
 use namiki_cluster::config::{Member, NodeConfig};
 use namiki_cluster::transport::City;
@@ -22,6 +26,9 @@ use namiki_cluster::transport::City;
 use crate::failure::Failure;
 use crate::node::{init, read_config};
 
+/// The folder of certificates.
+const CERTIFICATES: &str = "certificates";
+const CERTIFICATES_VALID: Duration = Duration::from_secs(365 * 86_400);
 /// Ports of nodes and those of clients are this far apart.
 const CLIENT_PORTS: u16 = 100;
 /// Where to look on, if ports are taken.
@@ -31,6 +38,8 @@ const NEXT_PORTS: u16 = 200;
 pub(super) struct LocalCluster {
     pub(super) dir: PathBuf,
     pub(super) nodes: Vec<LocalNode>,
+    /// How clients connect to it.
+    pub(super) security: Security,
 }
 
 /// A node of it.
@@ -67,6 +76,8 @@ impl LocalNode {
 pub(super) struct NewCluster<'a> {
     pub(super) nodes: u16,
     pub(super) cities: bool,
+    /// Whether connections are protected.
+    pub(super) tls: bool,
     pub(super) port: u16,
     /// Changes what is not the same for every cluster.
     pub(super) adjust: &'a dyn Fn(&mut NodeConfig),
@@ -85,9 +96,16 @@ impl LocalCluster {
             let config = read_config(&path)?;
             nodes.push(LocalNode { id, dir, config });
         }
+        let security = match nodes.first() {
+            Some(node) if node.config.tls.is_some() => {
+                Security::tls(&CertificateFiles::in_folder(&dir.join(CERTIFICATES)).client())?
+            }
+            _ => Security::Plain,
+        };
         let found = Self {
             dir: dir.to_owned(),
             nodes,
+            security,
         };
         Ok((!found.nodes.is_empty()).then_some(found))
     }
@@ -112,11 +130,16 @@ impl LocalCluster {
             .collect();
         let half = || u128::from(RandomState::new().build_hasher().finish());
         let cluster = half() << 64 | half();
+        if new.tls {
+            let nodes = members.iter().map(|member| member.id.0);
+            Authority::new(cluster, CERTIFICATES_VALID)?.write(&dir.join(CERTIFICATES), nodes)?;
+        }
         for member in &members {
             let dir = node_dir(dir, member.id.0);
             let mut config = NodeConfig::new(cluster, member.id, "data".into(), members.clone());
             config.emulate_cities = new.cities;
             config.allow_cuts = true;
+            config.tls = new.tls.then(|| certificate_of(member.id.0));
             (new.adjust)(&mut config);
             let text = config.to_text().map_err(|source| Failure::Config {
                 path: dir.join("namiki.toml"),
@@ -139,6 +162,11 @@ impl LocalCluster {
     pub(super) fn cuts_path(&self) -> PathBuf {
         self.dir.join("cuts")
     }
+}
+
+/// The files of a node, as its configuration names them.
+fn certificate_of(node: u64) -> TlsOptions {
+    CertificateFiles::in_folder(&Path::new("..").join(CERTIFICATES)).node(node)
 }
 
 fn node_dir(dir: &Path, id: u64) -> PathBuf {

@@ -8,7 +8,9 @@
 //! | `processes.rs` | its processes |
 //! | `cuts.rs` | its links |
 //! | `status.rs` | its state, as a table |
+//! | `certificates.rs` | certificates for any cluster |
 
+mod certificates;
 mod cuts;
 mod layout;
 mod processes;
@@ -22,6 +24,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand, ValueEnum};
 use rustix::process::Signal;
 
+use self::certificates::CertificatesArguments;
 use self::cuts::{Cuts, link};
 use self::layout::{LocalCluster, LocalNode, NewCluster};
 use self::processes::ProcessState;
@@ -33,6 +36,8 @@ const ELECTION_TIMEOUT: Duration = Duration::from_secs(30);
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long the system may take to end a process.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a node that is being started may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(200);
 const INTERVAL: Duration = Duration::from_millis(20);
 
 const HELP: &str = "\
@@ -94,6 +99,8 @@ enum ClusterCommand {
         #[arg(value_name = "A-B")]
         link: Option<String>,
     },
+    /// Make an authority and certificates for nodes and clients, to try TLS on machines of their own
+    Certificates(CertificatesArguments),
     /// End all nodes in good order
     Stop {
         /// Remove the folder, too: the data is gone
@@ -136,6 +143,9 @@ struct StartArguments {
     /// How large the logs of a node may become, in MiB. Default 65536
     #[arg(long)]
     max_log: Option<u64>,
+    /// Encrypt and authenticate connections, with certificates that are made below the folder
+    #[arg(long)]
+    tls: bool,
     /// The first port to try
     #[arg(long, default_value_t = 7401)]
     port: u16,
@@ -166,6 +176,7 @@ pub(crate) fn run(arguments: &ClusterArguments) -> Result<(), Failure> {
         ClusterCommand::Restart(node) => restart(&open()?, &node.node),
         ClusterCommand::Cut { link } => cut(&open()?, link),
         ClusterCommand::Heal { link } => heal(&open()?, link.as_deref()),
+        ClusterCommand::Certificates(arguments) => certificates::make(arguments),
         ClusterCommand::Stop { remove } => stop(&open()?, *remove),
     }
 }
@@ -195,6 +206,7 @@ fn create(dir: &Path, arguments: &StartArguments) -> Result<LocalCluster, Failur
     let new = NewCluster {
         nodes: arguments.nodes.unwrap_or(3),
         cities: arguments.wan == Some(Wan::Japan),
+        tls: arguments.tls,
         port: arguments.port,
         adjust: &|config| {
             if let Some(workers) = arguments.workers {
@@ -225,6 +237,7 @@ fn create(dir: &Path, arguments: &StartArguments) -> Result<LocalCluster, Failur
 fn check_same(cluster: &LocalCluster, arguments: &StartArguments) -> Result<(), Failure> {
     let config = &cluster.nodes[0].config;
     let cities = |cities: bool| if cities { "japan" } else { "none" }.to_owned();
+    let made = |made: bool| if made { "made" } else { "none" }.to_owned();
     let text = |number: Option<u64>| number.map(|number| number.to_string());
     let millis = config.election_timeout.as_millis();
     let compared = [
@@ -242,6 +255,11 @@ fn check_same(cluster: &LocalCluster, arguments: &StartArguments) -> Result<(), 
             ("distances", "wan"),
             arguments.wan.map(|wan| cities(wan == Wan::Japan)),
             cities(config.emulate_cities),
+        ),
+        (
+            ("certificates", "tls"),
+            arguments.tls.then(|| made(true)),
+            made(config.tls.is_some()),
         ),
         (
             ("group size", "group-size"),
@@ -339,7 +357,7 @@ fn restart(cluster: &LocalCluster, name: &str) -> Result<(), Failure> {
     end(node)?;
     let pid = node.start()?;
     let begin = Instant::now();
-    while namiki_client::status(node.address(), INTERVAL).is_err() {
+    while namiki_client::status(node.address(), &cluster.security, ANSWER_TIMEOUT).is_err() {
         if node.process()? == ProcessState::Down {
             return Err(node.why_ended());
         }

@@ -53,7 +53,7 @@ impl LocalCluster {
             for (node, seen) in self.nodes.iter().zip(&mut seen) {
                 if matches!(seen.process, ProcessState::Running(_)) {
                     scope.spawn(move || {
-                        seen.status = status(node.address(), TIMEOUT).ok();
+                        seen.status = status(node.address(), &self.security, TIMEOUT).ok();
                         seen.at = Instant::now();
                     });
                 }

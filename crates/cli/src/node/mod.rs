@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use namiki_cluster::config::NodeConfig;
@@ -19,6 +19,8 @@ use crate::interrupt;
 
 /// How often the node is looked at.
 const INTERVAL: Duration = Duration::from_millis(50);
+/// How often the files of its certificate are looked at.
+const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(5);
 
 const HELP: &str = "\
 A cluster is three or five machines, each with one node. Every node has a configuration of its own; they differ in
@@ -32,6 +34,9 @@ A cluster is three or five machines, each with one node. Every node has a config
   id = 1
   peer = \"10.0.0.1:7400\"                         # for the other nodes
   client = \"10.0.0.1:7500\"                       # for clients
+
+With a section [tls] (authority, certificate, key), connections are encrypted and authenticated; namiki cluster
+certificates makes the files to try it.
 
 Then, on each machine:
   namiki node init --config node.toml            once: makes the directory
@@ -126,9 +131,14 @@ fn serve(config: &NodeConfig, detach: bool) -> Result<(), Failure> {
     let server = server.map_err(|error| Failure::Server(Box::new(error)))?;
     slog::info!(logger, "the node runs"; "node" => config.node.0,
         "for_nodes" => &config.peer_listen, "for_clients" => &config.client_listen);
+    let mut looked = Instant::now();
     while !interrupt::asked().load(Ordering::Relaxed) {
         if let Some(why) = server.failure() {
             return Err(Failure::NodeStopped(why));
+        }
+        if looked.elapsed() >= CERTIFICATE_INTERVAL {
+            server.refresh_certificate();
+            looked = Instant::now();
         }
         std::thread::sleep(INTERVAL);
     }

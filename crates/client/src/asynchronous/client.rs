@@ -27,8 +27,8 @@ impl AsyncClient {
         options: ClientOptions,
     ) -> Result<Self, ClientError> {
         let addresses = addresses.into_iter().map(Into::into).collect();
-        let mut link = Link::new(requests::channel(addresses, options)?);
         let deadline = Instant::now() + options.timeout;
+        let mut link = Link::new(requests::channel(addresses, options)?);
         if !link.drive(|channel| channel.is_ready(), deadline).await {
             return Err(ClientError::Unavailable {
                 last: link.channel.last(),
@@ -44,7 +44,7 @@ impl AsyncClient {
     pub async fn open_session(&self) -> Result<AsyncSession, ClientError> {
         let channel = &self.link.channel;
         let addresses = channel.addresses();
-        AsyncSession::open(requests::channel(addresses, *channel.options())?).await
+        AsyncSession::open(requests::channel(addresses, channel.options().clone())?).await
     }
 
     /// Reads rows, named by table and key, all at one moment after this call began.

@@ -2,28 +2,37 @@
 
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{timeout, timeout_at};
 
+use super::stream::Stream;
 use crate::error::ConnectionError;
 use crate::message_buffer::MessageBuffer;
 use crate::protocol::Response;
+use crate::security::Security;
 
 /// How long a node may take until it has taken a message.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     buffer: MessageBuffer,
 }
 
 impl Connection {
-    pub(super) async fn open(address: &str, within: Duration) -> Result<Self, ConnectionError> {
-        let connected = timeout(within, TcpStream::connect(address)).await;
-        let stream = connected.map_err(|_| ConnectionError::Late)??;
-        stream.set_nodelay(true)?;
+    pub(super) async fn open(
+        address: &str,
+        security: &Security,
+        within: Duration,
+    ) -> Result<Self, ConnectionError> {
+        let connected = async {
+            let stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            Stream::secure(stream, security).await
+        };
+        let stream = timeout(within, connected).await;
+        let stream = stream.map_err(|_| ConnectionError::Late)??;
         Ok(Self {
             stream,
             buffer: MessageBuffer::default(),
@@ -32,7 +41,12 @@ impl Connection {
 
     pub(super) async fn send(&mut self, frame: &[u8]) -> Result<(), ConnectionError> {
         let written = timeout(WRITE_TIMEOUT, self.stream.write_all(frame)).await;
-        Ok(written.map_err(|_| ConnectionError::Late)??)
+        written.map_err(|_| ConnectionError::Late)?
+    }
+
+    /// The next message, if it has been read already.
+    pub(super) fn arrived(&mut self) -> Result<Option<Response>, ConnectionError> {
+        Ok(self.buffer.next()?)
     }
 
     /// The next message, if it arrives in time. If it is that late already, the next that has arrived.
@@ -41,7 +55,7 @@ impl Connection {
         until: Instant,
     ) -> Result<Option<Response>, ConnectionError> {
         loop {
-            if let Some(response) = self.buffer.next()? {
+            if let Some(response) = self.arrived()? {
                 return Ok(Some(response));
             }
             // What has arrived is read even if the time is over.

@@ -8,6 +8,9 @@ use super::connection::Connection;
 use crate::channel::{Channel, Step};
 use crate::error::ConnectionError;
 
+/// Messages are sent together up to this many bytes. A longer one is sent from where it is.
+const TOGETHER_BYTES_MAX: usize = 16 << 10;
+
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) channel: Channel,
@@ -40,11 +43,23 @@ impl Link {
         }
     }
 
-    /// Sends what can be sent at once, and takes what has arrived.
+    /// Sends what can be sent at once, short messages together, and takes what has arrived.
     pub(super) async fn pump(&mut self) {
+        let mut together = Vec::new();
         while self.channel.is_ready() {
             let now = Instant::now();
-            match self.channel.step(now) {
+            let step = self.channel.step(now);
+            if let Step::Send(frame) = &step
+                && together.len() + frame.len() <= TOGETHER_BYTES_MAX
+            {
+                together.extend_from_slice(frame);
+                continue;
+            }
+            if !together.is_empty() {
+                self.send(&together).await;
+                together.clear();
+            }
+            match step {
                 Step::Send(frame) => self.send(&frame).await,
                 step => return self.perform(step, now).await,
             }
@@ -74,7 +89,8 @@ impl Link {
         if timeout.is_zero() {
             return;
         }
-        match Connection::open(address, timeout).await {
+        let security = &self.channel.options().security;
+        match Connection::open(address, security, timeout).await {
             Ok(connection) => {
                 self.connection = Some(connection);
                 self.channel.connected(Instant::now());
@@ -101,9 +117,23 @@ impl Link {
             None => Err(ConnectionError::Closed),
         };
         match received {
-            Ok(Some(response)) => self.channel.received(response, Instant::now()),
+            Ok(Some(response)) => {
+                self.channel.received(response, Instant::now());
+                self.take_arrived();
+            }
             Ok(None) => {}
             Err(error) => self.broken(&error),
+        }
+    }
+
+    /// Takes the responses that have arrived with the last one.
+    fn take_arrived(&mut self) {
+        while let Some(connection) = &mut self.connection {
+            match connection.arrived() {
+                Ok(Some(response)) => self.channel.received(response, Instant::now()),
+                Ok(None) => return,
+                Err(error) => return self.broken(&error),
+            }
         }
     }
 

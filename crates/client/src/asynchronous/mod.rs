@@ -4,6 +4,7 @@ mod client;
 mod connection;
 mod link;
 mod session;
+mod stream;
 #[cfg(test)]
 mod tests;
 

@@ -46,18 +46,42 @@ impl AsyncSession {
     /// # Errors
     /// [`ClientError::OutcomeUnknown`] of the oldest group in flight if none is answered in time: these commands were not sent.
     pub async fn submit(&mut self, commands: Vec<Command>) -> Result<Group, ClientError> {
-        let options = *self.link.channel.options();
-        let window = options.window.max(1);
-        let deadline = Instant::now() + options.timeout;
-        let has_room = |channel: &Channel| channel.exchange.groups_in_flight() < window;
-        if !self.link.drive(has_room, deadline).await {
-            let oldest = self.link.channel.exchange.first_unanswered_group();
-            let oldest = oldest.unwrap_or_default();
-            return Err(requests::group_timed_out(&self.link.channel, oldest));
-        }
+        self.wait_for_room(1).await?;
         let group = self.numbers.ask(&mut self.link.channel, commands)?;
         self.link.pump().await;
         Ok(group)
+    }
+
+    /// Sends several groups together, each as [`submit`](Self::submit) does: it takes fewer system calls than one after the other.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit): none of the groups was sent. [`ClientError::Refused`] for one that is too long: those before it are in
+    /// flight, and [`next_answered`](Self::next_answered) tells which.
+    pub async fn submit_all(
+        &mut self,
+        groups: impl IntoIterator<Item = Vec<Command>, IntoIter: ExactSizeIterator>,
+    ) -> Result<Vec<Group>, ClientError> {
+        let groups = groups.into_iter();
+        self.wait_for_room(groups.len()).await?;
+        let channel = &mut self.link.channel;
+        let asked = groups.map(|commands| self.numbers.ask(channel, commands));
+        let asked = asked.collect();
+        self.link.pump().await;
+        asked
+    }
+
+    /// Waits until there are so few groups in flight that so many more fit into the window. More than a window are sent when none is.
+    async fn wait_for_room(&mut self, groups: usize) -> Result<(), ClientError> {
+        let options = self.link.channel.options();
+        let room = options.window.max(1).saturating_sub(groups);
+        let deadline = Instant::now() + options.timeout;
+        let has_room = |channel: &Channel| channel.exchange.groups_in_flight() <= room;
+        if self.link.drive(has_room, deadline).await {
+            return Ok(());
+        }
+        let oldest = self.link.channel.exchange.first_unanswered_group();
+        let oldest = oldest.unwrap_or_default();
+        Err(requests::group_timed_out(&self.link.channel, oldest))
     }
 
     /// The outcomes of a group's commands, in the order of the commands. They can be taken once.

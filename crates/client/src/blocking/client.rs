@@ -41,8 +41,8 @@ impl Client {
         options: ClientOptions,
     ) -> Result<Self, ClientError> {
         let addresses = addresses.into_iter().map(Into::into).collect();
-        let mut link = Link::new(requests::channel(addresses, options)?);
         let deadline = Instant::now() + options.timeout;
+        let mut link = Link::new(requests::channel(addresses, options)?);
         if !link.drive(|channel| channel.is_ready(), deadline) {
             return Err(ClientError::Unavailable {
                 last: link.channel.last(),
@@ -58,7 +58,7 @@ impl Client {
     pub fn open_session(&self) -> Result<Session, ClientError> {
         let channel = &self.link.channel;
         let addresses = channel.addresses();
-        Session::open(requests::channel(addresses, *channel.options())?)
+        Session::open(requests::channel(addresses, channel.options().clone())?)
     }
 
     /// Reads rows, named by table and key, all at one moment after this call began.

@@ -1,24 +1,31 @@
 //! One TCP connection to one node.
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::ErrorKind;
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::{Duration, Instant};
 
+use super::stream::Stream;
 use crate::error::ConnectionError;
 use crate::message_buffer::MessageBuffer;
 use crate::protocol::Response;
+use crate::security::Security;
 
 /// How long a node may take none of the bytes that are sent to it.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     buffer: MessageBuffer,
 }
 
 impl Connection {
-    pub(super) fn open(address: &str, timeout: Duration) -> Result<Self, ConnectionError> {
+    pub(super) fn open(
+        address: &str,
+        security: &Security,
+        timeout: Duration,
+    ) -> Result<Self, ConnectionError> {
+        let deadline = Instant::now() + timeout;
         let mut failure = ConnectionError::NoSuchName;
         for address in address.to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, timeout) {
@@ -26,7 +33,7 @@ impl Connection {
                     stream.set_nodelay(true)?;
                     stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
                     return Ok(Self {
-                        stream,
+                        stream: Stream::secure(stream, security, deadline)?,
                         buffer: MessageBuffer::default(),
                     });
                 }
@@ -37,7 +44,7 @@ impl Connection {
     }
 
     pub(super) fn send(&mut self, frame: &[u8]) -> Result<(), ConnectionError> {
-        Ok(self.stream.write_all(frame)?)
+        self.stream.write_all(frame)
     }
 
     /// The next message, if it arrives in time. If it is that late already, the next that has arrived.
@@ -49,7 +56,7 @@ impl Connection {
             let wait = until.saturating_duration_since(Instant::now());
             // No time at all is not accepted by the system, which counts in microseconds.
             let wait = wait.max(Duration::from_micros(1));
-            self.stream.set_read_timeout(Some(wait))?;
+            self.stream.socket().set_read_timeout(Some(wait))?;
             match self.stream.read(self.buffer.room()) {
                 Ok(0) => return Err(ConnectionError::Closed),
                 Ok(bytes) => self.buffer.filled(bytes),
@@ -59,7 +66,7 @@ impl Connection {
                 {
                     return Ok(None);
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(self.stream.explain(error)),
             }
         }
     }

@@ -70,7 +70,8 @@ impl Link {
         if timeout.is_zero() {
             return;
         }
-        match Connection::open(address, timeout) {
+        let security = &self.channel.options().security;
+        match Connection::open(address, security, timeout) {
             Ok(connection) => {
                 self.connection = Some(connection);
                 self.channel.connected(Instant::now());

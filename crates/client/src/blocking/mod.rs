@@ -5,6 +5,7 @@ mod connection;
 mod link;
 mod one_node;
 mod session;
+mod stream;
 #[cfg(test)]
 mod tests;
 

@@ -6,29 +6,39 @@ use super::connection::Connection;
 use crate::channel::{frame_of, hello};
 use crate::error::{ClientError, ConnectionError};
 use crate::protocol::{NodeStatus, Request, Response};
+use crate::security::Security;
 
 /// What a node is in the cluster, and how far its log is.
 ///
 /// # Errors
 /// [`ClientError::Node`] if it does not answer in time.
-pub fn status(address: &str, timeout: Duration) -> Result<NodeStatus, ClientError> {
-    status_by(address, &Request::Status, timeout)
+pub fn status(
+    address: &str,
+    security: &Security,
+    timeout: Duration,
+) -> Result<NodeStatus, ClientError> {
+    status_by(address, &Request::Status, security, timeout)
 }
 
 /// As [`status`], with a hash of the node's tables and sessions: it looks at every row.
 ///
 /// # Errors
 /// [`ClientError::Node`] if it does not answer in time.
-pub fn state_hash(address: &str, timeout: Duration) -> Result<NodeStatus, ClientError> {
-    status_by(address, &Request::StateHash, timeout)
+pub fn state_hash(
+    address: &str,
+    security: &Security,
+    timeout: Duration,
+) -> Result<NodeStatus, ClientError> {
+    status_by(address, &Request::StateHash, security, timeout)
 }
 
 fn status_by(
     address: &str,
     request: &Request,
+    security: &Security,
     timeout: Duration,
 ) -> Result<NodeStatus, ClientError> {
-    match ask(address, request, timeout)? {
+    match ask(address, request, security, timeout)? {
         Response::Status(status) => Ok(*status),
         other => Err(unexpected(address, &other)),
     }
@@ -38,8 +48,13 @@ fn status_by(
 ///
 /// # Errors
 /// [`ClientError::Node`] if it does not answer in time, or is not configured to allow it.
-pub fn cut_links(address: &str, nodes: Vec<u64>, timeout: Duration) -> Result<(), ClientError> {
-    match ask(address, &Request::CutLinks { nodes }, timeout)? {
+pub fn cut_links(
+    address: &str,
+    nodes: Vec<u64>,
+    security: &Security,
+    timeout: Duration,
+) -> Result<(), ClientError> {
+    match ask(address, &Request::CutLinks { nodes }, security, timeout)? {
         Response::LinksCut { .. } => Ok(()),
         other => Err(unexpected(address, &other)),
     }
@@ -56,13 +71,18 @@ fn unexpected(address: &str, response: &Response) -> ClientError {
     }
 }
 
-fn ask(address: &str, request: &Request, timeout: Duration) -> Result<Response, ClientError> {
+fn ask(
+    address: &str,
+    request: &Request,
+    security: &Security,
+    timeout: Duration,
+) -> Result<Response, ClientError> {
     let failed = |error: ConnectionError| ClientError::Node {
         address: address.to_owned(),
         why: error.to_string(),
     };
     let deadline = Instant::now() + timeout;
-    let mut connection = Connection::open(address, timeout).map_err(failed)?;
+    let mut connection = Connection::open(address, security, timeout).map_err(failed)?;
     for frame in [hello(), frame_of(request)] {
         connection.send(&frame).map_err(failed)?;
     }

@@ -45,7 +45,7 @@ impl Session {
     /// # Errors
     /// [`ClientError::OutcomeUnknown`] of the oldest group in flight if none is answered in time: these commands were not sent.
     pub fn submit(&mut self, commands: Vec<Command>) -> Result<Group, ClientError> {
-        let options = *self.link.channel.options();
+        let options = self.link.channel.options();
         let window = options.window.max(1);
         let deadline = Instant::now() + options.timeout;
         let has_room = |channel: &Channel| channel.exchange.groups_in_flight() < window;

@@ -9,6 +9,7 @@ use super::{Client, Session, status};
 use crate::protocol::{
     Command, Outcome, PROTOCOL_VERSION, Request, Response, SessionId, decode, encoded,
 };
+use crate::security::Security;
 use crate::{ClientError, ClientOptions};
 
 const WATCHDOG: Duration = Duration::from_secs(60);
@@ -354,11 +355,11 @@ fn without_a_node_the_time_runs_out() {
         timeout: Duration::from_millis(30),
         ..options()
     };
-    let refused = Client::connect([name.clone()], patience).unwrap_err();
+    let refused = Client::connect([name.clone()], patience.clone()).unwrap_err();
     assert!(matches!(refused, ClientError::Unavailable { .. }));
     assert!(refused.to_string().contains(&name), "{refused}");
-    let nothing = Client::connect(Vec::<String>::new(), patience);
+    let nothing = Client::connect(Vec::<String>::new(), patience.clone());
     assert!(matches!(nothing, Err(ClientError::NoAddress)));
-    let asked = status(&name, patience.timeout);
+    let asked = status(&name, &Security::Plain, patience.timeout);
     assert!(matches!(asked, Err(ClientError::Node { .. })));
 }

@@ -48,6 +48,12 @@ pub fn encode<T: Serialize>(message: &T, into: &mut Vec<u8>) -> Result<(), Frame
     Ok(())
 }
 
+/// Whether a connection that begins with these bytes, where a length is expected, speaks TLS: a record of it is a handshake or an alert.
+#[must_use]
+pub fn is_tls(prefix: [u8; LENGTH_BYTES]) -> bool {
+    matches!(prefix, [0x15 | 0x16, 3, ..])
+}
+
 /// A message with its length in front.
 ///
 /// # Errors

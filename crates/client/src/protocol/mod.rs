@@ -15,7 +15,8 @@ mod message;
 
 pub use command::{Command, Condition, Outcome, Write};
 pub use frame::{
-    ClaimedGroup, FrameError, LENGTH_BYTES, claimed_group, decode, encode, encoded, encoded_request,
+    ClaimedGroup, FrameError, LENGTH_BYTES, claimed_group, decode, encode, encoded,
+    encoded_request, is_tls,
 };
 pub use message::{
     HELLO_BYTES_MAX, MAGIC, MESSAGE_BYTES_MAX, NodeStatus, PROTOCOL_VERSION, REQUEST_BYTES_MAX,

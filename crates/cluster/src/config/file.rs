@@ -33,7 +33,18 @@ pub(super) struct File {
     pub(super) emulate_cities: bool,
     #[serde(default)]
     pub(super) allow_cuts: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tls: Option<FileTls>,
     pub(super) member: Vec<FileMember>,
+}
+
+/// Paths, relative to the file's folder.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FileTls {
+    pub(super) authority: PathBuf,
+    pub(super) certificate: PathBuf,
+    pub(super) key: PathBuf,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

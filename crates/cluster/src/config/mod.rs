@@ -12,6 +12,15 @@
 //! client = "10.0.0.1:7500"           # where it listens for clients
 //! ```
 //!
+//! Connections are protected if there is this section; the paths are relative to the file's folder:
+//!
+//! ```toml
+//! [tls]
+//! authority = "ca.pem"               # has signed the certificates of all nodes and clients
+//! certificate = "node-1.pem"         # for the name node-1.CLUSTER.namiki
+//! key = "node-1.key"
+//! ```
+//!
 //! Everything else has a default. What is wrong is said with its key and with what to write instead.
 
 mod error;
@@ -25,7 +34,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use error::ConfigError;
-use file::{File, FileMember, defaults};
+use file::{File, FileMember, FileTls, defaults};
+use namiki_client::TlsOptions;
 
 use crate::network::NodeId;
 use crate::transport::{City, Limits, PeerSettings, Timing, TransportSettings};
@@ -67,6 +77,8 @@ pub struct NodeConfig {
     pub emulate_cities: bool,
     /// Whether clients may cut links. For tests. Default no.
     pub allow_cuts: bool,
+    /// The files of the node's certificate. Default none: connections are not protected.
+    pub tls: Option<TlsOptions>,
 }
 
 /// A node of the cluster.
@@ -108,10 +120,11 @@ impl NodeConfig {
             log_bytes_max: defaults::log_bytes_max(),
             emulate_cities: false,
             allow_cuts: false,
+            tls: None,
         }
     }
 
-    /// Reads a file. A relative `directory` is relative to the file's.
+    /// Reads a file. A relative `directory` is relative to the file's, and so are the paths of certificates.
     ///
     /// # Errors
     /// [`ConfigError`].
@@ -123,6 +136,11 @@ impl NodeConfig {
         let mut config = Self::parse(&text)?;
         if let Some(folder) = path.parent() {
             config.directory = folder.join(&config.directory);
+            if let Some(tls) = &mut config.tls {
+                for path in [&mut tls.authority, &mut tls.certificate, &mut tls.key] {
+                    *path = folder.join(&*path);
+                }
+            }
         }
         Ok(config)
     }
@@ -161,6 +179,11 @@ impl NodeConfig {
             log_bytes_max: self.log_bytes_max,
             emulate_cities: self.emulate_cities,
             allow_cuts: self.allow_cuts,
+            tls: self.tls.as_ref().map(|tls| FileTls {
+                authority: tls.authority.clone(),
+                certificate: tls.certificate.clone(),
+                key: tls.key.clone(),
+            }),
             member: self.members.iter().map(Member::to_file).collect(),
         };
         toml::to_string(&file).map_err(|error| ConfigError::Syntax(error.to_string()))

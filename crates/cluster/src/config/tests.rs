@@ -43,6 +43,11 @@ fn what_is_written_is_read_again() {
     config.group_wait = Duration::from_micros(1500);
     config.members[0].city = Some(City::Osaka);
     config.members[1].incarnation = 3;
+    config.tls = Some(TlsOptions {
+        authority: "ca.pem".into(),
+        certificate: "/etc/node.pem".into(),
+        key: "node.key".into(),
+    });
     let text = config.to_text().unwrap();
     assert_eq!(NodeConfig::parse(&text).unwrap(), config);
 }
@@ -95,6 +100,11 @@ fn errors_name_the_key_and_what_to_write() {
             ["`emulate_cities`", "`city`"],
         ),
         (
+            "    [[member]]",
+            "[tls]\nkey = \"a\"\n[[member]]",
+            ["tls", "authority"],
+        ),
+        (
             "node = 2",
             "node = 2\nlog_bytes_max = 5",
             ["`log_bytes_max`", "bytes"],
@@ -124,6 +134,18 @@ fn cities_become_delays_only_where_they_are_emulated() {
         (transport.peers.len(), transport.peers[0].node),
         (1, NodeId(1))
     );
+}
+
+#[test]
+fn paths_of_certificates_are_relative_to_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("node.toml");
+    let tls = "[tls]\nauthority = \"ca.pem\"\ncertificate = \"../1.pem\"\nkey = \"/etc/1.key\"\n[[member]]";
+    fs::write(&path, SHORT.replacen("[[member]]", tls, 1)).unwrap();
+    let tls = NodeConfig::read(&path).unwrap().tls.unwrap();
+    assert_eq!(tls.authority, folder.path().join("ca.pem"));
+    assert_eq!(tls.certificate, folder.path().join("../1.pem"));
+    assert_eq!(tls.key, Path::new("/etc/1.key"));
 }
 
 #[test]

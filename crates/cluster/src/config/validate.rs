@@ -3,6 +3,8 @@
 use std::str::FromStr as _;
 use std::time::Duration;
 
+use namiki_client::TlsOptions;
+
 use super::error::wrong;
 use super::file::{File, FileMember};
 use super::{ConfigError, GROUP_SIZE_MAX, Member, NodeConfig};
@@ -44,6 +46,11 @@ impl NodeConfig {
             log_bytes_max: file.log_bytes_max,
             emulate_cities: file.emulate_cities,
             allow_cuts: file.allow_cuts,
+            tls: file.tls.map(|tls| TlsOptions {
+                authority: tls.authority,
+                certificate: tls.certificate,
+                key: tls.key,
+            }),
         };
         config.check_values()?;
         Ok(config)

@@ -128,6 +128,7 @@ impl Node {
                     return;
                 };
                 if Instant::now() >= next_tick {
+                    events.push_back(RaftEvent::Applied(shared.applied()));
                     events.push_back(RaftEvent::Tick);
                     next_tick = Instant::now() + tick;
                 }

@@ -14,15 +14,16 @@ use namiki_client::protocol::{
 };
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant as Deadline, sleep, timeout, timeout_at};
 
 use crate::network::ConnectionId;
 use crate::transport::clients::ResponseQueue;
 use crate::transport::frame_reader::{Budget, Buffered, FrameReadError, FrameReader};
+use crate::transport::security::{Accepted, SecurityError, Shown};
 use crate::transport::shared::{Context, Shared};
+use crate::transport::stream::{Incoming, Outgoing};
 
 /// How much is read at once from a client.
 const CHUNK_BYTES: usize = 16 << 10;
@@ -38,6 +39,8 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 enum EndReason {
     #[error("{0}")]
     Read(#[from] FrameReadError),
+    #[error("{0}")]
+    Security(#[from] SecurityError),
     #[error("a message did not arrive in time")]
     Slow,
     #[error("{0}")]
@@ -81,16 +84,27 @@ async fn serve(
     let _ = stream.set_nodelay(true);
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE);
     let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
-    let (from, mut to) = stream.into_split();
-    let mut reader = FrameReader::with_budget(from, CHUNK_BYTES, budget);
-    let result = say_hello(shared, &mut reader).await;
-    drop(stranger);
-    let ended = match result {
-        Ok(()) => serve_client(&context, reader, &mut to).await,
-        Err(reason) => {
-            refuse(shared, &mut to, &reason).await;
-            reason
+    // For the handshake of TLS and the hello together.
+    let until = Deadline::now() + shared.settings.timing.hello_timeout;
+    let ended = match timeout_at(until, shared.security.accept(stream)).await {
+        Ok(Ok(Accepted {
+            from,
+            mut to,
+            shown,
+        })) => {
+            let mut reader = FrameReader::with_budget(from, CHUNK_BYTES, budget);
+            let result = say_hello(&mut reader, &shown, until).await;
+            drop(stranger);
+            match result {
+                Ok(()) => serve_client(&context, reader, &mut to).await,
+                Err(reason) => {
+                    refuse(shared, &mut to, &reason).await;
+                    reason
+                }
+            }
         }
+        Ok(Err(error)) => error.into(),
+        Err(_) => EndReason::Slow,
     };
     if matches!(
         ended,
@@ -105,12 +119,18 @@ async fn serve(
 }
 
 async fn say_hello(
-    shared: &Shared,
-    reader: &mut FrameReader<OwnedReadHalf>,
+    reader: &mut FrameReader<Incoming>,
+    shown: &Shown,
+    until: Deadline,
 ) -> Result<(), EndReason> {
-    let within = shared.settings.timing.hello_timeout;
-    let frame = timeout(within, reader.next(HELLO_BYTES_MAX)).await;
+    let frame = timeout_at(until, reader.next(HELLO_BYTES_MAX)).await;
     let frame = frame.map_err(|_| EndReason::Slow)??;
+    if !shown.is_of_the_cluster() {
+        return Err(EndReason::Refused(
+            "the certificate is for another cluster, or for nothing in it; issue one with the name client.CLUSTER.namiki"
+                .to_owned(),
+        ));
+    }
     match decode(&frame) {
         Ok(Request::Hello {
             magic: MAGIC,
@@ -129,7 +149,7 @@ async fn say_hello(
 }
 
 /// Tells a client why its connection ends, as far as it listens.
-async fn refuse(shared: &Shared, to: &mut OwnedWriteHalf, reason: &EndReason) {
+async fn refuse(shared: &Shared, to: &mut Outgoing, reason: &EndReason) {
     if let EndReason::Refused(reason) = reason {
         let refused = Response::Refused {
             request: 0,
@@ -138,7 +158,11 @@ async fn refuse(shared: &Shared, to: &mut OwnedWriteHalf, reason: &EndReason) {
         let mut bytes = Vec::new();
         if encode(&refused, &mut bytes).is_ok() {
             let within = shared.settings.timing.hello_timeout;
-            let _ = timeout(within, to.write_all(&bytes)).await;
+            let written = async {
+                to.write_all(&bytes).await?;
+                to.flush().await
+            };
+            let _ = timeout(within, written).await;
         }
     }
 }
@@ -161,8 +185,8 @@ impl Drop for Registered<'_> {
 
 async fn serve_client(
     context: &Context,
-    mut reader: FrameReader<OwnedReadHalf>,
-    to: &mut OwnedWriteHalf,
+    mut reader: FrameReader<Incoming>,
+    to: &mut Outgoing,
 ) -> EndReason {
     let shared = &context.shared;
     let limits = shared.settings.limits;
@@ -197,7 +221,7 @@ async fn read_requests(
     context: &Context,
     id: ConnectionId,
     queue: &ResponseQueue,
-    reader: &mut FrameReader<OwnedReadHalf>,
+    reader: &mut FrameReader<Incoming>,
 ) -> EndReason {
     loop {
         if let Err(reason) = read_request(context, id, queue, reader).await {
@@ -210,7 +234,7 @@ async fn read_request(
     context: &Context,
     id: ConnectionId,
     queue: &ResponseQueue,
-    reader: &mut FrameReader<OwnedReadHalf>,
+    reader: &mut FrameReader<Incoming>,
 ) -> Result<(), EndReason> {
     let shared = &context.shared;
     let settings = &shared.settings;
@@ -270,11 +294,7 @@ fn cut_links(shared: &Shared, nodes: Vec<u64>) -> Response {
     }
 }
 
-async fn write_responses(
-    shared: &Shared,
-    queue: &ResponseQueue,
-    to: &mut OwnedWriteHalf,
-) -> EndReason {
+async fn write_responses(shared: &Shared, queue: &ResponseQueue, to: &mut Outgoing) -> EndReason {
     let dead_after = shared.settings.timing.dead_after;
     let mut responses = VecDeque::new();
     let mut bytes = Vec::new();
@@ -301,6 +321,11 @@ async fn write_responses(
                 Ok(Ok(written)) => rest = &rest[written..],
                 Ok(Err(error)) => return FrameReadError::Io(error).into(),
             }
+        }
+        match timeout(dead_after, to.flush()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return FrameReadError::Io(error).into(),
+            Err(_) => return EndReason::NotReading,
         }
         if bytes.capacity() > 4 * BATCH_BYTES {
             bytes = Vec::new();

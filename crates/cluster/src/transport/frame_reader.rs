@@ -11,6 +11,7 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use namiki_client::protocol::is_tls;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -54,6 +55,8 @@ pub(super) enum FrameReadError {
     TooLong { bytes: usize, limit: usize },
     #[error("a frame is empty")]
     Empty,
+    #[error("it speaks TLS, and this node does not; configure [tls] on all nodes, or on none")]
+    SpeaksTls,
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -131,6 +134,9 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         };
         let bytes = u32::from_le_bytes(*prefix) as usize;
         if bytes > limit {
+            if is_tls(*prefix) {
+                return Err(FrameReadError::SpeaksTls);
+            }
             return Err(FrameReadError::TooLong { bytes, limit });
         }
         if bytes == 0 {

@@ -66,6 +66,15 @@ pub(super) enum Refusal {
     /// The link is cut, for a test.
     #[error("the link is cut")]
     Cut = 9,
+    /// The certificate is not that of the node that dials.
+    #[error(
+        "the certificate of the node that dialled is not for its number and cluster; issue one with the name \
+         node-NUMBER.CLUSTER.namiki"
+    )]
+    Certificate = 20,
+    /// The bytes are those of TLS.
+    #[error("it speaks TLS, and the other node does not; configure [tls] on all nodes, or on none")]
+    SpeaksTls = 21,
 }
 
 impl Refusal {
@@ -79,6 +88,8 @@ impl Refusal {
             Self::Incarnation,
             Self::Lane,
             Self::Cut,
+            Self::Certificate,
+            Self::SpeaksTls,
         ];
         let known = all.into_iter().find(|refusal| *refusal as u8 == code);
         known.unwrap_or(Self::NoHello)

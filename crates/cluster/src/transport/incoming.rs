@@ -11,11 +11,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, timeout, timeout_at};
 
 use crate::network::NodeId;
 use crate::transport::frame::{
@@ -24,8 +23,10 @@ use crate::transport::frame::{
 use crate::transport::frame_reader::{Buffered, FrameReadError, FrameReader};
 use crate::transport::hello::{HELLO_FRAME_BYTES_MAX, Hello, Refusal};
 use crate::transport::lane::Lane;
+use crate::transport::security::Accepted;
 use crate::transport::settings::Limits;
-use crate::transport::shared::{Context, Peer};
+use crate::transport::shared::{Context, Peer, Shared};
+use crate::transport::stream::{Incoming, Outgoing};
 use crate::transport::write_batch::WriteBatch;
 
 /// How much is read at once from a node.
@@ -90,17 +91,35 @@ async fn say_hello(
     registered: Arc<Registered>,
 ) {
     let shared = &context.shared;
-    let within = shared.settings.timing.hello_timeout;
+    // For the handshake of TLS and the hello together.
+    let until = (Instant::now() + shared.settings.timing.hello_timeout).into();
     // Without it answers are only slower.
     let _ = stream.set_nodelay(true);
-    let (from, mut to) = stream.into_split();
+    let accepted = match timeout_at(until, shared.security.accept(stream)).await {
+        Ok(Ok(accepted)) => accepted,
+        Ok(Err(error)) => return log_refusal(shared, address, &error),
+        Err(_) => return,
+    };
+    let Accepted {
+        from,
+        mut to,
+        shown,
+    } = accepted;
     let mut reader = FrameReader::new(from, CHUNK_BYTES);
-    let Ok(frame) = timeout(within, reader.next(HELLO_FRAME_BYTES_MAX)).await else {
+    let Ok(frame) = timeout_at(until, reader.next(HELLO_FRAME_BYTES_MAX)).await else {
         return;
     };
-    let checked = frame.map_err(|_| Refusal::NoHello).and_then(|frame| {
+    let frame = frame.map_err(|error| match error {
+        FrameReadError::SpeaksTls => Refusal::SpeaksTls,
+        _ => Refusal::NoHello,
+    });
+    let checked = frame.and_then(|frame| {
         let known = |node| Some(shared.peer(node)?.settings.incarnation);
         Hello::check(IncomingFrame::of(frame), &shared.identity, known)
+    });
+    let checked = checked.and_then(|(node, lane)| match shown.is_node(node.0) {
+        true => Ok((node, lane)),
+        false => Err(Refusal::Certificate),
     });
     let checked = checked.and_then(|(node, lane)| {
         let peer = shared.peer(node).ok_or(Refusal::UnknownNode)?;
@@ -109,14 +128,11 @@ async fn say_hello(
         }
         Ok((Arc::clone(peer), lane))
     });
-    if let Err(refusal) = checked
-        && let Some(suppressed) = shared.refusals_logged.admit(Instant::now())
-    {
-        slog::warn!(shared.logger, "refused a node"; "address" => %address, "reason" => %refusal,
-            "suppressed" => suppressed);
+    if let Err(refusal) = &checked {
+        log_refusal(shared, address, refusal);
     }
     let answer = shared.identity.answer(checked.as_ref().err().copied());
-    let answered = timeout(within, write_frame(&mut to, answer)).await;
+    let answered = timeout_at(until, write_frame(&mut to, answer)).await;
     drop(stranger);
     if let (Ok((peer, lane)), Ok(Ok(()))) = (checked, answered) {
         let key = (peer.settings.node, lane);
@@ -129,6 +145,13 @@ async fn say_hello(
     }
 }
 
+fn log_refusal(shared: &Shared, address: SocketAddr, reason: &dyn std::fmt::Display) {
+    if let Some(suppressed) = shared.refusals_logged.admit(Instant::now()) {
+        slog::warn!(shared.logger, "refused a node"; "address" => %address, "reason" => %reason,
+            "suppressed" => suppressed);
+    }
+}
+
 async fn write_frame(
     to: &mut (impl AsyncWrite + Unpin),
     frame: OutgoingFrame,
@@ -136,7 +159,8 @@ async fn write_frame(
     let mut batch = WriteBatch::default();
     batch.push(frame);
     batch.seal();
-    to.write_all_buf(&mut batch).await
+    to.write_all_buf(&mut batch).await?;
+    to.flush().await
 }
 
 fn frame_bytes_max(lane: Lane, limits: &Limits) -> usize {
@@ -150,8 +174,8 @@ async fn serve(
     context: Context,
     peer: Arc<Peer>,
     lane: Lane,
-    mut reader: FrameReader<OwnedReadHalf>,
-    mut to: OwnedWriteHalf,
+    mut reader: FrameReader<Incoming>,
+    mut to: Outgoing,
 ) {
     let reason = loop {
         if let Err(reason) = receive(&context, &peer, lane, &mut reader, &mut to).await {
@@ -177,8 +201,8 @@ async fn receive(
     context: &Context,
     peer: &Peer,
     lane: Lane,
-    reader: &mut FrameReader<OwnedReadHalf>,
-    to: &mut OwnedWriteHalf,
+    reader: &mut FrameReader<Incoming>,
+    to: &mut Outgoing,
 ) -> Result<(), EndReason> {
     let settings = &context.shared.settings;
     let (timing, limit) = (settings.timing, frame_bytes_max(lane, &settings.limits));

@@ -19,6 +19,7 @@
 //! | `outgoing.rs`, `backoff.rs`, `write_batch.rs` | a lane's task |
 //! | `incoming.rs`, `hello.rs` | connections of other nodes |
 //! | `client_connection.rs`, `clients.rs` | connections of clients |
+//! | `security.rs`, `tls.rs`, `stream.rs` | protected connections, with the feature `tls` |
 //! | `frame.rs`, `frame_reader.rs` | bytes |
 //! | `delay.rs`, `precise_timer.rs` | distant cities on one machine |
 //! | `wakeups.rs`, `log_limiter.rs` | |
@@ -44,10 +45,14 @@ mod lane_queue;
 mod log_limiter;
 mod outgoing;
 mod precise_timer;
+mod security;
 mod settings;
 mod shared;
+mod stream;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "tls")]
+mod tls;
 mod wakeups;
 mod write_batch;
 
@@ -62,7 +67,10 @@ use socket2::{Domain, Socket, Type};
 
 pub use delay::City;
 pub use error::TransportError;
+pub use security::NodeSecurity;
 pub use settings::{Limits, PeerSettings, Timing, TransportSettings};
+#[cfg(feature = "tls")]
+pub use tls::NodeTls;
 
 use crate::network::{Inbox, Network, NodeId};
 use crate::transport::hello::Identity;
@@ -134,7 +142,12 @@ pub struct Transport {
 impl Transport {
     /// Takes sockets that listen. Nothing is accepted before [`start`](Self::start).
     #[must_use]
-    pub fn new(listeners: Listeners, settings: TransportSettings, logger: slog::Logger) -> Self {
+    pub fn new(
+        listeners: Listeners,
+        settings: TransportSettings,
+        security: NodeSecurity,
+        logger: slog::Logger,
+    ) -> Self {
         let identity = Identity {
             cluster: settings.cluster,
             node: settings.node,
@@ -149,6 +162,7 @@ impl Transport {
             identity,
             peers: peers.collect(),
             settings,
+            security,
             clients: clients::ClientRegistry::default(),
             wakeups: wakeups::Wakeups::default(),
             logger,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf as _, Bytes};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
@@ -20,7 +20,9 @@ use crate::transport::hello::{HELLO_FRAME_BYTES_MAX, Hello, Refusal, check_answe
 use crate::transport::lane::Lane;
 use crate::transport::lane_queue::{LaneQueue, Left};
 use crate::transport::precise_timer::PreciseTimer;
+use crate::transport::security::SecurityError;
 use crate::transport::shared::{Context, Peer};
+use crate::transport::stream::{Incoming, Outgoing};
 use crate::transport::write_batch::WriteBatch;
 
 /// Frames are written together up to about this many bytes.
@@ -37,6 +39,8 @@ enum LaneError {
     Connect(#[source] io::Error),
     #[error("the other node does not answer")]
     Silent,
+    #[error("{0}")]
+    Security(#[from] SecurityError),
     #[error("{0}")]
     Refused(#[from] Refusal),
     #[error("{0}")]
@@ -63,10 +67,10 @@ pub(super) async fn run(context: Context, peer: Arc<Peer>, lane: Lane) {
             continue;
         }
         let error = match connect(&context, &peer, lane).await {
-            Ok(stream) => {
+            Ok(connection) => {
                 backoff.reset();
                 reported.clear();
-                serve(&context, &peer, lane, queue, stream).await
+                serve(&context, &peer, lane, queue, connection).await
             }
             Err(error) => error,
         };
@@ -82,7 +86,10 @@ pub(super) async fn run(context: Context, peer: Arc<Peer>, lane: Lane) {
     }
 }
 
-async fn connect(context: &Context, peer: &Peer, lane: Lane) -> Result<TcpStream, LaneError> {
+/// A connection that is welcome: the answers to come, and what is written to.
+type Connection = (FrameReader<Incoming>, Outgoing);
+
+async fn connect(context: &Context, peer: &Peer, lane: Lane) -> Result<Connection, LaneError> {
     let own = &context.shared.identity;
     let hello = Hello {
         cluster: own.cluster,
@@ -94,18 +101,21 @@ async fn connect(context: &Context, peer: &Peer, lane: Lane) -> Result<TcpStream
     };
     let connected = async {
         let connected = TcpStream::connect(&peer.settings.address).await;
-        let mut stream = connected.map_err(LaneError::Connect)?;
+        let stream = connected.map_err(LaneError::Connect)?;
         stream.set_nodelay(true).map_err(LaneError::Connect)?;
+        let security = &context.shared.security;
+        let (from, mut to) = security.connect(stream, peer.settings.node.0).await?;
         let mut batch = WriteBatch::default();
         batch.push(hello.to_frame());
         batch.seal();
-        let written = stream.write_all_buf(&mut batch).await;
+        let written = to.write_all_buf(&mut batch).await;
         written.map_err(LaneError::Write)?;
+        to.flush().await.map_err(LaneError::Write)?;
         // It is answered by one frame, and nothing follows before a ping.
-        let mut reader = FrameReader::new(&mut stream, ANSWER_CHUNK_BYTES);
+        let mut reader = FrameReader::new(from, ANSWER_CHUNK_BYTES);
         let answer = IncomingFrame::of(reader.next(HELLO_FRAME_BYTES_MAX).await?);
         check_answer(answer, peer.settings.node, peer.settings.incarnation)?;
-        Ok(stream)
+        Ok((reader, to))
     };
     let within = context.shared.settings.timing.hello_timeout;
     timeout(within, connected)
@@ -119,14 +129,13 @@ async fn serve(
     peer: &Peer,
     lane: Lane,
     queue: &LaneQueue,
-    mut stream: TcpStream,
+    (reader, to): Connection,
 ) -> LaneError {
     let open = Open::new(context, peer, lane, queue);
-    let (from, to) = stream.split();
     let unanswered = AtomicU32::new(0);
     let error = tokio::select! {
         error = write_frames(context, peer, queue, to, &unanswered) => error,
-        error = read_answers(peer, from, &unanswered) => error,
+        error = read_answers(peer, reader, &unanswered) => error,
     };
     drop(open);
     error
@@ -171,7 +180,7 @@ async fn write_frames(
     context: &Context,
     peer: &Peer,
     queue: &LaneQueue,
-    mut to: impl AsyncWrite + Unpin,
+    mut to: Outgoing,
     unanswered: &AtomicU32,
 ) -> LaneError {
     let timing = context.shared.settings.timing;
@@ -222,15 +231,19 @@ async fn write_frames(
                 Ok(Err(error)) => return LaneError::Write(error),
             }
         }
+        match timeout(timing.dead_after, to.flush()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return LaneError::Write(error),
+            Err(_) => return LaneError::Silent,
+        }
     }
 }
 
 async fn read_answers(
     peer: &Peer,
-    from: impl AsyncRead + Unpin,
+    mut reader: FrameReader<Incoming>,
     unanswered: &AtomicU32,
 ) -> LaneError {
-    let mut reader = FrameReader::new(from, ANSWER_CHUNK_BYTES);
     loop {
         let frame = match reader.next(HELLO_FRAME_BYTES_MAX).await {
             Ok(frame) => IncomingFrame::of(frame),

@@ -13,6 +13,7 @@ use crate::transport::hello::Identity;
 use crate::transport::lane::Lane;
 use crate::transport::lane_queue::LaneQueue;
 use crate::transport::log_limiter::LogLimiter;
+use crate::transport::security::NodeSecurity;
 use crate::transport::settings::{PeerSettings, TransportSettings};
 use crate::transport::wakeups::Wakeups;
 
@@ -20,6 +21,7 @@ use crate::transport::wakeups::Wakeups;
 pub(super) struct Shared {
     pub(super) identity: Identity,
     pub(super) settings: TransportSettings,
+    pub(super) security: NodeSecurity,
     pub(super) peers: Vec<Arc<Peer>>,
     pub(super) clients: ClientRegistry,
     pub(super) wakeups: Wakeups,

@@ -87,8 +87,10 @@ impl<K: StoredKey> Measured for SkipList<K> {
     }
 
     fn delete(&self, key: &[u8]) -> Result<Option<u64>, IndexError> {
-        let entry = self.0.remove(K::sought(key, &mut 0));
-        Ok(entry.map(|entry| entry.value().load(Ordering::Relaxed)))
+        // `SkipMap::remove` returns the entry to every thread that removes it at once; the entry knows which of them did.
+        let entry = self.0.get(K::sought(key, &mut 0));
+        let removed = entry.filter(|entry| entry.remove());
+        Ok(removed.map(|entry| entry.value().load(Ordering::Relaxed)))
     }
 
     fn len(&self) -> u64 {

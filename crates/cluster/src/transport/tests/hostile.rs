@@ -9,7 +9,7 @@ use crate::transport::frame::{FrameKind, OutgoingFrame};
 use crate::transport::hello::Hello;
 use crate::transport::lane::Lane;
 
-const HELLO: Hello = Hello {
+pub(super) const HELLO: Hello = Hello {
     cluster: CLUSTER,
     from: NodeId(3),
     to: NodeId(1),
@@ -18,7 +18,7 @@ const HELLO: Hello = Hello {
     workers: WORKERS,
 };
 
-fn bytes_of(frame: &OutgoingFrame) -> Vec<u8> {
+pub(super) fn bytes_of(frame: &OutgoingFrame) -> Vec<u8> {
     [frame.head(), frame.body()].concat()
 }
 
@@ -28,7 +28,7 @@ fn framed(kind: FrameKind, body: &[u8]) -> Vec<u8> {
 }
 
 /// What the node sends before it closes.
-fn rest(mut stream: TcpStream) -> Vec<u8> {
+pub(super) fn rest(mut stream: TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     match stream.read_to_end(&mut bytes) {
         Ok(_) => bytes,
@@ -37,13 +37,13 @@ fn rest(mut stream: TcpStream) -> Vec<u8> {
     }
 }
 
-fn still_talks(one: &Node, two: &Node) {
+pub(super) fn still_talks(one: &Node, two: &Node) {
     let still_there = raft("still there");
     assert_eq!(two.send_until_received(one, &still_there), still_there);
 }
 
 /// The code in an answer.
-fn code(answer: &[u8]) -> u8 {
+pub(super) fn code(answer: &[u8]) -> u8 {
     answer[4 + 1 + 6]
 }
 

@@ -4,3 +4,7 @@ mod clients;
 mod hostile;
 mod peers;
 mod rig;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(feature = "tls")]
+mod tls_rig;

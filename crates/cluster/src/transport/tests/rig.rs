@@ -11,7 +11,8 @@ use namiki_client::protocol::Request;
 use crate::entry::{PayloadName, PayloadRef};
 use crate::network::{ConnectionId, Inbox, Network, NodeId, PeerMessage};
 use crate::transport::{
-    Limits, Listeners, PeerSettings, RunningTransport, Timing, Transport, TransportSettings,
+    Limits, Listeners, NodeSecurity, PeerSettings, RunningTransport, Timing, Transport,
+    TransportSettings,
 };
 
 /// Nothing takes so long unless it never ends.
@@ -28,7 +29,7 @@ pub(super) enum Event {
     Gone(ConnectionId),
 }
 
-struct Recorder(Sender<Event>);
+pub(super) struct Recorder(pub(super) Sender<Event>);
 
 impl Recorder {
     fn record(&self, event: Event) {
@@ -136,10 +137,28 @@ impl Node {
         inbox: Arc<dyn Inbox>,
         events: Receiver<Event>,
     ) -> Self {
+        Self::start_secured(
+            listeners,
+            settings,
+            NodeSecurity::Plain,
+            logger(),
+            inbox,
+            events,
+        )
+    }
+
+    pub(super) fn start_secured(
+        listeners: Listeners,
+        settings: TransportSettings,
+        security: NodeSecurity,
+        logger: slog::Logger,
+        inbox: Arc<dyn Inbox>,
+        events: Receiver<Event>,
+    ) -> Self {
         let peer_address = listeners.peers.local_addr().unwrap().to_string();
         let client_address = listeners.clients.local_addr().unwrap().to_string();
         let id = settings.node;
-        let transport = Transport::new(listeners, settings, logger());
+        let transport = Transport::new(listeners, settings, security, logger);
         let network = transport.network();
         Self {
             id,

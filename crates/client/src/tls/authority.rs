@@ -1,0 +1,212 @@
+//! An authority and its certificates, to try out TLS, and for tests.
+//!
+//! The authority's key is written beside its certificate. For a cluster that matters, keep that key on another machine, or let an
+//! authority of your own sign certificates with the same names.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
+};
+
+use super::files::CertificateFiles;
+use super::names::CertificateName;
+
+/// Clocks of machines differ.
+const CLOCK_SKEW: Duration = Duration::from_secs(3600);
+
+/// Why certificates are not made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum IssueError {
+    /// A file is there already.
+    #[error("{} is there already and is not overwritten; name another folder, or remove it", .0.display())]
+    Exists(PathBuf),
+    /// A file cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The certificate itself.
+    #[error("cannot make a certificate: {0}")]
+    Certificate(#[from] rcgen::Error),
+}
+
+/// An authority, which signs certificates for one cluster.
+pub struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    cluster: u128,
+    /// From when to when its certificates are valid.
+    valid: (SystemTime, SystemTime),
+}
+
+/// A certificate and its key, in PEM.
+pub struct Issued {
+    certificate: String,
+    key: String,
+}
+
+impl Authority {
+    /// A new authority. It, and all that it signs, is valid from now on for so long.
+    ///
+    /// # Errors
+    /// [`IssueError::Certificate`].
+    pub fn new(cluster: u128, valid: Duration) -> Result<Self, IssueError> {
+        let now = SystemTime::now();
+        Self::with_times(cluster, now - CLOCK_SKEW, now + valid)
+    }
+
+    /// As [`new`](Self::new), with times.
+    ///
+    /// # Errors
+    /// [`IssueError::Certificate`].
+    pub fn with_times(cluster: u128, from: SystemTime, to: SystemTime) -> Result<Self, IssueError> {
+        let key = KeyPair::generate()?;
+        let mut params = params_of("", &[])?;
+        // Two authorities of one cluster have two names, so that one is not taken for a damaged other.
+        let id = params.key_identifier(&key);
+        let id: String = id
+            .iter()
+            .take(4)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let name = format!("Namiki authority {id} of {cluster:032x}");
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        params.not_before = from.into();
+        params.not_after = to.into();
+        Ok(Self {
+            issuer: CertifiedIssuer::self_signed(params, key)?,
+            cluster,
+            valid: (from, to),
+        })
+    }
+
+    /// The same authority, signing for other times.
+    #[must_use]
+    pub fn signing_for(mut self, from: SystemTime, to: SystemTime) -> Self {
+        self.valid = (from, to);
+        self
+    }
+
+    /// A certificate of a node. It is good for both sides of a connection.
+    ///
+    /// # Errors
+    /// [`IssueError::Certificate`].
+    pub fn node(&self, number: u64) -> Result<Issued, IssueError> {
+        let cluster = self.cluster;
+        let names = [
+            CertificateName::Node { number, cluster },
+            CertificateName::AnyNode { cluster },
+        ];
+        let purposes = vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
+        self.issue(&names, purposes)
+    }
+
+    /// A certificate of clients. It makes no node.
+    ///
+    /// # Errors
+    /// [`IssueError::Certificate`].
+    pub fn client(&self) -> Result<Issued, IssueError> {
+        let name = CertificateName::Client {
+            cluster: self.cluster,
+        };
+        self.issue(&[name], vec![ExtendedKeyUsagePurpose::ClientAuth])
+    }
+
+    fn issue(
+        &self,
+        names: &[CertificateName],
+        purposes: Vec<ExtendedKeyUsagePurpose>,
+    ) -> Result<Issued, IssueError> {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let mut params = params_of(&names[0], &names)?;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = purposes;
+        params.use_authority_key_identifier_extension = true;
+        params.not_before = self.valid.0.into();
+        params.not_after = self.valid.1.into();
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        Ok(Issued {
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        })
+    }
+
+    /// Writes the authority, certificates of nodes with these numbers, and one of clients into a folder, which is made. Only this user can
+    /// read the keys.
+    ///
+    /// # Errors
+    /// [`IssueError::Exists`] if one of the files is there: then nothing is written.
+    pub fn write(
+        &self,
+        folder: &Path,
+        nodes: impl IntoIterator<Item = u64>,
+    ) -> Result<CertificateFiles, IssueError> {
+        let authority = Issued {
+            certificate: self.issuer.pem(),
+            key: self.issuer.key().serialize_pem(),
+        };
+        let mut all = vec![
+            ("ca".to_owned(), authority),
+            ("client".to_owned(), self.client()?),
+        ];
+        for node in nodes {
+            all.push((format!("node-{node}"), self.node(node)?));
+        }
+        let path = |name: &str, ending| folder.join(format!("{name}.{ending}"));
+        for (name, _) in &all {
+            for path in [path(name, "pem"), path(name, "key")] {
+                if path.symlink_metadata().is_ok() {
+                    return Err(IssueError::Exists(path));
+                }
+            }
+        }
+        let made = std::fs::create_dir_all(folder);
+        made.map_err(|source| IssueError::Write {
+            path: folder.to_owned(),
+            source,
+        })?;
+        for (name, issued) in &all {
+            write_new(&path(name, "key"), &issued.key, 0o600)?;
+            write_new(&path(name, "pem"), &issued.certificate, 0o644)?;
+        }
+        Ok(CertificateFiles::in_folder(folder))
+    }
+}
+
+fn params_of(name: &str, alternative: &[String]) -> Result<CertificateParams, rcgen::Error> {
+    let mut params = CertificateParams::new(alternative)?;
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
+    Ok(params)
+}
+
+fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), IssueError> {
+    let file = File::options()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path);
+    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|source| match source.kind() {
+        io::ErrorKind::AlreadyExists => IssueError::Exists(path.to_owned()),
+        _ => IssueError::Write {
+            path: path.to_owned(),
+            source,
+        },
+    })
+}

@@ -1,0 +1,14 @@
+//! Which files a certificate is in.
+
+use std::path::PathBuf;
+
+/// Where a certificate and what belongs to it are: files in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsOptions {
+    /// The certificate of the authority that has signed all others of the cluster. Several in one file are each trusted.
+    pub authority: PathBuf,
+    /// The own certificate, followed by those between it and the authority, if there are any.
+    pub certificate: PathBuf,
+    /// The key of the own certificate, not encrypted.
+    pub key: PathBuf,
+}

@@ -1,0 +1,67 @@
+//! How the connections of a node are protected, as its configuration says.
+
+use std::net::TcpListener;
+#[cfg(feature = "tls")]
+use std::sync::Arc;
+
+use crate::config::NodeConfig;
+#[cfg(feature = "tls")]
+use crate::transport::NodeTls;
+use crate::transport::{Listeners, NodeSecurity};
+
+/// Why connections cannot be protected.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SecurityFailure {
+    /// The files of `[tls]`.
+    #[cfg(feature = "tls")]
+    #[error("[tls]: {0}")]
+    Files(#[from] namiki_client::tls::TlsError),
+    /// This program cannot do what the configuration asks for.
+    #[error(
+        "the configuration has a section [tls], and this program was built without TLS; build it with the feature `tls`"
+    )]
+    NotBuilt,
+}
+
+/// Reads the certificate of a node, if it has one.
+#[cfg(feature = "tls")]
+pub(crate) fn security_of(
+    config: &NodeConfig,
+    logger: &slog::Logger,
+) -> Result<NodeSecurity, SecurityFailure> {
+    let Some(tls) = &config.tls else {
+        return Ok(NodeSecurity::Plain);
+    };
+    let tls = NodeTls::read(tls, config.cluster, config.node.0, logger.clone())?;
+    Ok(NodeSecurity::Tls(Arc::new(tls)))
+}
+
+/// Refuses a configuration that asks for TLS.
+#[cfg(not(feature = "tls"))]
+pub(crate) fn security_of(
+    config: &NodeConfig,
+    _: &slog::Logger,
+) -> Result<NodeSecurity, SecurityFailure> {
+    if config.tls.is_some() {
+        return Err(SecurityFailure::NotBuilt);
+    }
+    Ok(NodeSecurity::Plain)
+}
+
+/// Warns if other machines can reach a node that asks for no certificates.
+pub(crate) fn warn_if_open(listeners: &Listeners, security: &NodeSecurity, logger: &slog::Logger) {
+    let is_open = |listener: &TcpListener| {
+        let address = listener.local_addr();
+        address.is_ok_and(|address| !address.ip().is_loopback())
+    };
+    if matches!(security, NodeSecurity::Plain)
+        && (is_open(&listeners.peers) || is_open(&listeners.clients))
+    {
+        slog::warn!(
+            logger,
+            "connections are neither encrypted nor authenticated, and other machines can make them: whatever reaches the ports \
+             can read and change everything; configure [tls]"
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! How a node's connections are protected: not at all, or by TLS.
+//!
+//! The rest of the transport asks here for the halves of a connection, and whether the other side may be what it says.
+
+#[cfg(feature = "tls")]
+use std::sync::Arc;
+
+use tokio::net::TcpStream;
+
+use crate::transport::stream::{Incoming, Outgoing, plain};
+#[cfg(feature = "tls")]
+use crate::transport::tls::NodeTls;
+
+/// How a node's connections are protected.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum NodeSecurity {
+    /// Not at all.
+    #[default]
+    Plain,
+    /// By TLS, for nodes and for clients.
+    #[cfg(feature = "tls")]
+    Tls(Arc<NodeTls>),
+}
+
+/// Why a connection is not protected as it should be.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SecurityError {
+    #[cfg(feature = "tls")]
+    #[error("{0}")]
+    Handshake(#[from] namiki_client::tls::HandshakeError),
+}
+
+/// A connection of another side that dialled.
+pub(super) struct Accepted {
+    pub(super) from: Incoming,
+    pub(super) to: Outgoing,
+    pub(super) shown: Shown,
+}
+
+/// What the other side has shown that it may be.
+pub(super) enum Shown {
+    /// Nothing: it may be whatever it says.
+    Nothing,
+    /// A certificate with these names of this cluster.
+    #[cfg(feature = "tls")]
+    Names(Vec<namiki_client::tls::CertificateName>),
+}
+
+impl Shown {
+    /// Whether it may be this node.
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(unused_variables, reason = "nothing is shown")
+    )]
+    pub(super) fn is_node(&self, number: u64) -> bool {
+        match self {
+            Self::Nothing => true,
+            #[cfg(feature = "tls")]
+            Self::Names(names) => names.iter().any(|name| {
+                matches!(name, namiki_client::tls::CertificateName::Node { number: its, .. } if *its == number)
+            }),
+        }
+    }
+
+    /// Whether it may be a client, or a node.
+    pub(super) fn is_of_the_cluster(&self) -> bool {
+        match self {
+            Self::Nothing => true,
+            #[cfg(feature = "tls")]
+            Self::Names(names) => !names.is_empty(),
+        }
+    }
+}
+
+impl NodeSecurity {
+    /// Looks whether the files of a certificate have changed. If so, new connections use the new ones.
+    pub fn refresh(&self) {
+        match self {
+            Self::Plain => {}
+            #[cfg(feature = "tls")]
+            Self::Tls(tls) => tls.refresh(),
+        }
+    }
+
+    /// Protects a connection that was accepted. It is to be given up if this takes too long.
+    pub(super) async fn accept(&self, stream: TcpStream) -> Result<Accepted, SecurityError> {
+        match self {
+            Self::Plain => {
+                let (from, to) = plain(stream);
+                let shown = Shown::Nothing;
+                Ok(Accepted { from, to, shown })
+            }
+            #[cfg(feature = "tls")]
+            Self::Tls(tls) => {
+                let (from, to, names) = tls.accept(stream).await?;
+                let shown = Shown::Names(names);
+                Ok(Accepted { from, to, shown })
+            }
+        }
+    }
+
+    /// Protects a connection to the node of this number, which was dialled.
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(unused_variables, reason = "nothing is checked")
+    )]
+    pub(super) async fn connect(
+        &self,
+        stream: TcpStream,
+        number: u64,
+    ) -> Result<(Incoming, Outgoing), SecurityError> {
+        match self {
+            Self::Plain => Ok(plain(stream)),
+            #[cfg(feature = "tls")]
+            Self::Tls(tls) => Ok(tls.connect(stream, number).await?),
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! A node's side of TLS, and its certificate, which can be replaced while the node runs.
+//!
+//! A new certificate counts for connections that are made from then on; those that are there go on.
+//!
+//! # Invariants
+//! - N1. What dials and shows no certificate of the authority costs the buffers of one handshake, for no longer than a hello may take.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use namiki_client::TlsOptions;
+use namiki_client::tls::{CertificateName, Credentials, HandshakeError, TlsError};
+use parking_lot::{Mutex, RwLock};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+use crate::transport::stream::{Incoming, Outgoing, secured};
+
+/// How long, and for how many bytes, a connection that was refused is read on, so that the reason is not overtaken by its end.
+const LINGER: Duration = Duration::from_millis(200);
+const LINGER_BYTES: u64 = 64 << 10;
+/// How often a certificate that does not change is looked at: it may be about to expire.
+const LOOK_INTERVAL: Duration = Duration::from_secs(86_400);
+
+/// A node's certificate.
+pub struct NodeTls {
+    options: TlsOptions,
+    cluster: u128,
+    number: u64,
+    logger: slog::Logger,
+    ready: RwLock<Ready>,
+    seen: Mutex<Seen>,
+}
+
+/// What a certificate is used by.
+#[derive(Clone)]
+struct Ready {
+    acceptor: TlsAcceptor,
+    connector: TlsConnector,
+}
+
+/// The files as they were read last.
+struct Seen {
+    at: Instant,
+    stamps: [Option<FileStamp>; 3],
+}
+
+/// What changes when a file is written, or another takes its place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct FileStamp {
+    modified: (i64, i64),
+    bytes: u64,
+    inode: u64,
+}
+
+impl FileStamp {
+    fn of(path: &Path) -> Option<Self> {
+        let metadata = fs::metadata(path).ok()?;
+        Some(Self {
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            bytes: metadata.len(),
+            inode: metadata.ino(),
+        })
+    }
+}
+
+impl Seen {
+    fn now(options: &TlsOptions) -> Self {
+        let files = [&options.authority, &options.certificate, &options.key];
+        Self {
+            at: Instant::now(),
+            stamps: files.map(|path| FileStamp::of(path)),
+        }
+    }
+}
+
+impl NodeTls {
+    /// Reads and checks the certificate of a node of a cluster.
+    ///
+    /// # Errors
+    /// [`TlsError`] names the file and what to do.
+    pub fn read(
+        options: &TlsOptions,
+        cluster: u128,
+        number: u64,
+        logger: slog::Logger,
+    ) -> Result<Self, TlsError> {
+        let seen = Seen::now(options);
+        let ready = Ready::read(options, cluster, number, &logger)?;
+        Ok(Self {
+            options: options.clone(),
+            cluster,
+            number,
+            logger,
+            ready: RwLock::new(ready),
+            seen: Mutex::new(seen),
+        })
+    }
+
+    /// Looks whether the files have changed. If so, they count for connections from now on; if they are not right, the old ones remain, and
+    /// the log says why.
+    pub fn refresh(&self) {
+        let logger = &self.logger;
+        let now = Seen::now(&self.options);
+        {
+            let mut seen = self.seen.lock();
+            let is_old = now.at.saturating_duration_since(seen.at) >= LOOK_INTERVAL;
+            if now.stamps == seen.stamps && !is_old {
+                return;
+            }
+            *seen = now;
+        }
+        match Ready::read(&self.options, self.cluster, self.number, logger) {
+            Ok(ready) => {
+                *self.ready.write() = ready;
+                slog::info!(logger, "the certificate was read again");
+            }
+            Err(error) => {
+                slog::warn!(logger, "the certificate cannot be read again, the old one remains"; "reason" => %error);
+            }
+        }
+    }
+
+    fn ready(&self) -> Ready {
+        self.ready.read().clone()
+    }
+
+    /// The answerer's side of a handshake. Returns the names of this cluster that the dialler may have.
+    pub(super) async fn accept(
+        &self,
+        stream: TcpStream,
+    ) -> Result<(Incoming, Outgoing, Vec<CertificateName>), HandshakeError> {
+        let accepted = self.ready().acceptor.accept(stream).into_fallible().await;
+        let stream = match accepted {
+            Ok(stream) => stream,
+            Err((error, stream)) => {
+                linger(stream).await;
+                return Err(HandshakeError::of(error, None));
+            }
+        };
+        let (_, connection) = stream.get_ref();
+        let certificates = connection.peer_certificates().unwrap_or_default();
+        let names = certificates.first().map(CertificateName::all_of);
+        let mut names = names.unwrap_or_default();
+        names.retain(|name| name.cluster() == self.cluster);
+        let (from, to) = secured(stream.into());
+        Ok((from, to, names))
+    }
+
+    /// The dialler's side of a handshake with the node of this number.
+    pub(super) async fn connect(
+        &self,
+        stream: TcpStream,
+        number: u64,
+    ) -> Result<(Incoming, Outgoing), HandshakeError> {
+        let cluster = self.cluster;
+        let name = CertificateName::Node { number, cluster };
+        let connector = self.ready().connector;
+        let connected = connector.connect(name.server_name(), stream).await;
+        let stream =
+            connected.map_err(|error| HandshakeError::of(error, Some(&name.to_string())))?;
+        Ok(secured(stream.into()))
+    }
+}
+
+impl Ready {
+    fn read(
+        options: &TlsOptions,
+        cluster: u128,
+        number: u64,
+        logger: &slog::Logger,
+    ) -> Result<Self, TlsError> {
+        let credentials = Credentials::read(options)?;
+        credentials.check_node(cluster, number)?;
+        for warning in credentials.warnings() {
+            slog::warn!(logger, "{}", warning);
+        }
+        Ok(Self {
+            acceptor: TlsAcceptor::from(Arc::new(credentials.server_config()?)),
+            connector: TlsConnector::from(Arc::new(credentials.client_config()?)),
+        })
+    }
+}
+
+impl std::fmt::Debug for NodeTls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NodeTls")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A connection that is closed with bytes unread is reset, and a reset takes back what was sent: here, why it is closed.
+async fn linger(mut stream: TcpStream) {
+    let read_on = async {
+        stream.shutdown().await?;
+        tokio::io::copy(&mut stream.take(LINGER_BYTES), &mut tokio::io::sink()).await?;
+        io::Result::Ok(())
+    };
+    // It is closed in any case.
+    let _ = timeout(LINGER, read_on).await;
+}
