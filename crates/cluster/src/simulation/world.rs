@@ -468,6 +468,7 @@ impl World {
             return;
         }
         if let Some(shared) = self.nodes[node].shared() {
+            shared.raft.put(RaftEvent::Applied(shared.applied()));
             shared.raft.put(RaftEvent::Tick);
             // Clocks run at different speeds.
             let delay = 24 * MS + (node as u64 * 3_500_000) % (12 * MS);
