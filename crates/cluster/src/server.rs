@@ -98,7 +98,7 @@ pub fn create_directory(
 }
 
 impl Server {
-    /// Starts a node whose directory exists: reads its log, then takes part.
+    /// Starts a node that has a directory: reads its log, then takes part.
     ///
     /// # Errors
     /// [`ServerError`].

@@ -64,7 +64,7 @@ impl SimOptions {
 pub struct SimReport {
     /// Leaders that were elected.
     pub leaders: usize,
-    /// Commands whose clients were told their outcomes.
+    /// Commands with outcomes that clients were told.
     pub acknowledged: usize,
     /// Reads that were answered.
     pub reads: usize,
