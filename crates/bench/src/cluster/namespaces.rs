@@ -19,7 +19,7 @@ use std::time::Duration;
 use namiki_cluster::NodeId;
 use namiki_cluster::config::{Member, NodeConfig};
 
-use super::local_cluster::Shape;
+use super::shape::Shape;
 use super::system_program::run_program;
 use crate::error::BenchError;
 

@@ -21,8 +21,6 @@ use super::workload::key_of;
 pub(super) const NOTHING: u64 = 0;
 /// Rows that a command names, at most.
 const ROWS_MAX: u64 = 3;
-/// Commands of a group, at most.
-pub(super) const GROUP_MAX: u32 = 4;
 
 /// A command of this workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -135,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_larger_than_all_that_its_command_has_seen() {
+    fn a_value_exceeds_all_that_its_command_has_seen() {
         let mut random = Random::seeded(1);
         let mut beliefs = Beliefs::default();
         beliefs.learn(1, 7 << 32 | 3);
