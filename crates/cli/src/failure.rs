@@ -229,6 +229,25 @@ pub(crate) enum Failure {
         /// Its process.
         pid: u32,
     },
+    /// A node that is to be replaced is there.
+    #[error(
+        "node {node} runs as process {pid}, so it has not lost its directory; if it is to have a new one all the same, end it first: \
+         namiki cluster kill {node}"
+    )]
+    NotLost {
+        /// The node.
+        node: u64,
+        /// Its process.
+        pid: u32,
+    },
+    /// A replacement was replaced.
+    #[error("node {node} was replaced once more meanwhile, and is incarnation {incarnation} now")]
+    ReplacedAgain {
+        /// The node.
+        node: u64,
+        /// What it is now.
+        incarnation: u64,
+    },
     /// A node's process ended as soon as it was started.
     #[error("node {node} ended by itself: {said}; its log is {}", log.display())]
     NodeEnded {

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use namiki_client::protocol::{Command as ClusterCommand, Outcome, Write};
@@ -153,6 +153,83 @@ fn what_was_acknowledged_outlives_leaders_and_restarts() {
 }
 
 #[test]
+fn a_node_that_lost_its_directory_is_replaced_under_load() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    let table = client.create_table("rows", true).unwrap();
+    let leader = cluster.leader_other_than(None);
+    let (lost, third) = (leader % 3 + 1, (leader + 1) % 3 + 1);
+    let data = cluster.0.path().join(format!("node-{lost}/data"));
+    let (is_over, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let load = scope.spawn(|| {
+            let mut session = client.open_session().unwrap();
+            while !is_over.load(Ordering::Relaxed) {
+                let key = acknowledged.load(Ordering::Relaxed);
+                let group = session.submit(put(table, key)).unwrap();
+                assert_eq!(session.wait(group).unwrap(), [Outcome::Done]);
+                acknowledged.store(key + 1, Ordering::Relaxed);
+            }
+        });
+        let wait_for_more = || {
+            let (begin, before) = (Instant::now(), acknowledged.load(Ordering::Relaxed));
+            while acknowledged.load(Ordering::Relaxed) < before + 20 {
+                assert!(begin.elapsed() < WATCHDOG && !load.is_finished());
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        wait_for_more();
+        let number = lost.to_string();
+        let refused = |arguments: &[&str]| {
+            refuses(
+                1,
+                &[&["cluster", "--dir", cluster.dir()], arguments].concat(),
+            )
+        };
+        assert!(refused(&["replace", &number]).contains("has not lost its directory"));
+        assert!(refused(&["replace", "9"]).contains("no node"));
+        cluster.works(&["kill", &number]);
+        fs::remove_dir_all(&data).unwrap();
+        // It does not come back as if nothing had happened, nor as a new node.
+        assert!(refused(&["restart", &number]).contains("--replacement"));
+        fs::create_dir(&data).unwrap();
+        assert!(refused(&["restart", &number]).contains("never starts as a voter"));
+        wait_for_more();
+        let said = cluster.works(&["replace", &number]);
+        assert!(said.contains(&format!("node {lost} votes")), "{said}");
+        let table = cluster.works(&["status"]);
+        assert!(
+            table.contains(&format!("{lost} (incarnation 2)")),
+            "{table}"
+        );
+        // A majority is the replacement and the leader now.
+        cluster.works(&["kill", &third.to_string()]);
+        wait_for_more();
+        // What is left of a directory is moved aside, and the node is replaced again.
+        cluster.works(&["restart", &third.to_string()]);
+        cluster.works(&["kill", &number]);
+        cluster.works(&["replace", &number]);
+        assert!(data.with_file_name("data.lost-2/NODE").exists());
+        wait_for_more();
+        is_over.store(true, Ordering::Relaxed);
+        load.join().unwrap();
+    });
+    // Everything is on the replacement: it and the third are all that is left.
+    cluster.works(&["kill", &leader.to_string()]);
+    let count = acknowledged.load(Ordering::Relaxed);
+    let keys = (0..count).map(|key| (table, key.to_be_bytes().to_vec()));
+    let rows = cluster.client().read(keys.collect()).unwrap();
+    let expected = (0..count).map(|key| Some(key.to_le_bytes().to_vec()));
+    assert_eq!(rows.values, expected.collect::<Vec<_>>());
+    cluster.works(&["kill", &third.to_string()]);
+    let address = cluster.config(lost).client_listen;
+    let status = status(&address, &Security::Plain, WATCHDOG).unwrap();
+    assert_eq!((status.node, status.incarnation), (lost, 3));
+    assert!(status.members.iter().all(|it| it.votes), "{status:?}");
+    assert!(status.applied_lsn >= rows.lsn, "{status:?}");
+}
+
+#[test]
 fn a_protected_cluster_outlives_its_leader() {
     let cluster = Cluster::start_with(&["--tls"]);
     let files = CertificateFiles::in_folder(&cluster.0.path().join("certificates"));
@@ -175,6 +252,22 @@ fn a_protected_cluster_outlives_its_leader() {
     let rows = client.read(keys.collect()).unwrap();
     let expected = (0..60_u64).map(|key| Some(key.to_le_bytes().to_vec()));
     assert_eq!(rows.values, expected.collect::<Vec<_>>());
+    // A replacement has the certificate of its number.
+    let lost = first % 3 + 1;
+    cluster.works(&["kill", &lost.to_string()]);
+    let node = cluster.0.path().join(format!("node-{lost}"));
+    fs::remove_dir_all(node.join("data")).unwrap();
+    let config = node.join("namiki.toml");
+    let config = config.to_str().unwrap();
+    assert!(
+        namiki(&["node", "init", "--replacement", "--config", config])
+            .status
+            .success()
+    );
+    cluster.works(&["restart", &lost.to_string()]);
+    let replaced = namiki(&["cluster", "replace", &lost.to_string(), "--config", config]);
+    assert!(replaced.status.success(), "{replaced:?}");
+    assert!(String::from_utf8_lossy(&replaced.stdout).contains("votes"));
     // Without a certificate nothing is answered.
     let address = cluster.config(1).client_listen;
     let refused = status(&address, &Security::Plain, WATCHDOG).unwrap_err();

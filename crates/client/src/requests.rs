@@ -191,6 +191,13 @@ pub(crate) fn table_of(channel: &mut Channel, key: Key) -> Result<u32, ClientErr
     }
 }
 
+pub(crate) fn replaced_of(channel: &mut Channel, key: Key) -> Result<(), ClientError> {
+    match answer_of(channel, key)? {
+        Answer::NodeReplaced => Ok(()),
+        _ => Err(unexpected()),
+    }
+}
+
 /// A session that is gone already is closed, too.
 pub(crate) fn closed_of(channel: &mut Channel, key: Key) -> Result<(), ClientError> {
     match answer_of(channel, key) {

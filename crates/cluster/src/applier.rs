@@ -20,6 +20,7 @@ use crate::entry::{EntryBody, LogEntry, PayloadRef};
 use crate::events::{ApplierEvent, WorkerEvent};
 use crate::failure::NodeFailure;
 use crate::fault_injection::Fault;
+use crate::membership::MembershipChange;
 use crate::office::ReadRequest;
 use crate::payload::Payload;
 use crate::raft::RaftEvent;
@@ -103,6 +104,8 @@ impl Applier {
             EntryBody::Empty => {}
             EntryBody::Group(payload) => self.apply_group(entry.index, payload)?,
             EntryBody::Control(bytes) => self.apply_control(entry.index, bytes)?,
+            // Raft has made the change when it gave the entry out: here it changes nothing.
+            EntryBody::Membership(bytes) if MembershipChange::decode(bytes).is_some() => {}
             EntryBody::Membership(_) => return Err(NodeFailure::unknown_entry(entry.index)),
         }
         self.applied = entry.index;

@@ -35,6 +35,10 @@ pub enum Fault {
     OpenWithoutCut,
     /// A node whose directory is gone starts again as if it were new, under its old identity.
     WipedNodeReturns,
+    /// A node that takes the place of a lost one votes, and counts, from the beginning.
+    ReplacementVotesAtOnce,
+    /// What earlier incarnations of a node have said is taken for the present one's.
+    IncarnationsMixed,
 }
 
 impl Fault {
@@ -55,6 +59,8 @@ impl Fault {
         Self::KeepPersisted,
         Self::OpenWithoutCut,
         Self::WipedNodeReturns,
+        Self::ReplacementVotesAtOnce,
+        Self::IncarnationsMixed,
     ];
 }
 

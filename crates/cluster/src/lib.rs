@@ -25,6 +25,7 @@ mod fault_injection;
 mod group_in_flight;
 mod log_writer;
 mod mailbox;
+mod membership;
 pub mod network;
 mod node;
 mod office;

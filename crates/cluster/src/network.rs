@@ -2,15 +2,88 @@
 //!
 //! The node calls [`Network`]; the transport, or the simulator in its place, calls the node's [`Inbox`].
 
+use std::fmt;
+
 use bytes::Bytes;
 use namiki_client::protocol::{Request, Response};
 use serde::{Deserialize, Serialize};
 
 use crate::entry::PayloadRef;
 
-/// A node's number in the cluster, from 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct NodeId(pub u64);
+/// A node of the cluster: its number, from 1, and which of its directories it runs on.
+///
+/// Raft knows only the two together. A node that has lost its directory comes back as another one: no vote and no acknowledgement of the
+/// lost directory can be taken for one of the new.
+/// ```text
+///  63                  32 31                   0
+/// | incarnation − 1 (32) | number (32)          |
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct NodeId(u64);
+
+impl NodeId {
+    /// The largest number, and the largest incarnation.
+    pub const MAX: u64 = u32::MAX as u64;
+
+    /// The node of this number that runs on its `incarnation`-th directory, counted from 1.
+    ///
+    /// # Panics
+    /// Beyond [`NodeId::MAX`], or for incarnation 0.
+    #[must_use]
+    pub const fn new(number: u64, incarnation: u64) -> Self {
+        assert!(
+            number <= Self::MAX && incarnation >= 1 && incarnation <= Self::MAX,
+            "both have 32 bits, and incarnations count from 1"
+        );
+        Self((incarnation - 1) << 32 | number)
+    }
+
+    /// The node of this number with the directory that the cluster began with.
+    ///
+    /// # Panics
+    /// Beyond [`NodeId::MAX`].
+    #[must_use]
+    pub const fn first(number: u64) -> Self {
+        Self::new(number, 1)
+    }
+
+    /// As Raft knows it.
+    pub(crate) const fn from_raft(raw: u64) -> Self {
+        Self(raw)
+    }
+
+    /// For Raft.
+    pub(crate) const fn to_raft(self) -> u64 {
+        self.0
+    }
+
+    /// Its number: its place in the configuration.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.0 & Self::MAX
+    }
+
+    /// Which of its directories it runs on, from 1.
+    #[must_use]
+    pub const fn incarnation(self) -> u64 {
+        (self.0 >> 32) + 1
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.incarnation() {
+            1 => write!(f, "{}", self.number()),
+            incarnation => write!(f, "{} (incarnation {incarnation})", self.number()),
+        }
+    }
+}
+
+impl fmt::Debug for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "node {self}")
+    }
+}
 
 /// A client's connection to a node, unique in the life of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,6 +120,9 @@ pub enum PeerMessage {
 pub trait Network: Send + Sync {
     /// To another node.
     fn send(&self, to: NodeId, message: PeerMessage);
+    /// These are the members from now on, as this node has applied them: those of them that it does not know are dialled, and what they
+    /// have superseded is disconnected.
+    fn set_members(&self, members: &[NodeId]);
     /// To a client. Without effect if the connection is closed. An empty address in [`Response::NotLeader`] is filled in.
     fn reply(&self, to: ConnectionId, response: Response);
 }
@@ -66,4 +142,20 @@ pub trait Inbox: Send + Sync {
     fn request(&self, from: ConnectionId, request: Request);
     /// A client's connection is closed: replies to it have no effect any more.
     fn client_gone(&self, connection: ConnectionId);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_incarnations_are_plain_numbers() {
+        assert_eq!(NodeId::first(3).to_raft(), 3);
+        assert_eq!(NodeId::first(3).to_string(), "3");
+        let replaced = NodeId::new(3, 2);
+        assert_eq!((replaced.number(), replaced.incarnation()), (3, 2));
+        assert_eq!(replaced.to_string(), "3 (incarnation 2)");
+        assert_eq!(NodeId::from_raft(replaced.to_raft()), replaced);
+        assert_ne!(replaced, NodeId::first(3));
+    }
 }

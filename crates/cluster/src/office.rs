@@ -12,7 +12,7 @@ use namiki_client::protocol::{Response, SessionId};
 
 use crate::control::Control;
 use crate::group_in_flight::GroupInFlight;
-use crate::network::ConnectionId;
+use crate::network::{ConnectionId, NodeId};
 use crate::raft::ReadId;
 
 /// A client wants to read.
@@ -34,6 +34,8 @@ pub(crate) struct Office {
     /// What they take in memory.
     pub(crate) bytes: usize,
     pub(crate) control: BTreeMap<Control, Vec<ConnectionId>>,
+    /// Nodes that are to take the place of lost ones.
+    pub(crate) replacements: BTreeMap<NodeId, Vec<ConnectionId>>,
     reads: Reads,
 }
 
@@ -107,6 +109,8 @@ impl Office {
             leader: None,
         };
         let control = std::mem::take(&mut self.control).into_values().flatten();
+        let replacements = std::mem::take(&mut self.replacements).into_values();
+        let control = control.chain(replacements.flatten());
         answers.extend(control.map(|connection| (connection, not_leader(0))));
         let confirming = self.reads.confirming.take().into_iter();
         let reads = confirming.flat_map(|(_, requests)| requests);

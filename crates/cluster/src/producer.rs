@@ -16,12 +16,15 @@ use crate::entry::EntryBody;
 use crate::events::{ApplierEvent, WorkerEvent};
 use crate::fault_injection::Fault;
 use crate::group_in_flight::GroupInFlight;
-use crate::network::ConnectionId;
+use crate::network::{ConnectionId, NodeId};
 use crate::office::ReadRequest;
 use crate::raft::RaftEvent;
 use crate::session::KnownGroup;
 use crate::shared::Shared;
 use crate::status::status;
+
+/// Nodes whose replacement is asked for at the same time.
+const REPLACEMENTS_MAX: usize = 64;
 
 /// How much a leader accepts.
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +99,7 @@ impl Producer {
                 };
                 self.control(from, control)
             }
+            Request::ReplaceNode { node, incarnation } => self.replace(from, node, incarnation),
             Request::CutLinks { .. } => refused(0, "links are cut by the transport"),
             Request::Status => Some(Response::Status(Box::new(self.status()))),
             // It looks at every row, and commits wait meanwhile: one at a time.
@@ -303,11 +307,28 @@ impl Producer {
         None
     }
 
+    fn replace(&self, from: ConnectionId, number: u64, incarnation: u64) -> Option<Response> {
+        let mut office = self.shared.office.lock();
+        if office.term.is_none() {
+            return self.not_leader(0);
+        }
+        if number > NodeId::MAX || !(1..=NodeId::MAX).contains(&incarnation) {
+            return refused(0, "no node has such a number, or such an incarnation");
+        }
+        let node = NodeId::new(number, incarnation);
+        if office.replacements.len() >= REPLACEMENTS_MAX {
+            return Some(Response::Busy { request: 0 });
+        }
+        office.replacements.entry(node).or_default().push(from);
+        self.shared.raft.put(RaftEvent::Replace(node));
+        None
+    }
+
     fn not_leader(&self, request: u64) -> Option<Response> {
         let view = self.shared.view.lock();
         // Its address is the transport's to add.
         let leader = view.leader.filter(|it| *it != self.shared.node);
-        let leader = leader.map(|it| (it.0, String::new()));
+        let leader = leader.map(|it| (it.number(), String::new()));
         Some(Response::NotLeader { request, leader })
     }
 

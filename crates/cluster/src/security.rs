@@ -33,7 +33,7 @@ pub(crate) fn security_of(
     let Some(tls) = &config.tls else {
         return Ok(NodeSecurity::Plain);
     };
-    let tls = NodeTls::read(tls, config.cluster, config.node.0, logger.clone())?;
+    let tls = NodeTls::read(tls, config.cluster, config.node.number(), logger.clone())?;
     Ok(NodeSecurity::Tls(Arc::new(tls)))
 }
 
@@ -63,5 +63,38 @@ pub(crate) fn warn_if_open(listeners: &Listeners, security: &NodeSecurity, logge
             "connections are neither encrypted nor authenticated, and other machines can make them: whatever reaches the ports \
              can read and change everything; configure [tls]"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use slog::{Drain, Never, OwnedKVList, Record};
+
+    use super::*;
+
+    struct Warnings(Arc<AtomicU32>);
+
+    impl Drain for Warnings {
+        type Ok = ();
+        type Err = Never;
+
+        fn log(&self, _: &Record<'_>, _: &OwnedKVList) -> Result<(), Never> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn only_a_node_that_others_can_reach_warns() {
+        for (peers, warnings) in [("0.0.0.0:0", 1), ("127.0.0.1:0", 0)] {
+            let listeners = Listeners::bind(peers, "127.0.0.1:0").unwrap();
+            let warned = Arc::new(AtomicU32::new(0));
+            let logger = slog::Logger::root(Warnings(Arc::clone(&warned)), slog::o!());
+            warn_if_open(&listeners, &NodeSecurity::Plain, &logger);
+            assert_eq!(warned.load(Ordering::Relaxed), warnings, "{peers}");
+        }
     }
 }

@@ -50,7 +50,7 @@ pub enum ServerError {
         /// Those of the configuration.
         configured: String,
     },
-    /// The directory was made for another number of workers, or another incarnation.
+    /// The directory was made for another number of workers.
     #[error(
         "the directory {directory} was made with {key} = {found}, and the configuration says {configured}: it cannot change"
     )]
@@ -71,19 +71,26 @@ pub struct Server {
     // First, so that nothing arrives for a node that is gone.
     transport: Option<RunningTransport>,
     node: Option<Node>,
+    id: NodeId,
     election_timeout: Duration,
     security: NodeSecurity,
 }
 
-/// Creates a new node's directory.
+/// Creates a new node's directory: its first one, or that which takes the place of a lost one and so has the next incarnation.
 ///
 /// # Errors
 /// [`StoreError::NotEmpty`]; the disk's own.
-pub fn create_directory(config: &NodeConfig, disk: Arc<dyn Disk>) -> Result<(), StoreError> {
+///
+/// # Panics
+/// If there is no such incarnation: they are 1 to [`NodeId::MAX`].
+pub fn create_directory(
+    config: &NodeConfig,
+    incarnation: u64,
+    disk: Arc<dyn Disk>,
+) -> Result<(), StoreError> {
     let identity = NodeIdentity {
         cluster: config.cluster,
-        node: config.node,
-        incarnation: config.incarnation(),
+        node: NodeId::new(config.node.number(), incarnation),
         workers: config.workers,
     };
     let voters: Vec<NodeId> = config.members.iter().map(|member| member.id).collect();
@@ -104,7 +111,7 @@ impl Server {
         // First: what is wrong with an address is known at once.
         let listeners = Listeners::bind(&config.peer_listen, &config.client_listen)?;
         warn_if_open(&listeners, &security, &logger);
-        check_directory(config, &*disk, &config.directory)?;
+        let identity = check_directory(config, &*disk, &config.directory)?;
         let groups = GroupOptions {
             commands: config.group_size as usize,
             wait_ns: u64::try_from(config.group_wait.as_nanos()).unwrap_or(u64::MAX),
@@ -120,12 +127,8 @@ impl Server {
         };
         let (store, recovered) = NodeStore::open(disk, &config.directory, options)?;
         check_members(config, &recovered.membership)?;
-        let transport = Transport::new(
-            listeners,
-            config.transport(),
-            security.clone(),
-            logger.clone(),
-        );
+        let settings = config.transport(identity.node);
+        let transport = Transport::new(listeners, settings, security.clone(), logger.clone());
         let options = NodeOptions {
             election_timeout: config.election_timeout,
             heartbeat: config.heartbeat,
@@ -139,11 +142,18 @@ impl Server {
         let node = Node::start(&options, store, recovered, transport.network())?;
         let transport = transport.start(node.inbox())?;
         Ok(Self {
+            id: identity.node,
             transport: Some(transport),
             node: Some(node),
             election_timeout: config.election_timeout,
             security,
         })
+    }
+
+    /// Which node it is: its number, and its directory's incarnation.
+    #[must_use]
+    pub fn node(&self) -> NodeId {
+        self.id
     }
 
     /// Why the node has stopped by itself, if it has.
@@ -204,8 +214,12 @@ fn full_text(error: &dyn std::error::Error) -> String {
 
 /// A vote counts only among those that all agree on.
 fn check_members(config: &NodeConfig, voters: &[NodeId]) -> Result<(), ServerError> {
-    let configured: BTreeSet<u64> = config.members.iter().map(|member| member.id.0).collect();
-    let found: BTreeSet<u64> = voters.iter().map(|voter| voter.0).collect();
+    let configured: BTreeSet<u64> = config
+        .members
+        .iter()
+        .map(|member| member.id.number())
+        .collect();
+    let found: BTreeSet<u64> = voters.iter().map(|voter| voter.number()).collect();
     if found == configured {
         return Ok(());
     }
@@ -224,26 +238,15 @@ fn check_directory(
     config: &NodeConfig,
     disk: &dyn Disk,
     directory: &Path,
-) -> Result<(), ServerError> {
+) -> Result<NodeIdentity, ServerError> {
     let found = NodeStore::check_identity(disk, directory, config.cluster, config.node)?;
-    let compared = [
-        (
-            "workers",
-            u64::from(found.workers),
-            u64::from(config.workers),
-        ),
-        ("incarnation", found.incarnation, config.incarnation()),
-    ];
-    for (key, found, configured) in compared {
-        if found != configured {
-            let directory = directory.display().to_string();
-            return Err(ServerError::Differs {
-                directory,
-                key,
-                found,
-                configured,
-            });
-        }
+    if found.workers != config.workers {
+        return Err(ServerError::Differs {
+            directory: directory.display().to_string(),
+            key: "workers",
+            found: found.workers.into(),
+            configured: config.workers.into(),
+        });
     }
-    Ok(())
+    Ok(found)
 }

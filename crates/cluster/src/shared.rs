@@ -13,6 +13,7 @@ use crate::events::{ApplierEvent, RaftWrite, WorkerEvent};
 use crate::failure::NodeFailure;
 use crate::fault_injection::FaultInjection;
 use crate::mailbox::Mailbox;
+use crate::membership::Membership;
 use crate::network::{Network, NodeId, PeerMessage};
 use crate::office::Office;
 use crate::payload_cache::PayloadCache;
@@ -27,8 +28,8 @@ const UNWRITTEN_BYTES_MAX: u64 = 256 << 20;
 /// One for each node of this process.
 pub(crate) struct Shared {
     pub(crate) node: NodeId,
-    /// The other nodes.
-    pub(crate) peers: Vec<NodeId>,
+    /// The members, as far as the log is applied.
+    pub(crate) membership: Mutex<Arc<Membership>>,
     pub(crate) replica: Arc<Replica>,
     pub(crate) sessions: Mutex<SessionTable>,
     pub(crate) office: Mutex<Office>,
@@ -66,10 +67,30 @@ impl Shared {
     pub(crate) fn replicate(&self, payload: PayloadRef, bytes: Bytes) {
         self.take_payload(payload, bytes.clone());
         self.raft.put(RaftEvent::Propose(EntryBody::Group(payload)));
-        for peer in &self.peers {
+        let membership = self.membership();
+        for peer in membership.nodes().filter(|it| *it != self.node) {
             let bytes = bytes.clone();
             let message = PeerMessage::Payload { payload, bytes };
-            self.network.send(*peer, message);
+            self.network.send(peer, message);
+        }
+    }
+
+    pub(crate) fn membership(&self) -> Arc<Membership> {
+        Arc::clone(&self.membership.lock())
+    }
+
+    /// The members have changed.
+    pub(crate) fn set_membership(&self, membership: Arc<Membership>) {
+        let nodes: Vec<NodeId> = membership.nodes().collect();
+        self.network.set_members(&nodes);
+        *self.membership.lock() = membership;
+    }
+
+    /// Clients that have asked for a node to be replaced are told what came of it.
+    pub(crate) fn answer_replacement(&self, node: NodeId, answer: &Response) {
+        let waiting = self.office.lock().replacements.remove(&node);
+        for connection in waiting.into_iter().flatten() {
+            self.network.reply(connection, answer.clone());
         }
     }
 
@@ -121,7 +142,7 @@ impl Shared {
         let mut last = self.view.lock();
         let of = |view: &RaftView| (view.role, view.term, view.leader);
         if of(&last) != of(&view) {
-            let leader = view.leader.map_or(0, |it| it.0);
+            let leader = view.leader.map_or(0, NodeId::number);
             slog::info!(self.logger, "{}", role_text(view.role); "term" => view.term, "leader" => leader,
                 "last" => view.last, "committed" => view.committed);
         }

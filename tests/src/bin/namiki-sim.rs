@@ -45,6 +45,7 @@ struct Totals {
     counted: u64,
     leaders: u64,
     crashes: u64,
+    replacements: u64,
     acknowledged: u64,
     reads: u64,
     entries: u64,
@@ -100,6 +101,7 @@ fn explore(arguments: &Arguments) -> Result<(), String> {
             totals.counted += u64::from(report.counts());
             totals.leaders += report.leaders as u64;
             totals.crashes += report.crashes as u64;
+            totals.replacements += report.replacements as u64;
             totals.acknowledged += report.acknowledged as u64;
             totals.reads += report.reads as u64;
             totals.entries += report.entries;
@@ -124,13 +126,14 @@ fn explore(arguments: &Arguments) -> Result<(), String> {
     let ratio = totals.simulated.as_secs_f64() / Duration::from_nanos(cpu).as_secs_f64();
     println!(
         "{} seeds from {} on, all well; {} of them had a change of leader and a hundred acknowledged commands\n\
-         {} leaders, {} crashes, {} entries, {} commands and {} reads answered\n\
+         {} leaders, {} crashes, {} nodes replaced, {} entries, {} commands and {} reads answered\n\
          {:.0} s of virtual time, {ratio:.0} for each second of processor time",
         totals.seeds,
         arguments.seed,
         totals.counted,
         totals.leaders,
         totals.crashes,
+        totals.replacements,
         totals.entries,
         totals.acknowledged,
         totals.reads,

@@ -6,8 +6,8 @@
 //!                                   ├── 10.77.B.2  node 2
 //!                                   └── …
 //! ```
-//! A direction is dropped by a wrong entry in the sender's table of neighbours: its frames go to an address that no device has. Nobody
-//! is told, as with a broken switch.
+//! A direction is dropped by a wrong entry in the sender's table of neighbours: its frames go to an address that no device has. Neither
+//! end is told, as with a broken switch.
 
 use std::collections::hash_map::RandomState;
 use std::fs::{self, File};
@@ -86,10 +86,9 @@ impl Namespaces {
     ) -> Result<(), BenchError> {
         let address = |node: u64, port: u16| format!("{}.{node}:{port}", self.subnet);
         let member = |node: u64| Member {
-            id: NodeId(node),
+            id: NodeId::first(node),
             peer: address(node, PEER_PORT),
             client: address(node, CLIENT_PORT),
-            incarnation: 1,
             city: None,
         };
         let members: Vec<Member> = (1..=self.nodes).map(member).collect();
@@ -98,7 +97,8 @@ impl Namespaces {
         for node in 1..=self.nodes {
             let dir = dir.join(format!("node-{node}"));
             fs::create_dir_all(&dir).map_err(BenchError::file("create", &dir))?;
-            let mut config = NodeConfig::new(cluster, NodeId(node), "data".into(), members.clone());
+            let mut config =
+                NodeConfig::new(cluster, NodeId::first(node), "data".into(), members.clone());
             config.workers = shape.workers;
             config.group_size = shape.group_size;
             config.group_wait = Duration::from_micros(shape.group_wait_us);
@@ -148,7 +148,7 @@ impl Namespaces {
             .map_err(BenchError::file("run", "ip"))?;
         let path = dir.join("pid");
         fs::write(&path, process.id().to_string()).map_err(BenchError::file("write", &path))?;
-        // It is nobody's child any more once it has ended, or it would stay as a zombie.
+        // Waited for, or it would stay as a zombie when it has ended.
         std::thread::spawn(move || {
             let mut process = process;
             process.wait()

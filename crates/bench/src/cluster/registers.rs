@@ -6,7 +6,7 @@
 //!  63                         32 31            0
 //! | 1 + the largest place seen  |   number      |
 //! ```
-//! So the values of a row rise, and whoever reads one knows which command has left it: what the checker needs to find the order of all
+//! So the values of a row rise, and each says which command has left it: what the checker needs to find the order of all
 //! commands. 0 stands for a row that is not there.
 
 use std::collections::BTreeMap;

@@ -121,32 +121,31 @@ impl LocalCluster {
         let members: Vec<Member> = ports
             .enumerate()
             .map(|(at, port)| Member {
-                id: NodeId(at as u64 + 1),
+                id: NodeId::first(at as u64 + 1),
                 peer: format!("127.0.0.1:{port}"),
                 client: format!("127.0.0.1:{}", port + CLIENT_PORTS),
-                incarnation: 1,
                 city: new.cities.then(|| City::ALL[at % City::ALL.len()]),
             })
             .collect();
         let half = || u128::from(RandomState::new().build_hasher().finish());
         let cluster = half() << 64 | half();
         if new.tls {
-            let nodes = members.iter().map(|member| member.id.0);
+            let nodes = members.iter().map(|member| member.id.number());
             Authority::new(cluster, CERTIFICATES_VALID)?.write(&dir.join(CERTIFICATES), nodes)?;
         }
         for member in &members {
-            let dir = node_dir(dir, member.id.0);
+            let dir = node_dir(dir, member.id.number());
             let mut config = NodeConfig::new(cluster, member.id, "data".into(), members.clone());
             config.emulate_cities = new.cities;
             config.allow_cuts = true;
-            config.tls = new.tls.then(|| certificate_of(member.id.0));
+            config.tls = new.tls.then(|| certificate_of(member.id.number()));
             (new.adjust)(&mut config);
             let text = config.to_text().map_err(|source| Failure::Config {
                 path: dir.join("namiki.toml"),
                 source: Box::new(source),
             })?;
             config.directory = dir.join("data");
-            init(&config)?;
+            init(&config, 1)?;
             // Last, because a node with a configuration counts as made.
             write(&dir.join("namiki.toml"), &text)?;
         }

@@ -8,12 +8,14 @@
 //! | `processes.rs` | its processes |
 //! | `cuts.rs` | its links |
 //! | `status.rs` | its state, as a table |
+//! | `replace.rs` | a node that has lost its directory |
 //! | `certificates.rs` | certificates for any cluster |
 
 mod certificates;
 mod cuts;
 mod layout;
 mod processes;
+mod replace;
 mod status;
 
 use std::fs;
@@ -47,6 +49,7 @@ A first tour:
   namiki bench cluster --dir namiki-cluster --seconds 10    money moves
   namiki cluster kill leader          another one leads within a second; nothing acknowledged is lost
   namiki cluster restart 1            it comes back and catches up
+  namiki cluster kill 2; rm -r namiki-cluster/node-2/data; namiki cluster replace 2    a lost disk: it gets a new directory
   namiki cluster cut 1-2              these two do not hear each other any more
   namiki cluster heal                 they do again
   namiki cluster stop                 all processes end; start again with namiki cluster start
@@ -87,6 +90,17 @@ enum ClusterCommand {
     Resume(NodeArgument),
     /// Start a node again; if it runs, end it in good order first
     Restart(NodeArgument),
+    /// Give a node that has lost its directory a new one, and wait until it votes. The node must not run; what is left of its directory is
+    /// moved aside
+    Replace {
+        /// The node's number
+        #[arg(value_name = "NODE")]
+        node: u64,
+        /// For a cluster of machines of their own: any node's configuration. The new directory was made with namiki node init
+        /// --replacement, and its node runs
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+    },
     /// Cut the link between two nodes, in both directions
     Cut {
         /// Two nodes, such as 1-3 or leader-2
@@ -174,6 +188,11 @@ pub(crate) fn run(arguments: &ClusterArguments) -> Result<(), Failure> {
         ClusterCommand::Pause(node) => signal(&open()?, &node.node, Signal::STOP, "paused"),
         ClusterCommand::Resume(node) => resume(&open()?, &node.node),
         ClusterCommand::Restart(node) => restart(&open()?, &node.node),
+        ClusterCommand::Replace {
+            node,
+            config: Some(config),
+        } => replace::remote(*node, config),
+        ClusterCommand::Replace { node, config: None } => replace::local(&open()?, *node),
         ClusterCommand::Cut { link } => cut(&open()?, link),
         ClusterCommand::Heal { link } => heal(&open()?, link.as_deref()),
         ClusterCommand::Certificates(arguments) => certificates::make(arguments),
@@ -355,6 +374,13 @@ fn resume(cluster: &LocalCluster, name: &str) -> Result<(), Failure> {
 fn restart(cluster: &LocalCluster, name: &str) -> Result<(), Failure> {
     let node = node_of(cluster, name)?;
     end(node)?;
+    let pid = start_node(cluster, node)?;
+    cluster.set_cuts(&cluster.cuts()?)?;
+    status::print(&format!("node {} runs as process {pid}\n", node.id))
+}
+
+/// Starts a node, and waits until it answers.
+fn start_node(cluster: &LocalCluster, node: &LocalNode) -> Result<u32, Failure> {
     let pid = node.start()?;
     let begin = Instant::now();
     while namiki_client::status(node.address(), &cluster.security, ANSWER_TIMEOUT).is_err() {
@@ -366,8 +392,7 @@ fn restart(cluster: &LocalCluster, name: &str) -> Result<(), Failure> {
         }
         thread::sleep(INTERVAL);
     }
-    cluster.set_cuts(&cluster.cuts()?)?;
-    status::print(&format!("node {} runs as process {pid}\n", node.id))
+    Ok(pid)
 }
 
 /// Ends a node in good order, if it is there.

@@ -122,10 +122,15 @@ fn table(cluster: &LocalCluster, before: &[Seen], seen: &[Seen]) -> Result<Strin
     let committed = statuses().map(|it| it.committed_lsn).max();
     let mut rows = vec![COLUMNS.map(str::to_owned).to_vec()];
     for ((node, seen), before) in cluster.nodes.iter().zip(seen).zip(before) {
-        let name = match node.city() {
-            Some(city) => format!("{} {city}", node.id),
-            None => node.id.to_string(),
-        };
+        let mut name = node.id.to_string();
+        if let Some(city) = node.city() {
+            let _ = write!(name, " {city}");
+        }
+        let incarnation = seen.status.as_ref().map_or(1, |it| it.incarnation);
+        if incarnation > 1 {
+            // The directories before were lost.
+            let _ = write!(name, " (incarnation {incarnation})");
+        }
         let process = match seen.process {
             ProcessState::Down => "down".to_owned(),
             ProcessState::Paused(pid) => format!("{pid} paused"),

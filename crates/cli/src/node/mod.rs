@@ -1,8 +1,10 @@
 //! `namiki node`: one node of a cluster, in the foreground until it is told to stop.
 
 mod log_lines;
+mod replacement;
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,6 +16,7 @@ use namiki_cluster::{Server, create_directory};
 use namiki_platform::disk::{Disk, open_best};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, setsid};
 
+pub(crate) use self::replacement::{Members, security_of};
 use crate::failure::Failure;
 use crate::interrupt;
 
@@ -62,7 +65,12 @@ pub(crate) struct NodeArguments {
 enum NodeCommand {
     /// Make the directory of a new node. Once in a node's life: a node that has lost its directory must not come back
     /// as the one that it was
-    Init,
+    Init {
+        /// In the place of a lost directory: asks the cluster for the incarnation of the node, which must not run, and makes a
+        /// directory of the next one. Then start the node, and run namiki cluster replace N --config FILE
+        #[arg(long)]
+        replacement: bool,
+    },
 }
 
 /// Runs the command.
@@ -75,7 +83,8 @@ pub(crate) fn run(arguments: &NodeArguments) -> Result<(), Failure> {
     };
     let config = read_config(path)?;
     match arguments.command {
-        Some(NodeCommand::Init) => init(&config),
+        Some(NodeCommand::Init { replacement: false }) => init(&config, 1),
+        Some(NodeCommand::Init { replacement: true }) => init_replacement(&config),
         None => serve(&config, arguments.detach),
     }
 }
@@ -98,8 +107,8 @@ fn disk_of(directory: &Path) -> Result<Arc<dyn Disk>, Failure> {
     Ok(disk)
 }
 
-/// Makes a node's directory.
-pub(crate) fn init(config: &NodeConfig) -> Result<(), Failure> {
+/// Makes a node's directory, of this incarnation.
+pub(crate) fn init(config: &NodeConfig, incarnation: u64) -> Result<(), Failure> {
     let parent = config.directory.parent();
     let parent = parent.filter(|it| !it.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
@@ -109,7 +118,22 @@ pub(crate) fn init(config: &NodeConfig) -> Result<(), Failure> {
         source,
     })?;
     let disk = disk_of(parent)?;
-    create_directory(config, disk).map_err(|error| Failure::NodeDirectory(Box::new(error)))
+    create_directory(config, incarnation, disk)
+        .map_err(|error| Failure::NodeDirectory(Box::new(error)))
+}
+
+/// Makes a node's next directory. Returns its incarnation.
+fn init_replacement(config: &NodeConfig) -> Result<(), Failure> {
+    let mut cluster = Members::find(config, config.node.number(), &security_of(config)?)?;
+    let incarnation = cluster.next_incarnation()?;
+    init(config, incarnation)?;
+    let node = config.node.number();
+    let text = format!(
+        "{} is made for node {node}, incarnation {incarnation}; start the node, then namiki cluster replace {node} --config FILE\n",
+        config.directory.display()
+    );
+    let mut out = std::io::stdout().lock();
+    (out.write_all(text.as_bytes())).map_err(Failure::output)
 }
 
 fn serve(config: &NodeConfig, detach: bool) -> Result<(), Failure> {
@@ -122,14 +146,15 @@ fn serve(config: &NodeConfig, detach: bool) -> Result<(), Failure> {
     let logger = log_lines::logger();
     if !config.directory.exists() {
         return Err(Failure::Usage(format!(
-            "{} does not exist; namiki node init makes it for a new node. A node that has lost its directory is no new one",
+            "{} does not exist; namiki node init makes it for a new node. A node that has lost its directory is no new one: namiki node init \
+             --replacement makes its next directory",
             config.directory.display()
         )));
     }
     let disk = disk_of(&config.directory)?;
     let server = Server::start(config, disk, logger.clone());
     let server = server.map_err(|error| Failure::Server(Box::new(error)))?;
-    slog::info!(logger, "the node runs"; "node" => config.node.0,
+    slog::info!(logger, "the node runs"; "node" => %server.node(),
         "for_nodes" => &config.peer_listen, "for_clients" => &config.client_listen);
     let mut looked = Instant::now();
     while !interrupt::asked().load(Ordering::Relaxed) {

@@ -46,7 +46,7 @@ impl Connection {
 
     /// The next message, if it has been read already.
     pub(super) fn arrived(&mut self) -> Result<Option<Response>, ConnectionError> {
-        Ok(self.buffer.next()?)
+        self.buffer.next()
     }
 
     /// The next message, if it arrives in time. If it is that late already, the next that has arrived.

@@ -87,6 +87,19 @@ impl Client {
         requests::table_of(&mut self.link.channel, key)
     }
 
+    /// Gives the number of a node that has lost its directory to the one that runs on a new directory. `incarnation` is the new directory's, one
+    /// more than the lost one's. Done twice, it changes nothing more. The node does not vote yet: see
+    /// [`NodeStatus::members`](crate::protocol::NodeStatus::members).
+    ///
+    /// # Errors
+    /// [`ClientError::Unavailable`]. [`ClientError::Refused`] if it would stop the cluster, or the node is none that can be replaced.
+    pub fn replace_node(&mut self, node: u64, incarnation: u64) -> Result<(), ClientError> {
+        let request = Request::ReplaceNode { node, incarnation };
+        let key = requests::ask_control(&mut self.link.channel, &request)?;
+        self.wait(key)?;
+        requests::replaced_of(&mut self.link.channel, key)
+    }
+
     /// The address of the node that was asked last: the leader's, once something was answered.
     #[must_use]
     pub fn leader(&self) -> Option<&str> {

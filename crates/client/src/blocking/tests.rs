@@ -363,3 +363,39 @@ fn without_a_node_the_time_runs_out() {
     let asked = status(&name, &Security::Plain, patience.timeout);
     assert!(matches!(asked, Err(ClientError::Node { .. })));
 }
+
+#[test]
+fn a_replacement_is_asked_for_until_a_leader_answers() {
+    let (follower, leader) = (Address::new(), Address::new());
+    let addresses = [follower.name.clone(), leader.name.clone()];
+    let hint = leader.name.clone();
+    let script = script(move || {
+        let asked = Request::ReplaceNode {
+            node: 3,
+            incarnation: 2,
+        };
+        let mut node = follower.accept();
+        assert_eq!(node.request(), Some(asked.clone()));
+        node.not_leader(Some(&hint));
+        let mut node = leader.accept();
+        assert_eq!(node.request(), Some(asked.clone()));
+        // Another change is under way.
+        node.say(&Response::Busy { request: 0 });
+        assert_eq!(node.request(), Some(asked));
+        node.say(&Response::NodeReplaced {
+            node: 3,
+            incarnation: 2,
+        });
+        node.request();
+        node.say(&Response::Refused {
+            request: 0,
+            reason: "node 1 leads".to_owned(),
+        });
+    });
+    let mut client = Client::connect(addresses, options()).unwrap();
+    client.replace_node(3, 2).unwrap();
+    let refused = client.replace_node(1, 2).unwrap_err();
+    assert!(matches!(refused, ClientError::Refused { reason } if reason == "node 1 leads"));
+    drop(client);
+    script.join().unwrap();
+}

@@ -15,7 +15,7 @@ const READ_BIT: u64 = 1 << 63;
 /// Which request. Its number stands in the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
-    /// Opening and closing a session, creating a table: one at a time.
+    /// Opening and closing a session, creating a table, replacing a node: one at a time.
     Control,
     /// A group of the session.
     Group(u64),
@@ -44,6 +44,7 @@ pub(crate) enum Answer {
     SessionOpened(SessionId),
     SessionClosed,
     Table(u32),
+    NodeReplaced,
     Outcomes(Vec<Outcome>),
     Rows {
         values: Vec<Option<Vec<u8>>>,

@@ -248,6 +248,7 @@ impl Channel {
             }
             Response::SessionClosed { .. } => answer(self, Key::Control, Answer::SessionClosed),
             Response::Table { table, .. } => answer(self, Key::Control, Answer::Table(table)),
+            Response::NodeReplaced { .. } => answer(self, Key::Control, Answer::NodeReplaced),
             Response::Refused { request, reason } => {
                 self.note(&reason);
                 answer(self, Key::from_number(request), Answer::Refused(reason));

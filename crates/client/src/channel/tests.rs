@@ -234,6 +234,8 @@ fn a_slow_leader_that_is_alive_is_kept() {
     rig.sent();
     let status = |role| {
         let status = NodeStatus {
+            incarnation: 1,
+            members: Vec::new(),
             node: 1,
             role,
             term: 1,

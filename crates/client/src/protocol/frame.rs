@@ -48,10 +48,11 @@ pub fn encode<T: Serialize>(message: &T, into: &mut Vec<u8>) -> Result<(), Frame
     Ok(())
 }
 
-/// Whether a connection that begins with these bytes, where a length is expected, speaks TLS: a record of it is a handshake or an alert.
+/// Whether a connection that begins with these bytes, where the length of a short message is expected, speaks TLS: its first record is a
+/// handshake or an alert. As a length they are 64 KiB and more.
 #[must_use]
 pub fn is_tls(prefix: [u8; LENGTH_BYTES]) -> bool {
-    matches!(prefix, [0x15 | 0x16, 3, ..])
+    matches!(prefix, [0x15 | 0x16, 3, 1..=3, _])
 }
 
 /// A message with its length in front.

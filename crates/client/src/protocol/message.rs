@@ -7,7 +7,7 @@ use super::{Command, Outcome};
 /// What a connection begins with.
 pub const MAGIC: u32 = 0x4e4d_4b31;
 /// Raised by every change that an older program would not understand.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 2;
 /// The longest first message, in bytes.
 pub const HELLO_BYTES_MAX: usize = 1024;
 /// The longest message, in bytes.
@@ -73,6 +73,14 @@ pub enum Request {
     CutLinks {
         /// The other ends.
         nodes: Vec<u64>,
+    },
+    /// A node has lost its directory, and runs on a new one: this becomes a member in the place of the lost one. It votes when it has caught up.
+    /// Answered by [`Response::NodeReplaced`], also if it was done before.
+    ReplaceNode {
+        /// The node's number.
+        node: u64,
+        /// The incarnation of the new directory: one more than the member's.
+        incarnation: u64,
     },
 }
 
@@ -164,6 +172,13 @@ pub enum Response {
         /// The nodes to which nothing is sent now.
         nodes: Vec<u64>,
     },
+    /// The answer to [`Request::ReplaceNode`]: it is a member. Whether it votes, [`NodeStatus::members`] says.
+    NodeReplaced {
+        /// The node's number.
+        node: u64,
+        /// Its incarnation.
+        incarnation: u64,
+    },
 }
 
 /// What a node is in the cluster.
@@ -181,11 +196,26 @@ pub enum Role {
     Learner,
 }
 
+/// A member of the cluster, as a node knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberStatus {
+    /// Its number.
+    pub node: u64,
+    /// Which of its directories it runs on, from 1.
+    pub incarnation: u64,
+    /// Whether it votes. One that was replaced does not, until it has caught up.
+    pub votes: bool,
+}
+
 /// A node's state, for people and for tools.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeStatus {
     /// The node's number.
     pub node: u64,
+    /// Which of its directories it runs on, from 1.
+    pub incarnation: u64,
+    /// The members, as far as it has applied the log.
+    pub members: Vec<MemberStatus>,
     /// What it is.
     pub role: Role,
     /// Raft's term.

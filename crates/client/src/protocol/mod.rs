@@ -19,6 +19,6 @@ pub use frame::{
     encoded_request, is_tls,
 };
 pub use message::{
-    HELLO_BYTES_MAX, MAGIC, MESSAGE_BYTES_MAX, NodeStatus, PROTOCOL_VERSION, REQUEST_BYTES_MAX,
-    Request, Response, Role, SessionId,
+    HELLO_BYTES_MAX, MAGIC, MESSAGE_BYTES_MAX, MemberStatus, NodeStatus, PROTOCOL_VERSION,
+    REQUEST_BYTES_MAX, Request, Response, Role, SessionId,
 };

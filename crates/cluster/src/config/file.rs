@@ -53,8 +53,6 @@ pub(super) struct FileMember {
     pub(super) id: u64,
     pub(super) peer: String,
     pub(super) client: String,
-    #[serde(default = "defaults::incarnation")]
-    pub(super) incarnation: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) city: Option<String>,
 }
@@ -81,8 +79,5 @@ pub(super) mod defaults {
     }
     pub(in crate::config) const fn log_bytes_max() -> u64 {
         64 << 30
-    }
-    pub(in crate::config) const fn incarnation() -> u64 {
-        1
     }
 }

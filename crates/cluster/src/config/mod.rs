@@ -48,7 +48,7 @@ const GROUP_SIZE_MAX: u32 = 100_000;
 pub struct NodeConfig {
     /// The cluster: nodes of others are refused.
     pub cluster: u128,
-    /// This node.
+    /// This node, by its number: which incarnation it is, its directory says.
     pub node: NodeId,
     /// Where its logs are.
     pub directory: PathBuf,
@@ -84,14 +84,12 @@ pub struct NodeConfig {
 /// A node of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its number.
+    /// Its number. The first incarnations are the voters of a new cluster.
     pub id: NodeId,
     /// Where other nodes find it: a name or a number, and a port.
     pub peer: String,
     /// Where clients find it.
     pub client: String,
-    /// Raised when it has lost its directory and was replaced. Default 1.
-    pub incarnation: u64,
     /// Where it is, if that matters.
     pub city: Option<City>,
 }
@@ -166,7 +164,7 @@ impl NodeConfig {
         let unlike = |listen: &str, address: &str| (listen != address).then(|| listen.to_owned());
         let file = File {
             cluster: format!("{:032x}", self.cluster),
-            node: self.node.0,
+            node: self.node.number(),
             directory: self.directory.clone(),
             peer_listen: own.and_then(|own| unlike(&self.peer_listen, &own.peer)),
             client_listen: own.and_then(|own| unlike(&self.client_listen, &own.client)),
@@ -195,15 +193,9 @@ impl NodeConfig {
         self.members.iter().find(|member| member.id == self.node)
     }
 
-    /// This node's incarnation.
+    /// What the transport needs to know. `node` is this one, with the incarnation that its directory has.
     #[must_use]
-    pub fn incarnation(&self) -> u64 {
-        self.own_member().map_or(1, |member| member.incarnation)
-    }
-
-    /// What the transport needs to know.
-    #[must_use]
-    pub fn transport(&self) -> TransportSettings {
+    pub fn transport(&self, node: NodeId) -> TransportSettings {
         let own_city = self.own_member().and_then(|member| member.city);
         let others = self.members.iter().filter(|it| it.id != self.node);
         let peers = others.map(|member| {
@@ -212,17 +204,15 @@ impl NodeConfig {
                 _ => Duration::ZERO,
             };
             PeerSettings {
-                node: member.id,
+                node: member.id.number(),
                 address: member.peer.clone(),
                 client_address: member.client.clone(),
-                incarnation: member.incarnation,
                 delay,
             }
         });
         TransportSettings {
             cluster: self.cluster,
-            node: self.node,
-            incarnation: self.incarnation(),
+            node,
             workers: self.workers,
             peers: peers.collect(),
             group_commands_max: GROUP_SIZE_MAX,
@@ -236,10 +226,9 @@ impl NodeConfig {
 impl Member {
     fn to_file(&self) -> FileMember {
         FileMember {
-            id: self.id.0,
+            id: self.id.number(),
             peer: self.peer.clone(),
             client: self.client.clone(),
-            incarnation: self.incarnation,
             city: self.city.map(|city| city.name().to_owned()),
         }
     }

@@ -22,10 +22,10 @@ const SHORT: &str = r#"
 fn a_short_file_has_defaults() {
     let config = NodeConfig::parse(SHORT).unwrap();
     assert_eq!(config.cluster, 0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
-    assert_eq!(config.node, NodeId(2));
+    assert_eq!(config.node, NodeId::first(2));
     assert_eq!(config.peer_listen, "[::1]:7402");
     assert_eq!(config.client_listen, "[::1]:7502");
-    assert_eq!(config.members[0].id, NodeId(1));
+    assert_eq!(config.members[0].id, NodeId::first(1));
     let expected = NodeConfig::new(
         config.cluster,
         config.node,
@@ -42,7 +42,6 @@ fn what_is_written_is_read_again() {
     config.client_listen = "0.0.0.0:7502".to_owned();
     config.group_wait = Duration::from_micros(1500);
     config.members[0].city = Some(City::Osaka);
-    config.members[1].incarnation = 3;
     config.tls = Some(TlsOptions {
         authority: "ca.pem".into(),
         certificate: "/etc/node.pem".into(),
@@ -71,8 +70,8 @@ fn errors_name_the_key_and_what_to_write() {
         ),
         (
             "id = 1",
-            "id = 1\nincarnation = 0",
-            ["incarnation", "write 1"],
+            "id = 1\nincarnation = 2",
+            ["incarnation", "unknown field"],
         ),
         (
             "node = 2",
@@ -126,14 +125,11 @@ fn cities_become_delays_only_where_they_are_emulated() {
     let mut config = NodeConfig::parse(SHORT).unwrap();
     config.members[0].city = Some(City::Tokyo);
     config.members[1].city = Some(City::Osaka);
-    assert_eq!(config.transport().peers[0].delay, Duration::ZERO);
+    assert_eq!(config.transport(config.node).peers[0].delay, Duration::ZERO);
     config.emulate_cities = true;
-    let transport = config.transport();
+    let transport = config.transport(config.node);
     assert_eq!(transport.peers[0].delay, Duration::from_micros(7500));
-    assert_eq!(
-        (transport.peers.len(), transport.peers[0].node),
-        (1, NodeId(1))
-    );
+    assert_eq!((transport.peers.len(), transport.peers[0].node), (1, 1));
 }
 
 #[test]

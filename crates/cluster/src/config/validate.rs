@@ -23,12 +23,13 @@ impl NodeConfig {
             .collect::<Result<Vec<_>, _>>()?;
         members.sort_by_key(|member| member.id);
         check_members(&members)?;
-        let node = NodeId(file.node);
-        let Some(own) = members.iter().find(|member| member.id == node) else {
-            let ids: Vec<String> = members.iter().map(|it| it.id.0.to_string()).collect();
+        let own = members.iter().find(|it| it.id.number() == file.node);
+        let Some(own) = own else {
+            let ids: Vec<String> = members.iter().map(|it| it.id.to_string()).collect();
             let why = format!("{} is the id of no [[member]]", file.node);
             return Err(wrong("node", why, format!("one of {}", ids.join(", "))));
         };
+        let node = own.id;
         let (peer, client) = (own.peer.clone(), own.client.clone());
         let config = Self {
             cluster: cluster_from_text(&file.cluster)?,
@@ -108,7 +109,7 @@ impl NodeConfig {
         if self.emulate_cities
             && let Some(member) = self.members.iter().find(|member| member.city.is_none())
         {
-            let why = format!("member {} is in no city", member.id.0);
+            let why = format!("member {} is in no city", member.id);
             let remedy = "a `city` into every [[member]], or `emulate_cities = false`";
             return Err(wrong("emulate_cities", why, remedy));
         }
@@ -130,15 +131,18 @@ impl Member {
                 "1 for the first node",
             ));
         }
-        if file.incarnation == 0 {
-            let why = "incarnations count from 1";
-            return Err(wrong("member.incarnation", why, "1, or leave the key out"));
+        if file.id > NodeId::MAX {
+            let why = format!("{} is too large for a node's number", file.id);
+            return Err(wrong(
+                "member.id",
+                why,
+                "1 for the first node, 2 for the second",
+            ));
         }
         Ok(Self {
-            id: NodeId(file.id),
+            id: NodeId::first(file.id),
             peer: file.peer,
             client: file.client,
-            incarnation: file.incarnation,
             city,
         })
     }
@@ -147,7 +151,7 @@ impl Member {
 fn check_members(members: &[Member]) -> Result<(), ConfigError> {
     for pair in members.windows(2) {
         if pair[0].id == pair[1].id {
-            let why = format!("two members have the number {}", pair[0].id.0);
+            let why = format!("two members have the number {}", pair[0].id);
             return Err(wrong("member.id", why, "another number for one of them"));
         }
     }

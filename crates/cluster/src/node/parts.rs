@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use bytes::Bytes;
 use namiki::replica::Replica;
-use namiki_client::protocol::{Request, Role};
+use namiki_client::protocol::{Request, Response, Role};
 use parking_lot::Mutex;
 
 use super::NodeOptions;
@@ -16,11 +16,14 @@ use crate::failure::NodeFailure;
 use crate::fault_injection::Fault;
 use crate::log_writer::{write_payloads, write_records};
 use crate::mailbox::Mailbox;
+use crate::membership::Membership;
 use crate::network::{ConnectionId, Inbox, Network, NodeId, PeerMessage};
 use crate::office::Office;
 use crate::payload_cache::PayloadCache;
 use crate::producer::Producer;
-use crate::raft::{FETCH_MAX, RaftDriver, RaftEffect, RaftEvent, RaftView, RestoredRaft};
+use crate::raft::{
+    FETCH_MAX, RaftDriver, RaftEffect, RaftEvent, RaftView, ReplaceRefusal, RestoredRaft,
+};
 use crate::session::SessionTable;
 use crate::shared::Shared;
 use crate::storage::{NodeStore, Recovered};
@@ -44,7 +47,6 @@ impl Parts {
     ) -> Result<Self, NodeFailure> {
         let node = recovered.identity.node;
         let workers = usize::from(recovered.identity.workers);
-        let voters = recovered.membership.clone();
         let restored = RestoredRaft {
             voters: recovered.membership,
             term: recovered.term,
@@ -55,7 +57,7 @@ impl Parts {
         };
         let shared = Arc::new(Shared {
             node,
-            peers: voters.into_iter().filter(|it| *it != node).collect(),
+            membership: Mutex::new(Arc::new(Membership::new(&restored.voters))),
             replica: Arc::new(Replica::new()),
             sessions: Mutex::new(SessionTable::default()),
             office: Mutex::new(Office::default()),
@@ -125,6 +127,26 @@ pub(crate) fn run_raft(
                 shared.applier.put(ApplierEvent::ReadReady(id, index));
             }
             RaftEffect::View(view) => shared.show(view),
+            RaftEffect::Members(membership) => shared.set_membership(membership),
+            RaftEffect::MembersDurable(nodes) => {
+                for node in nodes {
+                    let answer = Response::NodeReplaced {
+                        node: node.number(),
+                        incarnation: node.incarnation(),
+                    };
+                    shared.answer_replacement(node, &answer);
+                }
+            }
+            RaftEffect::NotReplaced(node, refusal) => {
+                let answer = match refusal {
+                    ReplaceRefusal::Busy => Response::Busy { request: 0 },
+                    refusal => Response::Refused {
+                        request: 0,
+                        reason: refusal.to_string(),
+                    },
+                };
+                shared.answer_replacement(node, &answer);
+            }
         }
     }
 }

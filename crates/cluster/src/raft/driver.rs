@@ -14,10 +14,12 @@ use slog::{Discard, Logger, o};
 use super::entry_codec::{encode_body, from_raft};
 use super::entry_log::EntryLog;
 use super::held_appends::{HeldAppends, Payloads};
+use super::members::{Members, ReplaceRefusal, change_of};
 use super::message_codec::{decode, encode};
 use super::persistence::Persistence;
 use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
 use crate::fault_injection::{Fault, FaultInjection};
+use crate::membership::Membership;
 use crate::network::{NodeId, PeerMessage};
 use crate::storage::{NodeStore, RaftRecord};
 
@@ -57,7 +59,7 @@ pub(crate) struct RaftOptions {
 /// What a node knows of the log when it starts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RestoredRaft {
-    /// Those that vote.
+    /// Those that voted when the cluster began: what has changed since is in the log.
     pub(crate) voters: Vec<NodeId>,
     /// Raft's term.
     pub(crate) term: u64,
@@ -94,6 +96,9 @@ pub(crate) enum RaftEvent {
     Unreachable(NodeId),
     /// Leadership should go to another node.
     HandOver,
+    /// This node is to take the place of the one of its number. A leader answers by [`RaftEffect::MembersDurable`] or
+    /// [`RaftEffect::NotReplaced`].
+    Replace(NodeId),
 }
 
 /// What is to be done.
@@ -121,6 +126,12 @@ pub(crate) enum RaftEffect {
     ReadReady(ReadId, u64),
     /// The state that others may look at.
     View(RaftView),
+    /// These are the members from now on. It comes before the entry that has made them so.
+    Members(Arc<Membership>),
+    /// This node knows after a restart, too, that these are the members.
+    MembersDurable(Vec<NodeId>),
+    /// This node does not become a member, or not now.
+    NotReplaced(NodeId, ReplaceRefusal),
 }
 
 /// What others may know of the state.
@@ -187,25 +198,25 @@ impl Payloads for Here {
 
 /// Raft of one node.
 pub(crate) struct RaftDriver {
-    raft: RawNode<EntryLog>,
-    node: NodeId,
-    peers: Vec<NodeId>,
+    pub(super) raft: RawNode<EntryLog>,
+    pub(super) node: NodeId,
+    pub(super) members: Members,
     here: Here,
     held: HeldAppends,
-    persistence: Persistence,
+    pub(super) persistence: Persistence,
     missing: Vec<PayloadRef>,
     /// Committed, and not given out while payloads are missing.
     withheld: Vec<LogEntry>,
-    last_batch: u64,
+    pub(super) last_batch: u64,
     /// What the records of stream 0 say.
     recorded_vote: (u64, u64),
     /// The batch that says so.
     vote_batch: u64,
-    recorded_commit: u64,
+    pub(super) recorded_commit: u64,
     recorded_persisted: u64,
     /// The term that it leads in, as its effects have said.
     leads: Option<u64>,
-    election_ticks: usize,
+    pub(super) election_ticks: usize,
     drawn_for: (u64, StateRole),
     timeout_ticks: usize,
     /// How far the tables are; nothing: not known.
@@ -222,9 +233,9 @@ pub(crate) struct RaftDriver {
     /// Proposals that Raft did not take, although this node leads: tried again at each tick.
     postponed: Vec<EntryBody>,
     view: Option<RaftView>,
-    effects: Vec<RaftEffect>,
+    pub(super) effects: Vec<RaftEffect>,
     refused: u64,
-    planted: FaultInjection,
+    pub(super) planted: FaultInjection,
     /// With a fault planted: the last entry that was given out.
     given_out: u64,
 }
@@ -251,7 +262,7 @@ impl RaftDriver {
         let mut hard_state = HardState::default();
         (hard_state.term, hard_state.vote) = (restored.term, restored.vote);
         hard_state.commit = restored.commit;
-        let voters = restored.voters.iter().map(|it| it.0);
+        let voters = restored.voters.iter().map(|it| it.to_raft());
         let membership = ConfState {
             voters: voters.collect(),
             ..ConfState::default()
@@ -259,7 +270,7 @@ impl RaftDriver {
         let recorded_persisted = restored.entries.len() as u64;
         let log = EntryLog::new(restored.entries, hard_state, membership);
         let config = Config {
-            id: options.node.0,
+            id: options.node.to_raft(),
             election_tick: options.election_ticks,
             max_election_tick: 4 * options.election_ticks,
             heartbeat_tick: options.heartbeat_ticks,
@@ -273,12 +284,12 @@ impl RaftDriver {
         };
         let logger = Logger::root(Discard, o!());
         let raft = RawNode::new(&config, log, &logger).map_err(RaftError::Start)?;
-        let peers = restored.voters.into_iter().filter(|it| *it != options.node);
+        let members = Members::new(options.node, &restored.voters);
         let mut driver = Self {
             drawn_for: (raft.raft.term, raft.raft.state),
             raft,
             node: options.node,
-            peers: peers.collect(),
+            members,
             here: Here {
                 durable,
                 in_flight: HashMap::new(),
@@ -297,7 +308,7 @@ impl RaftDriver {
             timeout_ticks: options.election_ticks,
             applied: None,
             restored_commit: restored.commit,
-            random: Random::stream(options.seed, options.node.0),
+            random: Random::stream(options.seed, options.node.to_raft()),
             ticks_since_fetch: FETCH_TICKS,
             stalled_ticks: 0,
             fetches: 0,
@@ -310,6 +321,7 @@ impl RaftDriver {
             given_out: 0,
         };
         driver.draw_timeout();
+        driver.announce_members();
         driver.run_ready();
         Ok(driver)
     }
@@ -326,13 +338,7 @@ impl RaftDriver {
         match event {
             RaftEvent::Tick => self.tick(),
             RaftEvent::Applied(index) => self.applied = Some(index),
-            RaftEvent::Message(from, bytes) => match decode(from, self.node, &bytes) {
-                Ok(message) if self.peers.contains(&from) => self.receive(message),
-                // A node that does not vote here has no say.
-                Ok(_) => self.refused += 1,
-                // Another node's mistake, or worse: it says nothing to raft-rs.
-                Err(_) => self.refused += 1,
-            },
+            RaftEvent::Message(from, bytes) => self.take_message(from, &bytes),
             RaftEvent::PayloadReceived(payload) => self.payload_received(payload),
             RaftEvent::PayloadsDurable(payloads) => {
                 for payload in payloads {
@@ -352,8 +358,29 @@ impl RaftDriver {
                     self.raft.read_index(id.0.to_le_bytes().to_vec());
                 }
             }
-            RaftEvent::Unreachable(node) => self.raft.report_unreachable(node.0),
+            RaftEvent::Unreachable(node) => self.raft.report_unreachable(node.to_raft()),
             RaftEvent::HandOver => self.hand_over(),
+            RaftEvent::Replace(node) => self.replace(node),
+        }
+    }
+
+    fn take_message(&mut self, from: NodeId, bytes: &[u8]) {
+        match decode(from, self.node, bytes) {
+            Ok(mut message) => {
+                if self.planted.has(Fault::IncarnationsMixed)
+                    && let Some(member) = self.members.current.of_number(from.number())
+                {
+                    message.from = member.node.to_raft();
+                } else if !self.members.admits(from) {
+                    // A node that is no member has no say.
+                    self.refused += 1;
+                    return;
+                }
+                self.members.heard(NodeId::from_raft(message.from));
+                self.receive(message);
+            }
+            // Another node's mistake, or worse: it says nothing to raft-rs.
+            Err(_) => self.refused += 1,
         }
     }
 
@@ -390,6 +417,18 @@ impl RaftDriver {
             .collect()
     }
 
+    /// The members, as far as entries were given out.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn membership(&self) -> &Membership {
+        &self.members.current
+    }
+
+    /// The members as they were after a restart.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn durable_membership(&self) -> &Membership {
+        &self.members.durable
+    }
+
     /// Whether the node takes part: nothing that it has acknowledged is missing.
     fn is_whole(&self) -> bool {
         self.missing.is_empty()
@@ -400,6 +439,7 @@ impl RaftDriver {
             self.propose(body);
         }
         self.held.tick();
+        self.members.tick();
         if self.is_whole() {
             self.draw_timeout();
             self.raft.tick();
@@ -412,6 +452,7 @@ impl RaftDriver {
             self.stalled_ticks = 0;
             self.hand_over();
         }
+        self.promote_learner();
         self.ticks_since_fetch += 1;
         if self.ticks_since_fetch >= FETCH_TICKS {
             self.fetch_missing();
@@ -425,14 +466,22 @@ impl RaftDriver {
             true => (self.held).missing(FETCH_MAX, FETCH_TICKS, &self.here),
             false => self.missing.iter().take(FETCH_MAX).copied().collect(),
         };
-        if missing.is_empty() || self.peers.is_empty() {
+        let leader = self.leader();
+        let mut others: Vec<NodeId> = self.members.others().collect();
+        if let Some(leader) = leader
+            && leader != self.node
+            && !others.contains(&leader)
+        {
+            // It has become a member by an entry that is not here yet.
+            others.push(leader);
+        }
+        if missing.is_empty() || others.is_empty() {
             return;
         }
         self.ticks_since_fetch = 0;
-        let leader = NodeId(self.raft.raft.leader_id);
-        let at = match self.peers.iter().position(|it| *it == leader) {
+        let at = match others.iter().position(|it| Some(*it) == leader) {
             Some(at) if self.fetches.is_multiple_of(2) => at,
-            _ => self.fetches / 2 % self.peers.len(),
+            _ => self.fetches / 2 % others.len(),
         };
         // Answered in full, the same node is asked again.
         self.fetches += usize::from(!self.fetching.is_empty());
@@ -445,7 +494,7 @@ impl RaftDriver {
         let payloads: Vec<_> = payloads.collect();
         self.fetching = payloads.iter().map(|payload| payload.name).collect();
         let message = PeerMessage::FetchPayloads { payloads };
-        self.effects.push(RaftEffect::Send(self.peers[at], message));
+        self.effects.push(RaftEffect::Send(others[at], message));
     }
 
     fn receive(&mut self, mut message: Message) {
@@ -500,8 +549,10 @@ impl RaftDriver {
         if self.raft.raft.state != StateRole::Leader {
             return;
         }
-        let progress = self.raft.raft.prs().iter();
-        let others = progress.filter(|(id, it)| **id != self.node.0 && it.recent_active);
+        let (own, tracker) = (self.node.to_raft(), self.raft.raft.prs());
+        let others = tracker.iter().filter(|(id, it)| {
+            **id != own && it.recent_active && tracker.conf().voters().contains(**id)
+        });
         if let Some((id, _)) = others.max_by_key(|(_, it)| it.matched) {
             let id = *id;
             self.raft.transfer_leader(id);
@@ -547,6 +598,7 @@ impl RaftDriver {
             self.send(messages);
         }
         self.draw_timeout();
+        self.note_durable_members();
         self.show();
     }
 
@@ -573,6 +625,9 @@ impl RaftDriver {
                 payloads.insert(*payload);
             }
             self.raft.mut_store().put(&entry);
+            if matches!(entry.body, EntryBody::Membership(_)) {
+                self.record_commit_before(entry.index, &mut records);
+            }
             records.push(RaftRecord::Entry(entry));
         }
         if let Some(state) = ready.hs() {
@@ -586,11 +641,7 @@ impl RaftDriver {
         }
         if !records.is_empty() {
             self.record_progress(&mut records);
-            self.last_batch += 1;
-            self.effects.push(RaftEffect::AppendRaft {
-                batch: self.last_batch,
-                records,
-            });
+            self.append(records);
         }
         let mut waiting = ready.take_persisted_messages();
         if self.planted.has(Fault::PromiseBeforeDurable) {
@@ -609,6 +660,7 @@ impl RaftDriver {
 
         let committed = ready.take_committed_entries();
         let mut committed: Vec<_> = committed.iter().filter_map(from_raft).collect();
+        let changes: Vec<_> = committed.iter().filter_map(change_of).collect();
         if self.planted.has(Fault::ApplyUncommitted) {
             committed = (self.given_out + 1..=self.raft.store().last())
                 .filter_map(|index| self.raft.store().get(index))
@@ -616,12 +668,24 @@ impl RaftDriver {
             self.given_out = self.raft.store().last().max(self.given_out);
         }
         self.raft.advance_append_async(ready);
+        for change in changes {
+            self.apply_change(&change);
+        }
         if let Some(last) = committed.last() {
             // Given out is applied, as far as raft-rs is concerned: a campaign looks at all entries that are not.
             self.raft.advance_apply_to(last.index);
         }
         self.withheld.append(&mut committed);
         self.give_out();
+    }
+
+    /// Appends these to stream 0.
+    pub(super) fn append(&mut self, records: Vec<RaftRecord>) {
+        self.last_batch += 1;
+        self.effects.push(RaftEffect::AppendRaft {
+            batch: self.last_batch,
+            records,
+        });
     }
 
     /// Gives out what is committed. Entries of a node that lacks payloads cannot be applied before they are back.
@@ -633,7 +697,7 @@ impl RaftDriver {
     }
 
     /// What need not be durable at any moment goes with what must be; before it, so that entries that come later lower it.
-    fn record_progress(&mut self, records: &mut Vec<RaftRecord>) {
+    pub(super) fn record_progress(&mut self, records: &mut Vec<RaftRecord>) {
         let log = &self.raft.raft.raft_log;
         let persisted = log.persisted;
         let mut commit = log.committed.min(persisted);
@@ -659,10 +723,16 @@ impl RaftDriver {
         if self.leads.is_some() {
             self.effects.push(RaftEffect::Deposed);
         }
+        self.members.proposed = None;
         self.leads = leads;
         if let Some(term) = leads {
             self.effects.push(RaftEffect::Elected { term });
         }
+    }
+
+    fn leader(&self) -> Option<NodeId> {
+        let leader = self.raft.raft.leader_id;
+        (leader != 0).then_some(NodeId::from_raft(leader))
     }
 
     fn send(&mut self, messages: Vec<Message>) {
@@ -670,7 +740,7 @@ impl RaftDriver {
             if !self.mend_batch(&mut message) {
                 continue;
             }
-            let to = NodeId(message.to);
+            let to = NodeId::from_raft(message.to);
             let message = PeerMessage::Raft(encode(&message));
             self.effects.push(RaftEffect::Send(to, message));
         }
@@ -710,13 +780,13 @@ impl RaftDriver {
         let mut matched = Vec::new();
         if raft.state == StateRole::Leader {
             let all = raft.prs().iter();
-            matched.extend(all.map(|(id, progress)| (NodeId(*id), progress.matched)));
+            matched.extend(all.map(|(id, it)| (NodeId::from_raft(*id), it.matched)));
             matched.sort_unstable();
         }
         let view = RaftView {
             role,
             term: raft.term,
-            leader: (raft.leader_id != 0).then_some(NodeId(raft.leader_id)),
+            leader: self.leader(),
             last: raft.raft_log.last_index(),
             persisted: raft.raft_log.persisted,
             committed: raft.raft_log.committed,

@@ -4,12 +4,12 @@ use bytes::Bytes;
 use raft::eraftpb::{Entry, EntryType};
 
 use crate::entry::{EntryBody, LogEntry};
+use crate::membership::MembershipChange;
 
 /// The bytes of a body; empty for [`EntryBody::Empty`], as raft-rs has it.
 pub(super) fn encode_body(body: &EntryBody) -> Bytes {
     match body {
         EntryBody::Empty => Bytes::new(),
-        // A change of membership is raft-rs's own encoding.
         EntryBody::Membership(bytes) => bytes.clone(),
         body => postcard::to_stdvec(body)
             .expect("a body has no type that cannot be encoded")
@@ -20,6 +20,7 @@ pub(super) fn encode_body(body: &EntryBody) -> Bytes {
 /// The body that these bytes stand for. Nothing if there is none.
 pub(super) fn decode_body(is_membership: bool, data: &[u8]) -> Option<EntryBody> {
     if is_membership {
+        MembershipChange::decode(data)?;
         return Some(EntryBody::Membership(Bytes::copy_from_slice(data)));
     }
     if data.is_empty() {
@@ -33,26 +34,39 @@ pub(super) fn decode_body(is_membership: bool, data: &[u8]) -> Option<EntryBody>
 
 /// For raft-rs.
 pub(super) fn to_raft(index: u64, term: u64, body: &EntryBody) -> Entry {
+    let is_membership = matches!(body, EntryBody::Membership(_));
+    raft_entry(index, term, is_membership, encode_body(body))
+}
+
+/// For raft-rs, of the bytes of a body. A change of membership is in the entry's context: its data is raft-rs's own encoding, which is read when
+/// it is proposed and never again.
+pub(super) fn raft_entry(index: u64, term: u64, is_membership: bool, body: Bytes) -> Entry {
     let mut entry = Entry::default();
-    if matches!(body, EntryBody::Membership(_)) {
-        entry.set_entry_type(EntryType::EntryConfChangeV2);
-    }
     entry.index = index;
     entry.term = term;
-    entry.data = encode_body(body);
+    if is_membership {
+        entry.set_entry_type(EntryType::EntryConfChangeV2);
+        entry.context = body;
+    } else {
+        entry.data = body;
+    }
     entry
+}
+
+/// The bytes of an entry's body, and whether it is a change of membership.
+pub(super) fn body_bytes(entry: &Entry) -> (bool, &Bytes) {
+    match entry.get_entry_type() {
+        EntryType::EntryConfChangeV2 => (true, &entry.context),
+        _ => (false, &entry.data),
+    }
 }
 
 /// For the node. Nothing if the entry is none of ours.
 pub(super) fn from_raft(entry: &Entry) -> Option<LogEntry> {
-    let is_membership = match entry.get_entry_type() {
-        EntryType::EntryNormal => false,
-        EntryType::EntryConfChangeV2 => true,
-        EntryType::EntryConfChange => return None,
-    };
+    let (is_membership, body) = body_bytes(entry);
     Some(LogEntry {
         index: entry.index,
         term: entry.term,
-        body: decode_body(is_membership, &entry.data)?,
+        body: decode_body(is_membership, body)?,
     })
 }

@@ -5,10 +5,10 @@
 //! do not fall, kinds that a peer may send.
 
 use bytes::Bytes;
-use raft::eraftpb::{Entry, EntryType, Message, MessageType};
+use raft::eraftpb::{Message, MessageType};
 use serde::{Deserialize, Serialize};
 
-use super::entry_codec::decode_body;
+use super::entry_codec::{body_bytes, decode_body, raft_entry};
 use crate::network::NodeId;
 
 /// Why a message was dropped.
@@ -63,10 +63,13 @@ pub(super) fn encode(message: &Message) -> Bytes {
         let distance = entry.index.wrapping_sub(message.index);
         assert_eq!(distance, 1 + at as u64, "an append without gaps");
     }
-    let entries = message.entries.iter().map(|entry| WireEntry {
-        term: entry.term,
-        is_membership: entry.get_entry_type() == EntryType::EntryConfChangeV2,
-        data: &entry.data,
+    let entries = message.entries.iter().map(|entry| {
+        let (is_membership, data) = body_bytes(entry);
+        WireEntry {
+            term: entry.term,
+            is_membership,
+            data,
+        }
     });
     let wire = Wire {
         kind: message.get_msg_type() as u8,
@@ -105,7 +108,7 @@ pub(super) fn decode(from: NodeId, to: NodeId, bytes: &[u8]) -> Result<Message, 
     let wire: Wire<'_> = postcard::from_bytes(bytes).map_err(|_| MessageError::Undecodable)?;
     let kind = (KINDS.iter().find(|kind| **kind as u8 == wire.kind))
         .ok_or(MessageError::Kind(wire.kind))?;
-    if (wire.from, wire.to) != (from.0, to.0) {
+    if (wire.from, wire.to) != (from.to_raft(), to.to_raft()) {
         return Err(MessageError::Misdirected {
             from: wire.from,
             to: wire.to,
@@ -129,14 +132,9 @@ pub(super) fn decode(from: NodeId, to: NodeId, bytes: &[u8]) -> Result<Message, 
             return Err(no_entries);
         }
         term = wired.term;
-        let mut entry = Entry::default();
-        if wired.is_membership {
-            entry.set_entry_type(EntryType::EntryConfChangeV2);
-        }
-        entry.term = wired.term;
-        entry.index = after + 1 + at as u64;
-        entry.data = Bytes::copy_from_slice(wired.data);
-        entries.push(entry);
+        let body = Bytes::copy_from_slice(wired.data);
+        let index = after + 1 + at as u64;
+        entries.push(raft_entry(index, term, wired.is_membership, body));
     }
     message.to = wire.to;
     message.from = wire.from;
@@ -155,7 +153,10 @@ pub(super) fn decode(from: NodeId, to: NodeId, bytes: &[u8]) -> Result<Message, 
 
 #[cfg(test)]
 mod tests {
+    use raft::eraftpb::{Entry, EntryType};
+
     use super::*;
+    use crate::membership::MembershipChange;
 
     fn append() -> Message {
         let mut message = Message::default();
@@ -171,7 +172,24 @@ mod tests {
     #[test]
     fn a_message_comes_back_as_it_was() {
         let message = append();
-        assert_eq!(decode(NodeId(1), NodeId(2), &encode(&message)), Ok(message));
+        assert_eq!(
+            decode(NodeId::first(1), NodeId::first(2), &encode(&message)),
+            Ok(message)
+        );
+    }
+
+    #[test]
+    fn a_change_of_membership_comes_back_in_its_context() {
+        let node = NodeId::new(3, 2);
+        let change = MembershipChange::Promote { node }.encode();
+        let mut message = append();
+        message.entries[0].set_entry_type(EntryType::EntryConfChangeV2);
+        message.entries[0].context = change.clone();
+        let decoded =
+            |message: &Message| decode(NodeId::first(1), NodeId::first(2), &encode(message));
+        assert_eq!(decoded(&message), Ok(message.clone()));
+        message.entries[0].context = change.slice(..1);
+        assert_eq!(decoded(&message), Err(MessageError::Entries { after: 40 }));
     }
 
     #[test]
@@ -179,7 +197,8 @@ mod tests {
         let refused = |change: fn(&mut Message)| {
             let mut message = append();
             change(&mut message);
-            decode(NodeId(1), NodeId(2), &encode(&message)).expect_err("it is refused")
+            decode(NodeId::first(1), NodeId::first(2), &encode(&message))
+                .expect_err("it is refused")
         };
         assert_eq!(
             refused(|it| it.entries[0].term = 5),
@@ -216,7 +235,7 @@ mod tests {
         let whole = encode(&append());
         for length in 0..whole.len() {
             assert_eq!(
-                decode(NodeId(1), NodeId(2), &whole[..length]),
+                decode(NodeId::first(1), NodeId::first(2), &whole[..length]),
                 Err(MessageError::Undecodable)
             );
         }

@@ -8,6 +8,7 @@
 //! - **Persisted means both** (`persistence.rs`): an entry counts as persisted when its record of stream 0 and its payload are durable; votes
 //!   and acknowledgements that depend on it wait for that.
 //! - **A codec of its own** (`message_codec.rs`): no byte from the network reaches raft-rs's parser.
+//! - **Members** (`members.rs`): a lost node's number goes to another one by entries of the log.
 //! - **Randomness from a seed**: election timeouts are drawn here.
 //!
 //! Paper: raft-pwal §2.1, §3.2
@@ -16,6 +17,9 @@ mod driver;
 mod entry_codec;
 mod entry_log;
 mod held_appends;
+mod members;
+#[cfg(test)]
+mod members_tests;
 mod message_codec;
 mod persistence;
 
@@ -23,3 +27,4 @@ pub(crate) use driver::RaftError;
 pub(crate) use driver::{
     FETCH_MAX, RaftDriver, RaftEffect, RaftEvent, RaftOptions, RaftView, ReadId, RestoredRaft,
 };
+pub(crate) use members::ReplaceRefusal;

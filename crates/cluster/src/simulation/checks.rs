@@ -6,6 +6,7 @@ use namiki_client::protocol::{Command, Outcome, Role, SessionId};
 
 use super::client::Answered;
 use crate::entry::{EntryBody, LogEntry};
+use crate::membership::Membership;
 use crate::network::NodeId;
 use crate::payload::Payload;
 use crate::raft::RaftView;
@@ -13,9 +14,18 @@ use crate::raft::RaftView;
 /// A command: session, group, index.
 type CommandId = (SessionId, u64, u32);
 
+/// How many changes have made members what they are.
+fn age(members: &Membership) -> u64 {
+    let members = members.members().iter();
+    let changes = members.map(|it| 2 * it.node.incarnation() + u64::from(it.votes));
+    changes.sum()
+}
+
 /// What is known of the cluster as a whole.
 #[derive(Default)]
 pub(super) struct Checks {
+    /// The latest members that some node has applied.
+    members: Membership,
     leaders: HashMap<u64, NodeId>,
     pub(super) leader_changes: usize,
     /// What some node has applied, from index 1.
@@ -35,6 +45,32 @@ pub(super) struct Checks {
 }
 
 impl Checks {
+    pub(super) fn new(voters: &[NodeId]) -> Self {
+        Self {
+            members: Membership::new(voters),
+            ..Self::default()
+        }
+    }
+
+    /// A node has applied these. Returns whether it is the first.
+    pub(super) fn members(&mut self, members: &Membership) -> bool {
+        let is_first = age(members) > age(&self.members);
+        if is_first {
+            self.members = members.clone();
+        }
+        is_first
+    }
+
+    pub(super) fn latest_members(&self) -> &Membership {
+        &self.members
+    }
+
+    /// Nodes that have taken the place of lost ones.
+    pub(super) fn replacements(&self) -> usize {
+        let incarnations = self.members.nodes().map(|it| it.incarnation() - 1);
+        incarnations.sum::<u64>() as usize
+    }
+
     /// A node's state has changed.
     pub(super) fn view(&mut self, node: NodeId, view: &RaftView) -> Result<(), String> {
         if view.role != Role::TakingOffice {
@@ -42,8 +78,8 @@ impl Checks {
         }
         match self.leaders.insert(view.term, node) {
             Some(before) if before != node => Err(format!(
-                "nodes {} and {} both lead in term {}",
-                before.0, node.0, view.term
+                "nodes {before} and {node} both lead in term {}",
+                view.term
             )),
             Some(_) => Ok(()),
             None => {
@@ -67,7 +103,6 @@ impl Checks {
     ) -> Result<(), String> {
         if let Some(known) = self.log.get(entry.index as usize - 1) {
             if *known != entry {
-                let node = node.0;
                 return Err(format!(
                     "node {node} has applied {entry:?}, another {known:?}"
                 ));
@@ -146,8 +181,7 @@ impl Checks {
             return Ok(());
         }
         Err(format!(
-            "node {} differs from another after entry {applied}",
-            node.0
+            "node {node} differs from another after entry {applied}"
         ))
     }
 

@@ -2,17 +2,18 @@
 //!
 //! Everything that may differ between two runs comes from the seed: which part of which node runs next, how long a message or a disk write
 //! takes, what is lost, doubled or reordered, which links are cut in which direction, which node crashes at which write and what its
-//! disk keeps of what was not durable. A run has two phases: first faults, then none, in which everything has to be answered.
+//! disk keeps of what was not durable, which disk is lost and whether the old one comes back later. A run has two phases: first faults, then none, in which everything has to be answered.
 //!
 //! What is checked (`checks.rs`), at every step: one leader in a term; logs agree on what is applied; a command is applied once; what a client was
 //! told is in the log, with the outcome that it was told; the order of the log agrees with the order in time; reads return the state of a
 //! prefix of the log that contains everything acknowledged before them; nodes that have applied the same have the same state; balances are
-//! conserved. And at the end: every command is answered, every node has everything.
+//! conserved. And at the end: every command is answered, every node has everything, and every node that has taken the place of a lost one votes.
 
 mod checks;
 mod client;
 mod network;
 mod node;
+mod replacements;
 mod world;
 
 pub use world::{SimOptions, SimReport, run};
@@ -60,12 +61,14 @@ mod tests {
         let first = first.map_or(1, |it| it.parse().expect("a seed is a number"));
         let count = std::env::var("NAMIKI_SIM_SEEDS").ok();
         let count: u64 = count.map_or(200, |it| it.parse().expect("a number of seeds"));
-        let mut counted = 0;
+        let (mut counted, mut replacements) = (0, 0);
         for seed in first..first + count {
             let report = run(&SimOptions::of(seed));
             let report = report.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
             counted += u64::from(report.counts());
+            replacements += report.replacements;
         }
+        eprintln!("{count} seeds, {replacements} nodes replaced");
         assert!(
             counted * 2 >= count,
             "{counted} of {count} seeds had enough to do"

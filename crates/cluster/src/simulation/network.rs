@@ -38,6 +38,8 @@ impl Network for SimNetwork {
         self.outbox.lock().push(Sent::Peer { from, to, message });
     }
 
+    fn set_members(&self, _: &[NodeId]) {}
+
     fn reply(&self, to: ConnectionId, response: Response) {
         self.outbox.lock().push(Sent::Client { to, response });
     }

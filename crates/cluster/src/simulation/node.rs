@@ -40,7 +40,7 @@ pub(super) struct SimNode {
     pub(super) running: Option<Running>,
     /// Counts starts: what was scheduled for an earlier life is dropped.
     pub(super) life: u64,
-    /// Its directory is gone: it never starts again.
+    /// It never starts again.
     pub(super) is_wiped: bool,
     /// Its disk takes long.
     pub(super) is_slow: bool,
@@ -57,18 +57,18 @@ fn dir() -> &'static Path {
 impl SimNode {
     pub(super) fn create(
         id: NodeId,
-        members: &[NodeId],
+        members: usize,
         workers: u16,
         options: NodeOptions,
     ) -> Result<Self, StoreError> {
         let disk = SimDisk::new();
+        let voters: Vec<_> = (1..=members as u64).map(NodeId::first).collect();
         let identity = NodeIdentity {
             cluster: 7,
             node: id,
-            incarnation: 1,
             workers,
         };
-        NodeStore::create(Arc::new(disk.clone()), dir(), &identity, members)?;
+        NodeStore::create(Arc::new(disk.clone()), dir(), &identity, &voters)?;
         Ok(Self {
             id,
             disk,
@@ -83,12 +83,16 @@ impl SimNode {
     }
 
     /// The disk is replaced by an empty one, and the node made anew, under its old identity: which must not be done.
-    pub(super) fn wipe(&mut self, members: &[NodeId]) -> Result<(), StoreError> {
-        let workers = self.workers;
-        let new = Self::create(self.id, members, workers, self.options.clone())?;
-        let life = self.life;
-        *self = Self { life, ..new };
+    pub(super) fn wipe(&mut self, members: usize) -> Result<(), StoreError> {
+        *self = self.replacement(self.id, members)?;
         Ok(())
+    }
+
+    /// A node with an empty disk.
+    pub(super) fn replacement(&self, id: NodeId, members: usize) -> Result<Self, StoreError> {
+        let new = Self::create(id, members, self.workers, self.options.clone())?;
+        let life = self.life + 1;
+        Ok(Self { life, ..new })
     }
 
     /// Starts the node.

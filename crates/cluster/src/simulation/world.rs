@@ -13,6 +13,7 @@ use super::checks::Checks;
 use super::client::{OPENING_BALANCE, SimClient};
 use super::network::{Links, Outbox, Sent};
 use super::node::{Part, SimNode};
+use super::replacements::OPERATOR;
 use crate::failure::NodeFailure;
 use crate::fault_injection::{Fault, FaultInjection};
 use crate::network::{ConnectionId, Inbox, NodeId, PeerMessage};
@@ -20,7 +21,7 @@ use crate::node::NodeOptions;
 use crate::raft::RaftEvent;
 use crate::worker::GroupOptions;
 
-const MS: u64 = 1_000_000;
+pub(super) const MS: u64 = 1_000_000;
 
 /// What is simulated.
 #[derive(Clone, Debug)]
@@ -71,6 +72,8 @@ pub struct SimReport {
     pub crashes: usize,
     /// How often a node stopped for want of space.
     pub full_disks: usize,
+    /// Nodes that have taken the place of lost ones, and vote.
+    pub replacements: usize,
     /// Entries of the log.
     pub entries: u64,
     /// Virtual time, in milliseconds.
@@ -87,7 +90,7 @@ impl SimReport {
     }
 }
 
-enum Event {
+pub(super) enum Event {
     Tick {
         node: usize,
         life: u64,
@@ -116,28 +119,33 @@ enum Event {
     /// All links are whole again, and the node that was alone crashes soon: when others overwrite what it has.
     Rejoin(usize),
     Restart(usize),
+    /// A disk is lost, if that can be borne.
+    LoseDisk(usize),
+    /// The operator asks for this node to become a member.
+    AskToReplace(NodeId),
 }
 
-struct World {
-    options: SimOptions,
-    random: Random,
+pub(super) struct World {
+    pub(super) options: SimOptions,
+    pub(super) random: Random,
     now: u64,
     queue: BinaryHeap<Reverse<(u64, u64)>>,
     events: std::collections::HashMap<u64, Event>,
     next_event: u64,
-    nodes: Vec<SimNode>,
+    /// The nodes in their places, then those that have been replaced and still have their disks.
+    pub(super) nodes: Vec<SimNode>,
     /// Parts that will run, by node and life.
     scheduled: HashSet<(usize, u64, Part)>,
     outbox: Outbox,
-    links: Links,
+    pub(super) links: Links,
     clients: Vec<SimClient>,
-    checks: Checks,
+    pub(super) checks: Checks,
     /// How many entries each node is known to have applied in its life.
-    seen: Vec<(u64, u64)>,
+    pub(super) seen: Vec<(u64, u64)>,
     /// Which nodes crash in a write, after how many others.
-    crash_in_write: BTreeMap<usize, u64>,
-    has_faults: bool,
-    report: SimReport,
+    pub(super) crash_in_write: BTreeMap<usize, u64>,
+    pub(super) has_faults: bool,
+    pub(super) report: SimReport,
 }
 
 /// Simulates a cluster.
@@ -154,7 +162,7 @@ pub fn run(options: &SimOptions) -> Result<SimReport, String> {
 impl World {
     fn new(options: &SimOptions) -> Result<Self, String> {
         let mut random = Random::stream(options.seed, 2);
-        let members: Vec<_> = (1..=options.nodes as u64).map(NodeId).collect();
+        let members: Vec<_> = (1..=options.nodes as u64).map(NodeId::first).collect();
         let mut nodes = Vec::new();
         for id in &members {
             let node_options = NodeOptions {
@@ -171,7 +179,7 @@ impl World {
                 planted: FaultInjection::of(options.planted),
                 ..NodeOptions::default()
             };
-            let node = SimNode::create(*id, &members, options.workers, node_options);
+            let node = SimNode::create(*id, options.nodes, options.workers, node_options);
             nodes.push(node.map_err(|error| error.to_string())?);
         }
         let clients = (0..options.clients).map(|number| {
@@ -194,7 +202,7 @@ impl World {
             nodes,
             scheduled: HashSet::new(),
             outbox: Outbox::default(),
-            checks: Checks::default(),
+            checks: Checks::new(&members),
             crash_in_write: BTreeMap::new(),
             has_faults: false,
             report: SimReport::default(),
@@ -208,7 +216,7 @@ impl World {
         Ok(world)
     }
 
-    fn after(&mut self, delay_ns: u64, event: Event) {
+    pub(super) fn after(&mut self, delay_ns: u64, event: Event) {
         let number = self.next_event;
         self.next_event += 1;
         self.events.insert(number, event);
@@ -231,6 +239,7 @@ impl World {
         self.links.cut.clear();
         (self.links.loss, self.links.doubling) = (0.0, 0.0);
         self.crash_in_write.clear();
+        self.retire();
         for node in 0..self.nodes.len() {
             self.nodes[node].is_slow = false;
             self.nodes[node].is_full = false;
@@ -262,7 +271,8 @@ impl World {
                     all && it.applied() == view.last && it.applied() == self.checks.applied()
                 })
         };
-        clients && self.nodes.iter().all(has_all)
+        let (members, _) = self.nodes.split_at(self.options.nodes);
+        clients && members.iter().all(has_all) && self.all_vote()
     }
 
     /// For a cluster that does not get on.
@@ -272,7 +282,8 @@ impl World {
             let view = node
                 .shared()
                 .map(|it| (it.view.lock().clone(), it.applied()));
-            text.push_str(&format!("\n  node {}: {view:?}", node.id.0));
+            let members = node.shared().map(|it| it.membership());
+            text.push_str(&format!("\n  {:?}: {view:?}, {members:?}", node.id));
         }
         for client in self.clients.iter().filter(|it| !it.is_idle()) {
             let pending: Vec<_> = client.pending.keys().collect();
@@ -300,6 +311,7 @@ impl World {
         self.report.leaders = self.checks.leader_changes;
         self.report.acknowledged = self.checks.acknowledged;
         self.report.reads = self.checks.reads;
+        self.report.replacements = self.checks.replacements();
         self.report.entries = self.checks.applied();
         self.report.simulated_ms = self.now / MS;
         Ok(self.report)
@@ -316,13 +328,15 @@ impl World {
         let kind = match &event {
             Event::Tick { node, .. } => *node as u64,
             Event::Run { node, .. } => 100 + *node as u64,
-            Event::Deliver { from, to, .. } => 1000 * from.0 + to.0,
+            Event::Deliver { from, to, .. } => hash_of(from.to_raft(), &to.to_raft().to_le_bytes()),
             Event::Request { client, .. } => 200 + *client as u64,
             Event::Respond { client, .. } => 300 + *client as u64,
             Event::Client(client) => 400 + *client as u64,
             Event::Fault => 500,
             Event::Rejoin(node) => 510 + *node as u64,
             Event::Restart(node) => 600 + *node as u64,
+            Event::LoseDisk(node) => 700 + *node as u64,
+            Event::AskToReplace(node) => 800 + node.number(),
         };
         let bytes = [self.now.to_le_bytes(), kind.to_le_bytes()].concat();
         self.report.trace = hash_of(self.report.trace, &bytes);
@@ -330,8 +344,8 @@ impl World {
             Event::Tick { node, life } => self.tick(node, life),
             Event::Run { node, life, part } => self.run_part(node, life, part)?,
             Event::Deliver { from, to, message } => {
-                let node = to.0 as usize - 1;
-                if let Some(running) = &self.nodes[node].running {
+                let to = self.nodes.iter().find(|it| it.id == to);
+                if let Some(running) = to.and_then(|it| it.running.as_ref()) {
                     running.inbox.receive(from, message);
                 }
             }
@@ -367,6 +381,8 @@ impl World {
                 }
             }
             Event::Restart(node) => self.start(node)?,
+            Event::LoseDisk(node) => self.lose_disk(node),
+            Event::AskToReplace(node) => self.ask_to_replace(node),
         }
         self.deliver();
         self.schedule();
@@ -413,6 +429,8 @@ impl World {
                         self.after(delay, Event::Deliver { from, to, message });
                     }
                 }
+                // It looks at the members.
+                Sent::Client { to, .. } if to == OPERATOR => {}
                 Sent::Client { to, response } => {
                     if self.has_faults && self.random.chance(0.02) {
                         continue;
@@ -463,7 +481,7 @@ impl World {
         if place.is_wiped || place.running.is_some() {
             return Ok(());
         }
-        (place.start(&self.outbox)).map_err(|error| format!("node {}: {error}", node + 1))?;
+        (place.start(&self.outbox)).map_err(|error| format!("{:?}: {error}", place.id))?;
         self.check_logs(node)?;
         let place = &self.nodes[node];
         let life = place.life;
@@ -493,7 +511,7 @@ impl World {
                 return Err(format!(
                     "node {} has restarted with {one:?}, node {} has {two:?}, and later ones of both agree",
                     node + 1,
-                    other.id.0
+                    other.id
                 ));
             }
         }
@@ -528,7 +546,7 @@ impl World {
             return Ok(());
         };
         let shared = Arc::clone(&running.parts.shared);
-        let id = NodeId(node as u64 + 1);
+        let id = self.nodes[node].id;
         if let Some(failure) = shared.failure.lock().clone() {
             return match &*failure {
                 // The node is down until there is room.
@@ -537,16 +555,17 @@ impl World {
                     self.crash(node);
                     Ok(())
                 }
-                other => Err(format!("node {} stopped: {other}", id.0)),
+                other => Err(format!("node {id} stopped: {other}")),
             };
         }
         let view = shared.view.lock().clone();
         self.checks.view(id, &view)?;
+        let is_first = self.checks.members(running.parts.raft.membership());
         let applied = shared.applied();
         let (_, seen) = self.seen[node];
         for index in seen + 1..=applied {
             let entry = running.parts.raft.entry(index);
-            let entry = entry.ok_or_else(|| format!("node {} has no entry {index}", id.0))?;
+            let entry = entry.ok_or_else(|| format!("node {id} has no entry {index}"))?;
             let body = entry.body.clone();
             let payload = || match body {
                 crate::entry::EntryBody::Group(payload) => {
@@ -563,6 +582,9 @@ impl World {
             if applied.is_multiple_of(8) {
                 self.checks.state(id, applied, state_hash(&shared))?;
             }
+        }
+        if is_first {
+            self.split_at_change(node);
         }
         Ok(())
     }
@@ -581,9 +603,10 @@ impl World {
         }
         let pause = 100 + self.random.below(1_500);
         self.after(pause * MS, Event::Fault);
-        let node = self.random.index(self.nodes.len());
+        let node = self.random.index(self.options.nodes);
         // The leader more often than others.
-        let leader = self.nodes.iter().position(|it| {
+        let (members, _) = self.nodes.split_at(self.options.nodes);
+        let leader = members.iter().position(|it| {
             it.shared()
                 .is_some_and(|it| it.office.lock().term.is_some())
         });
@@ -599,11 +622,11 @@ impl World {
             2 if self.nodes[node].running.is_some() => self.crash(node),
             3 => {
                 // One-way or both ways, one link or all of a node.
-                let id = NodeId(node as u64 + 1);
-                let other = NodeId(self.random.below(self.nodes.len() as u64) + 1);
+                let id = self.nodes[node].id;
+                let other = self.nodes[self.random.index(self.nodes.len())].id;
                 let all = self.random.chance(0.5);
                 let both = self.random.chance(0.5);
-                for it in (1..=self.nodes.len() as u64).map(NodeId) {
+                for it in self.nodes.iter().map(|it| it.id) {
                     if all || it == other {
                         self.links.cut.insert((id, it));
                         if both {
@@ -615,7 +638,7 @@ impl World {
             4 => self.links.cut.clear(),
             9 | 10 if let Some(leader) = leader => {
                 // Alone with its clients, it collects entries that will be overwritten.
-                let id = NodeId(leader as u64 + 1);
+                let id = self.nodes[leader].id;
                 for it in self.nodes.iter().map(|it| it.id) {
                     self.links.cut.insert((id, it));
                     self.links.cut.insert((it, id));
@@ -633,10 +656,10 @@ impl World {
                 self.nodes[node].is_full = true;
                 self.nodes[node].disk.set_capacity(Some(0));
             }
+            5 => self.lose_disk(node),
             7 => self.nodes[node].is_slow = !self.nodes[node].is_slow,
             8 if self.options.planted == Some(Fault::WipedNodeReturns) => {
-                let members: Vec<_> = self.nodes.iter().map(|it| it.id).collect();
-                let wiped = self.nodes[node].wipe(&members);
+                let wiped = self.nodes[node].wipe(self.options.nodes);
                 if wiped.is_ok() {
                     self.after(10 * MS, Event::Restart(node));
                 }

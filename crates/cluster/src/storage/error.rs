@@ -45,7 +45,7 @@ pub enum StoreError {
     #[error(
         "{} is of node {} of cluster {:032x}, not of node {} of cluster {cluster:032x}: check the path and the \
          configuration",
-        dir.display(), found.node.0, found.cluster, node.0
+        dir.display(), found.node.number(), found.cluster, node.number()
     )]
     WrongNode {
         /// The directory.

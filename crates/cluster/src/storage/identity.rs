@@ -9,10 +9,8 @@ use crate::network::NodeId;
 pub struct NodeIdentity {
     /// The cluster's number, drawn when it was created.
     pub cluster: u128,
-    /// The node's number in it.
+    /// The node: its number in the cluster, and which of its directories this is.
     pub node: NodeId,
-    /// Which of the node's directories it is: a replaced node has the next one.
-    pub incarnation: u64,
     /// How many workers each node of the cluster has.
     pub workers: u16,
 }
@@ -23,8 +21,8 @@ impl NodeIdentity {
     pub(super) fn log_identity(&self) -> u128 {
         let mut bytes = [0; 32];
         bytes[..16].copy_from_slice(&self.cluster.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.node.0.to_le_bytes());
-        bytes[24..].copy_from_slice(&self.incarnation.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.node.number().to_le_bytes());
+        bytes[24..].copy_from_slice(&self.node.incarnation().to_le_bytes());
         u128::from(hash_of(1, &bytes)) << 64 | u128::from(hash_of(2, &bytes))
     }
 }
@@ -35,8 +33,7 @@ mod tests {
 
     const IDENTITY: NodeIdentity = NodeIdentity {
         cluster: 0xabc,
-        node: NodeId(2),
-        incarnation: 1,
+        node: NodeId::first(2),
         workers: 2,
     };
 
@@ -48,11 +45,11 @@ mod tests {
                 ..IDENTITY
             },
             NodeIdentity {
-                node: NodeId(1),
+                node: NodeId::first(1),
                 ..IDENTITY
             },
             NodeIdentity {
-                incarnation: 2,
+                node: NodeId::new(2, 2),
                 ..IDENTITY
             },
         ];

@@ -30,10 +30,11 @@ const FORMAT: u32 = 1;
 pub(super) struct Manifest {
     /// In hexadecimal.
     cluster: String,
-    node: NodeId,
+    /// Its number.
+    node: u64,
     incarnation: u64,
     workers: u16,
-    /// The membership that the cluster, or this directory, began with.
+    /// The voters that the cluster began with. What has become of them is in the log.
     pub(super) voters: Vec<NodeId>,
     /// The logs, oldest first. All but the last are sealed.
     pub(super) generations: Vec<GenerationInfo>,
@@ -46,8 +47,8 @@ impl Manifest {
     pub(super) fn new(identity: &NodeIdentity, voters: &[NodeId]) -> Self {
         Self {
             cluster: format!("{:032x}", identity.cluster),
-            node: identity.node,
-            incarnation: identity.incarnation,
+            node: identity.node.number(),
+            incarnation: identity.node.incarnation(),
             workers: identity.workers,
             voters: voters.to_vec(),
             generations: Vec::new(),
@@ -63,8 +64,7 @@ impl Manifest {
         let cluster = u128::from_str_radix(&self.cluster, 16);
         NodeIdentity {
             cluster: cluster.expect("checked when it was read"),
-            node: self.node,
-            incarnation: self.incarnation,
+            node: NodeId::new(self.node, self.incarnation),
             workers: self.workers,
         }
     }
@@ -117,6 +117,10 @@ impl Manifest {
         if u128::from_str_radix(&self.cluster, 16).is_err() {
             return Some("its cluster is not a number".to_owned());
         }
+        if self.node > NodeId::MAX || !(1..=NodeId::MAX).contains(&self.incarnation) {
+            let (node, incarnation) = (self.node, self.incarnation);
+            return Some(format!("it is of node {node}, incarnation {incarnation}"));
+        }
         if self.workers == 0 || self.workers == u16::MAX {
             return Some(format!("it has {} workers", self.workers));
         }
@@ -145,8 +149,7 @@ mod tests {
 
     const IDENTITY: NodeIdentity = NodeIdentity {
         cluster: 0xabc,
-        node: NodeId(2),
-        incarnation: 1,
+        node: NodeId::new(2, 3),
         workers: 2,
     };
 
@@ -158,7 +161,7 @@ mod tests {
         Manifest {
             generations: vec![config.generation_info(CutRule::Stamp)],
             next_generation: Generation(2),
-            ..Manifest::new(&IDENTITY, &[NodeId(1), NodeId(2)])
+            ..Manifest::new(&IDENTITY, &[NodeId::first(1), NodeId::first(2)])
         }
     }
 
@@ -180,6 +183,8 @@ mod tests {
         type Spoil<'a> = &'a dyn Fn(&mut Manifest);
         let spoiled: &[(&str, Spoil<'_>)] = &[
             ("not a number", &|it| it.cluster = "x".to_owned()),
+            ("incarnation 0", &|it| it.incarnation = 0),
+            ("node 4294967296", &|it| it.node = 1 << 32),
             ("0 workers", &|it| it.workers = 0),
             ("65535 workers", &|it| it.workers = u16::MAX),
             ("3 streams for 3", &|it| it.workers = 3),

@@ -64,7 +64,7 @@ impl Default for StoreOptions {
 pub struct Recovered {
     /// The node.
     pub identity: NodeIdentity,
-    /// The voters that the directory was created with.
+    /// The voters that the cluster began with.
     pub membership: Vec<NodeId>,
     /// The current term.
     pub term: u64,
@@ -115,7 +115,7 @@ impl NodeStore {
         Ok(read_manifest(disk, dir)?.identity())
     }
 
-    /// Fails unless a directory belongs to that node of that cluster. Changes nothing, and needs no lock.
+    /// Fails unless a directory belongs to the node of that number, in that cluster. Changes nothing, and needs no lock.
     ///
     /// # Errors
     /// [`StoreError::WrongNode`], and as [`NodeStore::identity_of`].
@@ -126,7 +126,7 @@ impl NodeStore {
         node: NodeId,
     ) -> Result<NodeIdentity, StoreError> {
         let found = Self::identity_of(disk, dir)?;
-        if (found.cluster, found.node) != (cluster, node) {
+        if (found.cluster, found.node.number()) != (cluster, node.number()) {
             return Err(StoreError::WrongNode {
                 dir: dir.to_owned(),
                 found,

@@ -106,11 +106,10 @@ async fn serve(
         Ok(Err(error)) => error.into(),
         Err(_) => EndReason::Slow,
     };
-    if matches!(
-        ended,
-        EndReason::Read(FrameReadError::Closed | FrameReadError::Io(_))
-    ) {
-        return;
+    match &ended {
+        EndReason::Read(FrameReadError::Closed | FrameReadError::Io(_)) => return,
+        EndReason::Security(error) if error.is_hang_up() => return,
+        _ => {}
     }
     if let Some(suppressed) = shared.refusals_logged.admit(Instant::now()) {
         slog::warn!(shared.logger, "disconnected a client"; "address" => %address,
@@ -124,7 +123,13 @@ async fn say_hello(
     until: Deadline,
 ) -> Result<(), EndReason> {
     let frame = timeout_at(until, reader.next(HELLO_BYTES_MAX)).await;
-    let frame = frame.map_err(|_| EndReason::Slow)??;
+    let frame = frame
+        .map_err(|_| EndReason::Slow)?
+        .map_err(|error| match error {
+            // Bytes that are none of TLS tell the client.
+            FrameReadError::SpeaksTls => EndReason::Refused(error.to_string()),
+            error => error.into(),
+        })?;
     if !shown.is_of_the_cluster() {
         return Err(EndReason::Refused(
             "the certificate is for another cluster, or for nothing in it; issue one with the name client.CLUSTER.namiki"
@@ -205,7 +210,7 @@ async fn serve_client(
     let _registered = Registered { context, id };
     let welcome = Response::Welcome {
         version: PROTOCOL_VERSION,
-        node: shared.identity.node.0,
+        node: shared.identity.node.number(),
         group_commands_max: shared.settings.group_commands_max,
     };
     queue.push(welcome, &shared.wakeups);

@@ -1,9 +1,11 @@
 //! What a connection between nodes begins with: the hello of the node that dials, the answer of the other.
 //!
 //! ```text
-//! Hello   magic u32, version u16, cluster u128, from u64, to u64, incarnation u64, lane (u8, u16), workers u16
-//! Answer  magic u32, version u16, code u8, node u64, incarnation u64            code 0: welcome
+//! Hello   magic u32, version u16, cluster u128, from u64, to u64, lane (u8, u16), workers u16
+//! Answer  magic u32, version u16, code u8, node u64                             code 0: welcome
 //! ```
+//! Nodes are named by number and incarnation. One that has been superseded is refused, as far as the other has applied the log; one that
+//! has superseded a member that the other knows is welcome: the other is behind.
 //!
 //! Both are frames of a fixed size, so nothing a stranger sends makes a node allocate. A node that is refused keeps dialling: the refusal
 //! may be the other's mistake, and it may be repaired.
@@ -17,9 +19,9 @@ use crate::transport::lane::Lane;
 /// What hello and answer begin with.
 const MAGIC: u32 = 0x4e4d_4b50;
 /// Raised by every change that an older program would not understand.
-const VERSION: u16 = 1;
-const HELLO_BYTES: usize = 4 + 2 + 16 + 8 + 8 + 8 + 3 + 2;
-const ANSWER_BYTES: usize = 4 + 2 + 1 + 8 + 8;
+const VERSION: u16 = 2;
+const HELLO_BYTES: usize = 4 + 2 + 16 + 8 + 8 + 3 + 2;
+const ANSWER_BYTES: usize = 4 + 2 + 1 + 8;
 /// The longest frame that is accepted instead of a hello or an answer, after its length.
 pub(super) const HELLO_FRAME_BYTES_MAX: usize = 128;
 
@@ -29,8 +31,6 @@ pub(super) struct Hello {
     pub(super) cluster: u128,
     pub(super) from: NodeId,
     pub(super) to: NodeId,
-    /// Of the node that dials: it is raised when a node has lost its directory.
-    pub(super) incarnation: u64,
     pub(super) lane: Lane,
     pub(super) workers: u16,
 }
@@ -57,15 +57,23 @@ pub(super) enum Refusal {
     /// The number of workers differs.
     #[error("the number of workers differs; it is the same on all nodes of a cluster")]
     Workers = 6,
-    /// The node that dials has another incarnation than the configuration says.
-    #[error("the incarnation of the node that dialled is not the configured one")]
-    Incarnation = 7,
+    /// The node that dials was replaced.
+    #[error(
+        "the node that dialled was replaced: another directory has its number; stop it, and remove its old directory"
+    )]
+    Superseded = 7,
     /// There is no such lane.
     #[error("there is no such lane")]
     Lane = 8,
     /// The link is cut, for a test.
     #[error("the link is cut")]
     Cut = 9,
+    /// Another incarnation of the node was meant.
+    #[error(
+        "the node at this address runs on another directory than was dialled; one of the two is old: if the node was replaced and does not \
+         vote yet, this passes, otherwise replace it"
+    )]
+    OtherIncarnation = 10,
     /// The certificate is not that of the node that dials.
     #[error(
         "the certificate of the node that dialled is not for its number and cluster; issue one with the name \
@@ -78,6 +86,15 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
+    /// One node was meant, and another one is there.
+    fn of_other(meant: NodeId, found: NodeId) -> Self {
+        if meant.number() == found.number() {
+            Self::OtherIncarnation
+        } else {
+            Self::NotMe
+        }
+    }
+
     fn from_code(code: u8) -> Self {
         let all = [
             Self::Version,
@@ -85,9 +102,10 @@ impl Refusal {
             Self::NotMe,
             Self::UnknownNode,
             Self::Workers,
-            Self::Incarnation,
+            Self::Superseded,
             Self::Lane,
             Self::Cut,
+            Self::OtherIncarnation,
             Self::Certificate,
             Self::SpeaksTls,
         ];
@@ -102,9 +120,8 @@ impl Hello {
         body.put_u32_le(MAGIC);
         body.put_u16_le(VERSION);
         body.put_u128_le(self.cluster);
-        body.put_u64_le(self.from.0);
-        body.put_u64_le(self.to.0);
-        body.put_u64_le(self.incarnation);
+        body.put_u64_le(self.from.to_raft());
+        body.put_u64_le(self.to.to_raft());
         let (kind, worker) = self.lane.to_wire();
         body.put_u8(kind);
         body.put_u16_le(worker);
@@ -114,11 +131,11 @@ impl Hello {
 
     /// Reads a hello as far as it says which cluster and node are meant, and compares it with what is expected.
     ///
-    /// `expected_incarnation` is what is known of a member, nothing of other nodes.
+    /// `member` says which node has a number, as far as is known.
     pub(super) fn check(
         frame: IncomingFrame,
         own: &Identity,
-        expected_incarnation: impl Fn(NodeId) -> Option<u64>,
+        member: impl Fn(u64) -> Option<NodeId>,
     ) -> Result<(NodeId, Lane), Refusal> {
         let mut body = frame.body;
         let is_hello = frame.kind == FrameKind::Hello as u8 && body.len() >= 6;
@@ -134,18 +151,20 @@ impl Hello {
         if body.get_u128_le() != own.cluster {
             return Err(Refusal::Cluster);
         }
-        let from = NodeId(body.get_u64_le());
-        if NodeId(body.get_u64_le()) != own.node {
-            return Err(Refusal::NotMe);
+        let from = NodeId::from_raft(body.get_u64_le());
+        let to = NodeId::from_raft(body.get_u64_le());
+        if to != own.node {
+            return Err(Refusal::of_other(to, own.node));
         }
-        let incarnation = body.get_u64_le();
         let (kind, worker) = (body.get_u8(), body.get_u16_le());
         if body.get_u16_le() != own.workers {
             return Err(Refusal::Workers);
         }
-        match expected_incarnation(from) {
+        match member(from.number()) {
             None => return Err(Refusal::UnknownNode),
-            Some(expected) if expected != incarnation => return Err(Refusal::Incarnation),
+            Some(member) if member.incarnation() > from.incarnation() => {
+                return Err(Refusal::Superseded);
+            }
             Some(_) => {}
         }
         let lane = Lane::from_wire(kind, worker, own.workers);
@@ -158,7 +177,6 @@ impl Hello {
 pub(super) struct Identity {
     pub(super) cluster: u128,
     pub(super) node: NodeId,
-    pub(super) incarnation: u64,
     pub(super) workers: u16,
 }
 
@@ -169,18 +187,13 @@ impl Identity {
         body.put_u32_le(MAGIC);
         body.put_u16_le(VERSION);
         body.put_u8(refusal.map_or(0, |refusal| refusal as u8));
-        body.put_u64_le(self.node.0);
-        body.put_u64_le(self.incarnation);
+        body.put_u64_le(self.node.to_raft());
         OutgoingFrame::of_body(FrameKind::Answer, body.freeze())
     }
 }
 
-/// Whether the node `to` welcomes. `incarnation` is what is known of it.
-pub(super) fn check_answer(
-    frame: IncomingFrame,
-    to: NodeId,
-    incarnation: u64,
-) -> Result<(), Refusal> {
+/// Whether the node `to` welcomes.
+pub(super) fn check_answer(frame: IncomingFrame, to: NodeId) -> Result<(), Refusal> {
     let mut body: Bytes = frame.body;
     let is_answer = frame.kind == FrameKind::Answer as u8 && body.len() == ANSWER_BYTES;
     if !is_answer || body.get_u32_le() != MAGIC {
@@ -189,9 +202,10 @@ pub(super) fn check_answer(
     let version = body.get_u16_le();
     match body.get_u8() {
         0 if version != VERSION => Err(Refusal::Version),
-        0 if body.get_u64_le() != to.0 => Err(Refusal::NotMe),
-        0 if body.get_u64_le() != incarnation => Err(Refusal::Incarnation),
-        0 => Ok(()),
+        0 => match NodeId::from_raft(body.get_u64_le()) {
+            found if found == to => Ok(()),
+            found => Err(Refusal::of_other(to, found)),
+        },
         code => Err(Refusal::from_code(code)),
     }
 }
@@ -202,15 +216,13 @@ mod tests {
 
     const OWN: Identity = Identity {
         cluster: 7,
-        node: NodeId(2),
-        incarnation: 5,
+        node: NodeId::new(2, 5),
         workers: 4,
     };
     const HELLO: Hello = Hello {
         cluster: 7,
-        from: NodeId(1),
-        to: NodeId(2),
-        incarnation: 3,
+        from: NodeId::new(1, 3),
+        to: NodeId::new(2, 5),
         lane: Lane::Payloads(3),
         workers: 4,
     };
@@ -223,20 +235,27 @@ mod tests {
     }
 
     fn checked(hello: Hello) -> Result<(NodeId, Lane), Refusal> {
-        let known = |node| (node == NodeId(1)).then_some(3);
+        let known = |number| (number == 1).then_some(NodeId::new(1, 3));
         Hello::check(incoming(&hello.to_frame()), &OWN, known)
     }
 
     #[test]
     fn a_member_is_welcome() {
-        assert_eq!(checked(HELLO), Ok((NodeId(1), Lane::Payloads(3))));
+        assert_eq!(checked(HELLO), Ok((NodeId::new(1, 3), Lane::Payloads(3))));
         let answer = incoming(&OWN.answer(None));
-        assert_eq!(check_answer(answer, NodeId(2), 5), Ok(()));
+        assert_eq!(check_answer(answer, NodeId::new(2, 5)), Ok(()));
+    }
+
+    #[test]
+    fn a_later_incarnation_than_the_known_one_is_welcome() {
+        let from = NodeId::new(1, 4);
+        let welcome = checked(Hello { from, ..HELLO });
+        assert_eq!(welcome, Ok((from, Lane::Payloads(3))));
     }
 
     #[test]
     fn every_difference_has_its_refusal() {
-        let (from, to) = (NodeId(9), NodeId(3));
+        let (from, to) = (NodeId::first(9), NodeId::first(3));
         let refused = [
             (
                 Hello {
@@ -256,10 +275,17 @@ mod tests {
             ),
             (
                 Hello {
-                    incarnation: 2,
+                    from: NodeId::new(1, 2),
                     ..HELLO
                 },
-                Refusal::Incarnation,
+                Refusal::Superseded,
+            ),
+            (
+                Hello {
+                    to: NodeId::new(2, 4),
+                    ..HELLO
+                },
+                Refusal::OtherIncarnation,
             ),
             (
                 Hello {
@@ -272,16 +298,17 @@ mod tests {
         for (hello, refusal) in refused {
             assert_eq!(checked(hello), Err(refusal));
             let answer = incoming(&OWN.answer(Some(refusal)));
-            assert_eq!(check_answer(answer, NodeId(2), 5), Err(refusal));
+            assert_eq!(check_answer(answer, NodeId::new(2, 5)), Err(refusal));
         }
     }
 
     #[test]
     fn another_node_than_the_dialled_one_is_refused() {
         let answer = || incoming(&OWN.answer(None));
-        assert_eq!(check_answer(answer(), NodeId(1), 5), Err(Refusal::NotMe));
-        let refused = check_answer(answer(), NodeId(2), 4);
-        assert_eq!(refused, Err(Refusal::Incarnation));
+        let refused = check_answer(answer(), NodeId::first(1));
+        assert_eq!(refused, Err(Refusal::NotMe));
+        let refused = check_answer(answer(), NodeId::new(2, 4));
+        assert_eq!(refused, Err(Refusal::OtherIncarnation));
     }
 
     #[test]
@@ -292,7 +319,7 @@ mod tests {
                 kind: FrameKind::Hello as u8,
                 body: whole.body().slice(..length),
             };
-            let refused = Hello::check(frame, &OWN, |_| Some(3));
+            let refused = Hello::check(frame, &OWN, |_| Some(HELLO.from));
             assert_eq!(refused, Err(Refusal::NoHello));
         }
         let mut bytes = BytesMut::from(&whole.body()[..]);
@@ -301,7 +328,7 @@ mod tests {
             kind: FrameKind::Hello as u8,
             body: bytes.freeze(),
         };
-        let refused = Hello::check(frame, &OWN, |_| Some(3));
+        let refused = Hello::check(frame, &OWN, |_| Some(HELLO.from));
         assert_eq!(refused, Err(Refusal::Version));
     }
 }

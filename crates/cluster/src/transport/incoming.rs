@@ -47,6 +47,8 @@ enum EndReason {
     Slow,
     #[error("the other node does not read answers")]
     NotReading,
+    #[error("the other node was replaced")]
+    Superseded,
 }
 
 /// The connections of nodes that are up.
@@ -114,19 +116,20 @@ async fn say_hello(
         _ => Refusal::NoHello,
     });
     let checked = frame.and_then(|frame| {
-        let known = |node| Some(shared.peer(node)?.settings.incarnation);
-        Hello::check(IncomingFrame::of(frame), &shared.identity, known)
+        let member = |number| shared.member(number);
+        Hello::check(IncomingFrame::of(frame), &shared.identity, member)
     });
-    let checked = checked.and_then(|(node, lane)| match shown.is_node(node.0) {
+    let checked = checked.and_then(|(node, lane)| match shown.is_node(node.number()) {
         true => Ok((node, lane)),
         false => Err(Refusal::Certificate),
     });
     let checked = checked.and_then(|(node, lane)| {
-        let peer = shared.peer(node).ok_or(Refusal::UnknownNode)?;
+        let peer = shared.peer_that_dialled(node);
+        let peer = peer.ok_or(Refusal::UnknownNode)?;
         if peer.is_cut() {
             return Err(Refusal::Cut);
         }
-        Ok((Arc::clone(peer), lane))
+        Ok((peer, lane))
     });
     if let Err(refusal) = &checked {
         log_refusal(shared, address, refusal);
@@ -135,7 +138,7 @@ async fn say_hello(
     let answered = timeout_at(until, write_frame(&mut to, answer)).await;
     drop(stranger);
     if let (Ok((peer, lane)), Ok(Ok(()))) = (checked, answered) {
-        let key = (peer.settings.node, lane);
+        let key = (peer.node, lane);
         let serving = serve(context.clone(), peer, lane, reader, to);
         let connection = context.spawn(serving);
         // The old one is polled no more: its messages do not come behind those of the new one.
@@ -177,20 +180,26 @@ async fn serve(
     mut reader: FrameReader<Incoming>,
     mut to: Outgoing,
 ) {
-    let reason = loop {
-        if let Err(reason) = receive(&context, &peer, lane, &mut reader, &mut to).await {
-            break reason;
+    let until_it_ends = async {
+        loop {
+            if let Err(reason) = receive(&context, &peer, lane, &mut reader, &mut to).await {
+                return reason;
+            }
         }
     };
+    let reason = tokio::select! {
+        reason = until_it_ends => reason,
+        () = peer.closed() => EndReason::Superseded,
+    };
     let logger = &context.shared.logger;
-    let node = peer.settings.node.0;
+    let node = peer.node;
     match reason {
         // The other side will tell: it dials again, or it was stopped.
         EndReason::Read(FrameReadError::Closed | FrameReadError::Io(_)) => {
-            slog::debug!(logger, "a node hung up"; "node" => node, "lane" => %lane);
+            slog::debug!(logger, "a node hung up"; "node" => %node, "lane" => %lane);
         }
         reason => {
-            slog::warn!(logger, "disconnected a node"; "node" => node, "lane" => %lane,
+            slog::warn!(logger, "disconnected a node"; "node" => %node, "lane" => %lane,
                 "reason" => %reason);
         }
     }
@@ -228,6 +237,6 @@ async fn receive(
         };
     }
     let message = frame.into_message(lane)?;
-    context.inbox.receive(peer.settings.node, message);
+    context.inbox.receive(peer.node, message);
     Ok(())
 }

@@ -61,7 +61,7 @@ use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 
@@ -73,10 +73,8 @@ pub use settings::{Limits, PeerSettings, Timing, TransportSettings};
 pub use tls::NodeTls;
 
 use crate::network::{Inbox, Network, NodeId};
-use crate::transport::hello::Identity;
 use crate::transport::lane::Lane;
-use crate::transport::log_limiter::LogLimiter;
-use crate::transport::shared::{Context, Peer, Shared};
+use crate::transport::shared::{Context, Shared};
 
 /// Connections that the system keeps for us until they are accepted.
 const BACKLOG: i32 = 1024;
@@ -148,31 +146,9 @@ impl Transport {
         security: NodeSecurity,
         logger: slog::Logger,
     ) -> Self {
-        let identity = Identity {
-            cluster: settings.cluster,
-            node: settings.node,
-            incarnation: settings.incarnation,
-            workers: settings.workers,
-        };
-        let peers = settings.peers.iter().map(|peer| {
-            let bytes_max = settings.limits.lane_bytes_max;
-            Arc::new(Peer::new(peer.clone(), settings.workers, bytes_max))
-        });
-        let shared = Shared {
-            identity,
-            peers: peers.collect(),
-            settings,
-            security,
-            clients: clients::ClientRegistry::default(),
-            wakeups: wakeups::Wakeups::default(),
-            logger,
-            refusals_logged: LogLimiter::new(Instant::now()),
-            stop: shared::Stop::default(),
-            misdirected: 0.into(),
-        };
         Self {
             listeners,
-            shared: Arc::new(shared),
+            shared: Arc::new(Shared::new(settings, security, logger)),
         }
     }
 
@@ -222,14 +198,22 @@ impl Transport {
 async fn run(context: Context, peers: tokio::net::TcpListener, clients: tokio::net::TcpListener) {
     context.spawn(incoming::accept(context.clone(), peers));
     context.spawn(client_connection::accept(context.clone(), clients));
-    for peer in &context.shared.peers {
-        for lane in Lane::all(context.shared.identity.workers) {
-            context.spawn(outgoing::run(context.clone(), Arc::clone(peer), lane));
-        }
-    }
+    context.spawn(dial_peers(context.clone()));
     tokio::select! {
         () = context.shared.wakeups.dispatch() => {}
         () = context.shared.stop.asked.notified() => {}
+    }
+}
+
+/// Dials nodes as they become members, or dial.
+async fn dial_peers(context: Context) {
+    loop {
+        for peer in context.shared.take_added() {
+            for lane in Lane::all(context.shared.identity.workers) {
+                context.spawn(outgoing::run(context.clone(), Arc::clone(&peer), lane));
+            }
+        }
+        context.shared.peers_added.notified().await;
     }
 }
 

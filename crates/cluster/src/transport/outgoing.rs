@@ -53,8 +53,18 @@ enum LaneError {
     Unexpected(u8),
 }
 
-/// Keeps a lane up, for ever.
+/// Keeps a lane up, until the other node is none of ours any more.
 pub(super) async fn run(context: Context, peer: Arc<Peer>, lane: Lane) {
+    tokio::select! {
+        () = keep_up(&context, &peer, lane) => {}
+        () = peer.closed() => {
+            let (logger, node) = (&context.shared.logger, peer.node);
+            slog::debug!(logger, "a lane ends: the other node was replaced"; "lane" => %lane, "node" => %node);
+        }
+    }
+}
+
+async fn keep_up(context: &Context, peer: &Peer, lane: Lane) {
     let Some(queue) = peer.lane(lane) else {
         return;
     };
@@ -66,11 +76,11 @@ pub(super) async fn run(context: Context, peer: Arc<Peer>, lane: Lane) {
             sleep(CUT_INTERVAL).await;
             continue;
         }
-        let error = match connect(&context, &peer, lane).await {
+        let error = match connect(context, peer, lane).await {
             Ok(connection) => {
                 backoff.reset();
                 reported.clear();
-                serve(&context, &peer, lane, queue, connection).await
+                serve(context, peer, lane, queue, connection).await
             }
             Err(error) => error,
         };
@@ -78,8 +88,8 @@ pub(super) async fn run(context: Context, peer: Arc<Peer>, lane: Lane) {
         let reason = error.to_string();
         if reported != reason {
             let logger = &context.shared.logger;
-            let node = peer.settings.node.0;
-            slog::info!(logger, "a lane is down"; "lane" => %lane, "node" => node, "reason" => &reason);
+            let node = peer.node;
+            slog::info!(logger, "a lane is down"; "lane" => %lane, "node" => %node, "reason" => &reason);
             reported = reason;
         }
         sleep(backoff.wait()).await;
@@ -94,8 +104,7 @@ async fn connect(context: &Context, peer: &Peer, lane: Lane) -> Result<Connectio
     let hello = Hello {
         cluster: own.cluster,
         from: own.node,
-        to: peer.settings.node,
-        incarnation: own.incarnation,
+        to: peer.node,
         lane,
         workers: own.workers,
     };
@@ -104,7 +113,7 @@ async fn connect(context: &Context, peer: &Peer, lane: Lane) -> Result<Connectio
         let stream = connected.map_err(LaneError::Connect)?;
         stream.set_nodelay(true).map_err(LaneError::Connect)?;
         let security = &context.shared.security;
-        let (from, mut to) = security.connect(stream, peer.settings.node.0).await?;
+        let (from, mut to) = security.connect(stream, peer.node.number()).await?;
         let mut batch = WriteBatch::default();
         batch.push(hello.to_frame());
         batch.seal();
@@ -114,7 +123,7 @@ async fn connect(context: &Context, peer: &Peer, lane: Lane) -> Result<Connectio
         // It is answered by one frame, and nothing follows before a ping.
         let mut reader = FrameReader::new(from, ANSWER_CHUNK_BYTES);
         let answer = IncomingFrame::of(reader.next(HELLO_FRAME_BYTES_MAX).await?);
-        check_answer(answer, peer.settings.node, peer.settings.incarnation)?;
+        check_answer(answer, peer.node)?;
         Ok((reader, to))
     };
     let within = context.shared.settings.timing.hello_timeout;
@@ -153,8 +162,8 @@ impl<'a> Open<'a> {
     fn new(context: &'a Context, peer: &'a Peer, lane: Lane, queue: &'a LaneQueue) -> Self {
         queue.open();
         if lane == Lane::Control {
-            let node = peer.settings.node;
-            slog::info!(context.shared.logger, "a node is connected"; "node" => node.0);
+            let node = peer.node;
+            slog::info!(context.shared.logger, "a node is connected"; "node" => %node);
             context.inbox.connected(node);
         }
         Self {
@@ -171,7 +180,7 @@ impl Drop for Open<'_> {
         self.queue.close();
         // While a panic unwinds, the inbox may be what panicked.
         if self.lane == Lane::Control && !std::thread::panicking() {
-            self.context.inbox.disconnected(self.peer.settings.node);
+            self.context.inbox.disconnected(self.peer.node);
         }
     }
 }

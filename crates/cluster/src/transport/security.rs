@@ -31,6 +31,20 @@ pub(super) enum SecurityError {
     Handshake(#[from] namiki_client::tls::HandshakeError),
 }
 
+impl SecurityError {
+    /// Whether the connection has ended, and nothing is wrong with certificates.
+    pub(super) fn is_hang_up(&self) -> bool {
+        match self {
+            #[cfg(feature = "tls")]
+            Self::Handshake(error) => {
+                matches!(error, namiki_client::tls::HandshakeError::Io(_))
+            }
+            #[cfg(not(feature = "tls"))]
+            _ => false,
+        }
+    }
+}
+
 /// A connection of another side that dialled.
 pub(super) struct Accepted {
     pub(super) from: Incoming,

@@ -9,14 +9,12 @@ use crate::network::NodeId;
 /// Another node, as this one sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerSettings {
-    /// Its number.
-    pub node: NodeId,
+    /// Its number. Every incarnation has its addresses.
+    pub node: u64,
     /// Where it listens for nodes: a name or a number, and a port.
     pub address: String,
     /// Where it listens for clients: where a client is sent if that node leads.
     pub client_address: String,
-    /// The incarnation that it must have.
-    pub incarnation: u64,
     /// How much later everything that is sent to it leaves, for tests. Zero: no delay.
     pub delay: Duration,
 }
@@ -28,8 +26,6 @@ pub struct TransportSettings {
     pub cluster: u128,
     /// This node.
     pub node: NodeId,
-    /// Raised when a node has lost its directory.
-    pub incarnation: u64,
     /// Of every node.
     pub workers: u16,
     /// All other nodes.

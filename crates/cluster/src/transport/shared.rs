@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 use namiki_client::protocol::Response;
-use tokio::sync::Notify;
+use parking_lot::RwLock;
+use tokio::sync::{Notify, watch};
 
 use crate::network::{ConnectionId, Inbox, Network, NodeId, PeerMessage};
 use crate::transport::clients::ClientRegistry;
@@ -22,7 +24,11 @@ pub(super) struct Shared {
     pub(super) identity: Identity,
     pub(super) settings: TransportSettings,
     pub(super) security: NodeSecurity,
-    pub(super) peers: Vec<Arc<Peer>>,
+    /// One for each number but the own one.
+    sites: Vec<Site>,
+    peers: RwLock<Peers>,
+    /// Tells the network thread that there are peers without tasks.
+    pub(super) peers_added: Notify,
     pub(super) clients: ClientRegistry,
     pub(super) wakeups: Wakeups,
     pub(super) logger: slog::Logger,
@@ -32,11 +38,29 @@ pub(super) struct Shared {
     pub(super) misdirected: AtomicU64,
 }
 
+/// Where the nodes of a number are, whatever their incarnations.
+struct Site {
+    settings: PeerSettings,
+    /// Nothing is sent there, and what comes from there is dropped.
+    cut: Arc<AtomicBool>,
+}
+
+/// The other nodes: the members, and for each number one later incarnation at most, which has dialled.
+#[derive(Default)]
+struct Peers {
+    members: Vec<NodeId>,
+    all: Vec<Arc<Peer>>,
+    /// Those that have no tasks yet.
+    added: Vec<Arc<Peer>>,
+}
+
 /// Another node.
 pub(super) struct Peer {
+    pub(super) node: NodeId,
     pub(super) settings: PeerSettings,
-    /// Nothing is sent to it, and what comes from it is dropped.
-    cut: AtomicBool,
+    cut: Arc<AtomicBool>,
+    /// It is none of ours any more.
+    closed: watch::Sender<bool>,
     control: Arc<LaneQueue>,
     catch_up: Arc<LaneQueue>,
     /// From worker 0.
@@ -85,15 +109,23 @@ impl Drop for StopOnPanic {
 }
 
 impl Peer {
-    pub(super) fn new(settings: PeerSettings, workers: u16, lane_bytes_max: usize) -> Self {
-        let queue = || Arc::new(LaneQueue::new(lane_bytes_max, settings.delay));
+    fn new(node: NodeId, site: &Site, workers: u16, lane_bytes_max: usize) -> Self {
+        let queue = || Arc::new(LaneQueue::new(lane_bytes_max, site.settings.delay));
         Self {
-            cut: AtomicBool::new(false),
+            node,
+            settings: site.settings.clone(),
+            cut: Arc::clone(&site.cut),
+            closed: watch::Sender::new(false),
             control: queue(),
             catch_up: queue(),
             payloads: (0..workers).map(|_| queue()).collect(),
-            settings,
         }
+    }
+
+    /// Returns when its connections have to end, for ever.
+    pub(super) async fn closed(&self) {
+        // It fails only if the sender is dropped, and that is here.
+        let _ = self.closed.subscribe().wait_for(|it| *it).await;
     }
 
     pub(super) fn is_cut(&self) -> bool {
@@ -109,17 +141,112 @@ impl Peer {
     }
 }
 
+impl Peers {
+    /// Closes these.
+    fn close(&mut self, is_closed: impl Fn(NodeId) -> bool) {
+        let closed = |peer: &Arc<Peer>| {
+            let closed = is_closed(peer.node);
+            if closed {
+                peer.closed.send_replace(true);
+            }
+            closed
+        };
+        self.all.retain(|peer| !closed(peer));
+    }
+}
+
 impl Shared {
-    pub(super) fn peer(&self, node: NodeId) -> Option<&Arc<Peer>> {
-        self.peers.iter().find(|peer| peer.settings.node == node)
+    /// What a new transport shares. The members are those of a new cluster.
+    pub(super) fn new(
+        settings: TransportSettings,
+        security: NodeSecurity,
+        logger: slog::Logger,
+    ) -> Self {
+        let sites = settings.peers.iter().map(|peer| Site {
+            settings: peer.clone(),
+            cut: Arc::default(),
+        });
+        let shared = Self {
+            identity: Identity {
+                cluster: settings.cluster,
+                node: settings.node,
+                workers: settings.workers,
+            },
+            security,
+            sites: sites.collect(),
+            peers: RwLock::default(),
+            peers_added: Notify::new(),
+            clients: ClientRegistry::default(),
+            wakeups: Wakeups::default(),
+            logger,
+            refusals_logged: LogLimiter::new(Instant::now()),
+            stop: Stop::default(),
+            misdirected: 0.into(),
+            settings,
+        };
+        let numbers = shared.settings.peers.iter().map(|peer| peer.node);
+        let members: Vec<NodeId> = numbers.map(NodeId::first).collect();
+        shared.set_members(&members);
+        shared
+    }
+
+    pub(super) fn peer(&self, node: NodeId) -> Option<Arc<Peer>> {
+        let peers = self.peers.read();
+        peers.all.iter().find(|peer| peer.node == node).cloned()
+    }
+
+    /// The member of a number, as far as is known.
+    pub(super) fn member(&self, number: u64) -> Option<NodeId> {
+        if number == self.identity.node.number() {
+            return Some(self.identity.node);
+        }
+        let peers = self.peers.read();
+        let mut members = peers.members.iter();
+        members.find(|it| it.number() == number).copied()
+    }
+
+    /// Peers that have no tasks yet.
+    pub(super) fn take_added(&self) -> Vec<Arc<Peer>> {
+        std::mem::take(&mut self.peers.write().added)
+    }
+
+    /// The peer that has dialled. It may be a later incarnation than the known one; of those there is one for each number.
+    pub(super) fn peer_that_dialled(&self, node: NodeId) -> Option<Arc<Peer>> {
+        let known = self.peer(node);
+        if known.is_some() {
+            return known;
+        }
+        let mut peers = self.peers.write();
+        let mut members = peers.members.iter().copied();
+        let member = members.find(|it| it.number() == node.number());
+        if member.is_some_and(|it| it.incarnation() > node.incarnation()) {
+            return None;
+        }
+        peers.close(|it| it.number() == node.number() && Some(it) != member);
+        self.add(&mut peers, node)
+    }
+
+    fn add(&self, peers: &mut Peers, node: NodeId) -> Option<Arc<Peer>> {
+        let known = peers.all.iter().find(|peer| peer.node == node);
+        if let Some(known) = known {
+            return Some(Arc::clone(known));
+        }
+        let mut sites = self.sites.iter();
+        let site = sites.find(|site| site.settings.node == node.number())?;
+        let bytes_max = self.settings.limits.lane_bytes_max;
+        let peer = Arc::new(Peer::new(node, site, self.settings.workers, bytes_max));
+        peers.all.push(Arc::clone(&peer));
+        peers.added.push(Arc::clone(&peer));
+        self.peers_added.notify_one();
+        Some(peer)
     }
 
     /// Cuts the links to these nodes, and heals all others.
     pub(super) fn cut(&self, nodes: &[u64]) {
-        for peer in &self.peers {
-            let node = peer.settings.node.0;
+        for site in &self.sites {
+            let node = site.settings.node;
             let cut = nodes.contains(&node);
-            if peer.cut.swap(cut, Ordering::Relaxed) != cut {
+            if site.cut.swap(cut, Ordering::Relaxed) != cut {
                 let what = if cut { "cut" } else { "healed" };
                 slog::warn!(self.logger, "a link is {} on request", what; "node" => node);
             }
@@ -168,6 +295,22 @@ impl Network for Shared {
         queue.push(OutgoingFrame::of(message), &self.wakeups);
     }
 
+    fn set_members(&self, members: &[NodeId]) {
+        let others = members.iter().copied();
+        let others = others.filter(|it| it.number() != self.identity.node.number());
+        let others: Vec<NodeId> = others.collect();
+        let mut peers = self.peers.write();
+        peers.close(|node| {
+            let mut members = others.iter();
+            let member = members.find(|it| it.number() == node.number());
+            member.is_none_or(|it| it.incarnation() > node.incarnation())
+        });
+        for node in &others {
+            self.add(&mut peers, *node);
+        }
+        peers.members = others;
+    }
+
     fn reply(&self, to: ConnectionId, mut response: Response) {
         // The node knows numbers; addresses are known here.
         if let Response::NotLeader {
@@ -175,9 +318,9 @@ impl Network for Shared {
             ..
         } = &mut response
             && address.is_empty()
-            && let Some(peer) = self.peer(NodeId(*node))
+            && let Some(site) = self.sites.iter().find(|it| it.settings.node == *node)
         {
-            address.clone_from(&peer.settings.client_address);
+            address.clone_from(&site.settings.client_address);
         }
         if let Some(client) = self.clients.find(to) {
             client.push(response, &self.wakeups);

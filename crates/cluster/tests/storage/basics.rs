@@ -14,7 +14,10 @@ fn a_new_node_has_its_identity_and_nothing_else() {
     store.close().unwrap();
     let (_, found) = open(&sim);
     assert_eq!(found.identity, IDENTITY);
-    assert_eq!(found.membership, [NodeId(1), NodeId(2), NodeId(3)]);
+    assert_eq!(
+        found.membership,
+        [NodeId::first(1), NodeId::first(2), NodeId::first(3)]
+    );
     assert_eq!((found.term, found.vote, found.commit), (0, 0, 0));
     assert!(found.entries.is_empty() && found.missing.is_empty());
 }

@@ -14,8 +14,7 @@ pub(crate) const WORKERS: u16 = 2;
 
 pub(crate) const IDENTITY: NodeIdentity = NodeIdentity {
     cluster: 0x1234_5678,
-    node: NodeId(2),
-    incarnation: 1,
+    node: NodeId::first(2),
     workers: WORKERS,
 };
 
@@ -35,7 +34,7 @@ pub(crate) fn options() -> StoreOptions {
 }
 
 pub(crate) fn create(sim: &SimDisk) {
-    let voters = [NodeId(1), NodeId(2), NodeId(3)];
+    let voters = [NodeId::first(1), NodeId::first(2), NodeId::first(3)];
     NodeStore::create(Arc::new(sim.clone()), dir(), &IDENTITY, &voters).unwrap();
 }
 

@@ -54,13 +54,14 @@ fn a_directory_that_holds_something_is_not_created() {
 fn a_directory_of_another_node_is_recognised() {
     let (sim, store) = new_node();
     drop(store);
-    let check = |cluster, node| NodeStore::check_identity(&sim, dir(), cluster, NodeId(node));
+    let check =
+        |cluster, node| NodeStore::check_identity(&sim, dir(), cluster, NodeId::first(node));
     assert_eq!(check(IDENTITY.cluster, 2).unwrap(), IDENTITY);
     for (cluster, node) in [(IDENTITY.cluster, 3), (1, 2)] {
         let wrong = check(cluster, node);
         assert!(matches!(wrong, Err(StoreError::WrongNode { .. })));
     }
-    let nowhere = NodeStore::check_identity(&sim, Path::new("/elsewhere"), 1, NodeId(1));
+    let nowhere = NodeStore::check_identity(&sim, Path::new("/elsewhere"), 1, NodeId::first(1));
     assert!(matches!(nowhere, Err(StoreError::Empty { .. })));
 }
 
@@ -85,7 +86,7 @@ fn a_log_of_an_earlier_incarnation_is_refused() {
     drop(store);
     let other = SimDisk::new();
     let next = NodeIdentity {
-        incarnation: 2,
+        node: NodeId::new(2, 2),
         ..IDENTITY
     };
     NodeStore::create(Arc::new(other.clone()), dir(), &next, &[]).unwrap();

@@ -11,9 +11,8 @@ use crate::transport::lane::Lane;
 
 pub(super) const HELLO: Hello = Hello {
     cluster: CLUSTER,
-    from: NodeId(3),
-    to: NodeId(1),
-    incarnation: 1,
+    from: NodeId::first(3),
+    to: NodeId::first(1),
     lane: Lane::Control,
     workers: WORKERS,
 };
@@ -76,14 +75,14 @@ fn strangers_are_refused_and_nodes_go_on() {
         ),
         (
             hello(Hello {
-                to: NodeId(2),
+                to: NodeId::first(2),
                 ..HELLO
             }),
             4,
         ),
         (
             hello(Hello {
-                from: NodeId(9),
+                from: NodeId::first(9),
                 ..HELLO
             }),
             5,
@@ -97,10 +96,10 @@ fn strangers_are_refused_and_nodes_go_on() {
         ),
         (
             hello(Hello {
-                incarnation: 2,
+                to: NodeId::new(1, 2),
                 ..HELLO
             }),
-            7,
+            10,
         ),
     ];
     for (bytes, expected) in refused {
@@ -123,7 +122,7 @@ fn garbage_after_a_hello_ends_the_connection() {
         (control, too_long((1 << 20) + 2)),
         (lane, too_long((4 << 20) + 1000)),
         (control, vec![0; 4]),
-        (control, framed(FrameKind::Hello, &[1; 51])),
+        (control, framed(FrameKind::Hello, &[1; 43])),
         (control, framed(FrameKind::Payload, &[1; 40])),
         (lane, framed(FrameKind::Payload, &[1; 10])),
         (lane, framed(FrameKind::Payload, &[9; 40])),
@@ -135,7 +134,7 @@ fn garbage_after_a_hello_ends_the_connection() {
         let mut stream = dial(&one.peer_address);
         let hello = Hello { lane, ..HELLO };
         stream.write_all(&bytes_of(&hello.to_frame())).unwrap();
-        let mut answer = [0; 28];
+        let mut answer = [0; 20];
         stream.read_exact(&mut answer).unwrap();
         assert_eq!(code(&answer), 0);
         stream.write_all(&bytes).unwrap();

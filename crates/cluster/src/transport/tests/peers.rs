@@ -22,16 +22,19 @@ fn messages_arrive_in_order_per_lane() {
         // Short, middling, and longer than the buffers of a connection.
         let bytes = [10, 5000, 300_000][usize::try_from(number % 3).unwrap()];
         for worker in 0..WORKERS {
-            one.network.send(NodeId(2), payload(worker, number, bytes));
+            one.network
+                .send(NodeId::first(2), payload(worker, number, bytes));
         }
-        one.network.send(NodeId(2), raft("heartbeat"));
+        one.network.send(NodeId::first(2), raft("heartbeat"));
     }
     let mut last = HashMap::new();
     let mut raft_messages = 0;
     for _ in 0..rounds * (1 + u64::from(WORKERS)) {
-        match two.next_message() {
-            (NodeId(1), PeerMessage::Raft(_)) => raft_messages += 1,
-            (NodeId(1), PeerMessage::Payload { payload, bytes }) => {
+        let (from, message) = two.next_message();
+        assert_eq!(from, NodeId::first(1));
+        match message {
+            PeerMessage::Raft(_) => raft_messages += 1,
+            PeerMessage::Payload { payload, bytes } => {
                 let name = payload.name;
                 let before = last.insert(name.worker, name.number).unwrap_or(0);
                 assert_eq!(name.number, before + 1, "worker {}", name.worker);
@@ -42,7 +45,7 @@ fn messages_arrive_in_order_per_lane() {
         }
     }
     assert_eq!(raft_messages, rounds);
-    assert_eq!(one.running.dropped(NodeId(2)), 0);
+    assert_eq!(one.running.dropped(NodeId::first(2)), 0);
 }
 
 #[test]
@@ -53,31 +56,31 @@ fn fetches_have_a_lane_in_each_direction() {
     };
     let payloads = vec![payload];
     let fetch = PeerMessage::FetchPayloads { payloads };
-    one.network.send(NodeId(2), fetch.clone());
-    assert_eq!(two.next_message(), (NodeId(1), fetch));
+    one.network.send(NodeId::first(2), fetch.clone());
+    assert_eq!(two.next_message(), (NodeId::first(1), fetch));
     let fetched = PeerMessage::FetchedPayload {
         payload,
         bytes: Some(bytes),
     };
-    two.network.send(NodeId(1), fetched.clone());
-    assert_eq!(one.next_message(), (NodeId(2), fetched));
+    two.network.send(NodeId::first(1), fetched.clone());
+    assert_eq!(one.next_message(), (NodeId::first(2), fetched));
 }
 
 #[test]
 fn a_restarted_node_is_dialled_again() {
     let (one, two) = two_nodes(|_| {});
-    one.wait_for(&Event::Connected(NodeId(2)));
+    one.wait_for(&Event::Connected(NodeId::first(2)));
     let (peers, clients) = (two.peer_address.clone(), two.client_address.clone());
     two.running.stop().unwrap();
-    one.wait_for(&Event::Disconnected(NodeId(2)));
-    one.network.send(NodeId(2), raft("lost"));
+    one.wait_for(&Event::Disconnected(NodeId::first(2)));
+    one.network.send(NodeId::first(2), raft("lost"));
 
     let listeners = Listeners::bind(&peers, &clients).unwrap();
     let two = Node::start(listeners, settings(2, vec![peer(1, &one.peer_address)]));
-    one.wait_for(&Event::Connected(NodeId(2)));
-    one.network.send(NodeId(2), raft("found"));
-    assert_eq!(two.next_message(), (NodeId(1), raft("found")));
-    assert_eq!(one.running.dropped(NodeId(2)), 1);
+    one.wait_for(&Event::Connected(NodeId::first(2)));
+    one.network.send(NodeId::first(2), raft("found"));
+    assert_eq!(two.next_message(), (NodeId::first(1), raft("found")));
+    assert_eq!(one.running.dropped(NodeId::first(2)), 1);
 }
 
 #[test]
@@ -86,7 +89,7 @@ fn a_delayed_lane_keeps_its_order() {
         settings.peers[0].delay = Duration::from_millis(3);
     });
     for number in 1..=500 {
-        one.network.send(NodeId(2), payload(1, number, 2000));
+        one.network.send(NodeId::first(2), payload(1, number, 2000));
     }
     for number in 1..=500 {
         assert_eq!(two.next_message().1, payload(1, number, 2000));
@@ -105,13 +108,12 @@ fn a_silent_node_is_disconnected() {
         let mut connections = Vec::new();
         let identity = Identity {
             cluster: CLUSTER,
-            node: NodeId(2),
-            incarnation: 1,
+            node: NodeId::first(2),
             workers: WORKERS,
         };
         for _ in 0..2 + WORKERS {
             let (mut stream, _) = silent.accept().unwrap();
-            let mut hello = [0; 56];
+            let mut hello = [0; 48];
             stream.read_exact(&mut hello).unwrap();
             let answer = identity.answer(None);
             stream.write_all(answer.head()).unwrap();
@@ -120,8 +122,8 @@ fn a_silent_node_is_disconnected() {
         }
         connections
     });
-    node.wait_for(&Event::Connected(NodeId(2)));
-    node.wait_for(&Event::Disconnected(NodeId(2)));
+    node.wait_for(&Event::Connected(NodeId::first(2)));
+    node.wait_for(&Event::Disconnected(NodeId::first(2)));
     drop(node);
     serving.join().unwrap();
 }
@@ -129,8 +131,8 @@ fn a_silent_node_is_disconnected() {
 #[test]
 fn a_cut_link_carries_nothing_until_it_heals() {
     let (one, two) = two_nodes(impatient);
-    one.wait_for(&Event::Connected(NodeId(2)));
-    two.wait_for(&Event::Connected(NodeId(1)));
+    one.wait_for(&Event::Connected(NodeId::first(2)));
+    two.wait_for(&Event::Connected(NodeId::first(1)));
     let mut client = dial(&one.client_address);
     let hello = Request::Hello {
         magic: MAGIC,
@@ -140,10 +142,10 @@ fn a_cut_link_carries_nothing_until_it_heals() {
     let cut = |nodes| encoded(&Request::CutLinks { nodes }).unwrap();
     client.write_all(&cut(vec![2])).unwrap();
     // Node 1 sends nothing, so node 2 sees nothing of it either.
-    one.wait_for(&Event::Disconnected(NodeId(2)));
-    two.wait_for(&Event::Disconnected(NodeId(1)));
-    one.network.send(NodeId(2), raft("cut"));
-    two.network.send(NodeId(1), raft("cut"));
+    one.wait_for(&Event::Disconnected(NodeId::first(2)));
+    two.wait_for(&Event::Disconnected(NodeId::first(1)));
+    one.network.send(NodeId::first(2), raft("cut"));
+    two.network.send(NodeId::first(1), raft("cut"));
 
     client.write_all(&cut(vec![])).unwrap();
     let healed = raft("healed");
@@ -151,11 +153,55 @@ fn a_cut_link_carries_nothing_until_it_heals() {
     assert_eq!(two.send_until_received(&one, &healed), healed);
 }
 
+/// Node 2, which has lost its directory and runs on its next one.
+fn replaced(two: Node, one: &Node) -> Node {
+    let (peers, clients) = (two.peer_address.clone(), two.client_address.clone());
+    two.running.stop().unwrap();
+    let listeners = Listeners::bind(&peers, &clients).unwrap();
+    let mut settings = settings(2, vec![peer(1, &one.peer_address)]);
+    settings.node = NodeId::new(2, 2);
+    Node::start(listeners, settings)
+}
+
+fn talk(one: &Node, two: &Node) {
+    let hello = raft("hello");
+    assert_eq!(one.send_until_received(two, &hello), hello);
+    assert_eq!(two.send_until_received(one, &hello), hello);
+}
+
+#[test]
+fn a_member_that_was_replaced_is_superseded() {
+    let (one, two) = two_nodes(|_| {});
+    let later = NodeId::new(2, 2);
+    one.wait_for(&Event::Connected(NodeId::first(2)));
+    one.network.set_members(&[NodeId::first(1), later]);
+    one.wait_for(&Event::Disconnected(NodeId::first(2)));
+    // Both refuse each other: node 2 does not know that it was replaced.
+    two.wait_for(&Event::Disconnected(NodeId::first(1)));
+    one.network.send(NodeId::first(2), raft("superseded"));
+    assert_eq!(one.running.misdirected(), 1);
+    let two = replaced(two, &one);
+    one.wait_for(&Event::Connected(later));
+    talk(&one, &two);
+}
+
+#[test]
+fn a_node_that_is_behind_answers_later_incarnations() {
+    let (one, two) = two_nodes(|_| {});
+    let two = replaced(two, &one);
+    // Node 1 has not heard of the replacement, and is dialled.
+    one.wait_for(&Event::Connected(NodeId::new(2, 2)));
+    talk(&one, &two);
+    one.network
+        .set_members(&[NodeId::first(1), NodeId::new(2, 2)]);
+    talk(&one, &two);
+}
+
 #[test]
 fn messages_to_nowhere_are_counted() {
     let (one, _two) = two_nodes(|_| {});
-    one.network.send(NodeId(9), raft("no such node"));
-    one.network.send(NodeId(2), payload(WORKERS, 1, 1));
+    one.network.send(NodeId::first(9), raft("no such node"));
+    one.network.send(NodeId::first(2), payload(WORKERS, 1, 1));
     assert_eq!(one.running.misdirected(), 2);
 }
 
@@ -190,8 +236,8 @@ fn a_panicking_inbox_stops_the_transport() {
     let one = Node::start(first, of_one);
     let (_, events) = channel();
     let two = Node::start_with(second, of_two, Arc::new(Panicking), events);
-    one.wait_for(&Event::Connected(NodeId(2)));
-    one.network.send(NodeId(2), raft("panic"));
+    one.wait_for(&Event::Connected(NodeId::first(2)));
+    one.network.send(NodeId::first(2), raft("panic"));
     wait_until(|| !two.running.is_running());
     assert!(matches!(two.running.stop(), Err(TransportError::Panicked)));
 }

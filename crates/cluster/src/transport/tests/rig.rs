@@ -73,8 +73,7 @@ pub(super) fn settings(node: u64, peers: Vec<PeerSettings>) -> TransportSettings
     let ms = Duration::from_millis;
     TransportSettings {
         cluster: CLUSTER,
-        node: NodeId(node),
-        incarnation: 1,
+        node: NodeId::first(node),
         workers: WORKERS,
         peers,
         group_commands_max: 100,
@@ -107,10 +106,9 @@ pub(super) fn impatient(settings: &mut TransportSettings) {
 
 pub(super) fn peer(node: u64, address: &str) -> PeerSettings {
     PeerSettings {
-        node: NodeId(node),
+        node,
         address: address.to_owned(),
         client_address: format!("client-of-{node}"),
-        incarnation: 1,
         delay: Duration::ZERO,
     }
 }
@@ -205,7 +203,7 @@ impl Node {
     }
 
     pub(super) fn wait_for_lanes(&self, node: u64, lanes: usize) {
-        wait_until(|| self.running.lanes_up(NodeId(node)) == lanes);
+        wait_until(|| self.running.lanes_up(NodeId::first(node)) == lanes);
     }
 }
 

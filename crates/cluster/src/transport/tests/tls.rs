@@ -17,7 +17,7 @@ use crate::transport::hello::Hello;
 use crate::transport::{NodeSecurity, NodeTls};
 
 fn hello(from: u64) -> Vec<u8> {
-    let from = NodeId(from);
+    let from = NodeId::first(from);
     bytes_of(&Hello { from, ..HELLO }.to_frame())
 }
 
@@ -37,16 +37,16 @@ fn messages_arrive_in_order_by_tls() {
     let bytes = |number: u64| [10, 5000, 1_000_000][usize::try_from(number % 3).unwrap()];
     for number in 1..=60 {
         one.network
-            .send(NodeId(2), payload(0, number, bytes(number)));
+            .send(NodeId::first(2), payload(0, number, bytes(number)));
         two.network
-            .send(NodeId(1), payload(1, number, bytes(number)));
+            .send(NodeId::first(1), payload(1, number, bytes(number)));
     }
     for number in 1..=60 {
         let expected = |worker| payload(worker, number, bytes(number));
-        assert_eq!(two.next_message(), (NodeId(1), expected(0)));
-        assert_eq!(one.next_message(), (NodeId(2), expected(1)));
+        assert_eq!(two.next_message(), (NodeId::first(1), expected(0)));
+        assert_eq!(one.next_message(), (NodeId::first(2), expected(1)));
     }
-    assert_eq!(one.running.dropped(NodeId(2)), 0);
+    assert_eq!(one.running.dropped(NodeId::first(2)), 0);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_dialled_node_with_a_certificate_of_another_is_left() {
     // Node 2 has the certificate of node 3.
     let (one, _two) = start_two([tls(1), tls(3)], &lines, |_| {});
     lines.wait_for("is not for node-2.");
-    assert_eq!(one.running.lanes_up(NodeId(2)), 0);
+    assert_eq!(one.running.lanes_up(NodeId::first(2)), 0);
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn garbage_after_a_handshake_ends_the_connection() {
     let (one, two, _) = two_secured(&certificates, |_| {});
     let mut stream = dial_tls(&one.peer_address, dialer(&certificates.files.node(3)));
     stream.write_all(&hello(3)).unwrap();
-    let mut answer = [0; 28];
+    let mut answer = [0; 20];
     stream.read_exact(&mut answer).unwrap();
     // Bytes that are not encrypted.
     stream.sock.write_all(&[23, 3, 3, 0, 50]).unwrap();

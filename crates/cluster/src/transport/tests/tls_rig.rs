@@ -143,7 +143,7 @@ pub(super) fn dialer(options: &TlsOptions) -> ClientConfig {
 
 /// Sends bytes, and reads what comes back before the connection ends: an answer, or why it ends.
 pub(super) fn exchange(mut stream: TlsStream, bytes: &[u8]) -> Result<Vec<u8>, String> {
-    let mut answer = vec![0; 28];
+    let mut answer = vec![0; 20];
     let exchanged = stream
         .write_all(bytes)
         .and_then(|()| stream.flush())

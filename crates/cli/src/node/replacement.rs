@@ -1,0 +1,80 @@
+//! The members of a running cluster, as asked for when one of its nodes is replaced.
+
+use std::time::Duration;
+
+use namiki_client::protocol::{MemberStatus, NodeStatus};
+use namiki_client::{Client, ClientOptions, Security, status};
+use namiki_cluster::config::NodeConfig;
+
+use crate::failure::Failure;
+
+/// How long a leader may take to answer.
+const TIMEOUT: Duration = Duration::from_secs(20);
+const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How a node's operator connects to the others: with the node's own certificate.
+pub(crate) fn security_of(config: &NodeConfig) -> Result<Security, Failure> {
+    Ok(match &config.tls {
+        Some(tls) => Security::tls(tls)?,
+        None => Security::Plain,
+    })
+}
+
+/// The cluster of a node that is replaced.
+pub(crate) struct Members {
+    node: u64,
+    client: Client,
+    security: Security,
+}
+
+impl Members {
+    /// Finds the cluster's leader.
+    pub(crate) fn find(
+        config: &NodeConfig,
+        node: u64,
+        security: &Security,
+    ) -> Result<Self, Failure> {
+        if config.members.iter().all(|it| it.id.number() != node) {
+            return Err(Failure::NoNode(node.to_string()));
+        }
+        let others = config.members.iter().filter(|it| it.id.number() != node);
+        let options = ClientOptions {
+            timeout: TIMEOUT,
+            security: security.clone(),
+            ..ClientOptions::default()
+        };
+        let client = Client::connect(others.map(|it| it.client.clone()), options)?;
+        let security = security.clone();
+        Ok(Self {
+            node,
+            client,
+            security,
+        })
+    }
+
+    /// What the leader knows. A read that the leader has confirmed comes first, so that no change is overlooked that was made before: two
+    /// directories of one incarnation would count for one another.
+    pub(crate) fn leader(&mut self) -> Result<NodeStatus, Failure> {
+        self.client.read(Vec::new())?;
+        let address = self.client.leader().unwrap_or_default();
+        Ok(status(address, &self.security, STATUS_TIMEOUT)?)
+    }
+
+    /// What the leader knows of the node.
+    pub(crate) fn member(&self, leader: &NodeStatus) -> Result<MemberStatus, Failure> {
+        let mut members = leader.members.iter();
+        let member = members.find(|it| it.node == self.node).copied();
+        member.ok_or_else(|| Failure::NoNode(self.node.to_string()))
+    }
+
+    /// The incarnation of the node's next directory.
+    pub(crate) fn next_incarnation(&mut self) -> Result<u64, Failure> {
+        let leader = self.leader()?;
+        Ok(self.member(&leader)?.incarnation + 1)
+    }
+
+    /// Makes the directory of this incarnation a member. Without effect if it is one.
+    pub(crate) fn replace(&mut self, incarnation: u64) -> Result<(), Failure> {
+        Ok(self.client.replace_node(self.node, incarnation)?)
+    }
+}

@@ -1,0 +1,138 @@
+//! Disks that are lost, and the operator of the simulation, which replaces their nodes.
+//!
+//! Only so many are lost at a time that what is left can go on, and knows the members: a cluster that has lost a majority of what it knows to be
+//! its voters is lost. The lost disk may come back, with the node that it belonged to: it is superseded then, or the cluster has not heard of its
+//! replacement yet.
+
+use std::sync::Arc;
+
+use namiki_client::protocol::Request;
+
+use super::world::{Event, MS, World};
+use crate::membership::MembershipChange;
+use crate::network::{ConnectionId, Inbox as _, NodeId};
+use crate::shared::Shared;
+
+/// The operator's connection, to whichever node.
+pub(super) const OPERATOR: ConnectionId = ConnectionId(u64::MAX);
+
+impl World {
+    /// A node's disk is lost, and a new one put into its place.
+    pub(super) fn lose_disk(&mut self, place: usize) {
+        if !self.has_faults || !self.can_lose(place) {
+            return;
+        }
+        let member = self.checks.latest_members().of_number(place as u64 + 1);
+        let Some(member) = member else {
+            return;
+        };
+        let id = NodeId::new(member.node.number(), member.node.incarnation() + 1);
+        self.nodes[place].crash(&mut self.random);
+        self.report.crashes += 1;
+        self.crash_in_write.remove(&place);
+        let Ok(new) = self.nodes[place].replacement(id, self.options.nodes) else {
+            return;
+        };
+        let lost = std::mem::replace(&mut self.nodes[place], new);
+        self.seen[place] = (0, 0);
+        // A directory that was lost before it became a member leaves its incarnation to the next: two of the same must not run.
+        if lost.id != id && self.random.chance(0.5) {
+            self.nodes.push(lost);
+            self.seen.push((0, 0));
+            let pause = 10 + self.random.below(3_000);
+            self.after(pause * MS, Event::Restart(self.nodes.len() - 1));
+        }
+        let pause = 1 + self.random.below(300);
+        self.after(pause * MS, Event::Restart(place));
+        let pause = 1 + self.random.below(600);
+        self.after(pause * MS, Event::AskToReplace(id));
+        if self.random.chance(0.3) {
+            // Before it is a member, while it learns, or soon after.
+            let pause = 100 + self.random.below(2_000);
+            self.after(pause * MS, Event::LoseDisk(place));
+        }
+    }
+
+    /// The first node has applied a change of membership. Now and then it is cut off before it has told: with the newest incarnations, from
+    /// those that are about to be replaced, and from as many others as could make a majority with either.
+    pub(super) fn split_at_change(&mut self, first: usize) {
+        if !self.has_faults || !self.random.chance(0.3) {
+            return;
+        }
+        let places = self.options.nodes;
+        let mut side: Vec<bool> = (0..self.nodes.len()).map(|it| it < places).collect();
+        let is_first_directory = |it: usize| self.nodes[it].id.incarnation() == 1 && it != first;
+        let others: Vec<usize> = (0..places).filter(|it| is_first_directory(*it)).collect();
+        for other in others.iter().take(places / 2) {
+            side[*other] = false;
+        }
+        for one in 0..self.nodes.len() {
+            for other in 0..self.nodes.len() {
+                if side[one] != side[other] {
+                    self.links
+                        .cut
+                        .insert((self.nodes[one].id, self.nodes[other].id));
+                }
+            }
+        }
+        for lost in places..self.nodes.len() {
+            self.after(MS, Event::Restart(lost));
+        }
+    }
+
+    /// Whether the others can go on.
+    fn can_lose(&self, place: usize) -> bool {
+        let latest = self.checks.latest_members();
+        let number = place as u64 + 1;
+        let voters: Vec<NodeId> = latest.voters().collect();
+        let (nodes, _) = self.nodes.split_at(self.options.nodes);
+        let left = nodes.iter().filter(|it| {
+            let is_left = voters.contains(&it.id) && it.id.number() != number;
+            let running = it.running.as_ref();
+            is_left && running.is_some_and(|it| it.parts.raft.durable_membership() == latest)
+        });
+        left.count() > voters.len() / 2
+    }
+
+    /// The operator asks until the node is a member.
+    pub(super) fn ask_to_replace(&mut self, id: NodeId) {
+        let member = self.checks.latest_members().of_number(id.number());
+        if member.is_none_or(|it| it.node.incarnation() >= id.incarnation()) {
+            return;
+        }
+        let node = self.random.index(self.options.nodes);
+        if let Some(running) = &self.nodes[node].running {
+            let request = Request::ReplaceNode {
+                node: id.number(),
+                incarnation: id.incarnation(),
+            };
+            running.inbox.request(OPERATOR, request);
+        }
+        let pause = 20 + self.random.below(200);
+        self.after(pause * MS, Event::AskToReplace(id));
+    }
+
+    /// A disk that has come back before its node was replaced is taken away again: the node may lead, and is not replaced as long as it does.
+    pub(super) fn retire(&mut self) {
+        for lost in &mut self.nodes[self.options.nodes..] {
+            let mut members = self.checks.latest_members().nodes();
+            if members.any(|it| it == lost.id) {
+                lost.crash(&mut self.random);
+                lost.is_wiped = true;
+            }
+        }
+    }
+
+    /// Whether every node votes, and knows that all do.
+    pub(super) fn all_vote(&self) -> bool {
+        let latest = self.checks.latest_members();
+        let mut places = self.nodes[..self.options.nodes].iter();
+        places.all(|it| {
+            let node = it.id;
+            let promote = MembershipChange::Promote { node };
+            let is_voter = latest.nodes().any(|it| it == node) && !latest.allows(&promote);
+            let knows = |it: &Arc<Shared>| *it.membership() == *latest;
+            is_voter && it.shared().is_some_and(knows)
+        })
+    }
+}
