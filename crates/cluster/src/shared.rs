@@ -142,7 +142,7 @@ impl Shared {
         let mut last = self.view.lock();
         let of = |view: &RaftView| (view.role, view.term, view.leader);
         if of(&last) != of(&view) {
-            let leader = view.leader.map_or(0, |it| it.number());
+            let leader = view.leader.map_or(0, NodeId::number);
             slog::info!(self.logger, "{}", role_text(view.role); "term" => view.term, "leader" => leader,
                 "last" => view.last, "committed" => view.committed);
         }

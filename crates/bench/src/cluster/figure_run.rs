@@ -8,8 +8,8 @@ use std::time::Duration;
 use namiki_platform::machine::Machine;
 
 use super::faults::Fault;
-use super::local_cluster::Shape;
 use super::run::Run;
+use super::shape::Shape;
 use super::workload::{PlanSizes, Workload};
 use super::{ELECTION_TIMEOUT_MS, GROUP_WAIT_US, MAX_LOG_MIB, Wan};
 use crate::error::BenchError;

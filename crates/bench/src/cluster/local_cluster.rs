@@ -14,6 +14,7 @@ use namiki_cluster::config::NodeConfig;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::namespaces::Namespaces;
+use super::shape::Shape;
 use crate::error::BenchError;
 use crate::interrupt;
 
@@ -31,24 +32,6 @@ const END_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(2);
 /// Clock ticks of the system in a second, as `/proc` counts: fixed on Linux.
 const TICKS_PER_S: f64 = 100.0;
-
-/// What a new cluster is like.
-#[derive(Clone, Debug)]
-pub(super) struct Shape {
-    pub(super) nodes: u16,
-    pub(super) workers: u16,
-    pub(super) group_size: u32,
-    pub(super) group_wait_us: u64,
-    /// Of a worker.
-    pub(super) groups_in_flight: u32,
-    pub(super) wan: &'static str,
-    /// Whether connections are protected.
-    pub(super) tls: bool,
-    pub(super) election_timeout_ms: u64,
-    pub(super) max_log_mib: u64,
-    /// Whether each node has a network of its own.
-    pub(super) namespaces: bool,
-}
 
 /// A cluster that runs. It is stopped when it is dropped, unless it ran before.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `local_cluster.rs` | the cluster, as the program `namiki` starts and breaks it |
+//! | `shape.rs`, `local_cluster.rs` | the cluster, as the program `namiki` starts and breaks it |
 //! | `workload.rs`, `load.rs` | what is sent, and the accounts |
 //! | `clients.rs`, `run.rs` | clients, and the run |
 //! | `faults.rs`, `slow_disk.rs`, `small_disk.rs`, `namespaces.rs` | what is broken |
@@ -28,6 +28,7 @@ mod register_client;
 mod registers;
 mod result_row;
 mod run;
+mod shape;
 mod slow_disk;
 mod small_disk;
 mod system_program;
@@ -44,8 +45,8 @@ use namiki_platform::machine::Machine;
 
 use self::faults::{Fault, Kind};
 pub(crate) use self::figure_run::FigureRun;
-use self::local_cluster::Shape;
 use self::run::Run;
+use self::shape::Shape;
 use self::workload::{PlanSizes, Workload};
 use crate::args::{self, OutputArgs};
 use crate::error::BenchError;

@@ -6,8 +6,8 @@
 //!                                   ├── 10.77.B.2  node 2
 //!                                   └── …
 //! ```
-//! A direction is dropped by a wrong entry in the sender's table of neighbours: its frames go to an address that no device has. Nobody
-//! is told, as with a broken switch.
+//! A direction is dropped by a wrong entry in the sender's table of neighbours: its frames go to an address that no device has. Neither
+//! end is told, as with a broken switch.
 
 use std::collections::hash_map::RandomState;
 use std::fs::{self, File};
@@ -19,7 +19,7 @@ use std::time::Duration;
 use namiki_cluster::NodeId;
 use namiki_cluster::config::{Member, NodeConfig};
 
-use super::local_cluster::Shape;
+use super::shape::Shape;
 use super::system_program::run_program;
 use crate::error::BenchError;
 
@@ -148,7 +148,7 @@ impl Namespaces {
             .map_err(BenchError::file("run", "ip"))?;
         let path = dir.join("pid");
         fs::write(&path, process.id().to_string()).map_err(BenchError::file("write", &path))?;
-        // It is nobody's child any more once it has ended, or it would stay as a zombie.
+        // Waited for, or it would stay as a zombie when it has ended.
         std::thread::spawn(move || {
             let mut process = process;
             process.wait()

@@ -6,7 +6,7 @@
 //!  63                         32 31            0
 //! | 1 + the largest place seen  |   number      |
 //! ```
-//! So the values of a row rise, and whoever reads one knows which command has left it: what the checker needs to find the order of all
+//! So the values of a row rise, and each says which command has left it: what the checker needs to find the order of all
 //! commands. 0 stands for a row that is not there.
 
 use std::collections::BTreeMap;
@@ -21,8 +21,6 @@ use super::workload::key_of;
 pub(super) const NOTHING: u64 = 0;
 /// Rows that a command names, at most.
 const ROWS_MAX: u64 = 3;
-/// Commands of a group, at most.
-pub(super) const GROUP_MAX: u32 = 4;
 
 /// A command of this workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -135,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_larger_than_all_that_its_command_has_seen() {
+    fn a_value_exceeds_all_that_its_command_has_seen() {
         let mut random = Random::seeded(1);
         let mut beliefs = Beliefs::default();
         beliefs.learn(1, 7 << 32 | 3);

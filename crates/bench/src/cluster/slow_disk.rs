@@ -12,7 +12,7 @@ const WRITES_PER_S: u32 = 20;
 const BLKIO: &str = "/sys/fs/cgroup/blkio";
 const UNIFIED: &str = "/sys/fs/cgroup";
 
-/// A control group whose processes have a slow disk.
+/// A control group: its processes have a slow disk.
 #[derive(Debug)]
 pub(super) struct SlowDisk {
     group: PathBuf,

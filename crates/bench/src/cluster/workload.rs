@@ -8,10 +8,11 @@ use namiki_client::protocol::{Command, Write};
 use namiki_platform::seeded_random::Random;
 use namiki_platform::zipf::{Scatter, Zipf};
 
-use super::registers::GROUP_MAX;
-
 /// What every account begins with: more than any run pays.
 pub(super) const OPENING_BALANCE: u64 = 1 << 40;
+
+/// Commands of a batch of `register`, at most.
+const REGISTER_BATCH_MAX: u32 = 4;
 
 /// Workloads by the names of the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -71,7 +72,7 @@ pub(super) struct PlanSizes {
 impl Plan {
     pub(super) fn new(workload: Workload, table: u32, sizes: &PlanSizes) -> Self {
         let batch = match workload {
-            Workload::Register => sizes.batch.min(GROUP_MAX),
+            Workload::Register => sizes.batch.min(REGISTER_BATCH_MAX),
             _ => sizes.batch,
         };
         let own = u64::from(sizes.clients) * u64::from(sizes.pipeline) * u64::from(batch);
