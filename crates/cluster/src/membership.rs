@@ -13,7 +13,7 @@
 //! - B2. Every number has one member at any time; its incarnation never falls.
 //! - B3. One voter remains.
 //!
-//! Paper: none; Raft's changes of one server at a time (Ongaro 2014, §4.1)
+//! Changing one server at a time is from Ongaro's dissertation on Raft (2014, §4.1).
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};

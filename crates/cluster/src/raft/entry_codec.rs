@@ -42,8 +42,7 @@ pub(super) fn to_raft(index: u64, term: u64, body: &EntryBody) -> Entry {
 /// it is proposed and never again.
 pub(super) fn raft_entry(index: u64, term: u64, is_membership: bool, body: Bytes) -> Entry {
     let mut entry = Entry::default();
-    entry.index = index;
-    entry.term = term;
+    (entry.index, entry.term) = (index, term);
     if is_membership {
         entry.set_entry_type(EntryType::EntryConfChangeV2);
         entry.context = body;

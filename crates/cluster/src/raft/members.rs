@@ -1,32 +1,10 @@
-//! Changes of membership, as the driver makes them.
-//!
-//! A change takes effect when its entry is given out as committed, before later entries are. raft-rs accepts one at a time: the next is proposed when
-//! the one before is applied. So a node whose log has a change has learned, with it, that the one before is committed, and its
-//! majorities overlap with those of every other node, if that knowledge outlives a crash:
-//!
-//! # Invariants
-//! - Z1. A change is never durable without the commit index that came with it. Otherwise a restarted node could ask for votes in the
-//!   membership before the last one, whose majorities need not overlap with those of the next.
-//! - Z2. A client is told that a node is a member when the leader would know it after a restart, too.
-//! - Z3. A leader that is removed leads no more.
-//!
-//! Promotion has no state: whichever node leads proposes it for a learner that has caught up.
+//! The members, as the Raft of one node sees them: which there are, which are heard, and what the node has said of them.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use raft::StateRole;
-use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2};
-
-use super::driver::{RaftDriver, RaftEffect};
 use crate::entry::{EntryBody, LogEntry};
-use crate::fault_injection::Fault;
 use crate::membership::{Membership, MembershipChange};
 use crate::network::NodeId;
-use crate::storage::RaftRecord;
-
-/// A learner that lacks no more entries than this is promoted: about what is on its way to a follower under load.
-const PROMOTION_DISTANCE: u64 = 256;
 
 /// Why a node is not replaced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -81,7 +59,7 @@ pub(super) struct Members {
     node: NodeId,
     pub(super) current: Membership,
     /// The batch of stream 0 after which the current members are known durably. Nothing: that was said.
-    durable_after: Option<u64>,
+    pub(super) durable_after: Option<u64>,
     /// What is known durably.
     #[cfg(any(test, feature = "simulation"))]
     pub(super) durable: Membership,
@@ -89,7 +67,7 @@ pub(super) struct Members {
     pub(super) proposed: Option<NodeId>,
     ticks: u64,
     /// When a member was heard last.
-    heard: HashMap<NodeId, u64>,
+    pub(super) heard: HashMap<NodeId, u64>,
 }
 
 impl Members {
@@ -127,7 +105,7 @@ impl Members {
     }
 
     /// Whether a node has been heard in so many ticks.
-    fn is_running(&self, node: NodeId, ticks: usize) -> bool {
+    pub(super) fn is_running(&self, node: NodeId, ticks: usize) -> bool {
         let heard = self.heard.get(&node);
         node == self.node || heard.is_some_and(|at| self.ticks - at <= ticks as u64)
     }
@@ -138,182 +116,5 @@ pub(super) fn change_of(entry: &LogEntry) -> Option<MembershipChange> {
     match &entry.body {
         EntryBody::Membership(bytes) => MembershipChange::decode(bytes),
         _ => None,
-    }
-}
-
-/// What a change is to raft-rs.
-fn raft_changes(change: &MembershipChange) -> Vec<ConfChangeSingle> {
-    let single = |kind, node: NodeId| {
-        let mut single = ConfChangeSingle::default();
-        single.set_change_type(kind);
-        single.node_id = node.to_raft();
-        single
-    };
-    match change {
-        MembershipChange::Replace { lost, replacement } => vec![
-            single(ConfChangeType::RemoveNode, *lost),
-            single(ConfChangeType::AddLearnerNode, *replacement),
-        ],
-        MembershipChange::Promote { node } => vec![single(ConfChangeType::AddNode, *node)],
-    }
-}
-
-fn raft_change(changes: Vec<ConfChangeSingle>) -> ConfChangeV2 {
-    let mut change = ConfChangeV2::default();
-    change.set_changes(changes.into());
-    change
-}
-
-impl RaftDriver {
-    /// A node is to be replaced.
-    pub(super) fn replace(&mut self, node: NodeId) {
-        if self.raft.raft.state != StateRole::Leader {
-            // Its clients are told when it is deposed.
-            return;
-        }
-        if let Err(refusal) = self.try_replace(node) {
-            self.effects.push(RaftEffect::NotReplaced(node, refusal));
-        }
-    }
-
-    fn try_replace(&mut self, replacement: NodeId) -> Result<(), ReplaceRefusal> {
-        let number = replacement.number();
-        let member = self.members.current.of_number(number);
-        let lost = member.ok_or(ReplaceRefusal::NoSuchNode { number })?.node;
-        if lost == replacement {
-            // It was done before.
-            self.members.durable_after.get_or_insert(0);
-            return Ok(());
-        }
-        let (current, asked) = (lost.incarnation(), replacement.incarnation());
-        if asked != current + 1 {
-            return Err(ReplaceRefusal::Incarnation {
-                number,
-                current,
-                asked,
-            });
-        }
-        if number == self.node.number() {
-            return Err(ReplaceRefusal::Leads { number });
-        }
-        if self.raft.raft.has_pending_conf() {
-            return match self.members.proposed {
-                Some(proposed) if proposed == replacement => Ok(()),
-                _ => Err(ReplaceRefusal::Busy),
-            };
-        }
-        let left = || self.members.current.voters().filter(|it| *it != lost);
-        let is_running = |it: &NodeId| self.members.is_running(*it, self.election_ticks);
-        let (running, needed) = (left().filter(is_running).count(), left().count() / 2 + 1);
-        if running < needed {
-            return Err(ReplaceRefusal::TooFewRunning {
-                number,
-                running,
-                needed,
-            });
-        }
-        let change = MembershipChange::Replace { lost, replacement };
-        if !self.propose_change(&change) {
-            return Err(ReplaceRefusal::Busy);
-        }
-        self.members.proposed = Some(replacement);
-        Ok(())
-    }
-
-    /// Proposes that a learner votes, if one has caught up.
-    pub(super) fn promote_learner(&mut self) {
-        let raft = &self.raft.raft;
-        if raft.state != StateRole::Leader || raft.has_pending_conf() {
-            return;
-        }
-        let last = raft.raft_log.last_index();
-        let has_caught_up = |node: NodeId| {
-            let progress = raft.prs().get(node.to_raft());
-            let matched = progress.map_or(0, |it| it.matched);
-            matched + PROMOTION_DISTANCE >= last
-                && self.members.is_running(node, self.election_ticks)
-        };
-        let mut members = self.members.current.members().iter();
-        let learner = members.find(|it| !it.votes && has_caught_up(it.node));
-        if let Some(node) = learner.map(|it| it.node) {
-            // If it is not taken, it is proposed again at the next tick.
-            self.propose_change(&MembershipChange::Promote { node });
-        }
-    }
-
-    /// Proposes a change that fits. Returns whether it was taken.
-    fn propose_change(&mut self, change: &MembershipChange) -> bool {
-        // raft-rs makes an empty entry of a change while another one is pending, and an entry of this term tells that the leader is one.
-        let is_free = !self.raft.raft.has_pending_conf() && self.raft.raft.commit_to_current_term();
-        let context = change.encode().to_vec();
-        is_free
-            && self.members.current.allows(change)
-            && (self.raft)
-                .propose_conf_change(context, raft_change(raft_changes(change)))
-                .is_ok()
-    }
-
-    /// A change is committed.
-    pub(super) fn apply_change(&mut self, change: &MembershipChange) {
-        if !self.members.current.allows(change) {
-            return;
-        }
-        self.members.current.apply(change);
-        let mut singles = raft_changes(change);
-        if let MembershipChange::Replace { lost, replacement } = change {
-            self.members.heard.remove(lost);
-            if self.planted.has(Fault::ReplacementVotesAtOnce) {
-                let node = *replacement;
-                (self.members.current).apply(&MembershipChange::Promote { node });
-                singles[1].set_change_type(ConfChangeType::AddNode);
-            }
-        }
-        // One by one: together they would be a joint change to raft-rs, of two entries.
-        for single in singles {
-            let applied = self.raft.apply_conf_change(&raft_change(vec![single]));
-            applied.expect("raft-rs has the members that the driver has");
-        }
-        self.members.proposed = None;
-        let raft = &mut self.raft.raft;
-        let votes = self.members.current.voters().any(|it| it == self.node);
-        if raft.state == StateRole::Leader && !votes {
-            // raft-rs would go on, without counting itself.
-            raft.become_follower(raft.term, 0);
-        }
-        let mut records = Vec::new();
-        self.record_progress(&mut records);
-        if !records.is_empty() {
-            self.append(records);
-        }
-        self.members.durable_after = Some(self.last_batch);
-        self.announce_members();
-    }
-
-    /// Says who the members are.
-    pub(super) fn announce_members(&mut self) {
-        let members = Arc::new(self.members.current.clone());
-        self.effects.push(RaftEffect::Members(members));
-    }
-
-    /// What a change comes with: the commit index, as far as entries before the change are concerned.
-    pub(super) fn record_commit_before(&mut self, change: u64, records: &mut Vec<RaftRecord>) {
-        let index = self.raft.raft.raft_log.committed.min(change - 1);
-        if index > self.recorded_commit {
-            self.recorded_commit = index;
-            records.push(RaftRecord::Commit { index });
-        }
-    }
-
-    /// Says that the members are known durably, as soon as they are.
-    pub(super) fn note_durable_members(&mut self) {
-        if let Some(batch) = self.members.durable_after
-            && self.persistence.is_durable(batch)
-        {
-            self.members.durable_after = None;
-            #[cfg(any(test, feature = "simulation"))]
-            self.members.durable.clone_from(&self.members.current);
-            let nodes = self.members.current.nodes().collect();
-            self.effects.push(RaftEffect::MembersDurable(nodes));
-        }
     }
 }

@@ -153,7 +153,7 @@ fn next(node: NodeId) -> NodeId {
 }
 
 #[test]
-fn a_lost_node_is_replaced_and_votes_when_it_has_caught_up() {
+fn a_replacement_votes_when_it_has_caught_up() {
     let mut cluster = Cluster::new(3);
     let leader = cluster.leader();
     let mut node = follower(leader, 3);
@@ -290,7 +290,7 @@ fn a_leader_that_is_removed_leads_no_more() {
 }
 
 #[test]
-fn a_change_is_recorded_with_the_commit_index_that_it_came_with() {
+fn a_change_is_recorded_with_its_commit_index() {
     let (leader, node) = (NodeId::first(1), NodeId::first(2));
     let replacement = NodeId::new(3, 2);
     let replace = MembershipChange::Replace {

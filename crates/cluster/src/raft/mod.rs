@@ -8,7 +8,7 @@
 //! - **Persisted means both** (`persistence.rs`): an entry counts as persisted when its record of stream 0 and its payload are durable; votes
 //!   and acknowledgements that depend on it wait for that.
 //! - **A codec of its own** (`message_codec.rs`): no byte from the network reaches raft-rs's parser.
-//! - **Members** (`members.rs`): a lost node's number goes to another one by entries of the log.
+//! - **Members** (`member_changes.rs`): a lost node's number goes to another one by entries of the log.
 //! - **Randomness from a seed**: election timeouts are drawn here.
 //!
 //! Paper: raft-pwal §2.1, §3.2
@@ -17,6 +17,7 @@ mod driver;
 mod entry_codec;
 mod entry_log;
 mod held_appends;
+mod member_changes;
 mod members;
 #[cfg(test)]
 mod members_tests;

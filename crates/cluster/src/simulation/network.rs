@@ -9,6 +9,9 @@ use parking_lot::Mutex;
 
 use crate::network::{ConnectionId, Network, NodeId, PeerMessage};
 
+/// The operator's connection, to any node.
+pub(super) const OPERATOR: ConnectionId = ConnectionId(u64::MAX);
+
 /// Something that was sent.
 #[derive(Clone, Debug)]
 pub(super) enum Sent {

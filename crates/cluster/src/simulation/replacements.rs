@@ -8,13 +8,11 @@ use std::sync::Arc;
 
 use namiki_client::protocol::Request;
 
+use super::network::OPERATOR;
 use super::world::{Event, MS, World};
 use crate::membership::MembershipChange;
-use crate::network::{ConnectionId, Inbox as _, NodeId};
+use crate::network::{Inbox as _, NodeId};
 use crate::shared::Shared;
-
-/// The operator's connection, to whichever node.
-pub(super) const OPERATOR: ConnectionId = ConnectionId(u64::MAX);
 
 impl World {
     /// A node's disk is lost, and a new one put into its place.

@@ -11,9 +11,8 @@ use namiki_platform::seeded_random::Random;
 
 use super::checks::Checks;
 use super::client::{OPENING_BALANCE, SimClient};
-use super::network::{Links, Outbox, Sent};
+use super::network::{Links, OPERATOR, Outbox, Sent};
 use super::node::{Part, SimNode};
-use super::replacements::OPERATOR;
 use crate::failure::NodeFailure;
 use crate::fault_injection::{Fault, FaultInjection};
 use crate::network::{ConnectionId, Inbox, NodeId, PeerMessage};
