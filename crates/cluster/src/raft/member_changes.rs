@@ -17,7 +17,8 @@ use std::sync::Arc;
 use raft::StateRole;
 use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2};
 
-use super::driver::{RaftDriver, RaftEffect};
+use super::driver::RaftDriver;
+use super::driver_events::RaftEffect;
 use super::members::ReplaceRefusal;
 use crate::fault_injection::Fault;
 use crate::membership::MembershipChange;

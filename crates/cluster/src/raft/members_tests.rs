@@ -6,9 +6,8 @@ use std::sync::Arc;
 use namiki_client::protocol::Role;
 use raft::eraftpb::{Message, MessageType};
 
-use super::driver::{
-    DurablePayloads, RaftDriver, RaftEffect, RaftEvent, RaftOptions, RaftView, RestoredRaft,
-};
+use super::driver::{DurablePayloads, RaftDriver, RaftOptions, RestoredRaft};
+use super::driver_events::{RaftEffect, RaftEvent, RaftView};
 use super::entry_codec::to_raft;
 use super::members::ReplaceRefusal;
 use super::message_codec::encode;

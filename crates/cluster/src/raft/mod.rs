@@ -14,6 +14,7 @@
 //! Paper: raft-pwal §2.1, §3.2
 
 mod driver;
+mod driver_events;
 mod entry_codec;
 mod entry_log;
 mod held_appends;
@@ -25,7 +26,6 @@ mod message_codec;
 mod persistence;
 
 pub(crate) use driver::RaftError;
-pub(crate) use driver::{
-    FETCH_MAX, RaftDriver, RaftEffect, RaftEvent, RaftOptions, RaftView, ReadId, RestoredRaft,
-};
+pub(crate) use driver::{FETCH_MAX, RaftDriver, RaftOptions, RestoredRaft};
+pub(crate) use driver_events::{RaftEffect, RaftEvent, RaftView, ReadId};
 pub(crate) use members::ReplaceRefusal;
