@@ -3,7 +3,6 @@
 pub mod crash;
 pub mod fixture_contents;
 pub mod forked_child;
-pub mod history;
 pub mod hooked_disk;
 pub mod key_encoding;
 pub mod kill;
@@ -12,3 +11,6 @@ pub mod optimistic_specs;
 pub mod small_database;
 pub mod watchdog;
 pub mod workload;
+
+/// The serializability checker, which `namiki-bench` uses as well.
+pub use namiki_history as history;

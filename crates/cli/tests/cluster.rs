@@ -272,7 +272,7 @@ fn a_protected_cluster_outlives_its_leader() {
     let address = cluster.config(1).client_listen;
     let refused = status(&address, &Security::Plain, WATCHDOG).unwrap_err();
     assert!(refused.to_string().contains("it speaks TLS"), "{refused}");
-    // Nor does a node start whose certificate is another's.
+    // Nor does a node start by the certificate of another.
     let node = cluster.0.path().join("node-1/namiki.toml");
     cluster.works(&["kill", "1"]);
     let text = fs::read_to_string(&node).unwrap();

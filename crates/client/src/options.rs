@@ -12,7 +12,7 @@ pub struct ClientOptions {
     /// How long a connection may take. Default 1 s.
     pub connect_timeout: Duration,
     /// After this silence of a node that owes an answer it is asked whether it is alive, and after as much again another is tried: together
-    /// about as long as an election takes. Default 200 ms.
+    /// about as long as an election takes. A new connection is left after as long as both. Default 200 ms.
     pub silence: Duration,
     /// Groups of a session that are not answered at the same time, at most. Default 8.
     pub window: usize,

@@ -19,7 +19,7 @@ pub enum Fault {
     ApplyUncommitted,
     /// Payloads are named by a count of the node.
     NameByLocalNumber,
-    /// A receiver drops payloads whose number is not above the last one.
+    /// A receiver drops payloads with a number not above the last one.
     DeduplicateByCounter,
     /// Entries are stepped without their payloads.
     EntryBeforePayload,
@@ -33,7 +33,7 @@ pub enum Fault {
     KeepPersisted,
     /// A restart does not cut the log at a missing payload.
     OpenWithoutCut,
-    /// A node whose directory is gone starts again as if it were new, under its old identity.
+    /// A node that has lost its directory starts again as if it were new, under its old identity.
     WipedNodeReturns,
     /// A node that takes the place of a lost one votes, and counts, from the beginning.
     ReplacementVotesAtOnce,

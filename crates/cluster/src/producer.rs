@@ -23,7 +23,7 @@ use crate::session::KnownGroup;
 use crate::shared::Shared;
 use crate::status::status;
 
-/// Nodes whose replacement is asked for at the same time.
+/// Replacements of nodes that are asked for at the same time.
 const REPLACEMENTS_MAX: usize = 64;
 
 /// How much a leader accepts.
@@ -39,7 +39,7 @@ pub struct RequestLimits {
     pub reads: usize,
     /// Keys of one request to read.
     pub read_keys: usize,
-    /// Groups of a session whose outcomes its client has not acknowledged.
+    /// Groups of a session with outcomes that its client has not acknowledged.
     pub unacknowledged_groups: usize,
     /// Bytes of the keys and values of one command.
     pub command_bytes: usize,

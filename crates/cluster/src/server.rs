@@ -98,7 +98,7 @@ pub fn create_directory(
 }
 
 impl Server {
-    /// Starts a node whose directory exists: reads its log, then takes part.
+    /// Starts a node that has a directory: reads its log, then takes part.
     ///
     /// # Errors
     /// [`ServerError`].
@@ -128,7 +128,7 @@ impl Server {
         let (store, recovered) = NodeStore::open(disk, &config.directory, options)?;
         check_members(config, &recovered.membership)?;
         let settings = config.transport(identity.node);
-        let transport = Transport::new(listeners, settings, security.clone(), logger);
+        let transport = Transport::new(listeners, settings, security.clone(), logger.clone());
         let options = NodeOptions {
             election_timeout: config.election_timeout,
             heartbeat: config.heartbeat,
@@ -136,6 +136,7 @@ impl Server {
             limits: RequestLimits::default(),
             // Two nodes that draw the same timeouts would split the votes.
             seed: config.cluster as u64 ^ u64::from(std::process::id()),
+            logger,
             ..NodeOptions::default()
         };
         let node = Node::start(&options, store, recovered, transport.network())?;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use namiki::replica::Replica;
-use namiki_client::protocol::Response;
+use namiki_client::protocol::{Response, Role};
 use parking_lot::Mutex;
 
 use crate::entry::{EntryBody, PayloadRef};
@@ -58,6 +58,7 @@ pub(crate) struct Shared {
     /// A hash of the state is being made.
     pub(crate) is_hashing: AtomicBool,
     pub(crate) planted: FaultInjection,
+    pub(crate) logger: slog::Logger,
     pub(crate) failure: Mutex<Option<Arc<NodeFailure>>>,
 }
 
@@ -136,6 +137,18 @@ impl Shared {
         }
     }
 
+    /// The state of Raft has changed: others may look at it, and changes of roles are told.
+    pub(crate) fn show(&self, view: RaftView) {
+        let mut last = self.view.lock();
+        let of = |view: &RaftView| (view.role, view.term, view.leader);
+        if of(&last) != of(&view) {
+            let leader = view.leader.map_or(0, NodeId::number);
+            slog::info!(self.logger, "{}", role_text(view.role); "term" => view.term, "leader" => leader,
+                "last" => view.last, "committed" => view.committed);
+        }
+        *last = view;
+    }
+
     /// The node cannot go on. The first failure counts; it stops to take part.
     pub(crate) fn fail(&self, failure: NodeFailure) {
         let mut first = self.failure.lock();
@@ -158,5 +171,15 @@ impl Shared {
 
     pub(crate) fn applied(&self) -> u64 {
         self.applied.load(Ordering::Acquire)
+    }
+}
+
+fn role_text(role: Role) -> &'static str {
+    match role {
+        Role::Follower => "follows",
+        Role::Candidate => "asks for votes",
+        Role::TakingOffice => "was elected",
+        Role::Leader => "leads",
+        Role::Learner => "learns",
     }
 }

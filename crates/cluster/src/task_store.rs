@@ -42,7 +42,7 @@ pub(crate) struct TaskStore {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The term whose groups are accepted.
+    /// The term of the groups that are accepted.
     term: Option<u64>,
     groups: VecDeque<SealedGroup>,
 }

@@ -51,7 +51,7 @@ pub struct GroupOptions {
     pub wait_ns: u64,
     /// Groups of a worker that are sealed and not committed, at most. 1: the next group waits for the one before.
     pub in_flight_max: usize,
-    /// A group whose payload has so many bytes is sealed. Its last command may bring a mebibyte more.
+    /// A group is sealed when its payload has so many bytes. Its last command may bring a mebibyte more.
     pub payload_bytes: usize,
 }
 

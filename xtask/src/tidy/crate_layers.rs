@@ -9,7 +9,7 @@ use crate::repository_files::{SourceFile, Tree};
 /// ```text
 ///  cli  bench  tests      xtask (stands alone)
 ///   tpch  cluster         (tpch not of tests)
-///        core              client (knows none of ours)
+///        core              client, history (know none of ours)
 ///   trees      exec       (trees of core's, only where its feature `all-indexes` is on)
 ///    index log segment    (strangers to each other)
 ///      platform
@@ -35,6 +35,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("namiki-tpch", &["namiki"]),
     ("namiki-client", &[]),
+    ("namiki-history", &[]),
     (
         "namiki-cluster",
         &["namiki", "namiki-client", "namiki-log", "namiki-platform"],
@@ -47,6 +48,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "namiki-cluster",
             "namiki-tpch",
             "namiki-exec",
+            "namiki-history",
             "namiki-index",
             "namiki-log",
             "namiki-segment",
@@ -74,6 +76,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "namiki-client",
             "namiki-cluster",
             "namiki-exec",
+            "namiki-history",
             "namiki-index",
             "namiki-log",
             "namiki-segment",

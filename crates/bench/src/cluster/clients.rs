@@ -5,20 +5,21 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use namiki_client::protocol::Command;
+use namiki_client::protocol::{Command, Outcome};
 use namiki_client::{AsyncSession, ClientError, Group};
 use namiki_platform::seeded_random::Random;
 
 use super::gaps::Gaps;
+use super::history::Recorder;
 use super::witness::Witness;
 use super::workload::Plan;
 use crate::error::BenchError;
 use crate::latency::Latencies;
 
 /// How long a client goes on asking, at the end of a run, for what it does not know.
-const RESOLVE_TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const RESOLVE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Between two looks whether the run is over.
-const INTERVAL: Duration = Duration::from_millis(50);
+pub(super) const INTERVAL: Duration = Duration::from_millis(50);
 
 /// What the clients of a run share.
 #[derive(Debug)]
@@ -38,6 +39,30 @@ pub(super) struct Shared {
     pub(super) is_over: bool,
     /// Between two groups of a client, if there is a pace.
     pub(super) pace: Option<Duration>,
+    /// What the workload `register` has done.
+    pub(super) recorder: Recorder,
+}
+
+impl Shared {
+    /// A group was answered that was begun then.
+    pub(super) fn acknowledged(
+        &mut self,
+        commands: &[Command],
+        outcomes: &[Outcome],
+        begun: Instant,
+    ) {
+        let now = Instant::now();
+        self.witness.acknowledge(commands, outcomes);
+        self.gaps.acknowledged(now);
+        if self.timed_from.is_some() && self.timed_to.is_none() {
+            let latency = now.saturating_duration_since(begun);
+            let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+            self.latencies.add_ns(ns);
+            self.latency_sum += latency;
+            self.groups_timed += 1;
+            self.commands_timed += commands.len() as u64;
+        }
+    }
 }
 
 /// A group in flight.
@@ -129,7 +154,6 @@ impl Client {
         in_flight: &mut HashMap<Group, InFlight>,
     ) -> Result<u32, BenchError> {
         let outcomes = self.session.wait(group).await?;
-        let now = Instant::now();
         let Some(sent) = in_flight.remove(&group) else {
             return Err(ClientError::NoSuchGroup {
                 group: group.number(),
@@ -137,16 +161,7 @@ impl Client {
             .into());
         };
         let mut shared = self.shared.borrow_mut();
-        shared.witness.acknowledge(&sent.commands, &outcomes);
-        shared.gaps.acknowledged(now);
-        if shared.timed_from.is_some() && shared.timed_to.is_none() {
-            let latency = now.saturating_duration_since(sent.begun);
-            let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
-            shared.latencies.add_ns(ns);
-            shared.latency_sum += latency;
-            shared.groups_timed += 1;
-            shared.commands_timed += sent.commands.len() as u64;
-        }
+        shared.acknowledged(&sent.commands, &outcomes, sent.begun);
         Ok(sent.slot)
     }
 }

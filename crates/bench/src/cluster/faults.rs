@@ -1,104 +1,178 @@
-//! Breaks the leader again and again, and mends it.
+//! Breaks nodes again and again, and mends them.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use namiki_platform::seeded_random::Random;
+
 use super::local_cluster::LocalCluster;
+use super::namespaces::Namespaces;
+use super::slow_disk::SlowDisk;
+use super::small_disk::SmallDisk;
 use crate::args::seconds;
 use crate::error::BenchError;
 
 /// How often the end of the run is looked for.
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// What happens to the leader, and how often.
+const EXAMPLE: &str = "write none, or one of kill-leader, stop-leader, cut-leader, kill-follower, stop-follower, cut-follower, \
+                       break-leader, mixed, drop-leader, restart-all, slow-disk, full-disk, and how often: kill-leader:5s";
+
+/// What is broken, and how often.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Fault {
-    None,
-    /// SIGKILL; it is started again later.
-    Kill(Duration),
-    /// SIGSTOP; it goes on later.
-    Stop(Duration),
-    /// Its links to all others are cut; they heal later.
-    Cut(Duration),
+pub(super) struct Fault {
+    pub(super) kind: Kind,
+    every: Duration,
 }
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    None,
+    /// One node is harmed.
+    Node(Harm, Victim),
+    /// Any harm to the leader.
+    BreakLeader,
+    /// Any harm to any node.
+    Mixed,
+    /// Messages from the leader, to it, or both, are dropped.
+    DropLeader,
+    /// SIGKILL of all nodes at once, and a start of all.
+    RestartAll,
+    /// The leader's disk takes few writes in a second.
+    SlowDisk,
+    /// The disk of the last node has no room left.
+    FullDisk,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Harm {
+    /// SIGKILL; it is started again later.
+    Kill,
+    /// SIGSTOP; it goes on later.
+    Stop,
+    /// Its links to all others are cut; they heal later.
+    Cut,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Victim {
+    Leader,
+    Follower,
+}
+
+/// Something was broken, or mended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FaultEvent {
+    pub(super) at: Instant,
+    pub(super) what: &'static str,
+    pub(super) nodes: Vec<u64>,
+    /// Not: it was mended.
+    pub(super) breaks: bool,
+}
+
+/// What is broken now.
+enum Broken {
+    Node(Harm, u64),
+    All,
+    Links,
+    SlowDisk(SlowDisk, u64),
+    FullDisk(u64),
+}
+
+const KINDS: [(&str, Kind); 12] = [
+    ("kill-leader", Kind::Node(Harm::Kill, Victim::Leader)),
+    ("stop-leader", Kind::Node(Harm::Stop, Victim::Leader)),
+    ("cut-leader", Kind::Node(Harm::Cut, Victim::Leader)),
+    ("kill-follower", Kind::Node(Harm::Kill, Victim::Follower)),
+    ("stop-follower", Kind::Node(Harm::Stop, Victim::Follower)),
+    ("cut-follower", Kind::Node(Harm::Cut, Victim::Follower)),
+    ("break-leader", Kind::BreakLeader),
+    ("mixed", Kind::Mixed),
+    ("drop-leader", Kind::DropLeader),
+    ("restart-all", Kind::RestartAll),
+    ("slow-disk", Kind::SlowDisk),
+    ("full-disk", Kind::FullDisk),
+];
 
 impl FromStr for Fault {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "none" {
-            return Ok(Self::None);
+            return Ok(Self::NONE);
         }
-        let example = "write none, or kill-leader:5s, stop-leader:5s, cut-leader:5s";
-        let (what, every) = text.split_once(':').ok_or(example)?;
+        let (what, every) = text.split_once(':').ok_or(EXAMPLE)?;
         let every = seconds(every.strip_suffix('s').unwrap_or(every))?;
         if every < Duration::from_secs(1) {
             return Err("faults come a second apart at least".to_owned());
         }
-        match what {
-            "kill-leader" => Ok(Self::Kill(every)),
-            "stop-leader" => Ok(Self::Stop(every)),
-            "cut-leader" => Ok(Self::Cut(every)),
-            _ => Err(example.to_owned()),
-        }
+        let kind = KINDS.iter().find(|(name, _)| *name == what);
+        let (_, kind) = *kind.ok_or(EXAMPLE)?;
+        Ok(Self { kind, every })
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (what, every) = match self {
-            Self::None => return f.write_str("none"),
-            Self::Kill(every) => ("kill", every),
-            Self::Stop(every) => ("stop", every),
-            Self::Cut(every) => ("cut", every),
-        };
-        write!(f, "{what}-leader:{}s", every.as_secs_f64())
+        match KINDS.iter().find(|(_, kind)| *kind == self.kind) {
+            Some((name, _)) => write!(f, "{name}:{}s", self.every.as_secs_f64()),
+            None => f.write_str("none"),
+        }
     }
 }
 
-impl Fault {
-    fn every(self) -> Option<Duration> {
+impl Harm {
+    fn name(self) -> &'static str {
         match self {
-            Self::None => None,
-            Self::Kill(every) | Self::Stop(every) | Self::Cut(every) => Some(every),
+            Self::Kill => "kill",
+            Self::Stop => "stop",
+            Self::Cut => "cut",
         }
     }
 
-    fn begin(self, cluster: &LocalCluster, leader: u64) -> Result<(), BenchError> {
-        let node = leader.to_string();
+    fn begin(self, cluster: &LocalCluster, node: u64) -> Result<(), BenchError> {
         match self {
-            Self::None => Ok(()),
-            Self::Kill(_) => cluster.run(["kill", &node]),
-            Self::Stop(_) => cluster.run(["pause", &node]),
-            Self::Cut(_) => {
-                let mut others = cluster.nodes.iter().filter(|other| other.id != leader);
-                others.try_for_each(|other| cluster.run(["cut", &format!("{leader}-{}", other.id)]))
+            Self::Kill => cluster.run(["kill", &node.to_string()]),
+            Self::Stop => cluster.run(["pause", &node.to_string()]),
+            Self::Cut => {
+                let mut others = cluster.nodes.iter().filter(|other| other.id != node);
+                others.try_for_each(|other| cluster.run(["cut", &format!("{node}-{}", other.id)]))
             }
         }
     }
 
-    fn end(self, cluster: &LocalCluster, leader: u64) -> Result<(), BenchError> {
-        let node = leader.to_string();
+    fn end(self, cluster: &LocalCluster, node: u64) -> Result<&'static str, BenchError> {
         match self {
-            Self::None => Ok(()),
-            Self::Kill(_) => cluster.run(["restart", &node]),
-            Self::Stop(_) => cluster.run(["resume", &node]),
-            Self::Cut(_) => cluster.run(["heal"]),
+            Self::Kill => cluster.restart(node).map(|()| "restart"),
+            Self::Stop => cluster
+                .run(["resume", &node.to_string()])
+                .map(|()| "resume"),
+            Self::Cut => cluster.run(["heal"]).map(|()| "heal"),
         }
     }
+}
 
-    /// Breaks the leader every so often until the run ends, and mends it half-way to the next time. Returns when that was.
+impl Fault {
+    pub(super) const NONE: Self = Self {
+        kind: Kind::None,
+        every: Duration::ZERO,
+    };
+
+    /// Breaks something every so often until the run ends, and mends it half-way to the next time.
     pub(super) fn run(
         self,
         cluster: &LocalCluster,
+        small_disk: Option<&SmallDisk>,
+        seed: u64,
         is_over: &AtomicBool,
-    ) -> Result<Vec<Instant>, BenchError> {
-        let mut faults = Vec::new();
-        let Some(every) = self.every() else {
-            return Ok(faults);
-        };
+    ) -> Result<Vec<FaultEvent>, BenchError> {
+        let mut events = Vec::new();
+        if self.kind == Kind::None {
+            return Ok(events);
+        }
+        let mut random = Random::stream(seed, u64::MAX);
         let begin = Instant::now();
         let wait_until = |at: Instant| {
             while Instant::now() < at && !is_over.load(Ordering::Relaxed) {
@@ -107,20 +181,138 @@ impl Fault {
             !is_over.load(Ordering::Relaxed)
         };
         for round in 1.. {
-            if !wait_until(begin + every * round) {
+            if !wait_until(begin + self.every * round) {
                 break;
             }
+            let mut event = |what, nodes: &[u64], breaks| {
+                events.push(FaultEvent {
+                    at: Instant::now(),
+                    what,
+                    nodes: nodes.to_vec(),
+                    breaks,
+                });
+            };
             // Without a leader there is nothing to break.
             let Some(leader) = cluster.leader() else {
                 continue;
             };
-            faults.push(Instant::now());
-            let broken = self.begin(cluster, leader);
-            wait_until(begin + every * round + every / 2);
-            self.end(cluster, leader)?;
-            broken?;
+            let broken = self.begin(cluster, small_disk, leader, &mut random, &mut event)?;
+            wait_until(begin + self.every * round + self.every / 2);
+            end(broken, cluster, small_disk, &mut event)?;
         }
-        Ok(faults)
+        Ok(events)
+    }
+
+    /// Which nodes are harmed, and how.
+    fn begin(
+        self,
+        cluster: &LocalCluster,
+        small_disk: Option<&SmallDisk>,
+        leader: u64,
+        random: &mut Random,
+        event: &mut impl FnMut(&'static str, &[u64], bool),
+    ) -> Result<Option<Broken>, BenchError> {
+        let all: Vec<u64> = cluster.nodes.iter().map(|node| node.id).collect();
+        let any = |of: &[u64], random: &mut Random| of[random.below(of.len() as u64) as usize];
+        let others: Vec<u64> = all.iter().copied().filter(|id| *id != leader).collect();
+        let (harm, node) = match self.kind {
+            Kind::None => return Ok(None),
+            Kind::Node(harm, Victim::Leader) => (harm, leader),
+            // A cluster of one has no other.
+            Kind::Node(_, Victim::Follower) if others.is_empty() => return Ok(None),
+            Kind::Node(harm, Victim::Follower) => (harm, any(&others, random)),
+            Kind::BreakLeader => (any_harm(random), leader),
+            Kind::Mixed => (any_harm(random), any(&all, random)),
+            Kind::DropLeader => {
+                let ways = [(true, false), (false, true), (true, true)];
+                let (from, to) = ways[random.below(3) as usize];
+                let what = match (from, to) {
+                    (true, false) => "drop-from",
+                    (false, _) => "drop-to",
+                    _ => "drop-both",
+                };
+                event(what, &[leader], true);
+                if let Some(namespaces) = &cluster.namespaces {
+                    for other in others {
+                        if from {
+                            namespaces.drop_link(leader, other)?;
+                        }
+                        if to {
+                            namespaces.drop_link(other, leader)?;
+                        }
+                    }
+                }
+                return Ok(Some(Broken::Links));
+            }
+            Kind::RestartAll => {
+                event("kill", &all, true);
+                cluster.kill_all()?;
+                return Ok(Some(Broken::All));
+            }
+            Kind::SlowDisk => {
+                let slow = SlowDisk::prepare(&cluster.dir)?;
+                event("slow-disk", &[leader], true);
+                slow.slow_down(cluster.process_of(leader))?;
+                return Ok(Some(Broken::SlowDisk(slow, leader)));
+            }
+            Kind::FullDisk => {
+                let last = all.last().copied().unwrap_or_default();
+                event("full-disk", &[last], true);
+                small_disk.map_or(Ok(()), SmallDisk::fill)?;
+                return Ok(Some(Broken::FullDisk(last)));
+            }
+        };
+        event(harm.name(), &[node], true);
+        harm.begin(cluster, node)?;
+        Ok(Some(Broken::Node(harm, node)))
+    }
+}
+
+fn any_harm(random: &mut Random) -> Harm {
+    [Harm::Kill, Harm::Stop, Harm::Cut][random.below(3) as usize]
+}
+
+/// Mends what is broken.
+fn end(
+    broken: Option<Broken>,
+    cluster: &LocalCluster,
+    small_disk: Option<&SmallDisk>,
+    event: &mut impl FnMut(&'static str, &[u64], bool),
+) -> Result<(), BenchError> {
+    match broken {
+        None => Ok(()),
+        Some(Broken::Node(harm, node)) => {
+            let what = harm.end(cluster, node)?;
+            event(what, &[node], false);
+            Ok(())
+        }
+        Some(Broken::All) => {
+            cluster.start_all()?;
+            let all: Vec<u64> = cluster.nodes.iter().map(|node| node.id).collect();
+            event("start", &all, false);
+            Ok(())
+        }
+        Some(Broken::Links) => {
+            cluster
+                .namespaces
+                .as_ref()
+                .map_or(Ok(()), Namespaces::heal)?;
+            event("heal", &[], false);
+            Ok(())
+        }
+        Some(Broken::SlowDisk(slow, node)) => {
+            slow.restore()?;
+            event("fast-disk", &[node], false);
+            Ok(())
+        }
+        Some(Broken::FullDisk(node)) => {
+            cluster.wait_for_end(node)?;
+            cluster.require_said(node, "no space is left on the disk")?;
+            small_disk.map_or(Ok(()), SmallDisk::make_room)?;
+            cluster.restart(node)?;
+            event("restart", &[node], false);
+            Ok(())
+        }
     }
 }
 
@@ -130,19 +322,20 @@ mod tests {
 
     #[test]
     fn faults_come_back_as_they_went() {
-        for text in [
-            "none",
-            "kill-leader:5s",
-            "stop-leader:1.5s",
-            "cut-leader:2s",
-        ] {
-            assert_eq!(text.parse::<Fault>().unwrap().to_string(), text);
+        assert_eq!("none".parse(), Ok(Fault::NONE));
+        assert_eq!(Fault::NONE.to_string(), "none");
+        for (name, _) in KINDS {
+            for every in ["5s", "1.5s"] {
+                let text = format!("{name}:{every}");
+                assert_eq!(text.parse::<Fault>().unwrap().to_string(), text);
+            }
         }
         for text in [
             "",
             "kill",
+            "kill-leader",
             "kill-leader:0s",
-            "drop-leader:5s",
+            "shoot-leader:5s",
             "kill-leader:x",
         ] {
             assert!(text.parse::<Fault>().is_err(), "{text}");

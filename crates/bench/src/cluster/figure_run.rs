@@ -8,8 +8,8 @@ use std::time::Duration;
 use namiki_platform::machine::Machine;
 
 use super::faults::Fault;
-use super::local_cluster::Shape;
 use super::run::Run;
+use super::shape::Shape;
 use super::workload::{PlanSizes, Workload};
 use super::{ELECTION_TIMEOUT_MS, GROUP_WAIT_US, MAX_LOG_MIB, Wan};
 use crate::error::BenchError;
@@ -64,6 +64,7 @@ impl FigureRun {
                 tls: false,
                 election_timeout_ms: ELECTION_TIMEOUT_MS,
                 max_log_mib: MAX_LOG_MIB,
+                namespaces: false,
             },
             workload: Workload::Transfer,
             sizes: PlanSizes {
@@ -73,9 +74,12 @@ impl FigureRun {
                 pairs: 0,
                 skew: 0.0,
                 hot_pairs: 0,
+                registers: 0,
                 seed: self.seed,
             },
-            fault: Fault::None,
+            reads: 0.0,
+            history: None,
+            fault: Fault::NONE,
             rate: None,
             warmup: self.warmup,
             length: self.length,

@@ -28,8 +28,8 @@ impl Gaps {
         self.last = now;
     }
 
-    /// For each fault the longest gap that ended after it and began before the next one: last acknowledgement before to first after.
-    pub(super) fn around(&self, faults: &[Instant]) -> Vec<Duration> {
+    /// For each fault the longest gap, if there is one, that ended after it and began before the next one: last acknowledgement before to first after.
+    pub(super) fn around(&self, faults: &[Instant]) -> Vec<Option<Duration>> {
         let nexts = faults.iter().skip(1).map(Some).chain([None]);
         let longest = |fault: &Instant, next: Option<&Instant>| {
             let gaps = self.gaps.iter();
@@ -40,7 +40,7 @@ impl Gaps {
         faults
             .iter()
             .zip(nexts)
-            .filter_map(|(fault, next)| longest(fault, next))
+            .map(|(fault, next)| longest(fault, next))
             .collect()
     }
 }
@@ -59,7 +59,7 @@ mod tests {
             gaps.acknowledged(ms(at));
         }
         let around = gaps.around(&[ms(100), ms(1000)]);
-        assert_eq!(around, [559, 699].map(Duration::from_millis));
+        assert_eq!(around, [559, 699].map(|ms| Some(Duration::from_millis(ms))));
         assert!(gaps.around(&[]).is_empty());
     }
 }

@@ -11,7 +11,10 @@ use namiki_client::protocol::{NodeStatus, Role};
 use namiki_client::tls::CertificateFiles;
 use namiki_client::{Security, state_hash, status};
 use namiki_cluster::config::NodeConfig;
+use rustix::process::{Pid, Signal, kill_process};
 
+use super::namespaces::Namespaces;
+use super::shape::Shape;
 use crate::error::BenchError;
 use crate::interrupt;
 
@@ -24,35 +27,23 @@ const LEAD_TIMEOUT: Duration = Duration::from_secs(60);
 const LEAD_BACKOFF: Duration = Duration::from_millis(1200);
 /// How long a node may take to look at every row.
 const HASH_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a node may take to end.
+const END_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(2);
 /// Clock ticks of the system in a second, as `/proc` counts: fixed on Linux.
 const TICKS_PER_S: f64 = 100.0;
-
-/// What a new cluster is like.
-#[derive(Clone, Debug)]
-pub(super) struct Shape {
-    pub(super) nodes: u16,
-    pub(super) workers: u16,
-    pub(super) group_size: u32,
-    pub(super) group_wait_us: u64,
-    /// Of a worker.
-    pub(super) groups_in_flight: u32,
-    pub(super) wan: &'static str,
-    /// Whether connections are protected.
-    pub(super) tls: bool,
-    pub(super) election_timeout_ms: u64,
-    pub(super) max_log_mib: u64,
-}
 
 /// A cluster that runs. It is stopped when it is dropped, unless it ran before.
 #[derive(Debug)]
 pub(super) struct LocalCluster {
     program: PathBuf,
-    dir: PathBuf,
+    pub(super) dir: PathBuf,
     pub(super) nodes: Vec<Node>,
     /// How clients connect to it.
     pub(super) security: Security,
     /// It is to run on.
     keep_running: bool,
+    pub(super) namespaces: Option<Namespaces>,
 }
 
 /// A node of it.
@@ -74,12 +65,18 @@ impl LocalCluster {
             nodes: Vec::new(),
             security: Security::Plain,
             keep_running: false,
+            namespaces: None,
         };
         cluster.read_nodes()?;
         let running = cluster.nodes.iter().filter(|node| node.pid().is_some());
         cluster.keep_running = running.count() > 0;
+        if shape.namespaces {
+            cluster.start_in_namespaces(shape)?;
+            return Ok(cluster);
+        }
         let mut arguments = vec![
             "start".to_owned(),
+            format!("--port={}", first_port()),
             format!("--nodes={}", shape.nodes),
             format!("--workers={}", shape.workers),
             format!("--group-size={}", shape.group_size),
@@ -95,6 +92,43 @@ impl LocalCluster {
         cluster.run(arguments)?;
         cluster.read_nodes()?;
         Ok(cluster)
+    }
+
+    fn start_in_namespaces(&mut self, shape: &Shape) -> Result<(), BenchError> {
+        let namespaces = Namespaces::create(shape.nodes)?;
+        namespaces.make_nodes(&self.program, &self.dir, shape)?;
+        self.namespaces = Some(namespaces);
+        self.read_nodes()?;
+        self.start_all()?;
+        let begin = Instant::now();
+        while self.leader().is_none() {
+            interrupt::check()?;
+            if begin.elapsed() > LEAD_TIMEOUT {
+                let seconds = LEAD_TIMEOUT.as_secs();
+                let why =
+                    format!("the nodes have no leader after {seconds} s; their log.txt say why");
+                return Err(BenchError::Cluster(why));
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    /// Starts all nodes, which are down.
+    pub(super) fn start_all(&self) -> Result<(), BenchError> {
+        let Some(namespaces) = &self.namespaces else {
+            return self.run(["start"]);
+        };
+        let mut nodes = self.nodes.iter();
+        nodes.try_for_each(|node| namespaces.start_node(&self.program, &self.dir, node.id))
+    }
+
+    /// Starts a node again, which is down.
+    pub(super) fn restart(&self, node: u64) -> Result<(), BenchError> {
+        match &self.namespaces {
+            None => self.run(["restart", &node.to_string()]),
+            Some(namespaces) => namespaces.start_node(&self.program, &self.dir, node),
+        }
     }
 
     fn read_nodes(&mut self) -> Result<(), BenchError> {
@@ -214,9 +248,61 @@ impl LocalCluster {
 
     /// The process of the node that leads.
     pub(super) fn leader_process(&self) -> Option<u32> {
-        let leader = self.leader()?;
-        let mut nodes = self.nodes.iter();
-        nodes.find(|node| node.id == leader)?.pid()
+        self.process_of(self.leader()?)
+    }
+
+    pub(super) fn process_of(&self, node: u64) -> Option<u32> {
+        self.node(node)?.pid()
+    }
+
+    fn node(&self, id: u64) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.id == id)
+    }
+
+    /// SIGKILL of all nodes, one right after the other.
+    pub(super) fn kill_all(&self) -> Result<(), BenchError> {
+        for node in &self.nodes {
+            let process = node.pid().and_then(|pid| Pid::from_raw(pid.cast_signed()));
+            if let Some(process) = process {
+                // One that has ended by itself is what the witness looks for.
+                let _ = kill_process(process, Signal::KILL);
+            }
+        }
+        self.nodes
+            .iter()
+            .try_for_each(|node| self.wait_for_end(node.id))
+    }
+
+    /// Waits until a node's process is gone.
+    pub(super) fn wait_for_end(&self, node: u64) -> Result<(), BenchError> {
+        let begin = Instant::now();
+        while self.process_of(node).is_some() {
+            interrupt::check()?;
+            if begin.elapsed() > END_TIMEOUT {
+                let seconds = END_TIMEOUT.as_secs();
+                let why = format!("node {node} was to end, and still runs after {seconds} s");
+                return Err(BenchError::Cluster(why));
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    /// Fails unless the last thing that a node has said contains this.
+    pub(super) fn require_said(&self, node: u64, what: &str) -> Result<(), BenchError> {
+        let Some(found) = self.node(node) else {
+            return Ok(());
+        };
+        let path = found.dir.join("log.txt");
+        let said = fs::read_to_string(&path).map_err(BenchError::file("read", &path))?;
+        let last = said.lines().last().unwrap_or_default();
+        if last.contains(what) {
+            eprintln!("node {node}: {last}");
+            return Ok(());
+        }
+        Err(BenchError::Check(format!(
+            "node {node} was to say that {what}, and has said: {last}"
+        )))
     }
 
     /// Seconds of processor that each node's process has used.
@@ -238,6 +324,11 @@ impl Node {
         let mut arguments = command_line.split(|byte| *byte == 0);
         arguments.any(|argument| argument == path).then_some(pid)
     }
+}
+
+/// Where a new cluster looks for ports: not where other processes look. While all nodes are down, another cluster could take theirs.
+fn first_port() -> u32 {
+    14_000 + std::process::id() % 80 * 200
 }
 
 /// Seconds of processor that a process has used, of user and system together.

@@ -2,23 +2,36 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `local_cluster.rs` | the cluster, as the program `namiki` starts and breaks it |
+//! | `shape.rs`, `local_cluster.rs` | the cluster, as the program `namiki` starts and breaks it |
 //! | `workload.rs`, `load.rs` | what is sent, and the accounts |
 //! | `clients.rs`, `run.rs` | clients, and the run |
-//! | `faults.rs`, `gaps.rs` | what is broken, and how long that was noticed |
+//! | `faults.rs`, `slow_disk.rs`, `small_disk.rs`, `namespaces.rs` | what is broken |
+//! | `gaps.rs` | how long that was noticed |
+//! | `registers.rs`, `register_client.rs` | the workload `register` |
+//! | `history/` | what its clients have asked and were told, and whether that is strictly serializable |
 //! | `witness.rs` | what must be there |
+//! | `cpu_use.rs` | what the processes use |
 //! | `figure_run.rs` | a run as a point of a figure |
 //!
 //! Paper: raft-pwal §4
 
 mod clients;
+mod cpu_use;
 mod faults;
 mod figure_run;
 mod gaps;
+mod history;
 mod load;
 mod local_cluster;
+mod namespaces;
+mod register_client;
+mod registers;
 mod result_row;
 mod run;
+mod shape;
+mod slow_disk;
+mod small_disk;
+mod system_program;
 mod witness;
 mod workload;
 
@@ -30,10 +43,10 @@ use namiki_cluster::transport::City;
 use namiki_platform::arguments::whole;
 use namiki_platform::machine::Machine;
 
-use self::faults::Fault;
+use self::faults::{Fault, Kind};
 pub(crate) use self::figure_run::FigureRun;
-use self::local_cluster::Shape;
 use self::run::Run;
+use self::shape::Shape;
 use self::workload::{PlanSizes, Workload};
 use crate::args::{self, OutputArgs};
 use crate::error::BenchError;
@@ -58,14 +71,25 @@ Workloads:
   transfer   the paper's: groups of transfers between accounts that no other group in flight uses
   payment    payers and payees by Zipf's law (--skew) among --accounts, or among few pairs (--hot-pairs)
   single     one row is written in each request, each client its own: many clients, a --batch of 1
+  register   --registers rows, each written only by commands that name what it and up to two others hold, in groups of up
+             to four; of the operations, --reads only read. All are recorded, with the clients' times, and checked: they
+             must be strictly serializable, and with --history FILE they are kept for other checkers
 
 A client sends --batch commands at once (the paper's TxGrp), and the log takes up to --group-size as one entry (LogGrp), of
 one client or of many. Each client has --pipeline groups in flight, and each worker --groups-in-flight. With --rate, commands are sent at a pace whether or not
 earlier ones are answered (as far as the pipeline goes), and waited for from their time on.
 
-Faults happen every so often while the clients work: kill-leader:5s (SIGKILL, and a restart half-way to the next one),
-stop-leader:5s (SIGSTOP, and SIGCONT), cut-leader:5s (its links are cut, and heal). failover_ms is from the last
-acknowledgement before to the first after.
+Faults happen every so often while the clients work, and are mended half-way to the next one:
+  kill-leader:5s    SIGKILL, and a restart; kill-follower:5s a random other node's
+  stop-leader:5s    SIGSTOP, and SIGCONT; stop-follower:5s
+  cut-leader:5s     its links are cut, and heal; cut-follower:5s
+  break-leader:5s   any of these, by chance, to the leader; mixed:5s to any node
+  drop-leader:5s    what the leader sends, or what is sent to it, or both, is dropped: with --namespaces
+  restart-all:5s    SIGKILL of all nodes at once, and a start of all
+  slow-disk:5s      the leader's disk takes 20 writes in a second (control groups; needs root)
+  full-disk:20s     the last node, which has a small disk of its own, has no room left: it must say so and end, and starts
+                    again when there is room (a mounted file; needs root)
+failover_ms is from the last acknowledgement before to the first after.
 
 With --dir, the cluster is in that folder (namiki cluster start --dir), which is kept; one that runs already runs on.
 
@@ -73,6 +97,7 @@ Examples:
   namiki-bench cluster --nodes 5 --workers 1,2,4 --group-size 5000,10000 --seconds 10
   namiki-bench cluster --nodes 5 --wan japan --clients 16
   namiki-bench cluster --nodes 3 --fault kill-leader:5s --seconds 60
+  namiki-bench cluster --nodes 5 --workload register --fault mixed:3s --seconds 30 --history run.jsonl
   namiki-bench cluster --nodes 3 --workload single --clients 1000 --pipeline 1";
 
 /// What `cluster` measures.
@@ -118,7 +143,19 @@ pub(crate) struct ClusterArgs {
     /// Let `payment` use only so many pairs of accounts
     #[arg(long, value_name = "N", default_value = "0", value_parser = whole::<u64>(0..=1 << 30))]
     hot_pairs: u64,
-    /// What is broken, and how often: none, kill-leader:5s, stop-leader:5s, cut-leader:5s
+    /// Rows of `register`
+    #[arg(long, value_name = "N", default_value = "32", value_parser = whole::<u64>(1..=1 << 20))]
+    registers: u64,
+    /// Share of the operations of `register` that only read
+    #[arg(long, value_name = "SHARE", default_value = "0.3", value_parser = share)]
+    reads: f64,
+    /// Keep what clients of `register` have asked and were told, as lines of JSON
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
+    /// Give each node a network namespace of its own. Needs root, and the program `ip`
+    #[arg(long)]
+    namespaces: bool,
+    /// What is broken, and how often: none, kill-leader:5s, stop-leader:5s, cut-leader:5s, and more: see below
     #[arg(long, value_name = "FAULT", default_value = "none")]
     fault: Fault,
     /// How long a follower waits for a leader, in milliseconds
@@ -192,6 +229,14 @@ fn rate(text: &str) -> Result<f64, String> {
     Ok(rate)
 }
 
+fn share(text: &str) -> Result<f64, String> {
+    let share: f64 = text.parse().map_err(|_| "not a number")?;
+    if !(0.0..=1.0).contains(&share) {
+        return Err("not a share from 0 to 1".to_owned());
+    }
+    Ok(share)
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &ClusterArgs) -> Result<(), BenchError> {
     let place = Place::new(args.dir.as_deref())?;
@@ -212,6 +257,30 @@ pub(crate) fn run(args: &ClusterArgs) -> Result<(), BenchError> {
             "a folder has one cluster: with --dir, name one number of nodes, workers and commands of a group".to_owned(),
         ));
     }
+    if args.history.is_some()
+        && (args.workload != Workload::Register || combinations.len() > 1 || args.repeat > 1)
+    {
+        return Err(BenchError::Usage(
+            "--history keeps one run of --workload register: the other workloads do not say what they have seen".to_owned(),
+        ));
+    }
+    if args.dir.is_some() && args.fault.kind == Kind::FullDisk {
+        return Err(BenchError::Usage(
+            "full-disk is for a new cluster, which it gives a disk of its own: leave --dir out"
+                .to_owned(),
+        ));
+    }
+    if args.fault.kind == Kind::DropLeader && !args.namespaces {
+        return Err(BenchError::Usage(
+            "drop-leader drops messages between network namespaces: add --namespaces".to_owned(),
+        ));
+    }
+    if args.namespaces && (args.dir.is_some() || args.wan != [Wan::None]) {
+        return Err(BenchError::Usage(
+            "--namespaces makes a new cluster, without distances: leave --dir and --wan out"
+                .to_owned(),
+        ));
+    }
     let mut report = Report::new(args.output.format);
     let outcome = in_turns(args.repeat, &combinations, |combination, round| {
         let run = args.one_run(*combination, &machine, round);
@@ -229,7 +298,7 @@ pub(crate) fn run(args: &ClusterArgs) -> Result<(), BenchError> {
 
 impl ClusterArgs {
     fn one_run<'a>(
-        &self,
+        &'a self,
         (wan, nodes, workers, group_size): (Wan, u16, u16, u32),
         machine: &'a Machine,
         round: u32,
@@ -245,20 +314,24 @@ impl ClusterArgs {
                 tls: self.tls,
                 election_timeout_ms: self.election_timeout_ms,
                 max_log_mib: self.max_log,
+                namespaces: self.namespaces,
             },
             workload: self.workload,
             sizes: PlanSizes {
                 clients: self.clients,
                 pipeline: self.pipeline,
                 batch: self.batch.unwrap_or(match self.workload {
-                    Workload::Transfer | Workload::Payment => group_size,
+                    Workload::Transfer | Workload::Payment | Workload::Register => group_size,
                     Workload::Single => 1,
                 }),
                 pairs: self.accounts / 2,
                 skew: self.skew,
                 hot_pairs: self.hot_pairs,
+                registers: self.registers,
                 seed: self.seed,
             },
+            reads: self.reads,
+            history: self.history.as_deref(),
             fault: self.fault,
             rate: self.rate,
             warmup: self.warmup,

@@ -18,7 +18,27 @@ pub(super) struct RoundTripMs {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct FailoverMs {
     pub(super) p50: f64,
+    pub(super) p90: f64,
     pub(super) max: f64,
+}
+
+/// What came of the check of all operations.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct HistoryResult {
+    pub(super) strictly_serializable: bool,
+    pub(super) operations: usize,
+    /// Commands that were done, and reads.
+    pub(super) transactions: usize,
+    /// Reads of what another transaction has written.
+    pub(super) reads_from: usize,
+    /// Reads of what another one has overwritten.
+    pub(super) reads_overwritten: usize,
+    /// Commands that clients gave up on: those that were executed, and those that were not.
+    pub(super) unknown_done: usize,
+    pub(super) unknown_not_done: usize,
+    /// The story, if it is not.
+    #[serde(skip)]
+    pub(super) violation: Option<String>,
 }
 
 /// The keys are a contract: more may come, none is renamed.
@@ -69,6 +89,8 @@ pub(super) struct ClusterRow<'a> {
     pub(super) failovers: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) failover_ms: Option<FailoverMs>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) history: Option<HistoryResult>,
     pub(super) seed: u64,
     pub(super) round: u32,
     pub(super) machine: &'a Machine,
@@ -93,6 +115,8 @@ impl ClusterRow<'_> {
         if !self.replicas_equal {
             complaints.push("the nodes do not hold the same".to_owned());
         }
+        let violation = self.history.as_ref().and_then(|it| it.violation.as_ref());
+        complaints.extend(violation.cloned());
         if self.acknowledged == 0 {
             complaints.push("nothing was acknowledged, so nothing was put to the test".to_owned());
         }

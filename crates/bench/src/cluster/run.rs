@@ -1,11 +1,11 @@
 //! One run: load, warm-up, timed part, rest, and the comparison with what the witness knows.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::path::Path;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use namiki_client::{AsyncClient, ClientOptions, Security};
 use namiki_platform::machine::Machine;
@@ -13,11 +13,16 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio::time::sleep;
 
 use super::clients::{Client, Shared};
-use super::faults::Fault;
+use super::cpu_use::CpuUse;
+use super::faults::{Fault, FaultEvent, Kind};
 use super::gaps::Gaps;
+use super::history::{self, About, Recorder};
 use super::load;
-use super::local_cluster::{LocalCluster, Shape, cpu_seconds_of};
-use super::result_row::{ClusterRow, FailoverMs, RoundTripMs};
+use super::local_cluster::LocalCluster;
+use super::register_client::{RegisterClient, read_rows};
+use super::result_row::{ClusterRow, FailoverMs, HistoryResult, RoundTripMs};
+use super::shape::Shape;
+use super::small_disk::SmallDisk;
 use super::witness::{Findings, Witness};
 use super::workload::{Plan, PlanSizes, Workload};
 use crate::error::BenchError;
@@ -33,6 +38,8 @@ const CPU_INTERVAL: Duration = Duration::from_millis(200);
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 /// How long the nodes may take to have applied the same.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(120);
+/// A failover is long beyond two election timeouts and this.
+const SLACK: Duration = Duration::from_millis(100);
 /// How long a call of a client may take: elections and restarts are shorter.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -41,6 +48,10 @@ pub(super) struct Run<'a> {
     pub(super) shape: Shape,
     pub(super) workload: Workload,
     pub(super) sizes: PlanSizes,
+    /// Of the operations of the workload `register`, those that only read.
+    pub(super) reads: f64,
+    /// Where its operations are kept.
+    pub(super) history: Option<&'a Path>,
     pub(super) fault: Fault,
     /// Commands per second of all clients; nothing: as fast as they are answered.
     pub(super) rate: Option<f64>,
@@ -53,96 +64,17 @@ pub(super) struct Run<'a> {
     pub(super) round: u32,
 }
 
-/// What the processes have used.
-struct Cpu {
-    began: HashMap<u32, f64>,
-    last: HashMap<u32, f64>,
-    own_began: f64,
-    own_last: f64,
-    wall: Duration,
-    leader: Option<u32>,
-    leader_seconds: PerSecond,
-}
-
-/// What a process has used in each second.
-#[derive(Default)]
-struct PerSecond {
-    /// When it was looked at last for this, and what it had used.
-    last: (Duration, f64),
-    shares: Vec<f64>,
-}
-
-impl PerSecond {
-    const SECOND: Duration = Duration::from_secs(1);
-
-    /// A look, as soon as each second is over.
-    fn look(&mut self, wall: Duration, used: f64) {
-        let (since, before) = self.last;
-        let seconds = u32::try_from(self.shares.len()).unwrap_or(u32::MAX);
-        if wall < Self::SECOND * seconds.saturating_add(1) {
-            return;
-        }
-        let share = quotient(used - before, (wall - since).as_secs_f64());
-        // A look that came late stands for the seconds that it missed.
-        while (self.shares.len() as u64) < wall.as_secs() {
-            self.shares.push(share.unwrap_or(0.0));
-        }
-        self.last = (wall, used);
-    }
-}
-
-impl Cpu {
-    fn begin(cluster: &LocalCluster, leader: Option<u32>) -> Self {
-        let began = cluster.cpu_seconds();
-        let own = cpu_seconds_of("self").unwrap_or(0.0);
-        Self {
-            leader,
-            leader_seconds: PerSecond::default(),
-            last: began.clone(),
-            began,
-            own_began: own,
-            own_last: own,
-            wall: Duration::ZERO,
-        }
-    }
-
-    fn look(&mut self, cluster: &LocalCluster, wall: Duration) {
-        // One that was killed keeps what was seen last.
-        self.last.extend(cluster.cpu_seconds());
-        self.own_last = cpu_seconds_of("self").unwrap_or(self.own_last);
-        self.wall = wall;
-        let used = self.leader.and_then(|pid| self.used(pid));
-        if let Some(used) = used {
-            self.leader_seconds.look(wall, used);
-        }
-    }
-
-    fn used(&self, pid: u32) -> Option<f64> {
-        Some(self.last.get(&pid)? - self.began.get(&pid)?)
-    }
-
-    /// Of all processors in each second, by the node that led.
-    fn leader_percent(&self, cores: f64) -> Vec<f64> {
-        let shares = self.leader_seconds.shares.iter();
-        shares.map(|share| 100.0 * share / cores).collect()
-    }
-
-    /// Of all processors: by the nodes, and by the clients.
-    fn percent(&self, cores: f64) -> (Option<f64>, Option<f64>) {
-        let used = self.last.iter();
-        let used = used.map(|(pid, last)| last - self.began.get(pid).unwrap_or(&0.0));
-        let all = self.wall.as_secs_f64() * cores;
-        let own = self.own_last - self.own_began;
-        (
-            quotient(100.0 * used.sum::<f64>(), all),
-            quotient(100.0 * own, all),
-        )
-    }
-}
+/// A client that works.
+type ClientFuture = Pin<Box<dyn Future<Output = Result<(), BenchError>>>>;
 
 impl<'a> Run<'a> {
     /// Does it, in this folder.
     pub(super) fn run(&self, dir: &Path) -> Result<ClusterRow<'a>, BenchError> {
+        // Before the cluster, which ends before it.
+        let small_disk = (self.fault.kind == Kind::FullDisk)
+            .then(|| SmallDisk::mount(&dir.join(format!("node-{}", self.shape.nodes))))
+            .transpose()?;
+        let small_disk = small_disk.as_ref();
         let cluster = LocalCluster::start(dir, &self.shape)?;
         if let Some(leader) = self.leader {
             cluster.let_lead(leader)?;
@@ -158,7 +90,9 @@ impl<'a> Run<'a> {
             let (begin, begins) = std::sync::mpsc::channel::<()>();
             let (cluster, is_over) = (&cluster, &is_over);
             let faults = scope.spawn(move || match begins.recv() {
-                Ok(()) => self.fault.run(cluster, is_over),
+                Ok(()) => self
+                    .fault
+                    .run(cluster, small_disk, self.sizes.seed, is_over),
                 Err(_) => Ok(Vec::new()),
             });
             let driven = local.block_on(&runtime, self.drive(cluster, begin));
@@ -167,11 +101,60 @@ impl<'a> Run<'a> {
             // The cluster is about to go, and with it what explains the failure.
             let (shared, cpu) = driven.inspect_err(|_| cluster.describe())?;
             let (findings, conserved) = local.block_on(&runtime, self.verify(cluster, &shared))?;
+            let shared = shared.into_inner();
             let replicas_equal = self.replicas_equal(cluster)?;
+            let history = (self.workload == Workload::Register)
+                .then(|| self.check_history(&shared.recorder, &faults))
+                .transpose()?;
             let row = self.row(&shared, &cpu, &faults, &findings, conserved, replicas_equal);
             // A cluster that was there may be protected without being asked for it.
             let tls = matches!(cluster.security, Security::Tls(_));
-            Ok(ClusterRow { tls, ..row })
+            Ok(ClusterRow {
+                tls,
+                history,
+                ..row
+            })
+        })
+    }
+
+    /// Keeps the history if it is asked for, or if it is not what it must be.
+    fn check_history(
+        &self,
+        recorder: &Recorder,
+        faults: &[FaultEvent],
+    ) -> Result<HistoryResult, BenchError> {
+        let about = About {
+            registers: self.sizes.registers,
+            nodes: self.shape.nodes,
+            clients: self.sizes.clients,
+            fault: self.fault.to_string(),
+            seed: self.sizes.seed,
+        };
+        let checked = history::check(&recorder.operations);
+        let failed = format!("namiki-history-{}.jsonl", std::process::id());
+        let failed = std::env::temp_dir().join(failed);
+        let path = match &checked {
+            Ok(_) => self.history,
+            Err(_) => Some(self.history.unwrap_or(&failed)),
+        };
+        if let Some(path) = path {
+            recorder.write(path, &about, faults)?;
+        }
+        let violation = checked.as_ref().err().zip(path);
+        let violation = violation.map(|(story, path)| {
+            let path = path.display();
+            format!("what clients saw is not strictly serializable; it is kept in {path}:\n{story}")
+        });
+        let verdict = checked.unwrap_or_default();
+        Ok(HistoryResult {
+            strictly_serializable: violation.is_none(),
+            operations: recorder.operations.len(),
+            transactions: verdict.transactions,
+            reads_from: verdict.reads_from,
+            reads_overwritten: verdict.reads_overwritten,
+            unknown_done: verdict.unknown_done,
+            unknown_not_done: verdict.unknown_not_done,
+            violation,
         })
     }
 
@@ -189,11 +172,12 @@ impl<'a> Run<'a> {
         &self,
         cluster: &LocalCluster,
         begin: std::sync::mpsc::Sender<()>,
-    ) -> Result<(Shared, Cpu), BenchError> {
+    ) -> Result<(RefCell<Shared>, CpuUse), BenchError> {
         let mut client = AsyncClient::connect(cluster.addresses(), self.options(cluster)).await?;
         let name = match self.workload {
             Workload::Transfer | Workload::Payment => "bench-accounts",
             Workload::Single => "bench-rows",
+            Workload::Register => "bench-registers",
         };
         let table = client.create_table(name, true).await?;
         let plan = Plan::new(self.workload, table, &self.sizes);
@@ -212,39 +196,56 @@ impl<'a> Run<'a> {
             timed_from: None,
             timed_to: None,
             is_over: false,
+            recorder: Recorder::new(Instant::now()),
         }));
-        let mut clients = Vec::new();
+        let mut clients: Vec<ClientFuture> = Vec::new();
         for number in 0..self.sizes.clients {
-            let client = Client {
-                number,
-                session: client.open_session().await?,
-                shared: Rc::clone(&shared),
-                seed: self.sizes.seed,
-            };
-            clients.push(client);
+            let session = client.open_session().await?;
+            let (shared, seed) = (Rc::clone(&shared), self.sizes.seed);
+            if self.workload == Workload::Register {
+                let client = RegisterClient {
+                    number,
+                    client: AsyncClient::connect(cluster.addresses(), self.options(cluster))
+                        .await?,
+                    session,
+                    shared,
+                    seed,
+                    reads: self.reads,
+                };
+                clients.push(Box::pin(client.run()));
+            } else {
+                let client = Client {
+                    number,
+                    session,
+                    shared,
+                    seed,
+                };
+                clients.push(Box::pin(client.run()));
+            }
         }
         let _ = begin.send(());
-        let clients: Vec<_> = clients
-            .into_iter()
-            .map(|client| spawn_local(client.run()))
-            .collect();
+        let clients: Vec<_> = clients.into_iter().map(spawn_local).collect();
         let cpu = self.time(cluster, &shared).await;
         for client in clients {
             client.await.map_err(|_| BenchError::Panicked)??;
         }
-        let shared = Rc::into_inner(shared).map(RefCell::into_inner);
-        Ok((shared.ok_or(BenchError::Panicked)?, cpu))
+        Ok((Rc::into_inner(shared).ok_or(BenchError::Panicked)?, cpu))
     }
 
     /// Between two groups of a client.
     fn pace(&self, plan: &Plan) -> Option<Duration> {
         let rate = self.rate?;
-        let groups_per_s = rate / f64::from(plan.batch) / f64::from(self.sizes.clients);
+        // Groups of registers have from one command to so many.
+        let commands = match plan.workload {
+            Workload::Register => f64::from(plan.batch + 1) / 2.0,
+            _ => f64::from(plan.batch),
+        };
+        let groups_per_s = rate / commands / f64::from(self.sizes.clients);
         Some(Duration::from_secs_f64(1.0 / groups_per_s))
     }
 
     /// Lets the warm-up and the timed part pass.
-    async fn time(&self, cluster: &LocalCluster, shared: &RefCell<Shared>) -> Cpu {
+    async fn time(&self, cluster: &LocalCluster, shared: &RefCell<Shared>) -> CpuUse {
         let wait = async |until: Instant| {
             let mut said = Instant::now();
             while Instant::now() < until && !interrupt::asked() {
@@ -259,7 +260,7 @@ impl<'a> Run<'a> {
         let leader = cluster.leader_process();
         wait(Instant::now() + self.warmup).await;
         let begin = Instant::now();
-        let mut cpu = Cpu::begin(cluster, leader);
+        let mut cpu = CpuUse::begin(cluster, leader);
         shared.borrow_mut().timed_from = Some(begin);
         let end = begin + self.length;
         while Instant::now() < end && !interrupt::asked() {
@@ -275,9 +276,15 @@ impl<'a> Run<'a> {
     async fn verify(
         &self,
         cluster: &LocalCluster,
-        shared: &Shared,
+        shared: &RefCell<Shared>,
     ) -> Result<(Findings, bool), BenchError> {
         let mut client = AsyncClient::connect(cluster.addresses(), self.options(cluster)).await?;
+        if self.workload == Workload::Register {
+            // What was written at last has been seen, too.
+            let rows = (0..self.sizes.registers).collect();
+            read_rows(&mut client, shared, self.sizes.clients, rows).await?;
+        }
+        let shared = shared.borrow();
         let findings = load::verify(&mut client, &shared.plan, &shared.witness).await?;
         let conserved = shared.witness.is_conserved(&findings);
         Ok((findings, conserved))
@@ -308,11 +315,27 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Says which failovers were long, and when, so that they are found in the logs of the nodes.
+    fn tell_long(&self, breaks: &[&FaultEvent], gaps: &[Option<Duration>]) {
+        let long = Duration::from_millis(2 * self.shape.election_timeout_ms) + SLACK;
+        for (fault, gap) in breaks.iter().zip(gaps) {
+            if let Some(gap) = gap.filter(|gap| *gap > long) {
+                let at = SystemTime::now().checked_sub(fault.at.elapsed());
+                let at = at.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+                let (ms, at) = (gap.as_millis(), at.unwrap_or_default().as_secs_f64());
+                let (what, nodes) = (fault.what, &fault.nodes);
+                eprintln!(
+                    "nothing acknowledged for {ms} ms after {what} of {nodes:?} at {at:.3} s since 1970"
+                );
+            }
+        }
+    }
+
     fn row(
         &self,
         shared: &Shared,
-        cpu: &Cpu,
-        faults: &[Instant],
+        cpu: &CpuUse,
+        faults: &[FaultEvent],
         findings: &Findings,
         conserved: bool,
         replicas_equal: bool,
@@ -328,11 +351,17 @@ impl<'a> Run<'a> {
             p99: us.p99 / 1e3,
             max: us.max / 1e3,
         });
-        let mut downs = shared.gaps.around(faults);
+        let breaks: Vec<&FaultEvent> = faults.iter().filter(|fault| fault.breaks).collect();
+        let times: Vec<Instant> = breaks.iter().map(|fault| fault.at).collect();
+        let gaps = shared.gaps.around(&times);
+        self.tell_long(&breaks, &gaps);
+        let mut downs: Vec<Duration> = gaps.into_iter().flatten().collect();
         downs.sort_unstable();
-        let failover_ms = downs.last().map(|longest| FailoverMs {
-            p50: downs[downs.len() / 2].as_secs_f64() * 1e3,
-            max: longest.as_secs_f64() * 1e3,
+        let ms = |at: usize| downs[at.min(downs.len() - 1)].as_secs_f64() * 1e3;
+        let failover_ms = (!downs.is_empty()).then(|| FailoverMs {
+            p50: ms(downs.len() / 2),
+            p90: ms(downs.len() * 9 / 10),
+            max: ms(downs.len()),
         });
         let (cpu_percent, client_cpu_percent) = cpu.percent(self.machine.cores as f64);
         ClusterRow {
@@ -365,35 +394,12 @@ impl<'a> Run<'a> {
             damaged: findings.damaged,
             conserved,
             replicas_equal,
-            failovers: faults.len(),
+            failovers: breaks.len(),
             failover_ms,
+            history: None,
             seed: self.sizes.seed,
             round: self.round,
             machine: self.machine,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_second_has_the_share_used_in_it() {
-        let mut seconds = PerSecond::default();
-        for (ms, used) in [
-            (400, 0.1),
-            (1000, 0.5),
-            (1500, 0.6),
-            (2020, 1.52),
-            (4020, 3.52),
-        ] {
-            seconds.look(Duration::from_millis(ms), used);
-        }
-        let shares: Vec<f64> = seconds.shares.iter().map(|it| it * 100.0).collect();
-        assert_eq!(
-            shares.iter().map(|it| it.round()).collect::<Vec<_>>(),
-            [50.0, 100.0, 100.0, 100.0]
-        );
     }
 }

@@ -11,6 +11,9 @@ use namiki_platform::zipf::{Scatter, Zipf};
 /// What every account begins with: more than any run pays.
 pub(super) const OPENING_BALANCE: u64 = 1 << 40;
 
+/// Commands of a batch of `register`, at most.
+const REGISTER_BATCH_MAX: u32 = 4;
+
 /// Workloads by the names of the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Workload {
@@ -20,6 +23,8 @@ pub(super) enum Workload {
     Payment,
     /// One row is written in each request, a row of the client's own.
     Single,
+    /// Few rows, each written only by commands that know what it holds: every operation is recorded and checked.
+    Register,
 }
 
 impl Workload {
@@ -28,6 +33,7 @@ impl Workload {
             Self::Transfer => "transfer",
             Self::Payment => "payment",
             Self::Single => "single",
+            Self::Register => "register",
         }
     }
 }
@@ -41,6 +47,7 @@ pub(super) struct Plan {
     pub(super) batch: u32,
     /// Batches of a client in flight.
     pub(super) pipeline: u32,
+    /// Pairs of accounts, or rows.
     pub(super) pairs: u64,
     choice: Option<(Zipf, Scatter)>,
     /// Only the first so many pairs are used, if that is not 0.
@@ -57,15 +64,22 @@ pub(super) struct PlanSizes {
     pub(super) pairs: u64,
     pub(super) skew: f64,
     pub(super) hot_pairs: u64,
+    /// Rows of the workload `register`.
+    pub(super) registers: u64,
     pub(super) seed: u64,
 }
 
 impl Plan {
     pub(super) fn new(workload: Workload, table: u32, sizes: &PlanSizes) -> Self {
-        let own = u64::from(sizes.clients) * u64::from(sizes.pipeline) * u64::from(sizes.batch);
+        let batch = match workload {
+            Workload::Register => sizes.batch.min(REGISTER_BATCH_MAX),
+            _ => sizes.batch,
+        };
+        let own = u64::from(sizes.clients) * u64::from(sizes.pipeline) * u64::from(batch);
         let pairs = match workload {
             Workload::Transfer | Workload::Single => own,
             Workload::Payment => sizes.pairs.max(sizes.hot_pairs),
+            Workload::Register => sizes.registers,
         };
         let choice = (workload == Workload::Payment).then(|| {
             (
@@ -76,7 +90,7 @@ impl Plan {
         Self {
             workload,
             table,
-            batch: sizes.batch,
+            batch,
             pipeline: sizes.pipeline,
             pairs,
             choice,
@@ -88,7 +102,7 @@ impl Plan {
     pub(super) fn accounts(&self) -> u64 {
         match self.workload {
             Workload::Transfer | Workload::Payment => 2 * self.pairs,
-            Workload::Single => 0,
+            Workload::Single | Workload::Register => 0,
         }
     }
 
@@ -117,6 +131,8 @@ impl Plan {
                     .map(|(payer, payee)| self.transfer(payer, payee))
                     .collect()
             }
+            // Its clients know what rows hold, and make their commands themselves.
+            Workload::Register => Vec::new(),
             Workload::Single => own.map(|row| self.write(row, version)).collect(),
         }
     }
@@ -165,6 +181,7 @@ mod tests {
         pairs: 50,
         skew: 0.9,
         hot_pairs: 0,
+        registers: 0,
         seed: 1,
     };
 

@@ -124,14 +124,16 @@ impl Channel {
                 Step::Close
             }
             State::Greeting { since, said_hello } => {
-                let until = *since + self.options.connect_timeout;
+                // A node that is stopped takes connections, too.
+                let patience = self.options.connect_timeout.min(2 * self.options.silence);
+                let until = *since + patience;
                 if !std::mem::replace(said_hello, true) {
                     return Step::Send(hello());
                 }
                 if now < until {
                     return Step::Receive(until);
                 }
-                self.give_up(now, "it does not say welcome");
+                self.leave_silent(now, "it does not say welcome");
                 self.step(now)
             }
             State::Ready { .. } => self.step_ready(now),
@@ -171,8 +173,16 @@ impl Channel {
             *quiet_since = now;
             return Step::Send(frame_of(&Request::Status));
         }
-        self.give_up(now, "it is silent");
+        self.leave_silent(now, "it is silent");
         self.step(now)
+    }
+
+    /// The node says nothing; another is tried.
+    fn leave_silent(&mut self, now: Instant, why: &str) {
+        self.note(why);
+        let retry_at = now + self.finder.fell_silent();
+        self.exchange.disconnected();
+        self.state = State::Closing { retry_at };
     }
 
     /// The connection is of no use; another node is tried.

@@ -200,6 +200,33 @@ fn a_silent_node_is_asked_once_and_then_left() {
 }
 
 #[test]
+fn a_stopped_leader_that_others_name_is_not_waited_for() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.ready(), "a");
+    rig.ask(1);
+    rig.sent();
+    for _ in 0..2 {
+        rig.later(SILENCE);
+        rig.step();
+    }
+    assert_eq!(rig.ready(), "b");
+    // It has not noticed yet.
+    rig.not_leader(Some("a"));
+    assert_eq!(rig.ready(), "b");
+}
+
+#[test]
+fn a_node_that_does_not_say_welcome_is_left_soon() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.connect(), "a");
+    rig.channel.connected(rig.now);
+    assert_eq!(rig.step(), Step::Send(hello()));
+    rig.later(2 * SILENCE);
+    assert_eq!(rig.step(), Step::Close);
+    assert_eq!(rig.connect(), "b");
+}
+
+#[test]
 fn a_slow_leader_that_is_alive_is_kept() {
     let mut rig = Rig::new();
     rig.ready();

@@ -15,6 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use namiki_platform::threads;
+use slog::{Discard, Logger, o};
 
 use crate::failure::NodeFailure;
 use crate::fault_injection::FaultInjection;
@@ -43,6 +44,8 @@ pub struct NodeOptions {
     pub seed: u64,
     /// A fault, in simulations.
     pub planted: FaultInjection,
+    /// Where changes of roles are told. Default: nowhere.
+    pub logger: Logger,
 }
 
 impl Default for NodeOptions {
@@ -55,6 +58,7 @@ impl Default for NodeOptions {
             cache_bytes: 256 << 20,
             seed: 1,
             planted: FaultInjection::default(),
+            logger: Logger::root(Discard, o!()),
         }
     }
 }
@@ -124,6 +128,7 @@ impl Node {
                     return;
                 };
                 if Instant::now() >= next_tick {
+                    events.push_back(RaftEvent::Applied(shared.applied()));
                     events.push_back(RaftEvent::Tick);
                     next_tick = Instant::now() + tick;
                 }

@@ -87,6 +87,7 @@ impl Parts {
             is_hashing: AtomicBool::new(false),
             commands_applied: AtomicU64::new(0),
             planted: options.planted,
+            logger: options.logger.clone(),
             failure: Mutex::new(None),
         });
         let raft = RaftDriver::new(&options.raft(node), restored, store)?;
@@ -125,7 +126,7 @@ pub(crate) fn run_raft(
             RaftEffect::ReadReady(id, index) => {
                 shared.applier.put(ApplierEvent::ReadReady(id, index));
             }
-            RaftEffect::View(view) => *shared.view.lock() = view,
+            RaftEffect::View(view) => shared.show(view),
             RaftEffect::Members(membership) => shared.set_membership(membership),
             RaftEffect::MembersDurable(nodes) => {
                 for node in nodes {

@@ -30,6 +30,9 @@ const FETCH_BYTES: usize = 4 << 20;
 /// Ticks between two requests for the same payloads.
 const FETCH_TICKS: u32 = 2;
 
+/// A node that has so many committed entries to apply would not lead for a while.
+const LAG_MAX: u64 = 1000;
+
 /// A request to read, chosen by its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ReadId(pub(crate) u64);
@@ -75,6 +78,8 @@ pub(crate) struct RestoredRaft {
 pub(crate) enum RaftEvent {
     /// Time has passed.
     Tick,
+    /// So far the tables are.
+    Applied(u64),
     /// A node has sent a message.
     Message(NodeId, Bytes),
     /// A payload has arrived, or was sealed here. It is not durable yet.
@@ -214,6 +219,10 @@ pub(crate) struct RaftDriver {
     pub(super) election_ticks: usize,
     drawn_for: (u64, StateRole),
     timeout_ticks: usize,
+    /// How far the tables are; nothing: not known.
+    applied: Option<u64>,
+    /// What was committed when the node started.
+    restored_commit: u64,
     random: Random,
     ticks_since_fetch: u32,
     /// How long the disk has made nothing durable that Raft waits for.
@@ -263,6 +272,7 @@ impl RaftDriver {
         let config = Config {
             id: options.node.to_raft(),
             election_tick: options.election_ticks,
+            max_election_tick: 4 * options.election_ticks,
             heartbeat_tick: options.heartbeat_ticks,
             max_size_per_msg: options.message_bytes,
             max_inflight_msgs: options.inflight_max,
@@ -296,6 +306,8 @@ impl RaftDriver {
             leads: None,
             election_ticks: options.election_ticks,
             timeout_ticks: options.election_ticks,
+            applied: None,
+            restored_commit: restored.commit,
             random: Random::stream(options.seed, options.node.to_raft()),
             ticks_since_fetch: FETCH_TICKS,
             stalled_ticks: 0,
@@ -325,6 +337,7 @@ impl RaftDriver {
     fn handle_one(&mut self, event: RaftEvent) {
         match event {
             RaftEvent::Tick => self.tick(),
+            RaftEvent::Applied(index) => self.applied = Some(index),
             RaftEvent::Message(from, bytes) => self.take_message(from, &bytes),
             RaftEvent::PayloadReceived(payload) => self.payload_received(payload),
             RaftEvent::PayloadsDurable(payloads) => {
@@ -546,7 +559,15 @@ impl RaftDriver {
         }
     }
 
-    /// Election timeouts come from our seed. raft-rs draws one of its own at every change; ours is set before time passes.
+    /// Whether it will be some time until the tables are where the log is. Elected, such a node would make all clients wait.
+    fn is_behind(&self) -> bool {
+        let committed = self.raft.raft.raft_log.committed;
+        self.applied
+            .is_some_and(|applied| applied < self.restored_commit || committed > applied + LAG_MAX)
+    }
+
+    /// Election timeouts come from our seed. raft-rs draws one of its own at every change; ours is set before time passes. A node that is
+    /// behind with its tables leaves the others two timeouts more: it leads if none of them can.
     fn draw_timeout(&mut self) {
         let now = (self.raft.raft.term, self.raft.raft.state);
         if now != self.drawn_for || self.timeout_ticks == 0 {
@@ -554,9 +575,14 @@ impl RaftDriver {
             let extra = self.random.below(self.election_ticks as u64) as usize;
             self.timeout_ticks = self.election_ticks + extra;
         }
+        let wait = if self.is_behind() {
+            2 * self.election_ticks
+        } else {
+            0
+        };
         self.raft
             .raft
-            .set_randomized_election_timeout(self.timeout_ticks);
+            .set_randomized_election_timeout(self.timeout_ticks + wait);
     }
 
     fn run_ready(&mut self) {

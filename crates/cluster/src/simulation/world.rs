@@ -63,7 +63,7 @@ impl SimOptions {
 pub struct SimReport {
     /// Leaders that were elected.
     pub leaders: usize,
-    /// Commands whose clients were told their outcomes.
+    /// Commands with outcomes that clients were told.
     pub acknowledged: usize,
     /// Reads that were answered.
     pub reads: usize,
@@ -467,6 +467,7 @@ impl World {
             return;
         }
         if let Some(shared) = self.nodes[node].shared() {
+            shared.raft.put(RaftEvent::Applied(shared.applied()));
             shared.raft.put(RaftEvent::Tick);
             // Clocks run at different speeds.
             let delay = 24 * MS + (node as u64 * 3_500_000) % (12 * MS);

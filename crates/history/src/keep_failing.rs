@@ -48,7 +48,7 @@ mod tests {
     use std::io::BufReader;
 
     use super::*;
-    use crate::history::Transaction;
+    use crate::Transaction;
 
     #[test]
     fn a_failing_run_is_kept_and_fails_again() {

@@ -30,7 +30,7 @@
 //! - Reads of a transaction's own writes are left out.
 //!
 //! ```
-//! use namiki_tests::history::{History, NEVER_WRITTEN, Promise, Transaction, check};
+//! use namiki_history::{History, NEVER_WRITTEN, Promise, Transaction, check};
 //!
 //! let mut history = History::new();
 //! let (x, y) = (history.key(1, b"x"), history.key(1, b"y"));

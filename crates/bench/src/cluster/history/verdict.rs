@@ -1,0 +1,300 @@
+//! Whether a history is strictly serializable.
+//!
+//! Each command that is done is a transaction: it has read the rows that it names and written some of them. A read is a transaction,
+//! too. A command of which nothing is known counts as done if anything has seen what it writes. That is enough, because a value is only
+//! ever replaced by a command that names it, and at the end all rows are read: what was done has been seen.
+
+use std::collections::HashMap;
+
+use namiki_client::protocol::Outcome;
+use namiki_history::{History, KeyId, Promise, Transaction};
+
+use super::super::registers::RegisterWrite;
+use super::{Operation, What};
+
+/// In stories of the checker, transactions are called by the line of the history's file, and their place in it.
+const PLACES: u64 = 100;
+
+/// What was checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct Verdict {
+    pub(in super::super) transactions: usize,
+    /// Reads of what another transaction has written.
+    pub(in super::super) reads_from: usize,
+    /// Reads of what another transaction has overwritten.
+    pub(in super::super) reads_overwritten: usize,
+    /// Commands that clients gave up on: those that were executed, and those that were not.
+    pub(in super::super) unknown_done: usize,
+    pub(in super::super) unknown_not_done: usize,
+}
+
+/// Checks what clients have done.
+///
+/// # Errors
+/// What contradicts strict serializability, as a story.
+pub(in super::super) fn check(operations: &[Operation]) -> Result<Verdict, String> {
+    require_rising_lsns(operations)?;
+    let unknown = Unknown::sort_out(operations);
+    let mut history = Translation::default();
+    let mut verdict = Verdict::default();
+    for (at, operation) in operations.iter().enumerate() {
+        // The first line of the file is not an operation.
+        let first_id = (at as u64 + 2) * PLACES;
+        let transaction = |place: usize, stamp| {
+            let transaction = Transaction::new(first_id + place as u64, stamp);
+            Transaction {
+                started: Some(operation.start_ns),
+                ended: operation.end_ns,
+                ..transaction
+            }
+        };
+        match &operation.what {
+            What::Read { read, values, .. } => {
+                let seen = read.iter().copied().zip(values.iter().copied());
+                history.push(transaction(0, 0), seen, &[]);
+            }
+            What::Submit { submit, outcomes } => {
+                for (place, write) in submit.iter().enumerate() {
+                    let is_done = match outcomes {
+                        Some(outcomes) => outcomes.get(place) == Some(&Outcome::Done),
+                        None => unknown.is_done(write),
+                    };
+                    if outcomes.is_none() {
+                        verdict.unknown_done += usize::from(is_done);
+                        verdict.unknown_not_done += usize::from(!is_done);
+                    }
+                    if is_done {
+                        let transaction = transaction(place, write.value);
+                        history.push(transaction, write.conditions.iter().copied(), &write.set);
+                    }
+                }
+            }
+        }
+    }
+    verdict.transactions = history.history.transactions().len();
+    let proof = namiki_history::check(&history.history, Promise::StrictlySerializable);
+    let proof = proof.map_err(|violation| {
+        format!(
+            "{violation}\n(T of a number: its last two digits are the place of the command in its operation, the others the line of the history)"
+        )
+    })?;
+    verdict.reads_from = proof.reads_from;
+    verdict.reads_overwritten = proof.reads_overwritten;
+    Ok(verdict)
+}
+
+/// A history with rows by their numbers.
+#[derive(Default)]
+struct Translation {
+    history: History,
+    keys: HashMap<u64, KeyId>,
+}
+
+impl Translation {
+    fn push(
+        &mut self,
+        mut transaction: Transaction,
+        seen: impl Iterator<Item = (u64, u64)>,
+        written: &[u64],
+    ) {
+        let history = &mut self.history;
+        let keys = &mut self.keys;
+        let mut key = |row: u64| {
+            let new = || history.key(1, &row.to_be_bytes());
+            *keys.entry(row).or_insert_with(new)
+        };
+        transaction.reads = seen.map(|(row, value)| (key(row), value)).collect();
+        transaction.writes = written.iter().map(|row| key(*row)).collect();
+        self.history.push(transaction);
+    }
+}
+
+/// Commands of which clients do not know what came of them.
+struct Unknown<'a> {
+    /// By the value that they write, with whether they were done.
+    writes: HashMap<u64, (&'a RegisterWrite, bool)>,
+}
+
+impl<'a> Unknown<'a> {
+    fn sort_out(operations: &'a [Operation]) -> Self {
+        let mut writes = HashMap::new();
+        let mut seen: Vec<u64> = Vec::new();
+        for operation in operations {
+            match &operation.what {
+                What::Read { values, .. } => seen.extend(values),
+                What::Submit { submit, outcomes } => {
+                    for (place, write) in submit.iter().enumerate() {
+                        match outcomes {
+                            None => {
+                                writes.insert(write.value, (write, false));
+                            }
+                            Some(outcomes) if outcomes.get(place) == Some(&Outcome::Done) => {
+                                seen.extend(write.conditions.iter().map(|(_, value)| value));
+                            }
+                            Some(_) => {}
+                        }
+                    }
+                }
+            }
+        }
+        // What was done has seen something, too.
+        while let Some(value) = seen.pop() {
+            if let Some((write, is_done)) = writes.get_mut(&value)
+                && !std::mem::replace(is_done, true)
+            {
+                seen.extend(write.conditions.iter().map(|(_, value)| value));
+            }
+        }
+        Self { writes }
+    }
+
+    fn is_done(&self, write: &RegisterWrite) -> bool {
+        self.writes.get(&write.value).is_some_and(|(_, done)| *done)
+    }
+}
+
+/// A read says which state it has seen. One that begins after another has ended must not see an earlier one.
+fn require_rising_lsns(operations: &[Operation]) -> Result<(), String> {
+    let mut reads: Vec<(u64, u64, u64)> = Vec::new();
+    for operation in operations {
+        if let (What::Read { lsn, .. }, Some(end)) = (&operation.what, operation.end_ns) {
+            reads.push((operation.start_ns, end, *lsn));
+        }
+    }
+    let mut ends: Vec<(u64, u64)> = reads.iter().map(|(_, end, lsn)| (*end, *lsn)).collect();
+    ends.sort_unstable();
+    reads.sort_unstable();
+    let mut ended = ends.into_iter().peekable();
+    let mut last = 0;
+    for (start, _, lsn) in reads {
+        while let Some((_, seen)) = ended.next_if(|(end, _)| *end < start) {
+            last = last.max(seen);
+        }
+        if lsn < last {
+            return Err(format!(
+                "the read that began at {start} ns has seen entry {lsn}, and one that had ended before has seen entry {last}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operation(start_ns: u64, end_ns: Option<u64>, what: What) -> Operation {
+        Operation {
+            client: 0,
+            start_ns,
+            end_ns,
+            what,
+        }
+    }
+
+    fn read(times: (u64, u64), seen: &[(u64, u64)], lsn: u64) -> Operation {
+        let what = What::Read {
+            read: seen.iter().map(|(row, _)| *row).collect(),
+            values: seen.iter().map(|(_, value)| *value).collect(),
+            lsn,
+        };
+        operation(times.0, Some(times.1), what)
+    }
+
+    fn write(
+        times: (u64, Option<u64>),
+        conditions: &[(u64, u64)],
+        set: &[u64],
+        value: u64,
+        outcome: Outcome,
+    ) -> Operation {
+        let write = RegisterWrite {
+            conditions: conditions.to_vec(),
+            set: set.to_vec(),
+            value,
+        };
+        let what = What::Submit {
+            submit: vec![write],
+            outcomes: times.1.map(|_| vec![outcome]),
+        };
+        operation(times.0, times.1, what)
+    }
+
+    fn is_refused(operations: &[Operation], because: &str) {
+        let said = check(operations).unwrap_err();
+        assert!(said.contains(because), "{said}");
+    }
+
+    /// One writes rows 1 and 2, the next row 1, and both are read.
+    fn sound() -> Vec<Operation> {
+        vec![
+            write((0, Some(10)), &[(1, 0), (2, 0)], &[1, 2], 11, Outcome::Done),
+            read((12, 14), &[(1, 11), (2, 11)], 5),
+            write((20, Some(30)), &[(1, 11)], &[1], 22, Outcome::Done),
+            write(
+                (21, Some(31)),
+                &[(1, 11)],
+                &[1],
+                23,
+                Outcome::ConditionFailed,
+            ),
+            read((32, 34), &[(1, 22), (2, 11)], 6),
+        ]
+    }
+
+    #[test]
+    fn a_sound_history_is_accepted() {
+        let verdict = check(&sound()).unwrap();
+        assert_eq!((verdict.transactions, verdict.reads_from), (4, 5));
+    }
+
+    #[test]
+    fn a_lost_write_is_refused() {
+        let mut history = sound();
+        history[4] = read((32, 34), &[(1, 11), (2, 11)], 6);
+        is_refused(&history, "T");
+    }
+
+    #[test]
+    fn half_a_write_is_refused() {
+        let mut history = sound();
+        history[1] = read((5, 14), &[(1, 11), (2, 0)], 5);
+        is_refused(&history, "T");
+    }
+
+    #[test]
+    fn a_value_that_no_command_has_left_is_refused() {
+        let mut history = sound();
+        history[4] = read((32, 34), &[(1, 23), (2, 11)], 6);
+        is_refused(&history, "which no committed transaction wrote");
+    }
+
+    #[test]
+    fn a_lost_update_is_refused() {
+        let mut history = sound();
+        history[3] = write((21, Some(31)), &[(1, 11)], &[1], 23, Outcome::Done);
+        is_refused(&history, "T");
+    }
+
+    #[test]
+    fn a_read_of_an_earlier_state_is_refused() {
+        let mut history = sound();
+        history[4] = read((32, 34), &[(1, 22), (2, 11)], 4);
+        is_refused(&history, "has seen entry 4");
+    }
+
+    #[test]
+    fn an_unknown_command_counts_if_it_was_seen() {
+        let mut history = sound();
+        history[2] = write((20, None), &[(1, 11)], &[1], 22, Outcome::Done);
+        let verdict = check(&history).unwrap();
+        assert_eq!((verdict.unknown_done, verdict.unknown_not_done), (1, 0));
+        history[4] = read((32, 34), &[(1, 11), (2, 11)], 6);
+        let verdict = check(&history).unwrap();
+        assert_eq!((verdict.unknown_done, verdict.unknown_not_done), (0, 1));
+        // Seen only by another one of which nothing is known, which was seen.
+        history.push(write((22, None), &[(1, 22)], &[1], 33, Outcome::Done));
+        history[4] = read((32, 34), &[(1, 33), (2, 11)], 6);
+        assert_eq!(check(&history).unwrap().unknown_done, 2);
+    }
+}

@@ -1,0 +1,193 @@
+//! A network namespace for each node, joined by a bridge, so that what one node sends to another can be dropped on the way, in one
+//! direction alone. Needs root, and the program `ip`.
+//!
+//! ```text
+//!   clients 10.77.B.254 ── bridge ──┬── 10.77.B.1  node 1
+//!                                   ├── 10.77.B.2  node 2
+//!                                   └── …
+//! ```
+//! A direction is dropped by a wrong entry in the sender's table of neighbours: its frames go to an address that no device has. Neither
+//! end is told, as with a broken switch.
+
+use std::collections::hash_map::RandomState;
+use std::fs::{self, File};
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use namiki_cluster::NodeId;
+use namiki_cluster::config::{Member, NodeConfig};
+
+use super::shape::Shape;
+use super::system_program::run_program;
+use crate::error::BenchError;
+
+const PEER_PORT: u16 = 7400;
+const CLIENT_PORT: u16 = 7500;
+/// An address of devices that none has.
+const NOWHERE: &str = "02:4e:4d:ff:ff:ff";
+
+/// The namespaces and their bridge. They are removed when they are dropped; the nodes must have ended.
+#[derive(Debug)]
+pub(super) struct Namespaces {
+    /// Short, as names of devices are.
+    name: String,
+    subnet: String,
+    nodes: u64,
+}
+
+fn ip(arguments: &str) -> Result<(), BenchError> {
+    run_program("a network namespace", "ip", arguments.split(' '))
+}
+
+fn hardware_address(node: u64) -> String {
+    format!("02:4e:4d:00:00:{node:02x}")
+}
+
+impl Namespaces {
+    /// Makes them for so many nodes.
+    pub(super) fn create(nodes: u16) -> Result<Self, BenchError> {
+        let process = std::process::id();
+        let made = Self {
+            name: format!("nk{}", process % 100_000),
+            subnet: format!("10.77.{}", process % 250),
+            nodes: nodes.into(),
+        };
+        let (name, subnet) = (&made.name, &made.subnet);
+        ip(&format!("link add {name} type bridge"))?;
+        ip(&format!("addr add {subnet}.254/24 dev {name}"))?;
+        ip(&format!("link set {name} up"))?;
+        for node in 1..=made.nodes {
+            let space = made.space(node);
+            let address = hardware_address(node);
+            ip(&format!("netns add {space}"))?;
+            ip(&format!(
+                "link add {space} type veth peer name eth0 address {address} netns {space}"
+            ))?;
+            ip(&format!("link set {space} master {name} up"))?;
+            ip(&format!("-n {space} addr add {subnet}.{node}/24 dev eth0"))?;
+            ip(&format!("-n {space} link set lo up"))?;
+            ip(&format!("-n {space} link set eth0 up"))?;
+        }
+        Ok(made)
+    }
+
+    fn space(&self, node: u64) -> String {
+        format!("{}n{node}", self.name)
+    }
+
+    /// Makes the directories of a new cluster, as `namiki cluster start` does.
+    pub(super) fn make_nodes(
+        &self,
+        program: &Path,
+        dir: &Path,
+        shape: &Shape,
+    ) -> Result<(), BenchError> {
+        let address = |node: u64, port: u16| format!("{}.{node}:{port}", self.subnet);
+        let member = |node: u64| Member {
+            id: NodeId::first(node),
+            peer: address(node, PEER_PORT),
+            client: address(node, CLIENT_PORT),
+            city: None,
+        };
+        let members: Vec<Member> = (1..=self.nodes).map(member).collect();
+        let half = || u128::from(RandomState::new().build_hasher().finish());
+        let cluster = half() << 64 | half();
+        for node in 1..=self.nodes {
+            let dir = dir.join(format!("node-{node}"));
+            fs::create_dir_all(&dir).map_err(BenchError::file("create", &dir))?;
+            let mut config =
+                NodeConfig::new(cluster, NodeId::first(node), "data".into(), members.clone());
+            config.workers = shape.workers;
+            config.group_size = shape.group_size;
+            config.group_wait = Duration::from_micros(shape.group_wait_us);
+            config.groups_in_flight = shape.groups_in_flight;
+            config.election_timeout = Duration::from_millis(shape.election_timeout_ms);
+            config.heartbeat = (config.election_timeout / 6).min(config.heartbeat);
+            config.log_bytes_max = shape.max_log_mib << 20;
+            config.allow_cuts = true;
+            let text = config.to_text();
+            let text = text.map_err(|error| BenchError::Cluster(error.to_string()))?;
+            let path = dir.join("namiki.toml");
+            fs::write(&path, text).map_err(BenchError::file("write", &path))?;
+            let init = Command::new(program)
+                .args(["node", "init", "--config"])
+                .arg(&path)
+                .status()
+                .map_err(BenchError::file("run", program))?;
+            if !init.success() {
+                return Err(BenchError::Cluster(format!(
+                    "node {node} cannot be made, see above"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a node in its namespace. Its process is found as those of `namiki cluster` are.
+    pub(super) fn start_node(
+        &self,
+        program: &Path,
+        dir: &Path,
+        node: u64,
+    ) -> Result<(), BenchError> {
+        let dir = dir.join(format!("node-{node}"));
+        let path = dir.join("log.txt");
+        let log = File::options().create(true).append(true).open(&path);
+        let log = log.map_err(BenchError::file("open", &path))?;
+        let process = Command::new("ip")
+            .args(["netns", "exec", &self.space(node)])
+            .arg(program)
+            .args(["node", "--detach", "--config"])
+            .arg(dir.join("namiki.toml"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .map_err(BenchError::file("run", "ip"))?;
+        let path = dir.join("pid");
+        fs::write(&path, process.id().to_string()).map_err(BenchError::file("write", &path))?;
+        // Waited for, or it would stay as a zombie when it has ended.
+        std::thread::spawn(move || {
+            let mut process = process;
+            process.wait()
+        });
+        Ok(())
+    }
+
+    /// What one node sends to another is dropped from now on.
+    pub(super) fn drop_link(&self, from: u64, to: u64) -> Result<(), BenchError> {
+        self.set_neighbour(from, to, NOWHERE)
+    }
+
+    /// Everything arrives again.
+    pub(super) fn heal(&self) -> Result<(), BenchError> {
+        for from in 1..=self.nodes {
+            for to in (1..=self.nodes).filter(|to| *to != from) {
+                self.set_neighbour(from, to, &hardware_address(to))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn set_neighbour(&self, from: u64, to: u64, address: &str) -> Result<(), BenchError> {
+        let (space, subnet) = (self.space(from), &self.subnet);
+        ip(&format!(
+            "-n {space} neigh replace {subnet}.{to} lladdr {address} dev eth0 nud permanent"
+        ))
+    }
+}
+
+impl Drop for Namespaces {
+    fn drop(&mut self) {
+        for node in 1..=self.nodes {
+            if let Err(error) = ip(&format!("netns del {}", self.space(node))) {
+                eprintln!("{}", error.with_causes());
+            }
+        }
+        if let Err(error) = ip(&format!("link del {}", self.name)) {
+            eprintln!("{}", error.with_causes());
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! A disk of its own for one node, in a file: an ext4 file system that can be filled. It is mounted, so it needs root.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
+
+use super::system_program::run_program;
+use crate::error::BenchError;
+
+/// Room for the files that a node begins with, and some more.
+const BYTES: u64 = 2 << 30;
+/// What is left when it is filled.
+const LEFT_BYTES: u64 = 1 << 20;
+
+/// A mounted file system. It is unmounted when it is dropped.
+#[derive(Debug)]
+pub(super) struct SmallDisk {
+    image: PathBuf,
+    mounted: PathBuf,
+}
+
+impl SmallDisk {
+    /// Mounts one at a folder, which is made.
+    pub(super) fn mount(at: &Path) -> Result<Self, BenchError> {
+        let image = at.with_extension("img");
+        fs::create_dir_all(at).map_err(BenchError::file("create", at))?;
+        let made = File::create(&image).and_then(|file| file.set_len(BYTES));
+        made.map_err(BenchError::file("create", &image))?;
+        run(
+            "mkfs.ext4",
+            &["-q".as_ref(), "-m0".as_ref(), image.as_ref()],
+        )?;
+        let arguments = [
+            "-o".as_ref(),
+            "loop".as_ref(),
+            image.as_os_str(),
+            at.as_os_str(),
+        ];
+        run("mount", &arguments).inspect_err(|_| drop(fs::remove_file(&image)))?;
+        Ok(Self {
+            image,
+            mounted: at.to_owned(),
+        })
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.mounted.join("filler")
+    }
+
+    /// Takes what is left of it.
+    pub(super) fn fill(&self) -> Result<(), BenchError> {
+        let path = self.filler();
+        let filled = || -> io::Result<()> {
+            let file = File::options().create(true).append(true).open(&path)?;
+            let found = statvfs(&self.mounted)?;
+            let free = (found.f_bavail * found.f_frsize).saturating_sub(LEFT_BYTES);
+            if free > 0 {
+                fallocate(&file, FallocateFlags::empty(), 0, free)?;
+            }
+            Ok(())
+        };
+        filled().map_err(BenchError::file("fill", &path))
+    }
+
+    /// Gives it back.
+    pub(super) fn make_room(&self) -> Result<(), BenchError> {
+        let path = self.filler();
+        fs::remove_file(&path).map_err(BenchError::file("remove", &path))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        match run("umount", &[self.mounted.as_os_str()]) {
+            Ok(()) => drop(fs::remove_file(&self.image)),
+            Err(error) => eprintln!("{}", error.with_causes()),
+        }
+    }
+}
+
+fn run(program: &str, arguments: &[&OsStr]) -> Result<(), BenchError> {
+    run_program("a small disk", program, arguments)
+}
