@@ -331,18 +331,6 @@ impl RaftDriver {
             .collect()
     }
 
-    /// The members, as far as entries were given out.
-    #[cfg(any(test, feature = "simulation"))]
-    pub(crate) fn membership(&self) -> &Membership {
-        &self.members.current
-    }
-
-    /// The members as they were after a restart.
-    #[cfg(any(test, feature = "simulation"))]
-    pub(crate) fn durable_membership(&self) -> &Membership {
-        &self.members.durable
-    }
-
     /// Whether the node takes part: nothing that it has acknowledged is missing.
     fn is_whole(&self) -> bool {
         self.missing.is_empty()

@@ -21,6 +21,8 @@ use super::driver::RaftDriver;
 use super::driver_events::RaftEffect;
 use super::members::ReplaceRefusal;
 use crate::fault_injection::Fault;
+#[cfg(any(test, feature = "simulation"))]
+use crate::membership::Membership;
 use crate::membership::MembershipChange;
 use crate::network::NodeId;
 use crate::storage::RaftRecord;
@@ -202,5 +204,17 @@ impl RaftDriver {
             let nodes = self.members.current.nodes().collect();
             self.effects.push(RaftEffect::MembersDurable(nodes));
         }
+    }
+
+    /// The members, as far as entries were given out.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn membership(&self) -> &Membership {
+        &self.members.current
+    }
+
+    /// The members as they were after a restart.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn durable_membership(&self) -> &Membership {
+        &self.members.durable
     }
 }
