@@ -477,11 +477,7 @@ impl RaftDriver {
             let extra = self.random.below(self.election_ticks as u64) as usize;
             self.timeout_ticks = self.election_ticks + extra;
         }
-        let wait = if self.is_behind() {
-            2 * self.election_ticks
-        } else {
-            0
-        };
+        let wait = 2 * self.election_ticks * usize::from(self.is_behind());
         self.raft
             .raft
             .set_randomized_election_timeout(self.timeout_ticks + wait);
