@@ -240,6 +240,38 @@ pub(crate) enum Failure {
         /// Its process.
         pid: u32,
     },
+    /// A member runs as what it was, and may have forgotten what it has acknowledged.
+    #[error(
+        "node {node} votes, and no replacement of it does: nothing was replaced. If it has lost its directory and runs on one that was made \
+         without --replacement, end it at once: it has forgotten what it acknowledged"
+    )]
+    NothingToReplace {
+        /// The node.
+        node: u64,
+    },
+    /// An address leads to another node.
+    #[error(
+        "at {address} runs node {found}, not node {expected}; compare the key `client` of [[member]] with the machines"
+    )]
+    OtherNode {
+        /// Where clients find the node.
+        address: String,
+        /// The node of the configuration.
+        expected: u64,
+        /// The one that answers.
+        found: u64,
+    },
+    /// A node's first directory is to be made in a cluster that runs.
+    #[error(
+        "the cluster runs: node {node} answers. If node {own} has lost its directory, say --replacement: an empty one under its old \
+         identity would lose what it acknowledged. If it has never run, say --first"
+    )]
+    ClusterRuns {
+        /// The node that is to be made.
+        own: u64,
+        /// The one that answers.
+        node: u64,
+    },
     /// A replacement was replaced.
     #[error("node {node} was replaced once more meanwhile, and is incarnation {incarnation} now")]
     ReplacedAgain {

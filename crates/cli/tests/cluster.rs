@@ -259,15 +259,23 @@ fn a_protected_cluster_outlives_its_leader() {
     fs::remove_dir_all(node.join("data")).unwrap();
     let config = node.join("namiki.toml");
     let config = config.to_str().unwrap();
+    // Not as what it was: it has forgotten what it acknowledged.
+    let said = refuses(1, &["node", "init", "--config", config]);
+    assert!(said.contains("--replacement"), "{said}");
     assert!(
         namiki(&["node", "init", "--replacement", "--config", config])
             .status
             .success()
     );
     cluster.works(&["restart", &lost.to_string()]);
-    let replaced = namiki(&["cluster", "replace", &lost.to_string(), "--config", config]);
-    assert!(replaced.status.success(), "{replaced:?}");
-    assert!(String::from_utf8_lossy(&replaced.stdout).contains("votes"));
+    let replace = || {
+        let number = lost.to_string();
+        let replaced = namiki(&["cluster", "replace", &number, "--config", config]);
+        assert!(replaced.status.success(), "{replaced:?}");
+        String::from_utf8(replaced.stdout).unwrap()
+    };
+    assert!(replace().contains(&format!("node {lost} votes\n")));
+    assert!(replace().contains("nothing was replaced"));
     // Without a certificate nothing is answered.
     let address = cluster.config(1).client_listen;
     let refused = status(&address, &Security::Plain, WATCHDOG).unwrap_err();

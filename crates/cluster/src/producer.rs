@@ -319,7 +319,10 @@ impl Producer {
         if office.replacements.len() >= REPLACEMENTS_MAX {
             return Some(Response::Busy { request: 0 });
         }
-        office.replacements.entry(node).or_default().push(from);
+        let waiting = office.replacements.entry(node).or_default();
+        if !waiting.contains(&from) {
+            waiting.push(from);
+        }
         self.shared.raft.put(RaftEvent::Replace(node));
         None
     }

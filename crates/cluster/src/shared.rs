@@ -139,14 +139,13 @@ impl Shared {
 
     /// The state of Raft has changed: others may look at it, and changes of roles are told.
     pub(crate) fn show(&self, view: RaftView) {
-        let mut last = self.view.lock();
+        let before = std::mem::replace(&mut *self.view.lock(), view.clone());
         let of = |view: &RaftView| (view.role, view.term, view.leader);
-        if of(&last) != of(&view) {
+        if of(&before) != of(&view) {
             let leader = view.leader.map_or(0, NodeId::number);
             slog::info!(self.logger, "{}", role_text(view.role); "term" => view.term, "leader" => leader,
                 "last" => view.last, "committed" => view.committed);
         }
-        *last = view;
     }
 
     /// The node cannot go on. The first failure counts; it stops to take part.

@@ -70,8 +70,26 @@ pub(super) fn remote(number: u64, config: &Path) -> Result<(), Failure> {
     let addresses = config.members.iter().filter(|it| it.id.number() == number);
     let address = addresses.map(|it| it.client.clone()).next();
     let address = address.ok_or_else(|| Failure::NoNode(number.to_string()))?;
-    let incarnation = status(&address, &security, TIMEOUT)?.incarnation;
-    take_in(&mut members, number, incarnation, || Ok(()))
+    let running = status(&address, &security, TIMEOUT)?;
+    if running.node != number {
+        return Err(Failure::OtherNode {
+            address,
+            expected: number,
+            found: running.node,
+        });
+    }
+    let leader = members.leader()?;
+    let member = members.member(&leader)?;
+    if member.votes && member.incarnation == running.incarnation {
+        if running.incarnation == 1 {
+            return Err(Failure::NothingToReplace { node: number });
+        }
+        return print(&format!(
+            "node {number} votes as incarnation {} already: nothing was replaced\n",
+            running.incarnation
+        ));
+    }
+    take_in(&mut members, number, running.incarnation, || Ok(()))
 }
 
 /// Moves the directory aside, if something is left of it, and makes the next one.

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
+use namiki_client::status;
 use namiki_cluster::config::NodeConfig;
 use namiki_cluster::{Server, create_directory};
 use namiki_platform::disk::{Disk, open_best};
@@ -22,6 +23,8 @@ use crate::interrupt;
 
 /// How often the node is looked at.
 const INTERVAL: Duration = Duration::from_millis(50);
+/// How long another node may take to say whether it runs.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often the files of its certificate are looked at.
 const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -66,6 +69,9 @@ enum NodeCommand {
     /// Make the directory of a new node. Once in a node's life: a node that has lost its directory must not come back
     /// as the one that it was
     Init {
+        /// Although the cluster runs: this node has never run, and so has not acknowledged anything
+        #[arg(long, conflicts_with = "replacement")]
+        first: bool,
         /// In the place of a lost directory: asks the cluster for the incarnation of the node, which must not run, and makes a
         /// directory of the next one. Then start the node, and run namiki cluster replace N --config FILE
         #[arg(long)]
@@ -83,8 +89,10 @@ pub(crate) fn run(arguments: &NodeArguments) -> Result<(), Failure> {
     };
     let config = read_config(path)?;
     match arguments.command {
-        Some(NodeCommand::Init { replacement: false }) => init(&config, 1),
-        Some(NodeCommand::Init { replacement: true }) => init_replacement(&config),
+        Some(NodeCommand::Init { replacement, first }) => match replacement {
+            true => init_replacement(&config),
+            false => init_first(&config, first),
+        },
         None => serve(&config, arguments.detach),
     }
 }
@@ -122,7 +130,28 @@ pub(crate) fn init(config: &NodeConfig, incarnation: u64) -> Result<(), Failure>
         .map_err(|error| Failure::NodeDirectory(Box::new(error)))
 }
 
-/// Makes a node's next directory. Returns its incarnation.
+/// Makes a node's first directory. A node that has had one must not come back with an empty one under the same identity, so the other
+/// members are asked whether the cluster runs, unless the operator is sure.
+fn init_first(config: &NodeConfig, is_sure: bool) -> Result<(), Failure> {
+    if !is_sure {
+        let security = security_of(config)?;
+        let others = config.members.iter().filter(|it| it.id != config.node);
+        for other in others {
+            let status = status(&other.client, &security, STATUS_TIMEOUT);
+            if let Ok(status) = status
+                && status.term > 0
+            {
+                return Err(Failure::ClusterRuns {
+                    own: config.node.number(),
+                    node: status.node,
+                });
+            }
+        }
+    }
+    init(config, 1)
+}
+
+/// Makes a node's next directory.
 fn init_replacement(config: &NodeConfig) -> Result<(), Failure> {
     let mut cluster = Members::find(config, config.node.number(), &security_of(config)?)?;
     let incarnation = cluster.next_incarnation()?;

@@ -56,8 +56,13 @@ impl Link {
                 continue;
             }
             if !together.is_empty() {
+                let was_ready = self.channel.is_ready();
                 self.send(&together).await;
                 together.clear();
+                if was_ready && !self.channel.is_ready() {
+                    // The connection is gone, and with it what there was to do on it.
+                    return;
+                }
             }
             match step {
                 Step::Send(frame) => self.send(&frame).await,

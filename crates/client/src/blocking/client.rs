@@ -88,11 +88,13 @@ impl Client {
     }
 
     /// Gives the number of a node that has lost its directory to the one that runs on a new directory. `incarnation` is the new directory's, one
-    /// more than the lost one's. Done twice, it changes nothing more. The node does not vote yet: see
+    /// more than the lost one's. What the lost one has acknowledged does not count any more, and whether it is lost is for the caller to know:
+    /// a node that runs is replaced, too. Done twice, it changes nothing more. The node does not vote yet: see
     /// [`NodeStatus::members`](crate::protocol::NodeStatus::members).
     ///
     /// # Errors
-    /// [`ClientError::Unavailable`]. [`ClientError::Refused`] if it would stop the cluster, or the node is none that can be replaced.
+    /// [`ClientError::Unavailable`]: it may be done nevertheless, later, so look at the members or ask again. [`ClientError::Refused`] if it would
+    /// stop the cluster, or the node is none that can be replaced.
     pub fn replace_node(&mut self, node: u64, incarnation: u64) -> Result<(), ClientError> {
         let request = Request::ReplaceNode { node, incarnation };
         let key = requests::ask_control(&mut self.link.channel, &request)?;

@@ -3,16 +3,17 @@
 //! The node that another one has named as the leader comes first. Otherwise the addresses are tried in turn, with a pause that grows,
 //! and is random in part: clients that lost a leader at the same time do not come back at the same time.
 //!
-//! A node that fell silent is passed over for a while, even if another one names it: until they elect a new leader, the others still name
+//! Nodes that fell silent are passed over for a while, even if another one names them: until they elect a new leader, the others still name
 //! the one that was stopped, which takes connections and says nothing.
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PAUSE_FIRST: Duration = Duration::from_millis(5);
 const PAUSE_LONGEST: Duration = Duration::from_millis(100);
-/// So many tries go to others than a silent node: with their pauses, about as long as an election takes.
-const PASSED_OVER: u32 = 12;
+/// How long a silent node is passed over: about as long as an election takes.
+const PASSED_OVER: Duration = Duration::from_millis(500);
 
 /// Addresses, and what is known of the leader.
 #[derive(Debug)]
@@ -22,8 +23,8 @@ pub(crate) struct LeaderFinder {
     hint: Option<String>,
     /// The address that was tried last.
     current: Option<String>,
-    /// An address that fell silent, and for how many tries it is passed over.
-    silent: Option<(String, u32)>,
+    /// Addresses that fell silent, and until when they are passed over.
+    silent: HashMap<String, Instant>,
     pause: Duration,
     random: u64,
 }
@@ -36,7 +37,7 @@ impl LeaderFinder {
             next: 0,
             hint: None,
             current: None,
-            silent: None,
+            silent: HashMap::new(),
             pause: PAUSE_FIRST,
             random,
         }
@@ -51,31 +52,23 @@ impl LeaderFinder {
     }
 
     /// The address to try now.
-    pub(crate) fn next(&mut self) -> String {
-        let address = self.hint.take().unwrap_or_else(|| {
-            let address = self.in_turn();
-            match self.passes_over(&address) {
-                true => self.in_turn(),
-                false => address,
-            }
-        });
-        self.silent = self.silent.take().and_then(|(silent, tries)| {
-            let left = tries.checked_sub(1)?;
-            Some((silent, left))
-        });
+    pub(crate) fn next(&mut self, now: Instant) -> String {
+        self.silent.retain(|_, until| *until > now);
+        let address = self.hint.take().unwrap_or_else(|| self.in_turn());
         self.current = Some(address.clone());
         address
     }
 
+    /// The next address that is not silent. If all are, each in its turn.
     fn in_turn(&mut self) -> String {
-        let address = self.addresses[self.next % self.addresses.len()].clone();
-        self.next += 1;
+        let count = self.addresses.len();
+        let address = |offset: usize| &self.addresses[(self.next + offset) % count];
+        let mut offsets = 0..count;
+        let offset = offsets.find(|it| !self.silent.contains_key(address(*it)));
+        let offset = offset.unwrap_or(0);
+        let address = address(offset).clone();
+        self.next += offset + 1;
         address
-    }
-
-    fn passes_over(&self, address: &str) -> bool {
-        let silent = self.silent.as_ref();
-        silent.is_some_and(|(silent, _)| silent == address)
     }
 
     pub(crate) fn current(&self) -> Option<&str> {
@@ -83,11 +76,10 @@ impl LeaderFinder {
     }
 
     /// A node has said that another one leads. Returns how long to wait before it is tried.
-    pub(crate) fn redirect(&mut self, leader: Option<String>) -> Duration {
+    pub(crate) fn redirect(&mut self, leader: Option<String>, now: Instant) -> Duration {
+        let is_silent = |leader: &String| self.silent.get(leader).is_some_and(|it| *it > now);
         match leader {
-            Some(leader)
-                if self.current.as_ref() != Some(&leader) && !self.passes_over(&leader) =>
-            {
+            Some(leader) if self.current.as_ref() != Some(&leader) && !is_silent(&leader) => {
                 self.hint = Some(leader);
                 // A node that is out of date may send us in a circle.
                 self.grow(PAUSE_FIRST)
@@ -102,14 +94,18 @@ impl LeaderFinder {
     }
 
     /// The node at the address says nothing. Returns how long to wait before the next is tried.
-    pub(crate) fn fell_silent(&mut self) -> Duration {
-        self.silent = self.current.clone().map(|address| (address, PASSED_OVER));
+    pub(crate) fn fell_silent(&mut self, now: Instant) -> Duration {
+        if let Some(address) = self.current.clone() {
+            self.silent.insert(address, now + PASSED_OVER);
+        }
         self.failed()
     }
 
     /// The node does what a leader does.
     pub(crate) fn succeeded(&mut self) {
-        self.silent = None;
+        if let Some(address) = &self.current {
+            self.silent.remove(address);
+        }
         self.pause = PAUSE_FIRST;
     }
 
@@ -133,11 +129,11 @@ mod tests {
 
     #[test]
     fn addresses_are_tried_in_turn_with_growing_pauses() {
-        let mut finder = finder();
+        let (mut finder, now) = (finder(), Instant::now());
         let mut tried = Vec::new();
         let mut longest = Duration::ZERO;
         for _ in 0..30 {
-            tried.push(finder.next());
+            tried.push(finder.next(now));
             longest = longest.max(finder.failed());
         }
         assert_eq!(tried[..4], ["a", "b", "c", "a"]);
@@ -146,44 +142,58 @@ mod tests {
 
     #[test]
     fn a_named_leader_is_tried_first() {
-        let mut finder = finder();
-        assert_eq!(finder.next(), "a");
-        assert!(finder.redirect(Some("z".to_owned())) <= PAUSE_FIRST);
-        assert_eq!(finder.next(), "z");
+        let (mut finder, now) = (finder(), Instant::now());
+        assert_eq!(finder.next(now), "a");
+        assert!(finder.redirect(Some("z".to_owned()), now) <= PAUSE_FIRST);
+        assert_eq!(finder.next(now), "z");
         finder.failed();
-        assert_eq!(finder.next(), "b");
+        assert_eq!(finder.next(now), "b");
     }
 
     #[test]
     fn a_silent_node_is_passed_over_even_if_named() {
-        let mut finder = finder();
-        assert_eq!(finder.next(), "a");
-        finder.fell_silent();
-        for _ in 0..PASSED_OVER / 2 {
-            assert_eq!(finder.next(), "b");
-            finder.redirect(Some("a".to_owned()));
-            assert_eq!(finder.next(), "c");
-            finder.redirect(Some("a".to_owned()));
+        let (mut finder, now) = (finder(), Instant::now());
+        assert_eq!(finder.next(now), "a");
+        finder.fell_silent(now);
+        for _ in 0..5 {
+            assert_eq!(finder.next(now), "b");
+            finder.redirect(Some("a".to_owned()), now);
+            assert_eq!(finder.next(now), "c");
+            finder.redirect(Some("a".to_owned()), now);
         }
         // It may be back.
-        finder.next();
-        finder.redirect(Some("a".to_owned()));
-        assert_eq!(finder.next(), "a");
+        let later = now + PASSED_OVER;
+        finder.redirect(Some("a".to_owned()), later);
+        assert_eq!(finder.next(later), "a");
     }
 
     #[test]
-    fn an_only_node_is_tried_although_it_fell_silent() {
-        let mut finder = LeaderFinder::new(vec!["a".to_owned()]);
-        finder.next();
-        finder.fell_silent();
-        assert_eq!(finder.next(), "a");
+    fn two_silent_nodes_leave_the_third() {
+        let (mut finder, now) = (finder(), Instant::now());
+        for _ in 0..2 {
+            finder.next(now);
+            finder.fell_silent(now);
+        }
+        assert_eq!([finder.next(now), finder.next(now)], ["c", "c"]);
+    }
+
+    #[test]
+    fn silent_nodes_are_tried_if_there_are_no_others() {
+        let (mut finder, now) = (finder(), Instant::now());
+        let mut tried = Vec::new();
+        for _ in 0..6 {
+            tried.push(finder.next(now));
+            finder.fell_silent(now);
+        }
+        tried[3..].sort();
+        assert_eq!(tried[3..], ["a", "b", "c"]);
     }
 
     #[test]
     fn a_node_that_names_itself_is_no_hint() {
-        let mut finder = finder();
-        finder.next();
-        finder.redirect(Some("a".to_owned()));
-        assert_eq!(finder.next(), "b");
+        let (mut finder, now) = (finder(), Instant::now());
+        finder.next(now);
+        finder.redirect(Some("a".to_owned()), now);
+        assert_eq!(finder.next(now), "b");
     }
 }

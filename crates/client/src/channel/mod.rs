@@ -116,7 +116,7 @@ impl Channel {
     pub(crate) fn step(&mut self, now: Instant) -> Step {
         match &mut self.state {
             State::Disconnected { retry_at } if now < *retry_at => Step::Pause(*retry_at),
-            State::Disconnected { .. } => Step::Connect(self.finder.next()),
+            State::Disconnected { .. } => Step::Connect(self.finder.next(now)),
             State::Closing { retry_at } => {
                 self.state = State::Disconnected {
                     retry_at: *retry_at,
@@ -180,7 +180,7 @@ impl Channel {
     /// The node says nothing; another is tried.
     fn leave_silent(&mut self, now: Instant, why: &str) {
         self.note(why);
-        let retry_at = now + self.finder.fell_silent();
+        let retry_at = now + self.finder.fell_silent(now);
         self.exchange.disconnected();
         self.state = State::Closing { retry_at };
     }
@@ -297,7 +297,7 @@ impl Channel {
     fn redirect(&mut self, leader: Option<String>, now: Instant) {
         self.note("it does not lead");
         let leader = leader.filter(|address| !address.is_empty());
-        let retry_at = now + self.finder.redirect(leader);
+        let retry_at = now + self.finder.redirect(leader, now);
         self.exchange.disconnected();
         self.state = State::Closing { retry_at };
     }

@@ -127,10 +127,10 @@ impl Credentials {
         let mut warnings = Vec::new();
         let key = &self.options.key;
         if let Ok(metadata) = fs::metadata(key)
-            && metadata.permissions().mode() & 0o007 != 0
+            && metadata.permissions().mode() & 0o077 != 0
         {
             warnings.push(format!(
-                "{} (`key`) can be read by every user of this machine; chmod 600 it",
+                "{} (`key`) can be read by other users of this machine; chmod 600 it",
                 key.display()
             ));
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use namiki_client::protocol::Role;
 use namiki_platform::seeded_random::Random;
 use raft::eraftpb::{ConfState, HardState, Message, MessageType};
-use raft::{Config, RawNode, StateRole};
+use raft::{Config, Progress, RawNode, StateRole};
 use slog::{Discard, Logger, o};
 
 use super::driver_events::{RaftEffect, RaftEvent, RaftView, ReadId};
@@ -19,7 +19,6 @@ use super::message_codec::{decode, encode};
 use super::persistence::Persistence;
 use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
 use crate::fault_injection::{Fault, FaultInjection};
-use crate::membership::Membership;
 use crate::network::{NodeId, PeerMessage};
 use crate::storage::{NodeStore, RaftRecord};
 
@@ -141,6 +140,8 @@ pub(crate) struct RaftDriver {
     ticks_since_fetch: u32,
     /// How long the disk has made nothing durable that Raft waits for.
     stalled_ticks: usize,
+    /// The node that was asked last to lead in this one's place.
+    handed_to: Option<u64>,
     fetches: usize,
     /// Payloads that were asked for and have not come.
     fetching: HashSet<PayloadName>,
@@ -225,6 +226,7 @@ impl RaftDriver {
             random: Random::stream(options.seed, options.node.to_raft()),
             ticks_since_fetch: FETCH_TICKS,
             stalled_ticks: 0,
+            handed_to: None,
             fetches: 0,
             fetching: HashSet::new(),
             postponed: Vec::new(),
@@ -420,6 +422,8 @@ impl RaftDriver {
                 message.commit = message.commit.min(self.raft.store().last());
                 self.step(message);
             }
+            // Elected while it replays, it would make all clients wait. The leader goes on when it hears nothing of a new one.
+            MessageType::MsgTimeoutNow if self.is_behind() => {}
             _ => self.step(message),
         }
     }
@@ -455,8 +459,11 @@ impl RaftDriver {
         let others = tracker.iter().filter(|(id, it)| {
             **id != own && it.recent_active && tracker.conf().voters().contains(**id)
         });
-        if let Some((id, _)) = others.max_by_key(|(_, it)| it.matched) {
+        // The one that was asked last may not want to.
+        let preferred = |(id, it): &(&u64, &Progress)| (Some(**id) != self.handed_to, it.matched);
+        if let Some((id, _)) = others.max_by_key(preferred) {
             let id = *id;
+            self.handed_to = Some(id);
             self.raft.transfer_leader(id);
         }
     }

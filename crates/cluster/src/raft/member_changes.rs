@@ -91,9 +91,12 @@ impl RaftDriver {
                 _ => Err(ReplaceRefusal::Busy),
             };
         }
-        let left = || self.members.current.voters().filter(|it| *it != lost);
-        let is_running = |it: &NodeId| self.members.is_running(*it, self.election_ticks);
-        let (running, needed) = (left().filter(is_running).count(), left().count() / 2 + 1);
+        let voters = || self.members.current.voters();
+        let is_running = |it: &NodeId| {
+            *it != lost && self.members.is_running(*it, self.election_ticks)
+        };
+        // The change is committed by a majority of those that vote before it, and the lost one has no part in that.
+        let (running, needed) = (voters().filter(is_running).count(), voters().count() / 2 + 1);
         if running < needed {
             return Err(ReplaceRefusal::TooFewRunning {
                 number,

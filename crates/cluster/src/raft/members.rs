@@ -44,9 +44,9 @@ pub(crate) enum ReplaceRefusal {
     TooFewRunning {
         /// Its number.
         number: u64,
-        /// Voters that answer, of those that would remain.
+        /// Voters that answer, without the lost node.
         running: usize,
-        /// How many of them are needed.
+        /// A majority of the voters, the lost node among them if it votes.
         needed: usize,
     },
     /// Another change, or a change of the leader, is under way: it may be asked again at once.

@@ -59,7 +59,7 @@ pub(super) enum Refusal {
     Workers = 6,
     /// The node that dials was replaced.
     #[error(
-        "the node that dialled was replaced: another directory has its number; stop it, and remove its old directory"
+        "the node that dialled was replaced: another directory has its number; stop it"
     )]
     Superseded = 7,
     /// There is no such lane.
