@@ -54,8 +54,8 @@ fn a_killed_leader_loses_nothing_and_reorders_nothing() {
     if !has_nodes() {
         return;
     }
-    let (row, history) = run_three(&["--seconds=4", "--fault=kill-leader:2s"]);
-    assert_eq!(row["failovers"], 1, "{row}");
+    let (row, history) = run_three(&["--seconds=3", "--fault=kill-leader:2s"]);
+    assert!(row["failovers"].as_u64().unwrap() >= 1, "{row}");
     assert_eq!(row["history"]["strictly_serializable"], true, "{row}");
     assert_eq!(row["replicas_equal"], true, "{row}");
     assert!(row["acknowledged"].as_u64().unwrap() > 100, "{row}");
@@ -68,10 +68,9 @@ fn a_killed_leader_loses_nothing_and_reorders_nothing() {
     let count = |key: &str| lines.iter().filter(|line| !line[key].is_null()).count();
     let operations = row["history"]["operations"].as_u64().unwrap();
     assert_eq!(count("start_ns") as u64, operations);
-    assert_eq!(
-        (count("fault"), lines.last().unwrap()["fault"].as_str()),
-        (2, Some("restart"))
-    );
+    let breaks = row["failovers"].as_u64().unwrap();
+    assert_eq!(count("fault") as u64, 2 * breaks);
+    assert_eq!(lines.last().unwrap()["fault"], "restart");
 }
 
 #[test]
@@ -79,7 +78,7 @@ fn a_restart_of_all_nodes_loses_nothing() {
     if !has_nodes() {
         return;
     }
-    let (row, _) = run_three(&["--seconds=4", "--fault=restart-all:2s"]);
+    let (row, _) = run_three(&["--seconds=3", "--fault=restart-all:2s"]);
     assert_eq!(row["history"]["strictly_serializable"], true, "{row}");
     assert_eq!(row["replicas_equal"], true, "{row}");
 }
