@@ -16,6 +16,8 @@ use crate::error::BenchError;
 
 /// How often the end of the run is looked for.
 const INTERVAL: Duration = Duration::from_millis(10);
+/// How long a leader may take to be elected when the run is over.
+const ELECTION_WAIT: Duration = Duration::from_secs(10);
 
 const EXAMPLE: &str = "write none, or one of kill-leader, stop-leader, cut-leader, kill-follower, stop-follower, cut-follower, \
                        break-leader, mixed, drop-leader, restart-all, slow-disk, full-disk, and how often: kill-leader:5s";
@@ -70,6 +72,8 @@ pub(super) struct FaultEvent {
     pub(super) nodes: Vec<u64>,
     /// Not: it was mended.
     pub(super) breaks: bool,
+    /// Another leader was elected after it, or the same one anew.
+    pub(super) elected: bool,
 }
 
 /// What is broken now.
@@ -180,25 +184,38 @@ impl Fault {
             }
             !is_over.load(Ordering::Relaxed)
         };
+        // The last thing that was broken, and the term before.
+        let mut last: Option<(usize, u64)> = None;
         for round in 1.. {
             if !wait_until(begin + self.every * round) {
                 break;
             }
+            // Without a leader there is nothing to break.
+            let Some((leader, term)) = cluster.leader_and_term() else {
+                continue;
+            };
+            note_election(&mut events, last, term);
+            last = Some((events.len(), term));
             let mut event = |what, nodes: &[u64], breaks| {
                 events.push(FaultEvent {
                     at: Instant::now(),
                     what,
                     nodes: nodes.to_vec(),
                     breaks,
+                    elected: false,
                 });
-            };
-            // Without a leader there is nothing to break.
-            let Some(leader) = cluster.leader() else {
-                continue;
             };
             let broken = self.begin(cluster, small_disk, leader, &mut random, &mut event)?;
             wait_until(begin + self.every * round + self.every / 2);
             end(broken, cluster, small_disk, &mut event)?;
+        }
+        let begin = Instant::now();
+        while last.is_some() && begin.elapsed() < ELECTION_WAIT {
+            if let Some((_, term)) = cluster.leader_and_term() {
+                note_election(&mut events, last, term);
+                break;
+            }
+            std::thread::sleep(INTERVAL);
         }
         Ok(events)
     }
@@ -265,6 +282,15 @@ impl Fault {
         event(harm.name(), &[node], true);
         harm.begin(cluster, node)?;
         Ok(Some(Broken::Node(harm, node)))
+    }
+}
+
+/// A term after that of a break is one in which a leader was elected because of it.
+fn note_election(events: &mut [FaultEvent], last: Option<(usize, u64)>, term: u64) {
+    if let Some((index, before)) = last
+        && let Some(event) = events.get_mut(index)
+    {
+        event.elected = term > before;
     }
 }
 

@@ -210,9 +210,15 @@ impl LocalCluster {
 
     /// The node that leads.
     pub(super) fn leader(&self) -> Option<u64> {
+        Some(self.leader_and_term()?.0)
+    }
+
+    /// The leader, and the term that it leads in.
+    pub(super) fn leader_and_term(&self) -> Option<(u64, u64)> {
         let leaders = self.statuses().into_iter();
         let leaders = leaders.filter(|status| status.role == Role::Leader);
-        Some(leaders.max_by_key(|status| status.term)?.node)
+        let leader = leaders.max_by_key(|status| status.term)?;
+        Some((leader.node, leader.term))
     }
 
     /// The hash of each node's tables, with the LSN that it is of.

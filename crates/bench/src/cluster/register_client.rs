@@ -125,17 +125,23 @@ impl RegisterClient {
             }
             Err(ClientError::OutcomeUnknown { .. } | ClientError::Unavailable { .. }) => {
                 writes.iter().for_each(|write| beliefs.forget(write));
-                let mut shared = self.shared.borrow_mut();
-                shared.witness.give_up(&commands);
-                let (submit, outcomes) = (writes, None);
-                let what = What::Submit { submit, outcomes };
-                shared.recorder.record(self.number, start, None, what);
-                drop(shared);
+                self.give_up(&commands, writes, start);
                 self.session = self.client.open_session().await?;
                 Ok(())
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// What became of the commands stays unknown.
+    fn give_up(&self, commands: &[Command], submit: Vec<RegisterWrite>, start: Instant) {
+        let mut shared = self.shared.borrow_mut();
+        shared.witness.give_up(commands);
+        let what = What::Submit {
+            submit,
+            outcomes: None,
+        };
+        shared.recorder.record(self.number, start, None, what);
     }
 }
 

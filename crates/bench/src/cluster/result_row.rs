@@ -86,6 +86,9 @@ pub(super) struct ClusterRow<'a> {
     pub(super) damaged: u64,
     pub(super) conserved: bool,
     pub(super) replicas_equal: bool,
+    /// How often something was broken.
+    pub(super) faults: usize,
+    /// How often a leader was elected thereupon.
     pub(super) failovers: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) failover_ms: Option<FailoverMs>,

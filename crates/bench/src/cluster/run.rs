@@ -100,8 +100,8 @@ impl<'a> Run<'a> {
             let faults = faults.join().map_err(|_| BenchError::Panicked)??;
             // The cluster is about to go, and with it what explains the failure.
             let (shared, cpu) = driven.inspect_err(|_| cluster.describe())?;
-            let (findings, conserved) = local.block_on(&runtime, self.verify(cluster, &shared))?;
-            let shared = shared.into_inner();
+            let verified = local.block_on(&runtime, self.verify(cluster, shared))?;
+            let (shared, findings, conserved) = verified;
             let replicas_equal = self.replicas_equal(cluster)?;
             let history = (self.workload == Workload::Register)
                 .then(|| self.check_history(&shared.recorder, &faults))
@@ -276,18 +276,18 @@ impl<'a> Run<'a> {
     async fn verify(
         &self,
         cluster: &LocalCluster,
-        shared: &RefCell<Shared>,
-    ) -> Result<(Findings, bool), BenchError> {
+        shared: RefCell<Shared>,
+    ) -> Result<(Shared, Findings, bool), BenchError> {
         let mut client = AsyncClient::connect(cluster.addresses(), self.options(cluster)).await?;
         if self.workload == Workload::Register {
             // What was written at last has been seen, too.
             let rows = (0..self.sizes.registers).collect();
-            read_rows(&mut client, shared, self.sizes.clients, rows).await?;
+            read_rows(&mut client, &shared, self.sizes.clients, rows).await?;
         }
-        let shared = shared.borrow();
+        let shared = shared.into_inner();
         let findings = load::verify(&mut client, &shared.plan, &shared.witness).await?;
         let conserved = shared.witness.is_conserved(&findings);
-        Ok((findings, conserved))
+        Ok((shared, findings, conserved))
     }
 
     /// Whether all nodes hold the same rows and sessions, once they have applied the same.
@@ -351,7 +351,8 @@ impl<'a> Run<'a> {
             p99: us.p99 / 1e3,
             max: us.max / 1e3,
         });
-        let breaks: Vec<&FaultEvent> = faults.iter().filter(|fault| fault.breaks).collect();
+        let all_breaks = faults.iter().filter(|fault| fault.breaks).count();
+        let breaks: Vec<&FaultEvent> = faults.iter().filter(|fault| fault.elected).collect();
         let times: Vec<Instant> = breaks.iter().map(|fault| fault.at).collect();
         let gaps = shared.gaps.around(&times);
         self.tell_long(&breaks, &gaps);
@@ -394,6 +395,7 @@ impl<'a> Run<'a> {
             damaged: findings.damaged,
             conserved,
             replicas_equal,
+            faults: all_breaks,
             failovers: breaks.len(),
             failover_ms,
             history: None,

@@ -92,11 +92,13 @@ impl RaftDriver {
             };
         }
         let voters = || self.members.current.voters();
-        let is_running = |it: &NodeId| {
-            *it != lost && self.members.is_running(*it, self.election_ticks)
-        };
+        let is_running =
+            |it: &NodeId| *it != lost && self.members.is_running(*it, self.election_ticks);
         // The change is committed by a majority of those that vote before it, and the lost one has no part in that.
-        let (running, needed) = (voters().filter(is_running).count(), voters().count() / 2 + 1);
+        let (running, needed) = (
+            voters().filter(is_running).count(),
+            voters().count() / 2 + 1,
+        );
         if running < needed {
             return Err(ReplaceRefusal::TooFewRunning {
                 number,

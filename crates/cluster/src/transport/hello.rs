@@ -58,9 +58,7 @@ pub(super) enum Refusal {
     #[error("the number of workers differs; it is the same on all nodes of a cluster")]
     Workers = 6,
     /// The node that dials was replaced.
-    #[error(
-        "the node that dialled was replaced: another directory has its number; stop it"
-    )]
+    #[error("the node that dialled was replaced: another directory has its number; stop it")]
     Superseded = 7,
     /// There is no such lane.
     #[error("there is no such lane")]
