@@ -16,8 +16,6 @@ use crate::error::BenchError;
 
 /// The paper's number of nodes.
 const NODES: u16 = 5;
-/// The node in Tokyo, the paper's leader: from elsewhere distances to a majority are others.
-const TOKYO: u64 = 1;
 
 /// What differs from point to point.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +82,7 @@ impl FigureRun {
             warmup: self.warmup,
             length: self.length,
             floor_ms: self.wan.floor_ms(NODES),
-            leader: (self.wan == Wan::Japan).then_some(TOKYO),
+            leader: self.wan.leader(),
             machine,
             round: 1,
         };

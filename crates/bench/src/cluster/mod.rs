@@ -60,6 +60,8 @@ const GROUPS_IN_FLIGHT: u32 = 64;
 /// The longest time that a command waits for its group to fill, by default.
 const GROUP_WAIT_US: u64 = 1000;
 const ELECTION_TIMEOUT_MS: u64 = 300;
+/// The node in Tokyo, the paper's leader: from elsewhere distances to a majority are others.
+const TOKYO: u64 = 1;
 const MAX_LOG_MIB: u64 = 65_536;
 
 const NOTES: &str = "\
@@ -197,6 +199,8 @@ pub(crate) enum Wan {
     None,
     /// Tokyo, Nagoya, Osaka, Fukuoka, Sapporo.
     Japan,
+    /// The same, by followers that sleep while they handle a payload: the paper's way to emulate.
+    JapanInHandler,
 }
 
 impl Wan {
@@ -204,7 +208,13 @@ impl Wan {
         match self {
             Self::None => "none",
             Self::Japan => "japan",
+            Self::JapanInHandler => "japan-in-handler",
         }
+    }
+
+    /// The node that leads when the clients begin, if it matters: that in Tokyo, as in the paper.
+    fn leader(self) -> Option<u64> {
+        (self != Self::None).then_some(TOKYO)
     }
 
     /// The round trip from Tokyo to the city that completes a majority, in milliseconds.
@@ -337,7 +347,7 @@ impl ClusterArgs {
             warmup: self.warmup,
             length: self.seconds,
             floor_ms: wan.floor_ms(nodes),
-            leader: None,
+            leader: wan.leader(),
             machine,
             round,
         }

@@ -89,7 +89,7 @@ impl Asked<'_> {
             // All of what is looked at each second counts.
             _ if self.quick || self.each_second => Duration::ZERO,
             Wan::None => WARMUP,
-            Wan::Japan => FAR_WARMUP,
+            Wan::Japan | Wan::JapanInHandler => FAR_WARMUP,
         };
         FigureRun {
             workers,

@@ -24,6 +24,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand, ValueEnum};
+use namiki_cluster::config::NodeConfig;
 use rustix::process::Signal;
 
 use self::certificates::CertificatesArguments;
@@ -138,7 +139,8 @@ struct StartArguments {
     /// Workers of each node, each with a log of its own. Default 2
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=64))]
     workers: Option<u16>,
-    /// The distances between nodes that are emulated. japan: Tokyo, Nagoya, Osaka, Fukuoka, Sapporo, as in the paper
+    /// The distances between nodes that are emulated. japan: Tokyo, Nagoya, Osaka, Fukuoka, Sapporo, as in the paper.
+    /// japan-in-handler: the same, but each follower sleeps while it handles a payload, which is the paper's way to emulate
     #[arg(long)]
     wan: Option<Wan>,
     /// Commands of a group in the log (the paper's LogGrpSize). Default 10000
@@ -170,6 +172,22 @@ struct StartArguments {
 enum Wan {
     None,
     Japan,
+    JapanInHandler,
+}
+
+impl Wan {
+    fn of(config: &NodeConfig) -> Self {
+        match (config.emulate_cities, config.delay_in_handler) {
+            (false, _) => Self::None,
+            (true, false) => Self::Japan,
+            (true, true) => Self::JapanInHandler,
+        }
+    }
+
+    fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |it| it.get_name().to_owned())
+    }
 }
 
 /// Runs the command.
@@ -224,10 +242,11 @@ fn start(dir: &Path, arguments: &StartArguments) -> Result<(), Failure> {
 fn create(dir: &Path, arguments: &StartArguments) -> Result<LocalCluster, Failure> {
     let new = NewCluster {
         nodes: arguments.nodes.unwrap_or(3),
-        cities: arguments.wan == Some(Wan::Japan),
+        cities: arguments.wan.is_some_and(|wan| wan != Wan::None),
         tls: arguments.tls,
         port: arguments.port,
         adjust: &|config| {
+            config.delay_in_handler = arguments.wan == Some(Wan::JapanInHandler);
             if let Some(workers) = arguments.workers {
                 config.workers = workers;
             }
@@ -255,7 +274,6 @@ fn create(dir: &Path, arguments: &StartArguments) -> Result<LocalCluster, Failur
 /// Fails if a flag says what the cluster in the folder is not like.
 fn check_same(cluster: &LocalCluster, arguments: &StartArguments) -> Result<(), Failure> {
     let config = &cluster.nodes[0].config;
-    let cities = |cities: bool| if cities { "japan" } else { "none" }.to_owned();
     let made = |made: bool| if made { "made" } else { "none" }.to_owned();
     let text = |number: Option<u64>| number.map(|number| number.to_string());
     let millis = config.election_timeout.as_millis();
@@ -272,8 +290,8 @@ fn check_same(cluster: &LocalCluster, arguments: &StartArguments) -> Result<(), 
         ),
         (
             ("distances", "wan"),
-            arguments.wan.map(|wan| cities(wan == Wan::Japan)),
-            cities(config.emulate_cities),
+            arguments.wan.map(Wan::name),
+            Wan::of(config).name(),
         ),
         (
             ("certificates", "tls"),

@@ -32,6 +32,8 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) emulate_cities: bool,
     #[serde(default)]
+    pub(super) delay_in_handler: bool,
+    #[serde(default)]
     pub(super) allow_cuts: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tls: Option<FileTls>,

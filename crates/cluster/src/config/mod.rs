@@ -75,6 +75,9 @@ pub struct NodeConfig {
     pub log_bytes_max: u64,
     /// Whether delays between the members' cities are emulated. Default no.
     pub emulate_cities: bool,
+    /// Whether the delay is not that of links: whatever comes from another city is held up where it is received, each payload of a worker for a
+    /// round trip, one after the other. It is the paper's way to emulate distances (raft-pwal §4.2). Default no.
+    pub delay_in_handler: bool,
     /// Whether clients may cut links. For tests. Default no.
     pub allow_cuts: bool,
     /// The files of the node's certificate. Default none: connections are not protected.
@@ -117,6 +120,7 @@ impl NodeConfig {
             heartbeat: Duration::from_millis(defaults::heartbeat_ms()),
             log_bytes_max: defaults::log_bytes_max(),
             emulate_cities: false,
+            delay_in_handler: false,
             allow_cuts: false,
             tls: None,
         }
@@ -176,6 +180,7 @@ impl NodeConfig {
             heartbeat_ms: millis(self.heartbeat),
             log_bytes_max: self.log_bytes_max,
             emulate_cities: self.emulate_cities,
+            delay_in_handler: self.delay_in_handler,
             allow_cuts: self.allow_cuts,
             tls: self.tls.as_ref().map(|tls| FileTls {
                 authority: tls.authority.clone(),
@@ -203,11 +208,16 @@ impl NodeConfig {
                 (Some(own), Some(other)) if self.emulate_cities => own.delay_to(other),
                 _ => Duration::ZERO,
             };
+            let (delay, handling) = match self.delay_in_handler {
+                true => (Duration::ZERO, 2 * delay),
+                false => (delay, Duration::ZERO),
+            };
             PeerSettings {
                 node: member.id.number(),
                 address: member.peer.clone(),
                 client_address: member.client.clone(),
                 delay,
+                handling,
             }
         });
         TransportSettings {

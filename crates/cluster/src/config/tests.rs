@@ -130,6 +130,10 @@ fn cities_become_delays_only_where_they_are_emulated() {
     let transport = config.transport(config.node);
     assert_eq!(transport.peers[0].delay, Duration::from_micros(7500));
     assert_eq!((transport.peers.len(), transport.peers[0].node), (1, 1));
+    // The paper's way: a round trip, at the other end.
+    config.delay_in_handler = true;
+    let peer = &config.transport(config.node).peers[0];
+    assert_eq!((peer.delay, peer.handling.as_millis()), (Duration::ZERO, 15));
 }
 
 #[test]

@@ -46,6 +46,7 @@ impl NodeConfig {
             heartbeat: Duration::from_millis(file.heartbeat_ms),
             log_bytes_max: file.log_bytes_max,
             emulate_cities: file.emulate_cities,
+            delay_in_handler: file.delay_in_handler,
             allow_cuts: file.allow_cuts,
             tls: file.tls.map(|tls| TlsOptions {
                 authority: tls.authority,
@@ -112,6 +113,11 @@ impl NodeConfig {
             let why = format!("member {} is in no city", member.id);
             let remedy = "a `city` into every [[member]], or `emulate_cities = false`";
             return Err(wrong("emulate_cities", why, remedy));
+        }
+        if self.delay_in_handler && !self.emulate_cities {
+            let why = "it says how the delays between cities are emulated, and they are not";
+            let remedy = "`emulate_cities = true`, too, or leave the key out";
+            return Err(wrong("delay_in_handler", why, remedy));
         }
         Ok(())
     }

@@ -142,7 +142,10 @@ async fn say_hello(
         let serving = serve(context.clone(), peer, lane, reader, to);
         let connection = context.spawn(serving);
         // The old one is polled no more: its messages do not come behind those of the new one.
-        if let Some(old) = registered.connections.lock().insert(key, connection) {
+        let mut connections = registered.connections.lock();
+        // Of incarnations that dial no more.
+        connections.retain(|_, it| !it.is_finished());
+        if let Some(old) = connections.insert(key, connection) {
             old.abort();
         }
     }
@@ -237,6 +240,10 @@ async fn receive(
         };
     }
     let message = frame.into_message(lane)?;
+    let handling = peer.settings.handling;
+    if matches!(lane, Lane::Payloads(_)) && !handling.is_zero() {
+        sleep(handling).await;
+    }
     context.inbox.receive(peer.node, message);
     Ok(())
 }

@@ -17,6 +17,8 @@ pub struct PeerSettings {
     pub client_address: String,
     /// How much later everything that is sent to it leaves, for tests. Zero: no delay.
     pub delay: Duration,
+    /// How long each payload of it is held up here, one after the other, for tests. Zero: it is not.
+    pub handling: Duration,
 }
 
 /// The transport of a node.

@@ -110,6 +110,7 @@ pub(super) fn peer(node: u64, address: &str) -> PeerSettings {
         address: address.to_owned(),
         client_address: format!("client-of-{node}"),
         delay: Duration::ZERO,
+        handling: Duration::ZERO,
     }
 }
 
