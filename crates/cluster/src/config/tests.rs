@@ -133,7 +133,10 @@ fn cities_become_delays_only_where_they_are_emulated() {
     // The paper's way: a round trip, at the other end.
     config.delay_in_handler = true;
     let peer = &config.transport(config.node).peers[0];
-    assert_eq!((peer.delay, peer.handling.as_millis()), (Duration::ZERO, 15));
+    assert_eq!(
+        (peer.delay, peer.handling.as_millis()),
+        (Duration::ZERO, 15)
+    );
 }
 
 #[test]
