@@ -31,6 +31,9 @@ pub(crate) enum Failure {
     /// Standard output cannot be written.
     #[error("cannot write to standard output")]
     Output(#[source] io::Error),
+    /// The system starts no thread.
+    #[error("cannot start a thread; `ulimit -u` says how many this user may have")]
+    NoThread(#[source] io::Error),
     /// A file, a directory or a process of our own cannot be used.
     #[error("cannot {doing} {}", path.display())]
     Device {

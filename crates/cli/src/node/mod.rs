@@ -172,7 +172,8 @@ fn serve(config: &NodeConfig, detach: bool) -> Result<(), Failure> {
         let _ = setsid();
     }
     allow_many_files();
-    let logger = log_lines::logger();
+    // Dropped last, when the node has stopped.
+    let (logger, _flush) = log_lines::logger().map_err(Failure::NoThread)?;
     if !config.directory.exists() {
         return Err(Failure::Usage(format!(
             "{} does not exist; namiki node init makes it for a new node. A node that has lost its directory is no new one: namiki node init \
