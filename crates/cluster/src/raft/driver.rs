@@ -30,7 +30,7 @@ const FETCH_BYTES: usize = 4 << 20;
 const FETCH_TICKS: u32 = 2;
 
 /// A node that has so many committed entries to apply would not lead for a while.
-const LAG_MAX: u64 = 1000;
+pub(super) const LAG_MAX: u64 = 1000;
 
 /// How a node takes part.
 #[derive(Clone, Debug)]

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use namiki_client::protocol::Role;
 use raft::eraftpb::{Message, MessageType};
 
-use super::driver::{DurablePayloads, RaftDriver, RaftOptions, RestoredRaft};
+use super::driver::{DurablePayloads, LAG_MAX, RaftDriver, RaftOptions, RestoredRaft};
 use super::driver_events::{RaftEffect, RaftEvent, RaftView};
 use super::entry_codec::to_raft;
 use super::members::ReplaceRefusal;
@@ -238,6 +239,55 @@ fn one_change_is_under_way_at_a_time() {
     cluster.run();
     assert_eq!(cluster.member(leader, other.number()).node, next(other));
     assert_eq!(cluster.members[&leader].voters().count(), 3);
+}
+
+/// With two voters left both are needed, the one that would be lost among them: the entry could not be committed without it.
+#[test]
+fn one_of_two_voters_is_not_replaced() {
+    let mut cluster = Cluster::new(3);
+    let leader = cluster.leader();
+    let lost = follower(leader, 3);
+    cluster.silent.insert(lost);
+    cluster.ask(leader, next(lost));
+    cluster.run();
+    assert_eq!(cluster.members[&leader].voters().count(), 2);
+    let other = NodeId::first(6 - leader.number() - lost.number());
+    cluster.ask(leader, next(other));
+    cluster.run();
+    let too_few = ReplaceRefusal::TooFewRunning {
+        number: other.number(),
+        running: 1,
+        needed: 2,
+    };
+    assert_eq!(cluster.refusals, [too_few]);
+    assert_eq!(cluster.member(leader, other.number()).node, other);
+}
+
+#[test]
+fn a_node_that_replays_takes_no_leadership() {
+    let mut cluster = Cluster::new(3);
+    let leader = cluster.leader();
+    for _ in 0..=LAG_MAX {
+        let entry = EntryBody::Control(Bytes::from_static(b"an entry"));
+        let driver = cluster.drivers.get_mut(&leader).unwrap();
+        driver.handle([RaftEvent::Propose(entry)]);
+    }
+    cluster.run();
+    let mut hand_over = |applied: u64| {
+        for (node, driver) in &mut cluster.drivers {
+            if *node != leader {
+                driver.handle([RaftEvent::Applied(applied)]);
+            }
+        }
+        let driver = cluster.drivers.get_mut(&leader).unwrap();
+        driver.handle([RaftEvent::HandOver]);
+        cluster.run();
+        // As long as raft-rs waits for the other one.
+        cluster.tick(ELECTION_TICKS + 1);
+        cluster.views[&leader].role
+    };
+    assert_eq!(hand_over(0), Role::TakingOffice);
+    assert_eq!(hand_over(LAG_MAX + 2), Role::Follower);
 }
 
 #[test]
