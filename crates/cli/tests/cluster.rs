@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use namiki_client::protocol::{Command as ClusterCommand, Outcome, Write};
 use namiki_client::tls::CertificateFiles;
-use namiki_client::{Client, ClientOptions, Security, status};
+use namiki_client::{Client, ClientOptions, Security, Session, status};
 use namiki_cluster::config::NodeConfig;
 use tempfile::TempDir;
 
@@ -120,18 +121,21 @@ fn put(table: u32, key: u64) -> Vec<ClusterCommand> {
     }))]
 }
 
+/// Writes each row in a group of its own, and waits for it.
+fn put_rows(session: &mut Session, table: u32, keys: Range<u64>) {
+    for key in keys {
+        let group = session.submit(put(table, key)).unwrap();
+        assert_eq!(session.wait(group).unwrap(), [Outcome::Done]);
+    }
+}
+
 #[test]
 fn what_was_acknowledged_outlives_leaders_and_restarts() {
     let cluster = Cluster::start();
     let mut client = cluster.client();
     let table = client.create_table("rows", true).unwrap();
     let mut session = client.open_session().unwrap();
-    let mut put_rows = |keys: std::ops::Range<u64>| {
-        for key in keys {
-            let group = session.submit(put(table, key)).unwrap();
-            assert_eq!(session.wait(group).unwrap(), [Outcome::Done]);
-        }
-    };
+    let mut put_rows = |keys| put_rows(&mut session, table, keys);
     put_rows(0..20);
     let first = cluster.leader_other_than(None);
     cluster.works(&["kill", "leader"]);
@@ -236,12 +240,7 @@ fn a_protected_cluster_outlives_its_leader() {
     let mut client = cluster.client_by(Security::tls(&files.client()).unwrap());
     let table = client.create_table("rows", true).unwrap();
     let mut session = client.open_session().unwrap();
-    let mut put_rows = |keys: std::ops::Range<u64>| {
-        for key in keys {
-            let group = session.submit(put(table, key)).unwrap();
-            assert_eq!(session.wait(group).unwrap(), [Outcome::Done]);
-        }
-    };
+    let mut put_rows = |keys| put_rows(&mut session, table, keys);
     put_rows(0..20);
     let first = cluster.leader_other_than(None);
     cluster.works(&["kill", "leader"]);

@@ -9,15 +9,13 @@
 //! A direction is dropped by a wrong entry in the sender's table of neighbours: its frames go to an address that no device has. Neither
 //! end is told, as with a broken switch.
 
-use std::collections::hash_map::RandomState;
 use std::fs::{self, File};
-use std::hash::{BuildHasher as _, Hasher as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use namiki_cluster::NodeId;
-use namiki_cluster::config::{Member, NodeConfig};
+use namiki_cluster::config::{Member, NodeConfig, new_cluster_number};
 
 use super::shape::Shape;
 use super::system_program::run_program;
@@ -92,8 +90,7 @@ impl Namespaces {
             city: None,
         };
         let members: Vec<Member> = (1..=self.nodes).map(member).collect();
-        let half = || u128::from(RandomState::new().build_hasher().finish());
-        let cluster = half() << 64 | half();
+        let cluster = new_cluster_number();
         for node in 1..=self.nodes {
             let dir = dir.join(format!("node-{node}"));
             fs::create_dir_all(&dir).map_err(BenchError::file("create", &dir))?;
@@ -103,8 +100,7 @@ impl Namespaces {
             config.group_size = shape.group_size;
             config.group_wait = Duration::from_micros(shape.group_wait_us);
             config.groups_in_flight = shape.groups_in_flight;
-            config.election_timeout = Duration::from_millis(shape.election_timeout_ms);
-            config.heartbeat = (config.election_timeout / 6).min(config.heartbeat);
+            config.set_election_timeout(Duration::from_millis(shape.election_timeout_ms));
             config.log_bytes_max = shape.max_log_mib << 20;
             config.allow_cuts = true;
             let text = config.to_text();

@@ -1,12 +1,11 @@
 //! `namiki cluster certificates`: an authority of one's own, to try out TLS.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher as _, Hasher as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use namiki_client::tls::Authority;
+use namiki_cluster::config::new_cluster_number;
 
 use super::status::print;
 use crate::failure::Failure;
@@ -51,10 +50,7 @@ fn cluster_number(text: &str) -> Result<u128, String> {
 
 /// Makes them.
 pub(super) fn make(arguments: &CertificatesArguments) -> Result<(), Failure> {
-    let cluster = arguments.cluster.unwrap_or_else(|| {
-        let half = || u128::from(RandomState::new().build_hasher().finish());
-        half() << 64 | half()
-    });
+    let cluster = arguments.cluster.unwrap_or_else(new_cluster_number);
     let authority = Authority::new(cluster, DAY * arguments.days)?;
     authority.write(&arguments.folder, 1..=u64::from(arguments.nodes))?;
     let (nodes, days) = (arguments.nodes, arguments.days);

@@ -9,9 +9,7 @@
 //! DIR/certificates/         the authority, and certificates of nodes and clients, if connections are protected
 //! ```
 
-use std::collections::hash_map::RandomState;
 use std::fs;
-use std::hash::{BuildHasher as _, Hasher as _};
 use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -20,7 +18,7 @@ use std::time::Duration;
 use namiki_client::tls::{Authority, CertificateFiles};
 use namiki_client::{Security, TlsOptions};
 use namiki_cluster::NodeId;
-use namiki_cluster::config::{Member, NodeConfig};
+use namiki_cluster::config::{Member, NodeConfig, new_cluster_number};
 use namiki_cluster::transport::City;
 
 use crate::failure::Failure;
@@ -127,8 +125,7 @@ impl LocalCluster {
                 city: new.cities.then(|| City::ALL[at % City::ALL.len()]),
             })
             .collect();
-        let half = || u128::from(RandomState::new().build_hasher().finish());
-        let cluster = half() << 64 | half();
+        let cluster = new_cluster_number();
         if new.tls {
             let nodes = members.iter().map(|member| member.id.number());
             Authority::new(cluster, CERTIFICATES_VALID)?.write(&dir.join(CERTIFICATES), nodes)?;

@@ -260,8 +260,7 @@ fn create(dir: &Path, arguments: &StartArguments) -> Result<LocalCluster, Failur
                 config.groups_in_flight = groups;
             }
             if let Some(millis) = arguments.election_timeout_ms {
-                config.election_timeout = Duration::from_millis(millis);
-                config.heartbeat = (config.election_timeout / 6).min(config.heartbeat);
+                config.set_election_timeout(Duration::from_millis(millis));
             }
             if let Some(mib) = arguments.max_log {
                 config.log_bytes_max = mib.saturating_mul(1 << 20);

@@ -29,7 +29,9 @@ mod file;
 mod tests;
 mod validate;
 
+use std::collections::hash_map::RandomState;
 use std::fs;
+use std::hash::{BuildHasher as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -95,6 +97,14 @@ pub struct Member {
     pub client: String,
     /// Where it is, if that matters.
     pub city: Option<City>,
+}
+
+/// A number for a new cluster, which no other cluster has.
+#[must_use]
+pub fn new_cluster_number() -> u128 {
+    // The system's randomness, which the keys of hash maps are made of.
+    let half = || u128::from(RandomState::new().build_hasher().finish());
+    half() << 64 | half()
 }
 
 impl NodeConfig {
@@ -190,6 +200,12 @@ impl NodeConfig {
             member: self.members.iter().map(Member::to_file).collect(),
         };
         toml::to_string(&file).map_err(|error| ConfigError::Syntax(error.to_string()))
+    }
+
+    /// Sets how long a follower waits for a leader, with heartbeats that are often enough for it.
+    pub fn set_election_timeout(&mut self, timeout: Duration) {
+        self.election_timeout = timeout;
+        self.heartbeat = (timeout / 6).min(self.heartbeat);
     }
 
     /// What the configuration says of this node.
