@@ -26,6 +26,7 @@ use crate::payload::Payload;
 use crate::raft::RaftEvent;
 use crate::shared::Shared;
 use crate::status::status;
+use crate::storage::ReadAhead;
 
 /// The values that one request reads have so many bytes at most, the last one not counted.
 const READ_BYTES_MAX: usize = 8 << 20;
@@ -39,6 +40,7 @@ pub(crate) struct Applier {
     /// Reads that wait for an entry.
     reads: VecDeque<(u64, Vec<ReadRequest>)>,
     next_table: u32,
+    ahead: ReadAhead,
 }
 
 impl Applier {
@@ -49,6 +51,7 @@ impl Applier {
             elected: None,
             reads: VecDeque::new(),
             next_table: 1,
+            ahead: ReadAhead::default(),
         }
     }
 
@@ -195,12 +198,13 @@ impl Applier {
     }
 
     /// The bytes of a payload that another leader has sealed.
-    fn payload(&self, index: u64, payload: &PayloadRef) -> Result<Bytes, NodeFailure> {
+    fn payload(&mut self, index: u64, payload: &PayloadRef) -> Result<Bytes, NodeFailure> {
         if let Some(bytes) = self.shared.cache.get(payload) {
             return Ok(bytes);
         }
         // It is committed and persisted here, or Raft would not have given it out.
-        let bytes = (self.shared.store.read_payload(payload.name))
+        let bytes = (self.shared.store)
+            .read_payload_ahead(payload.name, &mut self.ahead)
             .map_err(|error| NodeFailure::storage("reading a payload", error))?;
         if !payload.matches(&bytes) {
             return Err(NodeFailure::damaged(index, *payload));

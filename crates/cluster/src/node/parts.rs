@@ -26,7 +26,7 @@ use crate::raft::{
 };
 use crate::session::SessionTable;
 use crate::shared::Shared;
-use crate::storage::{NodeStore, Recovered};
+use crate::storage::{NodeStore, ReadAhead, Recovered};
 use crate::task_store::TaskStore;
 use crate::worker::Worker;
 
@@ -187,11 +187,12 @@ pub(crate) fn run_fetches(
     shared: &Shared,
     fetches: impl IntoIterator<Item = (NodeId, Vec<PayloadRef>)>,
 ) {
+    let mut ahead = ReadAhead::default();
     for (from, payloads) in fetches {
         for payload in payloads {
             let cached = shared.cache.get(&payload);
             // One that is not there, or cannot be read, another node may have.
-            let read = || shared.store.read_payload(payload.name).ok();
+            let read = || (shared.store.read_payload_ahead(payload.name, &mut ahead)).ok();
             let bytes = cached.or_else(read).filter(|it| payload.matches(it));
             let message = PeerMessage::FetchedPayload { payload, bytes };
             shared.network.send(from, message);

@@ -31,6 +31,7 @@ mod open;
 mod open_files;
 mod payload_index;
 mod raft_record;
+mod read_ahead;
 mod recovery;
 mod store;
 
@@ -38,4 +39,5 @@ pub use error::StoreError;
 pub use identity::NodeIdentity;
 pub use open::{Recovered, StoreOptions};
 pub use raft_record::RaftRecord;
+pub use read_ahead::ReadAhead;
 pub use store::NodeStore;

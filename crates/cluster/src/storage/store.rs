@@ -14,8 +14,9 @@ use super::identity::NodeIdentity;
 use super::log_budget::LogBudget;
 use super::manifest::Manifest;
 use super::open_files::OpenFiles;
-use super::payload_index::{BufferedPayloads, PAYLOAD_HEADER_BYTES, PayloadIndex};
+use super::payload_index::{BufferedPayloads, PAYLOAD_HEADER_BYTES, PayloadIndex, PayloadPlace};
 use super::raft_record::RaftRecord;
+use super::read_ahead::ReadAhead;
 use crate::entry::{LogEntry, PayloadName, PayloadRef};
 
 /// The stream of Raft's own records. Payloads of worker w are in stream 1 + w.
@@ -172,32 +173,80 @@ impl NodeStore {
     /// # Errors
     /// [`StoreError::NoSuchPayload`], [`StoreError::NotDurable`], [`StoreError::DamagedPayload`], or the disk's own.
     pub fn read_payload(&self, name: PayloadName) -> Result<Bytes, StoreError> {
-        let dir = || self.dir.clone();
-        let (payload, place) = self
-            .payloads
-            .get(name)
-            .ok_or_else(|| StoreError::NoSuchPayload { dir: dir(), name })?;
+        self.read_payload_ahead(name, &mut ReadAhead::default())
+    }
+
+    /// Reads a durable payload back, and what follows it if the reader goes on where it has been.
+    ///
+    /// # Errors
+    /// As [`NodeStore::read_payload`].
+    pub fn read_payload_ahead(
+        &self,
+        name: PayloadName,
+        ahead: &mut ReadAhead,
+    ) -> Result<Bytes, StoreError> {
+        let (payload, place) =
+            self.payloads
+                .get(name)
+                .ok_or_else(|| StoreError::NoSuchPayload {
+                    dir: self.dir.clone(),
+                    name,
+                })?;
         let place = place.ok_or(StoreError::NotDurable { name })?;
-        let stream = WorkerId(1 + name.worker);
-        let path = || segment_path(&self.log_dir, place.generation, stream, place.segment);
-        let failed = |source| StoreError::device("reading", &path(), source);
-        let key = (place.generation, stream, place.segment);
-        let file = self.files.get(key, || self.disk.open(&path()));
-        let file = file.map_err(failed)?;
-        let read = read_unaligned(&*file, place.offset.into(), payload.length as usize);
-        let read = read.map_err(failed)?;
-        if !payload.matches(read.bytes()) {
+        let length = payload.length as usize;
+        let stretch = ahead.of_worker(name.worker);
+        if let Some(bytes) = stretch.get(place, length).filter(|it| payload.matches(it)) {
+            return Ok(bytes);
+        }
+        let bytes_ahead = stretch.bytes_to_read(place, length);
+        if bytes_ahead > length
+            && let Ok(bytes) = self.read_from(name, place, bytes_ahead)
+        {
+            stretch.put(place, bytes);
+            if let Some(bytes) = stretch.get(place, length).filter(|it| payload.matches(it)) {
+                return Ok(bytes);
+            }
+        }
+        // By itself: it may be well where what follows it cannot be read.
+        let bytes = self.read_from(name, place, length)?;
+        if !payload.matches(&bytes) {
             return Err(StoreError::DamagedPayload {
                 name,
-                path: path(),
+                path: self.segment_of(name, place),
                 offset_bytes: place.offset.into(),
             });
         }
+        stretch.put(place, bytes.clone());
+        Ok(bytes)
+    }
+
+    /// Reads from a place on; fewer bytes only at the end of the file.
+    fn read_from(
+        &self,
+        name: PayloadName,
+        place: PayloadPlace,
+        length: usize,
+    ) -> Result<Bytes, StoreError> {
+        let path = || self.segment_of(name, place);
+        let failed = |source| StoreError::device("reading", &path(), source);
+        let key = (place.generation, stream_of(name), place.segment);
+        let file = self.files.get(key, || self.disk.open(&path()));
+        let file = file.map_err(failed)?;
+        let read = read_unaligned(&*file, place.offset.into(), length).map_err(failed)?;
         Ok(if read.bytes().len() < COPY_BYTES_MAX {
             Bytes::copy_from_slice(read.bytes())
         } else {
             Bytes::from_owner(read)
         })
+    }
+
+    fn segment_of(&self, name: PayloadName, place: PayloadPlace) -> PathBuf {
+        segment_path(
+            &self.log_dir,
+            place.generation,
+            stream_of(name),
+            place.segment,
+        )
     }
 
     /// Whether the log may grow by two files for each worker: a leader that has less room accepts no more commands.
@@ -252,6 +301,11 @@ impl NodeStore {
         }
         Ok(WorkerId(1 + worker))
     }
+}
+
+/// The stream of a payload that is in the index.
+fn stream_of(name: PayloadName) -> WorkerId {
+    WorkerId(1 + name.worker)
 }
 
 impl std::fmt::Debug for NodeStore {

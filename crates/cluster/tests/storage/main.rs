@@ -6,5 +6,6 @@ mod common;
 mod crashes;
 mod faults;
 mod model;
+mod read_ahead;
 mod refusals;
 mod threads;

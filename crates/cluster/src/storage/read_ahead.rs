@@ -1,0 +1,81 @@
+//! Reading ahead: payloads that are read in the order in which they were written cost one read of the disk for many.
+//!
+//! A node that replays its log, or serves one that catches up, reads payload after payload of each worker. Each is short where
+//! clients send one command at a time, and a direct read of a page costs as much as one of a hundred pages. So a reader
+//! that goes on where it has been takes a stretch of the segment at once, and finds what comes next in it.
+//!
+//! What lies behind a durable payload may not be written yet when it is read. Nothing of a stretch is given out unless it matches
+//! the digest of what was asked for; else that payload is read by itself.
+
+use bytes::Bytes;
+use namiki_platform::Generation;
+
+use super::payload_index::PayloadPlace;
+
+/// How much is read at once.
+const STRETCH_BYTES: usize = 512 << 10;
+/// A reader goes on where it has been if it skips no more than this: headers, and what fills a frame's last page.
+const SKIP_BYTES_MAX: u64 = 64 << 10;
+
+/// What one reader has read ahead, of each worker's payloads.
+#[derive(Debug, Default)]
+pub struct ReadAhead {
+    workers: Vec<Stretch>,
+}
+
+/// The bytes of a segment that were read last.
+#[derive(Debug, Default)]
+pub(super) struct Stretch {
+    segment: Option<(Generation, u64)>,
+    /// Of the first byte, in the segment.
+    from: u64,
+    bytes: Bytes,
+    /// Where the payload ended that was given out last.
+    position: u64,
+}
+
+impl ReadAhead {
+    pub(super) fn of_worker(&mut self, worker: u16) -> &mut Stretch {
+        let worker = usize::from(worker);
+        if self.workers.len() <= worker {
+            self.workers.resize_with(worker + 1, Stretch::default);
+        }
+        &mut self.workers[worker]
+    }
+}
+
+impl Stretch {
+    /// How many bytes to read for a payload at that place.
+    pub(super) fn bytes_to_read(&self, place: PayloadPlace, length: usize) -> usize {
+        let offset = u64::from(place.offset);
+        let goes_on = self.segment == Some((place.generation, place.segment))
+            && (self.position..=self.position + SKIP_BYTES_MAX).contains(&offset);
+        if goes_on {
+            length.max(STRETCH_BYTES)
+        } else {
+            length
+        }
+    }
+
+    /// The bytes at a place, as far as they were read.
+    pub(super) fn get(&mut self, place: PayloadPlace, length: usize) -> Option<Bytes> {
+        if self.segment != Some((place.generation, place.segment)) {
+            return None;
+        }
+        let from = u64::from(place.offset).checked_sub(self.from)? as usize;
+        let to = from.checked_add(length)?;
+        let bytes = (to <= self.bytes.len()).then(|| self.bytes.slice(from..to))?;
+        self.position = u64::from(place.offset) + length as u64;
+        Some(bytes)
+    }
+
+    /// What was read from that place on.
+    pub(super) fn put(&mut self, place: PayloadPlace, bytes: Bytes) {
+        *self = Self {
+            segment: Some((place.generation, place.segment)),
+            from: place.offset.into(),
+            bytes,
+            position: place.offset.into(),
+        };
+    }
+}
