@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bulk_loads;
+mod hybrid_index;
 mod keys;
 mod memory;
 mod name_parsing;
+mod non_unique_keys;
 
 use namiki::index::{KeyKind, Tree, TreeKind};
 use namiki_index::art::ArtConfig;

@@ -1,0 +1,760 @@
+//! Every command, run small: the keys of its rows, its exit status, and what it refuses.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::support::{MACHINE, assert_keys, refused, rows, run};
+
+const TXN: &[&str] = &[
+    "workload",
+    "spec",
+    "index",
+    "device",
+    "threads",
+    "await",
+    "streams",
+    "records",
+    "skew",
+    "hot_keys",
+    "pipeline",
+    "key_bytes",
+    "key_space",
+    "key_layout",
+    "seconds",
+    "committed",
+    "aborted",
+    "failed_locks",
+    "tps",
+    "abort_rate",
+    "paper_abort_rate",
+    "latency_us.p50",
+    "latency_us.p99",
+    "latency_us.p999",
+    "latency_us.max",
+    "rss_bytes",
+    "table_bytes",
+];
+const LOGGED: &[&str] = &["flushes", "wal_bytes"];
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("temporary folders have plain names")
+}
+
+const SMALL: &[&str] = &["--records", "3000", "--ops", "600"];
+
+#[test]
+fn every_workload_is_run_and_checked() {
+    for workload in [
+        "u1", "u10", "r10", "u5r5", "r5u5", "ycsb-a", "ycsb-b", "ycsb-c", "payment",
+    ] {
+        let args = ["txn", "--workload", workload, "--spec", "TT(NLR)+PWAL(16)"];
+        let skewed = ["--skew", "0.9", "--threads", "2", "--verify-recovery"];
+        for (more, hot_keys) in [
+            (&[][..], "adjacent"),
+            (&["--hot-keys", "scattered"], "scattered"),
+        ] {
+            let rows = rows(&[&args[..], SMALL, &skewed, more].concat());
+            assert_eq!(rows.len(), 1);
+            assert_keys(&rows[0], &[TXN, LOGGED, MACHINE]);
+            assert_eq!(rows[0]["committed"], 600, "{workload}");
+            assert_eq!(rows[0]["workload"], workload);
+            assert_eq!(rows[0]["hot_keys"], hot_keys, "{workload}");
+        }
+    }
+}
+
+/// Of every workload and index, before and after a recovery.
+#[test]
+fn keys_of_every_shape_run_and_are_checked() {
+    let args = [
+        "txn",
+        "--workload",
+        "u10,r10,u5r5,r5u5,ycsb-a,payment",
+        "--spec",
+    ];
+    let more = ["TT(NLR)+PWAL(16)", "--threads", "2", "--verify-recovery"];
+    let indexes = ["--index", "art,blink,hash,art+hash", "--key-space"];
+    for keys in [
+        &["dense,sparse"][..],
+        &[
+            "sparse",
+            "--key-bytes",
+            "32",
+            "--key-layout",
+            "shared-prefix,random-head",
+        ],
+        &["dense", "--key-bytes", "13"],
+    ] {
+        let rows = rows(&[&args[..], &more, &indexes, keys, SMALL].concat());
+        let looks = if keys.len() == 3 { 1 } else { 2 };
+        assert_eq!(rows.len(), 6 * 4 * looks);
+        for row in &rows {
+            assert_keys(row, &[TXN, LOGGED, MACHINE]);
+            assert_eq!(row["committed"], 600);
+        }
+        let index = |row: &Value| row["index"].as_str().unwrap().to_owned();
+        let first: Vec<String> = rows.iter().take(4).map(index).collect();
+        assert_eq!(first, ["art", "blink", "hash", "art+hash"]);
+    }
+}
+
+/// Each look has a table of its own in a folder that is kept.
+#[test]
+fn keys_of_different_looks_live_side_by_side() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let args = ["txn", "--workload", "u10,u5r5", "--dir", text(&data)];
+    let keys = ["--key-space", "dense,sparse", "--key-bytes", "8,16"];
+    for _ in 0..2 {
+        let rows = rows(&[&args[..], &keys, SMALL].concat());
+        assert_eq!(rows.len(), 8);
+    }
+    let size = ["--key-space", "sparse", "--records", "2000"];
+    refused(&[&args[..], &size].concat(), 2, "made with --records 3000");
+}
+
+#[test]
+fn every_protocol_is_run_and_checked_and_found_again() {
+    for spec in [
+        "TT(NLR)+PWAL(1)",
+        "TT(NLR)+PWAL(auto)",
+        "TT(ELR)+PWAL(1)",
+        "TT(ELR)+PWAL(16)",
+        "TT(ELR)+SWAL(16)",
+        "TT(NLR)+SWAL(16)",
+    ] {
+        let args = [
+            "txn",
+            "--workload",
+            "u5r5",
+            "--spec",
+            spec,
+            "--threads",
+            "1,2",
+        ];
+        let rows = rows(&[&args[..], SMALL, &["--verify-recovery"]].concat());
+        assert_eq!(rows.len(), 2);
+        for row in rows {
+            assert_keys(&row, &[TXN, LOGGED, MACHINE]);
+            assert_eq!(row["spec"], spec);
+        }
+    }
+}
+
+#[test]
+fn what_was_not_measured_is_absent() {
+    let rows = rows(&[&["txn", "--workload", "u1", "--spec", "NOLOG"], SMALL].concat());
+    assert_keys(&rows[0], &[TXN, MACHINE]);
+    for key in ["flushes", "wal_bytes", "cas_misses", "pause_ns"] {
+        assert!(rows[0].get(key).is_none(), "{key} in {}", rows[0]);
+    }
+}
+
+#[test]
+fn every_device_can_be_chosen() {
+    let dir = tempfile::tempdir().unwrap();
+    let raw = format!("raw:{}", text(&dir.path().join("device")));
+    for device in ["file", "fdatasync", "nvm:50ns", "null", "slow:8x1ms", &raw] {
+        let args = [
+            "txn",
+            "--workload",
+            "u1",
+            "--device",
+            device,
+            "--raw-mb",
+            "8",
+        ];
+        let more = [
+            "--spec",
+            "TT(ELR)+PWAL(16)",
+            "--sequencer",
+            "cas",
+            "--value-bytes",
+            "100",
+        ];
+        let rows = rows(&[&args[..], SMALL, &more].concat());
+        assert_keys(&rows[0], &[TXN, LOGGED, &["cas_misses"]]);
+        assert_eq!(rows[0]["device"], device);
+        assert_eq!(rows[0].get("pause_ns").is_some(), device == "nvm:50ns");
+    }
+    let left = std::fs::read_dir(dir.path()).unwrap().count();
+    assert_eq!(left, 0, "a file of its own is removed");
+}
+
+#[test]
+fn runs_take_turns() {
+    let args = [
+        "txn",
+        "--workload",
+        "u1,r10",
+        "--spec",
+        "NOLOG",
+        "--repeat",
+        "2",
+    ];
+    let rows = rows(&[&args[..], SMALL].concat());
+    let order: Vec<(&str, u64)> = rows
+        .iter()
+        .map(|row| {
+            (
+                row["workload"].as_str().unwrap(),
+                row["round"].as_u64().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(order, [("u1", 1), ("r10", 1), ("u1", 2), ("r10", 2)]);
+}
+
+#[test]
+fn a_given_folder_is_kept_and_its_database_continued() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    for workload in ["payment", "u10", "payment", "u5r5", "r10"] {
+        let args = [
+            "txn",
+            "--workload",
+            workload,
+            "--dir",
+            text(&data),
+            "--skew",
+            "0.5",
+        ];
+        let rows = rows(&[&args[..], SMALL].concat());
+        assert_eq!(rows[0]["committed"], 600, "{workload}");
+    }
+    assert!(data.join("MANIFEST").exists());
+    // Keys would be drawn from records that are not there, or not from all that are.
+    let args = ["txn", "--workload", "u1", "--dir", text(&data)];
+    for (size, word) in [
+        (["--records", "5000"], "made with --records 3000"),
+        (["--records", "2000"], "made with --records 3000"),
+    ] {
+        refused(&[&args[..], &size].concat(), 2, word);
+    }
+    let size = ["--records", "3000", "--value-bytes", "9"];
+    refused(&[&args[..], &size].concat(), 2, "made with --value-bytes 8");
+    rows(&[&args[..], SMALL].concat());
+}
+
+/// Only `txn` works on what is in the folder.
+#[test]
+fn other_commands_leave_a_given_folder_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("precious"), "precious").unwrap();
+    for args in [
+        &["log", "--ops", "100"][..],
+        &["recover", "--log-mb", "1", "--records", "500"],
+        &["device", "--ops", "10", "--bytes", "4096"],
+    ] {
+        assert_eq!(
+            rows(&[args, &["--dir", text(dir.path())]].concat()).len(),
+            1
+        );
+        let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+    }
+}
+
+/// A folder in memory is no device.
+#[test]
+fn a_folder_in_memory_is_said_to_be_one() {
+    let memory = Path::new("/dev/shm");
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    if !mounts.lines().any(|line| line.contains(" /dev/shm tmpfs ")) {
+        eprintln!("there is no folder in memory here");
+        return;
+    }
+    let dir = tempfile::tempdir_in(memory).unwrap();
+    for args in [
+        &[
+            "device",
+            "--mode",
+            "fdatasync",
+            "--ops",
+            "10",
+            "--file-mb",
+            "1",
+        ][..],
+        &[
+            "log",
+            "--device",
+            "fdatasync",
+            "--ops",
+            "100",
+            "--segment-mb",
+            "1",
+        ],
+    ] {
+        let output = run(&[args, &["--dir", text(dir.path())]].concat());
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{errors}");
+        assert!(errors.contains("is in memory (tmpfs"), "{errors}");
+    }
+}
+
+#[test]
+fn the_log_is_measured_beside_its_device() {
+    let keys = [
+        "layout",
+        "streams",
+        "group",
+        "record_bytes",
+        "commits_per_s",
+        "flushes_per_s",
+        "mb_per_s",
+        "device_limit_flushes_per_s",
+        "fraction_of_limit",
+    ];
+    for (bytes, device) in [("512", "file"), ("compact", "nvm:50ns")] {
+        let args = [
+            "log",
+            "--layout",
+            "parallel,single",
+            "--streams",
+            "2",
+            "--group",
+            "1,16",
+        ];
+        let more = [
+            "--ops",
+            "2000",
+            "--segment-mb",
+            "1",
+            "--record-bytes",
+            bytes,
+        ];
+        let rows = rows(&[&args[..], &more, &["--device", device]].concat());
+        assert_eq!(rows.len(), 4);
+        for row in &rows {
+            assert_keys(row, &[&keys, MACHINE]);
+            assert_eq!(row["commits"], 2000);
+        }
+        let expected = if bytes == "512" {
+            Value::from(512)
+        } else {
+            Value::from("compact")
+        };
+        assert_eq!(rows[0]["record_bytes"], expected);
+    }
+}
+
+/// A region is not written twice: a timed run ends when it is full, and operations have to fit.
+///
+/// Paper: pwal §5.7 (one device for all logs)
+#[test]
+fn the_log_can_share_one_device() {
+    let dir = tempfile::tempdir().unwrap();
+    let raw = format!("raw:{}", text(&dir.path().join("device")));
+    let on = ["log", "--device", &raw, "--streams", "2", "--raw-mb"];
+    let both = ["8", "--layout", "parallel,single", "--group", "1,16"];
+    let rows = rows(&[&on[..], &both, &["--ops", "600"]].concat());
+    assert_eq!(rows.len(), 4);
+    for row in &rows {
+        assert_eq!(row["commits"], 600);
+        assert_eq!(row["device"], raw);
+        assert!(row["fraction_of_limit"].as_f64().unwrap() > 0.0);
+    }
+
+    let timed = ["8", "--warmup", "0", "--seconds", "600", "--group", "64"];
+    let output = run(&[&on[..], &timed].concat());
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{errors}");
+    assert!(errors.contains("was full after"), "{errors}");
+
+    for too_much in [
+        &["8", "--ops", "1000000"][..],
+        &["1", "--ops", "10", "--group", "1000"],
+    ] {
+        refused(&[&on[..], too_much].concat(), 2, "raise --raw-mb");
+    }
+    let left = std::fs::read_dir(dir.path()).unwrap().count();
+    assert_eq!(left, 0, "the device is removed, as it was made here");
+}
+
+#[test]
+fn a_log_is_recovered_as_it_was_written() {
+    let keys = [
+        "spec",
+        "transactions",
+        "records_per_s",
+        "mb_per_s",
+        "seconds",
+        "order",
+        "threads",
+        "equal_to_oracle",
+    ];
+    for spec in ["TT(NLR)+PWAL(16)", "TT(ELR)+PWAL(4)", "TT(ELR)+SWAL(16)"] {
+        for bytes in ["compact", "512"] {
+            let args = [
+                "recover",
+                "--spec",
+                spec,
+                "--record-bytes",
+                bytes,
+                "--log-mb",
+                "1",
+            ];
+            let more = [
+                "--threads",
+                "1,2",
+                "--order",
+                "highest-stamp,merge",
+                "--records",
+                "500",
+            ];
+            let rows = rows(&[&args[..], &more].concat());
+            assert_eq!(rows.len(), 4);
+            for row in rows {
+                assert_keys(&row, &[&keys, MACHINE]);
+                assert_eq!(row["equal_to_oracle"], true);
+                assert!(row["transactions"].as_u64().unwrap() > 100, "{row}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_log_to_recover_has_the_requested_transactions() {
+    for pin in ["on", "off"] {
+        let args = ["recover", "--ops", "1001", "--records", "500"];
+        let rows = rows(&[&args[..], &["--threads", "1,2", "--pin", pin]].concat());
+        assert_eq!(rows.len(), 2);
+        for row in rows {
+            assert_eq!(row["transactions"], 1001);
+            assert_eq!(row["equal_to_oracle"], true);
+        }
+    }
+}
+
+#[test]
+fn every_command_teaches_its_use() {
+    for command in [
+        "txn", "index", "log", "recover", "device", "figure", "report",
+    ] {
+        let output = run(&[command, "--help"]);
+        assert!(output.status.success());
+        let help = String::from_utf8(output.stdout).unwrap();
+        assert!(help.contains("Examples:"), "{help}");
+        assert!(help.contains(&format!("namiki-bench {command}")), "{help}");
+        let continued = help.contains("a database in it is recovered and continued");
+        assert_eq!(continued, command == "txn", "{help}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("precious");
+    std::fs::write(&file, "precious").unwrap();
+    let raw = format!("raw:{}", text(&file));
+    for (args, word) in [
+        (&["txn", "--workload", "u99"][..], "u99"),
+        (
+            &["txn", "--workload", "tpcc"],
+            "tpcc is not part of this release",
+        ),
+        (
+            &["txn", "--workload", "u1", "--spec", "TT(XLR)+PWAL(1)"],
+            "TT(XLR)",
+        ),
+        (&["txn", "--workload", "u1", "--index", "oak"], "bwtree"),
+        (&["txn", "--workload", "u1", "--index", "art,oak"], "hash"),
+        (
+            &["txn", "--workload", "u1", "--key-space", "full"],
+            "--key-space",
+        ),
+        (&["txn", "--workload", "u1", "--device", "tape"], "tape"),
+        (&["txn", "--workload", "u1", "--threads", "0"], "--threads"),
+        (&["txn", "--workload", "u1", "--skew", "nan"], "--skew"),
+        (
+            &["txn", "--workload", "u1", "--hot-keys", "warm"],
+            "--hot-keys",
+        ),
+        (
+            &["txn", "--workload", "u1", "--value-bytes", "7"],
+            "--value-bytes",
+        ),
+        (
+            &["txn", "--workload", "payment", "--records", "1"],
+            "payment",
+        ),
+        (
+            &[
+                "txn",
+                "--workload",
+                "u1",
+                "--device",
+                "null",
+                "--verify-recovery",
+            ],
+            "null",
+        ),
+        (&["txn", "--workload", "u1", "--device", &raw], "precious"),
+        (
+            &["log", "--device", "raw:/nowhere", "--segment-mb", "2"],
+            "raw:PATH",
+        ),
+        (&["log", "--group", "1000000"], "1000000"),
+        (&["log", "--seconds", "0"], "in no time"),
+        (
+            &["txn", "--workload", "u1", "--seconds", "0.0"],
+            "in no time",
+        ),
+        (&["device", "--seconds", "0"], "in no time"),
+        (&["recover", "--spec", "NOLOG"], "NOLOG"),
+        (&["device", "--mode", "memory,direct"], "memory"),
+        (&["device", "--bytes", "100", "--file-mb", "1"], "100"),
+        (&["frobnicate"], "frobnicate"),
+        (
+            &["txn", "--workload", "u1", "--dir", text(&file)],
+            "precious is not a folder",
+        ),
+    ] {
+        refused(args, 2, word);
+    }
+    assert_eq!(std::fs::read(&file).unwrap(), b"precious");
+    let not_a_folder = file.join("data");
+    refused(
+        &["txn", "--workload", "u1", "--dir", text(&not_a_folder)],
+        1,
+        "precious",
+    );
+    let foreign = text(dir.path());
+    refused(
+        &["txn", "--workload", "u1", "--dir", foreign],
+        1,
+        "holds files but no database",
+    );
+}
+
+/// Every number that is none, or is out of its range, is answered with its flag and the range.
+#[test]
+fn numbers_out_of_range_are_refused_with_flag_and_range() {
+    let txn = ["txn", "--workload", "u1"];
+    for (command, flag, range) in [
+        (&txn[..], "--threads", "from 1 to 1024"),
+        (&txn, "--records", "from 1 to 2147483648"),
+        (&txn, "--value-bytes", "from 8 to 2040"),
+        (&txn, "--key-bytes", "from 8 to 1024"),
+        (&txn, "--outstanding", "from 1 to 4294967295"),
+        (&txn, "--raw-mb", "from 1 to 16777216"),
+        (&txn, "--repeat", "from 1 to 4294967295"),
+        (&txn, "--ops", "from 1 on"),
+        (&txn, "--seed", "from 0 on"),
+        (&["log"], "--streams", "from 1 to 1024"),
+        (&["log"], "--group", "from 1 to 4294967295"),
+        (&["log"], "--retain", "from 2 to 4294967295"),
+        (&["log"], "--segment-mb", "from 1 to 1024"),
+        (&["recover"], "--threads", "from 1 to 1024"),
+        (&["recover"], "--streams", "from 1 to 1024"),
+        (&["recover"], "--records", "from 1 to 2147483648"),
+        (&["recover"], "--log-mb", "from 1 to 1048576"),
+        (&["recover"], "--repeat", "from 1 to 4294967295"),
+        (&["recover"], "--seed", "from 0 on"),
+        (&["device"], "--bytes", "from 1 to 1073741824"),
+        (&["device"], "--writers", "from 1 to 1024"),
+        (&["device"], "--depth", "from 1 to 1024"),
+        (&["device"], "--file-mb", "from 1 to 1048576"),
+    ] {
+        for bad in ["-1", "x", "1.5", "99999999999999999999"] {
+            let args = [command, &[flag, bad]].concat();
+            let said = format!("'{bad}' for '{flag}");
+            refused(&args, 2, &said);
+            refused(&args, 2, &format!("not a whole number {range}"));
+        }
+        if range.starts_with("from 1 ") {
+            refused(&[command, &[flag, "0"]].concat(), 2, range);
+        }
+    }
+    for (flag, range) in [
+        ("--skew", "not between 0 and 100"),
+        ("--seconds", "not between 0 and 1000000 seconds"),
+        ("--warmup", "not between 0 and 1000000 seconds"),
+    ] {
+        refused(&[&txn[..], &[flag, "-1"]].concat(), 2, range);
+    }
+}
+
+/// Some command lines turn out to make no sense only when the engine refuses what they lead to.
+#[test]
+fn engine_refusals_name_the_flag_to_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let raw = format!("raw:{}", text(&dir.path().join("device")));
+    let txn = ["txn", "--spec", "TT(NLR)+PWAL(16)", "--ops", "600"];
+    let shared = ["--device", &raw, "--raw-mb", "1"];
+    let long = ["--record-format", "32768"];
+    for (args, flag) in [
+        // Too little for a log buffer, and too little for the load.
+        (
+            [&["--workload", "u1", "--threads", "16"], &shared[..]].concat(),
+            "raise --raw-mb",
+        ),
+        (
+            [&["--workload", "u1", "--records", "200000"], &shared[..]].concat(),
+            "raise --raw-mb",
+        ),
+        // Twelve such records are more than a log buffer.
+        (
+            [&["--workload", "u10", "--records", "100"], &long[..]].concat(),
+            "lower --record-format",
+        ),
+    ] {
+        refused(&[&txn[..], &args].concat(), 2, flag);
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_namiki-bench"))
+        .args(["device", "--ops", "1"])
+        .env("TMPDIR", dir.path().join("absent"))
+        .output()
+        .unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("absent; --dir or TMPDIR names"), "{errors}");
+}
+
+/// A table for people has headings, and medians where there is something to take them of.
+#[test]
+fn a_table_is_the_default() {
+    let args = [
+        "txn",
+        "--workload",
+        "u1",
+        "--spec",
+        "NOLOG",
+        "--repeat",
+        "2",
+    ];
+    let output = run(&[&args[..], SMALL].concat());
+    assert!(output.status.success());
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        table.starts_with("workload") || table.trim_start().starts_with("workload"),
+        "{table}"
+    );
+    assert!(table.contains("medians"), "{table}");
+}
+
+/// A program that is going to be sent signals, and the folder that its temporary ones are in.
+struct Running {
+    child: Child,
+    errors: BufReader<ChildStderr>,
+    temporary: tempfile::TempDir,
+}
+
+impl Running {
+    fn start(args: &[&str]) -> Self {
+        let temporary = tempfile::tempdir().unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_namiki-bench"))
+            .args(args)
+            .args(["--format", "json"])
+            .env("TMPDIR", temporary.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let errors = BufReader::new(child.stderr.take().unwrap());
+        Self {
+            child,
+            errors,
+            temporary,
+        }
+    }
+
+    /// Returns with the first line on standard error that has these words.
+    fn wait_for_line(&mut self, words: &str) {
+        let mut line = String::new();
+        while !line.contains(words) {
+            line.clear();
+            let read = self.errors.read_line(&mut line).unwrap();
+            assert!(read > 0, "it ended without having said {words:?}");
+        }
+    }
+
+    /// Returns when the program has made a file or folder with a path that ends like this.
+    fn wait_for_file(&mut self, ending: &str) {
+        while !has_file(self.temporary.path(), ending) {
+            assert!(self.child.try_wait().unwrap().is_none(), "it has ended");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn send(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Its exit status, what it printed, and what it left behind.
+    fn end(mut self) -> (Option<i32>, String, usize) {
+        let output = self.child.stdout.take().unwrap();
+        let printed = std::io::read_to_string(output).unwrap();
+        let status = self.child.wait().unwrap().code();
+        let left = std::fs::read_dir(self.temporary.path()).unwrap().count();
+        (status, printed, left)
+    }
+}
+
+fn has_file(dir: &Path, ending: &str) -> bool {
+    // Whatever is gone meanwhile is not it.
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return false;
+    };
+    entries
+        .flatten()
+        .any(|entry| text(&entry.path()).ends_with(ending) || has_file(&entry.path(), ending))
+}
+
+const LONG: &[&str] = &["txn", "--workload", "u1", "--seconds", "600"];
+
+/// Ctrl-C: the run ends, is checked, and its row is printed.
+#[test]
+fn an_interrupted_run_prints_its_row() {
+    let args = ["--spec", "NOLOG", "--records", "1000", "--warmup", "0"];
+    let mut running = Running::start(&[LONG, &args].concat());
+    // The first sign of life: by then, transactions have been committed.
+    running.wait_for_line(": 10 s");
+    running.send(Signal::INT);
+    let (status, printed, left) = running.end();
+    assert_eq!((status, left), (Some(130), 0), "{printed}");
+    assert_eq!(printed.lines().count(), 1, "{printed}");
+    assert_keys(&serde_json::from_str(&printed).unwrap(), &[TXN]);
+}
+
+/// Before the first transaction there is nothing to print, and nothing to wait for.
+#[test]
+fn a_signal_before_the_run_ends_it() {
+    for (ending, args) in [
+        // The manifest is there before the load; the folders are, too, and files of log come to be
+        // in the load and in the warm-up.
+        ("MANIFEST", &["--records", "100000000"][..]),
+        ("0000", &["--threads", "100"]),
+        (
+            ".seg",
+            &["--threads", "100", "--records", "1000", "--warmup", "600"],
+        ),
+    ] {
+        for signal in [Signal::INT, Signal::TERM] {
+            let mut running = Running::start(&[LONG, args].concat());
+            running.wait_for_file(ending);
+            running.send(signal);
+            let (status, printed, left) = running.end();
+            assert_eq!((status, left), (Some(130), 0), "{args:?}: {printed}");
+            assert_eq!(printed, "", "{args:?}");
+        }
+    }
+}
+
+/// Whatever the first signal began, the second ends, and leaves nothing behind either.
+#[test]
+fn a_second_signal_removes_what_is_temporary() {
+    let mut running = Running::start(&[LONG, &["--records", "300000", "--warmup", "0"]].concat());
+    running.wait_for_line("for 600 s");
+    running.send(Signal::INT);
+    running.wait_for_line("once more to quit");
+    running.send(Signal::TERM);
+    let (status, printed, left) = running.end();
+    assert_eq!((status, left), (Some(130), 0), "{printed}");
+}

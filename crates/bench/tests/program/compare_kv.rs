@@ -1,0 +1,182 @@
+//! `compare kv`, run small: the keys of its rows, what is checked, and what it refuses.
+
+use serde_json::Value;
+
+use crate::support::{MACHINE, assert_keys, refused, rows, run};
+
+const KV: &[&str] = &[
+    "store",
+    "workload",
+    "durable",
+    "threads",
+    "records",
+    "value_bytes",
+    "skew",
+    "seconds",
+    "committed",
+    "aborted",
+    "tps",
+    "abort_rate",
+    "latency_us.p50",
+    "latency_us.p99",
+    "latency_us.p999",
+    "rss_bytes",
+    "isolation",
+    "durability",
+];
+const SMALL: &[&str] = &["--records", "2000", "--ops", "300", "--threads", "1,3"];
+
+fn kv(args: &[&str]) -> Vec<Value> {
+    rows(&[&["compare", "kv"], args, SMALL].concat())
+}
+
+/// Each store, and how many of the five workloads it takes part in.
+fn all_do_the_same(stores: &str, parts: &[(&str, usize)]) {
+    let every = ["--workload", "u1,u10,r10,u5r5,scan100", "--stores", stores];
+    for more in [
+        &["--verify-recovery", "--skew", "0,0.99"][..],
+        &["--durable", "off"],
+    ] {
+        let rows = kv(&[&every[..], more].concat());
+        for row in &rows {
+            assert_keys(row, &[KV, MACHINE]);
+            assert_eq!(row["committed"], 300, "{row}");
+        }
+        let durable = more.len() == 3;
+        for (store, workloads) in parts {
+            let count = rows.iter().filter(|row| row["store"] == *store).count();
+            // Numbers of threads, and skews.
+            let each = if durable { 4 } else { 2 };
+            let workloads = if *store == "floor" && !durable {
+                0
+            } else {
+                *workloads
+            };
+            assert_eq!(count, workloads * each, "{store}");
+        }
+    }
+}
+
+#[test]
+fn namiki_and_the_floor_are_always_there() {
+    all_do_the_same("namiki,floor", &[("namiki", 5), ("floor", 2)]);
+}
+
+#[cfg(feature = "compare")]
+#[test]
+fn other_stores_do_the_same() {
+    let parts = [("redb", 5), ("fjall", 5), ("lmdb", 5), ("sqlite", 5)];
+    all_do_the_same("redb,fjall,lmdb,sqlite", &parts);
+}
+
+#[cfg(feature = "compare-rocksdb")]
+#[test]
+fn all_of_rocksdb_does_the_same() {
+    let parts = [
+        ("rocksdb", 4),
+        ("rocksdb-pipelined", 4),
+        ("rocksdb-pessimistic", 5),
+        ("rocksdb-optimistic", 5),
+    ];
+    all_do_the_same(&parts.map(|(store, _)| store).join(","), &parts);
+}
+
+#[cfg(not(feature = "compare-rocksdb"))]
+#[test]
+fn rocksdb_is_refused_when_not_built_in() {
+    let stores = ["--stores", "namiki,rocksdb-optimistic"];
+    let args = [&["compare", "kv", "--workload", "u1"][..], &stores].concat();
+    refused(&args, 2, "--features compare-rocksdb");
+}
+
+#[cfg(not(feature = "compare"))]
+#[test]
+fn peers_are_refused_when_not_built_in() {
+    refused(
+        &["compare", "kv", "--workload", "u1"],
+        2,
+        "--features compare",
+    );
+}
+
+#[test]
+fn stores_take_turns_and_protocols_are_chosen() {
+    let specs = ["--spec", "TT(NLR)+PWAL(1)", "--spec", "TT(ELR)+PWAL(16)"];
+    let more = [
+        "--workload",
+        "u1",
+        "--stores",
+        "floor,namiki",
+        "--repeat",
+        "2",
+    ];
+    let small = ["--records", "100", "--ops", "50"];
+    for durable in ["on", "off"] {
+        let rows = rows(
+            &[
+                &["compare", "kv", "--durable", durable],
+                &specs[..],
+                &more,
+                &small,
+            ]
+            .concat(),
+        );
+        let order: Vec<&str> = rows
+            .iter()
+            .map(|row| row["store"].as_str().unwrap())
+            .collect();
+        let floor: &[&str] = if durable == "on" { &["floor"] } else { &[] };
+        let turn = [floor, &["namiki", "namiki"]].concat();
+        assert_eq!(order, [&turn[..], &turn].concat());
+        let logged = rows.iter().filter(|row| row.get("spec").is_some());
+        assert_eq!(logged.count(), 4);
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    for (args, word) in [
+        (&["--workload", "u2"][..], "scan100"),
+        (&["--workload", "u1", "--stores", "oak"], "namiki"),
+        (&["--workload", "r10", "--stores", "floor"], "--stores"),
+        (
+            &["--workload", "u1", "--stores", "namiki", "--spec", "NOLOG"],
+            "--durable off",
+        ),
+        (
+            &[
+                "--workload",
+                "u1",
+                "--stores",
+                "namiki",
+                "--durable",
+                "off",
+                "--verify-recovery",
+            ],
+            "--verify-recovery",
+        ),
+        (
+            &[
+                "--workload",
+                "scan100",
+                "--stores",
+                "namiki",
+                "--index",
+                "hash",
+            ],
+            "no order",
+        ),
+        (&["--stores", "namiki"], "--workload"),
+    ] {
+        refused(&[&["compare", "kv"], args].concat(), 2, word);
+    }
+}
+
+#[test]
+fn comparing_is_explained() {
+    let output = run(&["compare", "kv", "--help"]);
+    let help = String::from_utf8(output.stdout).unwrap();
+    for word in ["floor", "--features compare", "Examples:"] {
+        assert!(help.contains(word), "{help}");
+    }
+}

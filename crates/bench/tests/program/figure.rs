@@ -1,0 +1,393 @@
+//! `figure` and `report`, run small: what they print and write.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::{MACHINE, assert_keys, refused, rows, run};
+
+const POINT: &[&str] = &[
+    "kind", "paper", "figure", "line", "threads", "measure", "median", "low", "high", "runs",
+    "counts",
+];
+const CLAIM: &[&str] = &[
+    "kind",
+    "paper",
+    "figure",
+    "section",
+    "sentence",
+    "english",
+    "verdict",
+    "found",
+    "within_spread",
+    "cores_min",
+    "beside",
+];
+const VERDICTS: &[&str] = &[
+    "holds",
+    "does not hold here",
+    "not testable here",
+    "not judged",
+];
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("temporary folders have plain names")
+}
+
+fn figure(paper: &str, number: &str, out: &Path, more: &[&str]) -> Vec<Value> {
+    rows(
+        &[
+            &["figure", paper, number, "--out", text(out), "--quick"],
+            more,
+        ]
+        .concat(),
+    )
+}
+
+fn of_kind<'a>(rows: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    let found: Vec<&Value> = rows.iter().filter(|row| row["kind"] == kind).collect();
+    let keys = if kind == "point" { POINT } else { CLAIM };
+    for row in &found {
+        assert_keys(row, &[keys, MACHINE]);
+    }
+    found
+}
+
+/// How many elements of the name the SVG has, which must be XML.
+fn elements(path: &Path, name: &str) -> usize {
+    let svg = std::fs::read_to_string(path).unwrap();
+    let document = roxmltree::Document::parse(&svg).unwrap();
+    let nodes = document.descendants();
+    nodes.filter(|node| node.tag_name().name() == name).count()
+}
+
+fn lines(path: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(ToOwned::to_owned).collect()
+}
+
+#[test]
+fn a_tictoc_pwal_figure_has_four_lines_and_claims() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("made/here");
+    let rows = figure("tictoc-pwal", "7", &out, &["--repeat", "2"]);
+    let (points, claims) = (of_kind(&rows, "point"), of_kind(&rows, "claim"));
+    assert_eq!((points.len(), claims.len()), (8, 5));
+    assert!(points.iter().all(|point| point["runs"] == 2));
+    assert!(
+        claims
+            .iter()
+            .all(|row| VERDICTS.contains(&row["verdict"].as_str().unwrap()))
+    );
+    // Whatever does not hold has a paragraph.
+    for claim in &claims {
+        let is_told = claim["verdict"] == "does not hold here";
+        assert_eq!(claim["why_not"].is_string(), is_told, "{claim}");
+    }
+    assert_eq!(elements(&out.join("tictoc-pwal-7.svg"), "polyline"), 4);
+
+    // Two runs of four lines at two numbers of threads, in turns.
+    let runs = lines(&out.join("tictoc-pwal-7.csv"));
+    assert_eq!(runs.len(), 1 + 16);
+    assert!(
+        runs[0].starts_with("line,threads,tasks,round,workload,"),
+        "{}",
+        runs[0]
+    );
+    let first: Vec<&str> = runs[1..5]
+        .iter()
+        .map(|run| run.split(',').next().unwrap())
+        .collect();
+    let specs = [
+        "TT(NLR)+PWAL(1)",
+        "TT(NLR)+PWAL(16)",
+        "TT(ELR)+PWAL(1)",
+        "TT(ELR)+PWAL(16)",
+    ];
+    assert_eq!(first, specs);
+    assert!(runs[1].contains(",nvm:50ns,"), "{}", runs[1]);
+
+    let document = std::fs::read_to_string(out.join("tictoc-pwal-7.json")).unwrap();
+    let document: Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(document["points"].as_array().unwrap().len(), 8);
+    assert_eq!(document["claims"].as_array().unwrap().len(), 5);
+    let command = document["command"].as_str().unwrap();
+    assert!(
+        command.starts_with("namiki-bench figure tictoc-pwal 7 --out "),
+        "{command}"
+    );
+    assert!(
+        command.contains("--repeat 2") && command.contains("--quick"),
+        "{command}"
+    );
+}
+
+#[test]
+fn a_pwal_figure_writes_the_papers_records_to_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows = figure(
+        "pwal",
+        "7",
+        dir.path(),
+        &["--threads", "1,3", "--dir", text(dir.path())],
+    );
+    let (points, claims) = (of_kind(&rows, "point"), of_kind(&rows, "claim"));
+    assert_eq!((points.len(), claims.len()), (6, 5));
+    let line = |name: &str| points.iter().find(|row| row["line"] == name).unwrap();
+    // BEGIN, UPDATE and END of 512 bytes each, and whole blocks of frames around them.
+    for name in ["P-WAL", "WAL"] {
+        let bytes = line(name)["counts"]["wal_bytes"].as_f64().unwrap();
+        assert!(bytes >= 1000.0 * 1536.0, "{name}: {bytes}");
+        assert!(line(name)["counts"]["cas_misses"].is_number(), "{name}");
+    }
+    let writes = &line("log writes only")["counts"];
+    assert_eq!(writes["flushes"], 63.0);
+    assert!(writes.get("aborted").is_none(), "{writes}");
+    assert_eq!(elements(&dir.path().join("pwal-7.svg"), "polyline"), 3);
+    // 16 threads were not measured.
+    let at_16 = claims
+        .iter()
+        .find(|claim| claim["found"] == "needs --threads 16")
+        .unwrap();
+    assert_eq!(at_16["verdict"], "not testable here");
+    // What a run leaves behind is what was asked for.
+    let mut left: Vec<String> = std::fs::read_dir(dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    left.sort();
+    assert_eq!(left, ["pwal-7.csv", "pwal-7.json", "pwal-7.svg"]);
+}
+
+#[test]
+fn claims_are_printed_for_people() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = [
+        "figure",
+        "tictoc-pwal",
+        "13",
+        "--out",
+        text(dir.path()),
+        "--quick",
+    ];
+    let output = run(&args);
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in [
+        "TT(ELR)+PWAL(16)",
+        "§4.2.4 「",
+        "aborts more than the others",
+    ] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    let cores = std::thread::available_parallelism().unwrap().get();
+    if cores < 64 {
+        assert!(
+            text.contains("not testable here (needs >= 64 cores)"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn the_list_names_every_figure() {
+    let listed = rows(&["figure", "--list"]);
+    let numbers = |paper: &str| -> Vec<u64> {
+        let of_paper = listed.iter().filter(|row| row["paper"] == paper);
+        of_paper
+            .map(|row| row["figure"].as_u64().unwrap())
+            .collect()
+    };
+    assert_eq!(numbers("tictoc-pwal"), [3, 6, 7, 8, 9, 10, 11, 12, 13]);
+    assert_eq!(numbers("pwal"), [6, 7, 8, 9, 10, 11]);
+    assert_eq!(numbers("oode"), [2, 3, 4, 5, 6, 7, 8, 9]);
+    assert_eq!(numbers("raft-pwal"), [2, 3, 4, 5, 6]);
+    for row in &listed {
+        assert_keys(row, &[&["section", "title", "claims"]]);
+    }
+}
+
+#[test]
+fn what_is_no_figure_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = text(dir.path());
+    refused(
+        &["figure", "tictoc-pwal", "5", "--out", out],
+        2,
+        "tictoc-pwal-6",
+    );
+    refused(&["figure", "silo", "6", "--out", out], 2, "pwal-11");
+    refused(&["figure", "pwal", "6"], 2, "--out");
+    refused(
+        &["figure", "pwal", "6", "--out", out, "--device", "tape"],
+        2,
+        "nvm",
+    );
+}
+
+/// The paper's own setting is a device that all logs share. Here it is a file, which each run makes and removes.
+#[test]
+fn pwal_figures_run_on_a_raw_file() {
+    for number in ["6", "7"] {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("device");
+        let device = format!("raw:{}", text(&file));
+        let shared = ["--device", &device, "--raw-mb", "64", "--threads", "1,2"];
+        let rows = figure("pwal", number, dir.path(), &shared);
+        let (points, claims) = (of_kind(&rows, "point"), of_kind(&rows, "claim"));
+        assert_eq!(points.len(), 6);
+        assert!(points.iter().all(|point| point["counts"]["flushes"] != 0.0));
+        assert!(!file.exists(), "it was made here, so it is removed");
+        let verdicts: Vec<&str> = claims
+            .iter()
+            .map(|claim| claim["verdict"].as_str().unwrap())
+            .collect();
+        assert!(verdicts.contains(&"not judged"), "{verdicts:?}");
+        assert!(!verdicts.contains(&"holds"), "{verdicts:?}");
+        assert!(!verdicts.contains(&"does not hold here"), "{verdicts:?}");
+    }
+}
+
+/// Paper: oode §3, figures 5 and 9.
+#[test]
+fn an_oode_figure_lies_over_relative_reads_per_second() {
+    let dir = tempfile::tempdir().unwrap();
+    for (number, tasks, points_of_lines) in [("5", "16", 1 + 5), ("9", "1,2,4,8,16", 1 + 5 + 5)] {
+        let more = ["--repeat", "2", "--threads", "1,2,3,4,5", "--tasks", tasks];
+        let rows = figure("oode", number, dir.path(), &more);
+        let (points, claims) = (of_kind(&rows, "point"), of_kind(&rows, "claim"));
+        assert_eq!((points.len(), claims.len()), (points_of_lines, 3));
+        for point in points {
+            assert_eq!(point["measure"], "cpu_percent");
+            assert_keys(
+                point,
+                &[&["tasks", "relative_iops", "counts.reads", "counts.iops"]],
+            );
+            let is_ordered = point["line"] == "ordered execution";
+            assert_eq!(point["relative_iops"] == 1.0, is_ordered, "{point}");
+        }
+        for claim in claims {
+            assert_ne!(claim["verdict"], "not testable here", "{claim}");
+        }
+        let runs = lines(&dir.path().join(format!("oode-{number}.csv")));
+        assert_eq!(runs.len(), 1 + 2 * points_of_lines);
+        // The lines of the figure that have two points or more, and what lies closest to them.
+        let polylines = elements(&dir.path().join(format!("oode-{number}.svg")), "polyline");
+        assert!(
+            polylines >= if number == "5" { 2 } else { 4 },
+            "{polylines}"
+        );
+    }
+}
+
+/// Paper: oode §3.1, figures 2 and 4.
+#[test]
+fn an_oode_figure_runs_on_emulated_drives() {
+    let dir = tempfile::tempdir().unwrap();
+    let more = ["--device", "slow:16x1ms", "--repeat", "2"];
+    let rows = figure("oode", "2", dir.path(), &more);
+    let points = of_kind(&rows, "point");
+    let runs = |line: &str| {
+        let of_line = points.iter().filter(|point| point["line"] == line);
+        of_line
+            .map(|point| point["runs"].as_u64().unwrap())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(runs("ordered execution"), [1], "it takes long");
+    assert_eq!(runs("out of order"), [2, 2]);
+    let faster = of_kind(&rows, "claim")[0];
+    assert_eq!(faster["verdict"], "holds", "{faster}");
+    let four = figure("oode", "4", dir.path(), &more);
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let claims = of_kind(&four, "claim");
+    if cores < 128 {
+        let found = claims[1]["found"].as_str().unwrap();
+        assert!(found.starts_with("needs >= 128 cores; here: "), "{found}");
+    }
+    refused(
+        &[
+            "figure",
+            "oode",
+            "2",
+            "--out",
+            text(dir.path()),
+            "--device",
+            "null",
+        ],
+        2,
+        "oode-2 does not run on --device null",
+    );
+    refused(
+        &["report", "--out", text(dir.path()), "--skip", "bwtree"],
+        2,
+        "no figure is of bwtree",
+    );
+    refused(
+        &[
+            "figure",
+            "raft-pwal",
+            "4",
+            "--out",
+            text(dir.path()),
+            "--workers",
+            "3",
+        ],
+        2,
+        "raft-pwal-4 has no line for these numbers",
+    );
+}
+
+/// Every figure of the list but those of the cluster, which needs another program; one page, and each experiment run
+/// once.
+#[test]
+fn a_report_is_one_page_over_all_figures() {
+    let dir = tempfile::tempdir().unwrap();
+    let more = [
+        "--skip",
+        "raft-pwal",
+        "--quick",
+        "--threads",
+        "1",
+        "--records",
+        "1000",
+        "--device",
+        "null",
+    ];
+    let rows = rows(&[&["report", "--out", text(dir.path())], &more[..]].concat());
+    let mut listed = crate::support::rows(&["figure", "--list"]);
+    listed.retain(|row| row["paper"] != "raft-pwal");
+    let claims: u64 = listed
+        .iter()
+        .map(|row| row["claims"].as_u64().unwrap())
+        .sum();
+    assert_eq!(of_kind(&rows, "claim").len() as u64, claims);
+    let page = std::fs::read_to_string(dir.path().join("index.html")).unwrap();
+    assert_eq!(page.matches("<svg ").count(), listed.len());
+    assert!(!page.contains("figures are missing"));
+    assert!(
+        !page.contains("src=") && !page.contains("<script"),
+        "it needs no other file"
+    );
+    for row in &listed {
+        let slug = format!("{}-{}", row["paper"].as_str().unwrap(), row["figure"]);
+        assert!(page.contains(&format!("id=\"{slug}\"")), "{slug}");
+        for ending in ["csv", "svg", "json"] {
+            assert!(
+                dir.path().join(format!("{slug}.{ending}")).is_file(),
+                "{slug}.{ending}"
+            );
+        }
+        elements(&dir.path().join(format!("{slug}.svg")), "rect");
+    }
+    // Aborts are drawn as the paper counts them.
+    for point in of_kind(&rows, "point") {
+        let is_of_aborts =
+            point["paper"] == "tictoc-pwal" && matches!(point["figure"].as_u64(), Some(9 | 13));
+        assert_eq!(point["measure"] == "paper_abort_percent", is_of_aborts);
+        assert!(!is_of_aborts || point["counts"]["failed_locks"].is_number());
+    }
+    // Figures 6 and 7 of pwal show the same runs.
+    let runs = |slug: &str| lines(&dir.path().join(format!("{slug}.csv")));
+    assert_eq!(runs("pwal-6"), runs("pwal-7"));
+}

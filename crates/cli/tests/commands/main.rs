@@ -1,0 +1,9 @@
+//! The commands of the program, as its user sees them.
+
+mod bench;
+mod check_image;
+mod command;
+mod links_and_fifos;
+mod load_and_query;
+mod old_directories;
+mod table_journal;

@@ -1,0 +1,14 @@
+//! Queries end to end: their answers, what they may hold, and what ends them.
+
+mod aggregates;
+mod failures;
+mod limits;
+mod long_rows;
+mod many_queries;
+mod papers_query;
+mod planner;
+mod random_plans;
+mod rejected_rows;
+mod scans_and_chains;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,612 @@
+//! Random plans over random tables.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+
+use namiki_exec::data::{ColumnType, Datum};
+use namiki_exec::plan::{
+    AggregateCall, AggregateFunction, Comparison, Expr, Find, HashJoin, IndexScan, Join, KeyRange,
+    Named, NestedLoopJoin, Plan, Scan, SortKey, column, literal,
+};
+use namiki_exec::source::Tables;
+use namiki_platform::seeded_random::Random;
+
+use super::tables::{TYPES, datum};
+
+/// A column that an operator gives.
+#[derive(Clone, Debug)]
+struct Given {
+    name: String,
+    column_type: ColumnType,
+}
+
+/// A plan and what it gives.
+pub(crate) struct RandomPlan {
+    pub(crate) plan: Plan,
+    /// How often each operator is in it.
+    pub(crate) operators: BTreeMap<&'static str, usize>,
+    pub(crate) determined: Determined,
+}
+
+/// What a plan says of its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Determined {
+    /// Which rows, and their order.
+    Order,
+    /// Which rows.
+    Rows,
+    /// How many: some of the rows that there would be without the limit at the root.
+    Count,
+    /// No more than that they are some of those that there would be without limits of rows in no order.
+    Some,
+}
+
+/// The plan without limits of rows that come in no order.
+pub(crate) fn without_limits(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    if let Plan::Limit(limit) = &plan {
+        let input = without_limits(&limit.input);
+        let is_determined = is_in_order(&input) && input == *limit.input;
+        return if is_determined { plan } else { input };
+    }
+    let strip = |input: &mut Box<Plan>| **input = without_limits(input);
+    match &mut plan {
+        Plan::Filter(it) => strip(&mut it.input),
+        Plan::Project(it) => strip(&mut it.input),
+        Plan::Aggregate(it) => strip(&mut it.input),
+        Plan::Sort(it) => strip(&mut it.input),
+        Plan::NestedLoopJoin(it) => strip(&mut it.outer),
+        Plan::HashJoin(it) => {
+            strip(&mut it.build);
+            strip(&mut it.probe);
+        }
+        Plan::Join(it) => {
+            strip(&mut it.left);
+            strip(&mut it.right);
+        }
+        Plan::Scan(_) | Plan::IndexScan(_) | Plan::Find(_) | Plan::Limit(_) => {}
+    }
+    plan
+}
+
+/// Whether the rows come in the order of a sort.
+fn is_in_order(plan: &Plan) -> bool {
+    match plan {
+        Plan::Sort(_) => true,
+        Plan::Filter(it) => is_in_order(&it.input),
+        Plan::Project(it) => is_in_order(&it.input),
+        Plan::Limit(it) => is_in_order(&it.input),
+        _ => false,
+    }
+}
+
+pub(crate) struct Maker<'r> {
+    random: &'r mut Random,
+    tables: &'r Tables,
+    names: &'r [String],
+    aliases: usize,
+    operators: BTreeMap<&'static str, usize>,
+    /// About how many rows the plan gives so far.
+    rows: f64,
+    /// A limit lets some rows pass, and which is not determined.
+    is_loose: bool,
+}
+
+/// A join that would give more rows is left out: the plain evaluator keeps them all.
+const ROWS_MAX: f64 = 20_000.0;
+
+/// About how many different values there are.
+fn distinct(column_type: ColumnType) -> f64 {
+    match column_type {
+        ColumnType::Bool => 2.0,
+        ColumnType::Bytes => 4.0,
+        ColumnType::Text => 6.0,
+        _ => 12.0,
+    }
+}
+
+impl<'r> Maker<'r> {
+    pub(crate) fn new(random: &'r mut Random, tables: &'r Tables, names: &'r [String]) -> Self {
+        Self {
+            random,
+            tables,
+            names,
+            aliases: 0,
+            operators: BTreeMap::new(),
+            rows: 0.0,
+            is_loose: false,
+        }
+    }
+
+    pub(crate) fn make(mut self) -> RandomPlan {
+        let joins = [0, 1, 1, 2, 2, 3][self.random.index(6)];
+        let (mut plan, mut given) = self.joined(joins);
+        for _ in 0..self.random.index(3) {
+            (plan, given) = match self.random.index(3) {
+                0 => self.filter(plan, given),
+                1 => self.project(plan, given),
+                // What is calculated over some rows is not what is calculated over all.
+                _ if self.is_loose => (plan, given),
+                _ => self.aggregate(plan, given),
+            };
+            plan = self.maybe_limit(plan, &given);
+        }
+        // Joins above groups, too.
+        if self.random.chance(0.12) {
+            (plan, given) = self.join(plan, given);
+        }
+        let is_sorted = self.random.chance(0.25);
+        if is_sorted {
+            plan = self.sort(plan, &given);
+        }
+        let is_limited = self.random.chance(0.2);
+        if is_limited {
+            self.count("limit");
+            plan = plan.limit(self.random.below(40));
+        }
+        RandomPlan {
+            determined: match (self.is_loose, is_sorted, is_limited) {
+                (true, ..) => Determined::Some,
+                (false, true, _) => Determined::Order,
+                (false, false, true) => Determined::Count,
+                (false, false, false) => Determined::Rows,
+            },
+            plan,
+            operators: self.operators,
+        }
+    }
+
+    /// Limits the rows now and then: those of a sort to a few, others to a few or to more than there are.
+    fn maybe_limit(&mut self, plan: Plan, given: &[Given]) -> Plan {
+        if !self.random.chance(0.12) {
+            return plan;
+        }
+        self.count("limit");
+        if !self.is_loose && self.random.chance(0.4) {
+            let mut plan = self.sort(plan, given);
+            if self.random.chance(0.5) {
+                plan = self.filter(plan, given.to_vec()).0;
+            }
+            let rows = 1 + self.random.below(200);
+            self.rows = self.rows.min(rows as f64);
+            return plan.limit(rows);
+        }
+        if self.random.chance(0.5) {
+            return plan.limit(1 << 40);
+        }
+        self.is_loose = true;
+        let rows = 1 + self.random.below(200);
+        self.rows = self.rows.min(rows as f64);
+        plan.limit(rows)
+    }
+
+    fn count(&mut self, operator: &'static str) {
+        *self.operators.entry(operator).or_default() += 1;
+    }
+
+    fn joined(&mut self, joins: usize) -> (Plan, Vec<Given>) {
+        let (mut plan, mut given) = self.access();
+        for _ in 0..joins {
+            plan = self.maybe_limit(plan, &given);
+            (plan, given) = self.join(plan, given);
+        }
+        (plan, given)
+    }
+
+    fn alias(&mut self) -> String {
+        self.aliases += 1;
+        format!("a{}", self.aliases)
+    }
+
+    fn given_by(&self, table: &str, alias: &str) -> Vec<Given> {
+        let source = &self.tables.get(table).unwrap().source;
+        let columns = source.schema().columns().iter();
+        let given = columns.map(|column| Given {
+            name: format!("{alias}.{}", column.name),
+            column_type: column.column_type,
+        });
+        given.collect()
+    }
+
+    fn table(&mut self) -> String {
+        self.names[self.random.index(self.names.len())].clone()
+    }
+
+    /// A range of a key with columns of these types.
+    fn range(&mut self, types: &[ColumnType]) -> KeyRange {
+        let mut range = KeyRange::default();
+        if self.random.chance(0.7) {
+            return range;
+        }
+        for column_type in &types[..self.random.index(types.len() + 1)] {
+            if self.random.chance(0.7) {
+                break;
+            }
+            range.equal.push(datum(self.random, *column_type));
+        }
+        if let Some(next) = types.get(range.equal.len()) {
+            let mut bound = |chance| {
+                self.random
+                    .chance(chance)
+                    .then(|| datum(self.random, *next))
+            };
+            (range.from, range.above) = (bound(0.3), bound(0.2));
+            (range.to, range.below) = (bound(0.2), bound(0.3));
+        }
+        range
+    }
+
+    fn key_types(&self, table: &str, index: Option<&str>) -> Vec<ColumnType> {
+        let found = self.tables.get(table).unwrap();
+        let source = index.map_or(&found.source, |index| &found.indexes[index]);
+        let schema = source.schema();
+        schema
+            .key()
+            .iter()
+            .map(|at| schema.columns()[*at].column_type)
+            .collect()
+    }
+
+    fn index_of(&mut self, table: &str) -> Option<String> {
+        let found = self.tables.get(table).unwrap();
+        let names: Vec<&String> = found.indexes.keys().collect();
+        (!names.is_empty()).then(|| names[self.random.index(names.len())].clone())
+    }
+
+    fn access(&mut self) -> (Plan, Vec<Given>) {
+        let (table, alias) = (self.table(), self.alias());
+        let given = self.given_by(&table, &alias);
+        let filter = self.random.chance(0.3).then(|| self.condition(&given, 1));
+        if self.random.chance(0.25) {
+            return self.find(table, alias, given);
+        }
+        let index = self.index_of(&table).filter(|_| self.random.chance(0.5));
+        let types = self.key_types(&table, index.as_deref());
+        let range = self.range(&types);
+        self.rows = self.tables.get(&table).unwrap().source.rows() as f64;
+        let plan = match index {
+            Some(index) => {
+                self.count("index_scan");
+                Plan::IndexScan(IndexScan {
+                    table,
+                    index,
+                    alias: Some(alias),
+                    range,
+                    filter,
+                })
+            }
+            None => {
+                self.count("scan");
+                Plan::Scan(Scan {
+                    table,
+                    alias: Some(alias),
+                    range,
+                    filter,
+                })
+            }
+        };
+        (plan, given)
+    }
+
+    /// The way is left to the planner.
+    fn find(&mut self, table: String, alias: String, given: Vec<Given>) -> (Plan, Vec<Given>) {
+        self.count("find");
+        let filter = self.random.chance(0.7).then(|| self.condition(&given, 1));
+        self.rows = self.tables.get(&table).unwrap().source.rows() as f64;
+        let plan = Plan::Find(Find {
+            table,
+            alias: Some(alias),
+            filter,
+        });
+        (plan, given)
+    }
+
+    /// Something of a type, over these columns if there is one.
+    fn value_of(&mut self, column_type: ColumnType, given: &[Given]) -> Expr {
+        let same: Vec<&Given> = given
+            .iter()
+            .filter(|it| it.column_type == column_type)
+            .collect();
+        let number: Vec<&Given> = given
+            .iter()
+            .filter(|it| it.column_type.is_number() && column_type.is_number())
+            .collect();
+        let pool = if same.is_empty() || self.random.chance(0.2) {
+            number
+        } else {
+            same
+        };
+        if pool.is_empty() {
+            return Expr::Literal(datum(self.random, column_type));
+        }
+        let own = column(&pool[self.random.index(pool.len())].name);
+        if column_type.is_number() && self.random.chance(0.1) {
+            return own.plus(literal(1));
+        }
+        own
+    }
+
+    fn join(&mut self, plan: Plan, given: Vec<Given>) -> (Plan, Vec<Given>) {
+        if self.random.chance(0.6) {
+            self.nested_loop(plan, given)
+        } else {
+            self.hash_join(plan, given)
+        }
+    }
+
+    fn nested_loop(&mut self, outer: Plan, given: Vec<Given>) -> (Plan, Vec<Given>) {
+        let (table, alias) = (self.table(), self.alias());
+        let index = self.index_of(&table).filter(|_| self.random.chance(0.5));
+        let types = self.key_types(&table, index.as_deref());
+        let inner = self.tables.get(&table).unwrap().source.rows() as f64;
+        let rows = self.rows * (inner / distinct(types[0])).max(1.0);
+        if rows > ROWS_MAX {
+            return (outer, given);
+        }
+        self.rows = rows;
+        self.count("nested_loop_join");
+        let columns = 1 + self.random.index(types.len());
+        let columns = if self.random.chance(0.75) { 1 } else { columns };
+        let lookup = types[..columns]
+            .iter()
+            .map(|it| self.value_of(*it, &given))
+            .collect();
+        let inner = self.given_by(&table, &alias);
+        let all = [given, inner].concat();
+        let filter = self.random.chance(0.25).then(|| self.condition(&all, 1));
+        let plan = Plan::NestedLoopJoin(NestedLoopJoin {
+            outer: Box::new(outer),
+            table,
+            index,
+            alias: Some(alias),
+            lookup,
+            filter,
+            table_first: false,
+        });
+        (plan, all)
+    }
+
+    fn hash_join(&mut self, probe: Plan, given: Vec<Given>) -> (Plan, Vec<Given>) {
+        let (before, rows) = (self.operators.clone(), self.rows);
+        let (mut build, mut built) = self.access();
+        if self.random.chance(0.2) {
+            (build, built) = self.filter(build, built);
+        }
+        let mut on = Vec::new();
+        for _ in 0..1 + self.random.index(2) {
+            let own = built[self.random.index(built.len())].clone();
+            if on.is_empty() {
+                self.rows = rows * (self.rows / distinct(own.column_type)).max(1.0);
+            }
+            on.push((column(&own.name), self.value_of(own.column_type, &given)));
+        }
+        if self.rows > ROWS_MAX {
+            (self.operators, self.rows) = (before, rows);
+            return (probe, given);
+        }
+        if self.random.chance(0.4) {
+            return self.join_of(probe, given, build, built, on);
+        }
+        self.count("hash_join");
+        let swapped = self.random.chance(0.5);
+        let all = if swapped {
+            [given, built].concat()
+        } else {
+            [built, given].concat()
+        };
+        let filter = self.random.chance(0.25).then(|| self.condition(&all, 1));
+        let (build, probe) = if swapped {
+            (probe, build)
+        } else {
+            (build, probe)
+        };
+        if swapped {
+            on = on.into_iter().map(|(a, b)| (b, a)).collect();
+        }
+        let plan = Plan::HashJoin(HashJoin {
+            build: Box::new(build),
+            probe: Box::new(probe),
+            on,
+            filter,
+            probe_first: false,
+        });
+        (plan, all)
+    }
+
+    /// The way is left to the planner.
+    fn join_of(
+        &mut self,
+        left: Plan,
+        given: Vec<Given>,
+        right: Plan,
+        built: Vec<Given>,
+        on: Vec<(Expr, Expr)>,
+    ) -> (Plan, Vec<Given>) {
+        self.count("join");
+        let swapped = self.random.chance(0.3);
+        let on = on.into_iter().map(|(right, left)| {
+            if swapped {
+                (right, left)
+            } else {
+                (left, right)
+            }
+        });
+        let on = on.collect();
+        let ((left, given), (right, built)) = if swapped {
+            ((right, built), (left, given))
+        } else {
+            ((left, given), (right, built))
+        };
+        let all = [given, built].concat();
+        let filter = self.random.chance(0.25).then(|| self.condition(&all, 1));
+        let plan = Plan::Join(Join {
+            left: Box::new(left),
+            right: Box::new(right),
+            on,
+            filter,
+        });
+        (plan, all)
+    }
+
+    fn filter(&mut self, plan: Plan, given: Vec<Given>) -> (Plan, Vec<Given>) {
+        self.count("filter");
+        let keep = self.condition(&given, 2);
+        (plan.filter(keep), given)
+    }
+
+    fn condition(&mut self, given: &[Given], depth: usize) -> Expr {
+        if depth > 0 && self.random.chance(0.4) {
+            let (a, b) = (
+                self.condition(given, depth - 1),
+                self.condition(given, depth - 1),
+            );
+            return match self.random.index(3) {
+                0 => a.and(b),
+                1 => a.or(b),
+                _ => Expr::Not(Box::new(a)),
+            };
+        }
+        if given.is_empty() {
+            return literal(true);
+        }
+        let own = given[self.random.index(given.len())].clone();
+        let value = column(&own.name);
+        match self.random.index(8) {
+            0 => Expr::IsNull(Box::new(value)),
+            1 => {
+                let list = (0..1 + self.random.index(4)).map(|_| {
+                    if self.random.chance(0.1) {
+                        Datum::Null
+                    } else {
+                        datum(self.random, own.column_type)
+                    }
+                });
+                Expr::In(Box::new(value), list.collect())
+            }
+            2 if own.column_type == ColumnType::Text => {
+                let part = ["", "a", "z"][self.random.index(3)].to_owned();
+                if self.random.chance(0.5) {
+                    Expr::StartsWith(Box::new(value), part)
+                } else {
+                    Expr::Contains(Box::new(value), part)
+                }
+            }
+            3 if own.column_type == ColumnType::Bool => value,
+            _ => {
+                // Most hold for most rows.
+                let comparison = match self.random.index(9) {
+                    at @ 0..6 => Comparison::ALL[at],
+                    6 => Comparison::NotEqual,
+                    7 => Comparison::LessOrEqual,
+                    _ => Comparison::GreaterOrEqual,
+                };
+                let other = if self.random.chance(0.6) {
+                    Expr::Literal(datum(self.random, own.column_type))
+                } else {
+                    self.value_of(own.column_type, given)
+                };
+                Expr::Compare(comparison, Box::new(value), Box::new(other))
+            }
+        }
+    }
+
+    fn project(&mut self, plan: Plan, given: Vec<Given>) -> (Plan, Vec<Given>) {
+        self.count("project");
+        let mut columns = Vec::new();
+        let mut new = Vec::new();
+        for at in 0..1 + self.random.index(4) {
+            let name = format!("p{}_{at}", self.aliases);
+            let (of, column_type) = match given.is_empty() || self.random.chance(0.1) {
+                true => {
+                    let column_type = TYPES[self.random.index(7)];
+                    (Expr::Literal(datum(self.random, column_type)), column_type)
+                }
+                false => {
+                    let own = given[self.random.index(given.len())].clone();
+                    match own.column_type {
+                        ColumnType::I64 if self.random.chance(0.5) => {
+                            (column(&own.name).times(literal(3)), ColumnType::I64)
+                        }
+                        other => (column(&own.name), other),
+                    }
+                }
+            };
+            columns.push(Named::new(&name, of));
+            new.push(Given { name, column_type });
+        }
+        self.aliases += 1;
+        (plan.project(columns), new)
+    }
+
+    fn aggregate(&mut self, plan: Plan, given: Vec<Given>) -> (Plan, Vec<Given>) {
+        self.count("aggregate");
+        self.aliases += 1;
+        let mut group_by = Vec::new();
+        let mut new = Vec::new();
+        for at in 0..self.random.index(3).min(given.len()) {
+            let own = given[self.random.index(given.len())].clone();
+            let name = format!("g{}_{at}", self.aliases);
+            group_by.push(Named::new(&name, column(&own.name)));
+            new.push(Given {
+                name,
+                column_type: own.column_type,
+            });
+        }
+        let mut calculate = Vec::new();
+        for at in 0..1 + self.random.index(3) {
+            let name = format!("s{}_{at}", self.aliases);
+            let (call, column_type) = self.call(&name, &given);
+            calculate.push(call);
+            new.push(Given { name, column_type });
+        }
+        let plan = Plan::Aggregate(namiki_exec::plan::Aggregate {
+            input: Box::new(plan),
+            group_by,
+            calculate,
+        });
+        (plan, new)
+    }
+
+    fn call(&mut self, name: &str, given: &[Given]) -> (AggregateCall, ColumnType) {
+        if given.is_empty() || self.random.chance(0.2) {
+            return (AggregateCall::count(name), ColumnType::I64);
+        }
+        let own = given[self.random.index(given.len())].clone();
+        let of = column(&own.name);
+        let scale = match own.column_type {
+            ColumnType::Decimal { scale } => scale,
+            _ => 0,
+        };
+        let (function, column_type) = match self.random.index(5) {
+            0 => (AggregateFunction::Min, own.column_type),
+            1 => (AggregateFunction::Max, own.column_type),
+            2 if own.column_type.is_number() => {
+                (AggregateFunction::Sum, ColumnType::Decimal { scale })
+            }
+            3 if own.column_type.is_number() && scale < 20 => (
+                AggregateFunction::Avg,
+                ColumnType::Decimal { scale: scale + 6 },
+            ),
+            _ => (AggregateFunction::Count, ColumnType::I64),
+        };
+        (AggregateCall::new(name, function, of), column_type)
+    }
+
+    fn sort(&mut self, plan: Plan, given: &[Given]) -> Plan {
+        self.count("sort");
+        let mut by = Vec::new();
+        for _ in 0..1 + self.random.index(2) {
+            if given.is_empty() {
+                break;
+            }
+            let of = column(&given[self.random.index(given.len())].name);
+            by.push(if self.random.chance(0.5) {
+                SortKey::ascending(of)
+            } else {
+                SortKey::descending(of)
+            });
+        }
+        plan.sort(by)
+    }
+}

@@ -1,0 +1,16 @@
+//! Streams of a log: appended, flushed, crashed, damaged, read back and merged.
+
+mod append_and_read_back;
+mod async_flush;
+mod awaiting_tasks;
+mod close_and_poison;
+mod common;
+mod crashes;
+mod epoch_certification_failures;
+mod failures;
+mod frame_positions;
+mod group_commit;
+mod merging;
+mod preparing_segments;
+mod reading_damaged_logs;
+mod torn_tails;

@@ -1,0 +1,260 @@
+//! Segments that are made ready before they are needed, and old ones that are written again.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::ErrorKind;
+use std::num::NonZeroU32;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use crate::common::hooked_disk::{HookedDisk, Step};
+use crate::common::*;
+use namiki_log::{Log, LogConfig, LogError, Prepare, Retain};
+use namiki_platform::WorkerId;
+use namiki_platform::disk::Disk;
+use namiki_platform::disk::sim::{self, Fault, Loss, SimDisk};
+
+const W: WorkerId = WorkerId(0);
+/// Frames of [`write`] in a segment.
+const FRAMES: u64 = 15;
+
+fn keeping(kept: u32) -> LogConfig {
+    let mut config = config(1);
+    config.retain = Retain::Last(NonZeroU32::new(kept).unwrap());
+    config
+}
+
+/// Writes one commit, its number, in a frame of its own.
+fn write(log: &Log<()>, number: u64) -> Result<(), LogError> {
+    put(log.stream(W), number, &[7; 700])?;
+    log.stream(W).flush()
+}
+
+/// The numbers of the commits that are there.
+fn numbers(disk: &Arc<dyn Disk>, config: &LogConfig) -> Vec<u64> {
+    let (all, _) = read(disk, &info(config), 0).unwrap();
+    all.iter().map(|(stamp, ..)| stamp.0).collect()
+}
+
+fn files(disk: &dyn Disk) -> usize {
+    disk.list(Path::new("/db/wal/0000")).unwrap().len()
+}
+
+#[test]
+fn prepared_segments_are_used_in_order() {
+    for frames in [0, 1, 15, 16, 40, 60] {
+        let sim = SimDisk::new();
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        let config = config(1);
+        let log: Arc<Log<()>> = create(&disk, config.clone());
+        log.prepare_segments(3).unwrap();
+        assert_eq!(files(&*disk), 3);
+        for next in 0..frames {
+            write(&log, next).unwrap();
+            // The fourth is made when three are used up.
+            assert_eq!(files(&*disk), ((next / FRAMES) as usize + 1).max(3));
+        }
+        assert_eq!(numbers(&disk, &config), (0..frames).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn one_spare_segment_beyond_the_kept_suffices() {
+    for (kept, prepare) in [
+        (1, Prepare::Inline),
+        (2, Prepare::Inline),
+        (3, Prepare::Background),
+    ] {
+        let created = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&created);
+        let hooked = HookedDisk::new(&SimDisk::new(), move |step| {
+            counted.fetch_add(u64::from(step == Step::Create), Ordering::SeqCst);
+            Ok(())
+        });
+        let disk: Arc<dyn Disk> = Arc::new(hooked);
+        let mut config = keeping(kept);
+        config.prepare = prepare;
+        let log: Arc<Log<()>> = create(&disk, config);
+        log.prepare_segments(kept as usize + 1).unwrap();
+        assert_eq!(created.load(Ordering::SeqCst), u64::from(kept) + 1);
+        for next in 0..FRAMES * 20 {
+            write(&log, next).unwrap();
+        }
+        log.close().unwrap();
+        assert_eq!(created.load(Ordering::SeqCst), u64::from(kept) + 1);
+    }
+}
+
+#[test]
+fn an_append_waits_for_a_segment_being_made() {
+    let (created, begun) = (Arc::new(AtomicU64::new(0)), Arc::new(Barrier::new(2)));
+    let (counted, begins) = (Arc::clone(&created), Arc::clone(&begun));
+    let hooked = HookedDisk::new(&SimDisk::new(), move |step| {
+        if step == Step::Create && counted.fetch_add(1, Ordering::SeqCst) == 0 {
+            begins.wait();
+            // The other has time to come as far as it may.
+            for _ in 0..1000 {
+                thread::yield_now();
+            }
+        }
+        Ok(())
+    });
+    let disk: Arc<dyn Disk> = Arc::new(hooked);
+    let log: Arc<Log<()>> = create(&disk, config(1));
+    thread::scope(|scope| {
+        scope.spawn(|| log.prepare_segments(1).unwrap());
+        begun.wait();
+        log.prepare_segments(1).unwrap();
+    });
+    assert_eq!((created.load(Ordering::SeqCst), files(&*disk)), (1, 1));
+}
+
+#[test]
+fn a_closed_log_prepares_nothing() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let log: Arc<Log<()>> = create(&disk, config(1));
+    log.close().unwrap();
+    assert!(matches!(log.prepare_segments(3), Err(LogError::Closed)));
+    assert_eq!(files(&*disk), 0);
+}
+
+#[test]
+fn a_full_disk_leaves_what_was_made_before_it() {
+    let sim = SimDisk::new();
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    sim.set_capacity(Some(2 * (16 << 10)));
+    let log: Arc<Log<()>> = create(&disk, config(1));
+    let full = log.prepare_segments(4);
+    assert!(matches!(full, Err(LogError::DiskFull { .. })), "{full:?}");
+    for next in 0..FRAMES * 2 {
+        write(&log, next).unwrap();
+    }
+    assert!(write(&log, FRAMES * 2).is_err());
+    sim.set_capacity(None);
+    log.prepare_segments(2).unwrap();
+    write(&log, FRAMES * 2).unwrap();
+    log.close().unwrap();
+}
+
+/// An old segment that could not be renamed is the next to get another name, or the reader would find
+/// a gap where the one after it was; one that was renamed is gone.
+#[test]
+fn recycling_goes_on_where_it_failed() {
+    for step in [sim::Step::Rename, sim::Step::SyncDir] {
+        let sim = SimDisk::new();
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        let config = keeping(2);
+        let log: Arc<Log<()>> = create(&disk, config.clone());
+        let (mut next, mut refused) = (0, 0);
+        while next < FRAMES * 8 {
+            if next == FRAMES * 3 && refused == 0 {
+                sim.inject(Fault::once(step, 0, ErrorKind::StorageFull));
+            }
+            match write(&log, next) {
+                Ok(()) => next += 1,
+                Err(LogError::DiskFull { .. }) => refused += 1,
+                Err(error) => panic!("{error:?}"),
+            }
+            // The segment at hand and the one before it are there, and nothing is missing between.
+            let numbers = numbers(&disk, &config);
+            let first = numbers[0];
+            assert_eq!(numbers, (first..next).collect::<Vec<_>>());
+            let kept = next.saturating_sub(1) / FRAMES * FRAMES;
+            assert!(first <= kept.saturating_sub(FRAMES), "{first} {next}");
+        }
+        assert_eq!(refused, 1, "{step:?}");
+        assert!(files(&*disk) <= 3, "{step:?}");
+    }
+}
+
+/// Each failed attempt leaves an old segment with the header of the next, under whatever name a crash finds it.
+#[test]
+fn no_crash_after_a_failed_recycling_is_damage() {
+    for (failures, syncs) in [(1, 1), (2, 1), (3, 1), (1, 2)] {
+        let sim = SimDisk::new();
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        let mut config = config(1);
+        config.retain = Retain::UntilRecycled;
+        let log: Arc<Log<()>> = create(&disk, config.clone());
+        let start = sim.events();
+        for next in 0..FRAMES * 4 {
+            write(&log, next).unwrap();
+            sim.mark(next);
+        }
+        log.stream(W).recycle_through(FRAMES * 3);
+        let mut next = FRAMES * 4;
+        for _ in 0..failures {
+            for sync in 0..syncs {
+                sim.inject(Fault::once(
+                    sim::Step::SyncDir,
+                    sync,
+                    ErrorKind::StorageFull,
+                ));
+            }
+            match write(&log, next) {
+                Err(LogError::DiskFull { .. }) => {}
+                Err(error) if error.is_poison() => break,
+                Err(error) => panic!("{error:?}"),
+                Ok(()) => next += 1,
+            }
+        }
+        sim.heal();
+        for _ in 0..FRAMES * 3 {
+            if log.poisoned().is_some() {
+                break;
+            }
+            write(&log, next).unwrap();
+            sim.mark(next);
+            next += 1;
+        }
+        for at in start..=sim.events() {
+            let marks = sim.marks_before(at);
+            let losses = [Loss::None, Loss::All, Loss::Seeded(at as u64)];
+            let names = (0..sim.pending_names(at)).map(Loss::NamesAfter);
+            for loss in losses.into_iter().chain(names) {
+                let image: Arc<dyn Disk> = Arc::new(sim.crash_image(at, loss));
+                let (all, _) = read(&image, &info(&config), 0)
+                    .unwrap_or_else(|error| panic!("{failures} {syncs}, {at} {loss:?}: {error}"));
+                let last = all.last().map(|(stamp, ..)| stamp.0);
+                assert!(last >= marks.last().copied(), "{at} {loss:?}: {last:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_crash_loses_a_frame_of_a_recycling_log() {
+    for (kept, ahead) in [(1, 5), (2, 2), (2, 4), (3, 3)] {
+        let sim = SimDisk::new();
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        let config = keeping(kept);
+        let log: Arc<Log<()>> = create(&disk, config.clone());
+        let start = sim.events();
+        log.prepare_segments(ahead).unwrap();
+        for next in 0..FRAMES * 7 {
+            write(&log, next).unwrap();
+            sim.mark(next);
+            if next % 37 == 36 {
+                log.prepare_segments(ahead).unwrap();
+            }
+        }
+        for at in start..=sim.events() {
+            let acknowledged = sim.marks_before(at).len() as u64;
+            let losses = [Loss::None, Loss::All, Loss::Seeded(at as u64)];
+            let names = (0..sim.pending_names(at)).map(Loss::NamesAfter);
+            for loss in losses.into_iter().chain(names) {
+                let image: Arc<dyn Disk> = Arc::new(sim.crash_image(at, loss));
+                let numbers = numbers(&image, &config);
+                let first = numbers.first().copied().unwrap_or(0);
+                let end = first + numbers.len() as u64;
+                assert_eq!(numbers, (first..end).collect::<Vec<_>>(), "{at} {loss:?}");
+                assert!(
+                    (acknowledged..=acknowledged + 1).contains(&end),
+                    "{kept} {ahead} {at} {loss:?}: {end} of {acknowledged}"
+                );
+            }
+        }
+    }
+}

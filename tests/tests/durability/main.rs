@@ -1,0 +1,16 @@
+//! What is on the disk: nothing that was acknowledged or loaded is lost, and what is damaged or foreign is named.
+
+mod damaged_files;
+mod epoch_commit_durability;
+mod failing_disks;
+mod image_loads;
+mod image_openings;
+mod image_queries;
+mod links_and_fifos;
+mod log_start_failures;
+mod moved_while_open;
+mod old_directories;
+mod panicking_disks;
+mod refused_openings;
+mod stale_manifests;
+mod tuned_at_open;

@@ -1,0 +1,8 @@
+//! Transactions beside others: serializable, free of deadlocks, and none starves.
+
+mod anomalies;
+mod group_commit_deadlocks;
+mod opposite_key_orders;
+mod serializability;
+mod torn_reads;
+mod two_phase_locking;

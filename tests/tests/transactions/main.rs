@@ -1,0 +1,15 @@
+//! What a program does with tables and transactions, and what it is told.
+
+mod api;
+mod aries;
+mod async_commits;
+mod batched_keys;
+mod deferred_writes;
+mod foreign_tickets_and_savepoints;
+mod full_tables;
+mod increments;
+mod indexes;
+mod integrity_constraints;
+mod table_creation;
+mod transaction_bodies;
+mod wrong_input;
