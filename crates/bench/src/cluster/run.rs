@@ -108,7 +108,7 @@ impl<'a> Run<'a> {
                 .transpose()?;
             let row = self.row(&shared, &cpu, &faults, &findings, conserved, replicas_equal);
             // A cluster that was there may be protected without being asked for it.
-            let tls = matches!(cluster.security, Security::Tls(_));
+            let tls = matches!(cluster.options.security, Security::Tls(_));
             Ok(ClusterRow {
                 tls,
                 history,
@@ -160,10 +160,8 @@ impl<'a> Run<'a> {
 
     fn options(&self, cluster: &LocalCluster) -> ClientOptions {
         ClientOptions {
-            timeout: CALL_TIMEOUT,
             window: self.sizes.pipeline as usize,
-            security: cluster.security.clone(),
-            ..ClientOptions::default()
+            ..cluster.within(CALL_TIMEOUT)
         }
     }
 
