@@ -64,6 +64,7 @@ impl Run<'_> {
             reads_overwritten: verdict.reads_overwritten,
             unknown_done: verdict.unknown_done,
             unknown_not_done: verdict.unknown_not_done,
+            refused: verdict.refused,
             violation,
         })
     }
