@@ -1,15 +1,16 @@
 //! `namiki-bench cluster` as its user sees it.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and says why it was skipped"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
+use namiki_client::{ClientOptions, status};
+use namiki_cluster::config::NodeConfig;
 use serde_json::Value;
+
+const WATCHDOG: Duration = Duration::from_secs(120);
 
 fn bench(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_namiki-bench"))
@@ -19,20 +20,20 @@ fn bench(arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Whether the program that runs nodes was built, too. A test of this package alone does not build it.
-fn has_nodes() -> bool {
+/// The program that runs nodes. A test of this package alone does not build it, and without it nothing would be tested.
+fn nodes_program() -> PathBuf {
     let beside = Path::new(env!("CARGO_BIN_EXE_namiki-bench")).with_file_name("namiki");
-    if !beside.exists() {
-        println!(
-            "skipped: there is no {}; cargo build -p namiki-cli makes it",
-            beside.display()
-        );
-    }
-    beside.exists()
+    assert!(
+        beside.exists(),
+        "there is no {}; cargo build -p namiki-cli makes it",
+        beside.display()
+    );
+    beside
 }
 
 /// Runs three nodes with a fault, and returns the row and the history.
 fn run_three(arguments: &[&str]) -> (Value, String) {
+    nodes_program();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("history.jsonl");
     let common = [
@@ -55,9 +56,6 @@ fn run_three(arguments: &[&str]) -> (Value, String) {
 
 #[test]
 fn a_killed_leader_loses_nothing_and_reorders_nothing() {
-    if !has_nodes() {
-        return;
-    }
     let (row, history) = run_three(&["--seconds=3", "--fault=kill-leader:2s"]);
     assert!(row["failovers"].as_u64().unwrap() >= 1, "{row}");
     assert_eq!(row["history"]["strictly_serializable"], true, "{row}");
@@ -79,12 +77,64 @@ fn a_killed_leader_loses_nothing_and_reorders_nothing() {
 
 #[test]
 fn a_restart_of_all_nodes_loses_nothing() {
-    if !has_nodes() {
-        return;
-    }
     let (row, _) = run_three(&["--seconds=3", "--fault=restart-all:2s"]);
     assert_eq!(row["history"]["strictly_serializable"], true, "{row}");
     assert_eq!(row["replicas_equal"], true, "{row}");
+}
+
+#[test]
+fn rows_of_an_earlier_run_are_no_violation() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = format!("--dir={}", dir.path().join("cluster").display());
+    for _ in 0..2 {
+        let (row, _) = run_three(&["--seconds=1", &dir]);
+        assert_eq!(row["history"]["strictly_serializable"], true, "{row}");
+    }
+}
+
+/// The only node loses its directory in mid-run, and begins anew: no client can go on.
+#[test]
+fn a_run_that_fails_leaves_its_history() {
+    let program = nodes_program();
+    let folder = tempfile::tempdir().unwrap();
+    let (dir, kept) = (
+        folder.path().join("cluster"),
+        folder.path().join("history.jsonl"),
+    );
+    let running = Command::new(env!("CARGO_BIN_EXE_namiki-bench"))
+        .args(["cluster", "--nodes=1", "--workload=register", "--clients=2"])
+        .args(["--warmup=0", "--seconds=600", "--max-log=2000", "--dir"])
+        .args([dir.as_path(), Path::new("--history"), &kept])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let config = dir.join("node-1/namiki.toml");
+    let applied = || {
+        let address = NodeConfig::read(&config).ok()?.client_listen;
+        let status = status(&address, &ClientOptions::default()).ok()?;
+        Some(status.applied_lsn)
+    };
+    let begin = Instant::now();
+    while applied().is_none_or(|lsn| lsn < 100) {
+        assert!(begin.elapsed() < WATCHDOG, "the clients do not begin");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let works = |arguments: &[&str]| {
+        let output = Command::new(&program).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+    };
+    let [dir_name, config_name] = [&dir, &config].map(|it| it.to_str().unwrap());
+    works(&["cluster", "--dir", dir_name, "kill", "1"]);
+    fs::remove_dir_all(dir.join("node-1/data")).unwrap();
+    works(&["node", "init", "--config", config_name]);
+    works(&["cluster", "--dir", dir_name, "restart", "1"]);
+    let output = running.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("is kept in"), "{said}");
+    let history = fs::read_to_string(&kept).unwrap();
+    assert!(history.lines().count() > 10, "{history}");
 }
 
 #[test]

@@ -94,9 +94,8 @@ impl Cluster {
     fn client_by(&self, security: Security) -> Client {
         let addresses = (1..=3).map(|node| self.config(node).client_listen);
         let options = ClientOptions {
-            timeout: WATCHDOG,
             security,
-            ..ClientOptions::default()
+            ..plain()
         };
         Client::connect(addresses, options).unwrap()
     }
@@ -106,6 +105,13 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         // A test that fails has its own message.
         drop(self.output(&["stop"]));
+    }
+}
+
+fn plain() -> ClientOptions {
+    ClientOptions {
+        timeout: WATCHDOG,
+        ..ClientOptions::default()
     }
 }
 
@@ -227,7 +233,7 @@ fn a_node_that_lost_its_directory_is_replaced_under_load() {
     assert_eq!(rows.values, expected.collect::<Vec<_>>());
     cluster.works(&["kill", &third.to_string()]);
     let address = cluster.config(lost).client_listen;
-    let status = status(&address, &Security::Plain, WATCHDOG).unwrap();
+    let status = status(&address, &plain()).unwrap();
     assert_eq!((status.node, status.incarnation), (lost, 3));
     assert!(status.members.iter().all(|it| it.votes), "{status:?}");
     assert!(status.applied_lsn >= rows.lsn, "{status:?}");
@@ -277,7 +283,7 @@ fn a_protected_cluster_outlives_its_leader() {
     assert!(replace().contains("nothing was replaced"));
     // Without a certificate nothing is answered.
     let address = cluster.config(1).client_listen;
-    let refused = status(&address, &Security::Plain, WATCHDOG).unwrap_err();
+    let refused = status(&address, &plain()).unwrap_err();
     assert!(refused.to_string().contains("it speaks TLS"), "{refused}");
     // Nor does a node start by the certificate of another.
     let node = cluster.0.path().join("node-1/namiki.toml");

@@ -19,6 +19,19 @@ pub enum ClientError {
         /// What was met last.
         last: String,
     },
+    /// No leader of the cluster answered in time, and at one of the addresses is a node of another cluster, which was not asked for anything.
+    #[error(
+        "{address} belongs to cluster {found:032x}, not to cluster {expected:032x}: its nodes have moved, or another cluster has taken their \
+         addresses; connect with the addresses that the cluster has now, or with a new client if the other one is meant"
+    )]
+    OtherCluster {
+        /// The address.
+        address: String,
+        /// The cluster that the client belongs to.
+        expected: u128,
+        /// The one that is there.
+        found: u128,
+    },
     /// It is not known whether the commands of this group were executed, and it will be: wait for the group again, or ask again later in
     /// the same session.
     #[error(

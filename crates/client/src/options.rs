@@ -1,4 +1,4 @@
-//! How patient a client is, and how its connections are protected.
+//! How patient a client is, to which cluster it belongs, and how its connections are protected.
 
 use std::time::Duration;
 
@@ -18,6 +18,8 @@ pub struct ClientOptions {
     pub window: usize,
     /// How connections are protected. Default: not at all.
     pub security: Security,
+    /// The number of the cluster; nodes of others are left alone. Default: that of the first node that answers.
+    pub cluster: Option<u128>,
 }
 
 impl Default for ClientOptions {
@@ -28,6 +30,7 @@ impl Default for ClientOptions {
             silence: Duration::from_millis(200),
             window: 8,
             security: Security::Plain,
+            cluster: None,
         }
     }
 }

@@ -130,20 +130,18 @@ impl GroupNumbers {
 
 /// What the time being over means for a group. It stays asked.
 pub(crate) fn group_timed_out(channel: &Channel, group: u64) -> ClientError {
-    let last = channel.last();
     if channel.exchange.was_sent(Key::Group(group)) {
+        let last = channel.last();
         ClientError::OutcomeUnknown { group, last }
     } else {
-        ClientError::Unavailable { last }
+        channel.unavailable()
     }
 }
 
 /// What the time being over means for a request that changes nothing when it is made again. It is forgotten.
 pub(crate) fn timed_out(channel: &mut Channel, key: Key) -> ClientError {
     channel.exchange.forget(key);
-    ClientError::Unavailable {
-        last: channel.last(),
-    }
+    channel.unavailable()
 }
 
 fn unexpected() -> ClientError {

@@ -39,6 +39,8 @@ pub enum Fault {
     ReplacementVotesAtOnce,
     /// What earlier incarnations of a node have said is taken for the present one's.
     IncarnationsMixed,
+    /// A change of membership is made durable without the commit index that came with it.
+    ChangeWithoutCommit,
 }
 
 impl Fault {
@@ -61,6 +63,7 @@ impl Fault {
         Self::WipedNodeReturns,
         Self::ReplacementVotesAtOnce,
         Self::IncarnationsMixed,
+        Self::ChangeWithoutCommit,
     ];
 }
 

@@ -39,8 +39,8 @@ pub(super) struct Shared {
     pub(super) is_over: bool,
     /// Between two groups of a client, if there is a pace.
     pub(super) pace: Option<Duration>,
-    /// What the workload `register` has done.
-    pub(super) recorder: Recorder,
+    /// What the workload `register` has done. It outlives the clients, also if one fails.
+    pub(super) recorder: Rc<RefCell<Recorder>>,
 }
 
 impl Shared {

@@ -267,9 +267,13 @@ impl Fault {
                 return Ok(Some(Broken::All));
             }
             Kind::SlowDisk => {
+                let process = cluster.process_of(leader).ok_or_else(|| {
+                    let why = format!("node {leader} has no process, whose disk could be slow");
+                    BenchError::Cluster(why)
+                })?;
                 let slow = SlowDisk::prepare(&cluster.dir)?;
                 event("slow-disk", &[leader], true);
-                slow.slow_down(cluster.process_of(leader))?;
+                slow.slow_down(process)?;
                 return Ok(Some(Broken::SlowDisk(slow, leader)));
             }
             Kind::FullDisk => {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use namiki_client::protocol::{NodeStatus, Role};
 use namiki_client::tls::CertificateFiles;
-use namiki_client::{Security, state_hash, status};
+use namiki_client::{ClientOptions, Security, state_hash, status};
 use namiki_cluster::config::NodeConfig;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -39,8 +39,8 @@ pub(super) struct LocalCluster {
     program: PathBuf,
     pub(super) dir: PathBuf,
     pub(super) nodes: Vec<Node>,
-    /// How clients connect to it.
-    pub(super) security: Security,
+    /// How clients connect to it, and to no other that has taken one of its ports.
+    pub(super) options: ClientOptions,
     /// It is to run on.
     keep_running: bool,
     pub(super) namespaces: Option<Namespaces>,
@@ -63,7 +63,7 @@ impl LocalCluster {
             program: find_program()?,
             dir,
             nodes: Vec::new(),
-            security: Security::Plain,
+            options: ClientOptions::default(),
             keep_running: false,
             namespaces: None,
         };
@@ -141,12 +141,14 @@ impl LocalCluster {
             }
             let config =
                 NodeConfig::read(&path).map_err(|error| BenchError::Cluster(error.to_string()))?;
+            self.options.cluster = Some(config.cluster);
             if let Some(tls) = &config.tls {
                 // A local cluster has all its certificates in one folder.
                 let folder = tls.authority.parent().unwrap_or(Path::new("."));
                 let client = CertificateFiles::in_folder(folder).client();
                 let security = Security::tls(&client);
-                self.security = security.map_err(|error| BenchError::Cluster(error.to_string()))?;
+                let security = security.map_err(|error| BenchError::Cluster(error.to_string()));
+                self.options.security = security?;
             }
             let address = config.client_listen;
             self.nodes.push(Node { id, address, dir });
@@ -175,22 +177,29 @@ impl LocalCluster {
         Err(BenchError::Cluster(said.to_owned()))
     }
 
+    /// How clients connect to it if they have so much time.
+    pub(super) fn within(&self, timeout: Duration) -> ClientOptions {
+        ClientOptions {
+            timeout,
+            ..self.options.clone()
+        }
+    }
+
     pub(super) fn addresses(&self) -> Vec<String> {
         self.nodes.iter().map(|node| node.address.clone()).collect()
     }
 
     /// What each node that answers says of itself.
     pub(super) fn statuses(&self) -> Vec<NodeStatus> {
-        let nodes = self.nodes.iter();
-        let statuses =
-            nodes.filter_map(|node| status(&node.address, &self.security, STATUS_TIMEOUT).ok());
+        let (nodes, options) = (self.nodes.iter(), self.within(STATUS_TIMEOUT));
+        let statuses = nodes.filter_map(|node| status(&node.address, &options).ok());
         statuses.collect()
     }
 
     /// Says on standard error what each node is.
     pub(super) fn describe(&self) {
         for node in &self.nodes {
-            match status(&node.address, &self.security, STATUS_TIMEOUT) {
+            match status(&node.address, &self.within(STATUS_TIMEOUT)) {
                 Ok(status) => eprintln!(
                     "node {}: {:?} of term {}, leader {:?}, last {}, on disk {}, committed {}, applied {}, matched {:?}",
                     node.id,
@@ -225,7 +234,7 @@ impl LocalCluster {
     pub(super) fn state_hashes(&self) -> Result<Vec<(u64, u128)>, BenchError> {
         let nodes = self.nodes.iter();
         let hashes = nodes.map(|node| {
-            let status = state_hash(&node.address, &self.security, HASH_TIMEOUT)?;
+            let status = state_hash(&node.address, &self.within(HASH_TIMEOUT))?;
             Ok((status.applied_lsn, status.state_hash.unwrap_or_default()))
         });
         hashes.collect()

@@ -28,6 +28,7 @@ mod register_client;
 mod registers;
 mod result_row;
 mod run;
+mod run_history;
 mod shape;
 mod slow_disk;
 mod small_disk;

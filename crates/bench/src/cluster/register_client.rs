@@ -86,7 +86,7 @@ impl RegisterClient {
             self.read(unknown, beliefs).await?;
         }
         let mut write = |rows: &Vec<u64>| {
-            let number = self.shared.borrow_mut().recorder.next_number();
+            let number = self.shared.borrow().recorder.borrow_mut().next_number();
             beliefs.write(rows, number, random)
         };
         let writes: Vec<RegisterWrite> = rows.iter().map(&mut write).collect();
@@ -120,7 +120,8 @@ impl RegisterClient {
                 let (submit, outcomes) = (writes, Some(outcomes));
                 let what = What::Submit { submit, outcomes };
                 let end = Some(Instant::now());
-                shared.recorder.record(self.number, start, end, what);
+                let mut recorder = shared.recorder.borrow_mut();
+                recorder.record(self.number, start, end, what);
                 Ok(())
             }
             Err(ClientError::OutcomeUnknown { .. } | ClientError::Unavailable { .. }) => {
@@ -141,7 +142,8 @@ impl RegisterClient {
             submit,
             outcomes: None,
         };
-        shared.recorder.record(self.number, start, None, what);
+        let mut recorder = shared.recorder.borrow_mut();
+        recorder.record(self.number, start, None, what);
     }
 }
 
@@ -165,9 +167,8 @@ pub(super) async fn read_rows(
         values,
         lsn: found.lsn,
     };
-    let mut shared = shared.borrow_mut();
-    shared
-        .recorder
-        .record(number, start, Some(end), what.clone());
+    let shared = shared.borrow();
+    let mut recorder = shared.recorder.borrow_mut();
+    recorder.record(number, start, Some(end), what.clone());
     Ok(what)
 }

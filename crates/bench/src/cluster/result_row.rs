@@ -36,6 +36,8 @@ pub(super) struct HistoryResult {
     /// Commands that clients gave up on: those that were executed, and those that were not.
     pub(super) unknown_done: usize,
     pub(super) unknown_not_done: usize,
+    /// Commands that were refused because something had changed, which it had.
+    pub(super) refused: usize,
     /// The story, if it is not.
     #[serde(skip)]
     pub(super) violation: Option<String>,

@@ -9,18 +9,18 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use namiki_client::{AsyncClient, ClientOptions, Security};
 use namiki_platform::machine::Machine;
-use tokio::task::{LocalSet, spawn_local};
+use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::sleep;
 
 use super::clients::{Client, Shared};
 use super::cpu_use::CpuUse;
 use super::faults::{Fault, FaultEvent, Kind};
 use super::gaps::Gaps;
-use super::history::{self, About, Recorder};
+use super::history::Recorder;
 use super::load;
 use super::local_cluster::LocalCluster;
 use super::register_client::{RegisterClient, read_rows};
-use super::result_row::{ClusterRow, FailoverMs, HistoryResult, RoundTripMs};
+use super::result_row::{ClusterRow, FailoverMs, RoundTripMs};
 use super::shape::Shape;
 use super::small_disk::SmallDisk;
 use super::witness::{Findings, Witness};
@@ -95,20 +95,30 @@ impl<'a> Run<'a> {
                     .run(cluster, small_disk, self.sizes.seed, is_over),
                 Err(_) => Ok(Vec::new()),
             });
-            let driven = local.block_on(&runtime, self.drive(cluster, begin));
+            let recorder = Rc::new(RefCell::new(Recorder::new(Instant::now())));
+            let driven = self.drive(cluster, begin, Rc::clone(&recorder));
+            let driven = local.block_on(&runtime, driven);
             is_over.store(true, Ordering::Relaxed);
-            let faults = faults.join().map_err(|_| BenchError::Panicked)??;
+            let faults = faults.join().map_err(|_| BenchError::Panicked)?;
+            let known_faults: &[FaultEvent] = faults.as_deref().unwrap_or_default();
             // The cluster is about to go, and with it what explains the failure.
-            let (shared, cpu) = driven.inspect_err(|_| cluster.describe())?;
-            let verified = local.block_on(&runtime, self.verify(cluster, shared))?;
-            let (shared, findings, conserved) = verified;
-            let replicas_equal = self.replicas_equal(cluster)?;
-            let history = (self.workload == Workload::Register)
-                .then(|| self.check_history(&shared.recorder, &faults))
+            let driven = driven.inspect_err(|_| cluster.describe());
+            let verified = driven.and_then(|(shared, cpu)| {
+                let verified = local.block_on(&runtime, self.verify(cluster, shared))?;
+                Ok((verified, cpu, self.replicas_equal(cluster)?))
+            });
+            let is_recorded = self.workload == Workload::Register;
+            if is_recorded && (verified.is_err() || faults.is_err()) {
+                self.keep_unfinished(&recorder.borrow(), known_faults);
+            }
+            let ((shared, findings, conserved), cpu, replicas_equal) = verified?;
+            let faults = faults?;
+            let history = is_recorded
+                .then(|| self.check_history(&recorder.borrow(), &faults))
                 .transpose()?;
             let row = self.row(&shared, &cpu, &faults, &findings, conserved, replicas_equal);
             // A cluster that was there may be protected without being asked for it.
-            let tls = matches!(cluster.security, Security::Tls(_));
+            let tls = matches!(cluster.options.security, Security::Tls(_));
             Ok(ClusterRow {
                 tls,
                 history,
@@ -117,53 +127,10 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Keeps the history if it is asked for, or if it is not what it must be.
-    fn check_history(
-        &self,
-        recorder: &Recorder,
-        faults: &[FaultEvent],
-    ) -> Result<HistoryResult, BenchError> {
-        let about = About {
-            registers: self.sizes.registers,
-            nodes: self.shape.nodes,
-            clients: self.sizes.clients,
-            fault: self.fault.to_string(),
-            seed: self.sizes.seed,
-        };
-        let checked = history::check(&recorder.operations);
-        let failed = format!("namiki-history-{}.jsonl", std::process::id());
-        let failed = std::env::temp_dir().join(failed);
-        let path = match &checked {
-            Ok(_) => self.history,
-            Err(_) => Some(self.history.unwrap_or(&failed)),
-        };
-        if let Some(path) = path {
-            recorder.write(path, &about, faults)?;
-        }
-        let violation = checked.as_ref().err().zip(path);
-        let violation = violation.map(|(story, path)| {
-            let path = path.display();
-            format!("what clients saw is not strictly serializable; it is kept in {path}:\n{story}")
-        });
-        let verdict = checked.unwrap_or_default();
-        Ok(HistoryResult {
-            strictly_serializable: violation.is_none(),
-            operations: recorder.operations.len(),
-            transactions: verdict.transactions,
-            reads_from: verdict.reads_from,
-            reads_overwritten: verdict.reads_overwritten,
-            unknown_done: verdict.unknown_done,
-            unknown_not_done: verdict.unknown_not_done,
-            violation,
-        })
-    }
-
     fn options(&self, cluster: &LocalCluster) -> ClientOptions {
         ClientOptions {
-            timeout: CALL_TIMEOUT,
             window: self.sizes.pipeline as usize,
-            security: cluster.security.clone(),
-            ..ClientOptions::default()
+            ..cluster.within(CALL_TIMEOUT)
         }
     }
 
@@ -172,6 +139,7 @@ impl<'a> Run<'a> {
         &self,
         cluster: &LocalCluster,
         begin: std::sync::mpsc::Sender<()>,
+        recorder: Rc<RefCell<Recorder>>,
     ) -> Result<(RefCell<Shared>, CpuUse), BenchError> {
         let mut client = AsyncClient::connect(cluster.addresses(), self.options(cluster)).await?;
         let name = match self.workload {
@@ -196,7 +164,7 @@ impl<'a> Run<'a> {
             timed_from: None,
             timed_to: None,
             is_over: false,
-            recorder: Recorder::new(Instant::now()),
+            recorder,
         }));
         let mut clients: Vec<ClientFuture> = Vec::new();
         for number in 0..self.sizes.clients {
@@ -225,7 +193,7 @@ impl<'a> Run<'a> {
         }
         let _ = begin.send(());
         let clients: Vec<_> = clients.into_iter().map(spawn_local).collect();
-        let cpu = self.time(cluster, &shared).await;
+        let cpu = self.time(cluster, &shared, &clients).await;
         for client in clients {
             client.await.map_err(|_| BenchError::Panicked)??;
         }
@@ -244,11 +212,18 @@ impl<'a> Run<'a> {
         Some(Duration::from_secs_f64(1.0 / groups_per_s))
     }
 
-    /// Lets the warm-up and the timed part pass.
-    async fn time(&self, cluster: &LocalCluster, shared: &RefCell<Shared>) -> CpuUse {
+    /// Lets the warm-up and the timed part pass, or the time until a client fails.
+    async fn time(
+        &self,
+        cluster: &LocalCluster,
+        shared: &RefCell<Shared>,
+        clients: &[JoinHandle<Result<(), BenchError>>],
+    ) -> CpuUse {
+        // They end when the run is over, and not before.
+        let goes_on = || !interrupt::asked() && !clients.iter().any(JoinHandle::is_finished);
         let wait = async |until: Instant| {
             let mut said = Instant::now();
-            while Instant::now() < until && !interrupt::asked() {
+            while Instant::now() < until && goes_on() {
                 sleep(INTERVAL).await;
                 if said.elapsed() >= PROGRESS_INTERVAL {
                     said = Instant::now();
@@ -263,7 +238,7 @@ impl<'a> Run<'a> {
         let mut cpu = CpuUse::begin(cluster, leader);
         shared.borrow_mut().timed_from = Some(begin);
         let end = begin + self.length;
-        while Instant::now() < end && !interrupt::asked() {
+        while Instant::now() < end && goes_on() {
             wait(end.min(Instant::now() + CPU_INTERVAL)).await;
             cpu.look(cluster, begin.elapsed());
         }

@@ -48,10 +48,7 @@ impl SlowDisk {
     }
 
     /// From now on the process has a slow disk.
-    pub(super) fn slow_down(&self, process: Option<u32>) -> Result<(), BenchError> {
-        let Some(process) = process else {
-            return Ok(());
-        };
+    pub(super) fn slow_down(&self, process: u32) -> Result<(), BenchError> {
         let path = self.group.join("cgroup.procs");
         fs::write(&path, process.to_string()).map_err(BenchError::file("write to", &path))
     }

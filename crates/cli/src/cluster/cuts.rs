@@ -45,7 +45,7 @@ impl LocalCluster {
                 id if id == other => Some(one),
                 _ => None,
             });
-            let told = cut_links(node.address(), others.collect(), &self.security, TIMEOUT);
+            let told = cut_links(node.address(), others.collect(), &self.within(TIMEOUT));
             failure = failure.or(told.err());
         }
         failure.map_or(Ok(()), |failure| Err(failure.into()))

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use namiki_client::tls::{Authority, CertificateFiles};
-use namiki_client::{Security, TlsOptions};
+use namiki_client::{ClientOptions, Security, TlsOptions};
 use namiki_cluster::NodeId;
 use namiki_cluster::config::{Member, NodeConfig, new_cluster_number};
 use namiki_cluster::transport::City;
@@ -36,8 +36,8 @@ const NEXT_PORTS: u16 = 200;
 pub(super) struct LocalCluster {
     pub(super) dir: PathBuf,
     pub(super) nodes: Vec<LocalNode>,
-    /// How clients connect to it.
-    pub(super) security: Security,
+    /// How clients connect to it, and to no other that has taken one of its ports.
+    pub(super) options: ClientOptions,
 }
 
 /// A node of it.
@@ -100,10 +100,15 @@ impl LocalCluster {
             }
             _ => Security::Plain,
         };
+        let options = ClientOptions {
+            security,
+            cluster: nodes.first().map(|node| node.config.cluster),
+            ..ClientOptions::default()
+        };
         let found = Self {
             dir: dir.to_owned(),
             nodes,
-            security,
+            options,
         };
         Ok((!found.nodes.is_empty()).then_some(found))
     }
@@ -147,6 +152,14 @@ impl LocalCluster {
             write(&dir.join("namiki.toml"), &text)?;
         }
         Self::open(dir)
+    }
+
+    /// How clients connect to it if they have so much time.
+    pub(super) fn within(&self, timeout: Duration) -> ClientOptions {
+        ClientOptions {
+            timeout,
+            ..self.options.clone()
+        }
     }
 
     /// The node of this number.

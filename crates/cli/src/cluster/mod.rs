@@ -400,7 +400,7 @@ fn restart(cluster: &LocalCluster, name: &str) -> Result<(), Failure> {
 fn start_node(cluster: &LocalCluster, node: &LocalNode) -> Result<u32, Failure> {
     let pid = node.start()?;
     let begin = Instant::now();
-    while namiki_client::status(node.address(), &cluster.security, ANSWER_TIMEOUT).is_err() {
+    while namiki_client::status(node.address(), &cluster.within(ANSWER_TIMEOUT)).is_err() {
         if node.process()? == ProcessState::Down {
             return Err(node.why_ended());
         }

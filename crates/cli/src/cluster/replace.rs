@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use namiki_client::protocol::NodeStatus;
-use namiki_client::status;
+use namiki_client::{ClientOptions, status};
 
 use super::layout::{LocalCluster, LocalNode};
 use super::processes::ProcessState;
@@ -20,7 +20,7 @@ use super::start_node;
 use super::status::print;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::node::{Members, init, read_config, security_of};
+use crate::node::{Members, init, options_of, read_config};
 use crate::number_format::grouped;
 
 /// Between two looks at a node that catches up.
@@ -32,7 +32,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// Replaces a node of a cluster on this machine.
 pub(super) fn local(cluster: &LocalCluster, number: u64) -> Result<(), Failure> {
     let node = cluster.node(number)?;
-    let mut members = Members::find(&node.config, number, &cluster.security)?;
+    let mut members = Members::find(&node.config, number, &cluster.options)?;
     let incarnation = match node.process()? {
         ProcessState::Down => {
             let incarnation = members.next_incarnation()?;
@@ -43,7 +43,7 @@ pub(super) fn local(cluster: &LocalCluster, number: u64) -> Result<(), Failure> 
         }
         // It may run because a replacement was interrupted.
         state => {
-            let running = status(node.address(), &cluster.security, TIMEOUT).ok();
+            let running = status(node.address(), &cluster.within(TIMEOUT)).ok();
             let incarnation = running.map(|it| it.incarnation);
             let leader = members.leader()?;
             let member = members.member(&leader)?;
@@ -65,12 +65,15 @@ pub(super) fn local(cluster: &LocalCluster, number: u64) -> Result<(), Failure> 
 /// Replaces a node on a machine of its own, where it runs with its new directory.
 pub(super) fn remote(number: u64, config: &Path) -> Result<(), Failure> {
     let config = read_config(config)?;
-    let security = security_of(&config)?;
-    let mut members = Members::find(&config, number, &security)?;
+    let options = ClientOptions {
+        timeout: TIMEOUT,
+        ..options_of(&config)?
+    };
+    let mut members = Members::find(&config, number, &options)?;
     let addresses = config.members.iter().filter(|it| it.id.number() == number);
     let address = addresses.map(|it| it.client.clone()).next();
     let address = address.ok_or_else(|| Failure::NoNode(number.to_string()))?;
-    let running = status(&address, &security, TIMEOUT)?;
+    let running = status(&address, &options)?;
     if running.node != number {
         return Err(Failure::OtherNode {
             address,

@@ -49,11 +49,12 @@ impl LocalCluster {
                 at: Instant::now(),
             });
         }
+        let options = &self.within(TIMEOUT);
         thread::scope(|scope| {
             for (node, seen) in self.nodes.iter().zip(&mut seen) {
                 if matches!(seen.process, ProcessState::Running(_)) {
                     scope.spawn(move || {
-                        seen.status = status(node.address(), &self.security, TIMEOUT).ok();
+                        seen.status = status(node.address(), options).ok();
                         seen.at = Instant::now();
                     });
                 }

@@ -11,13 +11,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use namiki_client::status;
+use namiki_client::{ClientOptions, status};
 use namiki_cluster::config::NodeConfig;
 use namiki_cluster::{Server, create_directory};
 use namiki_platform::disk::{Disk, open_best};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, setsid};
 
-pub(crate) use self::replacement::{Members, security_of};
+pub(crate) use self::replacement::{Members, options_of};
 use crate::failure::Failure;
 use crate::interrupt;
 
@@ -134,10 +134,13 @@ pub(crate) fn init(config: &NodeConfig, incarnation: u64) -> Result<(), Failure>
 /// members are asked whether the cluster runs, unless the operator is sure.
 fn init_first(config: &NodeConfig, is_sure: bool) -> Result<(), Failure> {
     if !is_sure {
-        let security = security_of(config)?;
+        let options = ClientOptions {
+            timeout: STATUS_TIMEOUT,
+            ..options_of(config)?
+        };
         let others = config.members.iter().filter(|it| it.id != config.node);
         for other in others {
-            let status = status(&other.client, &security, STATUS_TIMEOUT);
+            let status = status(&other.client, &options);
             if let Ok(status) = status
                 && status.term > 0
             {
@@ -153,7 +156,7 @@ fn init_first(config: &NodeConfig, is_sure: bool) -> Result<(), Failure> {
 
 /// Makes a node's next directory.
 fn init_replacement(config: &NodeConfig) -> Result<(), Failure> {
-    let mut cluster = Members::find(config, config.node.number(), &security_of(config)?)?;
+    let mut cluster = Members::find(config, config.node.number(), &options_of(config)?)?;
     let incarnation = cluster.next_incarnation()?;
     init(config, incarnation)?;
     let node = config.node.number();

@@ -12,11 +12,16 @@ use crate::failure::Failure;
 const TIMEOUT: Duration = Duration::from_secs(20);
 const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How a node's operator connects to the others: with the node's own certificate.
-pub(crate) fn security_of(config: &NodeConfig) -> Result<Security, Failure> {
-    Ok(match &config.tls {
+/// How a node's operator connects to the others: to nodes of its cluster alone, with the node's own certificate.
+pub(crate) fn options_of(config: &NodeConfig) -> Result<ClientOptions, Failure> {
+    let security = match &config.tls {
         Some(tls) => Security::tls(tls)?,
         None => Security::Plain,
+    };
+    Ok(ClientOptions {
+        security,
+        cluster: Some(config.cluster),
+        ..ClientOptions::default()
     })
 }
 
@@ -24,7 +29,8 @@ pub(crate) fn security_of(config: &NodeConfig) -> Result<Security, Failure> {
 pub(crate) struct Members {
     node: u64,
     client: Client,
-    security: Security,
+    /// For questions about the state of a node.
+    options: ClientOptions,
 }
 
 impl Members {
@@ -32,23 +38,21 @@ impl Members {
     pub(crate) fn find(
         config: &NodeConfig,
         node: u64,
-        security: &Security,
+        options: &ClientOptions,
     ) -> Result<Self, Failure> {
         if config.members.iter().all(|it| it.id.number() != node) {
             return Err(Failure::NoNode(node.to_string()));
         }
         let others = config.members.iter().filter(|it| it.id.number() != node);
-        let options = ClientOptions {
-            timeout: TIMEOUT,
-            security: security.clone(),
-            ..ClientOptions::default()
+        let within = |timeout| ClientOptions {
+            timeout,
+            ..options.clone()
         };
-        let client = Client::connect(others.map(|it| it.client.clone()), options)?;
-        let security = security.clone();
+        let addresses = others.map(|it| it.client.clone());
         Ok(Self {
             node,
-            client,
-            security,
+            client: Client::connect(addresses, within(TIMEOUT))?,
+            options: within(STATUS_TIMEOUT),
         })
     }
 
@@ -57,7 +61,7 @@ impl Members {
     pub(crate) fn leader(&mut self) -> Result<NodeStatus, Failure> {
         self.client.read(Vec::new())?;
         let address = self.client.leader().unwrap_or_default();
-        Ok(status(address, &self.security, STATUS_TIMEOUT)?)
+        Ok(status(address, &self.options)?)
     }
 
     /// What the leader knows of the node.

@@ -18,10 +18,11 @@ pub struct AsyncClient {
 }
 
 impl AsyncClient {
-    /// Finds the leader. The addresses are those of some nodes for clients; the others are learnt.
+    /// Finds the leader. The addresses are those of some nodes for clients; the others are learnt. From the first node that answers on, the
+    /// client and its sessions belong to that node's cluster, unless the options name one.
     ///
     /// # Errors
-    /// [`ClientError::NoAddress`]. [`ClientError::Unavailable`] if no node is there.
+    /// [`ClientError::NoAddress`]. [`ClientError::Unavailable`] if no node is there; [`ClientError::OtherCluster`] if only nodes of others are.
     pub async fn connect<A: Into<String>>(
         addresses: impl IntoIterator<Item = A>,
         options: ClientOptions,
@@ -30,9 +31,7 @@ impl AsyncClient {
         let deadline = Instant::now() + options.timeout;
         let mut link = Link::new(requests::channel(addresses, options)?);
         if !link.drive(|channel| channel.is_ready(), deadline).await {
-            return Err(ClientError::Unavailable {
-                last: link.channel.last(),
-            });
+            return Err(link.channel.unavailable());
         }
         Ok(Self { link, reads: 0 })
     }
@@ -40,7 +39,7 @@ impl AsyncClient {
     /// Opens a session, with a connection of its own.
     ///
     /// # Errors
-    /// [`ClientError::Unavailable`] or [`ClientError::Refused`].
+    /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
     pub async fn open_session(&self) -> Result<AsyncSession, ClientError> {
         let channel = &self.link.channel;
         let addresses = channel.addresses();
@@ -50,7 +49,7 @@ impl AsyncClient {
     /// Reads rows, named by table and key, all at one moment after this call began.
     ///
     /// # Errors
-    /// [`ClientError::Unavailable`] or [`ClientError::Refused`].
+    /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
     pub async fn read(&mut self, keys: Vec<(u32, Vec<u8>)>) -> Result<Rows, ClientError> {
         self.reads += 1;
         let key = requests::ask_rows(&mut self.link.channel, self.reads, keys)?;
@@ -62,7 +61,7 @@ impl AsyncClient {
     /// time; whether a table has them is fixed when it is created.
     ///
     /// # Errors
-    /// [`ClientError::Unavailable`] or [`ClientError::Refused`].
+    /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
     pub async fn create_table(
         &mut self,
         name: &str,

@@ -9,6 +9,7 @@ use crate::protocol::{Command, Outcome, PROTOCOL_VERSION, Request, Response, Ses
 use crate::{ClientError, ClientOptions};
 
 const SESSION: SessionId = SessionId(4);
+const CLUSTER: u128 = 7;
 
 /// A node of a script, in a thread of its own.
 mod node {
@@ -22,14 +23,23 @@ mod node {
 
     impl Node {
         pub(super) fn accept(listener: &TcpListener) -> Self {
-            let mut node = Self(listener.accept().unwrap().0);
-            assert!(matches!(node.request(), Some(Request::Hello { .. })));
+            let (mut node, _) = Self::meet(listener);
             node.say(&Response::Welcome {
                 version: PROTOCOL_VERSION,
+                cluster: CLUSTER,
                 node: 1,
                 group_commands_max: 10,
             });
             node
+        }
+
+        /// A client connects, and says which cluster it means.
+        pub(super) fn meet(listener: &TcpListener) -> (Self, u128) {
+            let mut node = Self(listener.accept().unwrap().0);
+            match node.request() {
+                Some(Request::Hello { cluster, .. }) => (node, cluster),
+                other => panic!("{other:?}"),
+            }
         }
 
         pub(super) fn request(&mut self) -> Option<Request> {
@@ -105,6 +115,17 @@ fn tasks_submit_read_and_follow_the_leader() {
             leader: Some((2, new_address)),
         });
         assert_eq!(session.request(), None);
+        // Another cluster has the address meanwhile.
+        let (mut other, cluster) = node::Node::meet(&new);
+        assert_eq!(cluster, CLUSTER);
+        other.say(&Response::OtherCluster { cluster: 8 });
+        assert_eq!(other.request(), None);
+        let mut old_again = node::Node::accept(&old);
+        assert_eq!(old_again.group(), 1);
+        old_again.say(&Response::NotLeader {
+            request: 1,
+            leader: Some((2, new.local_addr().unwrap().to_string())),
+        });
         let mut session = node::Node::accept(&new);
         assert_eq!(session.group(), 1);
         session.results(1);

@@ -32,10 +32,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// Finds the leader. The addresses are those of some nodes for clients; the others are learnt.
+    /// Finds the leader. The addresses are those of some nodes for clients; the others are learnt. From the first node that answers on, the
+    /// client and its sessions belong to that node's cluster, unless the options name one.
     ///
     /// # Errors
-    /// [`ClientError::NoAddress`]. [`ClientError::Unavailable`] if no node is there.
+    /// [`ClientError::NoAddress`]. [`ClientError::Unavailable`] if no node is there; [`ClientError::OtherCluster`] if only nodes of others are.
     pub fn connect<A: Into<String>>(
         addresses: impl IntoIterator<Item = A>,
         options: ClientOptions,
@@ -44,9 +45,7 @@ impl Client {
         let deadline = Instant::now() + options.timeout;
         let mut link = Link::new(requests::channel(addresses, options)?);
         if !link.drive(|channel| channel.is_ready(), deadline) {
-            return Err(ClientError::Unavailable {
-                last: link.channel.last(),
-            });
+            return Err(link.channel.unavailable());
         }
         Ok(Self { link, reads: 0 })
     }
@@ -54,7 +53,7 @@ impl Client {
     /// Opens a session, with a connection of its own.
     ///
     /// # Errors
-    /// [`ClientError::Unavailable`] or [`ClientError::Refused`].
+    /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
     pub fn open_session(&self) -> Result<Session, ClientError> {
         let channel = &self.link.channel;
         let addresses = channel.addresses();
@@ -64,7 +63,7 @@ impl Client {
     /// Reads rows, named by table and key, all at one moment after this call began.
     ///
     /// # Errors
-    /// [`ClientError::Unavailable`] or [`ClientError::Refused`].
+    /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
     pub fn read(&mut self, keys: Vec<(u32, Vec<u8>)>) -> Result<Rows, ClientError> {
         self.reads += 1;
         let key = requests::ask_rows(&mut self.link.channel, self.reads, keys)?;
@@ -76,7 +75,7 @@ impl Client {
     /// time; whether a table has them is fixed when it is created.
     ///
     /// # Errors
-    /// [`ClientError::Unavailable`] or [`ClientError::Refused`].
+    /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
     pub fn create_table(&mut self, name: &str, eight_byte_keys: bool) -> Result<u32, ClientError> {
         let request = Request::CreateTable {
             name: name.to_owned(),

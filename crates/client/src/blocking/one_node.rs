@@ -1,44 +1,37 @@
 //! Questions to one node, whichever role it has. Each has a connection of its own.
+//!
+//! Of the options, the cluster, the security and the `timeout` count, which is for the connection and the answer.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::connection::Connection;
 use crate::channel::{frame_of, hello};
 use crate::error::{ClientError, ConnectionError};
+use crate::options::ClientOptions;
 use crate::protocol::{NodeStatus, Request, Response};
-use crate::security::Security;
 
 /// What a node is in the cluster, and how far its log is.
 ///
 /// # Errors
-/// [`ClientError::Node`] if it does not answer in time.
-pub fn status(
-    address: &str,
-    security: &Security,
-    timeout: Duration,
-) -> Result<NodeStatus, ClientError> {
-    status_by(address, &Request::Status, security, timeout)
+/// [`ClientError::Node`] if it does not answer in time. [`ClientError::OtherCluster`] if it belongs to another than the options name.
+pub fn status(address: &str, options: &ClientOptions) -> Result<NodeStatus, ClientError> {
+    status_by(address, &Request::Status, options)
 }
 
 /// As [`status`], with a hash of the node's tables and sessions: it looks at every row.
 ///
 /// # Errors
-/// [`ClientError::Node`] if it does not answer in time.
-pub fn state_hash(
-    address: &str,
-    security: &Security,
-    timeout: Duration,
-) -> Result<NodeStatus, ClientError> {
-    status_by(address, &Request::StateHash, security, timeout)
+/// As [`status`].
+pub fn state_hash(address: &str, options: &ClientOptions) -> Result<NodeStatus, ClientError> {
+    status_by(address, &Request::StateHash, options)
 }
 
 fn status_by(
     address: &str,
     request: &Request,
-    security: &Security,
-    timeout: Duration,
+    options: &ClientOptions,
 ) -> Result<NodeStatus, ClientError> {
-    match ask(address, request, security, timeout)? {
+    match ask(address, request, options)? {
         Response::Status(status) => Ok(*status),
         other => Err(unexpected(address, &other)),
     }
@@ -47,14 +40,13 @@ fn status_by(
 /// For tests of failures: has a node send nothing to these others and ignore what comes from them. No nodes: all links are whole again.
 ///
 /// # Errors
-/// [`ClientError::Node`] if it does not answer in time, or is not configured to allow it.
+/// As [`status`]. [`ClientError::Node`] also if the node is not configured to allow it.
 pub fn cut_links(
     address: &str,
     nodes: Vec<u64>,
-    security: &Security,
-    timeout: Duration,
+    options: &ClientOptions,
 ) -> Result<(), ClientError> {
-    match ask(address, &Request::CutLinks { nodes }, security, timeout)? {
+    match ask(address, &Request::CutLinks { nodes }, options)? {
         Response::LinksCut { .. } => Ok(()),
         other => Err(unexpected(address, &other)),
     }
@@ -71,28 +63,36 @@ fn unexpected(address: &str, response: &Response) -> ClientError {
     }
 }
 
-fn ask(
-    address: &str,
-    request: &Request,
-    security: &Security,
-    timeout: Duration,
-) -> Result<Response, ClientError> {
+fn ask(address: &str, request: &Request, options: &ClientOptions) -> Result<Response, ClientError> {
     let failed = |error: ConnectionError| ClientError::Node {
         address: address.to_owned(),
         why: error.to_string(),
     };
-    let deadline = Instant::now() + timeout;
-    let mut connection = Connection::open(address, security, timeout).map_err(failed)?;
-    for frame in [hello(), frame_of(request)] {
+    let deadline = Instant::now() + options.timeout;
+    let connection = Connection::open(address, &options.security, options.timeout);
+    let mut connection = connection.map_err(failed)?;
+    for frame in [hello(options.cluster), frame_of(request)] {
         connection.send(&frame).map_err(failed)?;
     }
     while let Some(response) = connection.receive(deadline).map_err(failed)? {
-        if !matches!(response, Response::Welcome { .. }) {
-            return Ok(response);
+        match (response, options.cluster) {
+            (
+                Response::Welcome { cluster: found, .. }
+                | Response::OtherCluster { cluster: found },
+                Some(expected),
+            ) if found != expected => {
+                return Err(ClientError::OtherCluster {
+                    address: address.to_owned(),
+                    expected,
+                    found,
+                });
+            }
+            (Response::Welcome { .. }, _) => {}
+            (response, _) => return Ok(response),
         }
     }
     Err(ClientError::Node {
         address: address.to_owned(),
-        why: format!("no answer within {} ms", timeout.as_millis()),
+        why: format!("no answer within {} ms", options.timeout.as_millis()),
     })
 }

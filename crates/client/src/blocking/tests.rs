@@ -9,11 +9,11 @@ use super::{Client, Session, status};
 use crate::protocol::{
     Command, Outcome, PROTOCOL_VERSION, Request, Response, SessionId, decode, encoded,
 };
-use crate::security::Security;
 use crate::{ClientError, ClientOptions};
 
 const WATCHDOG: Duration = Duration::from_secs(60);
 const SESSION: SessionId = SessionId(4);
+const CLUSTER: u128 = 7;
 
 /// An address at which nodes of a script come and go.
 struct Address {
@@ -30,16 +30,25 @@ impl Address {
 
     /// A client connects, and is welcome.
     fn accept(&self) -> Node {
-        let (stream, _) = self.listener.accept().unwrap();
-        stream.set_read_timeout(Some(WATCHDOG)).unwrap();
-        let mut node = Node(stream);
-        assert!(matches!(node.request(), Some(Request::Hello { .. })));
+        let (mut node, _) = self.meet();
         node.say(&Response::Welcome {
             version: PROTOCOL_VERSION,
+            cluster: CLUSTER,
             node: 1,
             group_commands_max: 10,
         });
         node
+    }
+
+    /// A client connects, and says which cluster it means.
+    fn meet(&self) -> (Node, u128) {
+        let (stream, _) = self.listener.accept().unwrap();
+        stream.set_read_timeout(Some(WATCHDOG)).unwrap();
+        let mut node = Node(stream);
+        match node.request() {
+            Some(Request::Hello { cluster, .. }) => (node, cluster),
+            other => panic!("{other:?}"),
+        }
     }
 }
 
@@ -360,7 +369,7 @@ fn without_a_node_the_time_runs_out() {
     assert!(refused.to_string().contains(&name), "{refused}");
     let nothing = Client::connect(Vec::<String>::new(), patience.clone());
     assert!(matches!(nothing, Err(ClientError::NoAddress)));
-    let asked = status(&name, &Security::Plain, patience.timeout);
+    let asked = status(&name, &patience);
     assert!(matches!(asked, Err(ClientError::Node { .. })));
 }
 
@@ -398,4 +407,60 @@ fn a_replacement_is_asked_for_until_a_leader_answers() {
     assert!(matches!(refused, ClientError::Refused { reason } if reason == "node 1 leads"));
     drop(client);
     script.join().unwrap();
+}
+
+#[test]
+fn a_cluster_at_a_reused_address_is_asked_for_nothing() {
+    let address = Address::new();
+    let name = address.name.clone();
+    let node = script(move || {
+        let (mut client, cluster) = address.meet();
+        assert_eq!(cluster, 0, "the first node says which");
+        client.say(&Response::Welcome {
+            version: PROTOCOL_VERSION,
+            cluster: CLUSTER,
+            node: 1,
+            group_commands_max: 10,
+        });
+        let (mut node, cluster) = address.meet();
+        assert_eq!(cluster, CLUSTER, "sessions belong to the client's cluster");
+        node.say(&Response::Welcome {
+            version: PROTOCOL_VERSION,
+            cluster: CLUSTER,
+            node: 1,
+            group_commands_max: 10,
+        });
+        node.opens_session();
+        assert_eq!(node.group().0, 1);
+        drop(node);
+        let (mut node, cluster) = address.meet();
+        assert_eq!(cluster, CLUSTER);
+        node.say(&Response::OtherCluster { cluster: 8 });
+        assert_eq!(node.request(), None);
+        // Back again.
+        let mut node = address.accept();
+        assert_eq!(node.group().0, 1);
+        node.results(1);
+        let (mut node, cluster) = address.meet();
+        assert_eq!(cluster, 9);
+        node.say(&Response::OtherCluster { cluster: CLUSTER });
+    });
+    let mut session = session_at(&[name.clone()], options());
+    let group = session.submit(commands()).unwrap();
+    assert_eq!(session.wait(group).unwrap(), [outcome_of(1)]);
+    let named = ClientOptions {
+        cluster: Some(9),
+        ..options()
+    };
+    let refused = status(&name, &named).unwrap_err();
+    let is_other = matches!(
+        refused,
+        ClientError::OtherCluster {
+            expected: 9,
+            found: CLUSTER,
+            ..
+        }
+    );
+    assert!(is_other, "{refused}");
+    node.join().unwrap();
 }

@@ -12,6 +12,8 @@
 //! # Invariants
 //! - C1. A request that has no answer is sent on every new connection, with the same bytes, until it is answered or forgotten.
 //! - C2. An answer is never taken back.
+//! - C3. All connections are to one cluster: that of the options, or else that of the first node that says welcome. An address may have become
+//!   another cluster's since.
 
 mod exchange;
 mod leader_finder;
@@ -24,7 +26,7 @@ use std::time::{Duration, Instant};
 pub(crate) use exchange::{Answer, Exchange, Key};
 pub(crate) use leader_finder::LeaderFinder;
 
-use crate::error::ConnectionError;
+use crate::error::{ClientError, ConnectionError};
 use crate::options::ClientOptions;
 use crate::protocol::{MAGIC, PROTOCOL_VERSION, Request, Response, Role, encoded};
 
@@ -73,9 +75,12 @@ pub(crate) struct Channel {
     pub(crate) exchange: Exchange,
     finder: LeaderFinder,
     state: State,
+    /// The cluster among them, once a node has said welcome.
     options: ClientOptions,
     /// Why the leader was not reached, at last.
     last: String,
+    /// An address at which another cluster was met since a node has said welcome, and which.
+    other_cluster: Option<(String, u128)>,
 }
 
 impl Channel {
@@ -86,6 +91,7 @@ impl Channel {
             state: State::Disconnected { retry_at: now },
             options,
             last: "no node was asked yet".to_owned(),
+            other_cluster: None,
         }
     }
 
@@ -96,6 +102,18 @@ impl Channel {
     /// What was met last, for messages.
     pub(crate) fn last(&self) -> String {
         self.last.clone()
+    }
+
+    /// Why no leader has answered in time what was asked.
+    pub(crate) fn unavailable(&self) -> ClientError {
+        match (&self.other_cluster, self.options.cluster) {
+            (Some((address, found)), Some(expected)) => ClientError::OtherCluster {
+                address: address.clone(),
+                expected,
+                found: *found,
+            },
+            _ => ClientError::Unavailable { last: self.last() },
+        }
     }
 
     /// The address of the node that answers.
@@ -128,7 +146,7 @@ impl Channel {
                 let patience = self.options.connect_timeout.min(2 * self.options.silence);
                 let until = *since + patience;
                 if !std::mem::replace(said_hello, true) {
-                    return Step::Send(hello());
+                    return Step::Send(hello(self.options.cluster));
                 }
                 if now < until {
                     return Step::Receive(until);
@@ -276,17 +294,28 @@ impl Channel {
                 _ => self.redirect(None, now),
             },
             // Not asked for on a channel.
-            Response::Welcome { .. } | Response::LinksCut { .. } => {}
+            Response::Welcome { .. }
+            | Response::OtherCluster { .. }
+            | Response::LinksCut { .. } => {}
         }
     }
 
     fn received_greeting(&mut self, response: Response, now: Instant) {
         match response {
-            Response::Welcome { .. } => {
+            Response::Welcome { cluster, .. }
+                if self.options.cluster.is_none_or(|it| it == cluster) =>
+            {
+                self.options.cluster = Some(cluster);
+                self.other_cluster = None;
                 self.state = State::Ready {
                     quiet_since: now,
                     asked_alive: false,
                 };
+            }
+            Response::Welcome { cluster, .. } | Response::OtherCluster { cluster } => {
+                let address = self.finder.current().unwrap_or_default();
+                self.other_cluster = Some((address.to_owned(), cluster));
+                self.give_up(now, "it belongs to another cluster");
             }
             Response::Refused { reason, .. } => self.give_up(now, &reason),
             _ => self.give_up(now, "it does not say welcome"),
@@ -310,10 +339,11 @@ pub(crate) fn frame_of(request: &Request) -> Arc<[u8]> {
         .into()
 }
 
-/// The first message of a connection.
-pub(crate) fn hello() -> Arc<[u8]> {
+/// The first message of a connection to a node of this cluster, or of any.
+pub(crate) fn hello(cluster: Option<u128>) -> Arc<[u8]> {
     frame_of(&Request::Hello {
         magic: MAGIC,
         version: PROTOCOL_VERSION,
+        cluster: cluster.unwrap_or(0),
     })
 }

@@ -4,6 +4,16 @@ use super::*;
 use crate::protocol::{NodeStatus, Outcome, SessionId};
 
 const SILENCE: Duration = Duration::from_millis(100);
+const CLUSTER: u128 = 7;
+
+fn welcome(cluster: u128) -> Response {
+    Response::Welcome {
+        version: PROTOCOL_VERSION,
+        cluster,
+        node: 1,
+        group_commands_max: 10,
+    }
+}
 
 struct Rig {
     channel: Channel,
@@ -48,12 +58,11 @@ impl Rig {
     fn ready(&mut self) -> String {
         let address = self.connect();
         self.channel.connected(self.now);
-        assert_eq!(self.step(), Step::Send(hello()));
-        self.receive(Response::Welcome {
-            version: PROTOCOL_VERSION,
-            node: 1,
-            group_commands_max: 10,
-        });
+        assert_eq!(
+            self.step(),
+            Step::Send(hello(self.channel.options().cluster))
+        );
+        self.receive(welcome(CLUSTER));
         assert!(self.channel.is_ready());
         address
     }
@@ -220,7 +229,7 @@ fn a_node_that_does_not_say_welcome_is_left_soon() {
     let mut rig = Rig::new();
     assert_eq!(rig.connect(), "a");
     rig.channel.connected(rig.now);
-    assert_eq!(rig.step(), Step::Send(hello()));
+    assert_eq!(rig.step(), Step::Send(hello(None)));
     rig.later(2 * SILENCE);
     assert_eq!(rig.step(), Step::Close);
     assert_eq!(rig.connect(), "b");
@@ -318,4 +327,56 @@ fn a_node_of_another_version_is_left() {
     assert_eq!(rig.step(), Step::Close);
     assert!(rig.channel.last().contains("another version"));
     assert_eq!(rig.ready(), "b");
+}
+
+#[test]
+fn a_client_stays_at_the_cluster_that_it_found_first() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.connect(), "a");
+    rig.channel.connected(rig.now);
+    assert_eq!(rig.step(), Step::Send(hello(None)));
+    rig.receive(welcome(CLUSTER));
+    rig.ask(1);
+    assert_eq!(rig.sent(), [1]);
+    // The node ends, and another cluster takes its address. It says so, or welcomes nevertheless.
+    let others = [Response::OtherCluster { cluster: 8 }, welcome(8)];
+    for other in others {
+        rig.channel.broken(rig.now, &ConnectionError::Closed);
+        rig.connect();
+        rig.channel.connected(rig.now);
+        assert_eq!(rig.step(), Step::Send(hello(Some(CLUSTER))));
+        rig.receive(other);
+        assert!(!rig.channel.is_ready());
+        let error = rig.channel.unavailable();
+        let is_other = matches!(
+            error,
+            ClientError::OtherCluster {
+                expected: CLUSTER,
+                found: 8,
+                ..
+            }
+        );
+        assert!(is_other, "{error}");
+        assert_eq!(rig.step(), Step::Close);
+    }
+    // The old one is elsewhere.
+    rig.ready();
+    assert_eq!(rig.sent(), [1]);
+    let error = rig.channel.unavailable();
+    assert!(matches!(error, ClientError::Unavailable { .. }), "{error}");
+}
+
+#[test]
+fn a_cluster_that_is_named_is_insisted_on_from_the_start() {
+    let now = Instant::now();
+    let options = ClientOptions {
+        cluster: Some(CLUSTER),
+        ..ClientOptions::default()
+    };
+    let mut channel = Channel::new(vec!["a".to_owned()], options, now);
+    assert_eq!(channel.step(now), Step::Connect("a".to_owned()));
+    channel.connected(now);
+    assert_eq!(channel.step(now), Step::Send(hello(Some(CLUSTER))));
+    channel.received(welcome(8), now);
+    assert!(!channel.is_ready());
 }

@@ -6,11 +6,13 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{REQUEST_BYTES_MAX, Request};
+use super::{MAGIC, REQUEST_BYTES_MAX, Request};
 
 /// The bytes of a length.
 pub const LENGTH_BYTES: usize = 4;
-/// The place of [`Request::Submit`](super::Request::Submit) among the requests, as postcard encodes it.
+/// The place of [`Request::Hello`] among the requests, as postcard encodes it.
+const HELLO: u64 = 0;
+/// That of [`Request::Submit`].
 const SUBMIT: u64 = 3;
 
 /// Why bytes are no message.
@@ -90,6 +92,15 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, FrameError> {
     }
 }
 
+/// Which version of the protocol these bytes speak, if they begin as a [`Request::Hello`] of any version.
+#[must_use]
+pub fn claimed_version(bytes: &[u8]) -> Option<u64> {
+    let (kind, rest) = varint(bytes)?;
+    let (magic, rest) = varint(rest)?;
+    let (version, _) = varint(rest)?;
+    (kind == HELLO && magic == u64::from(MAGIC)).then_some(version)
+}
+
 /// What bytes say of the group of commands that they hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClaimedGroup {
@@ -99,7 +110,7 @@ pub struct ClaimedGroup {
     pub commands: u64,
 }
 
-/// What these bytes say of a group, if they are a [`Request::Submit`](super::Request::Submit): found without decoding the commands.
+/// What these bytes say of a group, if they are a [`Request::Submit`]: found without decoding the commands.
 #[must_use]
 pub fn claimed_group(bytes: &[u8]) -> Option<ClaimedGroup> {
     let (kind, mut rest) = varint(bytes)?;
@@ -195,6 +206,21 @@ mod tests {
     }
 
     #[test]
+    fn a_hello_of_any_version_says_which() {
+        let hello = Request::Hello {
+            magic: MAGIC,
+            version: 300,
+            cluster: u128::MAX,
+        };
+        let bytes = encoded(&hello).unwrap();
+        assert_eq!(claimed_version(&bytes[4..]), Some(300));
+        // An earlier one was shorter.
+        assert_eq!(claimed_version(&bytes[4..12]), Some(300));
+        let other = encoded(&submit(1)).unwrap();
+        assert_eq!(claimed_version(&other[4..]), None);
+    }
+
+    #[test]
     fn no_bytes_make_a_decoder_panic() {
         let seed: u64 = std::env::var("SEED").map_or(7, |it| it.parse().unwrap());
         eprintln!("SEED={seed}");
@@ -210,6 +236,7 @@ mod tests {
                 bytes[at] = state.to_le_bytes()[0];
             }
             bytes.truncate(bytes.len() - round % bytes.len());
+            let _ = claimed_version(&bytes);
             let _ = claimed_group(&bytes);
             let _ = decode::<Request>(&bytes);
             let _ = decode::<Response>(&bytes);

@@ -7,7 +7,7 @@ use super::{Command, Outcome};
 /// What a connection begins with.
 pub const MAGIC: u32 = 0x4e4d_4b31;
 /// Raised by every change that an older program would not understand.
-pub const PROTOCOL_VERSION: u16 = 2;
+pub const PROTOCOL_VERSION: u16 = 3;
 /// The longest first message, in bytes.
 pub const HELLO_BYTES_MAX: usize = 1024;
 /// The longest message, in bytes.
@@ -28,6 +28,8 @@ pub enum Request {
         magic: u32,
         /// [`PROTOCOL_VERSION`].
         version: u16,
+        /// The cluster that is meant; 0: whichever is there. A node of another one answers by [`Response::OtherCluster`].
+        cluster: u128,
     },
     /// Opens a session. Answered by [`Response::SessionOpened`].
     OpenSession {
@@ -91,6 +93,8 @@ pub enum Response {
     Welcome {
         /// [`PROTOCOL_VERSION`] of the node.
         version: u16,
+        /// The node's cluster.
+        cluster: u128,
         /// The node's number.
         node: u64,
         /// The longest group of commands that is accepted.
@@ -178,6 +182,11 @@ pub enum Response {
         node: u64,
         /// Its incarnation.
         incarnation: u64,
+    },
+    /// The answer to [`Request::Hello`] if another cluster is meant than the node's. The connection ends.
+    OtherCluster {
+        /// The node's.
+        cluster: u128,
     },
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A message is a length of four bytes (little-endian, of what follows) and a [`Request`] or a [`Response`] in postcard's
 //! encoding. The first message of a connection is [`Request::Hello`]; before it is answered, a node accepts no message longer than
-//! [`HELLO_BYTES_MAX`], and afterwards none longer than [`MESSAGE_BYTES_MAX`].
+//! [`HELLO_BYTES_MAX`], and afterwards none longer than [`MESSAGE_BYTES_MAX`]. It says which cluster is meant: addresses change their
+//! owners, and a client that was at one cluster must not go on at another.
 //!
 //! Commands are sent in groups (the paper's TxGrp). A group has a number in its session. A group that is sent again under its number is
 //! not executed again: each of its commands has one result, for ever.
@@ -15,8 +16,8 @@ mod message;
 
 pub use command::{Command, Condition, Outcome, Write};
 pub use frame::{
-    ClaimedGroup, FrameError, LENGTH_BYTES, claimed_group, decode, encode, encoded,
-    encoded_request, is_tls,
+    ClaimedGroup, FrameError, LENGTH_BYTES, claimed_group, claimed_version, decode, encode,
+    encoded, encoded_request, is_tls,
 };
 pub use message::{
     HELLO_BYTES_MAX, MAGIC, MESSAGE_BYTES_MAX, MemberStatus, NodeStatus, PROTOCOL_VERSION,

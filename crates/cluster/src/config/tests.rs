@@ -59,6 +59,11 @@ fn errors_name_the_key_and_what_to_write() {
         ("node = 2", "node = \"two\"", ["node", "u64"]),
         ("node = 2", "nodes = 2", ["nodes", "unknown field"]),
         ("cdef\"", "\"", ["`cluster`", "32 hexadecimal"]),
+        (
+            "0123456789abcdef0123456789abcdef",
+            "00000000000000000000000000000000",
+            ["`cluster`", "32 hexadecimal"],
+        ),
         ("id = 1", "id = 2", ["`member.id`", "another number"]),
         ("id = 1", "id = 0", ["`member.id`", "1 for the first"]),
         ("[::1]:7402", "7402", ["`member.peer`", "10.0.0.1:7400"]),

@@ -187,7 +187,8 @@ fn cluster_from_text(text: &str) -> Result<u128, ConfigError> {
     let number = digits
         .then(|| u128::from_str_radix(text, 16).ok())
         .flatten();
-    number.ok_or_else(|| {
+    // To clients, 0 means any cluster.
+    number.filter(|it| *it != 0).ok_or_else(|| {
         wrong(
             "cluster",
             format!("{text:?} is no number of a cluster"),

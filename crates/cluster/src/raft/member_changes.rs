@@ -175,7 +175,9 @@ impl RaftDriver {
             raft.become_follower(raft.term, 0);
         }
         let mut records = Vec::new();
-        self.record_progress(&mut records);
+        if !self.planted.has(Fault::ChangeWithoutCommit) {
+            self.record_progress(&mut records);
+        }
         if !records.is_empty() {
             self.append(records);
         }
@@ -192,7 +194,8 @@ impl RaftDriver {
     /// What a change comes with: the commit index, as far as entries before the change are concerned.
     pub(super) fn record_commit_before(&mut self, change: u64, records: &mut Vec<RaftRecord>) {
         let index = self.raft.raft.raft_log.committed.min(change - 1);
-        if index > self.recorded_commit {
+        let records_it = !self.planted.has(Fault::ChangeWithoutCommit);
+        if index > self.recorded_commit && records_it {
             self.recorded_commit = index;
             records.push(RaftRecord::Commit { index });
         }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use namiki_client::protocol::{
     HELLO_BYTES_MAX, MAGIC, MESSAGE_BYTES_MAX, PROTOCOL_VERSION, Request, Response, claimed_group,
-    decode, encode,
+    claimed_version, decode, encode,
 };
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::AsyncWriteExt as _;
@@ -45,6 +45,8 @@ enum EndReason {
     Slow,
     #[error("{0}")]
     Refused(String),
+    #[error("the client belongs to cluster {0:032x}, and this is a node of another")]
+    OtherCluster(u128),
     #[error("the client does not read its responses")]
     NotReading,
 }
@@ -93,7 +95,7 @@ async fn serve(
             shown,
         })) => {
             let mut reader = FrameReader::with_budget(from, CHUNK_BYTES, budget);
-            let result = say_hello(&mut reader, &shown, until).await;
+            let result = say_hello(shared, &mut reader, &shown, until).await;
             drop(stranger);
             match result {
                 Ok(()) => serve_client(&context, reader, &mut to).await,
@@ -118,6 +120,7 @@ async fn serve(
 }
 
 async fn say_hello(
+    shared: &Shared,
     reader: &mut FrameReader<Incoming>,
     shown: &Shown,
     until: Deadline,
@@ -136,17 +139,25 @@ async fn say_hello(
                 .to_owned(),
         ));
     }
+    if let Some(version) = claimed_version(&frame)
+        && version != u64::from(PROTOCOL_VERSION)
+    {
+        return Err(EndReason::Refused(format!(
+            "this node speaks version {PROTOCOL_VERSION} of the protocol, not {version}; use a client of the same version"
+        )));
+    }
+    let own = shared.identity.cluster;
     match decode(&frame) {
         Ok(Request::Hello {
             magic: MAGIC,
             version: PROTOCOL_VERSION,
-        }) => Ok(()),
+            cluster,
+        }) if cluster == 0 || cluster == own => Ok(()),
         Ok(Request::Hello {
             magic: MAGIC,
-            version,
-        }) => Err(EndReason::Refused(format!(
-            "this node speaks version {PROTOCOL_VERSION} of the protocol, not {version}; use a client of the same version"
-        ))),
+            version: PROTOCOL_VERSION,
+            cluster,
+        }) => Err(EndReason::OtherCluster(cluster)),
         _ => Err(EndReason::Refused(
             "the first message must be a hello of Namiki's protocol for clients".to_owned(),
         )),
@@ -155,20 +166,24 @@ async fn say_hello(
 
 /// Tells a client why its connection ends, as far as it listens.
 async fn refuse(shared: &Shared, to: &mut Outgoing, reason: &EndReason) {
-    if let EndReason::Refused(reason) = reason {
-        let refused = Response::Refused {
+    let refused = match reason {
+        EndReason::Refused(reason) => Response::Refused {
             request: 0,
             reason: reason.clone(),
+        },
+        EndReason::OtherCluster(_) => Response::OtherCluster {
+            cluster: shared.identity.cluster,
+        },
+        _ => return,
+    };
+    let mut bytes = Vec::new();
+    if encode(&refused, &mut bytes).is_ok() {
+        let within = shared.settings.timing.hello_timeout;
+        let written = async {
+            to.write_all(&bytes).await?;
+            to.flush().await
         };
-        let mut bytes = Vec::new();
-        if encode(&refused, &mut bytes).is_ok() {
-            let within = shared.settings.timing.hello_timeout;
-            let written = async {
-                to.write_all(&bytes).await?;
-                to.flush().await
-            };
-            let _ = timeout(within, written).await;
-        }
+        let _ = timeout(within, written).await;
     }
 }
 
@@ -210,6 +225,7 @@ async fn serve_client(
     let _registered = Registered { context, id };
     let welcome = Response::Welcome {
         version: PROTOCOL_VERSION,
+        cluster: shared.identity.cluster,
         node: shared.identity.node.number(),
         group_commands_max: shared.settings.group_commands_max,
     };

@@ -10,6 +10,7 @@
 //! ```
 //! Commands of one `submit` are transactions of their own. What values are: `registers.rs`.
 
+mod refusals;
 mod verdict;
 
 use std::fs::File;

@@ -3,6 +3,8 @@
 //! Each command that is done is a transaction: it has read the rows that it names and written some of them. A read is a transaction,
 //! too. A command of which nothing is known counts as done if anything has seen what it writes. That is enough, because a value is only
 //! ever replaced by a command that names it, and at the end all rows are read: what was done has been seen.
+//!
+//! A command that is refused has read, too: it must have been possible to see something else than it demanded (`refusals.rs`).
 
 use std::collections::HashMap;
 
@@ -10,6 +12,7 @@ use namiki_client::protocol::Outcome;
 use namiki_history::{History, KeyId, Promise, Transaction};
 
 use super::super::registers::RegisterWrite;
+use super::refusals::Rows;
 use super::{Operation, What};
 
 /// In stories of the checker, transactions are called by the line of the history's file, and their place in it.
@@ -26,6 +29,8 @@ pub(in super::super) struct Verdict {
     /// Commands that clients gave up on: those that were executed, and those that were not.
     pub(in super::super) unknown_done: usize,
     pub(in super::super) unknown_not_done: usize,
+    /// Commands that were refused, each because it could have seen something else than it demanded.
+    pub(in super::super) refused: usize,
 }
 
 /// Checks what clients have done.
@@ -55,10 +60,7 @@ pub(in super::super) fn check(operations: &[Operation]) -> Result<Verdict, Strin
             }
             What::Submit { submit, outcomes } => {
                 for (place, write) in submit.iter().enumerate() {
-                    let is_done = match outcomes {
-                        Some(outcomes) => outcomes.get(place) == Some(&Outcome::Done),
-                        None => unknown.is_done(write),
-                    };
+                    let is_done = unknown.is_done_at(write, outcomes.as_deref(), place);
                     if outcomes.is_none() {
                         verdict.unknown_done += usize::from(is_done);
                         verdict.unknown_not_done += usize::from(!is_done);
@@ -71,6 +73,7 @@ pub(in super::super) fn check(operations: &[Operation]) -> Result<Verdict, Strin
             }
         }
     }
+    verdict.refused = check_refusals(operations, &unknown)?;
     verdict.transactions = history.history.transactions().len();
     let proof = namiki_history::check(&history.history, Promise::StrictlySerializable);
     let proof = proof.map_err(|violation| {
@@ -81,6 +84,59 @@ pub(in super::super) fn check(operations: &[Operation]) -> Result<Verdict, Strin
     verdict.reads_from = proof.reads_from;
     verdict.reads_overwritten = proof.reads_overwritten;
     Ok(verdict)
+}
+
+/// Checks every command that was refused. Returns how many there are.
+fn check_refusals(operations: &[Operation], unknown: &Unknown<'_>) -> Result<usize, String> {
+    let mut rows = Rows::default();
+    for operation in operations {
+        let (start, end) = (operation.start_ns, operation.end_ns);
+        match &operation.what {
+            What::Read { read, values, .. } => {
+                for (row, value) in read.iter().zip(values) {
+                    rows.saw(*row, *value, start, end);
+                }
+            }
+            What::Submit { submit, outcomes } => {
+                for (place, write) in submit.iter().enumerate() {
+                    if !unknown.is_done_at(write, outcomes.as_deref(), place) {
+                        continue;
+                    }
+                    for (row, value) in &write.conditions {
+                        rows.saw(*row, *value, start, end);
+                    }
+                    for row in &write.set {
+                        rows.wrote(*row, write.value, end);
+                    }
+                }
+            }
+        }
+    }
+    let rows = rows.sorted();
+    let mut refused = 0;
+    for (at, operation) in operations.iter().enumerate() {
+        let What::Submit {
+            submit,
+            outcomes: Some(outcomes),
+        } = &operation.what
+        else {
+            continue;
+        };
+        let line = at + 2;
+        for (place, (write, outcome)) in submit.iter().zip(outcomes).enumerate() {
+            let checked = match outcome {
+                Outcome::Done => continue,
+                Outcome::ConditionFailed => {
+                    let end = operation.end_ns.unwrap_or(u64::MAX);
+                    rows.check_refusal(&write.conditions, operation.start_ns, end)
+                }
+                other => Err(format!("it makes sense, and its outcome is {other:?}")),
+            };
+            checked.map_err(|why| format!("command {place} of line {line}: {why}"))?;
+            refused += 1;
+        }
+    }
+    Ok(refused)
 }
 
 /// A history with rows by their numbers.
@@ -148,8 +204,17 @@ impl<'a> Unknown<'a> {
         Self { writes }
     }
 
-    fn is_done(&self, write: &RegisterWrite) -> bool {
-        self.writes.get(&write.value).is_some_and(|(_, done)| *done)
+    /// Whether a command was done, the `place`-th of an operation with these outcomes.
+    fn is_done_at(
+        &self,
+        write: &RegisterWrite,
+        outcomes: Option<&[Outcome]>,
+        place: usize,
+    ) -> bool {
+        match outcomes {
+            Some(outcomes) => outcomes.get(place) == Some(&Outcome::Done),
+            None => self.writes.get(&write.value).is_some_and(|(_, done)| *done),
+        }
     }
 }
 
@@ -246,6 +311,30 @@ mod tests {
     fn a_sound_history_is_accepted() {
         let verdict = check(&sound()).unwrap();
         assert_eq!((verdict.transactions, verdict.reads_from), (4, 5));
+        assert_eq!(verdict.refused, 1);
+    }
+
+    #[test]
+    fn a_false_refusal_is_refused() {
+        let demand = |times: (u64, u64), conditions: &[(u64, u64)], outcome| {
+            let times = (times.0, Some(times.1));
+            write(times, conditions, &[1], 24, outcome)
+        };
+        // Row 1 has held 11 since 10 ns at the latest, and until 20 ns for certain.
+        let mut history = sound();
+        let both = [(1, 11), (2, 11)];
+        history.push(demand((15, 19), &both, Outcome::ConditionFailed));
+        is_refused(&history, "row 1 held 11 and row 2 held 11 all the time");
+        // Not yet, or not any more, as far as is known.
+        for times in [(9, 19), (15, 20)] {
+            history[5] = demand(times, &both, Outcome::ConditionFailed);
+            assert_eq!(check(&history).unwrap().refused, 2, "{times:?}");
+        }
+        // What is seen at the end has been there since it was written.
+        history[5] = demand((31, 31), &[(1, 22)], Outcome::ConditionFailed);
+        is_refused(&history, "row 1 held 22");
+        history[5] = demand((9, 19), &both, Outcome::InsufficientBalance);
+        is_refused(&history, "its outcome is InsufficientBalance");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::transport::TransportSettings;
 const HELLO: Request = Request::Hello {
     magic: MAGIC,
     version: PROTOCOL_VERSION,
+    cluster: 0,
 };
 
 fn node(change: impl Fn(&mut TransportSettings)) -> Node {
@@ -45,6 +46,7 @@ fn connect(node: &Node) -> TcpStream {
     send(&mut stream, &HELLO);
     let welcome = Response::Welcome {
         version: PROTOCOL_VERSION,
+        cluster: CLUSTER,
         node: 1,
         group_commands_max: 100,
     };
@@ -106,9 +108,14 @@ fn requests_reach_the_node_and_replies_the_client() {
 fn another_protocol_is_refused_with_a_sentence() {
     let node = node(|_| {});
     let (magic, version) = (MAGIC, PROTOCOL_VERSION + 1);
+    let hello = |magic, version| Request::Hello {
+        magic,
+        version,
+        cluster: CLUSTER,
+    };
     for (hello, word) in [
-        (Request::Hello { magic, version }, "version"),
-        (Request::Hello { magic: 1, version }, "hello"),
+        (hello(magic, version), "version"),
+        (hello(1, PROTOCOL_VERSION), "hello"),
         (Request::Status, "hello"),
     ] {
         let mut stream = dial(&node.client_address);
@@ -118,6 +125,28 @@ fn another_protocol_is_refused_with_a_sentence() {
         };
         assert!(reason.contains(word), "{reason}");
         assert_eq!(receive(&mut stream), None);
+    }
+}
+
+#[test]
+fn a_client_of_another_cluster_is_told_and_left() {
+    let node = node(|_| {});
+    for (cluster, is_welcome) in [(0, true), (CLUSTER, true), (CLUSTER + 1, false)] {
+        let mut stream = dial(&node.client_address);
+        let (magic, version) = (MAGIC, PROTOCOL_VERSION);
+        let hello = Request::Hello {
+            magic,
+            version,
+            cluster,
+        };
+        send(&mut stream, &hello);
+        let answer = receive(&mut stream).unwrap();
+        if is_welcome {
+            assert!(matches!(answer, Response::Welcome { .. }), "{answer:?}");
+        } else {
+            assert_eq!(answer, Response::OtherCluster { cluster: CLUSTER });
+            assert_eq!(receive(&mut stream), None);
+        }
     }
 }
 

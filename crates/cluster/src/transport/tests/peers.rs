@@ -137,6 +137,7 @@ fn a_cut_link_carries_nothing_until_it_heals() {
     let hello = Request::Hello {
         magic: MAGIC,
         version: PROTOCOL_VERSION,
+        cluster: 0,
     };
     client.write_all(&encoded(&hello).unwrap()).unwrap();
     let cut = |nodes| encoded(&Request::CutLinks { nodes }).unwrap();

@@ -23,7 +23,12 @@ fn hello(from: u64) -> Vec<u8> {
 
 /// What a client with this security is told at an address, in one attempt.
 fn told(address: &str, security: &Security) -> String {
-    match status(address, security, WATCHDOG) {
+    let options = ClientOptions {
+        timeout: WATCHDOG,
+        security: security.clone(),
+        ..ClientOptions::default()
+    };
+    match status(address, &options) {
         Err(ClientError::Node { why, .. }) => why,
         other => panic!("{other:?}"),
     }
