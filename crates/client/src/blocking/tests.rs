@@ -445,7 +445,7 @@ fn a_cluster_at_a_reused_address_is_asked_for_nothing() {
         assert_eq!(cluster, 9);
         node.say(&Response::OtherCluster { cluster: CLUSTER });
     });
-    let mut session = session_at(&[name.clone()], options());
+    let mut session = session_at(std::slice::from_ref(&name), options());
     let group = session.submit(commands()).unwrap();
     assert_eq!(session.wait(group).unwrap(), [outcome_of(1)]);
     let named = ClientOptions {
