@@ -290,7 +290,7 @@ fn ranges_have_ends_of_every_form() {
         tx.put(&table, name, &(at as u8)).unwrap();
     }
     let owned = String::from("bob");
-    let mut numbers = |found: Result<Vec<(String, u8)>, Error>| -> Vec<u8> {
+    let numbers = |found: Result<Vec<(String, u8)>, Error>| -> Vec<u8> {
         found.unwrap().into_iter().map(|(_, at)| at).collect()
     };
     assert_eq!(numbers(tx.scan(&table, ..)), [0, 1, 2, 3]);
@@ -301,7 +301,7 @@ fn ranges_have_ends_of_every_form() {
     assert_eq!(numbers(tx.scan(&table, &("alan"..="bob"))), [0, 1, 2]);
     let apart = (Bound::Excluded("alan"), Bound::Excluded(&owned));
     assert_eq!(numbers(tx.scan(&table, apart)), [1]);
-    assert_eq!(numbers(tx.scan(&table, "bob".."alan")), []);
+    assert!(numbers(tx.scan(&table, "bob".."alan")).is_empty());
     assert_eq!(numbers(tx.prefix(&table, "al").collect()), [0, 1]);
     assert_eq!(numbers(tx.prefix(&table, "").collect()), [0, 1, 2, 3]);
     let bytes = db.table::<[u8], u8>("bytes").unwrap();
@@ -504,10 +504,10 @@ fn an_iterator_reads_no_more_than_it_says() {
         (
             "one from the end",
             |tx, table| take(tx.range(table, ..75).rev(), 1),
-            [65, 85],
+            [55, 85],
         ),
         // The second step reads 16.
-        ("two", |tx, table| take(tx.range(table, 15..), 2), [12, 185]),
+        ("two", |tx, table| take(tx.range(table, 15..), 2), [5, 185]),
     ];
     for (what, read, free) in read {
         let db = open("S2PL(ELR)+PWAL(1)".parse().unwrap(), "art");
