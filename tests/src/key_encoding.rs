@@ -1,7 +1,7 @@
 //! How the numbers that runs draw as keys are spelt in a table: as they are, for indexes of eight-byte
 //! keys, or as byte strings, which indexes keep in another way.
 
-use namiki::{Key, KeyBytes};
+use namiki::{AsKey, Key, KeyBytes};
 
 /// A key that stands for a number, in the same order.
 pub trait Numbered:
@@ -69,15 +69,17 @@ impl From<Spelt> for u64 {
     }
 }
 
-impl Key for Spelt {
-    type Owned = Self;
-    const NAME: &'static str = "spelt number";
-
+impl AsKey<Self> for Spelt {
     fn encode(&self, into: &mut KeyBytes) {
         into.extend_from_slice(SHARED);
         into.extend_from_slice(&(self.0 / GROUP).to_be_bytes());
         into.resize(into.len() + (self.0 % GROUP * STEP) as usize, 0);
     }
+}
+
+impl Key for Spelt {
+    type Owned = Self;
+    const NAME: &'static str = "spelt number";
 
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (group, zeros) = bytes.strip_prefix(SHARED)?.split_first_chunk()?;

@@ -51,7 +51,7 @@ pub(crate) fn value(table: &TableInfo, bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use namiki::{KeyBytes, TableId, ValueBytes};
+    use namiki::{AsKey, KeyBytes, TableId, ValueBytes};
 
     fn table(key_type: &str, value_type: &str) -> TableInfo {
         TableInfo {
@@ -68,7 +68,7 @@ mod tests {
     fn known_types_are_shown_as_themselves_and_others_as_bytes() {
         let info = table(<i64 as Key>::NAME, <f64 as Value>::NAME);
         let (mut k, mut v) = (KeyBytes::new(), ValueBytes::new());
-        Key::encode(&-7_i64, &mut k);
+        AsKey::encode(&-7_i64, &mut k);
         Value::encode(&1.5_f64, &mut v);
         assert_eq!(key(&info, &k), "-7");
         assert_eq!(value(&info, &v), "1.5");

@@ -78,6 +78,15 @@ pub enum Error {
         /// The longest value that fits.
         max_bytes: usize,
     },
+    /// A value says that it has no encoding: one that serde's traits cannot write, most often. The transaction can go
+    /// on.
+    #[error("a value for table {table:?} cannot be encoded: {why}")]
+    Unencodable {
+        /// The table's name.
+        table: String,
+        /// Why not.
+        why: String,
+    },
     /// The bytes of a value are not what the table's value type writes.
     #[error("a value in table {table:?} cannot be read as {expected}: {len_bytes} bytes")]
     Undecodable {
@@ -167,8 +176,13 @@ pub enum Error {
     /// The database was closed. Nothing was changed.
     #[error("the database is closed")]
     Closed,
-    /// The table exists with other key or value types.
-    #[error("table {table:?} maps {found}, not {expected}")]
+    /// The table exists with other key or value types, or with types of these names that have another shape. A value
+    /// type that has changed is a version of its own, made from the earlier one: see
+    /// [`Versioned`](crate::Versioned).
+    #[error(
+        "table {table:?} maps {found}, not {expected}{}",
+        remedy(found, expected)
+    )]
     TableType {
         /// The table's name.
         table: String,
@@ -242,6 +256,47 @@ pub enum Error {
         #[source]
         source: std::sync::Arc<io::Error>,
     },
+}
+
+/// What to do if a table was opened with a type of the name that its own has, and of another shape.
+fn remedy(found: &str, expected: &str) -> &'static str {
+    /// The name, the version, and the hash of the shape.
+    fn parts(type_name: &str) -> Option<(&str, u32, &str)> {
+        let (name, hash) = type_name.rsplit_once('#')?;
+        match name.rsplit_once('@') {
+            Some((name, version)) => Some((name, version.parse().ok()?, hash)),
+            None => Some((name, 0, hash)),
+        }
+    }
+    fn changed<'t>(
+        found: &'t str,
+        expected: &'t str,
+    ) -> Option<((&'t str, u32, &'t str), (&'t str, u32, &'t str))> {
+        let both = (parts(found)?, parts(expected)?);
+        (both.0.0 == both.1.0 && both.0 != both.1).then_some(both)
+    }
+
+    let both = found.split_once(" to ").zip(expected.split_once(" to "));
+    let Some(((found_key, found_value), (expected_key, expected_value))) = both else {
+        return "";
+    };
+    if changed(found_key, expected_key).is_some() {
+        return "; the key type has changed, and what has other keys is another table: make one, and move the rows";
+    }
+    match changed(found_value, expected_value) {
+        Some((found, expected)) if found.1 > expected.1 => {
+            "; the table was opened by a later release of the program, which has changed the type: use that"
+        }
+        Some((found, expected)) if found.1 < expected.1 => {
+            "; the type is not made from this one: the earlier type has to have the name, the fields and the version \
+             that it had, as by #[namiki(name = \"Name\")]"
+        }
+        Some(_) => {
+            "; the type has changed: give it the next version and say what it is made from, as by \
+             #[namiki(version = 2, from = Old)]"
+        }
+        None => "",
+    }
 }
 
 /// What stood in a transaction's way.

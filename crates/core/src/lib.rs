@@ -53,14 +53,24 @@ pub use api::autotune::{Isolation, ProtocolChoice, TunedConfig};
 pub use api::builder::Builder;
 pub use api::database::{ConflictCounters, Counters, Database};
 pub use api::load::{LoadOptions, LoadProgress, OnLoadProgress};
+pub use api::rows::Rows;
 pub use api::session::Session;
-pub use api::table::{Key, KeyBytes, LockSet, Number, Table, Value, ValueBytes};
+#[cfg(feature = "serde")]
+pub use api::table::Serde;
+#[doc(hidden)]
+pub use api::table::derive_support as __derive;
+pub use api::table::{
+    AsKey, Key, KeyBytes, KeyPrefix, KeyRange, LockSet, Number, Table, Value, ValueBytes,
+    ValueView, Versioned,
+};
 pub use commit::engine::LockCounters;
 pub use commit::ticket::{Acknowledged, Ticket};
 pub use concurrency::cc::faults;
 pub use error::{Conflict, Error, OpenError};
 pub use image::load_error::LoadError;
 pub use image::table_writer::NewTable;
+#[cfg(feature = "derive")]
+pub use namiki_derive::{Key, Value};
 pub use namiki_index::Direction;
 pub use namiki_log::{LogCounters, LogError, Prepare, ReadError, SequencerKind};
 pub use namiki_platform::disk::DeviceProfile;

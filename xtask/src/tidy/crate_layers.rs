@@ -9,7 +9,7 @@ use crate::repository_files::{SourceFile, Tree};
 /// ```text
 ///  cli  bench  tests      xtask (stands alone)
 ///   tpch  cluster         (tpch not of tests)
-///        core              client, history (know none of ours)
+///        core              client, history, derive (know none of ours)
 ///   trees      exec       (trees of core's, only where its feature `all-indexes` is on)
 ///    index log segment    (strangers to each other)
 ///      platform
@@ -22,9 +22,13 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("namiki-log", &["namiki-platform"]),
     ("namiki-segment", &["namiki-platform"]),
     ("namiki-exec", &["namiki-segment", "namiki-platform"]),
+    ("namiki-derive", &[]),
     (
         "namiki",
         &[
+            // Itself: its tests are built with its features.
+            "namiki",
+            "namiki-derive",
             "namiki-exec",
             "namiki-index",
             "namiki-trees",

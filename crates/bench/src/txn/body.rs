@@ -2,8 +2,6 @@
 //!
 //! Paper: tictoc-pwal §4 (U-1, U-10, R-10, U-5/R-5); pwal §6.3.1 (READ 5 & UPDATE 5)
 
-use std::borrow::Borrow;
-
 use namiki::{Error, Transaction};
 
 use super::precomputed_keys::Drawn;
@@ -189,7 +187,7 @@ impl Body for YcsbOperation {
             bytes: self.value_bytes,
         };
         let key = job.key(0, record_of(key));
-        tx.put(job.records, key.borrow(), &payload)?;
+        tx.put(job.records, &key, &payload)?;
         Ok(Outcome::Done)
     }
 }
@@ -215,8 +213,8 @@ impl Body for Payments {
         let mut payee = read(tx, job, 1, to)?;
         payer.tag -= amount;
         payee.tag = payee.tag.wrapping_add(amount);
-        tx.put(job.records, job.key(0, from).borrow(), &payer)?;
-        tx.put(job.records, job.key(1, to).borrow(), &payee)?;
+        tx.put(job.records, &job.key(0, from), &payer)?;
+        tx.put(job.records, &job.key(1, to), &payee)?;
         Ok(Outcome::Done)
     }
 }
@@ -235,7 +233,7 @@ fn read<D: Drawn>(
     at: usize,
     number: u32,
 ) -> Result<Payload, Error> {
-    match tx.get(job.records, job.key(at, number).borrow())? {
+    match tx.get(job.records, &job.key(at, number))? {
         Some(payload) => Ok(payload),
         None => missing(tx, number),
     }
@@ -267,7 +265,7 @@ fn put_all<D: Drawn>(tx: &mut Transaction, job: Job<'_, D>, value_bytes: u16) ->
         bytes: value_bytes,
     };
     for (at, number) in job.keys.iter().enumerate() {
-        tx.put(job.records, job.key(at, *number).borrow(), &payload)?;
+        tx.put(job.records, &job.key(at, *number), &payload)?;
     }
     Ok(())
 }

@@ -1,7 +1,5 @@
 //! The records that are there before the clock starts.
 
-use std::borrow::Borrow;
-
 use namiki::{Database, Key, RecordFormat, WorkerId};
 
 use super::precomputed_keys::key_of;
@@ -109,8 +107,7 @@ impl Load {
                 let mut batch = Vec::new();
                 for number in start..end {
                     let key = key_of::<K>(&self.keys, number);
-                    let key = key.borrow();
-                    if !fresh && let Some(payload) = tx.get(table, key)? {
+                    if !fresh && let Some(payload) = tx.get(table, &key)? {
                         batch.push(payload.tag);
                         continue;
                     }
@@ -118,7 +115,7 @@ impl Load {
                         tag: self.workload.first_tag(number),
                         bytes: self.value_bytes,
                     };
-                    tx.put(table, key, &payload)?;
+                    tx.put(table, &key, &payload)?;
                     if !fresh {
                         batch.push(payload.tag);
                     }

@@ -4,9 +4,7 @@
 //! the table is made of them before the clock starts, and read in the order of the ring. Dense keys of
 //! eight bytes are the numbers, and nothing is made or kept.
 
-use std::borrow::Borrow;
-
-use namiki::Key;
+use namiki::{AsKey, Key};
 
 use super::workload::{Ring, record_of};
 use crate::key_encoding::Keys;
@@ -16,7 +14,7 @@ pub(crate) trait Drawn: Send + Sync + Sized {
     /// The type of the table's keys.
     type Key: Key + ?Sized;
     /// One of them.
-    type One<'a>: Borrow<Self::Key>
+    type One<'a>: AsKey<Self::Key>
     where
         Self: 'a;
 
@@ -102,7 +100,7 @@ pub(crate) fn key_of<K: Key + ?Sized>(keys: &Keys, number: u64) -> K::Owned {
 }
 
 /// The record that a key is of; none if it is no key of these.
-pub(crate) fn number_of<K: Key + ?Sized>(keys: &Keys, key: &K) -> Option<u64> {
+pub(crate) fn number_of<K: Key + ?Sized>(keys: &Keys, key: &impl AsKey<K>) -> Option<u64> {
     key.with_bytes(|bytes| keys.number(bytes))
 }
 
@@ -144,11 +142,11 @@ mod tests {
                 for (place, record) in (first..).zip(records) {
                     let record = record_of(*record);
                     let key = drawn.key(record, place);
-                    let found = number_of::<D::Key>(&keys, key.borrow());
+                    let found = number_of::<D::Key>(&keys, &key);
                     assert_eq!(found, Some(u64::from(record)));
                     let owned = key_of::<D::Key>(&keys, u64::from(record));
-                    let same = key.borrow().with_bytes(<[u8]>::to_vec);
-                    assert_eq!(owned.borrow().with_bytes(<[u8]>::to_vec), same);
+                    let same = key.with_bytes(<[u8]>::to_vec);
+                    assert_eq!(owned.with_bytes(<[u8]>::to_vec), same);
                 }
             }
         }

@@ -9,7 +9,6 @@
 //!
 //! What the records hold is kept for the last of these: eight bytes for each.
 
-use std::borrow::Borrow;
 use std::ops::Bound;
 
 use namiki::{Database, Error, IndexKind, Key, Transaction};
@@ -121,19 +120,15 @@ impl Expected<'_> {
         let keys = &self.keys;
         if self.index.is_ordered() {
             let [first, end] = range.map(|number| number.map(|it| key_of::<K>(keys, *it)));
-            let first = first.as_ref().map_or(Bound::Unbounded, |key| {
-                Bound::Included(Borrow::<K>::borrow(key))
-            });
-            let end = end.as_ref().map_or(Bound::Unbounded, |key| {
-                Bound::Excluded(Borrow::<K>::borrow(key))
-            });
+            let first = first.map_or(Bound::Unbounded, Bound::Included);
+            let end = end.map_or(Bound::Unbounded, Bound::Excluded);
             let found = tx.scan(table, (first, end))?.into_iter();
-            let found = found.map(|(key, payload)| (number_of::<K>(keys, key.borrow()), payload));
+            let found = found.map(|(key, payload)| (number_of::<K>(keys, &key), payload));
             return Ok(found.collect());
         }
         let mut found = Vec::with_capacity(numbers.len());
         for number in numbers {
-            if let Some(payload) = tx.get(table, key_of::<K>(keys, *number).borrow())? {
+            if let Some(payload) = tx.get(table, &key_of::<K>(keys, *number))? {
                 found.push((Some(*number), payload));
             }
         }
@@ -256,13 +251,13 @@ mod tests {
         fn put(&self, number: u64, tag: u64, bytes: u16) {
             let payload = Payload { tag, bytes };
             let key = key_of::<K>(&self.keys, number);
-            let put = |tx: &mut Transaction| tx.put(&self.records, key.borrow(), &payload);
+            let put = |tx: &mut Transaction| tx.put(&self.records, &key, &payload);
             self.db.transact(put).unwrap();
         }
 
         fn delete(&self, number: u64) {
             let key = key_of::<K>(&self.keys, number);
-            let delete = |tx: &mut Transaction| tx.delete(&self.records, key.borrow());
+            let delete = |tx: &mut Transaction| tx.delete(&self.records, &key);
             self.db.transact(delete).unwrap();
         }
 

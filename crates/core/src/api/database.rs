@@ -35,6 +35,9 @@ use crate::txn::Transaction;
 
 /// Pools of idle sessions, so that threads rarely look into the same one.
 const POOLS: usize = 16;
+/// The room that records of a table have if it is not said, at least and at most: see [`Value::ROOM_BYTES`].
+const ROOM_BYTES_MIN: usize = 8;
+const ROOM_BYTES_MAX: usize = 64;
 /// The longest name of a table, in bytes.
 const TABLE_NAME_BYTES_MAX: usize = 255;
 
@@ -203,14 +206,14 @@ impl Database {
     /// The table of this name, created if there is none.
     ///
     /// # Errors
-    /// [`Error::TableType`] if it exists with other types; [`Error::TableInImage`] if it was loaded into segments, and
+    /// [`Error::TableType`] if it exists with other types, or with the same of another shape; [`Error::TableInImage`] if it was loaded into segments, and
     /// [`Error::TableBeingLoaded`] if it is about to be; [`Error::TableName`];
     /// [`Error::Manifest`] if the catalogue cannot be written, and then there is no such table.
     pub fn table<K: Key + ?Sized, V: Value + ?Sized>(
         &self,
         name: &str,
     ) -> Result<Table<K, V>, Error> {
-        self.table_with_room(name, 8)
+        self.table_with_room(name, V::ROOM_BYTES.clamp(ROOM_BYTES_MIN, ROOM_BYTES_MAX))
     }
 
     /// [`Database::table`], with a table that is created now giving each record room for values of
@@ -250,15 +253,8 @@ impl Database {
             });
         }
         if let Some(id) = catalogue.ids.get(name) {
-            let info = &catalogue.manifest.tables[id.0 as usize];
-            if info.key_type != K::type_name() || info.value_type != V::type_name() {
-                return Err(Error::TableType {
-                    table: name.to_owned(),
-                    found: format!("{} to {}", info.key_type, info.value_type),
-                    expected: format!("{} to {}", K::type_name(), V::type_name()),
-                });
-            }
-            let raw_table = shared.engine.raw_tables.lock()[info.id.0 as usize].clone();
+            shared.check_types::<K, V>(&mut catalogue, id)?;
+            let raw_table = shared.engine.raw_tables.lock()[id.0 as usize].clone();
             return Ok(Table::new(raw_table));
         }
         let bad_name = |why| {
@@ -553,6 +549,38 @@ impl Database {
 }
 
 impl Shared {
+    /// Whether the table has these types. If it has a value type that `V` was made from, it has `V` from now on: once
+    /// that is durable, values of both may be in the log, and the earlier type, which does not know `V`'s, opens the
+    /// table no longer.
+    fn check_types<K: Key + ?Sized, V: Value + ?Sized>(
+        &self,
+        catalogue: &mut Catalogue,
+        id: TableId,
+    ) -> Result<(), Error> {
+        let Catalogue {
+            manifest, files, ..
+        } = catalogue;
+        let info = &manifest.tables[id.0 as usize];
+        let (key_type, value_type) = (K::type_name(), V::type_name());
+        let has_key_type = info.key_type == key_type;
+        if has_key_type && info.value_type == value_type {
+            return Ok(());
+        }
+        let earlier = V::earlier_type_names();
+        if has_key_type && earlier.iter().any(|name| *name == info.value_type) {
+            let change = |manifest: &mut Manifest| {
+                manifest.tables[id.0 as usize].value_type = value_type.into_owned();
+            };
+            let changed = files.change(&*self.disk, &self.dir, manifest, change);
+            return changed.map_err(|why| self.not_written(why));
+        }
+        Err(Error::TableType {
+            table: info.name.clone(),
+            found: format!("{} to {}", info.key_type, info.value_type),
+            expected: format!("{key_type} to {value_type}"),
+        })
+    }
+
     /// The log's streams, round-robin.
     pub(crate) fn next_worker(&self) -> WorkerId {
         WorkerId(self.next_worker.fetch_add(1, Ordering::Relaxed))

@@ -293,7 +293,7 @@ impl<'a> Load<'a> {
         let before = manifest.image.clone();
         let mut image = before.clone();
         image.tables.push(table.clone());
-        if let Err(why) = catalogue_files.set_image(disk, dir, manifest, image) {
+        if let Err(why) = catalogue_files.change(disk, dir, manifest, |it| it.image = image) {
             if may_be_named(shared, &table) {
                 files.keep();
             }
@@ -301,7 +301,7 @@ impl<'a> Load<'a> {
         }
         if let Err(path) = files.rename(dir) {
             // The table is taken back. If that fails, the manifest names a file that is not there, and queries say so.
-            let _ = catalogue_files.set_image(disk, dir, manifest, before);
+            let _ = catalogue_files.change(disk, dir, manifest, |it| it.image = before);
             let gone = io::Error::new(
                 io::ErrorKind::NotFound,
                 "another program has removed it meanwhile; let one program have the database open",

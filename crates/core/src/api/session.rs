@@ -1,11 +1,9 @@
 //! Running transactions one after the other: retries, waiting, and tickets.
 
-use std::borrow::Borrow;
-
 use namiki_platform::WorkerId;
 use namiki_platform::seeded_random::Random;
 
-use crate::api::table::{Key, Table};
+use crate::api::table::{AsKey, Key, Table};
 use crate::commit::ticket::{self, Ticket};
 use crate::concurrency::cc::{Checks, NoFaults};
 use crate::concurrency::contention::retry_state::Backoff;
@@ -214,10 +212,10 @@ impl Session {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn prefetch<K: Key + ?Sized, V: ?Sized, B: Borrow<K>>(
+    pub fn prefetch<K: Key + ?Sized, V: ?Sized, Q: AsKey<K>>(
         &mut self,
         table: &Table<K, V>,
-        keys: impl IntoIterator<Item = B>,
+        keys: impl IntoIterator<Item = Q>,
     ) {
         self.transaction.prefetch(table, keys);
     }

@@ -2,12 +2,14 @@
 //!
 //! Keys and values become bytes here. What a transaction is, and how it ends, is in `txn`.
 
-use std::borrow::Borrow;
-use std::ops::{Bound, ControlFlow, RangeBounds};
+use std::borrow::{Borrow, Cow};
+use std::ops::{Bound, ControlFlow};
 
 use namiki_index::{Direction, ScanRange};
 
-use crate::api::table::{Key, KeyBytes, Number, Table, Value, ValueBytes, add, encoded, own};
+use crate::api::table::{
+    AsKey, Key, KeyBytes, KeyRange, Number, Table, Value, ValueBytes, add, own,
+};
 use crate::concurrency::lock::LockMode;
 use crate::error::Error;
 use crate::table::raw_table::{BATCH_KEYS_MAX, RawTable};
@@ -15,12 +17,28 @@ use crate::txn::stage_write::check_length;
 use crate::txn::{Transaction, Version};
 
 #[inline]
-fn decode_value<V: Value + ?Sized>(raw_table: &RawTable, bytes: &[u8]) -> Result<V::Owned, Error> {
-    V::decode(bytes).ok_or_else(|| Error::Undecodable {
+pub(super) fn decode_value<V: Value + ?Sized>(
+    raw_table: &RawTable,
+    bytes: &[u8],
+) -> Result<V::Owned, Error> {
+    V::decode(bytes).ok_or_else(|| undecodable(raw_table, V::type_name(), bytes))
+}
+
+#[inline]
+pub(super) fn decode_key<K: Key + ?Sized>(
+    raw_table: &RawTable,
+    bytes: &[u8],
+) -> Result<K::Owned, Error> {
+    K::decode(bytes).ok_or_else(|| undecodable(raw_table, K::type_name(), bytes))
+}
+
+#[cold]
+pub(super) fn undecodable(raw_table: &RawTable, expected: Cow<'_, str>, bytes: &[u8]) -> Error {
+    Error::Undecodable {
         table: raw_table.info.name.clone(),
-        expected: V::type_name().into_owned(),
+        expected: expected.into_owned(),
         len_bytes: bytes.len(),
-    })
+    }
 }
 
 /// Encodes a value unless it says that it is too long.
@@ -39,8 +57,8 @@ fn encode_checked<V: Value + ?Sized>(
 
 /// Hands on the bytes of some keys at a time, at most [`BATCH_KEYS_MAX`]. They lie in `bytes`.
 #[inline]
-fn in_batches<K: Key + ?Sized, B: Borrow<K>>(
-    keys: impl IntoIterator<Item = B>,
+fn in_batches<K: Key + ?Sized, Q: AsKey<K>>(
+    keys: impl IntoIterator<Item = Q>,
     bytes: &mut Vec<u8>,
     mut visit: impl FnMut(&[&[u8]]) -> Result<(), Error>,
 ) -> Result<(), Error> {
@@ -49,7 +67,7 @@ fn in_batches<K: Key + ?Sized, B: Borrow<K>>(
         bytes.clear();
         let (mut ends, mut count) = ([0; BATCH_KEYS_MAX], 0);
         for (end, key) in ends.iter_mut().zip(keys.by_ref()) {
-            key.borrow().with_bytes(|key| bytes.extend_from_slice(key));
+            key.with_bytes(|key| bytes.extend_from_slice(key));
             *end = bytes.len();
             count += 1;
         }
@@ -73,19 +91,19 @@ impl Transaction {
     ///
     /// # Errors
     /// [`Error::Conflict`], to be passed on; [`Error::Undecodable`]; errors that name a bad key.
-    pub fn get<K: Key + ?Sized, V: Value + ?Sized>(
+    pub fn get<K: Key + ?Sized, V: Value + ?Sized, Q: AsKey<K> + ?Sized>(
         &mut self,
         table: &Table<K, V>,
-        key: &K,
+        key: &Q,
     ) -> Result<Option<V::Owned>, Error> {
         self.get_locked(table, key, LockMode::SHARED)
     }
 
     #[inline]
-    fn get_locked<K: Key + ?Sized, V: Value + ?Sized>(
+    fn get_locked<K: Key + ?Sized, V: Value + ?Sized, Q: AsKey<K> + ?Sized>(
         &mut self,
         table: &Table<K, V>,
-        key: &K,
+        key: &Q,
         locked: LockMode,
     ) -> Result<Option<V::Owned>, Error> {
         let raw_table = own(self, table)?;
@@ -101,10 +119,10 @@ impl Transaction {
     ///
     /// # Errors
     /// As [`Transaction::get`]; `out` then has the values of all keys before the one that failed.
-    pub fn get_many<K: Key + ?Sized, V: Value + ?Sized, B: Borrow<K>>(
+    pub fn get_many<K: Key + ?Sized, V: Value + ?Sized, Q: AsKey<K>>(
         &mut self,
         table: &Table<K, V>,
-        keys: impl IntoIterator<Item = B>,
+        keys: impl IntoIterator<Item = Q>,
         out: &mut Vec<Option<V::Owned>>,
     ) -> Result<(), Error> {
         out.clear();
@@ -129,10 +147,10 @@ impl Transaction {
     /// key that the table cannot hold, and some beside it, are passed over.
     ///
     /// A few hundred records at a time are as many as a processor keeps close.
-    pub fn prefetch<K: Key + ?Sized, V: ?Sized, B: Borrow<K>>(
+    pub fn prefetch<K: Key + ?Sized, V: ?Sized, Q: AsKey<K>>(
         &mut self,
         table: &Table<K, V>,
-        keys: impl IntoIterator<Item = B>,
+        keys: impl IntoIterator<Item = Q>,
     ) {
         let mut bytes = self.take_key_buffer();
         // It never fails.
@@ -150,10 +168,10 @@ impl Transaction {
     ///
     /// # Errors
     /// As [`Transaction::get`].
-    pub fn get_for_update<K: Key + ?Sized, V: Value + ?Sized>(
+    pub fn get_for_update<K: Key + ?Sized, V: Value + ?Sized, Q: AsKey<K> + ?Sized>(
         &mut self,
         table: &Table<K, V>,
-        key: &K,
+        key: &Q,
     ) -> Result<Option<V::Owned>, Error> {
         self.get_locked(table, key, LockMode::EXCLUSIVE)
     }
@@ -165,10 +183,10 @@ impl Transaction {
     /// Those that name a bad key or value. [`Error::TableFull`], most often from what the transaction does
     /// next, as the key is not looked up before. Under [`LogStyle::Operations`](crate::LogStyle::Operations), which
     /// locks, logs and changes the key at once, those of locks and log.
-    pub fn put<K: Key + ?Sized, V: Value + ?Sized>(
+    pub fn put<K: Key + ?Sized, V: Value + ?Sized, Q: AsKey<K> + ?Sized>(
         &mut self,
         table: &Table<K, V>,
-        key: &K,
+        key: &Q,
         value: &V,
     ) -> Result<(), Error> {
         let raw_table = own(self, table)?;
@@ -189,14 +207,14 @@ impl Transaction {
     /// As [`Transaction::put`]. The commit fails with [`Error::Overflow`] if the sum is beyond what the type can say; so
     /// it does if that of two amounts is which the transaction adds to the same key. (Under
     /// [`LogStyle::Operations`](crate::LogStyle::Operations) this call fails, and the transaction with it.)
-    pub fn add<K: Key + ?Sized, V: Number>(
+    pub fn add<K: Key + ?Sized, V: Number, Q: AsKey<K> + ?Sized>(
         &mut self,
         table: &Table<K, V>,
-        key: &K,
+        key: &Q,
         amount: V,
     ) -> Result<(), Error> {
         let raw_table = own(self, table)?;
-        let encode = |bytes: &mut Vec<u8>| amount.encode(bytes);
+        let encode = |bytes: &mut ValueBytes| amount.encode(bytes);
         key.with_bytes(|key| self.add_bytes(raw_table, key, encode, add::<V>))
     }
 
@@ -205,10 +223,10 @@ impl Transaction {
     /// # Errors
     /// [`Error::Duplicate`] if it is there, [`Error::TableFull`] if there is no room for it; the transaction
     /// can go on. Otherwise as [`Transaction::get`] and [`Transaction::put`].
-    pub fn insert<K: Key + ?Sized, V: Value + ?Sized>(
+    pub fn insert<K: Key + ?Sized, V: Value + ?Sized, Q: AsKey<K> + ?Sized>(
         &mut self,
         table: &Table<K, V>,
-        key: &K,
+        key: &Q,
         value: &V,
     ) -> Result<(), Error> {
         let raw_table = own(self, table)?;
@@ -230,10 +248,10 @@ impl Transaction {
     ///
     /// # Errors
     /// As [`Transaction::get`] and [`Transaction::put`].
-    pub fn update<K: Key + ?Sized, V: Value + ?Sized>(
+    pub fn update<K: Key + ?Sized, V: Value + ?Sized, Q: AsKey<K> + ?Sized>(
         &mut self,
         table: &Table<K, V>,
-        key: &K,
+        key: &Q,
         change: impl FnOnce(V::Owned) -> V::Owned,
     ) -> Result<bool, Error> {
         let raw_table = own(self, table)?;
@@ -253,10 +271,10 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::update`]; the keys before the one that failed are updated then, and those after it are not.
     /// To undo these, roll back to a [savepoint](Transaction::savepoint) made before.
-    pub fn update_many<K: Key + ?Sized, V: Value + ?Sized, B: Borrow<K>>(
+    pub fn update_many<K: Key + ?Sized, V: Value + ?Sized, Q: AsKey<K>>(
         &mut self,
         table: &Table<K, V>,
-        keys: impl IntoIterator<Item = B>,
+        keys: impl IntoIterator<Item = Q>,
         mut change: impl FnMut(usize, V::Owned) -> V::Owned,
     ) -> Result<usize, Error> {
         let raw_table = own(self, table)?;
@@ -279,10 +297,10 @@ impl Transaction {
     ///
     /// # Errors
     /// As [`Transaction::get`].
-    pub fn delete<K: Key + ?Sized, V: Value + ?Sized>(
+    pub fn delete<K: Key + ?Sized, V: Value + ?Sized, Q: AsKey<K> + ?Sized>(
         &mut self,
         table: &Table<K, V>,
-        key: &K,
+        key: &Q,
     ) -> Result<bool, Error> {
         let raw_table = own(self, table)?;
         key.with_bytes(|key| self.delete_bytes(raw_table, key))
@@ -295,7 +313,7 @@ impl Transaction {
     pub fn scan<K: Key + ?Sized, V: Value + ?Sized>(
         &mut self,
         table: &Table<K, V>,
-        range: impl RangeBounds<K>,
+        range: impl KeyRange<K>,
     ) -> Result<Vec<(K::Owned, V::Owned)>, Error> {
         let mut found = Vec::new();
         self.scan_with(table, range, Direction::Forward, |key, value| {
@@ -313,18 +331,14 @@ impl Transaction {
     pub fn scan_with<K: Key + ?Sized, V: Value + ?Sized>(
         &mut self,
         table: &Table<K, V>,
-        range: impl RangeBounds<K>,
+        range: impl KeyRange<K>,
         direction: Direction,
         mut visit: impl FnMut(K::Owned, V::Owned) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         let raw_table = own(self, table)?;
         with_range(&range, direction, |range| {
             self.scan_bytes(raw_table, range, |key, value| {
-                let key = K::decode(key).ok_or_else(|| Error::Undecodable {
-                    table: raw_table.info.name.clone(),
-                    expected: K::type_name().into_owned(),
-                    len_bytes: key.len(),
-                })?;
+                let key = decode_key::<K>(raw_table, key)?;
                 Ok(visit(key, decode_value::<V>(raw_table, value)?))
             })
         })
@@ -335,10 +349,10 @@ impl Transaction {
     ///
     /// # Errors
     /// As [`Transaction::get`].
-    pub fn version<K: Key + ?Sized, V: Value + ?Sized>(
+    pub fn version<K: Key + ?Sized, V: Value + ?Sized, Q: AsKey<K> + ?Sized>(
         &mut self,
         table: &Table<K, V>,
-        key: &K,
+        key: &Q,
     ) -> Result<Version, Error> {
         let raw_table = own(self, table)?;
         key.with_bytes(|key| self.version_bytes(raw_table, key))
@@ -352,7 +366,7 @@ impl Transaction {
     pub fn versions<K: Key + ?Sized, V: Value + ?Sized>(
         &mut self,
         table: &Table<K, V>,
-        range: impl RangeBounds<K>,
+        range: impl KeyRange<K>,
     ) -> Result<Vec<(Vec<u8>, Version)>, Error> {
         let raw_table = own(self, table)?;
         let mut found = Vec::new();
@@ -366,13 +380,12 @@ impl Transaction {
 }
 
 /// Encodes a range's ends and hands them on.
-fn with_range<K: Key + ?Sized, T>(
-    range: &impl RangeBounds<K>,
+pub(super) fn with_range<K: Key + ?Sized, T>(
+    range: &impl KeyRange<K>,
     direction: Direction,
     scan: impl FnOnce(ScanRange<'_>) -> T,
 ) -> T {
-    let bytes = |bound: Bound<&K>| bound.map(encoded);
-    let (start, end) = (bytes(range.start_bound()), bytes(range.end_bound()));
+    let (start, end) = (range.start(), range.end());
     let slice = |bound| Bound::map(bound, |bytes: &KeyBytes| &bytes[..]);
     scan(ScanRange {
         start: slice(start.as_ref()),

@@ -9,7 +9,6 @@ use std::path::Path;
 
 use namiki_platform::disk::{AlignedBuf, Disk};
 
-use crate::catalogue::image::TableImage;
 use crate::catalogue::manifest::{Manifest, Written};
 use crate::catalogue::table_journal::{self, TableJournal};
 use crate::table::raw_table::TableInfo;
@@ -125,22 +124,22 @@ impl CatalogueFiles {
         appended
     }
 
-    /// Puts the manifest with this image into the place of the present one, and into that in memory once it is durable.
+    /// Puts the manifest with this change into the place of the present one, and into that in memory once it is durable.
     /// It gets an opening number of its own, so that a program that has read the one before, in spite of the lock, does
-    /// not take it for that.
+    /// not take it for that. The change adds no table.
     ///
     /// # Errors
-    /// The image in memory is what it was then. On the disk it may be either.
-    pub(crate) fn set_image(
+    /// The manifest in memory is what it was then. On the disk it may be either.
+    pub(crate) fn change(
         &mut self,
         disk: &dyn Disk,
         dir: &Path,
         manifest: &mut Manifest,
-        image: TableImage,
+        change: impl FnOnce(&mut Manifest),
     ) -> Result<(), NotWritten> {
         if matches!(self.journal, Journal::GivenUp) {
-            // Its last record may be of a table that was not created, with a name that is now the image's. It would count
-            // beside a manifest with as many tables as the journal continues: so it goes before the image comes.
+            // Its last record may be of a table that was not created, with a name that an image now has. It would count
+            // beside a manifest with as many tables as the journal continues: so it goes before the change comes.
             self.replace(disk, dir, manifest)?;
             let removed = match disk.remove(&table_journal::path(dir)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -152,7 +151,7 @@ impl CatalogueFiles {
             }
         }
         let mut whole = manifest.clone();
-        whole.image = image;
+        change(&mut whole);
         whole.opening = Manifest::new_opening();
         self.replace(disk, dir, &whole)?;
         *manifest = whole;

@@ -2,3 +2,4 @@
 
 pub(crate) mod lookup_cache;
 pub(crate) mod raw_table;
+pub(crate) mod value_bytes;

@@ -13,6 +13,7 @@ use crate::concurrency::lock::LockMode;
 use crate::error::Error;
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::RawTable;
+use crate::table::value_bytes::ValueBytes;
 
 impl Transaction {
     /// A buffer for the bytes of keys, to be [returned](Self::return_key_buffer).
@@ -52,7 +53,7 @@ impl Transaction {
         &mut self,
         raw_table: &Arc<RawTable>,
         keys: &[&[u8]],
-        mut change: impl FnMut(usize, &[u8], &mut Vec<u8>) -> Result<(), Error>,
+        mut change: impl FnMut(usize, &[u8], &mut ValueBytes) -> Result<(), Error>,
     ) -> Result<usize, Error> {
         let mut updated = 0;
         self.find_batch(
@@ -61,7 +62,7 @@ impl Transaction {
             LockMode::EXCLUSIVE,
             |tx, at, key, record| {
                 if let Some(record) = record {
-                    let change = |old: &[u8], new: &mut Vec<u8>| change(at, old, new);
+                    let change = |old: &[u8], new: &mut ValueBytes| change(at, old, new);
                     updated += usize::from(tx.update_record(raw_table, key, record, change)?);
                 }
                 Ok(())

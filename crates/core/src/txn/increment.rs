@@ -11,6 +11,7 @@ use crate::concurrency::lock::LockMode;
 use crate::error::Error;
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::RawTable;
+use crate::table::value_bytes::ValueBytes;
 
 impl Transaction {
     /// Adds an amount to the value that the key has at the commit, without reading it before.
@@ -18,7 +19,7 @@ impl Transaction {
         &mut self,
         raw_table: &Arc<RawTable>,
         key: &[u8],
-        encode: impl FnOnce(&mut Vec<u8>),
+        encode: impl FnOnce(&mut ValueBytes),
         add: Add,
     ) -> Result<(), Error> {
         raw_table

@@ -34,6 +34,7 @@ use crate::error::Error;
 use crate::protocol_spec::{ConcurrencyControl, LockRelease, LogStyle, WaitPolicy};
 use crate::storage::free_large_buffers::{Sizes, free_if_large};
 use crate::table::lookup_cache::LookupCache;
+use crate::table::value_bytes::ValueBytes;
 use namiki_index::Lookup;
 use namiki_platform::{Stamp, WorkerId};
 use std::sync::Arc;
@@ -51,7 +52,7 @@ pub struct Transaction {
     /// The payload that was read last.
     value: Vec<u8>,
     /// The value that is being written.
-    encoded: Vec<u8>,
+    encoded: ValueBytes,
     /// The longest value that the log, or a record, can hold.
     value_bytes_max: usize,
     /// What the index said of keys that were looked up together.
@@ -101,7 +102,7 @@ impl Transaction {
             resources: TxnResources::new(engine, worker, slot),
             access_set: AccessSet::default(),
             value: Vec::new(),
-            encoded: Vec::new(),
+            encoded: ValueBytes::new(),
             lookups: Vec::new(),
             key_bytes: Vec::new(),
             lookup_cache: LookupCache::default(),

@@ -10,6 +10,7 @@ use super::Transaction;
 use crate::error::Error;
 use crate::storage::record::{RecordRef, VALUE_BYTES_MAX};
 use crate::table::raw_table::RawTable;
+use crate::table::value_bytes::ValueBytes;
 use crate::wal_format::commit_changes;
 
 /// A value that says to be no longer is not looked at before it is encoded.
@@ -49,6 +50,14 @@ fn too_long(raw_table: &RawTable, key: &[u8], value_bytes: usize, max_bytes: usi
     }
 }
 
+#[cold]
+fn unencodable(raw_table: &RawTable, why: &str) -> Error {
+    Error::Unencodable {
+        table: raw_table.info.name.clone(),
+        why: why.to_owned(),
+    }
+}
+
 impl Transaction {
     /// The longest value that it can write.
     pub(crate) fn value_bytes_max(&self) -> usize {
@@ -75,7 +84,7 @@ impl Transaction {
         &mut self,
         raw_table: &RawTable,
         key: &[u8],
-        encode: impl FnOnce(&mut Vec<u8>),
+        encode: impl FnOnce(&mut ValueBytes),
     ) -> Result<Range<u32>, Error> {
         // Apart from the other values, whatever a type's own encoding does with what it is given.
         self.encoded.clear();
@@ -89,6 +98,9 @@ impl Transaction {
         raw_table: &RawTable,
         key: &[u8],
     ) -> Result<Range<u32>, Error> {
+        if let Some(why) = self.encoded.take_refusal() {
+            return Err(unencodable(raw_table, &why));
+        }
         self.check_fits(raw_table, key, self.encoded.len())?;
         Ok(self.access_set.stage(&self.encoded))
     }

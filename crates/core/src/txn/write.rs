@@ -10,6 +10,7 @@ use crate::concurrency::lock::LockMode;
 use crate::error::Error;
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::{Insertion, RawTable, Resolved};
+use crate::table::value_bytes::ValueBytes;
 
 impl Transaction {
     /// The key's record, made if there is none.
@@ -65,7 +66,7 @@ impl Transaction {
         &mut self,
         raw_table: &Arc<RawTable>,
         key: &[u8],
-        encode: impl FnOnce(&mut Vec<u8>),
+        encode: impl FnOnce(&mut ValueBytes),
     ) -> Result<(), Error> {
         raw_table
             .check_key(key)
@@ -109,7 +110,7 @@ impl Transaction {
         &mut self,
         raw_table: &Arc<RawTable>,
         key: &[u8],
-        encode: impl FnOnce(&mut Vec<u8>),
+        encode: impl FnOnce(&mut ValueBytes),
     ) -> Result<bool, Error> {
         self.resolve_deferred_writes()?;
         let value = self.stage(raw_table, key, encode)?;
@@ -129,7 +130,7 @@ impl Transaction {
         &mut self,
         raw_table: &Arc<RawTable>,
         key: &[u8],
-        change: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<(), Error>,
+        change: impl FnOnce(&[u8], &mut ValueBytes) -> Result<(), Error>,
     ) -> Result<bool, Error> {
         match self.find(raw_table, key, LockMode::EXCLUSIVE)? {
             Some(record) => self.update_record(raw_table, key, record, change),
@@ -143,7 +144,7 @@ impl Transaction {
         raw_table: &RawTable,
         key: &[u8],
         record: RecordRef,
-        change: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<(), Error>,
+        change: impl FnOnce(&[u8], &mut ValueBytes) -> Result<(), Error>,
     ) -> Result<bool, Error> {
         let written = self.own_write(record)?;
         self.encoded.clear();

@@ -1,10 +1,9 @@
 //! Keys of several tables that are locked together.
 
-use std::borrow::Borrow;
 use std::sync::Arc;
 
 use super::handle::{Table, check_own};
-use super::key::{Key, KeyBytes, encoded};
+use super::key::{AsKey, Key, KeyBytes, encoded};
 use crate::error::Error;
 use crate::table::raw_table::RawTable;
 use crate::txn::Transaction;
@@ -47,13 +46,13 @@ impl LockSet {
 
     /// With these keys, too.
     #[must_use]
-    pub fn with<K: Key + ?Sized, V: ?Sized, B: Borrow<K>>(
+    pub fn with<K: Key + ?Sized, V: ?Sized, Q: AsKey<K>>(
         mut self,
         table: &Table<K, V>,
-        keys: impl IntoIterator<Item = B>,
+        keys: impl IntoIterator<Item = Q>,
     ) -> Self {
         self.tables
-            .push((Arc::clone(&table.raw_table), all_encoded(keys)));
+            .push((Arc::clone(&table.raw_table), all_encoded::<K, Q>(keys)));
         self
     }
 }
@@ -67,9 +66,9 @@ impl std::fmt::Debug for LockSet {
     }
 }
 
-fn all_encoded<K: Key + ?Sized, B: Borrow<K>>(keys: impl IntoIterator<Item = B>) -> Vec<KeyBytes> {
+fn all_encoded<K: Key + ?Sized, Q: AsKey<K>>(keys: impl IntoIterator<Item = Q>) -> Vec<KeyBytes> {
     let keys = keys.into_iter();
-    keys.map(|key| encoded(key.borrow())).collect()
+    keys.map(|key| encoded::<K, Q>(&key)).collect()
 }
 
 /// Locking before anything else.
@@ -97,13 +96,13 @@ impl Transaction {
     ///
     /// # Errors
     /// As [`Transaction::lock_all`].
-    pub fn lock_many<K: Key + ?Sized, V: ?Sized, B: Borrow<K>>(
+    pub fn lock_many<K: Key + ?Sized, V: ?Sized, Q: AsKey<K>>(
         &mut self,
         table: &Table<K, V>,
-        keys: impl IntoIterator<Item = B>,
+        keys: impl IntoIterator<Item = Q>,
     ) -> Result<(), Error> {
         check_own(self, &table.raw_table)?;
-        let keys = all_encoded(keys);
+        let keys = all_encoded::<K, Q>(keys);
         self.lock_keys(keys.iter().map(|key| (&table.raw_table, &key[..])))
     }
 }

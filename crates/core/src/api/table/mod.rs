@@ -1,14 +1,18 @@
 //! Typed tables, and what their keys and values can be. What is done with them: `api/transaction.rs`.
 
+pub mod derive_support;
 mod handle;
 mod key;
 mod lock_set;
+mod shape;
 mod value;
 
 pub use handle::Table;
 pub(super) use handle::own;
-pub(super) use key::encoded;
-pub use key::{Key, KeyBytes};
+pub(super) use key::range_of_prefix;
+pub use key::{AsKey, Key, KeyBytes, KeyPrefix, KeyRange};
 pub use lock_set::LockSet;
+#[cfg(feature = "serde")]
+pub use value::Serde;
 pub(super) use value::add;
-pub use value::{Number, Value, ValueBytes};
+pub use value::{Number, Value, ValueBytes, ValueView, Versioned};

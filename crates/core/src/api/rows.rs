@@ -1,0 +1,231 @@
+//! Rows that are read as they are asked for, from both ends of a range.
+//!
+//! Each step beyond what was read ahead is a scan of its own, of what is left of the range. The scans leave nothing out
+//! between them: each begins behind the last key of the one before, and notes, or locks, the gap from there on. So what
+//! was read is protected from phantoms as by one scan, up to the last row that was read, and no further.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::iter::FusedIterator;
+use std::mem::take;
+use std::ops::{Bound, ControlFlow};
+
+use namiki_index::{Direction, ScanRange};
+
+use crate::api::table::{Key, KeyBytes, KeyPrefix, KeyRange, Table, Value, own, range_of_prefix};
+use crate::api::transaction::{decode_key, decode_value};
+use crate::error::Error;
+use crate::txn::Transaction;
+
+/// The most rows that are read ahead.
+const AHEAD_MAX: usize = 256;
+/// How many times more rows each scan reads than the one before it.
+const AHEAD_GROWTH: usize = 16;
+
+/// The rows of a range, see [`Transaction::range`].
+pub struct Rows<'t, K: Key + ?Sized, V: Value + ?Sized> {
+    tx: &'t mut Transaction,
+    table: &'t Table<K, V>,
+    /// What has not been read yet of the range: nothing at its end, and after an error.
+    unread: Option<(Bound<KeyBytes>, Bound<KeyBytes>)>,
+    /// In ascending order.
+    first: Ahead<K, V>,
+    /// Those behind what has not been read, in ascending order.
+    last: Ahead<K, V>,
+}
+
+type Row<K, V> = Result<(<K as Key>::Owned, <V as Value>::Owned), Error>;
+
+/// Rows that were read from one end.
+struct Ahead<K: Key + ?Sized, V: Value + ?Sized> {
+    rows: VecDeque<Row<K, V>>,
+    /// How many the next scan reads.
+    next: usize,
+}
+
+impl<K: Key + ?Sized, V: Value + ?Sized> Default for Ahead<K, V> {
+    fn default() -> Self {
+        Self {
+            rows: VecDeque::new(),
+            next: 1,
+        }
+    }
+}
+
+/// Iterators over ranges of typed tables.
+impl Transaction {
+    /// The rows of a range, read as they are asked for, from either end.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = namiki::Database::open(dir.path().join("data"))?;
+    /// let payments = db.table::<(String, u64), i64>("payments")?;
+    /// # db.transact(|tx| (0..9).try_for_each(|at| tx.put(&payments, &("alice", at), &(10 * at as i64))))?;
+    /// let (sum, latest) = db.transact(|tx| {
+    ///     let mut sum = 0;
+    ///     for row in tx.range(&payments, ("alice", 0)..("alice", 5)) {
+    ///         let (_key, amount) = row?;
+    ///         sum += amount;
+    ///     }
+    ///     let latest = tx.prefix(&payments, &("alice",)).next_back().transpose()?;
+    ///     Ok((sum, latest))
+    /// })?;
+    /// assert_eq!((sum, latest), (100, Some((("alice".to_owned(), 8), 80))));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// What was read counts as read, and nothing beyond it: one row at the first step, up to 16 ahead at the next, and up
+    /// to 256 from then on. So the first row of a range costs no more than that, and another transaction's change behind
+    /// the rows that were read is no conflict. The transaction can do nothing else as long as the iterator lives;
+    /// [`scan`](Transaction::scan) collects the rows, and [`retain`](Transaction::retain) removes some.
+    ///
+    /// After an error, which is the item of the row that it was met at, there are no more rows. Errors are those of
+    /// [`Transaction::get`].
+    pub fn range<'t, K: Key + ?Sized, V: Value + ?Sized>(
+        &'t mut self,
+        table: &'t Table<K, V>,
+        range: impl KeyRange<K>,
+    ) -> Rows<'t, K, V> {
+        Rows::new(self, table, (range.start(), range.end()))
+    }
+
+    /// The rows with keys that begin like this, as [`range`](Transaction::range) gives them.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = namiki::Database::open(dir.path().join("data"))?;
+    /// let names = db.table::<str, u64>("names")?;
+    /// db.transact(|tx| {
+    ///     for name in ["alan", "alice", "bob"] {
+    ///         tx.put(&names, name, &1)?;
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(db.transact(|tx| Ok(tx.prefix(&names, "al").count()))?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn prefix<'t, K: Key + ?Sized, V: Value + ?Sized>(
+        &'t mut self,
+        table: &'t Table<K, V>,
+        prefix: &(impl KeyPrefix<K> + ?Sized),
+    ) -> Rows<'t, K, V> {
+        let mut bytes = KeyBytes::new();
+        prefix.encode_prefix(&mut bytes);
+        Rows::new(self, table, range_of_prefix(bytes))
+    }
+}
+
+impl<'t, K: Key + ?Sized, V: Value + ?Sized> Rows<'t, K, V> {
+    fn new(
+        tx: &'t mut Transaction,
+        table: &'t Table<K, V>,
+        range: (Bound<KeyBytes>, Bound<KeyBytes>),
+    ) -> Self {
+        Self {
+            tx,
+            table,
+            unread: Some(range),
+            first: Ahead::default(),
+            last: Ahead::default(),
+        }
+    }
+
+    /// Reads some rows ahead, if there are any that were not read. An error follows the rows before it.
+    fn read_ahead(&mut self, direction: Direction) {
+        let Some(range) = take(&mut self.unread) else {
+            return;
+        };
+        let forward = direction == Direction::Forward;
+        let ahead = match forward {
+            true => &mut self.first,
+            false => &mut self.last,
+        };
+        let wanted = ahead.next;
+        ahead.next = (wanted * AHEAD_GROWTH).min(AHEAD_MAX);
+        let rows = &mut ahead.rows;
+        let mut put = |row: Row<K, V>| match forward {
+            true => rows.push_back(row),
+            false => rows.push_front(row),
+        };
+        // The last key, once there are as many rows as were wanted.
+        let mut stopped_at = None;
+        let mut read = 0;
+        let slice = |bound| Bound::map(bound, |bytes: &KeyBytes| &bytes[..]);
+        let scanned = own(self.tx, self.table).and_then(|raw_table| {
+            let range = ScanRange {
+                start: slice(range.0.as_ref()),
+                end: slice(range.1.as_ref()),
+                direction,
+            };
+            self.tx.scan_bytes(raw_table, range, |key, value| {
+                put(Ok((
+                    decode_key::<K>(raw_table, key)?,
+                    decode_value::<V>(raw_table, value)?,
+                )));
+                read += 1;
+                if read < wanted {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                stopped_at = Some(KeyBytes::from_slice(key));
+                Ok(ControlFlow::Break(()))
+            })
+        });
+        match (scanned, stopped_at) {
+            (Err(error), _) => put(Err(error)),
+            (Ok(()), None) => {}
+            (Ok(()), Some(key)) if forward => {
+                self.unread = Some((Bound::Excluded(key), range.1));
+            }
+            (Ok(()), Some(key)) => self.unread = Some((range.0, Bound::Excluded(key))),
+        }
+    }
+
+    /// There are no more rows after an error.
+    fn end_at_error(&mut self, row: Option<Row<K, V>>) -> Option<Row<K, V>> {
+        if let Some(Err(_)) = row {
+            self.unread = None;
+            self.first.rows.clear();
+            self.last.rows.clear();
+        }
+        row
+    }
+}
+
+impl<K: Key + ?Sized, V: Value + ?Sized> Iterator for Rows<'_, K, V> {
+    type Item = Row<K, V>;
+
+    fn next(&mut self) -> Option<Row<K, V>> {
+        if self.first.rows.is_empty() {
+            self.read_ahead(Direction::Forward);
+        }
+        let row = self.first.rows.pop_front();
+        let row = row.or_else(|| self.last.rows.pop_front());
+        self.end_at_error(row)
+    }
+}
+
+impl<K: Key + ?Sized, V: Value + ?Sized> DoubleEndedIterator for Rows<'_, K, V> {
+    fn next_back(&mut self) -> Option<Row<K, V>> {
+        if self.last.rows.is_empty() {
+            self.read_ahead(Direction::Backward);
+        }
+        let row = self.last.rows.pop_back();
+        let row = row.or_else(|| self.first.rows.pop_back());
+        self.end_at_error(row)
+    }
+}
+
+impl<K: Key + ?Sized, V: Value + ?Sized> FusedIterator for Rows<'_, K, V> {}
+
+impl<K: Key + ?Sized, V: Value + ?Sized> fmt::Debug for Rows<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rows")
+            .field("table", self.table)
+            .field("unread", &self.unread)
+            .finish_non_exhaustive()
+    }
+}

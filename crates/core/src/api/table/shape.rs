@@ -1,0 +1,170 @@
+//! Names of derived types: with a hash of their shape, so that a table is not opened with another one.
+//!
+//! The shape is written out, fields and variants with their names in their order, and with the names of their types,
+//! which contain the shapes of these in turn. Its hash is FNV-1a, which is the same in every release: the names are in
+//! manifests.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::fmt::Write;
+
+/// A field: its name, and the name of its type.
+pub type Field = (&'static str, fn() -> Cow<'static, str>);
+
+/// A variant, or the whole of a struct, then without a name.
+pub type Variant<'a> = (&'static str, &'a [Field]);
+
+/// What a derived type looks like.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape<'a> {
+    /// What the type is called.
+    pub name: &'static str,
+    /// The version of its values; keys have none.
+    pub version: Option<u32>,
+    /// Whether it has variants: an enum, even if there is one alone.
+    pub is_enum: bool,
+    /// Those.
+    pub variants: &'a [Variant<'a>],
+}
+
+impl Shape<'_> {
+    /// The name of the type `T`, which has this shape: `Account@1#6b1a…`.
+    #[must_use]
+    pub fn type_name<T: ?Sized>(&self) -> Cow<'static, str> {
+        let Some(shape) = within::<T, _>(|| self.written_out()) else {
+            // A type that has itself in it: its own name is being made.
+            return Cow::Borrowed("^");
+        };
+        Cow::Owned(named(self.name, self.version, &shape))
+    }
+
+    fn written_out(&self) -> String {
+        let mut shape = String::from(if self.is_enum { "enum" } else { "struct" });
+        for (variant, fields) in self.variants {
+            let _ = write!(shape, " {variant}{{");
+            for (field, type_name) in *fields {
+                let _ = write!(shape, "{field}:{};", type_name());
+            }
+            shape.push('}');
+        }
+        shape
+    }
+}
+
+/// A type's name with its version and the hash of its shape.
+pub(crate) fn named(name: &str, version: Option<u32>, shape: &str) -> String {
+    let hash = fnv_1a(shape.as_bytes());
+    match version {
+        Some(version) => format!("{name}@{version}#{hash:016x}"),
+        None => format!("{name}#{hash:016x}"),
+    }
+}
+
+fn fnv_1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+thread_local! {
+    /// The types with names that are being made, by the names that Rust gives them.
+    static WITHIN: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs this unless it is already run for the type, further out.
+fn within<T: ?Sized, R>(run: impl FnOnce() -> R) -> Option<R> {
+    struct Leave;
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            WITHIN.with_borrow_mut(Vec::pop);
+        }
+    }
+
+    let it = std::any::type_name::<T>();
+    let is_new = WITHIN.with_borrow_mut(|within| {
+        let is_new = !within.contains(&it);
+        if is_new {
+            within.push(it);
+        }
+        is_new
+    });
+    is_new.then(|| {
+        let _leave = Leave;
+        run()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn u64_name() -> Cow<'static, str> {
+        "u64".into()
+    }
+
+    const POINT: Shape<'_> = Shape {
+        name: "Point",
+        version: Some(1),
+        is_enum: false,
+        variants: &[("", &[("x", u64_name), ("y", u64_name)])],
+    };
+
+    struct Point;
+    struct List;
+
+    #[test]
+    fn names_are_those_that_manifests_have() {
+        assert_eq!(fnv_1a(b"foobar"), 0x8594_4171_f739_67e8);
+        assert_eq!(POINT.type_name::<Point>(), "Point@1#ad789f0bec7d2c4f");
+        let key = Shape {
+            version: None,
+            ..POINT
+        };
+        assert_eq!(key.type_name::<Point>(), "Point#ad789f0bec7d2c4f");
+    }
+
+    #[test]
+    fn each_part_of_a_shape_counts() {
+        let of = |variants: &[Variant<'_>], is_enum| {
+            let shape = Shape {
+                variants,
+                is_enum,
+                ..POINT
+            };
+            shape.type_name::<Point>()
+        };
+        let names = [
+            of(&[("", &[("x", u64_name), ("y", u64_name)])], false),
+            of(&[("", &[("y", u64_name), ("x", u64_name)])], false),
+            of(&[("", &[("x", u64_name)])], false),
+            of(&[("", &[("x", || "i64".into()), ("y", u64_name)])], false),
+            of(&[("", &[])], false),
+            of(&[("", &[])], true),
+            of(&[("A", &[])], true),
+            of(&[("B", &[])], true),
+            of(&[("A", &[]), ("B", &[])], true),
+            of(&[("B", &[]), ("A", &[])], true),
+            of(&[("A", &[("0", u64_name)]), ("B", &[])], true),
+            of(&[("A", &[]), ("B", &[("0", u64_name)])], true),
+        ];
+        for (at, name) in names.iter().enumerate() {
+            assert!(!names[..at].contains(name), "shape {at} looks like another");
+        }
+    }
+
+    #[test]
+    fn a_type_that_contains_itself_has_a_name() {
+        fn list_name() -> Cow<'static, str> {
+            const LIST: Shape<'_> = Shape {
+                name: "List",
+                version: Some(1),
+                is_enum: false,
+                variants: &[("", &[("next", list_name)])],
+            };
+            LIST.type_name::<List>()
+        }
+        let name = list_name();
+        assert!(name.starts_with("List@1#"), "{name}");
+        assert_eq!(list_name(), name);
+    }
+}

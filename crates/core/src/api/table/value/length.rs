@@ -1,0 +1,32 @@
+//! Lengths before components: seven bits to a byte, the lowest first, all bytes but the last with the highest bit set.
+
+use super::ValueBytes;
+
+/// Adds a length, or another number that is mostly small.
+pub fn put_length(length: usize, into: &mut ValueBytes) {
+    let mut left = length;
+    while left >= 0x80 {
+        into.push(left as u8 | 0x80);
+        left >>= 7;
+    }
+    into.push(left as u8);
+}
+
+/// Takes a length off the front of `bytes`, written by [`put_length`].
+#[must_use]
+pub fn take_length(bytes: &mut &[u8]) -> Option<usize> {
+    let mut length = 0_usize;
+    for shift in (0..usize::BITS).step_by(7) {
+        let byte = *bytes.split_off_first()?;
+        let bits = usize::from(byte & 0x7f);
+        if bits << shift >> shift != bits {
+            return None;
+        }
+        length |= bits << shift;
+        if byte < 0x80 {
+            // One number has one encoding.
+            return (byte != 0 || shift == 0).then_some(length);
+        }
+    }
+    None
+}

@@ -1,0 +1,161 @@
+//! Values as bytes: integers and floats little-endian, byte strings as they are.
+//!
+//! Like a key, a value has two encodings: alone, where its bytes are all there are, and as a **component** of another
+//! value, where it says where it ends. Most types put their length before it, seven bits to a byte
+//! (`length.rs`); those of a fixed length need none.
+//!
+//! A value of a derived type, and a serde value, begins with its version when it is alone: `versions.rs`.
+
+mod compound;
+mod fixed;
+mod length;
+mod lists;
+#[cfg(feature = "serde")]
+mod serde_shape;
+#[cfg(feature = "serde")]
+mod serde_value;
+#[cfg(test)]
+mod tests;
+mod versions;
+mod view;
+
+use std::borrow::{Borrow, Cow};
+
+pub use crate::table::value_bytes::ValueBytes;
+pub use fixed::Number;
+pub(crate) use fixed::add;
+pub use length::{put_length, take_length};
+#[cfg(feature = "serde")]
+pub use serde_value::Serde;
+pub use versions::{
+    Versioned, decode_earlier, decode_versioned, encode_versioned, names_with_earlier,
+};
+pub use view::ValueView;
+
+/// A type that can be a table's value.
+///
+/// Derive it for types of your own, as long as their fields are values:
+///
+/// ```
+/// use namiki::{Database, Value};
+///
+/// #[derive(Value, Debug, PartialEq)]
+/// enum Payment {
+///     Cash,
+///     Card { number: u64, holder: String },
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let db = Database::open(dir.path().join("data"))?;
+/// let payments = db.table::<u64, Payment>("payments")?;
+/// db.transact(|tx| {
+///     tx.put(&payments, &1, &Payment::Cash)?;
+///     tx.put(&payments, &2, &Payment::Card { number: 4711, holder: "Alice".to_owned() })
+/// })?;
+/// assert_eq!(db.transact(|tx| tx.get(&payments, &1))?, Some(Payment::Cash));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A type that has [serde](https://serde.rs)'s traits is a value as it is, inside `Serde` (feature `serde`). Or
+/// implement this by hand, with whatever encoding you like.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a value of a table",
+    label = "no value",
+    note = "derive it for a struct or an enum of your own: `#[derive(namiki::Value)]`",
+    note = "a type that implements `serde::Serialize` and `serde::Deserialize` is one inside `namiki::Serde<{Self}>`, \
+            with the feature `serde`"
+)]
+pub trait Value {
+    /// What reading a value gives.
+    type Owned: Borrow<Self>;
+    /// The type's name.
+    const NAME: &'static str;
+    /// The room that records of a new table have for values of the type, in bytes: a longer one takes one more memory
+    /// access to read.
+    const ROOM_BYTES: usize = 8;
+
+    /// The type's name in the manifest, with what else tells it apart.
+    #[must_use]
+    fn type_name() -> Cow<'static, str> {
+        Cow::Borrowed(Self::NAME)
+    }
+
+    /// The names of other types that this one reads the values of, besides its own: those it was made from,
+    /// see [`Versioned`].
+    #[must_use]
+    fn earlier_type_names() -> Vec<Cow<'static, str>> {
+        Vec::new()
+    }
+
+    /// A length in bytes that the encoding has at least. Worth implementing for values that may be very long: one that is
+    /// longer than a table or the log can hold is then refused before it is encoded.
+    fn encoded_bytes_min(&self) -> usize {
+        0
+    }
+
+    /// Adds the value's bytes.
+    fn encode(&self, into: &mut ValueBytes);
+
+    /// The value that has these bytes.
+    fn decode(bytes: &[u8]) -> Option<Self::Owned>;
+
+    /// Adds the value's bytes in a form that says where it ends: with their length before them, unless the type has a
+    /// shorter one.
+    fn encode_component(&self, into: &mut ValueBytes) {
+        let before = into.len();
+        self.encode(into);
+        let after = into.len();
+        put_length(after - before, into);
+        into[before..].rotate_left(after - before);
+    }
+
+    /// Takes the value off the front of `bytes`, written by [`Value::encode_component`].
+    #[must_use]
+    fn decode_component(bytes: &mut &[u8]) -> Option<Self::Owned> {
+        let length = take_length(bytes)?;
+        Self::decode(bytes.split_off(..length)?)
+    }
+
+    /// Whether a list of the type is bytes. The rest is how lists and arrays are written and read, so that those of
+    /// bytes are copied as a whole.
+    #[doc(hidden)]
+    const IS_BYTE: bool = false;
+
+    /// See [`Value::IS_BYTE`].
+    #[doc(hidden)]
+    fn encode_items(items: &[Self], into: &mut ValueBytes)
+    where
+        Self: Sized,
+    {
+        for item in items {
+            item.encode_component(into);
+        }
+    }
+
+    /// See [`Value::IS_BYTE`].
+    #[doc(hidden)]
+    #[must_use]
+    fn decode_items(count: usize, bytes: &mut &[u8]) -> Option<Vec<Self>>
+    where
+        Self: Sized + Value<Owned = Self>,
+    {
+        // Most items have a byte at least.
+        let mut items = Vec::with_capacity(count.min(bytes.len()));
+        for _ in 0..count {
+            items.push(Self::decode_component(bytes)?);
+        }
+        Some(items)
+    }
+
+    /// See [`Value::IS_BYTE`].
+    #[doc(hidden)]
+    #[must_use]
+    fn decode_array<const N: usize>(bytes: &mut &[u8]) -> Option<[Self; N]>
+    where
+        Self: Sized + Value<Owned = Self>,
+    {
+        Self::decode_items(N, bytes)?.try_into().ok()
+    }
+}

@@ -1,0 +1,103 @@
+//! Values of types that have serde's traits, encoded by postcard.
+//!
+//! The encoding says nothing of itself: fields are where the type has them. So the type's shape is in the table's
+//! manifest, found out by `serde_shape.rs`.
+
+use std::borrow::Cow;
+use std::ops::{Deref, DerefMut};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::serde_shape::SerdeShape;
+use super::versions::{Versioned, decode_versioned, encode_versioned};
+use super::{Value, ValueBytes};
+use crate::api::table::shape::named;
+
+/// A value of a type that implements [serde](https://serde.rs)'s traits.
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use namiki::{Database, Serde};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Serialize, Deserialize, Debug, PartialEq)]
+/// struct Profile {
+///     name: String,
+///     links: BTreeMap<String, String>,
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let db = Database::open(dir.path().join("data"))?;
+/// let profiles = db.table::<u64, Serde<Profile>>("profiles")?;
+/// let alice = Profile { name: "Alice".to_owned(), links: BTreeMap::new() };
+/// db.transact(|tx| tx.put(&profiles, &1, &Serde(alice)))?; // runs once: `alice` is moved
+/// # let alice = Profile { name: "Alice".to_owned(), links: BTreeMap::new() };
+/// assert_eq!(db.transact(|tx| tx.get(&profiles, &1))?, Some(Serde(alice)));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The encoding is postcard's. It is not one that says what it contains, so a type cannot be deserialized that wants to
+/// be told (`#[serde(untagged)]`, `flatten`, `skip_serializing_if`). A value that cannot be written is
+/// [`Error::Unencodable`](crate::Error::Unencodable).
+///
+/// The type's name in the manifest contains its shape, as far as its `Deserialize` shows it: names and types of fields
+/// and variants, and those of what they contain. Where an implementation by hand refuses all that it is tried with, what
+/// lies behind is not known and does not count. A type that changes is made from this one: see
+/// [`Versioned`](crate::Versioned), with `from = Serde<Old>`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Serde<T>(pub T);
+
+impl<T> From<T> for Serde<T> {
+    fn from(value: T) -> Self {
+        Self(value)
+    }
+}
+
+impl<T> Deref for Serde<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Serde<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+impl<T: Serialize + DeserializeOwned> Value for Serde<T> {
+    type Owned = Self;
+    const NAME: &'static str = "serde";
+
+    fn type_name() -> Cow<'static, str> {
+        let shape = SerdeShape::of::<T>();
+        let name = format!("Serde<{}>", shape.name().unwrap_or("value"));
+        Cow::Owned(named(&name, Some(Self::VERSION), &shape.to_string()))
+    }
+    fn encode(&self, into: &mut ValueBytes) {
+        encode_versioned(self, into);
+    }
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        decode_versioned(bytes, |_| None)
+    }
+    fn encode_component(&self, into: &mut ValueBytes) {
+        if let Err(error) = postcard::to_io(&self.0, &mut **into) {
+            into.refuse(error.to_string());
+        }
+    }
+    fn decode_component(bytes: &mut &[u8]) -> Option<Self> {
+        let (value, rest) = postcard::take_from_bytes(bytes).ok()?;
+        *bytes = rest;
+        Some(Self(value))
+    }
+}
+
+impl<T: Serialize + DeserializeOwned> Versioned for Serde<T> {
+    const VERSION: u32 = 1;
+}

@@ -1,0 +1,178 @@
+//! The code of `#[derive(Value)]`.
+//!
+//! A value alone is its version and itself as a component; that is its fields' components, after the number of the
+//! variant in an enum.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+
+use crate::input::{Field, From, Type, Variant};
+
+pub(crate) fn derive(it: &Type) -> TokenStream {
+    let Type {
+        ident,
+        generics,
+        namiki,
+        name,
+        version,
+        ..
+    } = it;
+    let (parameters, arguments, bounds) = generics.split_for_impl();
+    let type_name = it.shape(&quote!(::std::option::Option::Some(#version)), |field| {
+        call(it, field, "value_name")
+    });
+    let lengths = arms(it, |_, variant| {
+        let lengths = variant.fields.iter().map(|field| {
+            let (length, binding) = (call(it, field, "value_bytes_min"), &field.binding);
+            quote! { + #length(#binding) }
+        });
+        quote! { 1 #(#lengths)* }
+    });
+    let encode = arms(it, |number, variant| {
+        let number = it
+            .is_enum
+            .then(|| quote! { #namiki::__derive::put_length(#number, into); });
+        let fields = variant.fields.iter().map(|field| {
+            let (encode, binding) = (call(it, field, "encode_value_component"), &field.binding);
+            quote! { #encode(#binding, into); }
+        });
+        quote! { { let _ = &into; #number #(#fields)* } }
+    });
+    let decode = decoded(it);
+    let rooms = it.variants.iter().map(|variant| {
+        let rooms = variant.fields.iter().map(|field| {
+            let its_type = &field.its_type;
+            quote! { + <#its_type as #namiki::Value>::ROOM_BYTES }
+        });
+        quote! { 0 #(#rooms)* }
+    });
+    let number_bytes = usize::from(it.is_enum);
+    let Earlier {
+        decode: decode_earlier,
+        names,
+        check,
+    } = earlier(it);
+    quote! {
+        #[automatically_derived]
+        impl #parameters #namiki::Value for #ident #arguments #bounds {
+            type Owned = Self;
+            const NAME: &'static str = #name;
+            const ROOM_BYTES: usize = 1 + #number_bytes + #namiki::__derive::max(&[#(#rooms),*]);
+
+            fn type_name() -> ::std::borrow::Cow<'static, str> {
+                #type_name.type_name::<Self>()
+            }
+            #names
+            fn encoded_bytes_min(&self) -> usize {
+                #lengths
+            }
+            fn encode(&self, into: &mut #namiki::ValueBytes) {
+                #namiki::__derive::encode_versioned(self, into);
+            }
+            fn decode(bytes: &[u8]) -> ::std::option::Option<Self> {
+                #namiki::__derive::decode_versioned(bytes, #decode_earlier)
+            }
+            fn encode_component(&self, into: &mut #namiki::ValueBytes) {
+                #encode
+            }
+            fn decode_component(bytes: &mut &[u8]) -> ::std::option::Option<Self> {
+                #decode
+            }
+        }
+
+        #[automatically_derived]
+        impl #parameters #namiki::Versioned for #ident #arguments #bounds {
+            const VERSION: u32 = #version;
+        }
+
+        #check
+    }
+}
+
+/// What is written for the type that a type was made from.
+struct Earlier {
+    decode: TokenStream,
+    names: Option<TokenStream>,
+    check: Option<TokenStream>,
+}
+
+fn earlier(it: &Type) -> Earlier {
+    let Type {
+        namiki, version, ..
+    } = it;
+    let Some(From { earlier, with }) = &it.from else {
+        return Earlier {
+            decode: quote! { |_| ::std::option::Option::None },
+            names: None,
+            check: None,
+        };
+    };
+    let convert = match with {
+        Some(with) => quote! { #with },
+        None => quote_spanned! { earlier.span() =>
+            <Self as ::std::convert::From<#earlier>>::from
+        },
+    };
+    let decode = quote_spanned! { earlier.span() => #namiki::__derive::decode_earlier::<#earlier> };
+    let names =
+        quote_spanned! { earlier.span() => #namiki::__derive::names_with_earlier::<#earlier> };
+    let is_less = format!(
+        "the type that version {version} is made from has to have a lower version: every shape has a number of its own"
+    );
+    let check = it.generics.params.is_empty().then(|| {
+        quote_spanned! { earlier.span() =>
+            const _: () = ::std::assert!(<#earlier as #namiki::Versioned>::VERSION < #version, #is_less);
+        }
+    });
+    Earlier {
+        decode: quote! { |bytes| #decode(bytes).map(#convert) },
+        names: Some(quote! {
+            fn earlier_type_names() -> ::std::vec::Vec<::std::borrow::Cow<'static, str>> {
+                #names()
+            }
+        }),
+        check,
+    }
+}
+
+/// `namiki::__derive::function::<Type of the field>`, so that an error is at that type.
+fn call(it: &Type, field: &Field, function: &str) -> TokenStream {
+    let (namiki, its_type) = (&it.namiki, &field.its_type);
+    let function = format_ident!("{function}");
+    quote_spanned! { its_type.span() => #namiki::__derive::#function::<#its_type> }
+}
+
+fn arms(it: &Type, arm: impl Fn(usize, &Variant) -> TokenStream) -> TokenStream {
+    let arms = it.variants.iter().enumerate().map(|(number, variant)| {
+        let (pattern, arm) = (variant.with_fields(), arm(number, variant));
+        quote! { #pattern => #arm }
+    });
+    quote! { match self { #(#arms),* } }
+}
+
+fn decoded(it: &Type) -> TokenStream {
+    let namiki = &it.namiki;
+    let built = |variant: &Variant| {
+        let path = &variant.path;
+        let fields = variant.fields.iter().map(|field| {
+            let (decode, member) = (call(it, field, "decode_value_component"), &field.member);
+            quote! { #member: #decode(bytes)? }
+        });
+        quote! { ::std::option::Option::Some(#path { #(#fields),* }) }
+    };
+    if !it.is_enum {
+        let built = built(&it.variants[0]);
+        return quote! { let _ = &bytes; #built };
+    }
+    let arms = it.variants.iter().enumerate().map(|(number, variant)| {
+        let built = built(variant);
+        quote! { #number => #built }
+    });
+    quote! {
+        match #namiki::__derive::take_length(bytes)? {
+            #(#arms,)*
+            _ => ::std::option::Option::None,
+        }
+    }
+}
