@@ -11,6 +11,7 @@ use namiki::{
     AsKey, Database, Error, Key, KeyBytes, KeyPrefix, OpenError, Serde, Value, ValueBytes,
 };
 use namiki_platform::disk::SimDisk;
+use namiki_platform::disk::sim::{Fault, Loss, Step};
 use namiki_platform::seeded_random::Random;
 use serde::{Deserialize, Serialize};
 
@@ -170,6 +171,31 @@ fn variants_of_large_enums_are_in_their_order() {
         assert_eq!(<Large as Key>::decode(&key_bytes::<Large>(it)), Some(*it));
         assert_eq!(<Large as Value>::decode(&value_bytes(it)), Some(*it));
     }
+}
+
+/// The library under another name, names of fields that are keywords, and parameters with defaults.
+#[test]
+fn types_may_be_declared_in_unusual_ways() {
+    use namiki as elsewhere;
+    #[derive(elsewhere::Key, elsewhere::Value, Debug, PartialEq)]
+    #[namiki(crate = elsewhere)]
+    struct Unusual<A = u8, const N: usize = 2> {
+        r#type: A,
+        into: [u8; N],
+        bytes: (),
+    }
+    let it = Unusual {
+        r#type: 7_u8,
+        into: [1, 2],
+        bytes: (),
+    };
+    assert_eq!(
+        <Unusual as Key>::decode(&key_bytes(&it)).as_ref(),
+        Some(&it)
+    );
+    assert_eq!(<Unusual as Value>::decode(&value_bytes(&it)), Some(it));
+    let named = <Unusual as Value>::type_name();
+    assert!(named.starts_with("Unusual@1#"), "{named}");
 }
 
 #[test]
@@ -359,7 +385,7 @@ shapes! {
 }
 
 #[test]
-fn a_table_opens_with_the_shape_it_has_and_no_other() {
+fn a_table_opens_with_the_shape_it_has() {
     assert!(opens_as::<plain::Row, same::Row>());
     assert!(opens_as::<plain::Row, named_as_before::Other>());
     assert!(!opens_as::<plain::Row, swapped::Row>());
@@ -502,6 +528,106 @@ fn a_version_opens_tables_of_those_it_is_made_from() {
     assert_eq!(FromSerde::decode(&old).map(|it| it.0), Some(7));
 }
 
+/// What a crashed or failed change of a type leaves: rows that were acknowledged before these marks.
+fn assert_rows(image: &SimDisk, marks: &[u64], context: &str) {
+    let image = Arc::new(image.clone());
+    let db = open(&image).unwrap_or_else(|error| panic!("{context}: {error:?}"));
+    if marks.contains(&2) && db.table::<u64, first::Row>("rows").is_ok() {
+        panic!("{context}: the first release opens what has rows of the second");
+    }
+    let rows = db.table::<u64, second::Row>("rows").unwrap();
+    let found = db.transact(|tx| tx.scan(&rows, ..)).unwrap();
+    let amounts: BTreeMap<u64, u64> = found
+        .into_iter()
+        .map(|(key, row)| (key, row.amount))
+        .collect();
+    for mark in marks {
+        assert_eq!(amounts.get(mark), Some(&(mark * 10)), "{context}");
+    }
+    if marks.contains(&3) {
+        assert!(db.tables().contains(&"later".to_owned()), "{context}");
+    }
+}
+
+fn write_first(db: &Database) -> Result<(), Error> {
+    let old = db.table::<u64, first::Row>("rows")?;
+    db.transact(|tx| tx.put(&old, &1, &first::Row { amount: 10 }))
+}
+
+fn write_second(db: &Database) -> Result<(), Error> {
+    let rows = db.table::<u64, second::Row>("rows")?;
+    let row = second::Row {
+        amount: 20,
+        note: "second".to_owned(),
+    };
+    db.transact(|tx| tx.put(&rows, &2, &row))
+}
+
+#[test]
+fn a_crash_at_any_event_keeps_rows_of_both_types() {
+    let disk = Arc::new(SimDisk::new());
+    let db = open(&disk).unwrap();
+    write_first(&db).unwrap();
+    disk.mark(1);
+    let begun = disk.events();
+    write_second(&db).unwrap();
+    disk.mark(2);
+    db.table::<u64, u64>("later").unwrap();
+    // Its row is that of the second.
+    let rows = db.table::<u64, second::Row>("rows").unwrap();
+    db.transact(|tx| {
+        let row = tx.get(&rows, &2)?.unwrap();
+        tx.put(&rows, &3, &second::Row { amount: 30, ..row })
+    })
+    .unwrap();
+    disk.mark(3);
+    for at in begun..=disk.events() {
+        let marks = disk.marks_before(at);
+        let seeded = (0..4).map(|seed| Loss::Seeded(at as u64 + seed * 7919));
+        for loss in [Loss::All, Loss::None].into_iter().chain(seeded) {
+            let context = format!("event {at}, {loss:?}");
+            assert_rows(&disk.crash_image(at, loss), &marks, &context);
+        }
+    }
+}
+
+#[test]
+fn a_type_that_could_not_be_changed_is_the_earlier_one() {
+    for step in [
+        Step::Write,
+        Step::Create,
+        Step::SyncDir,
+        Step::Rename,
+        Step::Remove,
+        Step::Read,
+    ] {
+        for after in 0..4 {
+            let disk = Arc::new(SimDisk::new());
+            let db = open(&disk).unwrap();
+            write_first(&db).unwrap();
+            let fault = Fault::once(step, after, std::io::ErrorKind::Other).and_ever_after();
+            disk.inject(fault.torn(after));
+            let changed = db.table::<u64, second::Row>("rows");
+            let context = format!("{step:?}, {after}");
+            let of_manifest = matches!(changed, Ok(_) | Err(Error::Manifest { .. }));
+            assert!(of_manifest, "{context}: {changed:?}");
+            if changed.is_err() {
+                assert!(db.table::<u64, first::Row>("rows").is_ok(), "{context}");
+            }
+            for loss in [Loss::All, Loss::None, Loss::Seeded(after)] {
+                let image = disk.crash_image(disk.events(), loss);
+                assert_rows(&image, &[1], &context);
+            }
+            disk.heal();
+            write_second(&db).unwrap();
+            for loss in [Loss::All, Loss::None, Loss::Seeded(after)] {
+                let image = disk.crash_image(disk.events(), loss);
+                assert_rows(&image, &[1, 2], &context);
+            }
+        }
+    }
+}
+
 /// A handle of the earlier type outlives the change, and meets values that it does not know.
 #[test]
 fn an_old_handle_does_not_misread_new_rows() {
@@ -641,7 +767,7 @@ fn errors_of(program: &str) -> Vec<(String, String, String)> {
 }
 
 #[test]
-fn what_is_no_key_and_no_value_is_told_what_to_derive() {
+fn the_compiler_says_what_to_derive() {
     let uses = |body: &str| {
         format!(
             "use namiki::*; pub fn f(tx: &mut Transaction, db: &Database, table: &Table<u64, u64>) {{ {body} }}"

@@ -1,7 +1,25 @@
-//! The example of README.md is a program of this repository, and it works.
+//! The example of README.md is a program of this repository, and it works; so do the others.
 
 use std::error::Error;
+use std::path::Path;
 use std::process::Command;
+
+/// Runs an example in a directory; returns what it prints.
+fn run(example: &str, dir: &Path) -> Result<String, Box<dyn Error>> {
+    // target/debug/deps/readme-… beside target/debug/examples/payments, which `cargo test` has built.
+    let test = std::env::current_exe()?;
+    let built = test.parent().and_then(|deps| deps.parent());
+    let program = built
+        .ok_or("no folder above")?
+        .join("examples")
+        .join(example);
+    let run = Command::new(&program).current_dir(dir).output();
+    let run = run.map_err(|error| {
+        format!("{error}: build it by `cargo build -p namiki --example {example}`")
+    })?;
+    assert!(run.status.success(), "{run:?}");
+    Ok(String::from_utf8(run.stdout)?)
+}
 
 /// The second run starts from what the first one has left.
 #[test]
@@ -12,17 +30,9 @@ fn the_readme_example_runs_twice() -> Result<(), Box<dyn Error>> {
     let code = source.split_once("\n\n").map(|(_, code)| code);
     assert_eq!(shown, code, "README.md shows another program");
 
-    // target/debug/deps/readme-… beside target/debug/examples/payments, which `cargo test` has built.
-    let test = std::env::current_exe()?;
-    let built = test.parent().and_then(|deps| deps.parent());
-    let example = built.ok_or("no folder above")?.join("examples/payments");
     let dir = tempfile::tempdir()?;
     for _ in 0..2 {
-        let run = Command::new(&example).current_dir(&dir).output();
-        let run = run.map_err(|error| {
-            format!("{error}: build it by `cargo build -p namiki --example payments`")
-        })?;
-        assert!(run.status.success(), "{run:?}");
+        run("payments", dir.path())?;
     }
 
     let db = namiki::Database::open(dir.path().join("shop"))?;
@@ -30,5 +40,46 @@ fn the_readme_example_runs_twice() -> Result<(), Box<dyn Error>> {
     let rows = db.transact(|tx| tx.scan(&payments, ..))?;
     let numbers: Vec<u64> = rows.into_iter().map(|((_, number), _)| number).collect();
     assert_eq!(numbers, [0, 1], "one payment for each run");
+    Ok(())
+}
+
+#[test]
+fn the_ledger_pays_refuses_and_tells() -> Result<(), Box<dyn Error>> {
+    let dir = tempfile::tempdir()?;
+    let first = run("ledger", dir.path())?;
+    let expected = [
+        "refused: 10 are missing",
+        "account 1 of Alice, Current: -20",
+        "account 2 of Alice, Savings { percent: 2 }: 30",
+        "entry 2 of Bob: Paid { to: AccountId(2), amount: 30 }",
+        "entry 1 of Bob: Received { from: AccountId(1), amount: 120 }",
+        "entry 0 of Bob: Opened",
+        "to Bob: 120 from Alice",
+        "to Alice: 30 from Bob",
+        "a remark on Alice: false; words on Bob: Some(3)",
+        "7 entries, and 4 without the openings",
+    ];
+    assert!(first.lines().eq(expected), "{first}");
+    let second = run("ledger", dir.path())?;
+    assert!(
+        second.contains("account 4 of Alice, Current: -20"),
+        "{second}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_changed_type_reads_what_it_was() -> Result<(), Box<dyn Error>> {
+    let dir = tempfile::tempdir()?;
+    let first = run("changed_type", dir.path())?;
+    assert!(
+        first.contains("first_name: \"Ada\", last_name: \"Lovelace\""),
+        "{first}"
+    );
+    assert!(
+        first.contains("which has changed the type: use that"),
+        "{first}"
+    );
+    assert_eq!(run("changed_type", dir.path())?, first);
     Ok(())
 }

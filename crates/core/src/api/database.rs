@@ -35,8 +35,9 @@ use crate::txn::Transaction;
 
 /// Pools of idle sessions, so that threads rarely look into the same one.
 const POOLS: usize = 16;
-/// The room that records of a table have if it is not said, at least and at most: see [`Value::ROOM_BYTES`].
-const ROOM_BYTES_MIN: usize = 8;
+/// The room that records of a table have if neither its creator says it nor its values' type.
+const ROOM_BYTES: usize = 8;
+/// The most room that is given to a table because of its values' type.
 const ROOM_BYTES_MAX: usize = 64;
 /// The longest name of a table, in bytes.
 const TABLE_NAME_BYTES_MAX: usize = 255;
@@ -206,14 +207,16 @@ impl Database {
     /// The table of this name, created if there is none.
     ///
     /// # Errors
-    /// [`Error::TableType`] if it exists with other types, or with the same of another shape; [`Error::TableInImage`] if it was loaded into segments, and
-    /// [`Error::TableBeingLoaded`] if it is about to be; [`Error::TableName`];
-    /// [`Error::Manifest`] if the catalogue cannot be written, and then there is no such table.
+    /// [`Error::TableType`] if it exists with other types, or with types of another shape; [`Error::TableInImage`] if it
+    /// was loaded into segments, and [`Error::TableBeingLoaded`] if it is about to be; [`Error::TableName`];
+    /// [`Error::Manifest`] if the catalogue cannot be written, and then there is no such table, or it has the type that it
+    /// had.
     pub fn table<K: Key + ?Sized, V: Value + ?Sized>(
         &self,
         name: &str,
     ) -> Result<Table<K, V>, Error> {
-        self.table_with_room(name, V::ROOM_BYTES.clamp(ROOM_BYTES_MIN, ROOM_BYTES_MAX))
+        let has_room = (ROOM_BYTES..=ROOM_BYTES_MAX).contains(&V::ROOM_BYTES);
+        self.table_with_room(name, if has_room { V::ROOM_BYTES } else { ROOM_BYTES })
     }
 
     /// [`Database::table`], with a table that is created now giving each record room for values of

@@ -76,13 +76,14 @@ impl Transaction {
     /// # }
     /// ```
     ///
-    /// What was read counts as read, and nothing beyond it: one row at the first step, up to 16 ahead at the next, and up
-    /// to 256 from then on. So the first row of a range costs no more than that, and another transaction's change behind
-    /// the rows that were read is no conflict. The transaction can do nothing else as long as the iterator lives;
+    /// The first step reads one row, the next up to 16 at once, and from then on up to 256. What was read ahead counts as
+    /// read, and nothing behind it: the first row of a range costs no more than that, and a change further on is no
+    /// conflict. (Where reads are validated, a key that appears may be one up to some keys away: a leaf of the index has one
+    /// version for all of its gaps.) The transaction can do nothing else as long as the iterator lives;
     /// [`scan`](Transaction::scan) collects the rows, and [`retain`](Transaction::retain) removes some.
     ///
-    /// After an error, which is the item of the row that it was met at, there are no more rows. Errors are those of
-    /// [`Transaction::get`].
+    /// An error, one of [`Transaction::get`]'s, is an item of its own in the place of the row that it was met at. No rows
+    /// follow it. (The iterator's own `count` counts it; [`Transaction::count`] returns it.)
     pub fn range<'t, K: Key + ?Sized, V: Value + ?Sized>(
         &'t mut self,
         table: &'t Table<K, V>,
@@ -104,7 +105,8 @@ impl Transaction {
     ///     }
     ///     Ok(())
     /// })?;
-    /// assert_eq!(db.transact(|tx| Ok(tx.prefix(&names, "al").count()))?, 2);
+    /// let found: Vec<(String, u64)> = db.transact(|tx| tx.prefix(&names, "al").collect())?;
+    /// assert_eq!(found, [("alan".to_owned(), 1), ("alice".to_owned(), 1)]);
     /// # Ok(())
     /// # }
     /// ```

@@ -30,7 +30,11 @@ impl ValueBytes {
     /// Why the value cannot be encoded, if it said so. Asked once for each value.
     #[inline]
     pub fn take_refusal(&mut self) -> Option<Box<str>> {
-        self.refusal.take()
+        // Rarely: without a write otherwise.
+        match self.refusal {
+            None => None,
+            Some(_) => self.refusal.take(),
+        }
     }
 }
 

@@ -72,8 +72,8 @@ pub trait Value {
     type Owned: Borrow<Self>;
     /// The type's name.
     const NAME: &'static str;
-    /// The room that records of a new table have for values of the type, in bytes: a longer one takes one more memory
-    /// access to read.
+    /// The room that values of the type mostly need, in bytes: a longer one takes one more memory access to read.
+    /// [`Database::table`](crate::Database::table) gives a new table as much, up to 64 bytes, and 8 if it is more.
     const ROOM_BYTES: usize = 8;
 
     /// The type's name in the manifest, with what else tells it apart.
