@@ -298,7 +298,7 @@ fn ranges_have_ends_of_every_form() {
     assert_eq!(numbers(tx.scan(&table, ..&owned)), [0, 1]);
     assert_eq!(numbers(tx.scan(&table, ..=owned.clone())), [0, 1, 2]);
     assert_eq!(numbers(tx.scan(&table, "alan".."bob")), [0, 1]);
-    assert_eq!(numbers(tx.scan(&table, &("alan"..="bob"))), [0, 1, 2]);
+    assert_eq!(numbers(tx.scan(&table, "alan"..="bob")), [0, 1, 2]);
     let apart = (Bound::Excluded("alan"), Bound::Excluded(&owned));
     assert_eq!(numbers(tx.scan(&table, apart)), [1]);
     assert!(numbers(tx.scan(&table, "bob".."alan")).is_empty());
