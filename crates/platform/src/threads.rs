@@ -5,6 +5,7 @@
 use std::cell::Cell;
 use std::io;
 use std::num::NonZeroUsize;
+use std::sync::OnceLock;
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
 thread_local! {
@@ -13,9 +14,13 @@ thread_local! {
 }
 
 /// The processors that this process may use, or one if the system does not say.
+///
+/// The system is asked once: it reads files about the process and its control groups, which takes longer than opening a
+/// small database.
 #[must_use]
 pub fn processors() -> NonZeroUsize {
-    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+    static PROCESSORS: OnceLock<NonZeroUsize> = OnceLock::new();
+    *PROCESSORS.get_or_init(|| std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN))
 }
 
 /// Starts a thread.

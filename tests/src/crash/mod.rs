@@ -25,7 +25,7 @@ mod tables;
 mod workload;
 
 use std::num::{NonZeroU16, NonZeroU32};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use namiki::{
@@ -100,11 +100,11 @@ impl Setup {
     /// Settings for opening again what was written with `self`: often others.
     #[must_use]
     pub fn again(self, random: &mut Random) -> Self {
-        let specs = ProtocolSpec::all_durable();
+        static SPECS: LazyLock<Vec<ProtocolSpec>> = LazyLock::new(ProtocolSpec::all_durable);
         let shared = self.shared && random.chance(0.5);
         let spec = match random.chance(0.5) {
             true => self.spec,
-            false => specs[random.index(specs.len())],
+            false => SPECS[random.index(SPECS.len())],
         };
         // A shared device has room for as many streams as it was made for, perhaps just now.
         let streams = match shared {

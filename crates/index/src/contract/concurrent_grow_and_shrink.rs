@@ -3,16 +3,17 @@
 use std::thread;
 
 use super::key_shapes::{KeyShape, announce};
+use super::object::OrderedObject;
 use super::random_concurrent_calls::Load;
 use super::reference_map::sound;
-use crate::{InsertOutcome, Lookup, OrderedIndex};
+use crate::{InsertOutcome, Lookup, PointIndex};
 
 /// All threads fill the tree and empty it again, several times, so that it gains and loses levels
 /// while they all watch; after each round it is empty and sound.
 ///
 /// # Panics
 /// If it is not.
-pub fn churn_keeps_the_tree_sound(tree: &impl OrderedIndex, shape: KeyShape, load: Load) {
+pub fn churn_keeps_the_tree_sound(tree: &dyn OrderedObject, shape: KeyShape, load: Load) {
     let _announcement = announce("churn_keeps_the_tree_sound", load.seed);
     let rounds = 4;
     for round in 0..rounds {

@@ -8,6 +8,7 @@ mod concurrent_grow_and_shrink;
 mod history;
 mod key_shapes;
 mod linearizability;
+mod object;
 mod phantoms;
 mod random_concurrent_calls;
 mod reference_map;
@@ -16,6 +17,7 @@ mod suite;
 
 pub use concurrent_grow_and_shrink::churn_keeps_the_tree_sound;
 pub use key_shapes::{KeyShape, Random, announce};
+pub use object::{OrderedObject, PointObject};
 pub use phantoms::{
     deletes_and_inserts_change_the_version, gets_and_inserts_tell_versions,
     inserts_report_versions_and_splits, no_insert_slips_past_a_successful_check,

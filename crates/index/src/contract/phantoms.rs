@@ -7,11 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use super::key_shapes::{KeyShape, Random, announce};
-use crate::{
-    InsertOutcome, Inserted, LeafVersion, Lookup, OrderedIndex, PointIndex, ScanItem, ScanRange,
-};
+use super::object::{OrderedObject, PointObject};
+use crate::{InsertOutcome, Inserted, LeafVersion, Lookup, PointIndex, ScanItem, ScanRange};
 
-fn inserted(tree: &impl PointIndex, key: &[u8], payload: u64) -> Inserted {
+fn inserted(tree: &dyn PointObject, key: &[u8], payload: u64) -> Inserted {
     match tree.insert(key, payload) {
         Ok(InsertOutcome::Inserted(inserted)) => inserted,
         other => panic!("{other:?}"),
@@ -19,9 +18,9 @@ fn inserted(tree: &impl PointIndex, key: &[u8], payload: u64) -> Inserted {
 }
 
 /// The leaves that a scan of a range reports.
-fn leaves(tree: &impl OrderedIndex, range: ScanRange<'_>) -> Vec<LeafVersion> {
+fn leaves(tree: &dyn OrderedObject, range: ScanRange<'_>) -> Vec<LeafVersion> {
     let mut leaves = Vec::new();
-    let scanned = tree.scan(range, |item| {
+    let scanned = tree.scan_to(range, &mut |item| {
         if let ScanItem::Leaf(version) = item {
             leaves.push(version);
         }
@@ -35,7 +34,7 @@ fn leaves(tree: &impl OrderedIndex, range: ScanRange<'_>) -> Vec<LeafVersion> {
 ///
 /// # Panics
 /// If they do not.
-pub fn updates_and_consolidations_keep_the_version(tree: &impl OrderedIndex, shape: KeyShape) {
+pub fn updates_and_consolidations_keep_the_version(tree: &dyn OrderedObject, shape: KeyShape) {
     for n in 0..500 {
         inserted(tree, &shape.key(n), n);
     }
@@ -66,7 +65,7 @@ pub fn updates_and_consolidations_keep_the_version(tree: &impl OrderedIndex, sha
 /// # Panics
 /// If one does.
 pub fn deletes_and_inserts_change_the_version(
-    tree: &impl OrderedIndex,
+    tree: &dyn OrderedObject,
     shape: KeyShape,
     seed: u64,
 ) {
@@ -111,7 +110,7 @@ pub fn deletes_and_inserts_change_the_version(
 ///
 /// # Panics
 /// If it has not.
-pub fn inserts_report_versions_and_splits(tree: &impl OrderedIndex, shape: KeyShape, seed: u64) {
+pub fn inserts_report_versions_and_splits(tree: &dyn OrderedObject, shape: KeyShape, seed: u64) {
     let _announcement = announce("inserts_report_versions_and_splits", seed);
     let mut random = Random::new(seed);
     let as_set = |leaves: Vec<LeafVersion>| -> BTreeSet<(u64, u64)> {
@@ -153,7 +152,7 @@ pub fn inserts_report_versions_and_splits(tree: &impl OrderedIndex, shape: KeySh
 ///
 /// # Panics
 /// If it is not so.
-pub fn gets_and_inserts_tell_versions(index: &impl PointIndex, shape: KeyShape, seed: u64) {
+pub fn gets_and_inserts_tell_versions(index: &dyn PointObject, shape: KeyShape, seed: u64) {
     let _announcement = announce("gets_and_inserts_tell_versions", seed);
     let mut random = Random::new(seed);
     let mut dead: BTreeSet<(u64, u64)> = BTreeSet::new();
@@ -211,74 +210,78 @@ pub fn no_insert_slips_past_a_successful_check<I: PointIndex>(
     seed: u64,
 ) {
     let _announcement = announce("no_insert_slips_past_a_successful_check", seed);
-    const KEYS: u64 = 16;
     for round in 0..rounds {
-        let tree = make();
-        let mut random = Random::new(seed.wrapping_add(round));
-        // Neighbours, so that the inserts split leaves, and deletes to come merge some.
-        for _ in 0..random.below(30) {
-            tree.write(&shape.key(1000 + random.below(100)), 0)
-                .unwrap_or_else(|e| panic!("{e}"));
-        }
-        let checked: Vec<AtomicBool> = (0..KEYS).map(|_| AtomicBool::new(false)).collect();
-        let read: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
-        let stamp = 1_000_000;
-        let look = || {
-            for n in 0..KEYS {
-                if let Ok(Lookup::Missing(seen)) = tree.get(&shape.key(1000 + n * 7)) {
-                    let held = tree.raise_and_check(seen, stamp + n);
-                    checked[n as usize].store(held, Ordering::Relaxed);
-                }
-            }
-        };
-        let insert = || {
-            for n in 0..KEYS {
-                match tree.insert(&shape.key(1000 + n * 7), n) {
-                    Ok(InsertOutcome::Inserted(done)) => {
-                        let rts = tree.leaf_rts(done.after.leaf);
-                        read[n as usize].store(rts, Ordering::Relaxed);
-                    }
-                    // Among the neighbours: not part of the test.
-                    _ => read[n as usize].store(u64::MAX, Ordering::Relaxed),
-                }
-            }
-        };
-        let change_neighbours = || {
-            for n in 0..100 {
-                let key = shape.key(1000 + n);
-                if !n.is_multiple_of(7) {
-                    let change = if round.is_multiple_of(2) {
-                        tree.write(&key, 0)
-                    } else {
-                        tree.delete(&key)
-                    };
-                    change.unwrap_or_else(|error| panic!("{error}"));
-                }
-            }
-        };
-        let all: [&(dyn Fn() + Sync); 3] = [&look, &change_neighbours, &insert];
-        if round.is_multiple_of(3) {
-            all.iter().for_each(|one| one());
-        } else {
-            let start = Barrier::new(all.len());
-            thread::scope(|scope| {
-                for one in all {
-                    let start = &start;
-                    scope.spawn(move || {
-                        start.wait();
-                        one();
-                    });
-                }
-            });
-        }
+        check_beside_inserts(&make(), shape, round, seed);
+    }
+}
+
+/// One round of it, with a new index.
+fn check_beside_inserts(tree: &dyn PointObject, shape: KeyShape, round: u64, seed: u64) {
+    const KEYS: u64 = 16;
+    let mut random = Random::new(seed.wrapping_add(round));
+    // Neighbours, so that the inserts split leaves, and deletes to come merge some.
+    for _ in 0..random.below(30) {
+        tree.write(&shape.key(1000 + random.below(100)), 0)
+            .unwrap_or_else(|e| panic!("{e}"));
+    }
+    let checked: Vec<AtomicBool> = (0..KEYS).map(|_| AtomicBool::new(false)).collect();
+    let read: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
+    let stamp = 1_000_000;
+    let look = || {
         for n in 0..KEYS {
-            if checked[n as usize].load(Ordering::Relaxed) {
-                let rts = read[n as usize].load(Ordering::Relaxed);
-                assert!(
-                    rts >= stamp + n,
-                    "round {round}: key {n} slipped past, rts {rts}"
-                );
+            if let Ok(Lookup::Missing(seen)) = tree.get(&shape.key(1000 + n * 7)) {
+                let held = tree.raise_and_check(seen, stamp + n);
+                checked[n as usize].store(held, Ordering::Relaxed);
             }
+        }
+    };
+    let insert = || {
+        for n in 0..KEYS {
+            match tree.insert(&shape.key(1000 + n * 7), n) {
+                Ok(InsertOutcome::Inserted(done)) => {
+                    let rts = tree.leaf_rts(done.after.leaf);
+                    read[n as usize].store(rts, Ordering::Relaxed);
+                }
+                // Among the neighbours: not part of the test.
+                _ => read[n as usize].store(u64::MAX, Ordering::Relaxed),
+            }
+        }
+    };
+    let change_neighbours = || {
+        for n in 0..100 {
+            let key = shape.key(1000 + n);
+            if !n.is_multiple_of(7) {
+                let change = if round.is_multiple_of(2) {
+                    tree.write(&key, 0)
+                } else {
+                    tree.delete(&key)
+                };
+                change.unwrap_or_else(|error| panic!("{error}"));
+            }
+        }
+    };
+    let all: [&(dyn Fn() + Sync); 3] = [&look, &change_neighbours, &insert];
+    if round.is_multiple_of(3) {
+        all.iter().for_each(|one| one());
+    } else {
+        let start = Barrier::new(all.len());
+        thread::scope(|scope| {
+            for one in all {
+                let start = &start;
+                scope.spawn(move || {
+                    start.wait();
+                    one();
+                });
+            }
+        });
+    }
+    for n in 0..KEYS {
+        if checked[n as usize].load(Ordering::Relaxed) {
+            let rts = read[n as usize].load(Ordering::Relaxed);
+            assert!(
+                rts >= stamp + n,
+                "round {round}: key {n} slipped past, rts {rts}"
+            );
         }
     }
 }

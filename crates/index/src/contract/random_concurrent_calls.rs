@@ -7,8 +7,9 @@ use std::thread;
 use super::history::{Action, Clock, Histories, Recorder};
 use super::key_shapes::{KeyShape, Random, announce};
 use super::linearizability;
+use super::object::{OrderedObject, PointObject};
 use super::reference_map::{payload_of, scan_all, sound};
-use crate::{GetOrInsert, IndexError, InsertOutcome, Lookup, OrderedIndex, PointIndex, ScanRange};
+use crate::{GetOrInsert, IndexError, InsertOutcome, Lookup, PointIndex, ScanRange};
 
 /// How much a concurrent test does.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +33,7 @@ pub struct Load {
 /// # Panics
 /// If a key's history is not.
 pub fn point_operations_are_linearizable(
-    index: &impl PointIndex,
+    index: &dyn PointObject,
     shape: KeyShape,
     load: Load,
     apart: u64,
@@ -49,7 +50,7 @@ pub fn point_operations_are_linearizable(
 /// # Panics
 /// If a key's history is not linearizable, or the tree is not sound in the end.
 pub fn scans_and_point_operations_are_linearizable(
-    tree: &impl OrderedIndex,
+    tree: &dyn OrderedObject,
     shape: KeyShape,
     load: Load,
     apart: u64,
@@ -69,7 +70,7 @@ pub fn scans_and_point_operations_are_linearizable(
 
 /// Runs the threads' operations, and checks what became of each key.
 fn record_and_check(
-    index: &impl PointIndex,
+    index: &dyn PointObject,
     shape: KeyShape,
     load: Load,
     apart: u64,
@@ -142,7 +143,7 @@ fn done<T>(result: Result<T, IndexError>) -> T {
 
 /// One random operation on key number `n`.
 fn point_operation(
-    index: &impl PointIndex,
+    index: &dyn PointObject,
     shape: KeyShape,
     recorder: &mut Recorder<'_>,
     random: &mut Random,
@@ -181,7 +182,7 @@ fn point_operation(
 
 /// Part of a wave that fills or empties the leaves.
 fn come_or_go(
-    index: &impl PointIndex,
+    index: &dyn PointObject,
     shape: KeyShape,
     recorder: &mut Recorder<'_>,
     n: u64,
@@ -195,7 +196,7 @@ fn come_or_go(
     }
 }
 
-fn insert(index: &impl PointIndex, key: &[u8], recorder: &mut Recorder<'_>, n: u64) {
+fn insert(index: &dyn PointObject, key: &[u8], recorder: &mut Recorder<'_>, n: u64) {
     recorder.record(|payload| {
         let found = match done(index.insert(key, payload)) {
             InsertOutcome::Inserted(_) => None,
@@ -205,7 +206,7 @@ fn insert(index: &impl PointIndex, key: &[u8], recorder: &mut Recorder<'_>, n: u
     });
 }
 
-fn get_or_insert(index: &impl PointIndex, key: &[u8], recorder: &mut Recorder<'_>, n: u64) {
+fn get_or_insert(index: &dyn PointObject, key: &[u8], recorder: &mut Recorder<'_>, n: u64) {
     recorder.record(|payload| {
         let (found, made) = match done(index.get_or_insert(key, || payload)) {
             GetOrInsert::Inserted { payload, .. } => (None, Some(payload)),
@@ -222,7 +223,7 @@ fn get_or_insert(index: &impl PointIndex, key: &[u8], recorder: &mut Recorder<'_
     });
 }
 
-fn delete(index: &impl PointIndex, key: &[u8], recorder: &mut Recorder<'_>, n: u64) {
+fn delete(index: &dyn PointObject, key: &[u8], recorder: &mut Recorder<'_>, n: u64) {
     recorder.record(|_| {
         let found = done(index.delete(key));
         [(n, Action::Delete { found })]
@@ -230,7 +231,7 @@ fn delete(index: &impl PointIndex, key: &[u8], recorder: &mut Recorder<'_>, n: u
 }
 
 fn read(
-    index: &impl PointIndex,
+    index: &dyn PointObject,
     shape: KeyShape,
     recorder: &mut Recorder<'_>,
     n: u64,
@@ -245,7 +246,7 @@ fn read(
 }
 
 fn read_many(
-    index: &impl PointIndex,
+    index: &dyn PointObject,
     shape: KeyShape,
     recorder: &mut Recorder<'_>,
     numbers: [u64; 4],
@@ -264,7 +265,7 @@ fn read_many(
 
 /// Scans a range of some of the keys, which come in their order with their numbers, either way.
 fn scan(
-    tree: &impl OrderedIndex,
+    tree: &dyn OrderedObject,
     keys: &[(Vec<u8>, u64)],
     recorder: &mut Recorder<'_>,
     random: &mut Random,

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
 use super::key_shapes::{KeyShape, Random, announce};
+use super::object::{OrderedObject, PointObject};
 use crate::{
-    Direction, GetOrInsert, InsertOutcome, LeafVersion, Lookup, OrderedIndex, PointIndex, ScanItem,
-    ScanRange,
+    Direction, GetOrInsert, InsertOutcome, LeafVersion, Lookup, PointIndex, ScanItem, ScanRange,
 };
 
 type Model = BTreeMap<Vec<u8>, u64>;
@@ -18,10 +18,10 @@ const RESERVED_BITS: u32 = 3;
 ///
 /// # Panics
 /// If the scan breaks its contract.
-pub fn scan_all(tree: &impl OrderedIndex, range: ScanRange<'_>) -> Vec<(Vec<u8>, u64)> {
+pub fn scan_all(tree: &dyn OrderedObject, range: ScanRange<'_>) -> Vec<(Vec<u8>, u64)> {
     let mut entries: Vec<(Vec<u8>, u64)> = Vec::new();
     let mut leaves: Vec<LeafVersion> = Vec::new();
-    let scanned = tree.scan(range, |item| {
+    let scanned = tree.scan_to(range, &mut |item| {
         match item {
             ScanItem::Leaf(version) => leaves.push(version),
             ScanItem::Ahead(_) => {}
@@ -51,7 +51,7 @@ pub fn scan_all(tree: &impl OrderedIndex, range: ScanRange<'_>) -> Vec<(Vec<u8>,
 ///
 /// # Panics
 /// If they do not.
-pub fn sound(tree: &impl OrderedIndex) {
+pub fn sound(tree: &dyn OrderedObject) {
     let forward = scan_all(tree, ScanRange::all());
     let mut backward = scan_all(
         tree,
@@ -87,7 +87,7 @@ struct Course {
 ///
 /// # Panics
 /// If the two disagree.
-pub fn matches_a_map(index: &impl PointIndex, shape: KeyShape, keys: u64, steps: usize, seed: u64) {
+pub fn matches_a_map(index: &dyn PointObject, shape: KeyShape, keys: u64, steps: usize, seed: u64) {
     let _announcement = announce("matches_a_map", seed);
     let course = Course { shape, keys, steps };
     let model = run(index, course, seed, |_, _, _| ());
@@ -100,7 +100,7 @@ pub fn matches_a_map(index: &impl PointIndex, shape: KeyShape, keys: u64, steps:
 /// # Panics
 /// If the two disagree.
 pub fn matches_a_sorted_map(
-    tree: &impl OrderedIndex,
+    tree: &dyn OrderedObject,
     shape: KeyShape,
     keys: u64,
     steps: usize,
@@ -124,7 +124,7 @@ pub fn matches_a_sorted_map(
 
 /// Runs random operations, with `between` before each, and returns the model.
 fn run(
-    index: &impl PointIndex,
+    index: &dyn PointObject,
     course: Course,
     seed: u64,
     mut between: impl FnMut(usize, &mut Random, &Model),
@@ -145,7 +145,7 @@ fn run(
     model
 }
 
-fn delete_all(index: &impl PointIndex, course: Course) {
+fn delete_all(index: &dyn PointObject, course: Course) {
     for n in 0..course.keys {
         index
             .delete(&course.shape.key(n))
@@ -156,7 +156,7 @@ fn delete_all(index: &impl PointIndex, course: Course) {
 
 /// One operation on one key.
 fn operate(
-    index: &impl PointIndex,
+    index: &dyn PointObject,
     key: Vec<u8>,
     choice: u64,
     random: &mut Random,
@@ -195,11 +195,11 @@ fn operate(
     }
 }
 
-fn delete(index: &impl PointIndex, key: &[u8], model: &mut Model) {
+fn delete(index: &dyn PointObject, key: &[u8], model: &mut Model) {
     assert_eq!(index.delete(key), Ok(model.remove(key)));
 }
 
-fn get_many(index: &impl PointIndex, course: Course, random: &mut Random, model: &Model) {
+fn get_many(index: &dyn PointObject, course: Course, random: &mut Random, model: &Model) {
     let batch: Vec<Vec<u8>> = (0..random.below(20))
         .map(|_| course.shape.key(random.below(course.keys)))
         .collect();
@@ -211,7 +211,7 @@ fn get_many(index: &impl PointIndex, course: Course, random: &mut Random, model:
     assert_eq!(payloads, expected);
 }
 
-fn scan(tree: &impl OrderedIndex, course: Course, random: &mut Random, model: &Model) {
+fn scan(tree: &dyn OrderedObject, course: Course, random: &mut Random, model: &Model) {
     let [one, other] = [(); 2].map(|()| course.shape.key(random.below(course.keys)));
     let range = ScanRange {
         start: bound(random, &one),
@@ -233,7 +233,7 @@ pub(super) fn payload_of(lookup: Lookup) -> Option<u64> {
     }
 }
 
-fn insert(tree: &impl PointIndex, key: &[u8], payload: u64, model: &mut Model) {
+fn insert(tree: &dyn PointObject, key: &[u8], payload: u64, model: &mut Model) {
     let missing = tree.get(key);
     match tree.insert(key, payload) {
         Ok(InsertOutcome::Exists(old)) => assert_eq!(model.get(key), Some(&old)),
@@ -249,7 +249,7 @@ fn insert(tree: &impl PointIndex, key: &[u8], payload: u64, model: &mut Model) {
     }
 }
 
-fn get_or_insert(tree: &impl PointIndex, key: &[u8], payload: u64, model: &mut Model) {
+fn get_or_insert(tree: &dyn PointObject, key: &[u8], payload: u64, model: &mut Model) {
     let mut calls = 0;
     let outcome = tree.get_or_insert(key, || {
         calls += 1;

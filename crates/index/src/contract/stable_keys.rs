@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use super::key_shapes::{KeyShape, Random, announce};
+use super::object::{OrderedObject, PointObject};
 use super::random_concurrent_calls::Load;
 use super::reference_map::payload_of;
-use crate::{InsertOutcome, OrderedIndex, PointIndex, ScanItem, ScanRange};
+use crate::{InsertOutcome, PointIndex, ScanItem, ScanRange};
 
 /// Every so many keys one stays.
 const APART: u64 = 10;
@@ -31,7 +32,7 @@ const fn number_of(payload: u64) -> u64 {
 /// # Panics
 /// If a scan misses or repeats one.
 pub fn scans_never_miss_or_double_a_key_that_stays(
-    tree: &impl OrderedIndex,
+    tree: &dyn OrderedObject,
     shape: KeyShape,
     load: Load,
 ) {
@@ -56,7 +57,7 @@ pub fn scans_never_miss_or_double_a_key_that_stays(
 ///
 /// # Panics
 /// If one does not.
-pub fn gets_never_miss_a_key_that_stays(index: &impl PointIndex, shape: KeyShape, load: Load) {
+pub fn gets_never_miss_a_key_that_stays(index: &dyn PointObject, shape: KeyShape, load: Load) {
     let _announcement = announce("gets_never_miss_a_key_that_stays", load.seed);
     let keys: Vec<(Vec<u8>, u64)> = staying(load).map(|n| (shape.key(n), n)).collect();
     let mut found = Vec::new();
@@ -81,7 +82,7 @@ fn staying(load: Load) -> impl Iterator<Item = u64> {
 
 /// Inserts the keys that stay and calls `watch` again and again while the writers write.
 fn beside_writers(
-    index: &impl PointIndex,
+    index: &dyn PointObject,
     shape: KeyShape,
     load: Load,
     mut watch: impl FnMut() + Send,
@@ -114,7 +115,7 @@ fn beside_writers(
 }
 
 /// What one writer does.
-fn change(index: &impl PointIndex, shape: KeyShape, load: Load, thread: u64) {
+fn change(index: &dyn PointObject, shape: KeyShape, load: Load, thread: u64) {
     let mut random = Random::new(load.seed.wrapping_add(thread));
     for step in 1..=load.operations {
         let n = random.below(load.keys);
@@ -135,7 +136,7 @@ fn change(index: &impl PointIndex, shape: KeyShape, load: Load, thread: u64) {
 }
 
 /// Gives a key that stays another payload, or tries to insert it, and checks that it was there.
-fn replace(index: &impl PointIndex, shape: KeyShape, n: u64, turn: u64, choice: u64) {
+fn replace(index: &dyn PointObject, shape: KeyShape, n: u64, turn: u64, choice: u64) {
     let (key, payload) = (shape.key(n), payload(n, turn));
     let old = match choice {
         0 => match index.insert(&key, payload) {
@@ -153,7 +154,7 @@ fn replace(index: &impl PointIndex, shape: KeyShape, n: u64, turn: u64, choice: 
 }
 
 /// The keys that stay, in ascending order, as one scan sees them.
-fn seen_by_a_scan(tree: &impl OrderedIndex, forward: bool) -> Vec<(Vec<u8>, u64)> {
+fn seen_by_a_scan(tree: &dyn OrderedObject, forward: bool) -> Vec<(Vec<u8>, u64)> {
     let range = if forward {
         ScanRange::all()
     } else {
@@ -161,7 +162,7 @@ fn seen_by_a_scan(tree: &impl OrderedIndex, forward: bool) -> Vec<(Vec<u8>, u64)
     };
     let mut seen: Vec<(Vec<u8>, u64)> = Vec::new();
     let mut last: Option<Vec<u8>> = None;
-    let scanned = tree.scan(range, |item| {
+    let scanned = tree.scan_to(range, &mut |item| {
         if let ScanItem::Entry(key, payload) = item {
             if let Some(last) = &last {
                 assert!(**last != *key && (**last < *key) == forward, "out of order");

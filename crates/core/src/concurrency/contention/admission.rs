@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
+use namiki_platform::threads;
 
 use super::policy::{
     ADMISSION_BACKOFF, ADMISSION_STALL_TIMEOUT, LIMITED_AFTER_WOUND,
@@ -68,8 +69,7 @@ pub(crate) struct AdmissionPermit {
 impl AdmissionControl {
     /// Admission control with a permit for each processor.
     pub(crate) fn new() -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        Self::with_permits(processors, ADMISSION_STALL_TIMEOUT)
+        Self::with_permits(threads::processors().get(), ADMISSION_STALL_TIMEOUT)
     }
 
     /// Admission control with so many permits. They expire if none is released for so long while a request queues.

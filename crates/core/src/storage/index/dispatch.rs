@@ -1,4 +1,8 @@
 //! Indexes that are one of several, chosen at run time: each call goes to the one it is.
+//!
+//! What is given to an index, such as the visitor of a scan, is a type of its own, so that no virtual call is made for a
+//! key; and each index is compiled once for each of these types, wherever one is given. A build with debug assertions is
+//! never measured and often built: there all of them are one type, behind a reference to a trait object.
 
 /// Implements [`PointIndex`](namiki_index::PointIndex) for such a type. The second name is that of a macro that
 /// evaluates an expression for whichever index `self` is.
@@ -25,6 +29,9 @@ macro_rules! dispatch_point_index {
                 expected: namiki_index::Expected,
                 decide: impl FnMut(Option<u64>) -> namiki_index::Change,
             ) -> Result<namiki_index::Changed, namiki_index::IndexError> {
+                #[cfg(debug_assertions)]
+                return self.change_as_object(key, expected, &mut { decide });
+                #[cfg(not(debug_assertions))]
                 $each!(self, index => index.change(key, expected, decide))
             }
 
@@ -54,6 +61,19 @@ macro_rules! dispatch_point_index {
 
             fn len(&self) -> usize {
                 $each!(self, index => index.len())
+            }
+        }
+
+        #[cfg(debug_assertions)]
+        impl $type {
+            fn change_as_object(
+                &self,
+                key: &[u8],
+                expected: namiki_index::Expected,
+                decide: &mut dyn FnMut(Option<u64>) -> namiki_index::Change,
+            ) -> Result<namiki_index::Changed, namiki_index::IndexError> {
+                use namiki_index::PointIndex as _;
+                $each!(self, index => index.change(key, expected, decide))
             }
         }
     };

@@ -274,12 +274,37 @@ impl OrderedIndex for Tree {
         range: ScanRange<'_>,
         visit: impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
+        #[cfg(debug_assertions)]
+        return self.scan_as_object(range, &mut { visit });
+        #[cfg(not(debug_assertions))]
         each_tree!(self, tree => tree.scan(range, visit))
     }
 
     fn bulk_load<B: AsRef<[u8]>>(
         &self,
         sorted: impl IntoIterator<Item = (B, u64)>,
+    ) -> Result<usize, IndexError> {
+        #[cfg(debug_assertions)]
+        return self.bulk_load_object(&mut sorted.into_iter());
+        #[cfg(not(debug_assertions))]
+        each_tree!(self, tree => tree.bulk_load(sorted))
+    }
+}
+
+/// See [`dispatch`](super::dispatch).
+#[cfg(debug_assertions)]
+impl Tree {
+    fn scan_as_object(
+        &self,
+        range: ScanRange<'_>,
+        visit: &mut dyn FnMut(ScanItem<'_>) -> ControlFlow<()>,
+    ) -> Result<(), IndexError> {
+        each_tree!(self, tree => tree.scan(range, visit))
+    }
+
+    fn bulk_load_object<B: AsRef<[u8]>>(
+        &self,
+        sorted: &mut dyn Iterator<Item = (B, u64)>,
     ) -> Result<usize, IndexError> {
         each_tree!(self, tree => tree.bulk_load(sorted))
     }
