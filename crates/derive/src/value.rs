@@ -120,13 +120,16 @@ fn earlier(it: &Type) -> Earlier {
     let is_less = format!(
         "the type that version {version} is made from has to have a lower version: every shape has a number of its own"
     );
-    let check = it.generics.params.is_empty().then(|| {
-        quote_spanned! { earlier.span() =>
-            const _: () = ::std::assert!(<#earlier as #namiki::Versioned>::VERSION < #version, #is_less);
-        }
-    });
+    let assertion = quote_spanned! { earlier.span() =>
+        ::std::assert!(<#earlier as #namiki::Versioned>::VERSION < #version, #is_less);
+    };
+    // Where a constant depends on the type's parameters, it is looked at when the function is compiled for them.
+    let (inner_check, check) = match it.generics.params.is_empty() {
+        true => (None, Some(quote! { const _: () = #assertion })),
+        false => (Some(quote! { const { #assertion } }), None),
+    };
     Earlier {
-        decode: quote! { |bytes| #decode(bytes).map(#convert) },
+        decode: quote! { |bytes| { #inner_check #decode(bytes).map(#convert) } },
         names: Some(quote! {
             fn earlier_type_names() -> ::std::vec::Vec<::std::borrow::Cow<'static, str>> {
                 #names()

@@ -89,16 +89,6 @@ fn rocksdb_is_refused_when_not_built_in() {
     refused(&args, 2, "--features compare-rocksdb");
 }
 
-#[cfg(not(feature = "compare"))]
-#[test]
-fn peers_are_refused_when_not_built_in() {
-    refused(
-        &["compare", "kv", "--workload", "u1"],
-        2,
-        "--features compare",
-    );
-}
-
 #[test]
 fn stores_take_turns_and_protocols_are_chosen() {
     let specs = ["--spec", "TT(NLR)+PWAL(1)", "--spec", "TT(ELR)+PWAL(16)"];

@@ -241,14 +241,6 @@ fn comparing_is_explained() {
     }
 }
 
-#[cfg(not(feature = "compare"))]
-#[test]
-fn peers_are_refused_when_not_built_in() {
-    refused(&["compare", "index"], 2, "--features compare");
-    let args = ["compare", "index", "--trees", "bwtree"];
-    assert_eq!(rows(&[&args[..], SMALL].concat()).len(), 1);
-}
-
 #[cfg(feature = "compare")]
 #[test]
 fn others_do_the_same_or_say_why_not() {

@@ -14,6 +14,8 @@ use super::payload_index::PayloadPlace;
 
 /// How much is read at once.
 const STRETCH_BYTES: usize = 512 << 10;
+/// Payloads from this length on are given out in the pages that they were read into.
+pub(super) const COPY_BYTES_MAX: usize = 4096;
 /// A reader goes on where it has been if it skips no more than this: headers, and what fills a frame's last page.
 const SKIP_BYTES_MAX: u64 = 64 << 10;
 
@@ -64,7 +66,11 @@ impl Stretch {
         }
         let from = u64::from(place.offset).checked_sub(self.from)? as usize;
         let to = from.checked_add(length)?;
-        let bytes = (to <= self.bytes.len()).then(|| self.bytes.slice(from..to))?;
+        let bytes = match self.bytes.get(from..to)? {
+            // Held for long, a slice would keep the stretch.
+            short if length < COPY_BYTES_MAX => Bytes::copy_from_slice(short),
+            _ => self.bytes.slice(from..to),
+        };
         self.position = u64::from(place.offset) + length as u64;
         Some(bytes)
     }

@@ -16,13 +16,11 @@ use super::manifest::Manifest;
 use super::open_files::OpenFiles;
 use super::payload_index::{BufferedPayloads, PAYLOAD_HEADER_BYTES, PayloadIndex, PayloadPlace};
 use super::raft_record::RaftRecord;
-use super::read_ahead::ReadAhead;
+use super::read_ahead::{COPY_BYTES_MAX, ReadAhead};
 use crate::entry::{LogEntry, PayloadName, PayloadRef};
 
 /// The stream of Raft's own records. Payloads of worker w are in stream 1 + w.
 pub(super) const RAFT_STREAM: WorkerId = WorkerId(0);
-/// Payloads from this length on are given out in the pages that they were read into.
-const COPY_BYTES_MAX: usize = 4096;
 
 /// A node's durable storage. One thread appends to a stream and flushes it: one for Raft's records, one for the payloads
 /// of each worker. Any thread reads.

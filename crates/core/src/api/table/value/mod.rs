@@ -141,8 +141,9 @@ pub trait Value {
     where
         Self: Sized + Value<Owned = Self>,
     {
-        // Most items have a byte at least.
-        let mut items = Vec::with_capacity(count.min(bytes.len()));
+        // The count may be damaged: no more room at first than the bytes take. Most items have a byte at least.
+        let item_bytes = size_of::<Self>().max(1);
+        let mut items = Vec::with_capacity(count.min(bytes.len() / item_bytes + 1));
         for _ in 0..count {
             items.push(Self::decode_component(bytes)?);
         }

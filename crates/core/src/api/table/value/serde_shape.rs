@@ -6,7 +6,10 @@
 //!
 //! A type that has itself in it would ask without end: inside itself it gets no options, no items, and a variant that is
 //! known to end. An implementation by hand may refuse what it is given. Then it is tried with ones instead of zeros, and
-//! if it refuses these, too, the shape is what was seen up to there.
+//! with texts of many kinds; if it refuses all of them, the shape is what was seen up to there.
+//!
+//! Types are told apart by the names that Rust gives them, with path and arguments. Only whether two are the same counts:
+//! the names themselves are not written down, since a type may move.
 
 use std::fmt;
 
@@ -21,6 +24,23 @@ const STEPS_MAX: u32 = 100_000;
 /// Parts within parts.
 const DEPTH_MAX: u32 = 100;
 
+/// The texts that are given, one in each trial. Numbers are 0 in the first and 1 in the others. What checks its text wants
+/// a time, a date, an address, or a version.
+const TRIALS: [&str; 12] = [
+    "",
+    "1",
+    "2000-01-01T00:00:00Z",
+    "2000-01-01T00:00:00",
+    "2000-01-01",
+    "00:00:00",
+    "http://a.example/",
+    "a@a.example",
+    "1.0.0",
+    "127.0.0.1",
+    "00000000-0000-0000-0000-000000000000",
+    "UTC",
+];
+
 /// The shape of a type.
 #[derive(Default)]
 pub(super) struct SerdeShape {
@@ -30,12 +50,12 @@ pub(super) struct SerdeShape {
     named: Vec<Named>,
     /// What is being written, from the outside to the inside.
     writing: Vec<String>,
-    /// The types that are being read, from the outside to the inside.
+    /// The types that are being read, from the outside to the inside, as Rust calls them.
     open: Vec<&'static str>,
     /// How many of them are inside themselves.
     recursions: u32,
-    /// Implementations are tried with ones, not with zeros.
-    with_ones: bool,
+    /// Which of [`TRIALS`] it is.
+    trial: usize,
     steps: u32,
 }
 
@@ -46,7 +66,7 @@ struct Part {
     is_open: bool,
     /// It was read to its end.
     is_whole: bool,
-    /// It was read since zeros, or ones, are tried.
+    /// It was read in this trial.
     was_tried: bool,
 }
 
@@ -61,8 +81,10 @@ impl Part {
 
 /// A struct, or an enum.
 struct Named {
+    /// What Rust calls the type: no other has that.
+    type_name: &'static str,
     name: &'static str,
-    /// Those of its fields or variants. Another type of the same name has others, at another address.
+    /// Those of its fields or variants.
     names: &'static [&'static str],
     is_enum: bool,
     /// One for a struct.
@@ -72,8 +94,8 @@ struct Named {
 impl SerdeShape {
     pub(super) fn of<T: DeserializeOwned>() -> Self {
         let mut shape = Self::default();
-        for with_ones in [false, true] {
-            shape.with_ones = with_ones;
+        for trial in 0..TRIALS.len() {
+            shape.trial = trial;
             loop {
                 let tried_before = shape.variants().filter(|it| it.was_tried).count();
                 shape.writing.push(String::new());
@@ -123,11 +145,12 @@ impl SerdeShape {
         Ok(())
     }
 
-    /// Reads a type of this name: inside itself, if it is being read already.
-    fn within<R>(&mut self, name: &'static str, read: impl FnOnce(&mut Self) -> R) -> R {
-        let is_recursion = self.open.contains(&name);
+    /// Reads the type `T`: inside itself, if it is being read already.
+    fn within<T, R>(&mut self, read: impl FnOnce(&mut Self) -> R) -> R {
+        let type_name = std::any::type_name::<T>();
+        let is_recursion = self.open.contains(&type_name);
         self.recursions += u32::from(is_recursion);
-        self.open.push(name);
+        self.open.push(type_name);
         let read = read(self);
         self.open.pop();
         self.recursions -= u32::from(is_recursion);
@@ -169,19 +192,21 @@ impl SerdeShape {
         .or_else(|| first(&not_open))
     }
 
-    /// The place of a struct or an enum among those that were met.
-    fn place_of(
+    /// The place of the type `T`, a struct or an enum, among those that were met.
+    fn place_of<T>(
         &mut self,
         name: &'static str,
         names: &'static [&'static str],
         is_enum: bool,
     ) -> usize {
+        let type_name = std::any::type_name::<T>();
         let known = self.named.iter().position(|it| {
-            it.name == name && it.is_enum == is_enum && std::ptr::eq(it.names, names)
+            (it.type_name, it.name, it.is_enum) == (type_name, name, is_enum) && it.names == names
         });
         known.unwrap_or_else(|| {
             let variants = if is_enum { names.len() } else { 1 };
             self.named.push(Named {
+                type_name,
                 name,
                 names,
                 is_enum,
@@ -232,7 +257,7 @@ macro_rules! plain_parts {
     ($($deserialize:ident $kind:literal $visit:ident $zero:expr, $one:expr;)*) => {$(
         fn $deserialize<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
             self.0.step($kind)?;
-            visitor.$visit(if self.0.with_ones { $one } else { $zero })
+            visitor.$visit(if self.0.trial == 0 { $zero } else { $one })
         }
     )*};
 }
@@ -265,13 +290,20 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         deserialize_f32 "f32" visit_f32 0.0, 1.0;
         deserialize_f64 "f64" visit_f64 0.0, 1.0;
         deserialize_char "char" visit_char '0', '1';
-        deserialize_str "str" visit_str "", "1";
-        deserialize_string "str" visit_str "", "1";
         // Sixteen are an UUID.
         deserialize_bytes "bytes" visit_bytes &[], &[1; 16];
         deserialize_byte_buf "bytes" visit_bytes &[], &[1; 16];
     }
     unknown_parts!(deserialize_any deserialize_identifier deserialize_ignored_any);
+
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
+        self.0.step("str")?;
+        visitor.visit_str(TRIALS[self.0.trial])
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
+        self.deserialize_str(visitor)
+    }
 
     fn is_human_readable(&self) -> bool {
         false
@@ -307,7 +339,7 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         self.0.step(name)?;
         self.0.write(" of ");
         self.0
-            .within(name, |shape| visitor.visit_newtype_struct(Tracer(shape)))
+            .within::<V::Value, _>(|shape| visitor.visit_newtype_struct(Tracer(shape)))
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
@@ -333,9 +365,8 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         visitor: V,
     ) -> Result<V::Value, Refused> {
         self.0.step(name)?;
-        self.0.within(name, |shape| {
-            Tracer(shape).deserialize_tuple(count, visitor)
-        })
+        self.0
+            .within::<V::Value, _>(|shape| Tracer(shape).deserialize_tuple(count, visitor))
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
@@ -349,9 +380,9 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Refused> {
-        let at = self.0.place_of(name, fields, false);
+        let at = self.0.place_of::<V::Value>(name, fields, false);
         self.0.step(&format!("&{at}"))?;
-        self.0.within(name, |shape| {
+        self.0.within::<V::Value, _>(|shape| {
             shape.variant((at, 0), |shape| {
                 visitor.visit_seq(Parts::all(shape, fields.len()))
             })
@@ -364,9 +395,9 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Refused> {
-        let at = self.0.place_of(name, variants, true);
+        let at = self.0.place_of::<V::Value>(name, variants, true);
         self.0.step(&format!("&{at}"))?;
-        self.0.within(name, |shape| {
+        self.0.within::<V::Value, _>(|shape| {
             let variant = shape.choose(at).ok_or(Refused)?;
             shape.variant((at, variant), |shape| {
                 visitor.visit_enum(OneVariant {
@@ -537,6 +568,53 @@ mod tests {
             &0 enum Term [\"Add\", \"Call\", \"Number\", \"List\"] {&0;&0;} {[\"name\", \"arguments\"] str;list of &0;;} \
             {option i64} {List of option List of option }";
         assert_eq!(shape::<types::Term>(), seen);
+    }
+
+    #[expect(dead_code, reason = "only their shapes count")]
+    mod others {
+        use super::*;
+
+        #[derive(Deserialize)]
+        pub(super) struct Page<T> {
+            pub(super) items: T,
+        }
+
+        pub(super) mod inner {
+            use super::*;
+
+            /// Of the same name as the one around it.
+            #[derive(Deserialize)]
+            pub(in super::super) struct Page {
+                items: Option<u32>,
+            }
+        }
+    }
+
+    #[test]
+    fn types_of_one_name_are_told_apart() {
+        use others::{Page, inner};
+        let seen = "2(&0;&1;)\n&0 struct Page [\"items\"] {u32}\n&1 struct Page [\"items\"] {str}";
+        assert_eq!(
+            shape::<(Page<u32>, Page<String>)>(),
+            seen.replace('}', ";}")
+        );
+        let nested = "&0\n&0 struct Page [\"items\"] {&1;}\n&1 struct Page [\"items\"] {&2;}\n\
+            &2 struct Page [\"items\"] {option u32;}";
+        assert_eq!(shape::<Page<Page<inner::Page>>>(), nested);
+    }
+
+    #[test]
+    fn checked_texts_are_passed() {
+        struct Email;
+        impl<'de> Deserialize<'de> for Email {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(from)?;
+                text.contains('@')
+                    .then_some(Self)
+                    .ok_or_else(|| D::Error::custom("no @ in it"))
+            }
+        }
+        assert_eq!(shape::<(u8, Email, u8)>(), "3(u8;str;u8;)");
     }
 
     /// Its value has to be what no trial gives.

@@ -45,8 +45,9 @@ use crate::api::table::shape::named;
 /// [`Error::Unencodable`](crate::Error::Unencodable).
 ///
 /// The type's name in the manifest contains its shape, as far as its `Deserialize` shows it: names and types of fields
-/// and variants, and those of what they contain. Where an implementation by hand refuses all that it is tried with, what
-/// lies behind is not known and does not count. A type that changes is made from this one: see
+/// and variants, and those of what they contain. An implementation by hand is tried with a few numbers and texts. Where it refuses
+/// all of them, neither what is in it nor the fields after it are known, and they **do not count**: such a field comes last, or
+/// its type gets a value of its own. A type that changes is made from this one: see
 /// [`Versioned`](crate::Versioned), with `from = Serde<Old>`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Serde<T>(pub T);
@@ -100,4 +101,41 @@ impl<T: Serialize + DeserializeOwned> Value for Serde<T> {
 
 impl<T: Serialize + DeserializeOwned> Versioned for Serde<T> {
     const VERSION: u32 = 1;
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Serialize, Deserialize)]
+    struct Page<T> {
+        items: Vec<T>,
+        kind: Kind,
+    }
+
+    #[derive(Serialize, Deserialize)]
+    enum Kind {
+        First,
+        Later { before: Option<u64> },
+    }
+
+    /// They are in manifests, whatever compiler and profile made them.
+    #[test]
+    fn names_of_shapes_are_those_that_manifests_have() {
+        let names = [
+            Serde::<Page<u32>>::type_name(),
+            Serde::<Page<String>>::type_name(),
+            Serde::<(Page<u32>, Page<String>)>::type_name(),
+        ];
+        assert_eq!(
+            names,
+            [
+                "Serde<Page>@1#c8a63b4ba9818ed8",
+                "Serde<Page>@1#4e05213cca66922d",
+                "Serde<value>@1#bee24446ca3bfaa1"
+            ]
+        );
+    }
 }
