@@ -5,6 +5,20 @@
 //! [transactions](Database::transact) from as many threads as there are. A transaction that has
 //! returned is durable: killed at any moment, the database opens again with it.
 //!
+//! # Keys and values
+//!
+//! Integers, texts, bytes and tuples are [keys](Key), numbers and lists [values](Value), too. Structs and enums are, by
+//! `#[derive(Key)]` and `#[derive(Value)]`. A look-up takes [what stands for the key](AsKey), a `&str` for a `String`; so do
+//! [ranges](KeyRange). A table remembers the shape of its types, and refuses another one; a type that changes says what it
+//! was ([`Versioned`]).
+//!
+//! # Features
+//!
+//! - `derive` (default): the two macros.
+//! - `serde`: types with serde's traits are values, inside `Serde`.
+//! - `uuid`: UUIDs are keys and values.
+//! - `all-indexes`: the papers' trees beside the default ones.
+//!
 //! # Isolation
 //!
 //! Every concurrency control promises *serializability*: each history is equivalent to one in which transactions ran

@@ -347,6 +347,12 @@ fn nothing_follows_an_error() {
     let mut rows = tx.range(&ones, ..);
     assert!(rows.by_ref().any(|row| row.is_err()));
     assert!(rows.next_back().is_none());
+    // The second step reads ahead, up to the error, which is then met from the other end.
+    let mut rows = tx.range(&ones, ..);
+    assert!(rows.next().is_some_and(|row| row.is_ok()));
+    assert!(rows.next().is_some_and(|row| row.is_ok()));
+    assert!(rows.next_back().is_some_and(|row| row.is_err()));
+    assert!(rows.next().is_none());
 
     let elsewhere = open(ProtocolSpec::DEFAULT, "art");
     let mut foreign = elsewhere.begin().unwrap();

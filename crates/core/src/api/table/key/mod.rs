@@ -70,7 +70,8 @@ pub type KeyBytes = smallvec::SmallVec<[u8; 32]>;
     message = "`{Self}` cannot be the key of a table",
     label = "no key",
     note = "derive it for a struct or an enum of your own: `#[derive(namiki::Key)]`",
-    note = "floats are no keys, nor are lists: use an integer, a text, bytes, or a tuple of keys"
+    note = "floats are no keys, nor are lists: use an integer, a text, bytes, or a tuple of keys",
+    note = "what a table has is owned: `(String, u64)` in its type, and `(&str, u64)` to look it up"
 )]
 pub trait Key: AsKey<Self> {
     /// What reading a key gives.
