@@ -367,7 +367,7 @@ fn a_client_stays_at_the_cluster_that_it_found_first() {
 }
 
 #[test]
-fn a_cluster_that_is_named_is_insisted_on_from_the_start() {
+fn a_named_cluster_is_insisted_on_from_the_start() {
     let now = Instant::now();
     let options = ClientOptions {
         cluster: Some(CLUSTER),
