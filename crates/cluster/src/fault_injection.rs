@@ -39,8 +39,6 @@ pub enum Fault {
     ReplacementVotesAtOnce,
     /// What earlier incarnations of a node have said is taken for the present one's.
     IncarnationsMixed,
-    /// A change of membership is made durable without the commit index that came with it.
-    ChangeWithoutCommit,
 }
 
 impl Fault {
@@ -63,7 +61,6 @@ impl Fault {
         Self::WipedNodeReturns,
         Self::ReplacementVotesAtOnce,
         Self::IncarnationsMixed,
-        Self::ChangeWithoutCommit,
     ];
 }
 

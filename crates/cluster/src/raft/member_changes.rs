@@ -175,9 +175,7 @@ impl RaftDriver {
             raft.become_follower(raft.term, 0);
         }
         let mut records = Vec::new();
-        if !self.planted.has(Fault::ChangeWithoutCommit) {
-            self.record_progress(&mut records);
-        }
+        self.record_progress(&mut records);
         if !records.is_empty() {
             self.append(records);
         }
@@ -194,8 +192,7 @@ impl RaftDriver {
     /// What a change comes with: the commit index, as far as entries before the change are concerned.
     pub(super) fn record_commit_before(&mut self, change: u64, records: &mut Vec<RaftRecord>) {
         let index = self.raft.raft.raft_log.committed.min(change - 1);
-        let records_it = !self.planted.has(Fault::ChangeWithoutCommit);
-        if index > self.recorded_commit && records_it {
+        if index > self.recorded_commit {
             self.recorded_commit = index;
             records.push(RaftRecord::Commit { index });
         }

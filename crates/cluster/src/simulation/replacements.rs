@@ -52,8 +52,7 @@ impl World {
     }
 
     /// The first node has applied a change of membership. Now and then it is cut off before it has told: with the newest incarnations, from
-    /// those that are about to be replaced, and from as many others as could make a majority with either. The others may start again then, with
-    /// what they know durably of the members.
+    /// those that are about to be replaced, and from as many others as could make a majority with either.
     pub(super) fn split_at_change(&mut self, first: usize) {
         if !self.has_faults || !self.random.chance(0.3) {
             return;
@@ -61,9 +60,8 @@ impl World {
         let places = self.options.nodes;
         let mut side: Vec<bool> = (0..self.nodes.len()).map(|it| it < places).collect();
         let is_first_directory = |it: usize| self.nodes[it].id.incarnation() == 1 && it != first;
-        let others = (0..places).filter(|it| is_first_directory(*it));
-        let others: Vec<usize> = others.take(places / 2).collect();
-        for other in &others {
+        let others: Vec<usize> = (0..places).filter(|it| is_first_directory(*it)).collect();
+        for other in others.iter().take(places / 2) {
             side[*other] = false;
         }
         for one in 0..self.nodes.len() {
@@ -77,14 +75,6 @@ impl World {
         }
         for lost in places..self.nodes.len() {
             self.after(MS, Event::Restart(lost));
-        }
-        if self.random.chance(0.5) {
-            for other in others {
-                self.nodes[other].crash(&mut self.random);
-                self.report.crashes += 1;
-                let pause = 1 + self.random.below(50);
-                self.after(pause * MS, Event::Restart(other));
-            }
         }
     }
 
