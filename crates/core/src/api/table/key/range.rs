@@ -19,7 +19,7 @@ use super::{AsKey, KeyBytes, encoded};
 ///     tx.scan(&ages, ..)?;
 ///     tx.scan(&ages, "alice".."carol")?;
 ///     tx.scan(&visits, ("alice", 3)..=("alice", u64::MAX))?;
-///     tx.scan(&ages, (Bound::Excluded("alice"), Bound::Unbounded))
+///     tx.scan(&ages, (Bound::Excluded("alice"), Bound::<&str>::Unbounded))
 /// })?;
 /// # Ok(())
 /// # }

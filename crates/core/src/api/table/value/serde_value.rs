@@ -32,10 +32,9 @@ use crate::api::table::shape::named;
 /// # let dir = tempfile::tempdir()?;
 /// # let db = Database::open(dir.path().join("data"))?;
 /// let profiles = db.table::<u64, Serde<Profile>>("profiles")?;
-/// let alice = Profile { name: "Alice".to_owned(), links: BTreeMap::new() };
-/// db.transact(|tx| tx.put(&profiles, &1, &Serde(alice)))?; // runs once: `alice` is moved
-/// # let alice = Profile { name: "Alice".to_owned(), links: BTreeMap::new() };
-/// assert_eq!(db.transact(|tx| tx.get(&profiles, &1))?, Some(Serde(alice)));
+/// let alice = Serde(Profile { name: "Alice".to_owned(), links: BTreeMap::new() });
+/// db.transact(|tx| tx.put(&profiles, &1, &alice))?;
+/// assert_eq!(db.transact(|tx| tx.get(&profiles, &1))?, Some(alice));
 /// # Ok(())
 /// # }
 /// ```
@@ -45,9 +44,9 @@ use crate::api::table::shape::named;
 /// [`Error::Unencodable`](crate::Error::Unencodable).
 ///
 /// The type's name in the manifest contains its shape, as far as its `Deserialize` shows it: names and types of fields
-/// and variants, and those of what they contain. An implementation by hand is tried with a few numbers and texts. Where it refuses
-/// all of them, neither what is in it nor the fields after it are known, and they **do not count**: such a field comes last, or
-/// its type gets a value of its own. A type that changes is made from this one: see
+/// and variants, and those of what they contain. An implementation by hand is tried with a few numbers and texts. Where
+/// it refuses all of them, neither what is in it nor the fields after it are known, and they **do not count**: such a
+/// field comes last, or its type gets a value of its own. A type that changes is made from this one: see
 /// [`Versioned`](crate::Versioned), with `from = Serde<Old>`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Serde<T>(pub T);
