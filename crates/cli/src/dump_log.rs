@@ -2,6 +2,7 @@
 
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use clap::{Args, ValueEnum};
 use namiki::files::{Change, Changes, Image, ImageTable, Manifest, Operation, unknown_table};
@@ -449,10 +450,13 @@ impl<'a, W: Write> Dump<'a, W> {
         })
     }
 
-    fn table(&self, TableId(number): TableId) -> Result<&'a TableInfo, String> {
+    fn table(&self, id: TableId) -> Result<&'a TableInfo, String> {
         let manifest = self.manifest;
-        let table = manifest.tables.get(number as usize);
-        table.ok_or_else(|| format!("it changes {}", unknown_table(TableId(number))))
+        match manifest.table(id) {
+            Some(table) => Ok(table),
+            None if manifest.is_dropped(id) => Ok(&DROPPED),
+            None => Err(format!("it changes {}", unknown_table(id))),
+        }
     }
 
     fn shown(&self, change: &Change<'_>) -> Result<ShownChange<'a>, String> {
@@ -491,6 +495,16 @@ impl<'a, W: Write> Dump<'a, W> {
         )
     }
 }
+
+/// In the place of a table that was dropped: its changes are in the log, and what they mean is not known any more.
+static DROPPED: LazyLock<TableInfo> = LazyLock::new(|| TableInfo {
+    id: TableId(u32::MAX),
+    name: "(dropped)".to_owned(),
+    key_type: String::new(),
+    value_type: String::new(),
+    fixed_keys: false,
+    inline_bytes: 0,
+});
 
 fn frame_text(header: &FrameHeader, info: &GenerationInfo) -> String {
     let cut = info.cut;

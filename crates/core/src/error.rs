@@ -191,10 +191,32 @@ pub enum Error {
         /// What was asked for.
         expected: String,
     },
+    /// The table was dropped or cleared after this handle was got, or is about to be. Nothing was changed. If there is
+    /// a table of that name, [`Database::table`](crate::Database::table) gives a handle of it.
+    #[error(
+        "table {table:?} was dropped or cleared, or is about to be; get its handle again if it is there"
+    )]
+    TableDropped {
+        /// The table's name.
+        table: String,
+    },
+    /// There is no table of this name.
+    #[error("there is no table {table:?}")]
+    NoSuchTable {
+        /// The name asked for.
+        table: String,
+    },
+    /// There is a table of this name already. Nothing was changed.
+    #[error("there is a table {table:?} already; drop it first, or use another name")]
+    TableExists {
+        /// The name asked for.
+        table: String,
+    },
     /// The table was loaded into segments, see [`Database::load_sorted`](crate::Database::load_sorted). Its rows are read by
     /// [`Database::query`](crate::Database::query) and take part in no transactions.
     #[error(
-        "table {table:?} was loaded into segments and takes no transactions; read it with a query"
+        "table {table:?} was loaded into segments: it takes no transactions, and cannot be cleared; read it with a \
+         query, or drop it and load it again"
     )]
     TableInImage {
         /// The table's name.
@@ -247,7 +269,7 @@ pub enum Error {
         /// The most that a record can have.
         max_bytes: usize,
     },
-    /// The catalogue could not be written. The table was not created.
+    /// The catalogue could not be written. A table was not created, or not dropped, cleared or renamed.
     #[error("cannot write the manifest {path}")]
     Manifest {
         /// The manifest's file.

@@ -29,7 +29,7 @@ use crate::error::{Error, OpenError};
 use crate::protocol_spec::ProtocolSpec;
 use crate::recovery::RecoveryReport;
 use crate::storage::record::INLINE_BYTES_MAX;
-use crate::table::raw_table::{RawTable, TableId, TableInfo};
+use crate::table::raw_table::{TableId, TableInfo};
 use crate::thread_number;
 use crate::txn::Transaction;
 
@@ -117,7 +117,7 @@ impl Catalogue {
     fn closed() -> Self {
         Self {
             manifest: Manifest::new(0, ProtocolSpec::DEFAULT),
-            ids: TableIds::new([]),
+            ids: TableIds::of(&[]),
             files: CatalogueFiles::none(),
             closed: Some(Err(Error::Closed)),
             loading: Loading::default(),
@@ -257,23 +257,14 @@ impl Database {
         }
         if let Some(id) = catalogue.ids.get(name) {
             shared.check_types::<K, V>(&mut catalogue, id)?;
-            let raw_table = shared.engine.raw_tables.lock()[id.0 as usize].clone();
+            let raw_table = shared.engine.raw_tables.lock().get(&id).cloned();
+            let table = name.to_owned();
+            let raw_table = raw_table.ok_or(Error::NoSuchTable { table })?;
             return Ok(Table::new(raw_table));
         }
-        let bad_name = |why| {
-            Err(Error::TableName {
-                name: name.to_owned(),
-                why,
-            })
-        };
-        if name.is_empty() {
-            return bad_name("it is empty");
-        }
-        if name.len() > TABLE_NAME_BYTES_MAX {
-            return bad_name("it is longer than 255 bytes");
-        }
+        check_name(name)?;
         let info = TableInfo {
-            id: TableId(catalogue.manifest.tables.len() as u32),
+            id: catalogue.manifest.next_table(),
             name: name.to_owned(),
             key_type: K::type_name().into_owned(),
             value_type: V::type_name().into_owned(),
@@ -291,12 +282,7 @@ impl Database {
             .add_table(&*shared.disk, &shared.dir, manifest, info.clone())
             .map_err(|why| shared.not_written(why))?;
         ids.add(info.name.clone(), info.id);
-        let index = shared.indexes.of(name);
-        let raw_table = RawTable::new(info, index, shared.engine.owner)
-            .unwrap_or_else(|error| unreachable!("the database was opened with it: {error}"));
-        let raw_table = Arc::new(raw_table);
-        shared.engine.raw_tables.lock().push(Arc::clone(&raw_table));
-        Ok(Table::new(raw_table))
+        Ok(Table::new(shared.add_raw_table(info)))
     }
 
     /// The names of all tables in memory, in the order of their creation. None in a forked child of the process that opened
@@ -309,8 +295,8 @@ impl Database {
         }
         let raw_tables = engine.raw_tables.lock();
         raw_tables
-            .iter()
-            .map(|raw_table| raw_table.info.name.clone())
+            .values()
+            .map(|raw_table| raw_table.name())
             .collect()
     }
 
@@ -551,6 +537,17 @@ impl Database {
     }
 }
 
+/// Whether a table can have this name.
+pub(super) fn check_name(name: &str) -> Result<(), Error> {
+    let why = match name.len() {
+        0 => "it is empty",
+        1..=TABLE_NAME_BYTES_MAX => return Ok(()),
+        _ => "it is longer than 255 bytes",
+    };
+    let name = name.to_owned();
+    Err(Error::TableName { name, why })
+}
+
 impl Shared {
     /// Whether the table has these types. If it has a value type that `V` was made from, it has `V` from now on: once
     /// that is durable, values of both may be in the log, and the earlier type, which does not know `V`'s, opens the
@@ -563,7 +560,9 @@ impl Shared {
         let Catalogue {
             manifest, files, ..
         } = catalogue;
-        let info = &manifest.tables[id.0 as usize];
+        let Some(info) = manifest.table(id) else {
+            unreachable!("the names are of the manifest's tables");
+        };
         let (key_type, value_type) = (K::type_name(), V::type_name());
         let has_key_type = info.key_type == key_type;
         if has_key_type && info.value_type == value_type {
@@ -572,7 +571,9 @@ impl Shared {
         let earlier = V::earlier_type_names();
         if has_key_type && earlier.iter().any(|name| *name == info.value_type) {
             let change = |manifest: &mut Manifest| {
-                manifest.tables[id.0 as usize].value_type = value_type.into_owned();
+                if let Some(info) = manifest.table_mut(id) {
+                    info.value_type = value_type.into_owned();
+                }
             };
             let changed = files.change(&*self.disk, &self.dir, manifest, change);
             return changed.map_err(|why| self.not_written(why));
@@ -633,7 +634,7 @@ impl Shared {
             .map_err(|why| self.not_written(why))
     }
 
-    fn not_written(&self, why: NotWritten) -> Error {
+    pub(super) fn not_written(&self, why: NotWritten) -> Error {
         let path = Manifest::path(&self.dir);
         match why {
             NotWritten::AnotherWriter => Error::AnotherWriter { path },
