@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn the_memory_of_a_dropped_table_is_freed() {
-        for spec in ["TT(NLR)+PWAL(4)", "S2PL(NLR)+PWAL(16)", "SILO+NOLOG"] {
+        for spec in ["TT(NLR)+PWAL(4)", "S2PL(NLR)+PWAL(16)", "SILO(NLR)+NOLOG"] {
             let builder = Database::builder().disk(Arc::new(SimDisk::new()));
             let db = builder.spec(spec.parse().unwrap()).open(Path::new("/db"));
             let db = db.unwrap();
