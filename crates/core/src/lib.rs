@@ -69,6 +69,7 @@ pub use api::database::{ConflictCounters, Counters, Database};
 pub use api::load::{LoadOptions, LoadProgress, OnLoadProgress};
 pub use api::rows::Rows;
 pub use api::session::Session;
+pub use api::stats::{Stats, TableStats};
 #[cfg(feature = "serde")]
 pub use api::table::Serde;
 #[doc(hidden)]
@@ -78,6 +79,7 @@ pub use api::table::{
     ValueView, Versioned,
 };
 pub use commit::engine::LockCounters;
+pub use commit::latency::CommitLatency;
 pub use commit::ticket::{Acknowledged, Ticket};
 pub use concurrency::cc::faults;
 pub use error::{Conflict, Error, OpenError};
@@ -112,6 +114,15 @@ pub mod query {
     pub use namiki_exec::{
         AnswerRow, Canceller, Degree, ExecError, ExplainedOperator, Explanation, LiveCounters,
         Mode, Options, PlanError, Price, Prices, Rows, Statistics,
+    };
+}
+
+/// Where a database keeps its files: for tests that want none on a real disk, and for programs with a disk of their own.
+/// Given to [`Builder::disk`].
+pub mod disk {
+    pub use namiki_platform::disk::{
+        AlignedBuf, Appender, BUFFER_ALIGN_BYTES, DirLock, DirectDisk, Disk, DiskFile, FileEntry,
+        FileKind, FramePool, MemoryDisk, PendingWrite, ReadQueue, SyncedDisk, open_best,
     };
 }
 

@@ -22,7 +22,7 @@ use crate::layout_config::Placement;
 use crate::log_target::{LogTarget, RegionTarget, SegmentMaker, SegmentTarget, open_shared};
 use crate::lsn_horizon::Horizon;
 use crate::shared_state::{Notifier, Poison, Requests, Shared};
-use crate::stream::{Stream, Ticket};
+use crate::stream::{GROUP_SIZES, Stream, Ticket};
 use crate::streams::Streams;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
@@ -51,6 +51,8 @@ pub struct LogCounters {
     pub cas_misses: u64,
     /// Sum over all frames of the time from the beginning of the write until its end was seen.
     pub flush_ns: u64,
+    /// How many frames had no commit, one, 2 or 3, 4 to 7, and so on; in the last place, all with more.
+    pub group_sizes: [u64; GROUP_SIZES],
 }
 
 /// The log's threads, started before it is known what they share: what the log can do depends on which
@@ -593,6 +595,9 @@ impl<H: GroupResource> Log<H> {
             sum.commits += one.commits;
             sum.cas_misses += one.cas_misses;
             sum.flush_ns += one.flush_ns;
+            for (sum, frames) in sum.group_sizes.iter_mut().zip(one.group_sizes) {
+                *sum += frames;
+            }
         }
         sum
     }

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Instant;
 use std::{fmt, io};
 
 use crossbeam_utils::CachePadded;
 use namiki_log::LogCounters;
-use namiki_platform::disk::{DirLock, Disk};
+use namiki_platform::disk::{DirLock, Disk, MemoryDisk};
 use namiki_platform::{Epoch, WorkerId};
 use parking_lot::Mutex;
 
@@ -26,7 +27,7 @@ use crate::commit::epoch::Count;
 use crate::commit::ticket;
 use crate::commit::ticket::{Acknowledged, Ticket};
 use crate::error::{Error, OpenError};
-use crate::protocol_spec::ProtocolSpec;
+use crate::protocol_spec::{LockRelease, Logging, ProtocolSpec};
 use crate::recovery::RecoveryReport;
 use crate::storage::record::INLINE_BYTES_MAX;
 use crate::table::raw_table::{TableId, TableInfo};
@@ -90,6 +91,7 @@ pub(crate) struct Shared {
     pub(crate) next_worker: AtomicU16,
     /// What queries share.
     pub(crate) opened: OpenedTables,
+    pub(crate) opened_at: Instant,
 }
 
 /// What only changes of tables and the end of the database touch.
@@ -190,6 +192,35 @@ impl Database {
     /// See [`OpenError`]; nothing that the database holds is changed then.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, OpenError> {
         Self::builder().open(dir)
+    }
+
+    /// A database in memory, which is gone when its last handle is dropped: for tests, and for data that need not last.
+    /// Transactions are what they are elsewhere; nothing is written anywhere, and so none waits for a disk.
+    ///
+    /// For one with a log that can be closed and opened again, give [`Builder::disk`] a
+    /// [`MemoryDisk`](crate::disk::MemoryDisk).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let db = namiki::Database::in_memory()?;
+    /// let names = db.table::<u64, String>("names")?;
+    /// db.transact(|tx| tx.put(&names, &1, &"Alice".to_owned()))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`OpenError`], if memory is short.
+    pub fn in_memory() -> Result<Self, OpenError> {
+        let spec = ProtocolSpec {
+            release: LockRelease::Normal,
+            logging: Logging::None,
+            ..ProtocolSpec::DEFAULT
+        };
+        Self::builder()
+            .disk(Arc::new(MemoryDisk::new()))
+            .spec(spec)
+            .open("/memory")
     }
 
     /// Settings to open a database with.

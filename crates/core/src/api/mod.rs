@@ -13,6 +13,7 @@ pub(crate) mod query;
 pub(crate) mod query_error;
 pub(crate) mod rows;
 pub(crate) mod session;
+pub(crate) mod stats;
 pub(crate) mod table;
 mod transaction;
 #[cfg(test)]

@@ -27,7 +27,7 @@ use std::num::NonZeroU16;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use namiki_log::{
     CutRule, GenerationInfo, Log, LogConfig, Placement, Records, Retain, SequencerKind,
@@ -203,6 +203,7 @@ impl Builder {
             dir_lock: Mutex::new(Some(lock)),
             pools: Default::default(),
             next_worker: AtomicU16::new(0),
+            opened_at: Instant::now(),
             opened: OpenedTables::new(self.tuning.page_cache_bytes),
         }))
     }

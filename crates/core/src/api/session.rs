@@ -1,5 +1,7 @@
 //! Running transactions one after the other: retries, waiting, and tickets.
 
+use std::time::Instant;
+
 use namiki_platform::WorkerId;
 use namiki_platform::seeded_random::Random;
 
@@ -52,8 +54,10 @@ impl Session {
         &mut self,
         body: impl FnMut(&mut Transaction) -> Result<T, Error>,
     ) -> Result<T, Error> {
+        let began = self.clock();
         let (value, ticket) = self.transact_async(body)?;
         self.wait(&ticket)?;
+        self.record_latency(began);
         Ok(value)
     }
 
@@ -66,9 +70,24 @@ impl Session {
         &mut self,
         body: impl FnMut(&mut Transaction) -> Result<T, E>,
     ) -> Result<T, E> {
+        let began = self.clock();
         let (value, ticket) = self.transact_async_with(body)?;
         self.wait(&ticket)?;
+        self.record_latency(began);
         Ok(value)
+    }
+
+    /// Now, if commits are logged. In memory, looking at the clock would take a good part of a transaction's time.
+    #[inline]
+    fn clock(&self) -> Option<Instant> {
+        self.transaction.engine().log.is_some().then(Instant::now)
+    }
+
+    #[inline]
+    fn record_latency(&self, began: Option<Instant>) {
+        if let Some(began) = began {
+            self.transaction.engine().latencies.record(began.elapsed());
+        }
     }
 
     /// Runs a transaction until it commits, and returns without waiting for it to be durable.

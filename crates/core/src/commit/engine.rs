@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use crate::commit::access_set::AddError;
 use crate::commit::drops::Drops;
 use crate::commit::epoch::Epochs;
+use crate::commit::latency::Latencies;
 use crate::concurrency::cc::CcProtocol;
 use crate::concurrency::contention::admission::AdmissionControl;
 use crate::concurrency::contention::priority::PriorityToken;
@@ -181,6 +182,7 @@ pub(crate) struct Engine {
     /// groups, which `log` above drops first (record.rs, R1).
     pub(crate) raw_tables: Mutex<BTreeMap<TableId, Arc<RawTable>>>,
     pub(crate) drops: Drops,
+    pub(crate) latencies: Latencies,
     closed: AtomicBool,
 }
 
@@ -213,6 +215,7 @@ impl Engine {
             priority: PriorityToken::new(),
             raw_tables: Mutex::new(raw_tables),
             drops: Drops::new(),
+            latencies: Latencies::new(),
             closed: AtomicBool::new(false),
         }
     }

@@ -6,6 +6,7 @@ pub(crate) mod drops;
 pub(crate) mod engine;
 pub(crate) mod epoch;
 pub(crate) mod held_resources;
+pub(crate) mod latency;
 pub(crate) mod lock_acquisition;
 mod read_durability;
 pub(crate) mod ticket;

@@ -75,7 +75,7 @@ pub(crate) fn recover(
     )
     .map_err(OpenError::Log)?;
     let tables = Tables::new(raw_tables, manifest.next_table(), concurrency);
-    let progress = Progress::new(settings, bytes_total(&**disk, wal_dir, manifest), began);
+    let progress = Progress::new(settings, log_file_bytes(&**disk, wal_dir, manifest), began);
     let replay = Replay {
         disk,
         wal_dir,
@@ -127,7 +127,8 @@ pub(crate) fn recover(
 }
 
 /// How many bytes of log there may be to read; only for the progress report.
-fn bytes_total(disk: &dyn Disk, wal_dir: &Path, manifest: &Manifest) -> u64 {
+/// The bytes of the files and regions in which the logs of this manifest are.
+pub(crate) fn log_file_bytes(disk: &dyn Disk, wal_dir: &Path, manifest: &Manifest) -> u64 {
     // Generations use the same directories or regions again.
     let (mut directories, mut regions) = (0, BTreeMap::new());
     for info in &manifest.generations {
@@ -175,7 +176,7 @@ mod tests {
             };
             let info = config.generation_info(CutRule::Stamp);
             manifest.generations.push(info);
-            bytes_total(&disk, wal_dir, &manifest)
+            log_file_bytes(&disk, wal_dir, &manifest)
         };
         let files = Placement::Segments { segment_bytes: 512 };
         assert_eq!(announce(1, files.clone()), 1024);

@@ -385,9 +385,14 @@ impl RawTable {
         (self.arena.bytes() / bytes_each) as u64
     }
 
-    /// The bytes of the index and of the records, boxed payloads left out.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.index.memory_bytes() + self.arena.bytes()
+    /// The bytes of the index.
+    pub(crate) fn index_bytes(&self) -> usize {
+        self.index.memory_bytes()
+    }
+
+    /// The bytes of the records, boxed payloads left out.
+    pub(crate) fn record_bytes(&self) -> usize {
+        self.arena.bytes()
     }
 }
 

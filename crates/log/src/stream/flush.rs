@@ -13,7 +13,7 @@ use namiki_platform::{Epoch, Lsn};
 
 use super::flush_batch::{FlushBatch, SubmittedBatch};
 use super::group_policy::BatchCompleted;
-use super::state::State;
+use super::state::{State, group_size_class};
 use super::{Stream, Ticket};
 use crate::config::{GroupResource, Prepare};
 use crate::error::LogError;
@@ -366,6 +366,7 @@ impl<H: GroupResource> Stream<H> {
         state.counters.flushes += 1;
         state.counters.frame_bytes += padded as u64;
         state.counters.commits += u64::from(frame.commits);
+        state.counters.group_sizes[group_size_class(frame.commits)] += 1;
         let at = Instant::now();
         let completed = BatchCompleted {
             at,

@@ -59,7 +59,7 @@ use state::State;
 use task_demand::Demand;
 
 pub use append::{Appended, Entry};
-pub(crate) use state::StreamCounters;
+pub(crate) use state::{GROUP_SIZES, StreamCounters};
 
 /// An entry's place in its stream, to ask later whether it is hardened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,15 @@ use super::log_buffer::Filling;
 use crate::config::GroupResource;
 use crate::log_target::LogTarget;
 
+/// Classes of groups by their size: no commit, one, 2 or 3, 4 to 7, and so on.
+pub(crate) const GROUP_SIZES: usize = 17;
+
+/// The class of a group with so many commits.
+pub(super) fn group_size_class(commits: u32) -> usize {
+    let bits = u32::BITS - commits.leading_zeros();
+    (bits as usize).min(GROUP_SIZES - 1)
+}
+
 /// Sums of one stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StreamCounters {
@@ -20,6 +29,7 @@ pub(crate) struct StreamCounters {
     pub(crate) commits: u64,
     pub(crate) cas_misses: u64,
     pub(crate) flush_ns: u64,
+    pub(crate) group_sizes: [u64; GROUP_SIZES],
 }
 
 /// What a stream's lock protects.

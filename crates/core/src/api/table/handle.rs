@@ -67,7 +67,7 @@ impl<K: ?Sized, V: ?Sized> Table<K, V> {
     /// own room are left out.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.raw_table.memory_bytes()
+        self.raw_table.index_bytes() + self.raw_table.record_bytes()
     }
 }
 
