@@ -17,6 +17,8 @@
 //! - `derive` (default): the two macros.
 //! - `serde`: types with serde's traits are values, inside `Serde`.
 //! - `uuid`: UUIDs are keys and values.
+//! - `tracing`: rare events (opened, recovered, closed, a table created or dropped, the log failed) go to the crate of that
+//!   name.
 //! - `all-indexes`: the papers' trees beside the default ones.
 //!
 //! # Isolation
@@ -52,6 +54,7 @@ mod catalogue;
 mod commit;
 mod concurrency;
 mod error;
+mod events;
 mod image;
 mod protocol_spec;
 mod recovery;

@@ -15,6 +15,7 @@ const ORDER: &[&str] = &[
     "storage/index",
     "error",
     "protocol_spec",
+    "events",
     "sync",
     "thread_number",
     "storage/free_large_buffers",

@@ -21,6 +21,7 @@ use crate::catalogue::image::ImageTable;
 use crate::catalogue::image_files::image_dir;
 use crate::catalogue::manifest::Manifest;
 use crate::error::Error;
+use crate::events;
 use crate::table::raw_table::{RawTable, TableId, TableInfo};
 
 impl Database {
@@ -42,11 +43,13 @@ impl Database {
         let mut catalogue = shared.open_catalogue(name)?;
         let in_image = catalogue.manifest.image.table(name).cloned();
         if let Some(table) = in_image {
-            return shared.drop_image_table(&mut catalogue, &table);
+            shared.drop_image_table(&mut catalogue, &table)?;
+        } else {
+            let id = shared.id_of(&catalogue, name)?;
+            shared.replace_table(&mut catalogue, id, |manifest| manifest.drop_table(id))?;
+            catalogue.ids.remove(name);
         }
-        let id = shared.id_of(&catalogue, name)?;
-        shared.replace_table(&mut catalogue, id, |manifest| manifest.drop_table(id))?;
-        catalogue.ids.remove(name);
+        events::table_dropped(name);
         Ok(())
     }
 
@@ -75,6 +78,7 @@ impl Database {
         catalogue.ids.remove(name);
         catalogue.ids.add(name.to_owned(), cleared.id);
         shared.add_raw_table(cleared);
+        events::table_cleared(name);
         Ok(())
     }
 
@@ -125,6 +129,7 @@ impl Database {
                 raw_table.rename(to);
             }
         }
+        events::table_renamed(from, to);
         Ok(())
     }
 }

@@ -27,6 +27,7 @@ use crate::commit::epoch::Count;
 use crate::commit::ticket;
 use crate::commit::ticket::{Acknowledged, Ticket};
 use crate::error::{Error, OpenError};
+use crate::events;
 use crate::protocol_spec::{LockRelease, Logging, ProtocolSpec};
 use crate::recovery::RecoveryReport;
 use crate::storage::record::INLINE_BYTES_MAX;
@@ -313,6 +314,7 @@ impl Database {
             .add_table(&*shared.disk, &shared.dir, manifest, info.clone())
             .map_err(|why| shared.not_written(why))?;
         ids.add(info.name.clone(), info.id);
+        events::table_created(name);
         Ok(Table::new(shared.add_raw_table(info)))
     }
 
@@ -633,8 +635,12 @@ impl Shared {
             pool.lock().clear();
         }
         let panicked = io::Error::other("a panic in the middle of closing");
-        catalogue.closed = Some(Err(self.not_written(NotWritten::Device(panicked))));
+        catalogue.closed = Some(Err(Error::Manifest {
+            path: Manifest::path(&self.dir),
+            source: Arc::new(panicked),
+        }));
         let closed = self.seal(&mut catalogue);
+        events::closed(&self.dir, &closed);
         catalogue.closed = Some(closed.clone());
         if catalogue.loading.names.is_empty() {
             drop(lock);
@@ -667,13 +673,15 @@ impl Shared {
 
     pub(super) fn not_written(&self, why: NotWritten) -> Error {
         let path = Manifest::path(&self.dir);
-        match why {
+        let error = match why {
             NotWritten::AnotherWriter => Error::AnotherWriter { path },
             NotWritten::Device(source) => Error::Manifest {
                 path,
                 source: Arc::new(source),
             },
-        }
+        };
+        events::catalogue_not_written(&error);
+        error
     }
 
     /// In a forked child: releases what the child shares with its parent, and nothing else. What memory holds is left

@@ -24,6 +24,7 @@ use crate::catalogue::image::ImageTable;
 use crate::catalogue::image_files::{FileNumber, image_dir};
 use crate::catalogue::manifest::Manifest;
 use crate::error::Error;
+use crate::events;
 use crate::image::load_error::LoadError;
 use crate::image::table_writer::{NewFiles, NewTable, TableWriter, Target};
 
@@ -309,6 +310,7 @@ impl<'a> Load<'a> {
             return Err(LoadError::device(&path, gone));
         }
         files.keep();
+        events::table_loaded(&table.name, table.rows);
         Ok(table)
     }
 }

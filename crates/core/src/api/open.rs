@@ -49,6 +49,7 @@ use crate::catalogue::table_ids_by_name::TableIds;
 use crate::commit::engine::{Engine, Settings};
 use crate::commit::epoch::Epochs;
 use crate::error::OpenError;
+use crate::events;
 use crate::image::leftovers::{ImageSurvey, survey_image};
 use crate::protocol_spec::{Layout, LockRelease, LogStyle, Logging, ProtocolSpec};
 use crate::recovery;
@@ -185,6 +186,8 @@ impl Builder {
             attempts_max: self.tuning.attempts_max,
             waits: self.tuning.waits,
         };
+        let report = &found.report;
+        events::opened(dir, spec, report.closed, report.replayed, report.undone);
         let engine = Engine::new(settings, owner, epochs, log, raw_tables);
         Ok(Database::from_shared(Shared {
             engine: Arc::new(engine),

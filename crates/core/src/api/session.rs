@@ -10,6 +10,7 @@ use crate::commit::ticket::{self, Ticket};
 use crate::concurrency::cc::{Checks, NoFaults};
 use crate::concurrency::contention::retry_state::Backoff;
 use crate::error::{Conflict, Error};
+use crate::events;
 use crate::txn::Transaction;
 
 /// Runs transactions on one log stream.
@@ -144,6 +145,7 @@ impl Session {
         };
         let attempts = self.transaction.note_conflict();
         if attempts >= self.transaction.engine().attempts_max {
+            events::gave_up(attempts, &last);
             return Err(Failure::Engine(Error::TooManyConflicts { attempts, last }));
         }
         self.back_off();

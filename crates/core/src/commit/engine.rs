@@ -1,8 +1,8 @@
 //! What all transactions of a database share while it is open.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
@@ -19,6 +19,7 @@ use crate::concurrency::contention::admission::AdmissionControl;
 use crate::concurrency::contention::priority::PriorityToken;
 use crate::concurrency::lock::LockWaitList;
 use crate::error::Error;
+use crate::events;
 use crate::protocol_spec::{LockRelease, ProtocolSpec, WaitPolicy};
 use crate::storage::free_large_buffers::free_if_large;
 use crate::storage::record::{RecordRef, VALUE_BYTES_MAX};
@@ -183,6 +184,7 @@ pub(crate) struct Engine {
     pub(crate) raw_tables: Mutex<BTreeMap<TableId, Arc<RawTable>>>,
     pub(crate) drops: Drops,
     pub(crate) latencies: Latencies,
+    log_failure_told: Once,
     closed: AtomicBool,
 }
 
@@ -216,6 +218,7 @@ impl Engine {
             raw_tables: Mutex::new(raw_tables),
             drops: Drops::new(),
             latencies: Latencies::new(),
+            log_failure_told: Once::new(),
             closed: AtomicBool::new(false),
         }
     }
@@ -261,7 +264,11 @@ impl Engine {
 
     pub(crate) fn check_poison(&self) -> Result<(), Error> {
         match self.log.as_ref().and_then(|log| log.poisoned()) {
-            Some(error) => Err(Error::LogFailed(error)),
+            Some(error) => {
+                self.log_failure_told
+                    .call_once(|| events::log_failed(&error));
+                Err(Error::LogFailed(error))
+            }
             None => Ok(()),
         }
     }

@@ -1,0 +1,76 @@
+//! What a program's log is told of a database: rare events, by the crate `tracing`, if the feature of that name is on.
+//!
+//! Nothing is told of single transactions: [`Database::stats`](crate::Database::stats) counts them. Without the feature,
+//! these functions are empty.
+
+use std::path::Path;
+
+use namiki_log::LogError;
+
+use crate::error::{Conflict, Error};
+use crate::protocol_spec::ProtocolSpec;
+
+/// One function for each event: its level, what it is given, what it says.
+macro_rules! events {
+    ($($(#[$doc:meta])* $level:ident $name:ident($($field:ident: $type:ty),*) => $says:literal;)*) => {$(
+        $(#[$doc])*
+        pub(crate) fn $name($($field: $type),*) {
+            #[cfg(feature = "tracing")]
+            tracing::$level!(target: "namiki", $($field = %$field,)* $says);
+            #[cfg(not(feature = "tracing"))]
+            {
+                $(let _ = $field;)*
+            }
+        }
+    )*};
+}
+
+events! {
+    /// A table is there.
+    info table_created(table: &str) => "table created";
+    /// It is gone.
+    info table_dropped(table: &str) => "table dropped";
+    /// It is empty.
+    info table_cleared(table: &str) => "table cleared";
+    /// It has another name.
+    info table_renamed(table: &str, to: &str) => "table renamed";
+    /// It lies in segments.
+    info table_loaded(table: &str, rows: u64) => "table loaded into segments";
+    /// The log has failed: no transaction commits any more.
+    error log_failed(error: &LogError) => "the log has failed; open the database again to recover";
+    /// The catalogue was not written.
+    error catalogue_not_written(error: &Error) => "the catalogue could not be written";
+    /// A transaction gave up.
+    warn gave_up(attempts: u32, conflict: &Conflict) => "a transaction gave up after conflicts";
+}
+
+/// A database is open. `replayed` and `undone` count transactions.
+pub(crate) fn opened(dir: &Path, spec: ProtocolSpec, was_closed: bool, replayed: u64, undone: u64) {
+    #[cfg(feature = "tracing")]
+    {
+        let dir = dir.display();
+        if was_closed {
+            tracing::info!(target: "namiki", %dir, %spec, replayed, "database opened");
+        } else {
+            tracing::warn!(target: "namiki", %dir, %spec, replayed, undone, "database opened after a crash");
+        }
+    }
+    #[cfg(not(feature = "tracing"))]
+    let _ = (dir, spec, was_closed, replayed, undone);
+}
+
+/// A database is closed, or could not be closed in order.
+pub(crate) fn closed(dir: &Path, done: &Result<(), Error>) {
+    #[cfg(feature = "tracing")]
+    {
+        let dir = dir.display();
+        match done {
+            Ok(()) => tracing::info!(target: "namiki", %dir, "database closed"),
+            Err(error) => {
+                tracing::error!(target: "namiki", %dir, %error, "database not closed in order")
+            }
+        }
+    }
+    #[cfg(not(feature = "tracing"))]
+    let _ = (dir, done);
+}
