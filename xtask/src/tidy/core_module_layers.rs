@@ -43,6 +43,7 @@ const ORDER: &[&str] = &[
     "commit/held_resources",
     "commit/read_durability",
     "commit/lock_acquisition",
+    "commit/log_record",
     "commit/commit_path",
     "commit/ticket",
     "txn",
@@ -71,6 +72,7 @@ const ORDER: &[&str] = &[
     "api/database",
     "api/open",
     "api/load",
+    "api/batch_load",
     "api/query",
     "api/transaction_cleanup_tests",
 ];
