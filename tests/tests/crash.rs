@@ -102,7 +102,7 @@ fn every_crash_on_a_full_disk_recovers_acknowledged_commits() {
 fn every_crash_among_large_transactions_recovers_what_was_acknowledged() {
     let depth = Depth {
         subsets: 2,
-        events: 0.4,
+        events: 0.12,
         second: 0.01,
         third: 0.0,
     };

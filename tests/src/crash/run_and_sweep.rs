@@ -124,7 +124,13 @@ fn run_of<K: Numbered>(
             Ok(shuffled(1, transactions, random).0)
         }
         Kind::Large if seed.is_multiple_of(3) => {
-            let steps = [Step::Append, Step::Sync, Step::Rename, Step::SyncDir, Step::Write];
+            let steps = [
+                Step::Append,
+                Step::Sync,
+                Step::Rename,
+                Step::SyncDir,
+                Step::Write,
+            ];
             let step = steps[random.index(steps.len())];
             disk.inject(Fault::once(step, random.below(4), ErrorKind::Other));
             Ok(shuffled(1, transactions, random).0)
