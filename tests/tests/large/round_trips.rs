@@ -7,7 +7,8 @@ use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::Loss;
 use namiki_tests::small_database::{BOTH_ORDERS, builder};
 
-type Texts = Table<u64, [u8]>;
+/// The table of these tests.
+pub(crate) type Texts = Table<u64, [u8]>;
 
 /// A value that tells its key and version, and is no repetition of a block.
 pub(crate) fn value(key: u64, version: u64, bytes: usize) -> Vec<u8> {
@@ -42,7 +43,7 @@ fn twenty_thousand_puts_commit_with_default_settings() {
 }
 
 /// Files of 16 KiB, or a region of 2 MiB for each stream.
-fn small(spec: ProtocolSpec, shared: bool, disk: &SimDisk) -> Builder {
+pub(crate) fn small(spec: ProtocolSpec, shared: bool, disk: &SimDisk) -> Builder {
     let builder = builder(&spec.to_string(), disk);
     match shared {
         true => builder.shared_device("/db/shared-log", 2 << 20),
