@@ -98,6 +98,17 @@ fn every_crash_on_a_full_disk_recovers_acknowledged_commits() {
     rounds(Kind::FullDisk, depth);
 }
 
+#[test]
+fn every_crash_among_large_transactions_recovers_what_was_acknowledged() {
+    let depth = Depth {
+        subsets: 2,
+        events: 0.12,
+        second: 0.01,
+        third: 0.0,
+    };
+    rounds(Kind::Large, depth);
+}
+
 /// Runs with a bug until the sweep finds it.
 fn caught(when: Acknowledge, words: &str) {
     for (seed, (spec, shared)) in (1..).zip(combinations().into_iter().cycle().take(48)) {

@@ -121,15 +121,18 @@ pub enum Error {
         /// The table's name.
         table: String,
     },
-    /// All that the transaction wrote does not fit into a log buffer. Nothing was changed; make it
-    /// smaller, or open the database with a larger `buffer_bytes`.
+    /// The transaction wrote more than one may ([`Builder::transaction_bytes_max`](crate::Builder::transaction_bytes_max)),
+    /// or than a region of a shared device can take. Nothing was changed, and the database goes on: make the
+    /// transaction smaller, raise the limit, or load rows by [`Database::load`](crate::Database::load).
     #[error(
-        "the transaction's log record has {len_bytes} bytes, more than the {max_bytes} of a log buffer"
+        "the transaction's log record has {len_bytes} bytes, more than the {max_bytes} allowed: make it smaller, \
+         load rows with `Database::load`, or raise `Builder::transaction_bytes_max` (at most 1 GiB; on a shared \
+         device, a region has to be as long, too)"
     )]
     TransactionTooLarge {
         /// The length of its log record.
         len_bytes: usize,
-        /// The longest record that fits.
+        /// The longest record that is allowed.
         max_bytes: usize,
     },
     /// The disk has no room for more log. Nothing was changed; free some room and run it again.

@@ -67,6 +67,10 @@ mod txn;
 mod wal_format;
 
 pub use api::autotune::{Isolation, ProtocolChoice, TunedConfig};
+pub use api::batch_load::{
+    BatchLoadError, BatchLoadOptions, BatchLoadProgress, BatchLoadReport, BatchLoadStop,
+    ExistingRows, OnBatchLoadProgress,
+};
 pub use api::builder::Builder;
 pub use api::database::{ConflictCounters, Counters, Database};
 pub use api::load::{LoadOptions, LoadProgress, OnLoadProgress};

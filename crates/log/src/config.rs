@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::epoch_source::EpochSource;
 use crate::error::LogError;
 use crate::format;
-use crate::format::frame::FRAME_BYTES_MAX;
+use crate::format::frame::{ENTRY_OVERHEAD_BYTES, FRAME_BYTES_MAX};
 use crate::frame_position::FramePosition;
 use crate::generation_info::{CutRule, GenerationInfo, Records};
 use crate::layout_config::{Layout, Placement, Retain};
@@ -81,8 +81,12 @@ pub struct LogConfig {
     /// Where the epochs come from, if commits are acknowledged by them ([`CutRule::Epoch`]); no LSNs are
     /// drawn then.
     pub epochs: Option<Arc<dyn EpochSource>>,
-    /// Length of a buffer (a stream has two), and so of the longest frame; rounded up to 4 KiB.
+    /// Length of a buffer (a stream has two), and so of the longest frame with several entries; rounded up
+    /// to 4 KiB.
     pub buffer_bytes: usize,
+    /// The longest payload of one entry. What does not fit into a buffer gets a frame of its own
+    /// ([`Stream::prepare_oversize`](crate::Stream::prepare_oversize)). Nothing: as much as fits into a buffer.
+    pub payload_bytes_max: Option<usize>,
     /// Where frames go.
     pub placement: Placement,
     /// What becomes of hardened segments.
@@ -111,6 +115,7 @@ impl LogConfig {
             sequencer: SequencerKind::None,
             epochs: None,
             buffer_bytes: 256 << 10,
+            payload_bytes_max: None,
             placement: Placement::Segments {
                 segment_bytes: 64 << 20,
             },
@@ -168,6 +173,42 @@ impl LogConfig {
         }
     }
 
+    /// The longest payload that shares a buffer with others.
+    pub(crate) fn buffered_bytes_max(&self) -> usize {
+        self.buffer_len() - ENTRY_OVERHEAD_BYTES
+    }
+
+    /// The longest payload of all: no longer than was asked for, than a frame can be, and than a region.
+    pub(crate) fn payload_bytes_max(&self) -> usize {
+        let fits_buffer = self.buffered_bytes_max();
+        let asked = self.payload_bytes_max.unwrap_or(fits_buffer);
+        let longest = match self.placement {
+            Placement::Segments { .. } => FRAME_BYTES_MAX,
+            Placement::Shared { region_bytes, .. } => {
+                let room = region_bytes - 2 * format::BLOCK_BYTES_MAX as u64;
+                let frame = room - self.marker_room() as u64;
+                usize::try_from(frame).map_or(FRAME_BYTES_MAX, |frame| frame.min(FRAME_BYTES_MAX))
+            }
+        };
+        asked.min(longest - ENTRY_OVERHEAD_BYTES)
+    }
+
+    /// The longest frame, padding included, in a segment of the usual length or when a region is laid out. A
+    /// longer one has a segment made for it, or a head that announces it.
+    pub(crate) fn frame_bytes_max(&self) -> u32 {
+        let longest = match self.placement {
+            Placement::Segments { segment_bytes } => {
+                let payload = self.payload_bytes_max().max(self.buffered_bytes_max());
+                let frame = payload + ENTRY_OVERHEAD_BYTES;
+                let room = segment_bytes - (format::BLOCK_BYTES_MAX + self.marker_room()) as u64;
+                room.min(frame.next_multiple_of(format::BLOCK_BYTES_MAX) as u64)
+            }
+            Placement::Shared { .. } => self.buffer_len() as u64,
+        };
+        // No frame is longer than 1 GiB.
+        longest as u32
+    }
+
     /// Buffer length in use.
     pub(crate) fn buffer_len(&self) -> usize {
         self.buffer_bytes
@@ -202,6 +243,17 @@ impl LogConfig {
                 "{name} is {bytes}, too small for a frame of buffer_bytes ({buffer}) and {} bytes of \
                  headers",
                 headers + marker
+            ));
+        }
+        if self.retain != Retain::All
+            && let Placement::Segments { segment_bytes } = self.placement
+            && self.payload_bytes_max() as u64
+                > segment_bytes - block - marker - ENTRY_OVERHEAD_BYTES as u64
+        {
+            return invalid(format!(
+                "payload_bytes_max is {}, and segments of {segment_bytes} bytes that are recycled \
+                 cannot hold so much",
+                self.payload_bytes_max()
             ));
         }
         if let Placement::Shared { region_bytes, .. } = self.placement

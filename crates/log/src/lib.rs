@@ -62,4 +62,4 @@ pub use read::{
     durable_epoch, harden_tail, merge_by_stamp, merge_sorted,
 };
 pub use sequencer::SequencerKind;
-pub use stream::{Appended, Entry, Stream, Ticket};
+pub use stream::{Appended, Entry, OversizeEntry, Stream, Ticket};

@@ -165,8 +165,7 @@ impl<H: GroupResource> Log<H> {
         };
         let mut list = Vec::with_capacity(count);
         let mut buffers = AlignedBuf::zeroed_together(2 * count, config.buffer_len()).into_iter();
-        // At most 1 GiB: checked.
-        let frame_bytes_max = config.buffer_len() as u32;
+        let frame_bytes_max = config.frame_bytes_max();
         for index in 0..count {
             // `stream_count` comes from a u16.
             let worker = WorkerId(index as u16);
@@ -182,7 +181,7 @@ impl<H: GroupResource> Log<H> {
                         frame_bytes_max,
                     );
                     maker.open_dir()?;
-                    let target = SegmentTarget::new(config.identity, *segment_bytes, config.retain);
+                    let target = SegmentTarget::new(config.identity, config.retain);
                     (LogTarget::Segments(target), Some(maker))
                 }
                 Placement::Shared { path, region_bytes } => {

@@ -21,7 +21,7 @@ pub struct Plan {
     pub deepens: bool,
 }
 
-/// A combination in a pass: four runs, one of each kind.
+/// A combination in a pass: five runs, one of each kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Visit {
     /// The protocol, and whether its log lies on one shared device.
@@ -92,6 +92,11 @@ impl Visit {
                 // Not much of such a run is unlike the others.
                 Kind::FullDisk => Depth {
                     events: self.depth.events * 0.1,
+                    ..self.depth
+                },
+                // Its crashes take long.
+                Kind::Large => Depth {
+                    events: self.depth.events * 0.3,
                     ..self.depth
                 },
                 _ => self.depth,

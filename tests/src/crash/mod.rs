@@ -42,7 +42,7 @@ pub use oracle::{Kept, Oracle};
 pub use run_and_sweep::{Kind, combinations, round};
 pub use sweep::{Depth, Sweep, sweep};
 pub use tables::Tables;
-pub use workload::{Acknowledge, Failure, run_shuffled, run_threads};
+pub use workload::{Acknowledge, Clients, Failure, run_shuffled, run_threads};
 
 const DIR: &str = "/db";
 const SHARED: &str = "/db/shared-log";
@@ -72,6 +72,8 @@ pub struct Setup {
     pub index: IndexKind,
     /// The keys of every table; those of a database stay what they are.
     pub keys: Spelling,
+    /// Whether some transactions are longer than a log buffer, or than a log file.
+    pub large: bool,
 }
 
 impl Setup {
@@ -94,6 +96,7 @@ impl Setup {
             epochs: random.chance(0.5),
             index: index_of(run),
             keys: Spelling::of(run / (2 * KINDS)),
+            large: false,
         }
     }
 
@@ -126,6 +129,7 @@ impl Setup {
             epochs: random.chance(0.5),
             index: index_of(random.below(2 * KINDS)),
             keys: self.keys,
+            large: self.large,
         }
     }
 
@@ -167,6 +171,7 @@ impl Setup {
             _ => builder,
         };
         match self.shared {
+            true if self.large => builder.shared_device(SHARED, 4 * REGION_BYTES),
             true => builder.shared_device(SHARED, REGION_BYTES),
             false => builder,
         }

@@ -7,7 +7,7 @@ use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::{Fault, Step};
 use namiki_platform::seeded_random::Random;
 
-use super::workload::{Acknowledge, Failure};
+use super::workload::{Acknowledge, Clients, Failure};
 use super::{Depth, Oracle, SEGMENT_BYTES, Setup, Sweep, Tables, run_shuffled, run_threads, sweep};
 use crate::key_encoding::{Numbered, Spelling, Spelt};
 
@@ -24,15 +24,19 @@ pub enum Kind {
     /// Shuffled, and the disk has no room for all of the log's files until most of the run is over: what has no
     /// room is refused, and whatever has goes on. (A shared device has its room; what is refused there is tables.)
     FullDisk,
+    /// Shuffled, with transactions that are longer than a log buffer or a log file among small ones; in every third run
+    /// one of the steps that these take fails.
+    Large,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Shuffled,
         Self::Threads,
         Self::FailedWrite,
         Self::FullDisk,
+        Self::Large,
     ];
 }
 
@@ -77,6 +81,7 @@ fn round_of<K: Numbered>(
         disk = disk.with_yields(seed);
         setup.group_wait_ms = Some(1);
     }
+    setup.large = kind == Kind::Large;
     let failed = |wrong: String| format!("{kind:?}, seed {seed}, {setup:?}: {wrong}");
     let db = setup
         .open(&disk)
@@ -101,8 +106,11 @@ fn run_of<K: Numbered>(
     transactions: u64,
 ) -> Result<Oracle, Failure> {
     let shuffled = |first_id, transactions, random: &mut Random| {
-        let when = Acknowledge::WhenDurable;
-        run_shuffled::<K>(db, disk, 3, first_id, transactions, when, random)
+        let clients = Clients {
+            acknowledge: Acknowledge::WhenDurable,
+            large: setup.large,
+        };
+        run_shuffled::<K>(db, disk, 3, first_id, transactions, clients, random)
     };
     match kind {
         Kind::Shuffled => whole(shuffled(1, transactions, random)),
@@ -115,6 +123,19 @@ fn run_of<K: Numbered>(
             });
             Ok(shuffled(1, transactions, random).0)
         }
+        Kind::Large if seed.is_multiple_of(3) => {
+            let steps = [
+                Step::Append,
+                Step::Sync,
+                Step::Rename,
+                Step::SyncDir,
+                Step::Write,
+            ];
+            let step = steps[random.index(steps.len())];
+            disk.inject(Fault::once(step, random.below(4), ErrorKind::Other));
+            Ok(shuffled(1, transactions, random).0)
+        }
+        Kind::Large => whole(shuffled(1, transactions, random)),
         Kind::FullDisk => {
             Tables::<K>::of(db)?;
             let files = 1 + random.below(u64::from(setup.streams));

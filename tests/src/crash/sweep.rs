@@ -7,8 +7,11 @@ use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::Loss;
 use namiki_platform::seeded_random::Random;
 
-use super::{Acknowledge, Kept, Oracle, Setup, Tables, run_shuffled};
+use super::{Acknowledge, Clients, Kept, Oracle, Setup, Tables, run_shuffled};
 use crate::key_encoding::{Numbered, Spelling};
+
+/// Of so many pending sectors, each is lost alone once, and kept alone once.
+const SECTORS_EACH_MAX: usize = 100;
 
 /// How many crashes to look at.
 #[derive(Clone, Copy, Debug)]
@@ -175,7 +178,15 @@ fn losses(disk: &SimDisk, at: usize, depth: Depth, random: &mut Random) -> Vec<L
         return losses;
     }
     losses.extend((0..names).map(Loss::NamesAfter));
-    if sectors > 1 {
+    if sectors > SECTORS_EACH_MAX {
+        // A large transaction: the first and the last, and some between.
+        for _ in 0..depth.subsets.max(4) {
+            losses.push(Loss::Only(random.index(sectors)));
+            losses.push(Loss::OnlyKept(random.index(sectors)));
+        }
+        losses.extend([0, sectors - 1].map(Loss::Only));
+        losses.extend([0, sectors - 1].map(Loss::OnlyKept));
+    } else if sectors > 1 {
         losses.extend((0..sectors).map(Loss::Only));
         losses.extend((0..sectors).map(Loss::OnlyKept));
     }
@@ -235,7 +246,10 @@ impl Crash<'_> {
             2,
             ids_below,
             8,
-            Acknowledge::WhenDurable,
+            Clients {
+                acknowledge: Acknowledge::WhenDurable,
+                large: self.setup.large,
+            },
             random,
         );
         if let Some(failure) = failure {

@@ -27,6 +27,24 @@ pub enum Acknowledge {
     ReadersTooEarly,
 }
 
+/// How the clients of a run behave.
+#[derive(Clone, Copy, Debug)]
+pub struct Clients {
+    /// When they are told that a transaction is done.
+    pub acknowledge: Acknowledge,
+    /// Whether some of their transactions are longer than a log buffer, or than a log file.
+    pub large: bool,
+}
+
+impl From<Acknowledge> for Clients {
+    fn from(acknowledge: Acknowledge) -> Self {
+        Self {
+            acknowledge,
+            large: false,
+        }
+    }
+}
+
 /// A session, and its commits that are not acknowledged yet.
 struct Worker<K> {
     session: Session,
@@ -37,16 +55,16 @@ struct Worker<K> {
     random: Random,
     waiting: Vec<(u64, Ticket)>,
     oracle: Oracle,
-    when: Acknowledge,
+    clients: Clients,
     db: Database,
     /// A table made during the run, and its number.
     extra: Option<(u64, Table<K, ()>)>,
 }
 
 impl<K: Numbered> Worker<K> {
-    fn new(db: &Database, number: u16, when: Acknowledge, random: Random) -> Result<Self, Error> {
+    fn new(db: &Database, number: u16, clients: Clients, random: Random) -> Result<Self, Error> {
         Ok(Self {
-            when,
+            clients,
             db: db.clone(),
             extra: None,
             session: db.session_on(WorkerId(number))?,
@@ -61,7 +79,7 @@ impl<K: Numbered> Worker<K> {
     /// Tells the disk what is acknowledged by now.
     fn poll(&mut self, disk: &SimDisk) {
         let session = &self.session;
-        let too_early = |id| match self.when {
+        let too_early = |id| match self.clients.acknowledge {
             Acknowledge::WhenDurable => false,
             Acknowledge::WritersTooEarly => self.oracle.stamp_of_writer(id).is_some(),
             Acknowledge::ReadersTooEarly => self.oracle.stamp_of_writer(id).is_none(),
@@ -93,6 +111,7 @@ impl<K: Numbered> Worker<K> {
         // Now the run does not wait for its own transaction.
         self.open = None;
         let (extra, flusher) = (&self.extra, &self.flusher);
+        let large = self.clients.large;
         let operations = self.db.spec().style() == Some(LogStyle::Operations);
         let ended = self.session.try_transact_async(|tx| {
             if random.chance(0.15) {
@@ -104,7 +123,7 @@ impl<K: Numbered> Worker<K> {
             if operations && random.chance(0.05) {
                 write_much(tx, tables, random)?;
             }
-            write(tx, tables, id, random, flusher, &mut done)?;
+            write(tx, tables, id, random, flusher, large, &mut done)?;
             if let Some((number, table)) = extra
                 && !done.writes.is_empty()
             {
@@ -182,6 +201,7 @@ fn write<K: Numbered>(
     id: u64,
     random: &mut Random,
     flusher: &Session,
+    large: bool,
     done: &mut Done,
 ) -> Result<(), Error> {
     for _ in 0..1 + random.below(3) {
@@ -205,6 +225,8 @@ fn write<K: Numbered>(
             continue;
         }
         let filler = match random.below(12) {
+            // A buffer takes 8 KiB, and a file 16.
+            _ if large && random.chance(0.15) => 5_000 + random.index(40_000),
             0 => 500 + random.index(1200),
             1..5 => 0,
             _ => random.index(40),
@@ -318,7 +340,7 @@ pub fn run_shuffled<K: Numbered>(
     sessions: u16,
     first_id: u64,
     transactions: u64,
-    when: Acknowledge,
+    clients: impl Into<Clients>,
     random: &mut Random,
 ) -> (Oracle, Option<Failure>) {
     let mut workers = Vec::new();
@@ -329,7 +351,7 @@ pub fn run_shuffled<K: Numbered>(
         sessions,
         first_id,
         transactions,
-        when,
+        clients.into(),
         random,
     );
     let mut oracle = Oracle::default();
@@ -347,14 +369,14 @@ fn shuffle<K: Numbered>(
     sessions: u16,
     first_id: u64,
     transactions: u64,
-    when: Acknowledge,
+    clients: Clients,
     random: &mut Random,
 ) -> Result<(), Error> {
     let tables = Tables::<K>::of(db)?;
     let flush_percent = random.below(30);
     for number in 0..sessions {
         let of_its_own = Random::seeded(random.next_u64());
-        workers.push(Worker::new(db, number, when, of_its_own)?);
+        workers.push(Worker::new(db, number, clients, of_its_own)?);
     }
     for id in first_id..first_id + transactions {
         let chosen = random.index(workers.len());
@@ -392,7 +414,7 @@ pub fn run_threads<K: Numbered>(
     let tables = Tables::<K>::of(db)?;
     let one = |thread: u16| -> Result<Oracle, Error> {
         let random = Random::stream(seed, u64::from(thread));
-        let mut worker = Worker::new(db, thread, Acknowledge::WhenDurable, random)?;
+        let mut worker = Worker::new(db, thread, Acknowledge::WhenDurable.into(), random)?;
         let first_id = 1 + u64::from(thread) * 100_000;
         for id in first_id..first_id + transactions {
             let committed = worker.transact(&tables, id)?;

@@ -33,6 +33,7 @@ fn settings(spec: ProtocolSpec, disk: &SimDisk) -> Builder {
     builder(&spec.to_string(), disk)
         .streams(NonZeroU16::new(2).unwrap())
         .buffer_bytes(4096)
+        .transaction_bytes_max(4000)
 }
 
 fn open(spec: ProtocolSpec, disk: &SimDisk) -> (Database, Texts) {
@@ -176,7 +177,7 @@ fn transactions_larger_than_the_buffer_commit_and_roll_back() {
 }
 
 #[test]
-fn whole_commits_fit_the_buffer_or_are_refused() {
+fn whole_commits_are_within_the_limit_or_refused() {
     let disk = SimDisk::new();
     let (db, table) = open("S2PL(NLR)+PWAL(1)".parse().unwrap(), &disk);
     let long = "x".repeat(1000);
@@ -184,9 +185,9 @@ fn whole_commits_fit_the_buffer_or_are_refused() {
     assert!(matches!(refused, Err(Error::TransactionTooLarge { .. })));
 }
 
-/// A change that no buffer holds is refused before anything of it is logged or done, so that the transaction can go on.
+/// A change beyond the limit is refused before anything of it is logged or done, so that the transaction can go on.
 #[test]
-fn a_value_beyond_the_buffer_is_refused_alone() {
+fn a_value_beyond_the_limit_is_refused_alone() {
     for spec in specs() {
         let (disk, db, table) = filled(spec);
         let refuse = |tx: &mut namiki::Transaction| {

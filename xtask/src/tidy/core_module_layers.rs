@@ -46,6 +46,7 @@ const ORDER: &[&str] = &[
     "commit/held_resources",
     "commit/read_durability",
     "commit/lock_acquisition",
+    "commit/log_record",
     "commit/commit_path",
     "commit/ticket",
     "txn",
@@ -76,6 +77,7 @@ const ORDER: &[&str] = &[
     "api/open",
     "api/stats",
     "api/load",
+    "api/batch_load",
     "api/query",
     "api/transaction_cleanup_tests",
 ];

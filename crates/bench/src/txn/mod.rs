@@ -7,6 +7,7 @@
 
 mod async_worker;
 mod batches;
+mod beside;
 mod body;
 pub(crate) mod expected_sums;
 mod figure_point;
@@ -38,6 +39,7 @@ use namiki_platform::clock::process_cpu_ns;
 use namiki_platform::machine::{Machine, resident_bytes};
 
 use self::batches::{BatchArgs, Batches};
+use self::beside::{BesideArgs, BesideRow};
 use self::body::{Body, Payments, ReadUpdates, Reads, ReadsThenUpdates, Updates, YcsbOperation};
 pub(crate) use self::figure_point::{Point, Setup};
 use self::load::Load;
@@ -214,6 +216,8 @@ pub(crate) struct TxnArgs {
     pipeline: Option<u16>,
     #[command(flatten)]
     batches: BatchArgs,
+    #[command(flatten)]
+    beside: BesideArgs,
     /// Open the database again after each run and check what was recovered
     #[arg(long)]
     verify_recovery: bool,
@@ -423,6 +427,7 @@ impl TxnArgs {
             }
         }
         let Measured {
+            beside,
             total,
             before,
             after,
@@ -449,6 +454,7 @@ impl TxnArgs {
             batch: batches.map(|batches| batches.size),
             in_flight: batches.and_then(Batches::in_flight),
             rate: batches.and_then(Batches::rate),
+            beside,
             key_bytes: keys.bytes,
             key_space: keys.space.name(),
             key_layout: keys.layout.name(),
@@ -581,25 +587,30 @@ impl TxnArgs {
         } = loaded;
         let counted = |counters: Counters| counters.committed + counters.read_only;
         let before = counted(db.counters());
-        let run = staged(
-            usize::from(combination.threads.get()),
-            &self.timed,
-            &format!("{} {}", combination.workload, combination.spec),
-            |thread| self.worker(&loaded, thread),
-            |worker, length, stages| match (self.batches.batches(), combination.tasks) {
-                (Some(batches), _) => worker.stage_in_batches(body, batches, length, stages),
-                (None, 0) => worker.stage(body, length, stages),
-                (None, tasks) => worker.stage_awaiting(body, tasks, length, stages),
-            },
-            || {
-                disk.disk.started();
-                Look::now(db, table)
-            },
-        )?;
+        let run = || {
+            staged(
+                usize::from(combination.threads.get()),
+                &self.timed,
+                &format!("{} {}", combination.workload, combination.spec),
+                |thread| self.worker(&loaded, thread),
+                |worker, length, stages| match (self.batches.batches(), combination.tasks) {
+                    (Some(batches), _) => worker.stage_in_batches(body, batches, length, stages),
+                    (None, 0) => worker.stage(body, length, stages),
+                    (None, tasks) => worker.stage_awaiting(body, tasks, length, stages),
+                },
+                || {
+                    disk.disk.started();
+                    Look::now(db, table)
+                },
+            )
+        };
+        let (run, beside) = self.beside.run(db, run)?;
         let threads: Vec<Done> = run.workers.into_iter().map(|worker| worker.done).collect();
-        let committed = threads.iter().map(Done::committed).sum();
-        check_count(counted(db.counters()) - before, committed)?;
+        let committed: u64 = threads.iter().map(Done::committed).sum();
+        let besides = beside.map_or(0, |beside| beside.commits());
+        check_count(counted(db.counters()) - before, committed + besides)?;
         Ok(Measured {
+            beside,
             total: run.total,
             before: run.before,
             after: run.after,
@@ -716,6 +727,7 @@ struct Loaded<'a, D: Drawn> {
 
 /// What came out of a run.
 struct Measured {
+    beside: Option<BesideRow>,
     total: Total,
     before: Look,
     after: Look,

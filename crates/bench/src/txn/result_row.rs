@@ -3,6 +3,7 @@
 use namiki_platform::machine::Machine;
 use serde::Serialize;
 
+use super::beside::BesideRow;
 use super::lock_waits::LockWaits;
 use crate::args::RecordBytes;
 use crate::latency::LatencyUs;
@@ -32,6 +33,9 @@ pub(crate) struct TxnRow<'a> {
     pub(crate) in_flight: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) rate: Option<u32>,
+    /// Only where large transactions were committed beside.
+    #[serde(flatten)]
+    pub(crate) beside: Option<BesideRow>,
     pub(crate) key_bytes: usize,
     pub(crate) key_space: &'static str,
     pub(crate) key_layout: &'static str,

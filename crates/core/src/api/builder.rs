@@ -159,8 +159,22 @@ impl Builder {
         self
     }
 
-    /// The length of a stream's log buffer, which bounds what one transaction can write; where operations are
-    /// logged ([`LogStyle::Operations`](crate::LogStyle::Operations)), what one change can. Default: 256 KiB.
+    /// The most that one transaction can write, in bytes of log: its keys, values and a few bytes for each; where
+    /// operations are logged ([`LogStyle::Operations`](crate::LogStyle::Operations)), the most that one change can,
+    /// with what it replaces. Default: 1 GiB, of which a few bytes are the log's own; more is not possible. A
+    /// transaction that is larger fails with [`Error::TransactionTooLarge`](crate::Error::TransactionTooLarge),
+    /// and nothing is changed.
+    ///
+    /// While it runs and commits, a large transaction takes up to four times its size of memory, and what is longer than
+    /// a log file gets a log file of its own. On a shared device it has to fit into what is left of a region.
+    #[must_use]
+    pub fn transaction_bytes_max(mut self, bytes: usize) -> Self {
+        self.tuning.transaction_bytes_max = bytes;
+        self
+    }
+
+    /// The length of a stream's log buffer: what transactions commit between two flushes. One that is longer by itself
+    /// is flushed alone. Default: 256 KiB.
     #[must_use]
     pub fn buffer_bytes(mut self, bytes: usize) -> Self {
         self.tuning.buffer_bytes = bytes;

@@ -55,6 +55,7 @@ pub(super) struct Tuning {
     /// Default: 1 ms, or what was chosen.
     pub(super) epoch_length: Option<Duration>,
     pub(super) buffer_bytes: usize,
+    pub(super) transaction_bytes_max: usize,
     pub(super) attempts_max: u32,
     pub(super) waits: Waits,
     pub(super) page_cache_bytes: usize,
@@ -79,6 +80,7 @@ impl Default for Tuning {
             async_flush_min_commits: None,
             epoch_length: None,
             buffer_bytes: 256 << 10,
+            transaction_bytes_max: 1 << 30,
             attempts_max: 10_000,
             waits: Waits {
                 policy: WaitPolicy::WoundWait,

@@ -1,6 +1,7 @@
 //! What a program uses: a database, its sessions, typed tables, and the settings to open it with.
 
 pub(crate) mod autotune;
+pub(crate) mod batch_load;
 pub(crate) mod builder;
 mod change_tables;
 mod config;

@@ -382,6 +382,7 @@ impl Builder {
                 CutRule::Stamp | CutRule::Lsn => None,
             },
             buffer_bytes: self.tuning.buffer_bytes,
+            payload_bytes_max: Some(self.tuning.transaction_bytes_max),
             placement: match &self.format.shared_device {
                 Some((path, region_bytes)) => Placement::Shared {
                     // The manifest must name the same file wherever it is read from.

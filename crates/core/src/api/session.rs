@@ -39,6 +39,10 @@ impl Session {
         self.transaction.worker()
     }
 
+    pub(crate) fn transaction(&self) -> &Transaction {
+        &self.transaction
+    }
+
     /// How often a transaction of this session was run, retries included.
     #[must_use]
     pub fn attempts(&self) -> u64 {

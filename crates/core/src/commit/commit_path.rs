@@ -1,6 +1,7 @@
 //! The one commit path. Every protocol, lock release, log layout and group runs through it.
 //!
 //! ```text
+//!   measure the log record ──────────── (one too long for a log buffer is encoded here)
 //!   lock the writes in address order ── failed: release, flush the group, retry
 //!   register in the epoch, take the stamp
 //!   validate reads, then gaps ───────── failed: unlock, conflict
@@ -33,14 +34,18 @@ use crate::commit::engine::{Engine, GroupLocks, publish};
 use crate::commit::epoch::{Count, SlotId};
 use crate::commit::held_resources::HeldResources;
 use crate::commit::lock_acquisition::acquire;
+use crate::commit::log_record::CommitRecord;
 use crate::concurrency::cc::{CcProtocol, Checks};
 use crate::concurrency::contention::policy::{
     COMMIT_LOCK_BACKOFF, COMMIT_LOCK_ROUNDS, COMMIT_LOCK_SPINS,
 };
 use crate::concurrency::lock::LockMode;
 use crate::error::{Conflict, Error};
+<<<<<<< HEAD
 use crate::table::raw_table::RawTable;
 use crate::wal_format::commit_changes;
+=======
+>>>>>>> b-large
 
 /// When locks are released: a type parameter of the commit path.
 pub(crate) trait Release {
@@ -107,14 +112,24 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
     if held.locks.is_empty() && held.retry.yields_to(&engine.priority) {
         wait_for_priority(engine, stream)?;
     }
+    // Not with locks held if it is long; but sums are made under the locks.
+    let has_adds = access_set.has_adds();
+    let mut record = match stream {
+        Some(stream) if !has_adds => Some(prepare(engine, stream, access_set, held)?),
+        _ => None,
+    };
     lock_writes::<P, C>(engine, stream, slot, access_set, held)?;
     if !P::LOCKS_READS && C::VALIDATE_READS && own_reads_are_stale(access_set) {
         unlock_writes::<P>(access_set);
         return Err(Error::Conflict(Conflict::ReadChanged));
     }
 
-    if access_set.has_adds() {
-        if let Err(error) = apply_increments(engine, access_set) {
+    if has_adds {
+        let summed = apply_increments(engine, access_set).and_then(|()| {
+            record = (stream.map(|it| prepare(engine, it, access_set, held))).transpose()?;
+            Ok(())
+        });
+        if let Err(error) = summed {
             unlock_writes::<P>(access_set);
             return Err(error);
         }
@@ -140,7 +155,7 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
         return Err(error);
     }
 
-    let Some(stream) = stream else {
+    let (Some(stream), Some(record)) = (stream, record) else {
         install(access_set, held, stamp);
         publish_all::<P>(engine, access_set, stamp);
         if P::LOCKS_READS {
@@ -153,16 +168,6 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
         });
     };
 
-    // Where operations are logged, the changes are in the log, and in the records.
-    let end = held.undo_list.end();
-    let payload_bytes = match &end {
-        None => commit_changes::encoded_bytes(access_set.logged_changes(), engine.format),
-        Some(end) => end.encoded_bytes(engine.format),
-    };
-    let encode = |into: &mut [u8], _: Lsn| match &end {
-        None => commit_changes::encode(access_set.logged_changes(), engine.format, into),
-        Some(end) => end.encode(into),
-    };
     // The rest happens under the stream's lock: no flush can release a group's locks before the new
     // versions are in place, and where the log flushes under its lock, early release comes before.
     let mut is_wanted = false;
@@ -184,7 +189,7 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
         true => Entry::Independent,
         false => Entry::Commit,
     };
-    let appended = stream.append(entry, stamp, epoch, payload_bytes, encode, hold);
+    let appended = record.append(stream, entry, (stamp, epoch), access_set, hold);
     let appended = match appended {
         Ok(appended) => appended,
         Err(error) => {
@@ -264,6 +269,17 @@ fn wait_for_priority(engine: &Engine, stream: Option<&Stream<GroupLocks>>) -> Re
     }
     engine.priority.wait();
     Ok(())
+}
+
+fn prepare(
+    engine: &Engine,
+    stream: &Stream<GroupLocks>,
+    access_set: &AccessSet,
+    held: &HeldResources,
+) -> Result<CommitRecord, Error> {
+    // Where operations are logged, the changes are in the log, and in the records.
+    let end = held.undo_list.end();
+    CommitRecord::prepare(stream, access_set, end, engine.format).map_err(not_appended)
 }
 
 fn lock_writes<P: CcProtocol, C: Checks>(

@@ -8,6 +8,7 @@ pub(crate) mod epoch;
 pub(crate) mod held_resources;
 pub(crate) mod latency;
 pub(crate) mod lock_acquisition;
+pub(crate) mod log_record;
 mod read_durability;
 pub(crate) mod ticket;
 pub(crate) mod undo;

@@ -51,7 +51,7 @@ fn too_long(raw_table: &RawTable, key: &[u8], value_bytes: usize, max_bytes: usi
 }
 
 #[cold]
-fn unencodable(raw_table: &RawTable, why: &str) -> Error {
+pub(crate) fn unencodable(raw_table: &RawTable, why: &str) -> Error {
     Error::Unencodable {
         table: raw_table.name(),
         why: why.to_owned(),

@@ -245,9 +245,15 @@ impl<H: GroupResource> OperationLog<'_, H> {
     /// Logs an operation that ends no transaction. Returns its LSN.
     pub(crate) fn append(&self, operation: &Operation<'_>) -> Result<Lsn, LogError> {
         let bytes = operation.encoded_bytes(self.format);
-        let encode = |into: &mut [u8], _| operation.encode(into);
+        let encode = |into: &mut [u8], _: Lsn| operation.encode(into);
         let (stamp, epoch) = (Stamp(0), Epoch(0));
-        let appended = (self.stream).append(Entry::Part, stamp, epoch, bytes, encode, |_| {})?;
+        let stream = self.stream;
+        let appended = if bytes > stream.buffered_bytes_max() {
+            let oversize = stream.prepare_oversize(bytes, |into| operation.encode(into))?;
+            stream.append_oversize(Entry::Part, stamp, epoch, oversize, |_| {})?
+        } else {
+            stream.append(Entry::Part, stamp, epoch, bytes, encode, |_| {})?
+        };
         Ok(appended.ticket.lsn)
     }
 }

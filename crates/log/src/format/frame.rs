@@ -32,10 +32,12 @@ use super::{put, u16_at, u32_at, u64_at};
 
 /// Length of a frame's header.
 pub(crate) const FRAME_HEADER_BYTES: usize = 72;
-/// No frame is longer: it is filled in a buffer.
+/// No frame is longer.
 pub(crate) const FRAME_BYTES_MAX: usize = 1 << 30;
 /// Length of a record's header.
 pub const RECORD_HEADER_BYTES: usize = 24;
+/// What a frame with one entry has beside its payload.
+pub(crate) const ENTRY_OVERHEAD_BYTES: usize = FRAME_HEADER_BYTES + RECORD_HEADER_BYTES;
 
 const MAGIC: [u8; 4] = *b"NLF1";
 
@@ -115,6 +117,15 @@ impl Digest {
         through: FRAME_HEADER_BYTES,
     };
 
+    /// Of one record: its header, and a payload that was summed by itself.
+    pub(crate) fn of_record(header: &[u8], payload_crc: u32, payload_bytes: usize) -> Self {
+        let crc = crc32c::crc32c(header);
+        Self {
+            crc: crc32c::crc32c_combine(crc, payload_crc, payload_bytes),
+            through: FRAME_HEADER_BYTES + header.len() + payload_bytes,
+        }
+    }
+
     /// How many bytes of a frame that is `used` bytes long are not in it.
     pub(crate) fn missing(&self, used: usize) -> usize {
         used - self.through
@@ -134,9 +145,11 @@ impl Digest {
 }
 
 /// Writes the header into the first bytes of `frame`, which holds `header.length` bytes with the
-/// records in place, some of them in `digest` already.
+/// records in place, some of them in `digest` already; fewer bytes if all records are in it.
 pub(crate) fn finish(frame: &mut [u8], header: &FrameHeader, mut digest: Digest, salt: Salt) {
-    digest.extend(frame);
+    if digest.missing(header.length as usize) > 0 {
+        digest.extend(frame);
+    }
     put(frame, 0, MAGIC);
     put(frame, 8, header.length.to_le_bytes());
     put(frame, 12, header.records.to_le_bytes());

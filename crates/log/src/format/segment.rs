@@ -3,7 +3,7 @@
 //! ```text
 //!   0  magic "NAMIKSEG"                8
 //!   8  CRC-32C of bytes 12..64         4   these two fields keep their places in every version
-//!  12  format version                  4
+//!  12  format version                  4   2, or 3 for a segment that was made for one long frame
 //!  16  identity of the database       16
 //!  32  segment number                  8   per stream and generation, from 1
 //!  40  segment length                  8
@@ -38,7 +38,12 @@ pub(crate) struct SegmentHeader {
     pub(crate) is_zeroed: bool,
     /// No frame of it is longer, padding included; 0 if that is not known.
     pub(crate) frame_bytes_max: u32,
+    /// Made for one frame, and longer than the others for it.
+    pub(crate) is_oversize: bool,
 }
+
+/// The version of a segment that is longer than the manifest says.
+const OVERSIZE_VERSION: u32 = 3;
 
 /// What the first block of a file turned out to be.
 #[derive(Debug, PartialEq, Eq)]
@@ -52,10 +57,23 @@ pub(crate) enum Found<T> {
 }
 
 impl SegmentHeader {
+    /// Whether a segment can be so long where the others are `segment_bytes` long.
+    pub(crate) fn has_legal_length(&self, segment_bytes: u64) -> bool {
+        match self.is_oversize {
+            false => self.segment_bytes == segment_bytes,
+            true => self.segment_bytes > segment_bytes,
+        }
+    }
+
     pub(crate) fn write(&self, block: &mut [u8]) {
         block.fill(0);
         put(block, 0, MAGIC);
-        put(block, 12, VERSION.to_le_bytes());
+        let version = if self.is_oversize {
+            OVERSIZE_VERSION
+        } else {
+            VERSION
+        };
+        put(block, 12, version.to_le_bytes());
         put(block, 16, self.identity.to_le_bytes());
         put(block, 32, self.number.to_le_bytes());
         put(block, 40, self.segment_bytes.to_le_bytes());
@@ -76,7 +94,7 @@ impl SegmentHeader {
             return Found::Nothing;
         }
         let version = u32_at(block, 12);
-        if version != VERSION {
+        if version != VERSION && version != OVERSIZE_VERSION {
             return Found::OtherVersion(version);
         }
         let header = Self {
@@ -88,6 +106,7 @@ impl SegmentHeader {
             worker: WorkerId(u16_at(block, 56)),
             is_zeroed: u16_at(block, 58) & 1 == 1,
             frame_bytes_max: u32_at(block, 60),
+            is_oversize: version == OVERSIZE_VERSION,
         };
         match header.block_bytes {
             512 | 1024 | 2048 | 4096 => Found::Header(header),
@@ -105,6 +124,20 @@ pub(crate) fn stream_dir(wal: &Path, worker: WorkerId) -> PathBuf {
 pub(crate) fn file_name(generation: Generation, number: u64) -> String {
     format!("{:06}-{number:08}.seg", generation.0)
 }
+
+/// The file name of a segment that has no number yet: it is made for one frame, `count` of such so far.
+pub(crate) fn unnumbered_file_name(generation: Generation, count: u64) -> String {
+    format!("{:06}-{count:08}{UNNUMBERED}", generation.0)
+}
+
+/// Whether a file is a segment that has no number yet. Without its writer it never gets one.
+pub(crate) fn is_unnumbered(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    // A disk may have called it so until it was whole.
+    name.is_some_and(|name| name.trim_end_matches(".tmp").ends_with(UNNUMBERED))
+}
+
+const UNNUMBERED: &str = ".new";
 
 /// What a file's name says, if it is a segment's.
 pub(crate) fn parse_file_name(path: &Path) -> Option<(Generation, u64)> {

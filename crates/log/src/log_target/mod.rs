@@ -5,6 +5,7 @@
 //!   the rest of the current segment, or a spare segment that is ready. So what was accepted can
 //!   always be written, however full the disk is.
 
+mod oversize_segment;
 mod region;
 mod segments;
 
@@ -15,6 +16,7 @@ use namiki_platform::disk::{AlignedBuf, DiskFile, PendingWrite};
 
 use crate::error::LogError;
 use crate::format::frame::Salt;
+pub(crate) use oversize_segment::UnnumberedSegment;
 pub(crate) use region::{RegionTarget, open_shared};
 pub(crate) use segments::{SegmentMaker, SegmentTarget};
 
@@ -31,7 +33,8 @@ pub(crate) struct WritePosition {
 }
 
 impl WritePosition {
-    /// Writes a frame, `padded` bytes, and what has to follow it. On return it is durable.
+    /// Writes a frame, padded, or what is not written yet of its beginning; and what has to follow it. On
+    /// return it is durable.
     pub(crate) fn write(
         &self,
         padded: &[u8],

@@ -145,8 +145,8 @@ impl RegionTarget {
         Ok(target)
     }
 
-    /// Writes the head of a generation without frames. It takes the slot that the generation before would
-    /// have used next: a head that could not be written then can no longer become readable.
+    /// Writes the head as it is. At first, without frames, it takes the slot that the generation before would have
+    /// used next: a head that could not be written then can no longer become readable.
     fn write_head(&self) -> Result<(), LogError> {
         let mut block = AlignedBuf::zeroed(self.block_bytes);
         self.head.write(&mut block);
@@ -157,6 +157,18 @@ impl RegionTarget {
 
     fn slot(&self) -> u64 {
         self.base + (self.head.writes & 1) * self.block_bytes as u64
+    }
+
+    /// Makes the head say, durably, that the next frame may be so long: whoever looks for it behind the end has to
+    /// look as far. No frame is in flight.
+    pub(crate) fn announce(&mut self, padded: u64) -> Result<(), LogError> {
+        if padded <= u64::from(self.head.frame_bytes_max) {
+            return Ok(());
+        }
+        // A frame is at most 1 GiB.
+        self.head.frame_bytes_max = padded as u32;
+        self.head.writes += 1;
+        self.write_head()
     }
 
     pub(crate) fn left(&self) -> u64 {

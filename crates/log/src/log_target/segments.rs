@@ -8,11 +8,13 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
 use namiki_platform::{Generation, WorkerId};
 
 use super::WritePosition;
+use super::oversize_segment::remove_unnumbered;
 use crate::error::LogError;
 use crate::format::BLOCK_BYTES_MAX;
 use crate::format::frame::Salt;
@@ -21,9 +23,11 @@ use crate::layout_config::Retain;
 
 /// A segment that is ready to be written.
 pub(crate) struct Segment {
-    number: u64,
-    file: Arc<dyn DiskFile>,
-    path: Arc<Path>,
+    pub(super) number: u64,
+    pub(super) file: Arc<dyn DiskFile>,
+    pub(super) path: Arc<Path>,
+    /// Its length.
+    pub(super) bytes: u64,
 }
 
 /// An order for a segment: its number, and the old one it is to be made from, until that has got its
@@ -33,18 +37,26 @@ pub(crate) struct Job {
     recycled: Option<u64>,
 }
 
+/// An order for an oversize segment's number.
+pub(crate) struct Numbering {
+    pub(super) number: u64,
+    /// The spare that had it, until its name is another's.
+    replaced: Option<Segment>,
+}
+
 pub(crate) struct SegmentTarget {
     pub(crate) block_bytes: usize,
     /// Whether a thread is making a spare right now.
     pub(crate) preparing: bool,
     /// Whether the background was asked for a spare.
     pub(crate) requested: bool,
-    segment_bytes: u64,
     retain: Retain,
     salt: Salt,
     current: Option<Segment>,
     /// First byte of the current segment that belongs to no frame.
     used: u64,
+    /// The next frame has the first spare segment to itself.
+    rolls: bool,
     /// Segments that are ready, in the order of their numbers.
     spares: VecDeque<Segment>,
     next_number: u64,
@@ -55,16 +67,16 @@ pub(crate) struct SegmentTarget {
 }
 
 impl SegmentTarget {
-    pub(crate) fn new(identity: u128, segment_bytes: u64, retain: Retain) -> Self {
+    pub(crate) fn new(identity: u128, retain: Retain) -> Self {
         Self {
             block_bytes: BLOCK_BYTES_MAX,
             preparing: false,
             requested: false,
-            segment_bytes,
             retain,
             salt: Salt::of(identity),
             current: None,
-            used: segment_bytes,
+            used: 0,
+            rolls: false,
             spares: VecDeque::new(),
             next_number: 1,
             behind: VecDeque::new(),
@@ -74,7 +86,11 @@ impl SegmentTarget {
     }
 
     pub(crate) fn left(&self) -> u64 {
-        self.segment_bytes - self.used
+        self.current_bytes() - self.used
+    }
+
+    fn current_bytes(&self) -> u64 {
+        self.current.as_ref().map_or(0, |segment| segment.bytes)
     }
 
     pub(crate) fn spares(&self) -> usize {
@@ -86,7 +102,12 @@ impl SegmentTarget {
         self.spares.is_empty()
             && !self.preparing
             && !self.requested
-            && self.used > self.segment_bytes / 2
+            && self.used > self.current_bytes() / 2
+    }
+
+    /// The unit of frames, once a segment has been made.
+    pub(crate) fn known_block_bytes(&self) -> Option<usize> {
+        (self.next_number > 1).then_some(self.block_bytes)
     }
 
     /// What to make next.
@@ -121,8 +142,37 @@ impl SegmentTarget {
         self.requested = false;
     }
 
+    /// Begins to give the next number to an oversize segment: that of the first spare, which is replaced, if
+    /// there is one. No frame counts on a spare now.
+    pub(crate) fn begin_numbering(&mut self) -> Numbering {
+        self.preparing = true;
+        let replaced = self.spares.pop_front();
+        Numbering {
+            number: (replaced.as_ref()).map_or(self.next_number, |spare| spare.number),
+            replaced,
+        }
+    }
+
+    /// The number was not given away: the spare that has it is still there.
+    pub(crate) fn give_up_numbering(&mut self, numbering: Numbering) {
+        self.stop_preparing();
+        if let Some(spare) = numbering.replaced {
+            self.spares.push_front(spare);
+        }
+    }
+
+    /// An oversize segment has its number, and the next frame is the one that it was made for.
+    pub(crate) fn put_oversize(&mut self, segment: Segment) {
+        self.stop_preparing();
+        self.block_bytes = segment.file.block_bytes();
+        self.next_number = self.next_number.max(segment.number + 1);
+        self.spares.push_front(segment);
+        self.rolls = true;
+    }
+
     pub(crate) fn assign(&mut self, padded: u64, sequence: u64) -> WritePosition {
-        if padded > self.left() {
+        let rolls = std::mem::take(&mut self.rolls);
+        if rolls || padded > self.left() {
             let spare = self.spares.pop_front();
             let old = std::mem::replace(&mut self.current, spare);
             self.used = self.block_bytes as u64;
@@ -172,13 +222,15 @@ impl SegmentTarget {
 
 /// Makes segments ready. It knows the disk and holds no lock.
 pub(crate) struct SegmentMaker {
-    frame_bytes_max: u32,
-    disk: Arc<dyn Disk>,
-    dir: PathBuf,
-    segment_bytes: u64,
-    identity: u128,
-    generation: Generation,
-    worker: WorkerId,
+    pub(super) frame_bytes_max: u32,
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) dir: PathBuf,
+    pub(super) segment_bytes: u64,
+    pub(super) identity: u128,
+    pub(super) generation: Generation,
+    pub(super) worker: WorkerId,
+    /// Oversize segments so far.
+    pub(super) oversize: AtomicU64,
 }
 
 impl SegmentMaker {
@@ -199,6 +251,7 @@ impl SegmentMaker {
             identity,
             generation,
             worker,
+            oversize: AtomicU64::new(0),
         }
     }
 
@@ -216,7 +269,7 @@ impl SegmentMaker {
                 });
             }
         }
-        Ok(())
+        remove_unnumbered(&*self.disk, &self.dir).map_err(failed)
     }
 
     /// Makes a segment ready: on return its header and its name are durable.
@@ -227,6 +280,7 @@ impl SegmentMaker {
                 number: job.number,
                 file,
                 path: path.into(),
+                bytes: self.segment_bytes,
             }),
             // Half a segment is no use, and the next attempt starts afresh.
             Err(source) => match self.take_back(&path) {
@@ -268,6 +322,7 @@ impl SegmentMaker {
             worker: self.worker,
             is_zeroed,
             frame_bytes_max: self.frame_bytes_max,
+            is_oversize: false,
         }
         .write(&mut block);
         file.write_durable(0, &block)?;

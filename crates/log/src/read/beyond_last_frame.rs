@@ -3,8 +3,8 @@
 //! One frame of a stream is in flight at a time, and a device keeps or loses whole sectors of it. So
 //! behind the last whole frame of a generation without a seal there may be, and nothing else:
 //! - *One torn frame*, where the next would be: here, or at the beginning of the next segment if the
-//!   rest of this one is too short for it. Its first sector is lost, or is that of the next frame. In
-//!   segments that were created zeroed all else is zero, so other bytes are damage.
+//!   rest of this one is too short for it, or if that was made for it. Its first sector is lost, or is that of the
+//!   next frame. In segments that were created zeroed all else is zero, so other bytes are damage.
 //! - *Segments that were made ready*, with their headers and no frames. The last of them may be
 //!   without its header: then it is zero, or an old one that is to be written again.
 //! - *A first segment that was given up*: it has the header of the next, whose name was lost, and none
@@ -83,7 +83,8 @@ impl StreamReader {
         };
         let left = extent.end.saturating_sub(self.at);
         let longest = extent.frame_bytes_max.min(left);
-        // A frame comes here only if the segment before had no room for it.
+        // A frame comes here only if the segment before had no room for it, or if this one was made for it.
+        let left_before = left_before.filter(|_| !extent.is_oversize);
         let fits = |bytes: u64| bytes <= longest && left_before.is_none_or(|it| bytes > it);
         let sector = self
             .window

@@ -21,7 +21,8 @@ const READ_BYTES: usize = 1 << 20;
 /// How far to read before the next hole is looked for.
 pub(super) const STRIDE_BYTES: u64 = READ_BYTES as u64;
 
-/// Longest read for several frames at a time.
+/// Longest read for several frames at a time. A longer frame is read by itself, into memory of its own that is
+/// not kept for the next.
 const READ_BYTES_MAX: usize = 4 << 20;
 
 /// Room before a piece for the beginning of a frame, unless frames are longer.
@@ -77,6 +78,11 @@ impl HeldBytes {
         self.start + self.len as u64
     }
 
+    /// Whether it is a single long frame.
+    fn is_long(&self) -> bool {
+        self.len > 2 * READ_BYTES_MAX
+    }
+
     fn bytes(&self, offset: u64, len: usize) -> &[u8] {
         let Some(from) = offset.checked_sub(self.start) else {
             return &[];
@@ -106,6 +112,9 @@ impl Window {
         self.following = None;
         if self.held.number != number {
             std::mem::swap(&mut self.held, &mut self.aside);
+            if self.aside.is_long() {
+                self.aside = HeldBytes::nothing();
+            }
         }
     }
 
@@ -139,6 +148,9 @@ impl Window {
         let Some(here) = self.here.clone() else {
             return Ok(());
         };
+        if end - offset > READ_BYTES_MAX as u64 {
+            return self.fetch_long(&here, offset, end);
+        }
         self.longest = self.longest.max((end - offset) as usize);
         loop {
             let held = &self.held;
@@ -159,6 +171,37 @@ impl Window {
         }
         self.look_ahead(&here);
         Ok(())
+    }
+
+    /// Reads a long stretch. What is held goes first, so that there is at most one such at a time.
+    fn fetch_long(&mut self, here: &Whole, offset: u64, end: u64) -> io::Result<()> {
+        self.replace_held(HeldBytes::nothing());
+        let block = BLOCK_BYTES_MAX as u64;
+        let start = offset / block * block;
+        let mut buf = AlignedBuf::zeroed((end - start).next_multiple_of(block) as usize);
+        let mut len = 0;
+        for piece in buf.chunks_mut(READ_BYTES_MAX) {
+            let got = here.file.read_at(start + len as u64, piece)?;
+            len += got;
+            if got < piece.len() {
+                break;
+            }
+        }
+        self.held = HeldBytes {
+            number: here.number,
+            buf,
+            base: 0,
+            start,
+            len,
+        };
+        Ok(())
+    }
+
+    fn replace_held(&mut self, held: HeldBytes) {
+        let old = std::mem::replace(&mut self.held, held);
+        if !old.is_long() {
+            self.ahead.give_back(old.buf);
+        }
     }
 
     /// Takes the piece that begins at `next`, with the last `kept` bytes of what is held before it.
@@ -201,8 +244,7 @@ impl Window {
             start: next - kept as u64,
             len: kept + piece.len,
         };
-        let old = std::mem::replace(&mut self.held, held);
-        self.ahead.give_back(old.buf);
+        self.replace_held(held);
         Ok(piece.len)
     }
 

@@ -50,7 +50,10 @@ pub fn harden_tail(
     }
 }
 
-/// Writes a stretch of a file as it is, and as much around it as makes whole blocks. That is older
+/// How much is written at a time.
+const PIECE_BYTES: u64 = 4 << 20;
+
+/// Writes a stretch of a file as it is, piece by piece, and as much around it as makes whole blocks. That is older
 /// and durable, or no frame; written again as it was read it is not changed, however that ends.
 fn rewrite(disk: &dyn Disk, path: &Path, offset: u64, bytes: u64) -> Result<(), ReadError> {
     let failed = |source| ReadError::device(path, source);
@@ -58,10 +61,14 @@ fn rewrite(disk: &dyn Disk, path: &Path, offset: u64, bytes: u64) -> Result<(), 
     let block = file.block_bytes() as u64;
     let from = offset / block * block;
     let to = (offset + bytes).next_multiple_of(block);
-    let mut buf = AlignedBuf::zeroed((to - from) as usize);
-    let got = file.read_at(from, &mut buf).map_err(failed)?;
-    if got < buf.len() {
-        return Err(failed(io::ErrorKind::UnexpectedEof.into()));
+    let mut buf = AlignedBuf::zeroed((to - from).min(PIECE_BYTES) as usize);
+    for at in (from..to).step_by(PIECE_BYTES as usize) {
+        let piece = &mut buf[..(to - at).min(PIECE_BYTES) as usize];
+        let got = file.read_at(at, piece).map_err(failed)?;
+        if got < piece.len() {
+            return Err(failed(io::ErrorKind::UnexpectedEof.into()));
+        }
+        file.write_durable(at, piece).map_err(failed)?;
     }
-    file.write_durable(from, &buf).map_err(failed)
+    Ok(())
 }

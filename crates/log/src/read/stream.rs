@@ -422,7 +422,7 @@ impl StreamReader {
         (header.length as usize).next_multiple_of(self.block_bytes()) as u64
     }
 
-    /// The length of each segment, if the stream has any.
+    /// The length of each segment that is not oversize, if the stream has any.
     fn segment_bytes(&self) -> u64 {
         match self.info.placement {
             Placement::Segments { segment_bytes } => segment_bytes,

@@ -29,6 +29,8 @@ pub(super) struct Extent {
     pub(super) lost_name: Option<u64>,
     /// Whether what was never written is zero.
     pub(super) is_zeroed: bool,
+    /// Whether it was made for a frame that no other segment has room for.
+    pub(super) is_oversize: bool,
     /// The longest frame there can be; 0 if that is not known.
     pub(super) frame_bytes_max: u64,
     /// Regions only: how far beyond `end` to search for frames that a lost head covered.
@@ -137,6 +139,7 @@ pub(super) struct Expected<'a> {
     pub(super) identity: u128,
     pub(super) info: &'a GenerationInfo,
     pub(super) worker: WorkerId,
+    /// Its length, unless its header says that it is oversize.
     pub(super) segment_bytes: u64,
     /// Whether none follows: only then its header may not be written yet.
     pub(super) is_last: bool,
@@ -152,6 +155,8 @@ pub(super) struct Segment {
     path: PathBuf,
     number: u64,
 }
+
+const SHORTER: &str = "it was longer when it was made";
 
 /// The files of a generation, which follow each other by number.
 fn list(
@@ -225,6 +230,7 @@ impl Segment {
             has_header: false,
             lost_name: None,
             is_zeroed: false,
+            is_oversize: false,
             frame_bytes_max: 0,
             beyond: 0,
             file: self.file,
@@ -232,7 +238,7 @@ impl Segment {
         let damaged = |path: &Path, at, what| Err(ReadError::damaged(path, at, what));
         let len_bytes = extent.file.len_bytes();
         if len_bytes < segment_bytes {
-            return damaged(&extent.path, len_bytes, "it was longer when it was made");
+            return damaged(&extent.path, len_bytes, SHORTER);
         }
         match SegmentHeader::read(block) {
             Found::OtherVersion(version) => Err(ReadError::OtherVersion {
@@ -246,8 +252,13 @@ impl Segment {
                 if header.number == self.number
                     && header.generation == info.generation
                     && header.worker == worker
-                    && header.segment_bytes == segment_bytes =>
+                    && header.has_legal_length(segment_bytes) =>
             {
+                if len_bytes < header.segment_bytes {
+                    return damaged(&extent.path, len_bytes, SHORTER);
+                }
+                extent.end = header.segment_bytes;
+                extent.is_oversize = header.is_oversize;
                 extent.is_zeroed = header.is_zeroed;
                 extent.frame_bytes_max = u64::from(header.frame_bytes_max);
                 extent.block_bytes = header.block_bytes as usize;
@@ -356,6 +367,7 @@ fn region(
         has_header: true,
         lost_name: None,
         is_zeroed: false,
+        is_oversize: false,
         frame_bytes_max: u64::from(head.frame_bytes_max),
         beyond: if is_current { base + region_bytes } else { 0 },
         file,

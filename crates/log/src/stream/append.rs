@@ -8,7 +8,7 @@ use super::state::State;
 use super::{Stream, Ticket};
 use crate::config::{Group, GroupResource};
 use crate::error::LogError;
-use crate::format::frame::{FRAME_HEADER_BYTES, RECORD_HEADER_BYTES, epoch_word, put_record};
+use crate::format::frame::{RECORD_HEADER_BYTES, epoch_word, put_record};
 use crate::layout_config::Layout;
 use crate::log_target::LogTarget;
 use crate::sync::{MutexGuard, Ordering};
@@ -45,10 +45,16 @@ pub struct Appended {
 }
 
 impl<H: GroupResource> Stream<H> {
-    /// The largest payload that [`Stream::append`] accepts.
+    /// The largest payload that [`Stream::append`] accepts. A longer one is oversize.
+    #[must_use]
+    pub fn buffered_bytes_max(&self) -> usize {
+        self.buffered_bytes_max
+    }
+
+    /// The largest payload of all ([`LogConfig::payload_bytes_max`](crate::LogConfig::payload_bytes_max)).
     #[must_use]
     pub fn payload_bytes_max(&self) -> usize {
-        self.buffer_bytes - FRAME_HEADER_BYTES - RECORD_HEADER_BYTES
+        self.payload_bytes_max
     }
 
     /// Appends one entry and returns once it is in the buffer, *not* on disk.
@@ -77,7 +83,7 @@ impl<H: GroupResource> Stream<H> {
         encode: impl FnOnce(&mut [u8], Lsn),
         hold: impl FnOnce(&mut H),
     ) -> Result<Appended, LogError> {
-        let bytes_max = self.payload_bytes_max();
+        let bytes_max = self.buffered_bytes_max;
         if payload_bytes > bytes_max {
             return Err(LogError::CommitTooLarge {
                 bytes: payload_bytes,
@@ -96,6 +102,10 @@ impl<H: GroupResource> Stream<H> {
             if guard.closed {
                 return Err(LogError::Closed);
             }
+            if guard.has_turn {
+                guard = self.prepared.wait(guard);
+                continue;
+            }
             let end = guard.filling.used + need;
             if end <= self.buffer_bytes && guard.target.fits(end + self.marker_room) {
                 break;
@@ -106,25 +116,61 @@ impl<H: GroupResource> Stream<H> {
         debug_assert!(entry != Entry::Part || self.shared.epochs.is_none());
         let tripwire = self.shared.tripwire(self.worker);
         let state = &mut *guard;
-        let mut lsn = Lsn(0);
-        if self.shared.horizon.sequencer.draws() {
-            let misses = &mut state.counters.cas_misses;
-            lsn = self.shared.horizon.draw(self.index, misses);
-        }
+        let lsn = self.draw(state);
         let filling = &mut state.filling;
         let record = &mut filling.buf[filling.used..filling.used + need];
-        let is_independent = entry == Entry::Independent;
-        let word = match &self.shared.epochs {
-            Some(_) => epoch_word(epoch, is_independent),
-            None => lsn,
-        };
-        put_record(record, payload_bytes, stamp, word);
+        put_record(
+            record,
+            payload_bytes,
+            stamp,
+            self.record_word(entry, epoch, lsn),
+        );
         encode(&mut record[RECORD_HEADER_BYTES..], lsn);
         hold(&mut filling.held);
         filling.used += need;
         if filling.digest.missing(filling.used) >= DIGEST_BYTES {
             filling.digest.extend(&filling.buf[..filling.used]);
         }
+        let appended = self.count(state, entry, stamp, epoch, lsn);
+        let first_of_group = state.filling.records == 1;
+        tripwire.disarm();
+        if appended.group_is_full && self.layout == Layout::Single && guard.in_flight.is_none() {
+            return Ok(self.flush_under_lock(guard, appended));
+        }
+        drop(guard);
+        if first_of_group {
+            self.shared.wake_flusher();
+        }
+        Ok(appended)
+    }
+
+    /// Draws an LSN, if any are drawn. From here until the entry is counted nothing may fail (S4).
+    pub(super) fn draw(&self, state: &mut State<H>) -> Lsn {
+        if !self.shared.horizon.sequencer.draws() {
+            return Lsn(0);
+        }
+        let misses = &mut state.counters.cas_misses;
+        self.shared.horizon.draw(self.index, misses)
+    }
+
+    /// What stands in a record for its LSN.
+    pub(super) fn record_word(&self, entry: Entry, epoch: Epoch, lsn: Lsn) -> Lsn {
+        match &self.shared.epochs {
+            Some(_) => epoch_word(epoch, entry == Entry::Independent),
+            None => lsn,
+        }
+    }
+
+    /// Counts an entry that is in the buffer that fills.
+    pub(super) fn count(
+        &self,
+        state: &mut State<H>,
+        entry: Entry,
+        stamp: Stamp,
+        epoch: Epoch,
+        lsn: Lsn,
+    ) -> Appended {
+        let filling = &mut state.filling;
         if filling.records == 0 {
             filling.first_lsn = lsn;
         }
@@ -136,12 +182,12 @@ impl<H: GroupResource> Stream<H> {
         filling.epoch = filling.epoch.max(epoch);
         if let Some(epochs) = &self.shared.epochs {
             filling.epoch_min = filling.epoch_min.min(epoch.0);
-            epochs.appended(self.index, epoch, is_independent);
+            epochs.appended(self.index, epoch, entry == Entry::Independent);
         }
         state.appended += 1;
         // Release pairs with the acquires in `has_pending`.
         self.appended.store(state.appended, Ordering::Release);
-        let appended = Appended {
+        Appended {
             ticket: Ticket {
                 worker: self.worker,
                 number: state.appended,
@@ -151,24 +197,22 @@ impl<H: GroupResource> Stream<H> {
                 Group::Count(n) => is_commit && filling.commits == n.get(),
                 Group::Auto => false,
             },
-        };
-        let first_of_group = filling.records == 1;
-        tripwire.disarm();
-        if appended.group_is_full && self.layout == Layout::Single && guard.in_flight.is_none() {
-            // Algorithm 1 keeps the lock from the insertion to the end of the flush; so a batch is under way here
-            // only while a panic that ended it is being cleaned up. This failure, too, poisons the log; the caller's
-            // own flush reports it.
-            let flushed = self.lead(guard).is_ok();
-            return Ok(Appended {
-                group_is_full: !flushed,
-                ..appended
-            });
         }
-        drop(guard);
-        if first_of_group {
-            self.shared.wake_flusher();
+    }
+
+    /// Algorithm 1 keeps the lock from the insertion to the end of the flush; so a batch is under way before only
+    /// while a panic that ended it is being cleaned up.
+    pub(super) fn flush_under_lock(
+        &self,
+        guard: MutexGuard<'_, State<H>>,
+        appended: Appended,
+    ) -> Appended {
+        // This failure, too, poisons the log; the caller's own flush reports it.
+        let flushed = self.lead(guard).is_ok();
+        Appended {
+            group_is_full: !flushed,
+            ..appended
         }
-        Ok(appended)
     }
 
     /// Makes room for a frame that is `end` bytes long with the commit at hand, or at least gets
@@ -195,7 +239,7 @@ impl<H: GroupResource> Stream<H> {
     }
 
     /// Makes the next segment ready. Waiting appenders look again whether that worked or not.
-    fn prepare<'a>(
+    pub(super) fn prepare<'a>(
         &'a self,
         mut state: MutexGuard<'a, State<H>>,
     ) -> (MutexGuard<'a, State<H>>, Result<(), LogError>) {
@@ -268,8 +312,8 @@ impl<H: GroupResource> Stream<H> {
 }
 
 /// Poisons the log if the disk panics while a segment is made ready, and wakes its waiters.
-struct Preparing<'a, H: GroupResource> {
-    stream: &'a Stream<H>,
+pub(super) struct Preparing<'a, H: GroupResource> {
+    pub(super) stream: &'a Stream<H>,
 }
 
 impl<H: GroupResource> Drop for Preparing<'_, H> {

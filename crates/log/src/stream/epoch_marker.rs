@@ -46,6 +46,10 @@ impl<H: GroupResource> Stream<H> {
             if state.ended {
                 return Err(LogError::Closed);
             }
+            if state.has_turn {
+                state = self.prepared.wait(state);
+                continue;
+            }
             let end = state.filling.used;
             state = match state.in_flight {
                 Some(through) => self.join(state, through)?,

@@ -185,7 +185,8 @@ impl<H: GroupResource> Stream<H> {
         let (mut batch, position) = self.seal(&mut guard);
         drop(guard);
         self.write_header(&mut batch, &position);
-        match position.begin(std::mem::take(&mut batch.frame.buf), batch.padded) {
+        let bytes = batch.padded.min(batch.frame.buf.len());
+        match position.begin(std::mem::take(&mut batch.frame.buf), bytes) {
             Ok(write) => {
                 let path = position.path;
                 let mut guard = self.state.lock();
@@ -266,7 +267,7 @@ impl<H: GroupResource> Stream<H> {
             worker: self.worker,
             segment: position.segment,
             offset: position.offset,
-            // A buffer is at most 1 GiB.
+            // A frame is at most 1 GiB.
             length: frame.used as u32,
         };
         let batch = FlushBatch {
@@ -309,8 +310,12 @@ impl<H: GroupResource> Stream<H> {
             generation: self.shared.generation,
             worker: self.worker,
         };
-        frame.buf[frame.used..batch.padded].fill(0);
-        let bytes = &mut frame.buf[..frame.used];
+        let (used, end) = (
+            frame.used.min(frame.buf.len()),
+            batch.padded.min(frame.buf.len()),
+        );
+        frame.buf[used..end].fill(0);
+        let bytes = &mut frame.buf[..used];
         frame::finish(bytes, &header, frame.digest, position.salt);
     }
 
@@ -324,7 +329,9 @@ impl<H: GroupResource> Stream<H> {
         kept: Option<MutexGuard<'a, State<H>>>,
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
         let frame = &mut batch.frame;
-        let written = position.write(&frame.buf[..batch.padded], frame.head.as_mut());
+        // The body of an oversize frame may be written already.
+        let bytes = batch.padded.min(frame.buf.len());
+        let written = position.write(&frame.buf[..bytes], frame.head.as_mut());
         self.finish_batch(completion, batch, written, kept)
     }
 
@@ -376,7 +383,11 @@ impl<H: GroupResource> Stream<H> {
         };
         state.counters.flush_ns += completed.took.as_nanos() as u64;
         state.group_policy.completed(completed, self.group_wait_max);
-        frame.clear();
+        match state.replaced.take() {
+            // It was the oversize frame, whose memory goes back.
+            Some(buffer) => frame = buffer,
+            None => frame.clear(),
+        }
         if state.filling.records == 0 {
             // Nothing came meanwhile, as when a worker waits for its own flush: the next commits go
             // where the last went, which the caches still hold.

@@ -10,7 +10,8 @@ use crate::lsn_horizon::IDLE;
 /// A buffer and what is known about its contents. The first bytes are kept for the frame's header,
 /// so that the buffer is written as it stands.
 pub(super) struct Filling<H> {
-    /// Always at its full length; bytes from `used` on mean nothing.
+    /// Always at its full length; bytes from `used` on mean nothing. Of an oversize frame whose body is written
+    /// already, its first block alone.
     pub(super) buf: AlignedBuf,
     /// The block for the region's head, in a shared device.
     pub(super) head: Option<AlignedBuf>,

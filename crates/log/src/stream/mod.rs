@@ -29,6 +29,8 @@
 //! - S6. Whatever ends a flush, or closes the stream, announces it to the tasks that wait; every call that
 //!   may do so wakes them at its end (`async_waiters.rs`), or when its caller no longer leads (`certify_epoch.rs`).
 //! - S7. The end of a flush, and an unattended flush, passes on what tasks demand (D3 in `task_demand.rs`).
+//! - S8. An oversize entry is alone in its frame, and nothing is pending when it is appended. Who appends it has
+//!   the turn meanwhile: no other entry is appended and no epoch marker is written (`oversize.rs`).
 //!
 //! Paper: pwal §4.2, Algorithms 1 and 2
 
@@ -38,6 +40,7 @@ mod flush;
 mod flush_batch;
 mod group_policy;
 mod log_buffer;
+mod oversize;
 mod state;
 mod task_demand;
 mod wait;
@@ -54,12 +57,17 @@ use crate::error::LogError;
 use crate::layout_config::Layout;
 use crate::log_target::{LogTarget, SegmentMaker};
 use crate::shared_state::Shared;
-use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
+use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 use state::State;
 use task_demand::Demand;
 
 pub use append::{Appended, Entry};
+<<<<<<< HEAD
 pub(crate) use state::{GROUP_SIZES, StreamCounters};
+=======
+pub use oversize::OversizeEntry;
+pub(crate) use state::StreamCounters;
+>>>>>>> b-large
 
 /// An entry's place in its stream, to ask later whether it is hardened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +89,8 @@ pub struct Stream<H: GroupResource> {
     group: Group,
     group_wait_max: Duration,
     buffer_bytes: usize,
+    buffered_bytes_max: usize,
+    payload_bytes_max: usize,
     /// Kept free behind the frame that fills.
     marker_room: usize,
     maker: Option<SegmentMaker>,
@@ -118,6 +128,8 @@ impl<H: GroupResource> Stream<H> {
             group: config.group,
             group_wait_max: config.group_wait_max,
             buffer_bytes,
+            buffered_bytes_max: config.buffered_bytes_max().min(config.payload_bytes_max()),
+            payload_bytes_max: config.payload_bytes_max(),
             marker_room: config.marker_room(),
             maker,
             appended: AtomicU64::new(0),
@@ -194,9 +206,19 @@ impl<H: GroupResource> Stream<H> {
         (state.sequence, state.max_stamp)
     }
 
-    /// Refuses commits from now on.
+    /// Refuses commits from now on. An oversize one for which a segment may have its number already is appended
+    /// first: no other frame can be in that segment.
     pub(crate) fn refuse(&self) {
-        self.state.lock().closed = true;
+        self.refusing().closed = true;
+    }
+
+    /// The state, when no thread has the turn.
+    fn refusing(&self) -> MutexGuard<'_, State<H>> {
+        let mut state = self.state.lock();
+        while state.has_turn {
+            state = self.prepared.wait(state);
+        }
+        state
     }
 
     /// Refuses commits from now on, and hardens those that were accepted. On return, whatever it says, nothing is
@@ -205,7 +227,7 @@ impl<H: GroupResource> Stream<H> {
     pub(crate) fn close(&self) -> Result<(), LogError> {
         // Those of another stream's failure, too.
         self.announce_end();
-        let mut state = self.state.lock();
+        let mut state = self.refusing();
         state.closed = true;
         state.ended = true;
         let through = state.appended;

@@ -37,6 +37,10 @@ pub(super) struct State<H> {
     pub(super) filling: Filling<H>,
     /// The other buffer, while no batch has it.
     pub(super) other: Option<Filling<H>>,
+    /// The buffer in whose place an oversize frame fills, or is in flight.
+    pub(super) replaced: Option<Filling<H>>,
+    /// A thread is about to append an oversize entry: no other is appended, and no epoch marker written.
+    pub(super) has_turn: bool,
     /// Batches begun so far.
     pub(super) batches: u64,
     /// While a batch is under way: the last commit it carries.
@@ -75,6 +79,8 @@ impl<H: GroupResource> State<H> {
         Self {
             filling: one,
             other: Some(other),
+            replaced: None,
+            has_turn: false,
             batches: 0,
             in_flight: None,
             submitted: None,

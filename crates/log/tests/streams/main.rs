@@ -11,6 +11,7 @@ mod failures;
 mod frame_positions;
 mod group_commit;
 mod merging;
+mod oversize_frames;
 mod preparing_segments;
 mod reading_damaged_logs;
 mod torn_tails;

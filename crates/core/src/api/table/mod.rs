@@ -9,6 +9,7 @@ mod value;
 
 pub use handle::Table;
 pub(super) use handle::own;
+pub(super) use key::encoded;
 pub(super) use key::range_of_prefix;
 pub use key::{AsKey, Key, KeyBytes, KeyPrefix, KeyRange};
 pub use lock_set::LockSet;

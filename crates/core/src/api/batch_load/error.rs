@@ -1,0 +1,59 @@
+//! Why a load in batches stopped, and how far it had come.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+
+use super::report::BatchLoadReport;
+use crate::error::Error;
+
+/// A load in batches has stopped. What it had loaded stays, and it can be resumed.
+#[derive(Clone)]
+pub struct BatchLoadError<Q> {
+    /// Why.
+    pub stop: BatchLoadStop,
+    /// How far it had come: every row up to [`BatchLoadReport::last_key`] is durable. Batches behind it may be there or
+    /// not; to resume, give all rows behind that key once more.
+    pub report: BatchLoadReport<Q>,
+}
+
+/// Why a load in batches stopped.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BatchLoadStop {
+    /// A row cannot be written, or its batch could not commit, or it is not known whether it did.
+    #[error("a batch could not be committed")]
+    Transaction(#[source] Error),
+    /// The source of the rows has failed. What it gave before is loaded.
+    #[error("the next row cannot be had")]
+    Source(#[source] Arc<dyn StdError + Send + Sync>),
+    /// It was asked to stop ([`BatchLoadOptions::interrupt`](crate::BatchLoadOptions::interrupt)).
+    #[error("it was interrupted")]
+    Interrupted,
+}
+
+impl<Q> fmt::Debug for BatchLoadError<Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the key, which need not have a text.
+        f.debug_struct("BatchLoadError")
+            .field("stop", &self.stop)
+            .field("durable", &self.report.durable)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<Q> fmt::Display for BatchLoadError<Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows = self.report.durable.rows + self.report.durable.skipped;
+        write!(
+            f,
+            "the load stopped, its first {rows} rows are durable: go on behind the key of the last one"
+        )
+    }
+}
+
+impl<Q> StdError for BatchLoadError<Q> {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&self.stop)
+    }
+}

@@ -1,0 +1,90 @@
+//! How rows are loaded in batches.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::report::BatchLoadProgress;
+
+/// Called now and then while rows are loaded in batches, and at the end.
+pub type OnBatchLoadProgress = Arc<dyn Fn(&BatchLoadProgress) + Send + Sync>;
+
+/// What becomes of a row whose key is there already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ExistingRows {
+    /// Its value is replaced.
+    #[default]
+    Overwrite,
+    /// It stays as it is, and counts as skipped.
+    Keep,
+}
+
+/// How rows are loaded in batches. The default suits most.
+#[derive(Clone)]
+pub struct BatchLoadOptions {
+    pub(super) batch_rows: usize,
+    pub(super) batch_bytes: usize,
+    pub(super) existing: ExistingRows,
+    pub(super) interrupt: Option<Arc<AtomicBool>>,
+    pub(super) on_progress: Option<OnBatchLoadProgress>,
+}
+
+impl Default for BatchLoadOptions {
+    fn default() -> Self {
+        Self {
+            batch_rows: 10_000,
+            batch_bytes: 1 << 20,
+            existing: ExistingRows::default(),
+            interrupt: None,
+            on_progress: None,
+        }
+    }
+}
+
+impl BatchLoadOptions {
+    /// The most rows of a batch, at least 1. Default: 10,000.
+    #[must_use]
+    pub fn batch_rows(mut self, rows: usize) -> Self {
+        self.batch_rows = rows.max(1);
+        self
+    }
+
+    /// A batch is full when its keys and values have so many bytes. Default: 1 MiB. One that a long value makes longer
+    /// has to be within [`Builder::transaction_bytes_max`](crate::Builder::transaction_bytes_max).
+    #[must_use]
+    pub fn batch_bytes(mut self, bytes: usize) -> Self {
+        self.batch_bytes = bytes;
+        self
+    }
+
+    /// What becomes of rows that are there already. Default: they are overwritten.
+    #[must_use]
+    pub fn existing(mut self, existing: ExistingRows) -> Self {
+        self.existing = existing;
+        self
+    }
+
+    /// The load ends with [`BatchLoadStop::Interrupted`] soon after this becomes true.
+    #[must_use]
+    pub fn interrupt(mut self, asked: Arc<AtomicBool>) -> Self {
+        self.interrupt = Some(asked);
+        self
+    }
+
+    /// Called now and then, with what is durable.
+    #[must_use]
+    pub fn on_progress(mut self, on_progress: OnBatchLoadProgress) -> Self {
+        self.on_progress = Some(on_progress);
+        self
+    }
+}
+
+impl fmt::Debug for BatchLoadOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BatchLoadOptions")
+            .field("batch_rows", &self.batch_rows)
+            .field("batch_bytes", &self.batch_bytes)
+            .field("existing", &self.existing)
+            .finish_non_exhaustive()
+    }
+}

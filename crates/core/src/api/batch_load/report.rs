@@ -1,0 +1,42 @@
+//! What a load in batches has come to.
+
+use std::time::Duration;
+
+/// How far a load in batches is: what is durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BatchLoadProgress {
+    /// Rows that were written.
+    pub rows: u64,
+    /// Rows that were left out, because their keys were there: [`ExistingRows::Keep`].
+    pub skipped: u64,
+    /// Bytes of the keys and values that were written.
+    pub bytes: u64,
+    /// Batches, each a transaction.
+    pub batches: u64,
+    /// The time since the load began.
+    pub elapsed: Duration,
+}
+
+impl BatchLoadProgress {
+    /// Rows written per second.
+    #[must_use]
+    pub fn rows_per_second(&self) -> f64 {
+        self.rows as f64 / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+
+    /// Bytes written per second.
+    #[must_use]
+    pub fn bytes_per_second(&self) -> f64 {
+        self.bytes as f64 / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+}
+
+/// What a load in batches came to, or had come to when it stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchLoadReport<Q> {
+    /// What is durable. After a stop, more may be.
+    pub durable: BatchLoadProgress,
+    /// The key of the last row that is durable, in the order of the rows: every row up to it is, too. Nothing if none
+    /// is. A load that stopped is resumed with the rows behind it.
+    pub last_key: Option<Q>,
+}

@@ -1,0 +1,199 @@
+//! A segment that is made for one frame that is longer than a segment.
+//!
+//! ```text
+//!   unnumbered      all of the frame but its first block, written and durable; no other thread knows of it
+//!   numbered        renamed to the next segment, in the place of a spare one if there is one, with its header
+//!   written         with the frame's first block, which is what makes the frame be there
+//! ```
+//! So the commit of a gigabyte is a write of one block: what is before it holds nothing up but the commit itself.
+//! Its body is never torn, for it is durable before the name is; where the first block is missing, the segment
+//! looks like one with a torn frame, and is read as that.
+//!
+//! # Invariants
+//! - O1. The segment's length is its header's block, the frame, and the room for an epoch marker.
+//! - O2. It gets its number when everything appended before is hardened, and nothing is appended before its frame
+//!   is: no frame counts on the spare that it replaces.
+//! - O3. A file without a number is removed by its owner, or by the next opening.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use namiki_platform::ProcessToken;
+use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
+
+use super::segments::{Numbering, Segment, SegmentMaker};
+use crate::error::LogError;
+use crate::format::BLOCK_BYTES_MAX;
+use crate::format::segment::{SegmentHeader, file_name, is_unnumbered, unnumbered_file_name};
+
+/// How much of a frame is written at a time.
+const PIECE_BYTES: usize = 4 << 20;
+
+/// A segment that has no number yet, with all of a frame but its first block.
+pub(crate) struct UnnumberedSegment {
+    disk: Arc<dyn Disk>,
+    file: Arc<dyn DiskFile>,
+    path: PathBuf,
+    bytes: u64,
+    frame_bytes: u64,
+    has_number: bool,
+    process: ProcessToken,
+}
+
+impl SegmentMaker {
+    /// Whether a frame has room in a segment of the usual length, with `marker_room` behind it.
+    pub(crate) fn takes(&self, frame_bytes: usize, marker_room: usize) -> bool {
+        let padded = frame_bytes.next_multiple_of(BLOCK_BYTES_MAX);
+        (BLOCK_BYTES_MAX + padded + marker_room) as u64 <= self.segment_bytes
+    }
+
+    /// Makes a segment for this frame and writes it, durably, but for its first block.
+    /// Blocks are `block` bytes long, as in the stream's other segments.
+    pub(crate) fn write_body(
+        &self,
+        frame: &[u8],
+        block: usize,
+        marker_room: usize,
+    ) -> Result<UnnumberedSegment, LogError> {
+        let count = self.oversize.fetch_add(1, Ordering::Relaxed) + 1;
+        let path = self.dir.join(unnumbered_file_name(self.generation, count));
+        let failed = |source| LogError::preparing(&path, source);
+        let padded = frame.len().next_multiple_of(BLOCK_BYTES_MAX);
+        let bytes = (BLOCK_BYTES_MAX + padded + marker_room) as u64;
+        let written = self
+            .write_file(&path, frame, block, bytes)
+            .and_then(|file| match file.block_bytes() == block {
+                true => Ok(file),
+                false => Err(io::Error::other(
+                    "its blocks are not those of the other segments",
+                )),
+            });
+        let file = written.map_err(|source| {
+            // As it was not acknowledged, it does no harm where it cannot be removed.
+            let _ = self.disk.remove(&path);
+            failed(source)
+        })?;
+        Ok(UnnumberedSegment {
+            disk: Arc::clone(&self.disk),
+            file,
+            path,
+            bytes,
+            frame_bytes: frame.len().next_multiple_of(block) as u64,
+            has_number: false,
+            process: ProcessToken::current(),
+        })
+    }
+
+    fn write_file(
+        &self,
+        path: &Path,
+        frame: &[u8],
+        block: usize,
+        bytes: u64,
+    ) -> io::Result<Arc<dyn DiskFile>> {
+        let mut appender = match self.disk.append(path) {
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                return self.write_into_zeros(path, frame, block, bytes);
+            }
+            appender => appender?,
+        };
+        // The header, and the frame's first block, which are written later.
+        let zeros = [0; 2 * BLOCK_BYTES_MAX];
+        appender.append(&zeros[..2 * block])?;
+        appender.append(&frame[block..])?;
+        while appender.len_bytes() < bytes {
+            let missing = bytes - appender.len_bytes();
+            appender.append(&zeros[..missing.min(zeros.len() as u64) as usize])?;
+        }
+        appender.finish()?;
+        self.disk.open(path)
+    }
+
+    /// The same where a disk cannot append.
+    fn write_into_zeros(
+        &self,
+        path: &Path,
+        frame: &[u8],
+        block: usize,
+        bytes: u64,
+    ) -> io::Result<Arc<dyn DiskFile>> {
+        let file = self.disk.create(path, bytes)?;
+        let mut piece = AlignedBuf::zeroed(PIECE_BYTES);
+        let mut at = 2 * block as u64;
+        for part in frame[block..].chunks(PIECE_BYTES) {
+            let padded = part.len().next_multiple_of(block);
+            piece[..part.len()].copy_from_slice(part);
+            piece[part.len()..padded].fill(0);
+            file.write_durable(at, &piece[..padded])?;
+            at += padded as u64;
+        }
+        Ok(file)
+    }
+
+    /// Gives the segment its number: on return its header and its name are durable.
+    pub(crate) fn number(
+        &self,
+        segment: &mut UnnumberedSegment,
+        numbering: &Numbering,
+    ) -> Result<Segment, LogError> {
+        let path = self.dir.join(file_name(self.generation, numbering.number));
+        let file = &segment.file;
+        let mut block = AlignedBuf::zeroed(file.block_bytes());
+        SegmentHeader {
+            identity: self.identity,
+            number: numbering.number,
+            segment_bytes: segment.bytes,
+            generation: self.generation,
+            block_bytes: file.block_bytes() as u32,
+            worker: self.worker,
+            is_zeroed: true,
+            // A frame is at most 1 GiB.
+            frame_bytes_max: segment.frame_bytes as u32,
+            is_oversize: true,
+        }
+        .write(&mut block);
+        let named = file
+            .write_durable(0, &block)
+            .and_then(|()| self.disk.rename(&segment.path, &path));
+        named.map_err(|source| LogError::preparing(&path, source))?;
+        segment.has_number = true;
+        // From here on there is no way back: the spare that had the number is gone, or may be.
+        let synced = self.disk.sync_dir(&self.dir);
+        synced.map_err(|source| LogError::device("naming", &path, source))?;
+        Ok(Segment {
+            number: numbering.number,
+            file: Arc::clone(file),
+            path: path.into(),
+            bytes: segment.bytes,
+        })
+    }
+}
+
+impl UnnumberedSegment {
+    /// Whether it has its number by now.
+    pub(crate) fn has_number(&self) -> bool {
+        self.has_number
+    }
+}
+
+impl Drop for UnnumberedSegment {
+    fn drop(&mut self) {
+        if !self.has_number && self.process.is_current() {
+            // The commit has come to nothing. What stays here, the next opening removes.
+            let _ = self.disk.remove(&self.path);
+        }
+    }
+}
+
+/// Removes the segments of a stream that never got a number (O3).
+pub(super) fn remove_unnumbered(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    let listed = disk.list(dir)?.into_iter().map(|entry| entry.path);
+    for path in listed.chain(disk.unfinished(dir)?) {
+        if is_unnumbered(&path) {
+            disk.remove(&path)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,272 @@
+//! Appending an entry that does not fit into a buffer: it gets a frame of its own.
+//!
+//! ```text
+//!   prepare_oversize   encode it into memory of its own, and sum it        no lock, before the commit has its place
+//!                      a frame longer than a segment: write its body       in the order of commits
+//!   append_oversize    flush what is pending; find the frame its place;
+//!                      put it in the place of the buffer that fills        under the stream's lock, like any append
+//!   flush              write the frame, or its first block                 like any flush
+//! ```
+//! What takes long with a long entry comes before anything that other commits have to wait for: the commit has no
+//! epoch yet, and no LSN. The frame that then fills is flushed like any other, by whichever thread leads its batch; it has
+//! no room for further entries. When it is durable, the buffer comes back, and the memory is freed.
+
+use namiki_platform::disk::AlignedBuf;
+use namiki_platform::{Epoch, Stamp};
+
+use super::Stream;
+use super::append::{Appended, Entry, Preparing};
+use super::log_buffer::Filling;
+use super::state::State;
+use crate::config::GroupResource;
+use crate::error::LogError;
+use crate::format::BLOCK_BYTES_MAX;
+use crate::format::frame::{Digest, ENTRY_OVERHEAD_BYTES, FRAME_HEADER_BYTES, put_record};
+use crate::layout_config::Layout;
+use crate::log_target::{LogTarget, UnnumberedSegment};
+use crate::sync::MutexGuard;
+
+/// An entry that is too long for a buffer, encoded. Dropped without having been appended, it leaves nothing behind.
+#[must_use = "it is to be appended"]
+pub struct OversizeEntry {
+    payload_bytes: usize,
+    payload_crc: u32,
+    /// The frame; if its body is written, its first block.
+    buf: AlignedBuf,
+    /// Where the body is written, of a frame that is longer than a segment.
+    segment: Option<UnnumberedSegment>,
+}
+
+impl OversizeEntry {
+    fn frame_bytes(&self) -> usize {
+        ENTRY_OVERHEAD_BYTES + self.payload_bytes
+    }
+}
+
+impl<H: GroupResource> Stream<H> {
+    /// Encodes an entry of more than [`Stream::buffered_bytes_max`], to be appended by [`Stream::append_oversize`] of
+    /// this stream. `encode` fills the payload, exactly `payload_bytes` of it, which are zero before. No lock is held;
+    /// what is longer than a segment is written here.
+    ///
+    /// # Errors
+    /// [`LogError::CommitTooLarge`], [`LogError::DiskFull`], [`LogError::Closed`], [`LogError::Forked`], or the error
+    /// that poisoned the log, perhaps this one.
+    pub fn prepare_oversize(
+        &self,
+        payload_bytes: usize,
+        encode: impl FnOnce(&mut [u8]),
+    ) -> Result<OversizeEntry, LogError> {
+        let bytes_max = self.payload_bytes_max;
+        if payload_bytes > bytes_max {
+            return Err(LogError::CommitTooLarge {
+                bytes: payload_bytes,
+                bytes_max,
+            });
+        }
+        self.shared.check_process()?;
+        self.check_poison()?;
+        let frame_bytes = ENTRY_OVERHEAD_BYTES + payload_bytes;
+        let mut buf = AlignedBuf::zeroed(frame_bytes.next_multiple_of(BLOCK_BYTES_MAX));
+        let payload = &mut buf[ENTRY_OVERHEAD_BYTES..frame_bytes];
+        encode(payload);
+        let mut entry = OversizeEntry {
+            payload_bytes,
+            payload_crc: crc32c::crc32c(payload),
+            buf,
+            segment: None,
+        };
+        if let Some(maker) = &self.maker
+            && !maker.takes(frame_bytes, self.marker_room)
+        {
+            let block = self.known_block_bytes()?;
+            let written = maker.write_body(&entry.buf[..frame_bytes], block, self.marker_room);
+            entry.segment = Some(written.map_err(|error| self.shared.poison.if_poisonous(error))?);
+            let mut first = AlignedBuf::zeroed(block);
+            first.copy_from_slice(&entry.buf[..block]);
+            entry.buf = first;
+        }
+        Ok(entry)
+    }
+
+    /// The unit of the stream's frames; a segment is made ready if there has been none to tell.
+    fn known_block_bytes(&self) -> Result<usize, LogError> {
+        let known = || match &self.state.lock().target {
+            LogTarget::Segments(target) => target.known_block_bytes(),
+            LogTarget::Region(target) => Some(target.block_bytes),
+        };
+        if let Some(block) = known() {
+            return Ok(block);
+        }
+        self.prepare_segments(1)?;
+        Ok(known().unwrap_or(BLOCK_BYTES_MAX))
+    }
+
+    /// Appends an oversize entry, as [`Stream::append`] does others. It is a group of its own: where that is flushed by
+    /// the committer, [`Appended::group_is_full`] says so.
+    ///
+    /// # Errors
+    /// As [`Stream::append`].
+    ///
+    /// # Panics
+    /// As [`Stream::append`].
+    pub fn append_oversize(
+        &self,
+        entry: Entry,
+        stamp: Stamp,
+        epoch: Epoch,
+        oversize: OversizeEntry,
+        hold: impl FnOnce(&mut H),
+    ) -> Result<Appended, LogError> {
+        self.shared.check_process()?;
+        let _wake = self.wake_on_drop();
+        let _turn = self.take_turn()?;
+        self.append_alone(entry, stamp, epoch, oversize, hold)
+    }
+
+    /// See S8. The stream is not closed before the turn ends.
+    fn take_turn(&self) -> Result<Turn<'_, H>, LogError> {
+        let mut state = self.state.lock();
+        loop {
+            self.check_poison()?;
+            if state.closed {
+                return Err(LogError::Closed);
+            }
+            if !state.has_turn {
+                state.has_turn = true;
+                return Ok(Turn { stream: self });
+            }
+            state = self.prepared.wait(state);
+        }
+    }
+
+    fn append_alone(
+        &self,
+        entry: Entry,
+        stamp: Stamp,
+        epoch: Epoch,
+        mut oversize: OversizeEntry,
+        hold: impl FnOnce(&mut H),
+    ) -> Result<Appended, LogError> {
+        let mut guard = self.state.lock();
+        loop {
+            guard = self.complete_if_written(guard)?;
+            self.check_poison()?;
+            if let Some(through) = guard.in_flight {
+                guard = self.join(guard, through)?;
+            } else if guard.filling.records > 0 {
+                guard = self.lead(guard)?;
+            } else if self.has_place(&mut guard, &oversize)? {
+                break;
+            } else {
+                guard = self.find_place(guard, &mut oversize)?;
+            }
+        }
+
+        debug_assert!(entry != Entry::Part || self.shared.epochs.is_none());
+        let tripwire = self.shared.tripwire(self.worker);
+        let state = &mut *guard;
+        let lsn = self.draw(state);
+        let region_block = state.filling.head.as_ref().map(|block| block.len());
+        let used = oversize.frame_bytes();
+        let mut frame = Filling::new(std::mem::take(&mut oversize.buf), region_block);
+        let record = &mut frame.buf[FRAME_HEADER_BYTES..ENTRY_OVERHEAD_BYTES];
+        let payload_bytes = oversize.payload_bytes;
+        put_record(
+            record,
+            payload_bytes,
+            stamp,
+            self.record_word(entry, epoch, lsn),
+        );
+        frame.digest = Digest::of_record(record, oversize.payload_crc, payload_bytes);
+        hold(&mut frame.held);
+        frame.used = used;
+        state.replaced = Some(std::mem::replace(&mut state.filling, frame));
+        let mut appended = self.count(state, entry, stamp, epoch, lsn);
+        appended.group_is_full = entry != Entry::Part;
+        tripwire.disarm();
+        if appended.group_is_full && self.layout == Layout::Single {
+            return Ok(self.flush_under_lock(guard, appended));
+        }
+        drop(guard);
+        self.shared.wake_flusher();
+        Ok(appended)
+    }
+
+    /// Whether the frame can be written now: nothing is pending.
+    fn has_place(&self, state: &mut State<H>, oversize: &OversizeEntry) -> Result<bool, LogError> {
+        if let Some(segment) = &oversize.segment {
+            return Ok(segment.has_number());
+        }
+        let bytes = oversize.frame_bytes();
+        if !state.target.fits(bytes + self.marker_room) {
+            return Ok(false);
+        }
+        let padded = state.target.padded(bytes) as u64;
+        if let LogTarget::Region(target) = &mut state.target {
+            let tripwire = self.shared.tripwire(self.worker);
+            let announced = target.announce(padded);
+            tripwire.disarm();
+            announced.map_err(|error| self.shared.poison.if_poisonous(error))?;
+        }
+        Ok(true)
+    }
+
+    /// Finds the frame its place, or at least gets closer to it: the caller looks again.
+    fn find_place<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State<H>>,
+        oversize: &mut OversizeEntry,
+    ) -> Result<MutexGuard<'a, State<H>>, LogError> {
+        let (Some(maker), Some(segment)) = (&self.maker, &mut oversize.segment) else {
+            return self.make_room(state, 0);
+        };
+        let LogTarget::Segments(target) = &mut state.target else {
+            return Ok(state);
+        };
+        if target.preparing {
+            return Ok(self.prepared.wait(state));
+        }
+        let numbering = target.begin_numbering();
+        let abandoned = Preparing { stream: self };
+        drop(state);
+        let numbered = maker.number(segment, &numbering);
+        let mut state = self.state.lock();
+        std::mem::forget(abandoned);
+        let result = match (numbered, &mut state.target) {
+            (Ok(segment), LogTarget::Segments(target)) => {
+                target.put_oversize(segment);
+                Ok(())
+            }
+            (Err(error), target) => {
+                if let LogTarget::Segments(target) = target {
+                    target.give_up_numbering(numbering);
+                }
+                self.shared.call_flusher();
+                Err(self.shared.poison.if_poisonous(error))
+            }
+            (Ok(_), LogTarget::Region(_)) => Ok(()),
+        };
+        self.prepared.notify_all();
+        result.map(|()| state)
+    }
+}
+
+/// The turn of one thread, until this is dropped. The stream's lock is not held then.
+struct Turn<'a, H: GroupResource> {
+    stream: &'a Stream<H>,
+}
+
+impl<H: GroupResource> Drop for Turn<'_, H> {
+    fn drop(&mut self) {
+        self.stream.state.lock().has_turn = false;
+        self.stream.prepared.notify_all();
+    }
+}
+
+impl std::fmt::Debug for OversizeEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OversizeEntry")
+            .field("payload_bytes", &self.payload_bytes)
+            .finish_non_exhaustive()
+    }
+}
