@@ -52,6 +52,7 @@ mod catalogue;
 mod commit;
 mod concurrency;
 mod error;
+mod error_sentence;
 mod image;
 mod protocol_spec;
 mod recovery;
@@ -77,6 +78,7 @@ pub use api::table::{
     AsKey, Key, KeyBytes, KeyPrefix, KeyRange, LockSet, Number, Table, Value, ValueBytes,
     ValueView, Versioned,
 };
+pub use api::untyped::UntypedTable;
 pub use commit::engine::LockCounters;
 pub use commit::ticket::{Acknowledged, Ticket};
 pub use concurrency::cc::faults;
@@ -106,7 +108,7 @@ pub mod query {
     pub use crate::api::query::Query;
     pub use crate::api::query_error::QueryError;
     pub use namiki_exec::data::key_codec::EncodeError;
-    pub use namiki_exec::data::row_codec::encode as encode_row;
+    pub use namiki_exec::data::row_codec::{decode as decode_row, encode as encode_row};
     pub use namiki_exec::data::{Column, ColumnType, Datum, Schema, SchemaError, Value};
     pub use namiki_exec::plan::*;
     pub use namiki_exec::{

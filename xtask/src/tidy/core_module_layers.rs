@@ -13,6 +13,7 @@ const SOURCE: &str = "crates/core/src/";
 /// one that counts.
 const ORDER: &[&str] = &[
     "storage/index",
+    "error_sentence",
     "error",
     "protocol_spec",
     "sync",
@@ -70,6 +71,8 @@ const ORDER: &[&str] = &[
     "api/builder",
     "api/database",
     "api/open",
+    "api/open_read_only",
+    "api/untyped",
     "api/load",
     "api/query",
     "api/transaction_cleanup_tests",

@@ -145,6 +145,7 @@ impl Tuning {
             order,
             on_progress,
             interrupt,
+            hardens: true,
         }
     }
 }

@@ -42,6 +42,14 @@ const ROOM_BYTES_MAX: usize = 64;
 /// The longest name of a table, in bytes.
 const TABLE_NAME_BYTES_MAX: usize = 255;
 
+/// The room that a new table's records have, if its values mostly need so much.
+pub(crate) fn room_bytes(needed: usize) -> usize {
+    match needed {
+        ROOM_BYTES..=ROOM_BYTES_MAX => needed,
+        _ => ROOM_BYTES,
+    }
+}
+
 /// An open database.
 ///
 /// A handle: cloning it is cheap, and all clones are the same database. It is closed by
@@ -215,8 +223,7 @@ impl Database {
         &self,
         name: &str,
     ) -> Result<Table<K, V>, Error> {
-        let has_room = (ROOM_BYTES..=ROOM_BYTES_MAX).contains(&V::ROOM_BYTES);
-        self.table_with_room(name, if has_room { V::ROOM_BYTES } else { ROOM_BYTES })
+        self.table_with_room(name, room_bytes(V::ROOM_BYTES))
     }
 
     /// [`Database::table`], with a table that is created now giving each record room for values of
@@ -260,18 +267,6 @@ impl Database {
             let raw_table = shared.engine.raw_tables.lock()[id.0 as usize].clone();
             return Ok(Table::new(raw_table));
         }
-        let bad_name = |why| {
-            Err(Error::TableName {
-                name: name.to_owned(),
-                why,
-            })
-        };
-        if name.is_empty() {
-            return bad_name("it is empty");
-        }
-        if name.len() > TABLE_NAME_BYTES_MAX {
-            return bad_name("it is longer than 255 bytes");
-        }
         let info = TableInfo {
             id: TableId(catalogue.manifest.tables.len() as u32),
             name: name.to_owned(),
@@ -280,23 +275,7 @@ impl Database {
             fixed_keys: K::EIGHT_BYTES,
             inline_bytes,
         };
-        let Catalogue {
-            manifest,
-            ids,
-            files,
-            ..
-        } = &mut *catalogue;
-        // Durable before a change of it can be logged.
-        files
-            .add_table(&*shared.disk, &shared.dir, manifest, info.clone())
-            .map_err(|why| shared.not_written(why))?;
-        ids.add(info.name.clone(), info.id);
-        let index = shared.indexes.of(name);
-        let raw_table = RawTable::new(info, index, shared.engine.owner)
-            .unwrap_or_else(|error| unreachable!("the database was opened with it: {error}"));
-        let raw_table = Arc::new(raw_table);
-        shared.engine.raw_tables.lock().push(Arc::clone(&raw_table));
-        Ok(Table::new(raw_table))
+        shared.create_table(&mut catalogue, info).map(Table::new)
     }
 
     /// The names of all tables in memory, in the order of their creation. None in a forked child of the process that opened
@@ -552,6 +531,46 @@ impl Database {
 }
 
 impl Shared {
+    /// Creates a table that there is not yet.
+    pub(super) fn create_table(
+        &self,
+        catalogue: &mut Catalogue,
+        info: TableInfo,
+    ) -> Result<Arc<RawTable>, Error> {
+        let bad_name = |why| {
+            Err(Error::TableName {
+                name: info.name.clone(),
+                why,
+            })
+        };
+        if info.name.is_empty() {
+            return bad_name("it is empty");
+        }
+        if info.name.len() > TABLE_NAME_BYTES_MAX {
+            return bad_name("it is longer than 255 bytes");
+        }
+        if self.engine.read_only {
+            return Err(Error::ReadOnly);
+        }
+        let Catalogue {
+            manifest,
+            ids,
+            files,
+            ..
+        } = catalogue;
+        // Durable before a change of it can be logged.
+        files
+            .add_table(&*self.disk, &self.dir, manifest, info.clone())
+            .map_err(|why| self.not_written(why))?;
+        ids.add(info.name.clone(), info.id);
+        let index = self.indexes.of(&info.name);
+        let raw_table = RawTable::new(info, index, self.engine.owner)
+            .unwrap_or_else(|error| unreachable!("the database was opened with it: {error}"));
+        let raw_table = Arc::new(raw_table);
+        self.engine.raw_tables.lock().push(Arc::clone(&raw_table));
+        Ok(raw_table)
+    }
+
     /// Whether the table has these types. If it has a value type that `V` was made from, it has `V` from now on: once
     /// that is durable, values of both may be in the log, and the earlier type, which does not know `V`'s, opens the
     /// table no longer.
@@ -571,6 +590,10 @@ impl Shared {
         }
         let earlier = V::earlier_type_names();
         if has_key_type && earlier.iter().any(|name| *name == info.value_type) {
+            // Values of the earlier type are read as this one, and there are no others.
+            if self.engine.read_only {
+                return Ok(());
+            }
             let change = |manifest: &mut Manifest| {
                 manifest.tables[id.0 as usize].value_type = value_type.into_owned();
             };
@@ -624,6 +647,9 @@ impl Shared {
     }
 
     fn write_closed(&self, catalogue: &mut Catalogue) -> Result<(), Error> {
+        if self.engine.read_only {
+            return Ok(());
+        }
         let Catalogue {
             manifest, files, ..
         } = catalogue;

@@ -7,6 +7,7 @@ pub(crate) mod database;
 pub(crate) mod load;
 mod map;
 pub(crate) mod open;
+mod open_read_only;
 pub(crate) mod opened_tables;
 pub(crate) mod query;
 pub(crate) mod query_error;
@@ -16,3 +17,4 @@ pub(crate) mod table;
 mod transaction;
 #[cfg(test)]
 mod transaction_cleanup_tests;
+pub(crate) mod untyped;

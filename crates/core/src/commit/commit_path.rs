@@ -99,6 +99,9 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
     if access_set.writes.is_empty() {
         return commit_read_only::<P, R, C>(engine, access_set);
     }
+    if engine.read_only {
+        return Err(Error::ReadOnly);
+    }
     let mut is_independent = R::BY_EPOCH && engine.has_read_durably(access_set);
     // A transaction that holds locks already goes on, and will release them.
     if held.locks.is_empty() && held.retry.yields_to(&engine.priority) {
