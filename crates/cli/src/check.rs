@@ -374,9 +374,12 @@ impl Stream<'_> {
         Ok(())
     }
 
-    fn check_key(&self, TableId(number): TableId, key: &[u8]) -> Result<(), String> {
-        let Some(table) = self.manifest.tables.get(number as usize) else {
-            return Err(format!("changes {}", unknown_table(TableId(number))));
+    fn check_key(&self, id: TableId, key: &[u8]) -> Result<(), String> {
+        let Some(table) = self.manifest.table(id) else {
+            return match self.manifest.is_dropped(id) {
+                true => Ok(()),
+                false => Err(format!("changes {}", unknown_table(id))),
+            };
         };
         if table.fixed_keys && key.len() != 8 {
             return Err(format!(
@@ -491,6 +494,7 @@ mod tests {
                 fixed_keys: true,
                 inline_bytes: 8,
             }],
+            dropped: 0,
             generations: vec![info.clone()],
             next_generation: Generation(2),
             image: TableImage::default(),

@@ -1,7 +1,9 @@
 //! `namiki dump-log`: a log as text, a line for each frame and each commit or operation.
 
+use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
@@ -76,7 +78,11 @@ pub(crate) fn run(arguments: &DumpLogArguments) -> Result<(), Failure> {
         changes: arguments.changes,
         left: arguments.limit.unwrap_or(u64::MAX),
         manifest,
-        types: manifest.tables.iter().map(TableTypes::of).collect(),
+        types: manifest
+            .tables
+            .iter()
+            .map(|info| (info.id, TableTypes::of(info)))
+            .collect(),
     };
     let done = all(&directory, manifest, arguments, &mut dump);
     // What was printed before an error shall be seen.
@@ -158,7 +164,7 @@ struct Dump<'a, W> {
     left: u64,
     manifest: &'a Manifest,
     /// Of the manifest's tables.
-    types: Vec<TableTypes>,
+    types: BTreeMap<TableId, TableTypes>,
 }
 
 /// One line of JSON.
@@ -448,11 +454,13 @@ impl<'a, W: Write> Dump<'a, W> {
         })
     }
 
-    fn table(&self, TableId(number): TableId) -> Result<(&'a TableInfo, &TableTypes), String> {
+    fn table(&self, id: TableId) -> Result<(&'a TableInfo, &TableTypes), String> {
         let manifest = self.manifest;
-        let table = manifest.tables.get(number as usize);
-        let found = table.zip(self.types.get(number as usize));
-        found.ok_or_else(|| format!("it changes {}", unknown_table(TableId(number))))
+        match manifest.table(id).zip(self.types.get(&id)) {
+            Some(found) => Ok(found),
+            None if manifest.is_dropped(id) => Ok((&DROPPED, &DROPPED_TYPES)),
+            None => Err(format!("it changes {}", unknown_table(id))),
+        }
     }
 
     fn shown(&self, change: &Change<'_>) -> Result<ShownChange<'a>, String> {
@@ -491,6 +499,18 @@ impl<'a, W: Write> Dump<'a, W> {
         )
     }
 }
+
+/// In the place of a table that was dropped: its changes are in the log, and what they mean is not known any more.
+static DROPPED: LazyLock<TableInfo> = LazyLock::new(|| TableInfo {
+    id: TableId(u32::MAX),
+    name: "(dropped)".to_owned(),
+    key_type: String::new(),
+    value_type: String::new(),
+    fixed_keys: false,
+    inline_bytes: 0,
+});
+
+static DROPPED_TYPES: LazyLock<TableTypes> = LazyLock::new(|| TableTypes::of(&DROPPED));
 
 fn frame_text(header: &FrameHeader, info: &GenerationInfo) -> String {
     let cut = info.cut;

@@ -226,10 +226,32 @@ pub enum Error {
         /// What was asked for.
         expected: String,
     },
+    /// The table was dropped or cleared after this handle was got, or is about to be. Nothing was changed. If there is
+    /// a table of that name, [`Database::table`](crate::Database::table) gives a handle of it.
+    #[error(
+        "table {table:?} was dropped or cleared, or is about to be; get its handle again if it is there"
+    )]
+    TableDropped {
+        /// The table's name.
+        table: String,
+    },
+    /// There is no table of this name.
+    #[error("there is no table {table:?}")]
+    NoSuchTable {
+        /// The name asked for.
+        table: String,
+    },
+    /// There is a table of this name already. Nothing was changed.
+    #[error("there is a table {table:?} already; drop it first, or use another name")]
+    TableExists {
+        /// The name asked for.
+        table: String,
+    },
     /// The table was loaded into segments, see [`Database::load_sorted`](crate::Database::load_sorted). Its rows are read by
     /// [`Database::query`](crate::Database::query) and take part in no transactions.
     #[error(
-        "table {table:?} was loaded into segments and takes no transactions; read it with a query"
+        "table {table:?} was loaded into segments: it takes no transactions, and cannot be cleared; read it with a \
+         query, or drop it and load it again"
     )]
     TableInImage {
         /// The table's name.
@@ -284,7 +306,7 @@ pub enum Error {
         /// The most that a record can have.
         max_bytes: usize,
     },
-    /// The catalogue could not be written. The table was not created.
+    /// The catalogue could not be written. A table was not created, or not dropped, cleared or renamed.
     #[error("cannot write the manifest {path}; nothing was changed, and it can be tried again")]
     Manifest {
         /// The manifest's file.
@@ -546,4 +568,38 @@ pub enum OpenError {
         #[source]
         source: io::Error,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// What a program prints whose `main` returns the error.
+    #[test]
+    fn what_main_prints_is_a_sentence_with_the_remedy() {
+        let source = io::Error::new(io::ErrorKind::StorageFull, "no space left on device");
+        let full = Error::DiskFull(LogError::DiskFull {
+            path: "/data/wal/0000/000001-00000002.seg".into(),
+            source: Arc::new(source),
+        });
+        assert_eq!(
+            format!("Error: {full:?}"),
+            "Error: no room for the log; nothing was changed: free some room, and run it again: no space left on the disk \
+             for log segment /data/wal/0000/000001-00000002.seg: no space left on device"
+        );
+        let in_use = OpenError::InUse {
+            dir: "/data".into(),
+        };
+        assert_eq!(
+            format!("Error: {in_use:?}"),
+            "Error: /data is in use by another process or handle; close it first"
+        );
+        let large = Error::TransactionTooLarge {
+            len_bytes: 9,
+            max_bytes: 8,
+        };
+        assert!(format!("{large:#?}").contains("Builder::buffer_bytes"));
+    }
 }

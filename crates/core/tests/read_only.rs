@@ -95,6 +95,10 @@ fn a_reader_sees_what_was_committed_and_changes_nothing() {
                 db.transact(|tx| tx.delete(&ages, "name 8").map(drop)),
                 db.transact(|tx| tx.update(&ages, "name 8", |age| age + 1).map(drop)),
                 db.table::<u64, u64>("new").map(drop),
+                db.drop_table("ages"),
+                db.clear_table("ages"),
+                db.rename_table("ages", "years"),
+                db.drop_table("loaded"),
             ];
             for refused in refused {
                 assert!(

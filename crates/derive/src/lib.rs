@@ -2,7 +2,7 @@
 //!
 //! This crate is used through `namiki`, which has it with its default feature `derive`. What the encodings are, the
 //! traits' own modules say; here, code is written that calls them for each field. A type is read once, into a
-//! [`Type`](input::Type), with all refusals; `key.rs` and `value.rs` write code from that and refuse nothing more.
+//! `input::Type`, with all refusals; `key.rs` and `value.rs` write code from that and refuse nothing more.
 //!
 //! What is written names no trait of a field but `Key` or `Value`, so that a field with neither is one error, at the
 //! type of that field.

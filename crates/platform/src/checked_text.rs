@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn damage_of_the_header_and_of_the_rest_are_told_apart() {
+    fn damage_of_header_and_text_is_told_apart() {
         let text = encode("kind", 2, "{\n  \"a\": 1\n}").into_bytes();
         let head = text.iter().position(|byte| *byte == b'\n').unwrap();
         for at in 0..text.len() - 1 {

@@ -9,11 +9,11 @@ use namiki::Database;
 use serde::{Deserialize, Serialize};
 
 use super::batches::IfThere;
-use super::export::export_to_file;
-use super::import::{RowSource, Settings};
+use super::formats::FileFormat;
 use super::jsonl::VERSION;
-use super::row_file::FileFormat;
+use super::read_file::{RowSource, Settings};
 use super::segments::{self, SegmentSource};
+use super::write_file::export_to_file;
 use crate::failure::Failure;
 use crate::number_format::counted;
 use crate::tables::TypedTable;

@@ -4,7 +4,9 @@
 //! |---|---|
 //! | `export.rs`, `import.rs` | the commands |
 //! | `batches.rs` | rows of a file into a table, a transaction for many of them |
+//! | `write_file.rs`, `read_file.rs` | a table into a file, and a file into a table |
 //! | `row_file.rs` | what both forms have: a header with the types, rows with their lines |
+//! | `formats.rs` | which form a file has |
 //! | `jsonl.rs` | JSON lines |
 //! | `csv_rows.rs` | CSV |
 //! | `folder.rs` | all tables of a database in a folder |
@@ -17,10 +19,13 @@ mod batches;
 mod csv_rows;
 mod export;
 mod folder;
+mod formats;
 mod import;
 mod jsonl;
+mod read_file;
 mod row_file;
 mod segments;
+mod write_file;
 
 pub(crate) use export::{ExportArguments, run as run_export};
 pub(crate) use import::{ImportArguments, run as run_import};

@@ -165,7 +165,7 @@ fn a_damaged_record_of_the_table_journal_is_named() {
 }
 
 #[test]
-fn a_damaged_page_of_an_image_is_named_by_its_first_byte() {
+fn a_damaged_page_is_named_by_its_first_byte() {
     const PAGE_BYTES: usize = namiki_segment::PAGE_BYTES;
     let dir = tempfile::tempdir().unwrap();
     let table = load(dir.path(), "people");

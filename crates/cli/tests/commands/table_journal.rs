@@ -34,6 +34,36 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
+fn changes_of_dropped_tables_are_shown_as_such() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("data");
+    let db = Database::open(&dir).unwrap();
+    let table = db.table::<u64, str>("first").unwrap();
+    db.transact(|tx| tx.put(&table, &1, "gone")).unwrap();
+    db.drop_table("first").unwrap();
+    let table = db.table::<u64, str>("second").unwrap();
+    db.transact(|tx| tx.put(&table, &1, "there")).unwrap();
+    db.close().unwrap();
+    let checked = said(0, "check", &dir);
+    assert!(
+        checked.contains("table \"second\": u64 to str"),
+        "{checked}"
+    );
+    assert!(!checked.contains("first"), "{checked}");
+    let dumped = said(0, "dump-log", &dir);
+    let lines: Vec<_> = dumped.lines().filter(|line| line.contains("put")).collect();
+    assert_eq!(lines.len(), 2, "{dumped}");
+    assert!(
+        lines[0].contains("(dropped)") && !lines[0].contains("second"),
+        "{dumped}"
+    );
+    assert!(
+        lines[1].contains("second") && lines[1].contains("there"),
+        "{dumped}"
+    );
+}
+
+#[test]
 fn tables_of_the_journal_are_checked_and_shown() {
     let dir = tempfile::tempdir().unwrap();
     let (open, killed) = (dir.path().join("open"), dir.path().join("killed"));

@@ -455,7 +455,7 @@ fn numbers(dir: &Path, rows: u64, format: &str) -> (String, String) {
 }
 
 #[test]
-fn a_bad_line_is_named_and_the_rest_comes_with_resume() {
+fn a_bad_line_is_named_and_resume_does_the_rest() {
     for format in ["jsonl", "csv"] {
         let dir = tempfile::tempdir().unwrap();
         let (shop, file) = numbers(dir.path(), 3500, format);
@@ -505,7 +505,7 @@ fn a_bad_line_is_named_and_the_rest_comes_with_resume() {
 }
 
 #[test]
-fn a_file_that_was_cut_off_is_not_taken_for_whole() {
+fn a_file_that_was_cut_off_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let (_, file) = numbers(dir.path(), 30, "jsonl");
     let text = fs::read_to_string(&file).unwrap();

@@ -125,7 +125,7 @@ impl Catalogue {
     fn closed() -> Self {
         Self {
             manifest: Manifest::new(0, ProtocolSpec::DEFAULT),
-            ids: TableIds::new([]),
+            ids: TableIds::of(&[]),
             files: CatalogueFiles::none(),
             closed: Some(Err(Error::Closed)),
             loading: Loading::default(),
@@ -264,11 +264,13 @@ impl Database {
         }
         if let Some(id) = catalogue.ids.get(name) {
             shared.check_types::<K, V>(&mut catalogue, id)?;
-            let raw_table = shared.engine.raw_tables.lock()[id.0 as usize].clone();
+            let raw_table = shared.engine.raw_tables.lock().get(&id).cloned();
+            let table = name.to_owned();
+            let raw_table = raw_table.ok_or(Error::NoSuchTable { table })?;
             return Ok(Table::new(raw_table));
         }
         let info = TableInfo {
-            id: TableId(catalogue.manifest.tables.len() as u32),
+            id: catalogue.manifest.next_table(),
             name: name.to_owned(),
             key_type: K::type_name().into_owned(),
             value_type: V::type_name().into_owned(),
@@ -288,8 +290,8 @@ impl Database {
         }
         let raw_tables = engine.raw_tables.lock();
         raw_tables
-            .iter()
-            .map(|raw_table| raw_table.info.name.clone())
+            .values()
+            .map(|raw_table| raw_table.name())
             .collect()
     }
 
@@ -530,6 +532,17 @@ impl Database {
     }
 }
 
+/// Whether a table can have this name.
+pub(super) fn check_name(name: &str) -> Result<(), Error> {
+    let why = match name.len() {
+        0 => "it is empty",
+        1..=TABLE_NAME_BYTES_MAX => return Ok(()),
+        _ => "it is longer than 255 bytes",
+    };
+    let name = name.to_owned();
+    Err(Error::TableName { name, why })
+}
+
 impl Shared {
     /// Creates a table that there is not yet.
     pub(super) fn create_table(
@@ -537,18 +550,7 @@ impl Shared {
         catalogue: &mut Catalogue,
         info: TableInfo,
     ) -> Result<Arc<RawTable>, Error> {
-        let bad_name = |why| {
-            Err(Error::TableName {
-                name: info.name.clone(),
-                why,
-            })
-        };
-        if info.name.is_empty() {
-            return bad_name("it is empty");
-        }
-        if info.name.len() > TABLE_NAME_BYTES_MAX {
-            return bad_name("it is longer than 255 bytes");
-        }
+        check_name(&info.name)?;
         if self.engine.read_only {
             return Err(Error::ReadOnly);
         }
@@ -563,12 +565,7 @@ impl Shared {
             .add_table(&*self.disk, &self.dir, manifest, info.clone())
             .map_err(|why| self.not_written(why))?;
         ids.add(info.name.clone(), info.id);
-        let index = self.indexes.of(&info.name);
-        let raw_table = RawTable::new(info, index, self.engine.owner)
-            .unwrap_or_else(|error| unreachable!("the database was opened with it: {error}"));
-        let raw_table = Arc::new(raw_table);
-        self.engine.raw_tables.lock().push(Arc::clone(&raw_table));
-        Ok(raw_table)
+        Ok(self.add_raw_table(info))
     }
 
     /// Whether the table has these types. If it has a value type that `V` was made from, it has `V` from now on: once
@@ -582,7 +579,9 @@ impl Shared {
         let Catalogue {
             manifest, files, ..
         } = catalogue;
-        let info = &manifest.tables[id.0 as usize];
+        let Some(info) = manifest.table(id) else {
+            unreachable!("the names are of the manifest's tables");
+        };
         let (key_type, value_type) = (K::type_name(), V::type_name());
         let has_key_type = info.key_type == key_type;
         if has_key_type && info.value_type == value_type {
@@ -595,7 +594,9 @@ impl Shared {
                 return Ok(());
             }
             let change = |manifest: &mut Manifest| {
-                manifest.tables[id.0 as usize].value_type = value_type.into_owned();
+                if let Some(info) = manifest.table_mut(id) {
+                    info.value_type = value_type.into_owned();
+                }
             };
             let changed = files.change(&*self.disk, &self.dir, manifest, change);
             return changed.map_err(|why| self.not_written(why));
@@ -659,7 +660,7 @@ impl Shared {
             .map_err(|why| self.not_written(why))
     }
 
-    fn not_written(&self, why: NotWritten) -> Error {
+    pub(super) fn not_written(&self, why: NotWritten) -> Error {
         let path = Manifest::path(&self.dir);
         match why {
             NotWritten::AnotherWriter => Error::AnotherWriter { path },

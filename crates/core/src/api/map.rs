@@ -118,7 +118,8 @@ impl Transaction {
         let Some((key, row)) = self.end_row(table, direction)? else {
             return Ok(None);
         };
-        self.delete_bytes(own(self, table)?, &key)?;
+        let raw_table = own(self, table)?;
+        self.delete_bytes(raw_table, &key)?;
         Ok(Some(row))
     }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod autotune;
 pub(crate) mod builder;
+mod change_tables;
 mod config;
 pub(crate) mod database;
 pub(crate) mod load;

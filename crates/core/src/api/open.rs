@@ -21,6 +21,7 @@
 //!
 //! Paper: pwal §5.1 (the master record and its clean-exit mark)
 
+use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroU16;
 use std::path::Path;
@@ -122,13 +123,12 @@ impl Builder {
         };
 
         let owner = Owner::new();
-        let raw_tables: Vec<_> = manifest
-            .tables
-            .iter()
-            .map(|info| {
-                RawTable::new(info.clone(), self.tuning.indexes.of(&info.name), owner).map(Arc::new)
-            })
-            .collect::<Result<_, _>>()?;
+        let mut raw_tables = BTreeMap::new();
+        for info in &manifest.tables {
+            let index = self.tuning.indexes.of(&info.name);
+            let raw_table = RawTable::new(info.clone(), index, owner)?;
+            raw_tables.insert(info.id, Arc::new(raw_table));
+        }
         let wal_dir = dir.join("wal");
         let found = recovery::recover(
             &disk,
@@ -195,7 +195,7 @@ impl Builder {
             tuned_config: resolved_config.tuned_config,
             recovery: found.report,
             catalogue: Mutex::new(Catalogue {
-                ids: TableIds::new(manifest.tables.iter().map(|info| info.name.clone())),
+                ids: TableIds::of(&manifest.tables),
                 manifest,
                 files,
                 closed: None,

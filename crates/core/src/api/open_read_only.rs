@@ -7,6 +7,7 @@
 //! Nothing is sealed and no generation of the log begun. Transactions run as ever, and those that write fail when they
 //! commit ([`Error::ReadOnly`](crate::Error::ReadOnly)).
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
@@ -79,12 +80,12 @@ impl Builder {
         };
         survey(&manifest, &*disk, dir)?;
         let owner = Owner::new();
-        let indexes = &self.tuning.indexes;
-        let raw_tables = manifest
-            .tables
-            .iter()
-            .map(|info| RawTable::new(info.clone(), indexes.of(&info.name), owner).map(Arc::new));
-        let raw_tables: Vec<_> = raw_tables.collect::<Result<_, _>>()?;
+        let mut raw_tables = BTreeMap::new();
+        for info in &manifest.tables {
+            let index = self.tuning.indexes.of(&info.name);
+            let raw_table = RawTable::new(info.clone(), index, owner)?;
+            raw_tables.insert(info.id, Arc::new(raw_table));
+        }
         let settings = RecoverySettings {
             hardens: false,
             ..self.tuning.recovery_settings(self.testing.replay_order)
@@ -116,7 +117,7 @@ impl Builder {
             tuned_config: None,
             recovery: found.report,
             catalogue: Mutex::new(Catalogue {
-                ids: TableIds::new(manifest.tables.iter().map(|info| info.name.clone())),
+                ids: TableIds::of(&manifest.tables),
                 manifest,
                 files: CatalogueFiles::none(),
                 closed: None,

@@ -19,6 +19,7 @@ use crate::catalogue::image::{ImageTable, SegmentFile};
 pub(crate) struct OpenedTables {
     cache_bytes: usize,
     executor: Mutex<Option<Arc<Executor>>>,
+    /// By the identities of their segments: another table may get the name of one that was dropped.
     tables: Mutex<Tables>,
 }
 
@@ -43,6 +44,11 @@ impl OpenedTables {
         Ok(made)
     }
 
+    /// Closes a table that was dropped when the last query that reads it has ended.
+    pub(crate) fn forget(&self, table: &ImageTable) {
+        self.tables.lock().remove(&table.segment.identity);
+    }
+
     /// A table of the image with its indexes, opened by the first query that names it.
     pub(crate) fn table(
         &self,
@@ -52,7 +58,7 @@ impl OpenedTables {
         table: &ImageTable,
     ) -> Result<Table, QueryError> {
         let mut tables = self.tables.lock();
-        if let Some(opened) = tables.get(&table.name) {
+        if let Some(opened) = tables.get(&table.segment.identity) {
             return Ok(opened.clone());
         }
         let wrong = |why: String| QueryError::WrongSegments {
@@ -84,7 +90,7 @@ impl OpenedTables {
         let opened = Table::new(open(&table.segment, table.schema.clone())?);
         let mut opened = opened.with_statistics(table.statistics.clone());
         opened.indexes = indexes;
-        tables.insert(&table.name, opened.clone());
+        tables.insert(&table.segment.identity, opened.clone());
         Ok(opened)
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn decode_key<K: Key + ?Sized>(
 #[cold]
 pub(super) fn undecodable(raw_table: &RawTable, expected: Cow<'_, str>, bytes: &[u8]) -> Error {
     Error::Undecodable {
-        table: raw_table.info.name.clone(),
+        table: raw_table.name(),
         expected: expected.into_owned(),
         len_bytes: bytes.len(),
     }
@@ -237,7 +237,7 @@ impl Transaction {
                 Ok(())
             } else {
                 Err(Error::Duplicate {
-                    table: table.name().to_owned(),
+                    table: table.name(),
                     key: key.iter().map(|byte| format!("{byte:02x}")).collect(),
                 })
             }

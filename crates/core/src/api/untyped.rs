@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::api::database::{Catalogue, Database, Shared, room_bytes};
 use crate::api::table::Table;
 use crate::error::Error;
-use crate::table::raw_table::{RawTable, TableId, TableInfo};
+use crate::table::raw_table::{RawTable, TableInfo};
 
 /// A table to be created for types that the program does not have.
 #[derive(Clone, Debug)]
@@ -66,7 +66,10 @@ impl Database {
         shared.engine.check_process()?;
         let mut catalogue = shared.catalogue.lock();
         if let Some(found) = shared.find_untyped(&catalogue, table.name)? {
-            let info = &catalogue.manifest.tables[found.info.id.0 as usize];
+            let no_such = || Error::NoSuchTable {
+                table: table.name.to_owned(),
+            };
+            let info = catalogue.manifest.table(found.id).ok_or_else(no_such)?;
             if info.key_type == table.key_type && info.value_type == table.value_type {
                 return Ok(Table::new(found));
             }
@@ -77,7 +80,7 @@ impl Database {
             });
         }
         let info = TableInfo {
-            id: TableId(catalogue.manifest.tables.len() as u32),
+            id: catalogue.manifest.next_table(),
             name: table.name.to_owned(),
             key_type: table.key_type.to_owned(),
             value_type: table.value_type.to_owned(),
@@ -105,7 +108,11 @@ impl Shared {
         if catalogue.loading.names.contains(name) {
             return Err(Error::TableBeingLoaded { table });
         }
-        let id = catalogue.ids.get(name);
-        Ok(id.map(|id| Arc::clone(&self.engine.raw_tables.lock()[id.0 as usize])))
+        let Some(id) = catalogue.ids.get(name) else {
+            return Ok(None);
+        };
+        // A drop that has failed half-way leaves the name without its table.
+        let raw_table = self.engine.raw_tables.lock().get(&id).cloned();
+        raw_table.map(Some).ok_or(Error::NoSuchTable { table })
     }
 }

@@ -20,6 +20,8 @@
 //!   manifest in the place of the right one would not be told by it.)
 //! - I5. A `.seg` file that the manifest does not name shows that the manifest is older than the image: it is never
 //!   removed, and the database is not opened.
+//! - I6. A segment whose table is dropped gets its first name back, durably, before the manifest is replaced by one that
+//!   does not name it. A crash before that leaves the table as it was, and after that a file to be removed (I2).
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -12,8 +12,13 @@
 //! journals would forget them: so the manifest of an open database has a format of its own, which such a program
 //! refuses. Closing puts all tables into the manifest, and the format is again the one that each program reads.
 //!
-//! A manifest that names an image (image.rs) has the latest format, open or closed: a program that does not know of
+//! A manifest that names an image (image.rs) has format 3 at least, open or closed: a program that does not know of
 //! images would open the database without the tables in it, and drop them from the manifest.
+//!
+//! A table that is dropped leaves the manifest, and its number is given to no other: a log may still have changes of
+//! it, which replay passes over. So numbers below [`Manifest::next_table`] that no table has are those of dropped
+//! tables. A program that takes a table's number for its place would refuse such a log, or take one table for another:
+//! the manifest has format 4 from the first drop on.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
@@ -32,11 +37,13 @@ use crate::catalogue::table_journal::{self, Continues};
 use crate::error::OpenError;
 use crate::protocol_spec::ProtocolSpec;
 use crate::storage::record::INLINE_BYTES_MAX;
-use crate::table::raw_table::TableInfo;
+use crate::table::raw_table::{TableId, TableInfo};
 
 const MAGIC: &str = "namiki-manifest";
-/// The latest format that this release reads: that of a database with an image.
-pub const FORMAT: u32 = 3;
+/// The latest format that this release reads: that of a database with dropped tables.
+pub const FORMAT: u32 = 4;
+/// The format of a database with an image.
+const FORMAT_IMAGE: u32 = 3;
 /// The format of an open database without an image: it may have a table journal.
 const FORMAT_OPEN: u32 = 2;
 /// The format of a database that was closed: all tables are in its manifest.
@@ -55,8 +62,11 @@ pub struct Manifest {
     pub spec: ProtocolSpec,
     /// Whether it was closed in order. (`last_exit` in `pwal` §5.1.)
     pub closed: bool,
-    /// Its tables.
+    /// Its tables, by their numbers.
     pub tables: Vec<TableInfo>,
+    /// How many tables were dropped.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub dropped: u32,
     /// The logs that hold their contents, oldest first. All but the last are sealed.
     pub generations: Vec<GenerationInfo>,
     /// The number that the next log gets.
@@ -83,6 +93,7 @@ impl Manifest {
             spec,
             closed: true,
             tables: Vec::new(),
+            dropped: 0,
             generations: Vec::new(),
             next_generation: Generation(1),
             image: TableImage::default(),
@@ -99,6 +110,42 @@ impl Manifest {
     #[must_use]
     pub fn identity(&self) -> u128 {
         u128::from_str_radix(&self.database, 16).expect("checked when it was read")
+    }
+
+    /// The table of this number, unless it was dropped.
+    #[must_use]
+    pub fn table(&self, id: TableId) -> Option<&TableInfo> {
+        Some(&self.tables[self.place(id)?])
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn table_mut(&mut self, id: TableId) -> Option<&mut TableInfo> {
+        let place = self.place(id)?;
+        Some(&mut self.tables[place])
+    }
+
+    /// Removes a table. Its number is given to no other.
+    pub(crate) fn drop_table(&mut self, id: TableId) {
+        if let Some(place) = self.place(id) {
+            self.tables.remove(place);
+            self.dropped += 1;
+        }
+    }
+
+    fn place(&self, id: TableId) -> Option<usize> {
+        self.tables.binary_search_by_key(&id, |table| table.id).ok()
+    }
+
+    /// The number that the next table gets.
+    #[must_use]
+    pub fn next_table(&self) -> TableId {
+        TableId(self.tables.len() as u32 + self.dropped)
+    }
+
+    /// Whether a table had this number, and was dropped.
+    #[must_use]
+    pub fn is_dropped(&self, id: TableId) -> bool {
+        id < self.next_table() && self.table(id).is_none()
     }
 
     /// Where a directory's table journal is, while the database is open and after a crash.
@@ -166,7 +213,7 @@ impl Manifest {
         Continues {
             identity: self.identity(),
             next_generation: self.next_generation,
-            tables: self.tables.len() as u32,
+            tables: self.next_table().0,
         }
     }
 
@@ -208,8 +255,10 @@ impl Manifest {
     }
 
     fn encode(&self) -> String {
-        let format = if !self.image.is_empty() {
+        let format = if self.dropped > 0 {
             FORMAT
+        } else if !self.image.is_empty() {
+            FORMAT_IMAGE
         } else if self.closed {
             FORMAT_CLOSED
         } else {
@@ -257,14 +306,20 @@ impl Manifest {
     /// The place of the first table that makes no sense, and why.
     fn table_contradiction(&self) -> Option<(usize, String)> {
         let mut names = BTreeSet::new();
+        let mut last = None;
         for (number, table) in self.tables.iter().enumerate() {
             let name = &table.name;
-            if usize::try_from(table.id.0) != Ok(number) {
+            let is_next = match self.dropped {
+                0 => usize::try_from(table.id.0) == Ok(number),
+                _ => last.is_none_or(|last| last < table.id) && table.id < self.next_table(),
+            };
+            last = Some(table.id);
+            if !is_next {
                 return Some((
                     number,
                     format!(
-                        "table {name:?} has the number {}, and its place is {number}",
-                        table.id.0
+                        "table {name:?} has the number {}, and its place is {number}, with {} tables dropped",
+                        table.id.0, self.dropped
                     ),
                 ));
             }
@@ -294,6 +349,11 @@ impl Manifest {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 /// The standard library's hash keys come from the operating system's random numbers. A forked child goes on with
 /// its parent's: so the process and the clock go into it, too.
 pub(crate) fn random_number() -> u64 {
@@ -309,7 +369,6 @@ mod tests {
     use super::*;
     use crate::catalogue::image::tests::image;
     use crate::catalogue::image_files::FileNumber;
-    use crate::table::raw_table::TableId;
 
     #[test]
     fn a_manifest_comes_back_unless_damaged_or_newer() {
@@ -326,12 +385,12 @@ mod tests {
             );
             assert!(Manifest::decode(&bytes[..at], path).is_err() || at + 1 == bytes.len());
         }
-        let future = String::from_utf8(bytes).unwrap().replacen(" 1 ", " 4 ", 1);
+        let future = String::from_utf8(bytes).unwrap().replacen(" 1 ", " 5 ", 1);
         let error = Manifest::decode(future.as_bytes(), path).unwrap_err();
         assert!(matches!(
             error,
             OpenError::FromTheFuture {
-                found: 4,
+                found: 5,
                 known: FORMAT,
                 ..
             }
@@ -339,16 +398,19 @@ mod tests {
     }
 
     #[test]
-    fn only_an_image_needs_the_latest_format() {
+    fn images_and_dropped_tables_need_later_formats() {
         let path = Path::new("x/MANIFEST");
-        for (closed, with_image, format) in [
-            (true, false, 1),
-            (false, false, 2),
-            (true, true, 3),
-            (false, true, 3),
+        for (closed, with_image, dropped, format) in [
+            (true, false, 0, 1),
+            (false, false, 0, 2),
+            (true, true, 0, 3),
+            (false, true, 0, 3),
+            (true, false, 1, 4),
+            (false, true, 2, 4),
         ] {
             let mut manifest = Manifest::new(77, ProtocolSpec::DEFAULT);
             manifest.closed = closed;
+            manifest.dropped = dropped;
             if with_image {
                 manifest.image = image();
             }
@@ -395,6 +457,14 @@ mod tests {
                 it.tables[1] = table(u32::MAX, "b");
             }),
             ("has the number 0", &|it| it.tables[1] = table(0, "b")),
+            ("and its place is 1, with 3", &|it| {
+                it.dropped = 3;
+                it.tables[1] = table(5, "b");
+            }),
+            ("and its place is 1, with 3", &|it| {
+                it.dropped = 3;
+                it.tables = vec![table(3, "a"), table(3, "b")];
+            }),
             ("is empty or taken", &|it| it.tables[1] = table(1, "a")),
             ("is empty or taken", &|it| it.tables[1] = table(1, "")),
             ("room for 2041 bytes", &|it| {

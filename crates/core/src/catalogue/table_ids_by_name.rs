@@ -4,24 +4,39 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use crate::table::raw_table::TableId;
+use crate::table::raw_table::{TableId, TableInfo};
 
 /// A look-up compares a name with few others, however many tables there are.
 #[derive(Debug)]
 pub(crate) struct TableIds<N = String>(HashMap<N, TableId>);
 
-impl<N: Hash + Eq> TableIds<N> {
-    /// Of these names: the number of a table is its place among them.
-    pub(crate) fn new(names: impl IntoIterator<Item = N>) -> Self {
-        Self(names.into_iter().zip((0..).map(TableId)).collect())
+impl TableIds {
+    /// Of these tables.
+    pub(crate) fn of(tables: &[TableInfo]) -> Self {
+        Self(
+            tables
+                .iter()
+                .map(|table| (table.name.clone(), table.id))
+                .collect(),
+        )
     }
+}
 
+impl<N: Hash + Eq> TableIds<N> {
     /// The number of the table with this name.
     pub(crate) fn get<Q: Hash + Eq + ?Sized>(&self, name: &Q) -> Option<TableId>
     where
         N: Borrow<Q>,
     {
         self.0.get(name).copied()
+    }
+
+    /// Removes the table of this name.
+    pub(crate) fn remove<Q: Hash + Eq + ?Sized>(&mut self, name: &Q)
+    where
+        N: Borrow<Q>,
+    {
+        self.0.remove(name);
     }
 
     /// Adds a table with a name that is not there.
@@ -64,8 +79,8 @@ mod tests {
     fn a_name_is_compared_with_few_others() {
         let tables = 20_000;
         let name = |number: u32| Counted(format!("table {number}"));
-        let mut ids = TableIds::new([name(0)]);
-        for number in 1..tables {
+        let mut ids = TableIds(HashMap::new());
+        for number in 0..tables {
             assert_eq!(ids.get(&name(number)), None);
             ids.add(name(number), TableId(number));
         }

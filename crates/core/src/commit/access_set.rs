@@ -17,6 +17,9 @@ use crate::storage::record::{AddressHasher, RecordRef, Snapshot};
 use crate::table::raw_table::{Insertion, RawTable, TableId};
 use crate::wal_format::commit_changes::Change;
 
+/// The tables that have a bit of their own in [`AccessSet::used_tables`]. A transaction that begins with more in its
+/// list forgets them, so that those beyond are tables that it has used itself.
+const USED_ONE_BY_ONE: usize = 63;
 /// Up to this many writes are looked for one by one.
 const LINEAR_WRITES: usize = 16;
 
@@ -118,6 +121,11 @@ pub(crate) struct AccessSet {
     /// The tables in which gaps were ever read or writes deferred. They stay from one transaction to the next:
     /// counting references to a table anew in each would be a counter that all workers share.
     raw_tables: Vec<Arc<RawTable>>,
+    /// Which of them the transaction has used: a bit for each position, and the last one for all positions from there
+    /// on.
+    used_tables: u64,
+    /// How many tables had been dropped when it began.
+    drops_seen: u64,
     /// The one that was asked for last: most transactions stay with one for a while.
     last_raw_table: usize,
     pub(crate) writes: Vec<Write>,
@@ -154,6 +162,49 @@ impl AccessSet {
         self.undo.clear();
         self.adds = false;
         self.marks.clear();
+        self.used_tables = 0;
+    }
+
+    /// Releases the tables of earlier transactions if any was dropped since: what they took in memory is free when the
+    /// last transaction has done so. `drops` is how many were dropped by now. To be called on a set that is empty.
+    #[inline]
+    pub(crate) fn begin(&mut self, drops: u64) {
+        if self.drops_seen != drops || self.raw_tables.len() > USED_ONE_BY_ONE {
+            self.forget_tables(drops);
+        }
+    }
+
+    #[cold]
+    fn forget_tables(&mut self, drops: u64) {
+        self.raw_tables.clear();
+        self.last_raw_table = 0;
+        self.drops_seen = drops;
+    }
+
+    /// The transaction is about to use a table, and keeps it in memory from now on.
+    #[inline]
+    pub(crate) fn use_table(&mut self, raw_table: &Arc<RawTable>) {
+        let position = self.raw_table(raw_table);
+        self.used_tables |= 1 << position.min(USED_ONE_BY_ONE);
+    }
+
+    /// A table that the transaction has used, and that was dropped since it began. `drops` is how many were dropped by
+    /// now.
+    #[inline]
+    pub(crate) fn dropped_table(&self, drops: u64) -> Option<&RawTable> {
+        (self.drops_seen != drops).then(|| self.find_dropped_table())?
+    }
+
+    #[cold]
+    fn find_dropped_table(&self) -> Option<&RawTable> {
+        let is_used = |position: usize| self.used_tables >> position.min(USED_ONE_BY_ONE) & 1 == 1;
+        let used = self
+            .raw_tables
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| is_used(*at));
+        used.map(|(_, raw_table)| &**raw_table)
+            .find(|raw_table| raw_table.is_dropped())
     }
 
     /// The sizes of the buffers that are kept. Of the others none is large while these are not: an entry of theirs
@@ -331,7 +382,7 @@ impl AccessSet {
 
     /// Gives a deferred write its record.
     pub(crate) fn resolve_deferred(&mut self, deferred: &DeferredWrite, record: RecordRef) {
-        let table = self.raw_table_of(deferred).info.id;
+        let table = self.raw_table_of(deferred).id;
         let key = |_: &mut Self| deferred.key.clone();
         match deferred.effect.clone() {
             WriteEffect::Sum(amount, adder) => self.set_sum(record, table, amount, adder, key),

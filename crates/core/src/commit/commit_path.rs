@@ -21,6 +21,8 @@
 //! Release by epochs ([`EpochEarly`]) is early release without the LSN: a commit waits for its epoch,
 //! unless it is *independent*, that is has read nothing that is not durable (`durability.rs`).
 //!
+//! A commit that has used a table that is dropped meanwhile fails after it has registered (`drops.rs`).
+//!
 //! Paper: tictoc-pwal §3.2, §3.3, Algorithms 2–5
 
 use namiki_log::{Entry, LogError, Stream};
@@ -37,6 +39,7 @@ use crate::concurrency::contention::policy::{
 };
 use crate::concurrency::lock::LockMode;
 use crate::error::{Conflict, Error};
+use crate::table::raw_table::RawTable;
 use crate::wal_format::commit_changes;
 
 /// When locks are released: a type parameter of the commit path.
@@ -127,6 +130,10 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
         .register(slot, |floor| stamp_of::<P>(access_set, floor));
     let verdict = if stamp > Stamp::MAX {
         Err(Error::StampsExhausted)
+    } else if C::CHECK_DROPS
+        && let Some(raw_table) = access_set.dropped_table(engine.drops.count())
+    {
+        Err(dropped(raw_table))
     } else {
         validate::<P, C>(access_set, stamp, true).map_err(Error::Conflict)
     };
@@ -226,6 +233,12 @@ pub(crate) fn commit_read_only<P: CcProtocol, R: Release, C: Checks>(
         .max()
         .unwrap_or_default();
     validate::<P, C>(access_set, stamp, false).map_err(Error::Conflict)?;
+    // After the last read: what was read may have come after the drop.
+    if C::CHECK_DROPS
+        && let Some(raw_table) = access_set.dropped_table(engine.drops.count())
+    {
+        return Err(dropped(raw_table));
+    }
     let awaits = match &engine.log {
         Some(log) if R::BY_EPOCH => (engine.epoch_to_await(log, access_set))
             .map_or(Awaits::Nothing, |epoch| Awaits::Epoch(None, epoch)),
@@ -234,6 +247,13 @@ pub(crate) fn commit_read_only<P: CcProtocol, R: Release, C: Checks>(
         _ => Awaits::Nothing,
     };
     Ok(Committed { stamp, awaits })
+}
+
+#[cold]
+fn dropped(raw_table: &RawTable) -> Error {
+    Error::TableDropped {
+        table: raw_table.name(),
+    }
 }
 
 /// Waits while another transaction has exclusive commit priority, without a group that holds locks it may want.

@@ -1,5 +1,6 @@
 //! What all transactions of a database share while it is open.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use namiki_platform::{ProcessToken, Stamp, WorkerId};
 use parking_lot::Mutex;
 
 use crate::commit::access_set::AddError;
+use crate::commit::drops::Drops;
 use crate::commit::epoch::Epochs;
 use crate::concurrency::cc::CcProtocol;
 use crate::concurrency::contention::admission::AdmissionControl;
@@ -179,9 +181,10 @@ pub(crate) struct Engine {
     pub(crate) lock_wait_list: Arc<LockWaitList>,
     pub(crate) admission: Arc<AdmissionControl>,
     pub(crate) priority: PriorityToken,
-    /// All tables, here so that they outlive the users of the engine: transactions, and the log's groups, which `log`
-    /// above drops first (record.rs, R1).
-    pub(crate) raw_tables: Mutex<Vec<Arc<RawTable>>>,
+    /// All tables that were not dropped, here so that they outlive the users of the engine: transactions, and the log's
+    /// groups, which `log` above drops first (record.rs, R1).
+    pub(crate) raw_tables: Mutex<BTreeMap<TableId, Arc<RawTable>>>,
+    pub(crate) drops: Drops,
     closed: AtomicBool,
 }
 
@@ -191,7 +194,7 @@ impl Engine {
         owner: Owner,
         epochs: Arc<Epochs>,
         log: Option<Arc<Log<GroupLocks>>>,
-        raw_tables: Vec<Arc<RawTable>>,
+        raw_tables: BTreeMap<TableId, Arc<RawTable>>,
     ) -> Self {
         let Settings {
             spec,
@@ -215,6 +218,7 @@ impl Engine {
             admission: Arc::new(AdmissionControl::new()),
             priority: PriorityToken::new(),
             raw_tables: Mutex::new(raw_tables),
+            drops: Drops::new(),
             closed: AtomicBool::new(false),
         }
     }
@@ -283,9 +287,16 @@ impl Engine {
     /// An amount could not be added to a value of this table.
     #[cold]
     pub(crate) fn not_added(&self, table: TableId, error: AddError) -> Error {
-        let raw_tables = self.raw_tables.lock();
-        let info = &raw_tables[table.0 as usize].info;
-        let (table, expected) = (info.name.clone(), info.value_type.clone());
+        let raw_table = self.raw_tables.lock().get(&table).cloned();
+        let (table, expected) = raw_table.map_or_else(
+            || {
+                (
+                    format!("{}, which was dropped", table.0),
+                    "its values".to_owned(),
+                )
+            },
+            |raw_table| (raw_table.name(), raw_table.value_type.clone()),
+        );
         match error {
             AddError::Overflow => Error::Overflow { table, expected },
             AddError::Undecodable(len_bytes) => Error::Undecodable {

@@ -2,6 +2,7 @@
 
 pub(crate) mod access_set;
 pub(crate) mod commit_path;
+pub(crate) mod drops;
 pub(crate) mod engine;
 pub(crate) mod epoch;
 pub(crate) mod held_resources;

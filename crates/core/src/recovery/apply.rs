@@ -4,6 +4,7 @@
 //! in at a gigabyte a second brings changes faster than a table can be searched for one after the
 //! other.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use namiki_platform::{Generation, Stamp};
@@ -20,19 +21,33 @@ use crate::wal_format::commit_changes::{Change, Changes};
 
 /// The tables that are filled.
 pub(super) struct Tables<'a> {
-    raw_tables: &'a [Arc<RawTable>],
+    /// By their numbers; nothing in the place of one that was dropped.
+    replayed: Vec<Option<Replayed<'a>>>,
     /// The concurrency control that gives the records their words.
     concurrency: ConcurrencyControl,
-    /// Of each, made when the log first speaks of it.
-    latest: Vec<OnceLock<Latest<'a>>>,
+}
+
+struct Replayed<'a> {
+    raw_table: &'a RawTable,
+    /// Made when the log first speaks of the table.
+    latest: OnceLock<Latest<'a>>,
 }
 
 impl<'a> Tables<'a> {
-    pub(super) fn new(raw_tables: &'a [Arc<RawTable>], concurrency: ConcurrencyControl) -> Self {
+    /// These, and tables that were dropped in the place of all others before `next_table`.
+    pub(super) fn new(
+        raw_tables: &'a BTreeMap<TableId, Arc<RawTable>>,
+        next_table: TableId,
+        concurrency: ConcurrencyControl,
+    ) -> Self {
+        let replayed = (0..next_table.0).map(|id| {
+            let raw_table = raw_tables.get(&TableId(id))?;
+            let latest = OnceLock::new();
+            Some(Replayed { raw_table, latest })
+        });
         Self {
-            raw_tables,
+            replayed: replayed.collect(),
             concurrency,
-            latest: raw_tables.iter().map(|_| OnceLock::new()).collect(),
         }
     }
 
@@ -67,12 +82,13 @@ impl<'a> Tables<'a> {
             .map_err(|(stamp, why)| undecodable(stamp, why))
     }
 
-    /// The record of a key, made if it has none; or why it cannot have one.
-    pub(super) fn record(&self, table: TableId, key: &[u8]) -> Result<RecordRef, String> {
-        let latest =
-            (self.latest(table)).ok_or_else(|| format!("it changes {}", unknown_table(table)))?;
+    /// The record of a key, made if it has none, or nothing if its table was dropped; or why it cannot have one.
+    pub(super) fn record(&self, table: TableId, key: &[u8]) -> Result<Option<RecordRef>, String> {
+        let Some(latest) = self.latest(table)? else {
+            return Ok(None);
+        };
         let record = with_protocol!(self.concurrency, P => latest.record::<P>(key));
-        record.map_err(|error| error.to_string())
+        record.map(Some).map_err(|error| error.to_string())
     }
 
     /// Gives a record a value, whichever version it has.
@@ -85,10 +101,15 @@ impl<'a> Tables<'a> {
         with_protocol!(self.concurrency, P => RawTable::stamp::<P>(record, stamp));
     }
 
-    fn latest(&self, TableId(table): TableId) -> Option<&Latest<'a>> {
-        let raw_table = self.raw_tables.get(table as usize)?;
-        let latest = self.latest.get(table as usize)?;
-        Some(latest.get_or_init(|| Latest::new(raw_table)))
+    /// Nothing of a table that was dropped.
+    fn latest(&self, table: TableId) -> Result<Option<&Latest<'a>>, String> {
+        match self.replayed.get(table.0 as usize) {
+            Some(Some(Replayed { raw_table, latest })) => {
+                Ok(Some(latest.get_or_init(|| Latest::new(raw_table))))
+            }
+            Some(None) => Ok(None),
+            None => Err(format!("it changes {}", unknown_table(table))),
+        }
     }
 
     /// Loads changes of one table; or tells which commit cannot be loaded, and why.
@@ -96,9 +117,8 @@ impl<'a> Tables<'a> {
         let Some(first) = run.first() else {
             return Ok(());
         };
-        let Some(latest) = self.latest(table) else {
-            let why = format!("it changes {}", unknown_table(table));
-            return Err((first.stamp, why));
+        let Some(latest) = self.latest(table).map_err(|why| (first.stamp, why))? else {
+            return Ok(());
         };
         let loaded = with_protocol!(self.concurrency, P => latest.load::<P>(run));
         loaded.map_err(|(stamp, error)| (stamp, error.to_string()))
@@ -110,7 +130,8 @@ impl<'a> Tables<'a> {
         threads: usize,
         watch: impl Fn() -> Result<(), OpenError> + Sync,
     ) -> Result<(), OpenError> {
-        for latest in self.latest.into_iter().filter_map(OnceLock::into_inner) {
+        let replayed = self.replayed.into_iter().flatten();
+        for latest in replayed.filter_map(|it| it.latest.into_inner()) {
             latest.build(threads, &watch)?;
         }
         Ok(())

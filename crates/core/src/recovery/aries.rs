@@ -68,7 +68,8 @@ impl Replay<'_, '_> {
 
 /// A change that was made again, and may have to be undone.
 struct Step {
-    record: RecordRef,
+    /// Nothing if its table was dropped later.
+    record: Option<RecordRef>,
     before: Option<Box<[u8]>>,
 }
 
@@ -124,7 +125,7 @@ impl History<'_, '_> {
         };
         match self.table.follow(lsn, &operation, kept).map_err(broken)? {
             Followed::Committed(steps) => {
-                for Step { record, .. } in steps {
+                for record in steps.into_iter().filter_map(|step| step.record) {
                     self.tables.stamp(record, log_record.stamp);
                     // It had the lock until now, so it is the owner, and what is before it is never undone.
                     self.owners.remove(&record);
@@ -135,17 +136,19 @@ impl History<'_, '_> {
         }
     }
 
-    /// Gives a key its value, as transaction `xid` did.
+    /// Gives a key its value, as transaction `xid` did. Nothing happens if its table was dropped later.
     fn change(
         &mut self,
         xid: Lsn,
         table: TableId,
         key: &[u8],
         value: Image<'_>,
-    ) -> Result<RecordRef, String> {
+    ) -> Result<Option<RecordRef>, String> {
         let record = self.tables.record(table, key)?;
-        self.owners.insert(record, xid);
-        self.tables.overwrite(record, value);
+        if let Some(record) = record {
+            self.owners.insert(record, xid);
+            self.tables.overwrite(record, value);
+        }
         Ok(record)
     }
 
@@ -153,8 +156,10 @@ impl History<'_, '_> {
     fn undo(self) -> u64 {
         let losers = self.table.len() as u64;
         for (xid, step) in self.table.into_losses() {
-            if self.owners.get(&step.record) == Some(&xid) {
-                self.tables.overwrite(step.record, step.before.as_deref());
+            if let Some(record) = step.record
+                && self.owners.get(&record) == Some(&xid)
+            {
+                self.tables.overwrite(record, step.before.as_deref());
             }
         }
         losers
@@ -163,6 +168,7 @@ impl History<'_, '_> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::sync::Arc;
 
     use namiki_platform::Stamp;
@@ -229,8 +235,8 @@ mod tests {
             inline_bytes: 16,
         };
         let raw_table = RawTable::new(info, IndexKind::default(), Owner::new()).unwrap();
-        let raw_tables = [Arc::new(raw_table)];
-        let tables = Tables::new(&raw_tables, ConcurrencyControl::TwoPhase);
+        let raw_tables = [(TableId(0), Arc::new(raw_table))].into();
+        let tables = Tables::new(&raw_tables, TableId(1), ConcurrencyControl::TwoPhase);
         let mut story = Story {
             history: History {
                 tables: &tables,
@@ -260,6 +266,7 @@ mod tests {
         for key in 0..KEYS {
             let mut value = Vec::new();
             let record = tables.record(TableId(0), &key.to_be_bytes()).unwrap();
+            let record = record.unwrap();
             let seen = record.copy_if(&mut value, |_| true).unwrap();
             let found = (!seen.absent).then_some(&value[..]);
             let committed = (key < KEYS / 3).then_some(&b"first"[..]);
@@ -269,8 +276,8 @@ mod tests {
 
     #[test]
     fn an_operation_that_cannot_replay_is_named() {
-        let raw_tables: [Arc<RawTable>; 0] = [];
-        let tables = Tables::new(&raw_tables, ConcurrencyControl::TwoPhase);
+        let raw_tables = BTreeMap::new();
+        let tables = Tables::new(&raw_tables, TableId(0), ConcurrencyControl::TwoPhase);
         let mut history = History {
             tables: &tables,
             generation: Generation(3),

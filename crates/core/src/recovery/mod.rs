@@ -47,7 +47,7 @@ pub use self::settings_and_report::{OnProgress, RecoveryProgress, RecoveryReport
 use crate::catalogue::manifest::Manifest;
 use crate::error::OpenError;
 use crate::protocol_spec::ConcurrencyControl;
-use crate::table::raw_table::RawTable;
+use crate::table::raw_table::{RawTable, TableId};
 
 /// What recovery found: the report, and the seals of the generations that had none.
 pub(crate) struct Recovered {
@@ -61,7 +61,7 @@ pub(crate) fn recover(
     disk: &Arc<dyn Disk>,
     wal_dir: &Path,
     manifest: &Manifest,
-    raw_tables: &[Arc<RawTable>],
+    raw_tables: &BTreeMap<TableId, Arc<RawTable>>,
     concurrency: ConcurrencyControl,
     settings: &RecoverySettings,
 ) -> Result<Recovered, OpenError> {
@@ -74,7 +74,7 @@ pub(crate) fn recover(
         manifest.next_generation,
     )
     .map_err(OpenError::Log)?;
-    let tables = Tables::new(raw_tables, concurrency);
+    let tables = Tables::new(raw_tables, manifest.next_table(), concurrency);
     let progress = Progress::new(settings, bytes_total(&**disk, wal_dir, manifest), began);
     let replay = Replay {
         disk,

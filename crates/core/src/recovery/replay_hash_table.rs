@@ -63,7 +63,7 @@ pub(super) enum Latest<'a> {
 
 impl<'a> Latest<'a> {
     pub(super) fn new(raw_table: &'a RawTable) -> Self {
-        if raw_table.info.fixed_keys {
+        if raw_table.fixed_keys {
             Self::Fixed8(Map::new(raw_table))
         } else {
             Self::Variable(Map::new(raw_table))
@@ -359,7 +359,7 @@ impl<'a, K: Kept> Map<'a, K> {
         watched?;
         filled.map_err(|error| match error {
             IndexError::OutOfPages => OpenError::TableFull {
-                table: raw_table.info.name.clone(),
+                table: raw_table.name(),
                 index: raw_table.index_kind(),
             },
             other => unreachable!("the keys were checked when they came, and are sorted: {other}"),

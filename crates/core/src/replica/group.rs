@@ -106,7 +106,7 @@ impl GroupBuffers {
     }
 
     fn table(&mut self, replica: &Replica, id: TableId) -> Result<&RawTable, LockError> {
-        let known = self.tables.iter().position(|it| it.info.id == id);
+        let known = self.tables.iter().position(|it| it.id == id);
         let at = match known {
             Some(at) => at,
             None => {

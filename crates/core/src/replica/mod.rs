@@ -96,10 +96,10 @@ impl Replica {
     ) -> Result<(), ReplicaError> {
         let mut tables = self.tables.write();
         let same_id = tables.get(&id);
-        if same_id.is_some_and(|it| it.info.name == name && it.info.fixed_keys == fixed_keys) {
+        if same_id.is_some_and(|it| *it.name() == *name && it.fixed_keys == fixed_keys) {
             return Ok(());
         }
-        if same_id.is_some() || tables.values().any(|it| it.info.name == name) {
+        if same_id.is_some() || tables.values().any(|it| *it.name() == *name) {
             let name = name.to_owned();
             return Err(ReplicaError::TableExists { id, name });
         }
@@ -124,8 +124,8 @@ impl Replica {
     #[must_use]
     pub fn table_id(&self, name: &str) -> Option<TableId> {
         let tables = self.tables.read();
-        let mut of_name = tables.values().filter(|it| it.info.name == name);
-        of_name.next().map(|it| it.info.id)
+        let mut of_name = tables.values().filter(|it| *it.name() == *name);
+        of_name.next().map(|it| it.id)
     }
 
     /// All tables with their names, by number.
@@ -133,9 +133,7 @@ impl Replica {
     pub fn tables(&self) -> Vec<(TableId, String)> {
         let tables = self.tables.read();
         let tables = tables.values();
-        tables
-            .map(|it| (it.info.id, it.info.name.clone()))
-            .collect()
+        tables.map(|it| (it.id, it.name())).collect()
     }
 
     fn raw_table(&self, id: TableId) -> Option<Arc<RawTable>> {
@@ -200,8 +198,7 @@ impl Replica {
         let _no_apply = self.applied.read();
         let mut hash = StateHash::default();
         for (id, raw_table) in &*self.tables.read() {
-            let info = &raw_table.info;
-            hash.add_table(*id, &info.name, info.fixed_keys);
+            hash.add_table(*id, &raw_table.name(), raw_table.fixed_keys);
             scan(raw_table, |key, value, stamp| {
                 hash.add_row(*id, key, value, stamp);
                 ControlFlow::Continue(())

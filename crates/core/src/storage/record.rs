@@ -13,8 +13,10 @@
 //!
 //! # Invariants
 //! - R1. Once a record's address is known to any thread but its maker, its memory is not freed or reused while its
-//!   table exists, and the owner of a [`RecordRef`] keeps the table alive (a transaction holds the database). Tables
-//!   are dropped with the database, so a `RecordRef` can always be followed.
+//!   table exists, and the owner of a [`RecordRef`] keeps the table alive: a transaction holds the tables that it has used
+//!   until the next one on its session begins (`AccessSet::use_table`), and a group of commits those of the engine, which
+//!   releases one that was dropped when no commit of it is under way and all groups are flushed that hold its locks
+//!   (`commit/drops.rs`, `api/change_tables.rs`). So a `RecordRef` can always be followed.
 //!   The one exception is the end of a replay, when no transaction runs: records are moved then, and those of deleted
 //!   keys are freed (`arena.rs`).
 //! - R2. `cap` is written once, before the record is shared, and is at least 1.

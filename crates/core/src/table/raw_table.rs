@@ -13,12 +13,13 @@
 use std::fmt;
 use std::ops::Bound;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use namiki_index::{
     Direction, IndexError, Inserted, LeafVersion, Lookup, PointIndex, ScanItem, ScanRange,
 };
 use namiki_platform::Stamp;
+use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -27,6 +28,7 @@ use crate::concurrency::lock::LockWord;
 use crate::storage::arena::Arena;
 use crate::storage::index::{Added, Index, IndexKind, IndexNotInBuild, KeyKind};
 use crate::storage::record::RecordRef;
+use crate::sync::{AtomicBool, Ordering};
 
 /// Keys that are looked up together.
 pub(crate) const BATCH_KEYS_MAX: usize = 16;
@@ -68,8 +70,18 @@ impl Owner {
 
 /// A table: its index, and its records.
 pub(crate) struct RawTable {
-    pub(crate) info: TableInfo,
+    pub(crate) id: TableId,
     pub(crate) owner: Owner,
+    /// It was dropped, or is about to be: transactions that use it fail (`commit::dropped_tables`).
+    dropped: AtomicBool,
+    /// Whether its keys all have eight bytes.
+    pub(crate) fixed_keys: bool,
+    /// The room in its records.
+    inline_bytes: usize,
+    /// Renaming changes it.
+    name: RwLock<String>,
+    /// The name of its value type when it was opened.
+    pub(crate) value_type: String,
     index: Index,
     arena: Arena,
     /// Stands for the end of all keys: the gap below it is that above the last key.
@@ -140,12 +152,38 @@ impl RawTable {
         // As large as the others: it stays where it is when they are moved.
         let end = arena.record(info.inline_bytes, LockWord::FREE.0);
         Ok(Self {
-            info,
+            id: info.id,
             owner,
+            dropped: AtomicBool::new(false),
+            fixed_keys: info.fixed_keys,
+            inline_bytes: info.inline_bytes,
+            name: RwLock::new(info.name),
+            value_type: info.value_type,
             index: Index::new(index, keys)?,
             arena,
             end,
         })
+    }
+
+    /// Whether it was dropped, or is about to be.
+    #[inline]
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
+    }
+
+    /// Its name now.
+    pub(crate) fn name(&self) -> String {
+        self.name.read().clone()
+    }
+
+    /// The mark of a table that was dropped. See [`Drops`](crate::commit::drops::Drops).
+    pub(crate) fn dropped(&self) -> &AtomicBool {
+        &self.dropped
+    }
+
+    /// Gives it another name.
+    pub(crate) fn rename(&self, name: &str) {
+        name.clone_into(&mut self.name.write());
     }
 
     fn record(payload: u64) -> RecordRef {
@@ -194,7 +232,7 @@ impl RawTable {
 
     /// The same for a key that was not there a moment ago.
     pub(crate) fn create_record(&self, key: &[u8], locked: u64) -> Result<Resolved, IndexError> {
-        let fresh = self.arena.record(self.info.inline_bytes, locked);
+        let fresh = self.arena.record(self.inline_bytes, locked);
         let found = match self.index.add(key, fresh.address()) {
             Ok(Added::New { leaf, scanned, rts }) => {
                 return Ok(Resolved::New {
@@ -216,7 +254,7 @@ impl RawTable {
     /// A record that is not in the index: absent, and older than any version. Replay.
     pub(crate) fn loose_record<P: CcProtocol>(&self) -> RecordRef {
         let unlocked = P::published(Stamp(0));
-        self.arena.record(self.info.inline_bytes, unlocked)
+        self.arena.record(self.inline_bytes, unlocked)
     }
 
     /// Gives a record the version unless it has a newer one: replay.
@@ -281,7 +319,7 @@ impl RawTable {
         self.index.scan(range, |item| match item {
             ScanItem::Leaf(version) => visit(Step::Leaf(version)),
             ScanItem::Ahead(payload) => {
-                Self::record(payload).prefetch_value(self.info.inline_bytes);
+                Self::record(payload).prefetch_value(self.inline_bytes);
                 ControlFlow::Continue(())
             }
             ScanItem::Entry(key, payload) => visit(Step::Entry(key, Self::record(payload))),
@@ -343,7 +381,7 @@ impl RawTable {
 
     /// About how many records there are, absent ones included: from what they take in memory.
     pub(crate) fn len_estimate(&self) -> u64 {
-        let bytes_each = size_of::<u64>() * 2 + self.info.inline_bytes;
+        let bytes_each = size_of::<u64>() * 2 + self.inline_bytes;
         (self.arena.bytes() / bytes_each) as u64
     }
 
@@ -355,7 +393,7 @@ impl RawTable {
 
 impl fmt::Debug for RawTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RawTable({}, {:?})", self.info.id.0, self.info.name)
+        write!(f, "RawTable({}, {:?})", self.id.0, self.name())
     }
 }
 

@@ -39,7 +39,7 @@ impl Transaction {
             LockMode::SHARED,
             |tx, _, key, record| match record {
                 Some(record) => {
-                    tx.lookup_cache.note(raw_table.info.id, key, record);
+                    tx.lookup_cache.note(raw_table.id, key, record);
                     visit(tx.value_of(record, LockMode::SHARED)?)
                 }
                 None => visit(None),
@@ -112,9 +112,7 @@ impl Transaction {
         self.lookups = lookups;
         match refused {
             None => visited,
-            Some(error) => {
-                visited.and_then(|()| Err(Error::from_index(&error, &raw_table.info.name)))
-            }
+            Some(error) => visited.and_then(|()| Err(Error::from_index(&error, &raw_table.name()))),
         }
     }
 }

@@ -78,7 +78,7 @@ impl Transaction {
             .collect();
         raw_table
             .find_all(&keys, &mut self.lookups)
-            .map_err(|error| Error::from_index(&error, &raw_table.info.name))?;
+            .map_err(|error| Error::from_index(&error, &raw_table.name()))?;
         drop(keys);
         // A blind write looks at its record only when it locks it; by then, they have all arrived.
         prefetch_found(&self.lookups);
@@ -105,7 +105,7 @@ impl Transaction {
         let locked = with_protocol!(self.concurrency, P => P::NEW_LOCKED);
         let resolved = raw_table
             .create_record(self.access_set.key_of(write), locked)
-            .map_err(|error| Error::from_index(&error, &raw_table.info.name))?;
+            .map_err(|error| Error::from_index(&error, &raw_table.name()))?;
         Ok(self.admit_resolved(resolved, |access_set, inserted| {
             access_set.own_insert_in(write.raw_table as usize, inserted)
         }))

@@ -97,7 +97,7 @@ impl Transaction {
             record,
             is_new: false,
         };
-        let named = |error| Error::from_index(&error, &raw_table.info.name);
+        let named = |error| Error::from_index(&error, &raw_table.name());
         let mut leaves = Leaves::new();
         loop {
             if let Ok(record) = raw_table.find(key).map_err(named)? {
@@ -231,7 +231,7 @@ impl Transaction {
                 }
                 ControlFlow::Break(())
             });
-            scanned.map_err(|error| Error::from_index(&error, &raw_table.info.name))?;
+            scanned.map_err(|error| Error::from_index(&error, &raw_table.name()))?;
             match pass? {
                 Pass::Done => return Ok(()),
                 // The gap below the first key, or that above the range, is locked.
@@ -298,5 +298,5 @@ fn is_below(key: &[u8], end: Bound<&[u8]>) -> bool {
 fn next(raw_table: &RawTable, from: Bound<&[u8]>, leaves: &mut Leaves) -> Result<Next, Error> {
     raw_table
         .next(from, leaves)
-        .map_err(|error| Error::from_index(&error, &raw_table.info.name))
+        .map_err(|error| Error::from_index(&error, &raw_table.name()))
 }

@@ -24,12 +24,12 @@ impl Transaction {
     ) -> Result<(), Error> {
         raw_table
             .check_key(key)
-            .map_err(|error| Error::from_index(&error, &raw_table.info.name))?;
+            .map_err(|error| Error::from_index(&error, &raw_table.name()))?;
         let amount = self.stage(raw_table, key, encode)?;
         match self.record_of_blind(raw_table, key, &amount)? {
             Some(record) => {
                 self.access_set
-                    .write_add(record, raw_table.info.id, key, amount, add);
+                    .write_add(record, raw_table.id, key, amount, add);
                 if !self.faults.checks().add_locked {
                     self.apply_increment_unlocked(record)?;
                 }

@@ -34,6 +34,7 @@ use crate::error::Error;
 use crate::protocol_spec::{ConcurrencyControl, LockRelease, LogStyle, WaitPolicy};
 use crate::storage::free_large_buffers::{Sizes, free_if_large};
 use crate::table::lookup_cache::LookupCache;
+use crate::table::raw_table::RawTable;
 use crate::table::value_bytes::ValueBytes;
 use namiki_index::Lookup;
 use namiki_platform::{Stamp, WorkerId};
@@ -95,12 +96,14 @@ impl Transaction {
     }
 
     fn new(engine: Arc<Engine>, worker: WorkerId, slot: SlotId) -> Self {
+        let mut access_set = AccessSet::default();
+        access_set.begin(engine.drops.count());
         Self {
             value_bytes_max: engine.value_bytes_max(worker),
             concurrency: engine.spec.concurrency,
             in_place: engine.spec.style() == Some(LogStyle::Operations),
             resources: TxnResources::new(engine, worker, slot),
-            access_set: AccessSet::default(),
+            access_set,
             value: Vec::new(),
             encoded: ValueBytes::new(),
             lookups: Vec::new(),
@@ -117,6 +120,19 @@ impl Transaction {
         self.faults = FaultInjection::of::<C>();
     }
 
+    /// Notes that the transaction uses a table from now on.
+    ///
+    /// # Errors
+    /// [`Error::ForeignTable`], [`Error::TableDropped`].
+    #[inline]
+    pub(crate) fn use_table(&mut self, raw_table: &Arc<RawTable>) -> Result<(), Error> {
+        if raw_table.owner != self.resources.engine.owner || raw_table.is_dropped() {
+            return Err(not_usable(raw_table, self.engine()));
+        }
+        self.access_set.use_table(raw_table);
+        Ok(())
+    }
+
     pub(crate) fn engine(&self) -> &Engine {
         &self.resources.engine
     }
@@ -130,6 +146,7 @@ impl Transaction {
     pub(crate) fn restart(&mut self) -> Result<(), Error> {
         self.resources.release();
         self.access_set.clear();
+        self.access_set.begin(self.resources.engine.drops.count());
         self.lookup_cache.clear();
         self.asked_for_permit = false;
         self.doomed = None;
@@ -346,6 +363,16 @@ impl Transaction {
 
     pub(crate) fn worker(&self) -> WorkerId {
         self.resources.worker
+    }
+}
+
+#[cold]
+fn not_usable(raw_table: &RawTable, engine: &Engine) -> Error {
+    let table = raw_table.name();
+    if raw_table.owner == engine.owner {
+        Error::TableDropped { table }
+    } else {
+        Error::ForeignTable { table }
     }
 }
 

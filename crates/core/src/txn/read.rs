@@ -193,10 +193,10 @@ impl Transaction {
         self.resolve_deferred_writes()?;
         match raw_table
             .find(key)
-            .map_err(|error| Error::from_index(&error, &raw_table.info.name))?
+            .map_err(|error| Error::from_index(&error, &raw_table.name()))?
         {
             Ok(record) => {
-                self.lookup_cache.note(raw_table.info.id, key, record);
+                self.lookup_cache.note(raw_table.id, key, record);
                 Ok(Some(record))
             }
             Err(leaf) => self.read_absent(raw_table, key, leaf, locked),

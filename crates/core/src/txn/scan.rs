@@ -67,7 +67,7 @@ impl Transaction {
                 ControlFlow::Break(())
             })
         });
-        scanned.map_err(|error| Error::from_index(&error, &raw_table.info.name))?;
+        scanned.map_err(|error| Error::from_index(&error, &raw_table.name()))?;
         outcome
     }
 }

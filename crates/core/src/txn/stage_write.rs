@@ -39,13 +39,13 @@ pub(crate) fn check_length(
 fn too_long(raw_table: &RawTable, key: &[u8], value_bytes: usize, max_bytes: usize) -> Error {
     if value_bytes > VALUE_BYTES_MAX {
         return Error::ValueTooLong {
-            table: raw_table.info.name.clone(),
+            table: raw_table.name(),
             len_bytes: value_bytes,
             max_bytes: VALUE_BYTES_MAX,
         };
     }
     Error::TransactionTooLarge {
-        len_bytes: commit_changes::put_bytes(raw_table.info.id, key.len(), value_bytes),
+        len_bytes: commit_changes::put_bytes(raw_table.id, key.len(), value_bytes),
         max_bytes,
     }
 }
@@ -53,7 +53,7 @@ fn too_long(raw_table: &RawTable, key: &[u8], value_bytes: usize, max_bytes: usi
 #[cold]
 fn unencodable(raw_table: &RawTable, why: &str) -> Error {
     Error::Unencodable {
-        table: raw_table.info.name.clone(),
+        table: raw_table.name(),
         why: why.to_owned(),
     }
 }

@@ -19,7 +19,7 @@ impl Transaction {
         raw_table: &Arc<RawTable>,
         key: &[u8],
     ) -> Result<RecordRef, Error> {
-        if let Some(record) = self.lookup_cache.find(raw_table.info.id, key) {
+        if let Some(record) = self.lookup_cache.find(raw_table.id, key) {
             return Ok(record);
         }
         if self.locks_reads() {
@@ -30,7 +30,7 @@ impl Transaction {
         let locked = with_protocol!(self.concurrency, P => P::NEW_LOCKED);
         let resolved = raw_table
             .find_or_create_record(key, locked)
-            .map_err(|error| Error::from_index(&error, &raw_table.info.name))?;
+            .map_err(|error| Error::from_index(&error, &raw_table.name()))?;
         Ok(self.admit_resolved(resolved, |access_set, inserted| {
             access_set.own_insert(raw_table, inserted)
         }))
@@ -70,12 +70,12 @@ impl Transaction {
     ) -> Result<(), Error> {
         raw_table
             .check_key(key)
-            .map_err(|error| Error::from_index(&error, &raw_table.info.name))?;
+            .map_err(|error| Error::from_index(&error, &raw_table.name()))?;
         let value = self.stage(raw_table, key, encode)?;
         match self.record_of_blind(raw_table, key, &value)? {
             Some(record) => {
                 self.access_set
-                    .write(record, raw_table.info.id, key, Some(value));
+                    .write(record, raw_table.id, key, Some(value));
                 self.perform(record)
             }
             None => {
@@ -94,7 +94,7 @@ impl Transaction {
         key: &[u8],
         staged: &Range<u32>,
     ) -> Result<Option<RecordRef>, Error> {
-        match self.lookup_cache.find(raw_table.info.id, key) {
+        match self.lookup_cache.find(raw_table.id, key) {
             None if self.in_place
                 || self.access_set.has_marks()
                 || !self.faults.checks().add_locked =>
@@ -120,7 +120,7 @@ impl Transaction {
             return Ok(false);
         }
         self.access_set
-            .write(record, raw_table.info.id, key, Some(value));
+            .write(record, raw_table.id, key, Some(value));
         self.perform(record)?;
         Ok(true)
     }
@@ -172,7 +172,7 @@ impl Transaction {
             Some(at) => self.access_set.set_value(at, Some(value)),
             None => self
                 .access_set
-                .write_what_was_read(raw_table.info.id, key, Some(value)),
+                .write_what_was_read(raw_table.id, key, Some(value)),
         }
         self.perform(record)?;
         Ok(true)
@@ -192,7 +192,7 @@ impl Transaction {
         }
         self.encoded.clear();
         self.stage_encoded(raw_table, key)?;
-        self.access_set.write(record, raw_table.info.id, key, None);
+        self.access_set.write(record, raw_table.id, key, None);
         self.perform(record)?;
         Ok(true)
     }

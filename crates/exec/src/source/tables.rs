@@ -61,6 +61,11 @@ impl Tables {
         self.tables.insert(name.to_owned(), table);
     }
 
+    /// Removes the table of this name.
+    pub fn remove(&mut self, name: &str) {
+        self.tables.remove(name);
+    }
+
     /// The table of this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Table> {

@@ -9,18 +9,19 @@ use std::time::Duration;
 
 use namiki_platform::disk::{
     AlignedBuf, BUFFER_ALIGN_BYTES, DelayedDisk, DeviceProfile, DirectDisk, Disk, DiskFile,
-    FileKind, NullDisk, PendingWrite, SimDisk, SyncedDisk, WriteMode, open_best,
+    FileKind, MemoryDisk, NullDisk, PendingWrite, SimDisk, SyncedDisk, WriteMode, open_best,
 };
 
 /// Runs `claim` on every kind of disk in an empty directory. Direct I/O is left out where the
 /// temporary directory has none.
 fn on_every_disk(claim: impl Fn(&dyn Disk, &Path, &str)) {
-    let kinds: [(&str, Arc<dyn Disk>); 5] = [
+    let kinds: [(&str, Arc<dyn Disk>); 6] = [
         ("direct", Arc::new(DirectDisk::new())),
         ("synced", Arc::new(SyncedDisk::new())),
         ("delayed", Arc::new(DelayedDisk::new(Duration::ZERO))),
         ("null", Arc::new(NullDisk::new())),
         ("simulated", Arc::new(SimDisk::new())),
+        ("memory", Arc::new(MemoryDisk::new())),
     ];
     for (name, disk) in kinds {
         let dir = tempfile::tempdir().unwrap();
@@ -215,8 +216,8 @@ fn creating_directories_twice_is_no_error() {
 #[test]
 fn a_file_larger_than_the_disk_is_refused() {
     on_every_disk(|disk, dir, kind| {
-        // Neither fills anything.
-        if kind == "null" || kind == "simulated" {
+        // None of them fills a device.
+        if ["null", "simulated", "memory"].contains(&kind) {
             return;
         }
         let facts = rustix::fs::statvfs(dir).unwrap();

@@ -85,7 +85,7 @@ impl Query {
         value: &str,
     ) -> Result<Self, QueryError> {
         let not_queryable = |why: String| QueryError::NotQueryable {
-            table: table.name().to_owned(),
+            table: table.name(),
             why,
         };
         let types = key_columns(&K::type_name())
@@ -120,7 +120,7 @@ impl Query {
         let in_schema = in_schema.map(|place| schema.columns()[*place].column_type);
         if !in_schema.eq(types) || schema.key().iter().any(|at| schema.columns()[*at].nullable) {
             return Err(QueryError::NotQueryable {
-                table: table.name().to_owned(),
+                table: table.name(),
                 why: format!(
                     "its keys are {}, and not those of the schema",
                     K::type_name()
@@ -140,7 +140,7 @@ impl Query {
         let shared = &self.db.shared;
         if raw_table.owner != shared.engine.owner {
             return Err(QueryError::ForeignTable {
-                table: table.name().to_owned(),
+                table: table.name(),
             });
         }
         let source: Arc<dyn Source> = Arc::new(TableSource {
@@ -149,7 +149,8 @@ impl Query {
             schema,
             values,
         });
-        self.described.insert(table.name(), QueryTable::new(source));
+        self.described
+            .insert(&table.name(), QueryTable::new(source));
         Ok(self)
     }
 

@@ -154,6 +154,7 @@ impl TableSource {
     ) -> Result<(), Error> {
         self.reader.transact(|tx| {
             into.clear();
+            tx.use_table(&self.raw_table)?;
             let range = ScanRange {
                 start: from,
                 end: to,

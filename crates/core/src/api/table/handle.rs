@@ -28,7 +28,7 @@ impl<K: ?Sized, V: ?Sized> Clone for Table<K, V> {
 
 impl<K: ?Sized, V: ?Sized> fmt::Debug for Table<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Table({:?})", self.raw_table.info.name)
+        write!(f, "Table({:?})", self.raw_table.name())
     }
 }
 
@@ -44,16 +44,16 @@ impl<K: ?Sized, V: ?Sized> Table<K, V> {
         &self.raw_table
     }
 
-    /// The table's name.
+    /// The table's name: the present one, if it was renamed.
     #[must_use]
-    pub fn name(&self) -> &str {
-        &self.raw_table.info.name
+    pub fn name(&self) -> String {
+        self.raw_table.name()
     }
 
     /// The table's number in the log.
     #[must_use]
     pub fn id(&self) -> TableId {
-        self.raw_table.info.id
+        self.raw_table.id
     }
 
     /// Leaves the table's tree no page number that was never used, so that it soon has no room for new keys:
@@ -71,21 +71,12 @@ impl<K: ?Sized, V: ?Sized> Table<K, V> {
     }
 }
 
-/// The raw table, if the table belongs to the transaction's database.
+/// The raw table, which the transaction uses from now on.
+#[inline]
 pub(crate) fn own<'t, K: ?Sized, V: ?Sized>(
-    tx: &Transaction,
+    tx: &mut Transaction,
     table: &'t Table<K, V>,
 ) -> Result<&'t Arc<RawTable>, Error> {
-    check_own(tx, &table.raw_table)?;
+    tx.use_table(&table.raw_table)?;
     Ok(&table.raw_table)
-}
-
-pub(super) fn check_own(tx: &Transaction, raw_table: &RawTable) -> Result<(), Error> {
-    if raw_table.owner == tx.engine().owner {
-        Ok(())
-    } else {
-        Err(Error::ForeignTable {
-            table: raw_table.info.name.clone(),
-        })
-    }
 }

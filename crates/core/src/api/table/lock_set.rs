@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::handle::{Table, check_own};
+use super::handle::Table;
 use super::key::{AsKey, Key, KeyBytes, encoded};
 use crate::error::Error;
 use crate::table::raw_table::RawTable;
@@ -61,7 +61,7 @@ impl std::fmt::Debug for LockSet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let tables = self.tables.iter();
         f.debug_map()
-            .entries(tables.map(|(raw_table, keys)| (&raw_table.info.name, keys)))
+            .entries(tables.map(|(raw_table, keys)| (raw_table.name(), keys)))
             .finish()
     }
 }
@@ -84,7 +84,7 @@ impl Transaction {
     /// Paper: raft-pwal §2.1 (locks in alphabetical order)
     pub fn lock_all(&mut self, keys: &LockSet) -> Result<(), Error> {
         for (raw_table, _) in &keys.tables {
-            check_own(self, raw_table)?;
+            self.use_table(raw_table)?;
         }
         let tables = keys.tables.iter();
         self.lock_keys(
@@ -101,7 +101,7 @@ impl Transaction {
         table: &Table<K, V>,
         keys: impl IntoIterator<Item = Q>,
     ) -> Result<(), Error> {
-        check_own(self, &table.raw_table)?;
+        self.use_table(&table.raw_table)?;
         let keys = all_encoded::<K, Q>(keys);
         self.lock_keys(keys.iter().map(|key| (&table.raw_table, &key[..])))
     }

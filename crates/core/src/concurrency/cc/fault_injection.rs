@@ -10,6 +10,8 @@ pub trait Checks: 'static {
     const VALIDATE_READS: bool = true;
     /// Leaves in which a scan or a look-up found a gap are validated.
     const VALIDATE_LEAVES: bool = true;
+    /// A transaction that has used a table fails if that was dropped meanwhile.
+    const CHECK_DROPS: bool = true;
     /// A version that was read must still be the current one when its validity is extended. (A
     /// published TicToc that keeps the previous wts accepts any overwritten version as long as the
     /// commit stamp lies below the current wts, without asking whether the version it read is the
@@ -61,6 +63,11 @@ pub mod faults {
         /// Gaps are not validated.
         NoPhantomCheck,
         VALIDATE_LEAVES
+    );
+    bug!(
+        /// A transaction commits changes of a table that was dropped meanwhile.
+        NoDropCheck,
+        CHECK_DROPS
     );
     bug!(
         /// An overwritten version is accepted when the stamp lies below the current wts.

@@ -1,0 +1,305 @@
+//! Dropping, clearing and renaming tables: each is one replacement of the manifest, and no part of a transaction.
+//!
+//! ```text
+//!   shut transactions out of the table (drops.rs)      those under way commit, or fail
+//!   replace the manifest                               the table is gone, or is another one, or has another name
+//!   release its memory
+//! ```
+//! If the manifest cannot be replaced, that of before is put back, and the table is used as before. If that fails, too,
+//! the disk may have either: the table stays shut until the database is opened again, since what was committed to it
+//! now would be lost if the disk has the manifest without it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::MutexGuard;
+
+use crate::api::database::{Catalogue, Database, Shared, check_name};
+use crate::catalogue::catalogue_files::NotWritten;
+use crate::catalogue::image::ImageTable;
+use crate::catalogue::image_files::image_dir;
+use crate::catalogue::manifest::Manifest;
+use crate::error::Error;
+use crate::table::raw_table::{RawTable, TableId, TableInfo};
+
+impl Database {
+    /// Drops a table with all that is in it, in memory or in segments. Durable when it returns, and there after a crash
+    /// either as a whole or not at all.
+    ///
+    /// It is no part of a transaction. Transactions that are committing changes of the table come before it, and are
+    /// waited for; all others that have used it, or try to by a handle from before, fail with [`Error::TableDropped`].
+    /// Queries that read it from memory fail; those that read it from segments go on. Its memory is free when the last
+    /// handle is dropped, and the last [`Session`](crate::Session) that has used it has begun another transaction.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTable`], [`Error::TableBeingLoaded`], [`Error::Closed`], [`Error::Forked`]; [`Error::LogFailed`];
+    /// [`Error::AnotherWriter`]; [`Error::Manifest`], and then the table is there as before, unless that could not be
+    /// written either: transactions on it go on failing then, and the next opening has the table as it was, or not at
+    /// all.
+    pub fn drop_table(&self, name: &str) -> Result<(), Error> {
+        let shared = &*self.shared;
+        let mut catalogue = shared.open_catalogue(name)?;
+        let in_image = catalogue.manifest.image.table(name).cloned();
+        if let Some(table) = in_image {
+            return shared.drop_image_table(&mut catalogue, &table);
+        }
+        let id = shared.id_of(&catalogue, name)?;
+        shared.replace_table(&mut catalogue, id, |manifest| manifest.drop_table(id))?;
+        catalogue.ids.remove(name);
+        Ok(())
+    }
+
+    /// Removes all rows of a table at once, and keeps its name and its types. It has another number then: handles from
+    /// before are refused, and [`Database::table`] gives one of the table that is empty. Otherwise as
+    /// [`Database::drop_table`].
+    ///
+    /// # Errors
+    /// As [`Database::drop_table`], and [`Error::TableInImage`].
+    pub fn clear_table(&self, name: &str) -> Result<(), Error> {
+        let shared = &*self.shared;
+        let mut catalogue = shared.open_catalogue(name)?;
+        let id = shared.id_of(&catalogue, name)?;
+        let info = catalogue.manifest.table(id).cloned();
+        let info = info.ok_or_else(|| Error::NoSuchTable {
+            table: name.to_owned(),
+        })?;
+        let cleared = TableInfo {
+            id: catalogue.manifest.next_table(),
+            ..info
+        };
+        shared.replace_table(&mut catalogue, id, |manifest| {
+            manifest.drop_table(id);
+            manifest.tables.push(cleared.clone());
+        })?;
+        catalogue.ids.remove(name);
+        catalogue.ids.add(name.to_owned(), cleared.id);
+        shared.add_raw_table(cleared);
+        Ok(())
+    }
+
+    /// Gives a table another name, whether it is in memory or in segments. Handles go on to be good, and transactions
+    /// that use it are not touched. Durable when it returns.
+    ///
+    /// The index that the database was opened with for the new name ([`Builder::table_index`](crate::Builder::table_index))
+    /// counts from the next opening on.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTable`], [`Error::TableExists`], [`Error::TableName`], [`Error::TableBeingLoaded`],
+    /// [`Error::Closed`], [`Error::Forked`]; [`Error::AnotherWriter`]; [`Error::Manifest`], and then the table has the
+    /// name that it had, and after the next opening, if the device has failed altogether, one of the two.
+    pub fn rename_table(&self, from: &str, to: &str) -> Result<(), Error> {
+        let shared = &*self.shared;
+        let mut catalogue = shared.open_catalogue(from)?;
+        let in_image = catalogue.manifest.image.table(from).is_some();
+        let id = catalogue.ids.get(from);
+        if !in_image && id.is_none() {
+            let table = from.to_owned();
+            return Err(Error::NoSuchTable { table });
+        }
+        if from == to {
+            return Ok(());
+        }
+        check_name(to)?;
+        let table = to.to_owned();
+        if catalogue.loading.names.contains(to) {
+            return Err(Error::TableBeingLoaded { table });
+        }
+        if catalogue.ids.get(to).is_some() || catalogue.manifest.image.table(to).is_some() {
+            return Err(Error::TableExists { table });
+        }
+        let changed = shared.change_manifest(&mut catalogue, |manifest| {
+            let in_image = |table: &&mut ImageTable| table.name == from;
+            if let Some(table) = manifest.image.tables.iter_mut().find(in_image) {
+                to.clone_into(&mut table.name);
+            }
+            if let Some(table) = id.and_then(|id| manifest.table_mut(id)) {
+                to.clone_into(&mut table.name);
+            }
+        });
+        changed.map_err(|unchanged| unchanged.error)?;
+        if let Some(id) = id {
+            catalogue.ids.remove(from);
+            catalogue.ids.add(to.to_owned(), id);
+            if let Some(raw_table) = shared.engine.raw_tables.lock().get(&id) {
+                raw_table.rename(to);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A change of the catalogue that failed.
+struct NotChanged {
+    error: Error,
+    /// The disk has the manifest of before.
+    is_as_before: bool,
+}
+
+impl Shared {
+    /// The catalogue, to change a table of this name.
+    fn open_catalogue(&self, name: &str) -> Result<MutexGuard<'_, Catalogue>, Error> {
+        // First: in a forked child, the lock may be that of a thread which is not there.
+        self.engine.check_process()?;
+        if self.engine.read_only {
+            return Err(Error::ReadOnly);
+        }
+        let catalogue = self.catalogue.lock();
+        if catalogue.closed.is_some() {
+            return Err(Error::Closed);
+        }
+        if catalogue.loading.names.contains(name) {
+            let table = name.to_owned();
+            return Err(Error::TableBeingLoaded { table });
+        }
+        Ok(catalogue)
+    }
+
+    /// The number of a table in memory.
+    fn id_of(&self, catalogue: &Catalogue, name: &str) -> Result<TableId, Error> {
+        let table = name.to_owned();
+        match catalogue.ids.get(name) {
+            Some(id) => Ok(id),
+            None if catalogue.manifest.image.table(name).is_some() => {
+                Err(Error::TableInImage { table })
+            }
+            None => Err(Error::NoSuchTable { table }),
+        }
+    }
+
+    /// Makes a table that the catalogue has, in memory.
+    pub(super) fn add_raw_table(&self, info: TableInfo) -> Arc<RawTable> {
+        let (id, index) = (info.id, self.indexes.of(&info.name));
+        let raw_table = RawTable::new(info, index, self.engine.owner)
+            .unwrap_or_else(|error| unreachable!("the database was opened with it: {error}"));
+        let raw_table = Arc::new(raw_table);
+        let mut raw_tables = self.engine.raw_tables.lock();
+        raw_tables.insert(id, Arc::clone(&raw_table));
+        raw_table
+    }
+
+    /// Shuts transactions out of a table for ever, and makes a change of the manifest that removes it.
+    fn replace_table(
+        &self,
+        catalogue: &mut Catalogue,
+        id: TableId,
+        change: impl Fn(&mut Manifest),
+    ) -> Result<(), Error> {
+        let engine = &self.engine;
+        let raw_table = engine.raw_tables.lock().get(&id).cloned();
+        let Some(raw_table) = raw_table else {
+            unreachable!("the catalogue has it");
+        };
+        engine.drops.shut_out(raw_table.dropped(), &engine.epochs);
+        let readmit = |error| {
+            raw_table.dropped().store(false, Ordering::SeqCst);
+            Err(error)
+        };
+        // Groups that hold locks lead to its records.
+        if let Some(log) = &engine.log
+            && engine.groups_hold_locks()
+            && let Err(error) = log.flush_all()
+        {
+            return readmit(Error::LogFailed(error));
+        }
+        if let Err(NotChanged {
+            error,
+            is_as_before,
+        }) = self.change_manifest(catalogue, change)
+        {
+            return match is_as_before {
+                true => readmit(error),
+                false => Err(error),
+            };
+        }
+        engine.raw_tables.lock().remove(&id);
+        // Idle sessions of the pools may keep it in memory.
+        for pool in &self.pools {
+            let idle = std::mem::take(&mut *pool.lock());
+            drop(idle);
+        }
+        Ok(())
+    }
+
+    /// Replaces the manifest by one with this change; if that fails, by what it was.
+    fn change_manifest(
+        &self,
+        catalogue: &mut Catalogue,
+        change: impl Fn(&mut Manifest),
+    ) -> Result<(), NotChanged> {
+        let Catalogue {
+            manifest, files, ..
+        } = catalogue;
+        let (disk, dir) = (&*self.disk, &*self.dir);
+        let Err(why) = files.change(disk, dir, manifest, &change) else {
+            return Ok(());
+        };
+        let is_as_before = match why {
+            // It was not touched.
+            NotWritten::AnotherWriter => true,
+            NotWritten::Device(_) => files.change(disk, dir, manifest, |_| {}).is_ok(),
+        };
+        Err(NotChanged {
+            error: self.not_written(why),
+            is_as_before,
+        })
+    }
+
+    /// A segment without a name in the manifest is damage if it has its lasting name. So it gets back its first one
+    /// before the manifest is replaced (image_files.rs, I6).
+    fn drop_image_table(&self, catalogue: &mut Catalogue, table: &ImageTable) -> Result<(), Error> {
+        let (disk, dir) = (&*self.disk, &*self.dir);
+        let image_dir = image_dir(dir);
+        let failed = |source| self.not_written(NotWritten::Device(source));
+        for segment in table.segments() {
+            match disk.rename(&segment.file.path(dir), &segment.file.new_path(dir)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+                _ => {}
+            }
+        }
+        disk.sync_dir(&image_dir).map_err(failed)?;
+        let name = &table.name;
+        let changed = self.change_manifest(catalogue, |manifest| {
+            manifest.image.tables.retain(|table| table.name != *name);
+        });
+        changed.map_err(|unchanged| unchanged.error)?;
+        self.opened.forget(table);
+        for segment in table.segments() {
+            // One that stays is removed by the next opening.
+            let _ = disk.remove(&segment.file.new_path(dir));
+        }
+        let _ = disk.sync_dir(&image_dir);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use namiki_platform::disk::SimDisk;
+
+    use super::*;
+
+    #[test]
+    fn the_memory_of_a_dropped_table_is_freed() {
+        for spec in ["TT(NLR)+PWAL(4)", "S2PL(NLR)+PWAL(16)", "SILO(NLR)+NOLOG"] {
+            let builder = Database::builder().disk(Arc::new(SimDisk::new()));
+            let db = builder.spec(spec.parse().unwrap()).open(Path::new("/db"));
+            let db = db.unwrap();
+            let table = db.table::<u64, [u8]>("a").unwrap();
+            let mut session = db.session().unwrap();
+            for key in 0..100 {
+                let put = session.transact_async(|tx| tx.put(&table, &key, &[7; 100]));
+                put.unwrap();
+            }
+            let raw_table = Arc::downgrade(table.raw_table());
+            db.drop_table("a").unwrap();
+            drop(table);
+            assert!(raw_table.upgrade().is_some(), "the session has used it");
+            let other = db.table::<u64, u64>("b").unwrap();
+            session.transact(|tx| tx.put(&other, &1, &1)).unwrap();
+            assert!(raw_table.upgrade().is_none(), "{spec}");
+        }
+    }
+}
