@@ -5,9 +5,9 @@ use std::num::NonZeroU16;
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::builder::{RangedU64ValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use namiki::{ProtocolSpec, RecordFormat, SequencerKind};
-use namiki_platform::arguments::whole;
 use serde::{Serialize, Serializer};
 
 /// More threads, or streams, than can be measured have no use.
@@ -41,16 +41,16 @@ pub(crate) struct TimedArgs {
     #[arg(long, value_name = "S", value_parser = some_seconds)]
     pub(crate) seconds: Option<Duration>,
     /// Do this many operations in all instead of running for a time
-    #[arg(long, value_name = "N", conflicts_with = "seconds", value_parser = whole::<u64>(1..=u64::MAX))]
+    #[arg(long, value_name = "N", conflicts_with = "seconds", value_parser = RangedU64ValueParser::<u64>::from(1..=u64::MAX))]
     pub(crate) ops: Option<u64>,
     /// Runs of each combination, in turns (A B A B …), a row each
-    #[arg(long, default_value = "1", value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()))]
+    #[arg(long, default_value = "1", value_name = "N", value_parser = RangedU64ValueParser::<u32>::from(1..=u32::MAX as u64))]
     pub(crate) repeat: u32,
     /// Seconds to run before the clock starts (none with --ops)
     #[arg(long, default_value = "0.5", value_name = "S", value_parser = seconds)]
     pub(crate) warmup: Duration,
     /// Makes the operations repeatable
-    #[arg(long, default_value = "42", value_name = "N", value_parser = whole::<u64>(0..=u64::MAX))]
+    #[arg(long, default_value = "42", value_name = "N")]
     pub(crate) seed: u64,
     /// Keep each thread on a processor of its own, when there are enough
     #[arg(long, value_enum, default_value = "on")]
@@ -210,8 +210,8 @@ impl FromStr for GroupWait {
 }
 
 /// A number of threads, or of streams with a thread each.
-pub(crate) fn threads(text: &str) -> Result<NonZeroU16, String> {
-    whole(1..=THREADS_MAX)(text)
+pub(crate) fn threads() -> impl TypedValueParser<Value = NonZeroU16> {
+    RangedU64ValueParser::<u16>::from(1..=THREADS_MAX).try_map(NonZeroU16::try_from)
 }
 
 /// The s of Zipf's law.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::RangedU64ValueParser;
 use namiki::Builder;
-use namiki_platform::arguments::whole;
 use namiki_platform::disk::{
     AlignedBuf, DelayedDisk, DirectDisk, Disk, NullDisk, SlowDisk, SlowDrives, SyncedDisk,
     open_best,
@@ -43,7 +43,7 @@ pub(crate) struct DeviceChoice {
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct SharedArgs {
     /// Length of a file that raw:PATH creates
-    #[arg(long, value_name = "MB", default_value = "1024", value_parser = whole::<u64>(1..=1 << 24))]
+    #[arg(long, value_name = "MB", default_value = "1024", value_parser = RangedU64ValueParser::<u64>::from(1..=1 << 24))]
     pub(crate) raw_mb: u64,
     /// Let raw:PATH write over the block device PATH
     #[arg(long)]

@@ -32,10 +32,10 @@ Nothing in the directory is changed, and it may lie on a read-only file system. 
 use cannot be checked; close it first.
 
 After a crash, the end of a log may be torn: that is no damage, and the next opening takes care of it.
-A directory in which the creation of a database was interrupted is fine, too, and an empty one is
-taken for such a directory: there is nothing yet that could be missing.
+An empty directory is no database, nor is one in which the creation of a database was interrupted.
 
-Exit status: 0 if everything is as it was written; 1 if not, and the error names the place.
+Exit status: 0 if everything is as it was written; 1 if not, and the error names the place: the file,
+the byte where the damaged part begins, and whether it is a header or what a checksum is of.
 
 Examples:
   namiki check /data/shop
@@ -59,15 +59,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<(), Failure> {
 
 fn check(dir: &Path, out: &mut impl Write) -> Result<(), Failure> {
     let directory = Directory::open(dir)?;
-    let Some(manifest) = &directory.manifest else {
-        return writeln!(
-            out,
-            "{}: no database yet. Its creation was interrupted, or never begun; nothing can be \
-             missing.",
-            dir.display()
-        )
-        .map_err(Failure::output);
-    };
+    let manifest = &directory.manifest;
     check_all_announced(
         &*directory.disk,
         &directory.wal,

@@ -146,14 +146,11 @@ impl CheckVisitor for Visitor<'_> {
     type Error = Failure;
 
     fn on_progress(&mut self, now: CheckProgress) -> Result<(), Failure> {
-        let (before, total) = (self.checked, self.total);
-        self.progress.say(|| {
-            let done = u64::from(now.pages_done) * namiki_segment::PAGE_BYTES as u64;
-            format!(
-                "checked {} of {} of the image",
-                bytes(before + done),
-                bytes(total)
-            )
+        let total = self.total;
+        let done = u64::from(now.pages_done) * namiki_segment::PAGE_BYTES as u64;
+        let done = self.checked + done;
+        self.progress.say_of(done, total, || {
+            format!("checked {} of {} of the image", bytes(done), bytes(total))
         });
         interrupt::check()
     }

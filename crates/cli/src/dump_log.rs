@@ -1,27 +1,29 @@
 //! `namiki dump-log`: a log as text, a line for each frame and each commit or operation.
 
+use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use namiki::files::{Change, Changes, Image, ImageTable, Manifest, Operation, unknown_table};
 use namiki::{Epoch, Generation, Lsn, TableId, TableInfo, WorkerId};
 use namiki_log::{CutRule, Frame, FrameHeader, GenerationInfo, LogRecord, Records};
-use namiki_platform::arguments::whole;
 use serde::Serialize;
 
 use crate::check_image::describe;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::number_format::{counted, grouped, hex};
 use crate::read_only_directory::Directory;
-use crate::{interrupt, key_value_text};
+use crate::typed::{TableTypes, read_key, read_value};
 
 const HELP: &str = "\
 Frames come generation by generation and stream by stream, each followed by its commits or, where operations are
 logged one by one (+ARIES), by those. Stream n is the log of worker n. Keys and values are shown by the types that
-their table has in the manifest, and in hexadecimal where the type is a program's own. Nothing in the directory is
-changed. A database that is in use cannot be dumped.
+their table has in the manifest (a tuple as a tuple), and in hexadecimal where the type is a program's own. Nothing in
+the directory is changed. A database that is in use cannot be dumped.
 
 Tables that were loaded into segments are in no log. Without --generation and --stream, they are named first.
 
@@ -40,16 +42,16 @@ pub(crate) struct DumpLogArguments {
     /// The database's directory
     dir: PathBuf,
     /// Only this stream, counted from 0
-    #[arg(long, value_parser = whole::<u16>(0..=u16::MAX.into()))]
+    #[arg(long)]
     stream: Option<u16>,
     /// Only this generation, counted from 1
-    #[arg(long, value_parser = whole::<u32>(1..=u32::MAX.into()))]
+    #[arg(long, value_parser = RangedU64ValueParser::<u32>::from(1..=u32::MAX as u64))]
     generation: Option<u32>,
     /// Stop after this many lines
-    #[arg(long, value_name = "LINES", value_parser = whole::<u64>(0..=u64::MAX))]
+    #[arg(long, value_name = "LINES")]
     limit: Option<u64>,
     /// In text, show so many changes of a commit, and say how many more there are
-    #[arg(long, value_name = "CHANGES", default_value_t = 10, value_parser = whole::<usize>(0..=u64::MAX))]
+    #[arg(long, value_name = "CHANGES", default_value_t = 10)]
     changes: usize,
     /// How to print
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -68,13 +70,7 @@ enum Format {
 pub(crate) fn run(arguments: &DumpLogArguments) -> Result<(), Failure> {
     interrupt::listen();
     let directory = Directory::open(&arguments.dir)?;
-    let Some(manifest) = &directory.manifest else {
-        eprintln!(
-            "namiki: {} holds no database yet, so there is no log",
-            arguments.dir.display()
-        );
-        return Ok(());
-    };
+    let manifest = &directory.manifest;
     check_selection(arguments, manifest)?;
     let mut dump = Dump {
         out: BufWriter::new(std::io::stdout().lock()),
@@ -82,6 +78,11 @@ pub(crate) fn run(arguments: &DumpLogArguments) -> Result<(), Failure> {
         changes: arguments.changes,
         left: arguments.limit.unwrap_or(u64::MAX),
         manifest,
+        types: manifest
+            .tables
+            .iter()
+            .map(|info| (info.id, TableTypes::of(info)))
+            .collect(),
     };
     let done = all(&directory, manifest, arguments, &mut dump);
     // What was printed before an error shall be seen.
@@ -162,6 +163,8 @@ struct Dump<'a, W> {
     /// Lines that may still be printed.
     left: u64,
     manifest: &'a Manifest,
+    /// Of the manifest's tables.
+    types: BTreeMap<TableId, TableTypes>,
 }
 
 /// One line of JSON.
@@ -437,40 +440,41 @@ impl<'a, W: Write> Dump<'a, W> {
         before: Image<'_>,
         after: Image<'_>,
     ) -> Result<ShownImages<'a>, String> {
-        let table = self.table(table)?;
+        let (table, types) = self.table(table)?;
+        let value_text = |value| read_value(&types.value, value).to_string();
         Ok(ShownImages {
             undo_next: undo_next.0,
             table: &table.name,
-            key: key_value_text::key(table, key),
-            before: before.map(|value| key_value_text::value(table, value)),
-            after: after.map(|value| key_value_text::value(table, value)),
+            key: read_key(&types.key, key).to_string(),
+            before: before.map(value_text),
+            after: after.map(value_text),
             key_hex: hex(key),
             before_hex: before.map(hex),
             after_hex: after.map(hex),
         })
     }
 
-    fn table(&self, id: TableId) -> Result<&'a TableInfo, String> {
+    fn table(&self, id: TableId) -> Result<(&'a TableInfo, &TableTypes), String> {
         let manifest = self.manifest;
-        match manifest.table(id) {
-            Some(table) => Ok(table),
-            None if manifest.is_dropped(id) => Ok(&DROPPED),
+        match manifest.table(id).zip(self.types.get(&id)) {
+            Some(found) => Ok(found),
+            None if manifest.is_dropped(id) => Ok((&DROPPED, &DROPPED_TYPES)),
             None => Err(format!("it changes {}", unknown_table(id))),
         }
     }
 
     fn shown(&self, change: &Change<'_>) -> Result<ShownChange<'a>, String> {
-        let table = self.table(change.table)?;
+        let (table, types) = self.table(change.table)?;
         Ok(ShownChange {
             op: match change.value {
                 Some(_) => "put",
                 None => "delete",
             },
             table: &table.name,
-            key: key_value_text::key(table, change.key),
+            key: read_key(&types.key, change.key).to_string(),
             value: change
                 .value
-                .map(|value| key_value_text::value(table, value)),
+                .map(|value| read_value(&types.value, value).to_string()),
             key_hex: hex(change.key),
             value_hex: change.value.map(hex),
         })
@@ -505,6 +509,8 @@ static DROPPED: LazyLock<TableInfo> = LazyLock::new(|| TableInfo {
     fixed_keys: false,
     inline_bytes: 0,
 });
+
+static DROPPED_TYPES: LazyLock<TableTypes> = LazyLock::new(|| TableTypes::of(&DROPPED));
 
 fn frame_text(header: &FrameHeader, info: &GenerationInfo) -> String {
     let cut = info.cut;

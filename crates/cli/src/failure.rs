@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use namiki::query::QueryError;
@@ -63,9 +63,90 @@ pub(crate) enum Failure {
     /// The directory to be read is some other one.
     #[error("{} holds files but no database: it has no MANIFEST; name the directory of a database", .0.display())]
     NotADatabase(PathBuf),
+    /// The directory is empty, or the creation of a database was interrupted before there was one.
+    #[error("{} holds no database: it is empty, or the creation of one was interrupted before anything was in it", .0.display())]
+    NoDatabase(PathBuf),
     /// The directory for a new database is not empty.
     #[error("{} is not empty, and the demo makes a new database; name a new or an empty directory", .0.display())]
     NotEmpty(PathBuf),
+    /// There is no table of this name.
+    #[error("there is no table {table:?}: {}", place(dir, there))]
+    NoTable {
+        /// The database's directory.
+        dir: PathBuf,
+        /// The name.
+        table: String,
+        /// The tables that there are.
+        there: Vec<String>,
+    },
+    /// A table in segments has columns, and neither a key nor a value.
+    #[error(
+        "table {table:?} is in segments, and this is for tables in memory; namiki query {0} PLAN reads it, and namiki \
+         export {0} --all writes it",
+        dir.display()
+    )]
+    InSegments {
+        /// The database's directory.
+        dir: PathBuf,
+        /// The table.
+        table: String,
+    },
+    /// The key is not there.
+    #[error("table {table:?} has no key {key}")]
+    NoKey {
+        /// The table.
+        table: String,
+        /// The key, as it is shown.
+        key: String,
+    },
+    /// What is in a row has no form in CSV.
+    #[error(
+        "the {what} of the row with the key {key} in table {table:?} is no {of}, and CSV has no form for that; export \
+         the table with --format jsonl"
+    )]
+    NoCsv {
+        /// The table.
+        table: String,
+        /// The row's key.
+        key: String,
+        /// `key` or `value`.
+        what: String,
+        /// Its type.
+        of: String,
+    },
+    /// A line of a file is no row that can be imported.
+    #[error("line {line} of {}: {why}{}", path.display(), before_it(*done))]
+    BadLine {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: u64,
+        /// What is wrong with it.
+        why: String,
+        /// Rows before it that are in the table.
+        done: u64,
+    },
+    /// A file is of a table with other types.
+    #[error(
+        "table {table:?} maps {found}, and {} has rows of {expected}; import it into another table",
+        path.display()
+    )]
+    OtherTypes {
+        /// The file.
+        path: PathBuf,
+        /// The table.
+        table: String,
+        /// The types of the table.
+        found: String,
+        /// Those of the file.
+        expected: String,
+    },
+    /// All tables are exported into an empty folder alone.
+    #[error("{} is not empty; name a new folder, or an empty one", .0.display())]
+    FolderNotEmpty(PathBuf),
+    /// A folder has no export in it that ended.
+    #[error("{} holds no export: it has no tables.json, which namiki export --all writes last", .0.display())]
+    NoExport(PathBuf),
     /// A database could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -318,6 +399,29 @@ pub(crate) enum Failure {
         "no payment was acknowledged before the kill, so nothing was put to the test; pay for longer, with --seconds"
     )]
     NothingAcknowledged,
+}
+
+/// What is known of the rows before a bad line.
+fn before_it(done: u64) -> String {
+    match done {
+        0 => String::new(),
+        done => format!(
+            "; {} before it are imported: mend the line, and go on with --resume",
+            crate::number_format::counted(done, "row")
+        ),
+    }
+}
+
+/// The tables that there are.
+fn place(dir: &Path, there: &[String]) -> String {
+    let dir = dir.display();
+    match there {
+        [] => format!("{dir} has no tables yet"),
+        some => {
+            let names: Vec<String> = some.iter().map(|name| format!("{name:?}")).collect();
+            format!("{dir} has {}", names.join(", "))
+        }
+    }
 }
 
 /// What a process said on standard error, to go on a sentence with.

@@ -4,11 +4,15 @@
 //! |---|---|
 //! | `demo/` | the demonstration: load, pay, kill, recover, compare with an outside witness |
 //! | `check.rs` | verifies a directory without changing it |
+//! | `tables/` | lists, reads and writes tables without the program that made them |
+//! | `transfer/` | exports tables to files and imports them |
+//! | `typed/` | keys and values by the names of their types: what `tables/`, `transfer/` and `dump_log.rs` show |
+//! | `opening.rs` | opens a database, and says how far its recovery is |
 //! | `load/` | fills a database with a known data set: TPC-H |
 //! | `check_image.rs` | the segments' part of it |
 //! | `dump_log.rs` | prints a log, decoded |
 //! | `query/` | runs a plan over tables in segments |
-//! | `read_only_directory.rs`, `read_only_disk.rs` | what both of these look through |
+//! | `read_only_directory.rs` | what both of these look through |
 //! | `bench.rs` | starts `namiki-bench` |
 //! | `node/` | a node of a cluster |
 //! | `cluster/` | a cluster on this machine: start, look, break, stop |
@@ -24,15 +28,17 @@ mod demo;
 mod dump_log;
 mod failure;
 mod interrupt;
-mod key_value_text;
 mod load;
 mod lsn_set;
 mod node;
 mod number_format;
+mod opening;
 mod progress;
 mod query;
 mod read_only_directory;
-mod read_only_disk;
+mod tables;
+mod transfer;
+mod typed;
 
 use std::process::ExitCode;
 
@@ -49,6 +55,9 @@ Examples:
   namiki demo --dir /data/demo             the same, and keep the database
   namiki check /data/demo                  is everything in this directory as it was written?
   namiki dump-log /data/demo --limit 20    what is in its log?
+  namiki tables /data/demo                 which tables does it have?
+  namiki scan /data/demo accounts          what is in a table? (get, put, remove: one row)
+  namiki export /data/demo --all /backup   all of it as JSON lines; import reads them back
   namiki load tpch --dir /data/tpch        fill a database with the tables of TPC-H
   namiki query /data/tpch paper            run the paper's query over them
   namiki bench txn --workload u10          how fast is it here?
@@ -74,6 +83,20 @@ enum Command {
     Check(check::CheckArguments),
     /// Print the frames and commits of a database's log, one a line
     DumpLog(dump_log::DumpLogArguments),
+    /// List a database's tables, with the types of their keys and values
+    Tables(tables::TablesArguments),
+    /// Print the value of a key
+    Get(tables::GetArguments),
+    /// Print the rows of a table, all or some
+    Scan(tables::ScanArguments),
+    /// Write the value of a key
+    Put(tables::PutArguments),
+    /// Remove a key
+    Remove(tables::RemoveArguments),
+    /// Write a table to a file, or all tables to a folder
+    Export(transfer::ExportArguments),
+    /// Read tables from files that `export` has written
+    Import(transfer::ImportArguments),
     /// Fill a database with a known data set, such as TPC-H
     Load(load::LoadArguments),
     /// Run a query over tables in segments
@@ -112,6 +135,13 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::DumpLog(arguments) => dump_log::run(&arguments),
+        Command::Tables(arguments) => tables::run_tables(&arguments),
+        Command::Get(arguments) => tables::run_get(&arguments),
+        Command::Scan(arguments) => tables::run_scan(&arguments),
+        Command::Put(arguments) => tables::run_put(&arguments),
+        Command::Remove(arguments) => tables::run_remove(&arguments),
+        Command::Export(arguments) => transfer::run_export(&arguments),
+        Command::Import(arguments) => transfer::run_import(&arguments),
         Command::Load(arguments) => load::run(&arguments),
         Command::Query(arguments) => query::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),

@@ -7,39 +7,30 @@ use std::sync::Arc;
 use namiki::files::{Manifest, image_dir};
 use namiki::{OpenError, WorkerId};
 use namiki_log::{GenerationInfo, StreamReader};
-use namiki_platform::disk::{DirLock, Disk, PROBE_FILES, PROFILE_FILES};
+use namiki_platform::disk::{DirLock, Disk, PROBE_FILES, PROFILE_FILES, ReadOnlyDisk};
 
 use crate::failure::Failure;
-use crate::read_only_disk::{LOCK_NAME, ReadOnlyDisk};
 
 /// How the names of files begin that an interrupted creation can leave: the lock, the first manifest
 /// while it is written, and the files with which a disk tries direct I/O and is measured.
-const LEFT_BY_INTERRUPTED_CREATION: [&str; 4] = [LOCK_NAME, "MANIFEST", PROBE_FILES, PROFILE_FILES];
+const LEFT_BY_INTERRUPTED_CREATION: [&str; 4] = ["LOCK", "MANIFEST", PROBE_FILES, PROFILE_FILES];
 
 /// A directory that no other process uses for as long as this is held.
 pub(crate) struct Directory {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) wal: PathBuf,
-    /// Nothing if the creation of the database was interrupted before it had one.
-    pub(crate) manifest: Option<Manifest>,
+    pub(crate) manifest: Manifest,
     _lock: DirLock,
 }
 
 impl Directory {
     pub(crate) fn open(dir: &Path) -> Result<Self, Failure> {
+        check_directory(dir)?;
         let failed = |source| Failure::Device {
             doing: "read",
             path: dir.to_owned(),
             source,
         };
-        match std::fs::metadata(dir) {
-            Ok(found) if !found.is_dir() => return Err(Failure::NotADirectory(dir.to_owned())),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(Failure::NoDirectory(dir.to_owned()));
-            }
-            Err(error) => return Err(failed(error)),
-        }
         let disk: Arc<dyn Disk> = Arc::new(ReadOnlyDisk::new());
         let lock = disk.lock_dir(dir).map_err(|error| match error.kind() {
             io::ErrorKind::ResourceBusy => Failure::Open(OpenError::InUse {
@@ -48,10 +39,9 @@ impl Directory {
             _ => failed(error),
         })?;
         let wal = dir.join("wal");
-        let manifest = Manifest::read(&*disk, dir)?;
-        if manifest.is_none() {
-            unfinished(dir, &wal)?;
-        }
+        let Some(manifest) = Manifest::read(&*disk, dir)? else {
+            return Err(without_manifest(dir, &wal)?);
+        };
         Ok(Self {
             disk,
             wal,
@@ -77,8 +67,25 @@ impl Directory {
     }
 }
 
-/// Fails unless a directory without a manifest is one that a creation was interrupted in.
-fn unfinished(dir: &Path, wal: &Path) -> Result<(), Failure> {
+/// Fails if there is no such directory.
+pub(crate) fn check_directory(dir: &Path) -> Result<(), Failure> {
+    match std::fs::metadata(dir) {
+        Ok(found) if !found.is_dir() => Err(Failure::NotADirectory(dir.to_owned())),
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(Failure::NoDirectory(dir.to_owned()))
+        }
+        Err(source) => Err(Failure::Device {
+            doing: "read",
+            path: dir.to_owned(),
+            source,
+        }),
+    }
+}
+
+/// What is wrong with a directory that has no manifest: it is empty, a creation was interrupted in it, it is another
+/// one, or the manifest is lost.
+pub(crate) fn without_manifest(dir: &Path, wal: &Path) -> Result<Failure, Failure> {
     let entries = |dir: &Path| -> Result<Vec<PathBuf>, Failure> {
         let failed = |source| Failure::Device {
             doing: "read",
@@ -92,7 +99,7 @@ fn unfinished(dir: &Path, wal: &Path) -> Result<(), Failure> {
     };
     // The manifest is there before the log is begun, or a table journal.
     let missing = |left: PathBuf| {
-        Err(Failure::ManifestMissing {
+        Ok(Failure::ManifestMissing {
             manifest: Manifest::path(dir),
             left,
         })
@@ -114,8 +121,8 @@ fn unfinished(dir: &Path, wal: &Path) -> Result<(), Failure> {
             .iter()
             .any(|left| name.starts_with(left))
     });
-    if foreign {
-        return Err(Failure::NotADatabase(dir.to_owned()));
-    }
-    Ok(())
+    Ok(match foreign {
+        true => Failure::NotADatabase(dir.to_owned()),
+        false => Failure::NoDatabase(dir.to_owned()),
+    })
 }

@@ -374,6 +374,24 @@ fn nodes_are_paused_cut_off_and_brought_back() {
 }
 
 #[test]
+fn no_directory_is_made_among_nodes_of_another_cluster() {
+    let cluster = Cluster::start();
+    cluster.leader_other_than(None);
+    let config = cluster.0.path().join("node-1/namiki.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    let number = format!("{:032x}", cluster.config(1).cluster);
+    let other = format!("{:032x}", cluster.config(1).cluster ^ 1);
+    assert!(text.contains(&number), "{text}");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("node.toml");
+    fs::write(&path, text.replace(&number, &other)).unwrap();
+    let said = refuses(1, &["node", "init", "--config", path.to_str().unwrap()]);
+    let told = format!("belongs to cluster {number}, not to cluster {other}");
+    assert!(said.contains(&told), "{said}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
 fn a_node_without_what_it_needs_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("node.toml");

@@ -11,6 +11,9 @@ pub enum ClientError {
     /// No addresses were passed.
     #[error("no address of a node was passed; pass that of at least one")]
     NoAddress,
+    /// The options name a cluster that cannot be.
+    #[error("no cluster has the number 0; name the cluster's own number in the options, or none")]
+    NoCluster,
     /// No leader answered in time. What was asked for changes nothing if it is asked for again.
     #[error(
         "no leader answered in time: {last}; ask again, or look whether a majority of the nodes runs"

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::error::ClientError;
 use crate::security::Security;
 
 /// Times and limits of a client.
@@ -18,8 +19,19 @@ pub struct ClientOptions {
     pub window: usize,
     /// How connections are protected. Default: not at all.
     pub security: Security,
-    /// The number of the cluster; nodes of others are left alone. Default: that of the first node that answers.
+    /// The number of the cluster, which is not 0; nodes of others are left alone. Default: that of the first node that answers.
     pub cluster: Option<u128>,
+}
+
+impl ClientOptions {
+    /// Fails if there can be no such cluster.
+    pub(crate) fn check(&self) -> Result<(), ClientError> {
+        // To a node, 0 means whichever cluster is there.
+        match self.cluster {
+            Some(0) => Err(ClientError::NoCluster),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Default for ClientOptions {

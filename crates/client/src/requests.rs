@@ -41,6 +41,7 @@ pub(crate) fn channel(
     if addresses.is_empty() {
         return Err(ClientError::NoAddress);
     }
+    options.check()?;
     Ok(Channel::new(addresses, options, Instant::now()))
 }
 

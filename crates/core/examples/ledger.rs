@@ -131,7 +131,7 @@ impl Ledger {
                 return Err(PaymentError::NoAccount(to));
             };
             tx.put(&self.balances, &from, &balance)?;
-            tx.add(&self.balances, &to, amount as i64)?; // no conflict with others who pay there
+            tx.add(&self.balances, &to, amount as i64)?; // no conflict with others that pay there
             self.add_entry(tx, to, &Entry::Received { from, amount })?;
             let number = tx.last(&self.outbox)?.map_or(0, |(number, _)| number + 1);
             let message = Message {

@@ -10,18 +10,24 @@ use std::path::PathBuf;
 use namiki_index::IndexError;
 use namiki_log::{LogError, ReadError};
 
+use crate::error_sentence::debug_as_sentence;
 use crate::storage::index::{IndexKind, IndexNotInBuild};
 
+debug_as_sentence!(Error, OpenError);
+
 /// Why a transaction did not commit, or is not known to have committed.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Another transaction was in the way. Nothing was changed; running it again can help, and
     /// [`Database::transact`](crate::Database::transact) does so by itself.
-    #[error("conflict with another transaction: {0}")]
+    #[error("conflict with another transaction: {0}; run it again, as Database::transact does")]
     Conflict(Conflict),
     /// Conflicts stood in the way at every attempt.
-    #[error("gave up after {attempts} attempts, each ended by a conflict: {last}")]
+    #[error(
+        "gave up after {attempts} attempts, each ended by a conflict: {last}; let fewer transactions change the same keys \
+         at once, or allow more with Builder::attempts_max"
+    )]
     TooManyConflicts {
         /// How often the transaction was run.
         attempts: u32,
@@ -32,7 +38,8 @@ pub enum Error {
     /// allows. Nothing was changed. Another transaction has the lock, perhaps one that is open and idle: find
     /// and end it, and run this one again.
     #[error(
-        "waited {waited_ms} ms for a lock that another transaction holds; is one open and idle?"
+        "waited {waited_ms} ms for a lock that another transaction holds; end the one that is open and idle, or wait \
+         longer with Builder::lock_wait_max"
     )]
     LockTimeout {
         /// How long it waited, in milliseconds.
@@ -43,7 +50,7 @@ pub enum Error {
     #[error("transaction aborted: {0}")]
     Aborted(String),
     /// An insert found its key present. The transaction can go on.
-    #[error("table {table:?} already holds the key {key}")]
+    #[error("table {table:?} already holds the key {key}; put replaces its value")]
     Duplicate {
         /// The table's name.
         table: String,
@@ -51,7 +58,10 @@ pub enum Error {
         key: String,
     },
     /// A key is longer than a table can hold. The transaction can go on.
-    #[error("a key of {len_bytes} bytes is too long for table {table:?}: at most {max_bytes}")]
+    #[error(
+        "a key of {len_bytes} bytes is too long for table {table:?}: at most {max_bytes}; use a shorter one, such as a hash \
+         of it"
+    )]
     KeyTooLong {
         /// The table's name.
         table: String,
@@ -69,7 +79,9 @@ pub enum Error {
         len_bytes: usize,
     },
     /// A value is longer than a table can hold. The transaction can go on.
-    #[error("a value of {len_bytes} bytes is too long for table {table:?}: at most {max_bytes}")]
+    #[error(
+        "a value of {len_bytes} bytes is too long for table {table:?}: at most {max_bytes}; split it over several keys"
+    )]
     ValueTooLong {
         /// The table's name.
         table: String,
@@ -88,7 +100,10 @@ pub enum Error {
         why: String,
     },
     /// The bytes of a value are not what the table's value type writes.
-    #[error("a value in table {table:?} cannot be read as {expected}: {len_bytes} bytes")]
+    #[error(
+        "a value in table {table:?} cannot be read as {expected}: {len_bytes} bytes; it was written by another program, or \
+         by a type of that name with other fields, and is read by that"
+    )]
     Undecodable {
         /// The table's name.
         table: String,
@@ -99,7 +114,9 @@ pub enum Error {
     },
     /// An amount was to be added ([`Transaction::add`](crate::Transaction::add)), and the sum is beyond what the
     /// table's values can say. Nothing was changed.
-    #[error("adding to a value in table {table:?} goes beyond what {expected} can say")]
+    #[error(
+        "adding to a value in table {table:?} goes beyond what {expected} can say; keep it in a wider type, such as i128"
+    )]
     Overflow {
         /// The table's name.
         table: String,
@@ -115,7 +132,8 @@ pub enum Error {
     /// [`put`](crate::Transaction::put) takes the key unseen: what the transaction does next fails, in the end
     /// its commit, and nothing is changed.
     #[error(
-        "table {table:?} has no room for another key: its index has used all of its page numbers"
+        "table {table:?} has no room for another key: its index has used all of its page numbers; open the database \
+         again, which frees those of deleted keys, or with another index for it (Builder::table_index)"
     )]
     TableFull {
         /// The table's name.
@@ -136,7 +154,7 @@ pub enum Error {
         max_bytes: usize,
     },
     /// The disk has no room for more log. Nothing was changed; free some room and run it again.
-    #[error("no room for the log; nothing was changed")]
+    #[error("no room for the log; nothing was changed: free some room, and run it again")]
     DiskFull(#[source] LogError),
     /// The log failed before this transaction reached it. Nothing was changed. No further
     /// transaction can commit; open the database again to recover.
@@ -144,18 +162,30 @@ pub enum Error {
     LogFailed(#[source] LogError),
     /// The log failed while it held this transaction: it may or may not have survived. Open the
     /// database again and look; never just run the transaction again.
-    #[error("it is not known whether the transaction committed: the log failed")]
+    #[error(
+        "it is not known whether the transaction committed, for the log failed; open the database again and look, before \
+         it is run again"
+    )]
     OutcomeUnknown(#[source] LogError),
     /// All 2^48 stamps are used up. Nothing was changed. Loading a dump into a new database starts
     /// them afresh.
-    #[error("the database has used up its 2^48 commit stamps; load a dump into a new database")]
+    #[error(
+        "the database has used up its 2^48 commit stamps; export its tables (namiki export --all), and import them into a \
+         new one"
+    )]
     StampsExhausted,
     /// A savepoint of another transaction, or one that was itself taken back. Nothing was taken back;
     /// the transaction can go on.
-    #[error("the savepoint is not one that this transaction can return to")]
+    #[error(
+        "the savepoint is not one that this transaction can return to: it is another's, or was taken back itself; take one \
+         in this transaction"
+    )]
     StaleSavepoint,
     /// A ticket of another database, or of an earlier opening of this one.
-    #[error("the ticket comes from another database, or from an earlier opening of this one")]
+    #[error(
+        "the ticket comes from another database, or from an earlier opening of this one: ask the one that gave it; what an \
+         earlier opening has left is durable"
+    )]
     ForeignTicket,
     /// All 65,536 sessions and open transactions are in use. Drop some.
     #[error("65,536 sessions and open transactions are in use; drop some")]
@@ -177,8 +207,12 @@ pub enum Error {
         path: PathBuf,
     },
     /// The database was closed. Nothing was changed.
-    #[error("the database is closed")]
+    #[error("the database is closed; open it again")]
     Closed,
+    /// The database was opened to be read alone ([`Builder::open_read_only`](crate::Builder::open_read_only)). Nothing
+    /// was changed.
+    #[error("the database was opened to be read alone; open it with Database::open to change it")]
+    ReadOnly,
     /// The table exists with other key or value types, or with types of these names that have another shape. A value
     /// type that has changed is a version of its own, made from the earlier one: see
     /// [`Versioned`](crate::Versioned).
@@ -233,7 +267,9 @@ pub enum Error {
     },
     /// The table's handle comes from another database, or from an earlier opening of this one. Get it
     /// from this one, with [`Database::table`](crate::Database::table). The transaction can go on.
-    #[error("the handle of table {table:?} comes from another database")]
+    #[error(
+        "the handle of table {table:?} comes from another database; get it from this one, with Database::table"
+    )]
     ForeignTable {
         /// The table's name.
         table: String,
@@ -273,7 +309,7 @@ pub enum Error {
         max_bytes: usize,
     },
     /// The catalogue could not be written. A table was not created, or not dropped, cleared or renamed.
-    #[error("cannot write the manifest {path}")]
+    #[error("cannot write the manifest {path}; nothing was changed, and it can be tried again")]
     Manifest {
         /// The manifest's file.
         path: PathBuf,
@@ -376,7 +412,7 @@ impl Error {
 }
 
 /// Why a database could not be opened. Nothing that it holds was lost or changed.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// Another process, or another handle in this one, has the directory open.
@@ -401,7 +437,9 @@ pub enum OpenError {
         dir: PathBuf,
     },
     /// There is no database, and the builder was told not to create one.
-    #[error("{dir} holds no database")]
+    #[error(
+        "{dir} holds no database; name the directory of one, or let it be made (Builder::create)"
+    )]
     Missing {
         /// The directory.
         dir: PathBuf,
@@ -451,10 +489,15 @@ pub enum OpenError {
         file: PathBuf,
     },
     /// A log is damaged, not just torn at its end by a crash, or cannot be read.
-    #[error("the log cannot be recovered")]
+    #[error(
+        "the log cannot be recovered, and nothing was changed; namiki check names what is wrong"
+    )]
     Log(#[from] ReadError),
     /// Commits are missing that were durable once: log files were lost or cut short.
-    #[error("{generation} of the log holds {found} of the {expected} commits that were durable")]
+    #[error(
+        "{generation} of the log holds {found} of the {expected} commits that were durable: log files were lost or cut \
+         short; restore the database from a backup"
+    )]
     MissingCommits {
         /// The generation.
         generation: namiki_platform::Generation,
@@ -464,7 +507,9 @@ pub enum OpenError {
         found: u64,
     },
     /// A log record is whole but makes no sense: a bug, or a log that is not this database's.
-    #[error("the commit with {stamp} in {generation} of the log cannot be decoded: {why}")]
+    #[error(
+        "the commit with {stamp} in {generation} of the log cannot be decoded: {why}; restore it from a backup"
+    )]
     Undecodable {
         /// The log's generation.
         generation: namiki_platform::Generation,
@@ -475,7 +520,9 @@ pub enum OpenError {
     },
     /// A log record of an operation is whole but does not follow from those before it: a bug, or a log that is not
     /// this database's.
-    #[error("the operation with {lsn} in {generation} of the log cannot be replayed: {why}")]
+    #[error(
+        "the operation with {lsn} in {generation} of the log cannot be replayed: {why}; restore it from a backup"
+    )]
     BrokenTransaction {
         /// The log's generation.
         generation: namiki_platform::Generation,
@@ -523,4 +570,38 @@ pub enum OpenError {
         #[source]
         source: io::Error,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// What a program prints if its `main` returns the error.
+    #[test]
+    fn what_main_prints_is_a_sentence_with_the_remedy() {
+        let source = io::Error::new(io::ErrorKind::StorageFull, "no space left on device");
+        let full = Error::DiskFull(LogError::DiskFull {
+            path: "/data/wal/0000/000001-00000002.seg".into(),
+            source: Arc::new(source),
+        });
+        assert_eq!(
+            format!("Error: {full:?}"),
+            "Error: no room for the log; nothing was changed: free some room, and run it again: no space left on the disk \
+             for log segment /data/wal/0000/000001-00000002.seg: no space left on device"
+        );
+        let in_use = OpenError::InUse {
+            dir: "/data".into(),
+        };
+        assert_eq!(
+            format!("Error: {in_use:?}"),
+            "Error: /data is in use by another process or handle; close it first"
+        );
+        let large = Error::TransactionTooLarge {
+            len_bytes: 9,
+            max_bytes: 8,
+        };
+        assert!(format!("{large:#?}").contains("Builder::buffer_bytes"));
+    }
 }

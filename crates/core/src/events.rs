@@ -67,7 +67,7 @@ pub(crate) fn closed(dir: &Path, done: &Result<(), Error>) {
         match done {
             Ok(()) => tracing::info!(target: "namiki", %dir, "database closed"),
             Err(error) => {
-                tracing::error!(target: "namiki", %dir, %error, "database not closed in order")
+                tracing::error!(target: "namiki", %dir, %error, "database not closed in order");
             }
         }
     }

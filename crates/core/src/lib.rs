@@ -54,6 +54,7 @@ mod catalogue;
 mod commit;
 mod concurrency;
 mod error;
+mod error_sentence;
 mod events;
 mod image;
 mod protocol_spec;
@@ -85,6 +86,7 @@ pub use api::table::{
     AsKey, Key, KeyBytes, KeyPrefix, KeyRange, LockSet, Number, Table, Value, ValueBytes,
     ValueView, Versioned,
 };
+pub use api::untyped::UntypedTable;
 pub use commit::engine::LockCounters;
 pub use commit::latency::CommitLatency;
 pub use commit::ticket::{Acknowledged, Ticket};
@@ -115,7 +117,7 @@ pub mod query {
     pub use crate::api::query::Query;
     pub use crate::api::query_error::QueryError;
     pub use namiki_exec::data::key_codec::EncodeError;
-    pub use namiki_exec::data::row_codec::encode as encode_row;
+    pub use namiki_exec::data::row_codec::{decode as decode_row, encode as encode_row};
     pub use namiki_exec::data::{Column, ColumnType, Datum, Schema, SchemaError, Value};
     pub use namiki_exec::plan::*;
     pub use namiki_exec::{

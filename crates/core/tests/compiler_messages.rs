@@ -1,4 +1,4 @@
-//! What the compiler says of programs whose types are no keys or values: which sentence, where, and what to do.
+//! What the compiler says of programs with types that are no keys or values: which sentence, where, and what to do.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

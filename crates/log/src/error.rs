@@ -14,7 +14,9 @@ use namiki_platform::{Generation, Lsn, WorkerId};
 pub enum LogError {
     /// The commit can never be appended. No LSN was drawn, nothing was written; the transaction
     /// has to become smaller or the log be opened with larger buffers.
-    #[error("a commit of {bytes} bytes exceeds the log's limit of {bytes_max} bytes")]
+    #[error(
+        "a commit of {bytes} bytes exceeds the log's limit of {bytes_max} bytes; make it smaller, or buffer_bytes larger"
+    )]
     CommitTooLarge {
         /// Its payload.
         bytes: usize,
@@ -32,7 +34,7 @@ pub enum LogError {
     },
     /// The stream's region of a shared device is used up. The commit was refused before anything
     /// of it was written.
-    #[error("the region of {worker} in {} ({region_bytes} bytes) is full", path.display())]
+    #[error("the region of {worker} in {} ({region_bytes} bytes) is full; export the tables, and import them into a database with larger regions", path.display())]
     RegionFull {
         /// The device or file.
         path: PathBuf,
@@ -87,7 +89,7 @@ pub enum LogError {
         next: Lsn,
     },
     /// There are files of this generation already, so it is not a new one.
-    #[error("{generation} of the log was used before: {} exists", path.display())]
+    #[error("{generation} of the log was used before: {} exists; it is of a newer manifest, which belongs beside it", path.display())]
     GenerationExists {
         /// The generation that was asked for.
         generation: Generation,
@@ -95,13 +97,13 @@ pub enum LogError {
         path: PathBuf,
     },
     /// The shared device belongs to another database.
-    #[error("{} holds the log of another database", path.display())]
+    #[error("{} holds the log of another database; name another device", path.display())]
     Foreign {
         /// The device or file.
         path: PathBuf,
     },
     /// The shared device was laid out for fewer streams or other region sizes.
-    #[error("{} of {bytes} bytes is too small for {streams} regions of {region_bytes} bytes", path.display())]
+    #[error("{} of {bytes} bytes is too small for {streams} regions of {region_bytes} bytes; make it larger, or name fewer streams", path.display())]
     DeviceTooSmall {
         /// The device or file.
         path: PathBuf,

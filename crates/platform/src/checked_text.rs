@@ -11,8 +11,10 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeadError {
     /// It is damaged, or of another kind.
-    #[error("{why}")]
+    #[error("{why} (byte {offset_bytes})")]
     Damaged {
+        /// Where: 0 for the first line, which is its header, and otherwise where what the header speaks of begins.
+        offset_bytes: u64,
         /// What is wrong with it.
         why: &'static str,
     },
@@ -36,35 +38,72 @@ pub fn encode(kind: &str, format: u32, text: &str) -> String {
 /// # Errors
 /// [`HeadError`].
 pub fn decode<'a>(bytes: &'a [u8], kind: &str, format_max: u32) -> Result<&'a str, HeadError> {
-    let damaged = |why| HeadError::Damaged { why };
-    let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is not text"))?;
-    let (head, body) = text
-        .split_once('\n')
-        .ok_or(damaged("it has one line only"))?;
+    let damaged = |offset_bytes, why| HeadError::Damaged { offset_bytes, why };
+    let header = |why| damaged(0, why);
+    let end = bytes.iter().position(|byte| *byte == b'\n');
+    let (head, body) = bytes
+        .split_at_checked(end.map_or(bytes.len(), |end| end + 1))
+        .unwrap_or_default();
+    let head = head.strip_suffix(b"\n");
+    let head = head.ok_or(header("its header, the first line, does not end"))?;
+    let head = std::str::from_utf8(head);
+    let head = head.map_err(|_| header("its header, the first line, is no text"))?;
     let mut words = head.split(' ');
     if words.next() != Some(kind) {
-        return Err(damaged("it does not begin like a manifest"));
+        return Err(header("its header does not say what it is"));
     }
     let format = words.next().and_then(|word| word.parse::<u32>().ok());
-    let found = format.ok_or(damaged("its format is not a number"))?;
+    let found = format.ok_or(header("the format in its header is no number"))?;
     if found > format_max {
         return Err(HeadError::Newer { found });
     }
-    let body = body.strip_suffix('\n').unwrap_or(body);
+    let from = bytes.len() as u64 - body.len() as u64;
+    let body = body.strip_suffix(b"\n").unwrap_or(body);
     let checksum = words
         .next()
         .and_then(|word| word.strip_prefix("crc32c="))
         .and_then(|hex| u32::from_str_radix(hex, 16).ok())
-        .ok_or(damaged("its checksum is missing"))?;
-    if checksum != crc32c::crc32c(body.as_bytes()) {
-        return Err(damaged("its checksum is wrong"));
+        .ok_or(header("its header has no checksum"))?;
+    if checksum != crc32c::crc32c(body) {
+        return Err(damaged(
+            from,
+            "the checksum of what is from here on is not the one in the header",
+        ));
     }
+    let body = std::str::from_utf8(body);
+    let body = body.map_err(|error| {
+        damaged(
+            from + error.valid_up_to() as u64,
+            "the checksum is right, and here is no text",
+        )
+    })?;
     Ok(body)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn damage_of_header_and_text_is_told_apart() {
+        let text = encode("kind", 2, "{\n  \"a\": 1\n}").into_bytes();
+        let head = text.iter().position(|byte| *byte == b'\n').unwrap();
+        for at in 0..text.len() - 1 {
+            let mut damaged = text.clone();
+            damaged[at] ^= 0x80;
+            let Err(HeadError::Damaged { offset_bytes, why }) = decode(&damaged, "kind", 2) else {
+                panic!("byte {at} is taken for sound");
+            };
+            let expected = if at <= head { 0 } else { head as u64 + 1 };
+            assert_eq!(offset_bytes, expected, "byte {at}");
+            let names = if at <= head {
+                "its header"
+            } else {
+                "the checksum"
+            };
+            assert!(why.contains(names), "byte {at}: {why}");
+        }
+    }
 
     #[test]
     fn a_text_comes_back_unless_damaged_or_newer() {

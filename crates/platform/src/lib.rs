@@ -1,7 +1,6 @@
 //! What Namiki asks of the machine: disks, time, randomness, processors, counters, identifiers; and
 //! what its programs ask of a command line.
 
-pub mod arguments;
 pub mod bytes;
 pub mod checked_text;
 pub mod clock;

@@ -339,7 +339,7 @@ fn read_footer(
         Peeked::Version(_) | Peeked::Nothing => {
             return Err(SegmentError::not_a_segment(
                 path,
-                "its last page is no footer",
+                "the header of its last page, the footer, is damaged or missing",
             ));
         }
     };

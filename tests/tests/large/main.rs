@@ -1,4 +1,4 @@
-//! Transactions whose log record is longer than a log buffer, a log file, or both; and loads in batches.
+//! Transactions with a log record longer than a log buffer, a log file, or both; and loads in batches.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod batch_loads;

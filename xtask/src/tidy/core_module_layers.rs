@@ -13,6 +13,7 @@ const SOURCE: &str = "crates/core/src/";
 /// one that counts.
 const ORDER: &[&str] = &[
     "storage/index",
+    "error_sentence",
     "error",
     "protocol_spec",
     "events",
@@ -76,6 +77,8 @@ const ORDER: &[&str] = &[
     "api/change_tables",
     "api/open",
     "api/stats",
+    "api/open_read_only",
+    "api/untyped",
     "api/load",
     "api/batch_load",
     "api/query",

@@ -39,9 +39,9 @@ mod workload;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use namiki_cluster::transport::City;
-use namiki_platform::arguments::whole;
 use namiki_platform::machine::Machine;
 
 use self::faults::{Fault, Kind};
@@ -108,16 +108,16 @@ Examples:
 #[command(after_help = NOTES)]
 pub(crate) struct ClusterArgs {
     /// Numbers of nodes
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "3", value_parser = whole::<u16>(1..=9))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "3", value_parser = RangedU64ValueParser::<u16>::from(1..=9))]
     nodes: Vec<u16>,
     /// Numbers of workers of a node, each with a log of its own
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "2", value_parser = whole::<u16>(1..=64))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "2", value_parser = RangedU64ValueParser::<u16>::from(1..=64))]
     workers: Vec<u16>,
     /// Commands of a group of the log, at most
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "5000", value_parser = whole::<u32>(1..=100_000))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "5000", value_parser = RangedU64ValueParser::<u32>::from(1..=100_000))]
     group_size: Vec<u32>,
     /// Commands that a client sends at once [default: as --group-size; 1 of `single`]
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=100_000))]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::from(1..=100_000))]
     batch: Option<u32>,
     /// Distances between nodes that are emulated
     #[arg(long, value_enum, value_delimiter = ',', default_value = "none")]
@@ -129,25 +129,25 @@ pub(crate) struct ClusterArgs {
     #[arg(long, value_enum, default_value = "transfer")]
     workload: Workload,
     /// Clients, each with a session and a connection
-    #[arg(long, value_name = "N", default_value = "4", value_parser = whole::<u32>(1..=100_000))]
+    #[arg(long, value_name = "N", default_value = "4", value_parser = RangedU64ValueParser::<u32>::from(1..=100_000))]
     clients: u32,
     /// Groups of a client in flight. Those of a worker are --groups-in-flight
-    #[arg(long, value_name = "N", default_value = "2", value_parser = whole::<u32>(1..=1024))]
+    #[arg(long, value_name = "N", default_value = "2", value_parser = RangedU64ValueParser::<u32>::from(1..=1024))]
     pipeline: u32,
     /// Commands per second of all clients together [default: as fast as they are answered]
     #[arg(long, value_name = "N", value_parser = rate)]
     rate: Option<f64>,
     /// Accounts of `payment`
-    #[arg(long, value_name = "N", default_value = "100000", value_parser = whole::<u64>(2..=1 << 31))]
+    #[arg(long, value_name = "N", default_value = "100000", value_parser = RangedU64ValueParser::<u64>::from(2..=1 << 31))]
     accounts: u64,
     /// Skew of Zipf's law of `payment`; 0 is uniform
     #[arg(long, value_name = "S", default_value = "0.0", value_parser = args::skew)]
     skew: f64,
     /// Let `payment` use only so many pairs of accounts
-    #[arg(long, value_name = "N", default_value = "0", value_parser = whole::<u64>(0..=1 << 30))]
+    #[arg(long, value_name = "N", default_value = "0", value_parser = RangedU64ValueParser::<u64>::from(0..=1 << 30))]
     hot_pairs: u64,
     /// Rows of `register`
-    #[arg(long, value_name = "N", default_value = "32", value_parser = whole::<u64>(1..=1 << 20))]
+    #[arg(long, value_name = "N", default_value = "32", value_parser = RangedU64ValueParser::<u64>::from(1..=1 << 20))]
     registers: u64,
     /// Share of the operations of `register` that only read
     #[arg(long, value_name = "SHARE", default_value = "0.3", value_parser = share)]
@@ -162,17 +162,17 @@ pub(crate) struct ClusterArgs {
     #[arg(long, value_name = "FAULT", default_value = "none")]
     fault: Fault,
     /// How long a follower waits for a leader, in milliseconds
-    #[arg(long, value_name = "MS", default_value_t = ELECTION_TIMEOUT_MS, value_parser = whole::<u64>(50..=60_000))]
+    #[arg(long, value_name = "MS", default_value_t = ELECTION_TIMEOUT_MS, value_parser = RangedU64ValueParser::<u64>::from(50..=60_000))]
     election_timeout_ms: u64,
     /// The longest time that a command waits for its group to fill, in microseconds
-    #[arg(long, value_name = "US", default_value_t = GROUP_WAIT_US, value_parser = whole::<u64>(0..=1_000_000))]
+    #[arg(long, value_name = "US", default_value_t = GROUP_WAIT_US, value_parser = RangedU64ValueParser::<u64>::from(0..=1_000_000))]
     group_wait_us: u64,
     /// Groups of a worker that are on their way to a majority at the same time. With 1, the next waits for the one before,
     /// as in the paper
-    #[arg(long, value_name = "N", default_value_t = GROUPS_IN_FLIGHT, value_parser = whole::<u32>(1..=u32::MAX.into()))]
+    #[arg(long, value_name = "N", default_value_t = GROUPS_IN_FLIGHT, value_parser = RangedU64ValueParser::<u32>::from(1..=u32::MAX as u64))]
     groups_in_flight: u32,
     /// How large the logs of a node may become, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = MAX_LOG_MIB, value_parser = whole::<u64>(1..=1 << 24))]
+    #[arg(long, value_name = "MIB", default_value_t = MAX_LOG_MIB, value_parser = RangedU64ValueParser::<u64>::from(1..=1 << 24))]
     max_log: u64,
     /// Length of the timed part, in seconds
     #[arg(long, value_name = "S", default_value = "10", value_parser = args::some_seconds)]
@@ -181,10 +181,10 @@ pub(crate) struct ClusterArgs {
     #[arg(long, value_name = "S", default_value = "1", value_parser = args::seconds)]
     warmup: Duration,
     /// Runs of each combination, in turns, a row each
-    #[arg(long, value_name = "N", default_value = "1", value_parser = whole::<u32>(1..=u32::MAX.into()))]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = RangedU64ValueParser::<u32>::from(1..=u32::MAX as u64))]
     repeat: u32,
     /// Makes the operations repeatable
-    #[arg(long, value_name = "N", default_value = "42", value_parser = whole::<u64>(0..=u64::MAX))]
+    #[arg(long, value_name = "N", default_value = "42")]
     seed: u64,
     #[command(flatten)]
     output: OutputArgs,

@@ -15,8 +15,8 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
-use namiki_platform::arguments::whole;
 use namiki_platform::disk::{
     DirectDisk, Disk, Frames, PAGE_BYTES, SlowDisk, SyncedDisk, open_best,
 };
@@ -77,28 +77,28 @@ pub(crate) struct DeviceArgs {
     )]
     mode: Vec<Mode>,
     /// Bytes of one write or read; of asynchronous reads whole pages of 4096 [default: 512, and 4096 to read]
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = whole::<u32>(1..=1 << 30))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = RangedU64ValueParser::<u32>::from(1..=1 << 30))]
     bytes: Vec<u32>,
     /// Numbers of threads that write
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads)]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads())]
     writers: Vec<NonZeroU16>,
     /// Numbers of reads in flight
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads)]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads())]
     depth: Vec<NonZeroU16>,
     /// Numbers of threads that read asynchronously and share --depth
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads)]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads())]
     readers: Vec<NonZeroU16>,
     /// Numbers of completions that a reader waits for at a time
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads)]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads())]
     batch: Vec<NonZeroU16>,
     /// What modes read and read-blocking read: file, fdatasync (through the page cache), or slow:192x5ms
     #[arg(long, value_name = "DEVICE", default_value = "file")]
     device: Device,
     /// Processor time that each thread spends before each write or read, in microseconds
-    #[arg(long, value_name = "US", default_value_t = 0, value_parser = whole::<u32>(0..=1_000_000))]
+    #[arg(long, value_name = "US", default_value_t = 0, value_parser = RangedU64ValueParser::<u32>::from(0..=1_000_000))]
     work_us: u32,
     /// Length of each file [default: 16, and 256 to read]
-    #[arg(long, value_name = "MB", value_parser = whole::<u64>(1..=1 << 20))]
+    #[arg(long, value_name = "MB", value_parser = RangedU64ValueParser::<u64>::from(1..=1 << 20))]
     file_mb: Option<u64>,
     /// Folder on the disk to measure. Each run uses files in a folder of its own inside, which is
     /// removed after it; nothing else there is touched [default: the system's temporary folder]

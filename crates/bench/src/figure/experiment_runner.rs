@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use namiki_platform::arguments::whole;
+use clap::builder::RangedU64ValueParser;
 use namiki_platform::disk::Disk;
 use namiki_platform::machine::Machine;
 
@@ -53,13 +53,13 @@ pub(crate) struct RunArgs {
     pub(crate) quick: bool,
     /// Numbers of threads [default: 1, 2, 4 and so on to twice the cores, or the paper's where threads
     /// wait for a disk]
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = args::threads)]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = args::threads())]
     pub(crate) threads: Vec<NonZeroU16>,
     /// Numbers of tasks in each thread of a query [default: the paper's]
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = args::threads)]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = args::threads())]
     pub(crate) tasks: Vec<NonZeroU16>,
     /// Numbers of workers of a cluster's nodes [default: 1, 2, 4, 8]
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = whole::<u16>(1..=64))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = RangedU64ValueParser::<u16>::from(1..=64))]
     pub(crate) workers: Vec<u16>,
     /// Where `namiki load tpch` put the tables of a query [default: small ones are made]
     #[arg(long, value_name = "DIR")]
@@ -68,13 +68,13 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "S", value_parser = args::some_seconds)]
     pub(crate) seconds: Option<Duration>,
     /// Runs of each point, in turns (A B C A B C …) [default: 3]
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()))]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::from(1..=u32::MAX as u64))]
     pub(crate) repeat: Option<u32>,
     /// Records in the table [default: as many as txn has]
-    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=1 << 30))]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::from(1..=1 << 30))]
     pub(crate) records: Option<u64>,
     /// Makes the transactions repeatable
-    #[arg(long, default_value = "42", value_name = "N", value_parser = whole::<u64>(0..=u64::MAX))]
+    #[arg(long, default_value = "42", value_name = "N")]
     pub(crate) seed: u64,
     /// Where logs go, as for txn, or what queries read, as for query [default: what the experiment has, nvm:50ns or
     /// file]

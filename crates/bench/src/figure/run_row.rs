@@ -1,7 +1,7 @@
 //! One run of a figure: a row of its CSV file.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use namiki_platform::machine::Machine;
@@ -331,7 +331,7 @@ impl Count {
 
 /// A CSV file of runs, each written as soon as it is over.
 pub(crate) struct RunsFile {
-    file: BufWriter<File>,
+    file: csv::Writer<BufWriter<File>>,
     path: PathBuf,
     machine: Vec<String>,
 }
@@ -341,7 +341,7 @@ impl RunsFile {
     pub(crate) fn create(path: &Path, machine: &Machine) -> Result<Self, BenchError> {
         let file = File::create(path).map_err(BenchError::file("write", path))?;
         let mut runs = Self {
-            file: BufWriter::new(file),
+            file: csv::Writer::from_writer(BufWriter::new(file)),
             path: path.to_owned(),
             machine: vec![
                 machine.cores.to_string(),
@@ -371,8 +371,8 @@ impl RunsFile {
     }
 
     fn line(&mut self, texts: &[String]) -> Result<(), BenchError> {
-        let fields: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
-        writeln!(self.file, "{}", fields.join(","))
+        let written = self.file.write_record(texts).map_err(Into::into);
+        written
             .and_then(|()| self.file.flush())
             .map_err(BenchError::file("write", &self.path))
     }
@@ -384,14 +384,6 @@ fn text(value: &Value) -> String {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }
-}
-
-/// A field of a CSV file.
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n']) {
-        return format!("\"{}\"", text.replace('"', "\"\""));
-    }
-    text.to_owned()
 }
 
 #[cfg(test)]

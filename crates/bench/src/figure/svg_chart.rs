@@ -51,20 +51,69 @@ const TICKS: f64 = 5.0;
 const COLOURS: usize = 6;
 const DASHES: [&str; COLOURS] = ["none", "7 3", "2 3", "9 3 2 3", "4 4", "1 2"];
 
-const STYLE: &str = "\
-.chart{--ground:#ffffff;--ink:#1c2126;--soft:#5c6670;--rule:#dfe3e8;\
---s0:#0b62a8;--s1:#c2410c;--s2:#0f7a5a;--s3:#a12c78;--s4:#8a6100;--s5:#5b4bb5;\
-font-family:system-ui,'Helvetica Neue',Arial,'Noto Sans CJK JP',sans-serif;font-size:13px}\
-@media(prefers-color-scheme:dark){.chart{--ground:#15191d;--ink:#e8ecf0;--soft:#9aa5b0;--rule:#2f363d;\
---s0:#6cb4f5;--s1:#ff9a66;--s2:#4fd1a5;--s3:#f08cc8;--s4:#e3b341;--s5:#b3a6ff}}\
-.chart .ground{fill:var(--ground)}.chart text{fill:var(--ink)}.chart .soft{fill:var(--soft);font-size:12px}\
-.chart .title{font-size:16px;font-weight:600}.chart .rule{stroke:var(--rule)}.chart .axis{stroke:var(--soft)}\
+/// Colours of one of the reader's modes.
+struct Palette {
+    ground: &'static str,
+    ink: &'static str,
+    soft: &'static str,
+    rule: &'static str,
+    series: [&'static str; COLOURS],
+}
+
+const LIGHT: Palette = Palette {
+    ground: "#ffffff",
+    ink: "#1c2126",
+    soft: "#5c6670",
+    rule: "#dfe3e8",
+    series: [
+        "#0b62a8", "#c2410c", "#0f7a5a", "#a12c78", "#8a6100", "#5b4bb5",
+    ],
+};
+const DARK: Palette = Palette {
+    ground: "#15191d",
+    ink: "#e8ecf0",
+    soft: "#9aa5b0",
+    rule: "#2f363d",
+    series: [
+        "#6cb4f5", "#ff9a66", "#4fd1a5", "#f08cc8", "#e3b341", "#b3a6ff",
+    ],
+};
+
+/// What has no colour.
+const SHAPES: &str = "\
+.chart{font-family:system-ui,'Helvetica Neue',Arial,'Noto Sans CJK JP',sans-serif;font-size:13px}\
+.chart .soft{font-size:12px}.chart .title{font-size:16px;font-weight:600}\
 .chart polyline{fill:none;stroke-width:2}.chart .middle{text-anchor:middle}.chart .end{text-anchor:end}\
-.chart .s0{stroke:var(--s0)}.chart .s1{stroke:var(--s1)}.chart .s2{stroke:var(--s2)}\
-.chart .s3{stroke:var(--s3)}.chart .s4{stroke:var(--s4)}.chart .s5{stroke:var(--s5)}\
-.chart .f0{fill:var(--s0)}.chart .f1{fill:var(--s1)}.chart .f2{fill:var(--s2)}\
-.chart .f3{fill:var(--s3)}.chart .f4{fill:var(--s4)}.chart .f5{fill:var(--s5)}\
-.chart .whisker{stroke-width:1.3}.chart .over{stroke:var(--ink)}";
+.chart .whisker{stroke-width:1.3}";
+
+impl Palette {
+    /// Plain colours, no variables: programs that are no browsers draw what they do not know in black.
+    fn rules(&self) -> String {
+        let Self {
+            ground,
+            ink,
+            soft,
+            rule,
+            series,
+        } = self;
+        let mut rules = format!(
+            ".chart .ground{{fill:{ground}}}.chart text{{fill:{ink}}}.chart .soft{{fill:{soft}}}\
+             .chart .rule{{stroke:{rule}}}.chart .axis{{stroke:{soft}}}.chart .over{{stroke:{ink}}}"
+        );
+        for (number, colour) in series.iter().enumerate() {
+            rules.push_str(&format!(
+                ".chart .s{number}{{stroke:{colour}}}.chart .f{number}{{fill:{colour}}}"
+            ));
+        }
+        rules
+    }
+}
+
+/// All of it: light, unless the reader prefers dark.
+fn style() -> String {
+    let (light, dark) = (LIGHT.rules(), DARK.rules());
+    format!("{SHAPES}{light}@media(prefers-color-scheme:dark){{{dark}}}")
+}
 
 impl Chart {
     /// The chart as one `svg` element.
@@ -188,7 +237,8 @@ impl Drawing {
             r#"<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" aria-label="{title}">"#
         ));
         self.add(format_args!("<title>{title}</title>"));
-        self.add(format_args!("<style>{STYLE}</style>"));
+        let style = style();
+        self.add(format_args!("<style>{style}</style>"));
         self.add(format_args!(
             r#"<rect class="ground" width="{WIDTH}" height="{height}"/>"#
         ));
@@ -396,6 +446,17 @@ mod tests {
             node.tag_name().name() == "rect" && node.attribute("class") == Some("f1")
         });
         assert_eq!(bars.count(), 3);
+    }
+
+    #[test]
+    fn colours_are_plain_and_each_class_has_one() {
+        let document = chart(Places::Numbers(vec![1.0, 2.0, 4.0])).svg();
+        assert!(!document.contains("var("), "{document}");
+        let light = LIGHT.rules();
+        for colour in 0..COLOURS {
+            assert!(light.contains(&format!(".chart .s{colour}{{stroke:#")));
+            assert!(light.contains(&format!(".chart .f{colour}{{fill:#")));
+        }
     }
 
     #[test]

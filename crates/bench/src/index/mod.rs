@@ -24,8 +24,8 @@ mod worker;
 
 use std::num::NonZeroU16;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
-use namiki_platform::arguments::whole;
 use namiki_platform::machine::{Machine, miss_ns};
 
 use self::drawn_operations::{Choice, KEYS_MAX};
@@ -131,16 +131,16 @@ pub(crate) struct WorkloadArgs {
     #[arg(long, value_name = "OP=N,…", default_value = "read=50,write=50")]
     mix: Vec<Mix>,
     /// Entries that a scan visits
-    #[arg(long, value_name = "N", default_value = "100", value_parser = whole::<u64>(1..=u64::MAX))]
+    #[arg(long, value_name = "N", default_value = "100", value_parser = RangedU64ValueParser::<u64>::from(1..=u64::MAX))]
     scan_length: u64,
     /// Bytes of a key: 8, 16, 32, 64, 128 in the paper
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "8", value_parser = whole::<usize>(CORE_BYTES as u64..=KEY_BYTES_MAX))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "8", value_parser = RangedU64ValueParser::<usize>::from(CORE_BYTES as u64..=KEY_BYTES_MAX))]
     key_bytes: Vec<usize>,
     /// Keys that operations choose from
-    #[arg(long, value_name = "N", default_value = "1000000", value_parser = whole::<u64>(1..=KEYS_MAX))]
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = RangedU64ValueParser::<u64>::from(1..=KEYS_MAX))]
     keys: u64,
     /// How many of them are loaded before [default: all]
-    #[arg(long, value_name = "N", value_parser = whole::<u64>(0..=KEYS_MAX))]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::from(0..=KEYS_MAX))]
     initial: Option<u64>,
     #[command(flatten)]
     looks: LooksArgs,
@@ -148,7 +148,7 @@ pub(crate) struct WorkloadArgs {
     #[arg(long, value_name = "S,…", value_delimiter = ',', default_value = "0.0", value_parser = args::skew)]
     skew: Vec<f64>,
     /// Reads at a time: more than 1 are looked up together
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = whole::<u32>(1..=1 << 16))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = RangedU64ValueParser::<u32>::from(1..=1 << 16))]
     batch: Vec<u32>,
     /// Whether a write asks for the payload it replaces. If all do, the check at the end accounts for
     /// every payload
@@ -158,10 +158,10 @@ pub(crate) struct WorkloadArgs {
     #[arg(long, value_enum, default_value = "random")]
     load_order: LoadOrder,
     /// Numbers of threads
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads)]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads())]
     threads: Vec<NonZeroU16>,
     /// Operations with the clock around each, after those that are timed all together
-    #[arg(long, value_name = "N", default_value = "1000000", value_parser = whole::<u64>(0..=u64::MAX))]
+    #[arg(long, value_name = "N", default_value = "1000000")]
     latency_ops: u64,
     /// Measure what a miss costs first, by which speeds of different hours compare
     #[arg(long, value_enum, default_value = "on")]

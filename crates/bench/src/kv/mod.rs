@@ -34,7 +34,7 @@ use std::path::PathBuf;
 
 use ::namiki::{IndexKind, LockRelease, Logging, ProtocolSpec};
 use clap::Args;
-use namiki_platform::arguments::whole;
+use clap::builder::RangedU64ValueParser;
 use namiki_platform::machine::Machine;
 
 use self::namiki::NamikiSetting;
@@ -122,7 +122,7 @@ pub(crate) struct CompareKvArgs {
     )]
     durable: Vec<Switch>,
     /// Numbers of threads
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads)]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads())]
     threads: Vec<NonZeroU16>,
     /// Protocol of Namiki; may be repeated [default: the engine's; NOLOG where nothing is durable]
     #[arg(long, value_name = "SPEC", value_parser = args::spec)]
@@ -131,13 +131,13 @@ pub(crate) struct CompareKvArgs {
     #[arg(long, value_name = "INDEX,…", value_delimiter = ',', default_values_t = [IndexKind::default()])]
     index: Vec<IndexKind>,
     /// Log streams of Namiki; several with commas [default: the engine's]
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = args::threads)]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = args::threads())]
     streams: Vec<NonZeroU16>,
     /// Records in the table
-    #[arg(long, value_name = "N", default_value = "1000000", value_parser = whole::<u64>(1..=RECORDS_MAX))]
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = RangedU64ValueParser::<u64>::from(1..=RECORDS_MAX))]
     records: u64,
     /// Bytes of each value
-    #[arg(long, value_name = "N", default_value = "100", value_parser = whole::<u16>(VALUE_BYTES_MIN.into()..=VALUE_BYTES_MAX.into()))]
+    #[arg(long, value_name = "N", default_value = "100", value_parser = RangedU64ValueParser::<u16>::from(VALUE_BYTES_MIN as u64..=VALUE_BYTES_MAX as u64))]
     value_bytes: u16,
     /// Skews of Zipf's law; 0 is uniform
     #[arg(long, value_name = "S,…", value_delimiter = ',', default_value = "0", value_parser = args::skew)]

@@ -13,13 +13,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use clap::builder::{RangedU64ValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use namiki::{Epoch, Generation, LogError, RecordFormat, Stamp, WorkerId};
 use namiki_log::{
     CutRule, Entry, GenerationEnd, Group, Layout, Log, LogConfig, LogCounters, Placement,
     RECORD_HEADER_BYTES, Retain,
 };
-use namiki_platform::arguments::whole;
 use namiki_platform::disk::Disk;
 use namiki_platform::machine::Machine;
 use serde::Serialize;
@@ -79,13 +79,13 @@ Examples:
 #[command(after_help = NOTES)]
 pub(crate) struct LogArgs {
     /// Numbers of workers, each with a stream of its own under the parallel layout
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads)]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads())]
     streams: Vec<NonZeroU16>,
     /// How workers and streams belong together; several with commas
     #[arg(long, value_enum, value_delimiter = ',', default_value = "parallel")]
     layout: Vec<LayoutName>,
     /// Commits per flush
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "16", value_parser = whole::<NonZeroU32>(1..=u32::MAX.into()))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "16", value_parser = RangedU64ValueParser::<u32>::from(1..=u32::MAX as u64).try_map(NonZeroU32::try_from))]
     group: Vec<NonZeroU32>,
     /// Log records: BEGIN, UPDATE and END of so many bytes each, or compact
     #[arg(long, value_name = "BYTES|compact", default_value = "512")]
@@ -94,10 +94,10 @@ pub(crate) struct LogArgs {
     #[arg(long, value_enum, default_value = "fetch-add")]
     sequencer: Sequencer,
     /// Segments of each stream that are kept; raw:PATH keeps everything
-    #[arg(long, value_name = "N", default_value = "2", value_parser = whole::<u32>(2..=u32::MAX.into()))]
+    #[arg(long, value_name = "N", default_value = "2", value_parser = RangedU64ValueParser::<u32>::from(2..=u32::MAX as u64))]
     retain: u32,
     /// Length of a segment [default: 64, and down to 16 with many streams]
-    #[arg(long, value_name = "MB", value_parser = whole::<u64>(1..=SEGMENT_MB_MAX))]
+    #[arg(long, value_name = "MB", value_parser = RangedU64ValueParser::<u64>::from(1..=SEGMENT_MB_MAX))]
     segment_mb: Option<u64>,
     #[command(flatten)]
     device: DeviceChoice,

@@ -24,10 +24,10 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use namiki_exec::Mode;
 use namiki_exec::plan::stored;
-use namiki_platform::arguments::whole;
 use namiki_platform::machine::Machine;
 
 pub(crate) use self::figure_queries::{FigureQueries, FigureSetup};
@@ -81,7 +81,7 @@ pub(crate) struct QueryArgs {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = stored::PAPER)]
     query: Vec<String>,
     /// Numbers of threads
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads)]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads())]
     threads: Vec<NonZeroU16>,
     /// Tasks of each thread, or adaptive
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "64")]
@@ -109,17 +109,17 @@ pub(crate) struct QueryArgs {
     )]
     join: Vec<JoinKind>,
     /// How many of the pages that a query reads are in memory when it begins, in percent
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "0", value_parser = whole::<u8>(0..=100))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "0", value_parser = RangedU64ValueParser::<u8>::from(0..=100))]
     resident: Vec<u8>,
     /// Tasks of a thread that may wait, so that their pages are read in order and neighbours in one request; 0: none but
     /// those whose reads are in flight
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<usize>(0..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = RangedU64ValueParser::<usize>::from(0..=1_000_000))]
     window: usize,
     /// Memory for pages
-    #[arg(long, value_name = "MB", default_value_t = 256, value_parser = whole::<u32>(2..=1 << 20))]
+    #[arg(long, value_name = "MB", default_value_t = 256, value_parser = RangedU64ValueParser::<u32>::from(2..=1 << 20))]
     cache_mb: u32,
     /// Completions that the bare loop waits for at a time [default: as many as the query's turns have]
-    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u16>::from(1..=1024))]
     batch: Option<u16>,
     /// Whether to measure the device after each run
     #[arg(long, value_enum, default_value = "on")]

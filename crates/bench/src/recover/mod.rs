@@ -11,11 +11,11 @@ use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use namiki::{
     Builder, Database, LogStyle, Logging, ProtocolSpec, RecoveryReport, ReplayOrder, TreeKind,
 };
-use namiki_platform::arguments::whole;
 use namiki_platform::clock::Stopwatch;
 use namiki_platform::disk::{DirectDisk, Disk, SyncedDisk, open_best};
 use namiki_platform::machine::{Machine, resident_bytes};
@@ -63,16 +63,16 @@ pub(crate) struct RecoverArgs {
     #[arg(long, value_name = "SPEC", value_parser = args::spec, default_value = "TT(NLR)+PWAL(16)")]
     spec: Vec<ProtocolSpec>,
     /// Length of the log
-    #[arg(long, value_name = "MB", default_value = "256", value_parser = whole::<u64>(1..=1 << 20))]
+    #[arg(long, value_name = "MB", default_value = "256", value_parser = RangedU64ValueParser::<u64>::from(1..=1 << 20))]
     log_mb: u64,
     /// Write a log of so many transactions in all instead of one of a length
-    #[arg(long, value_name = "N", conflicts_with = "log_mb", value_parser = whole::<u64>(1..=u64::MAX))]
+    #[arg(long, value_name = "N", conflicts_with = "log_mb", value_parser = RangedU64ValueParser::<u64>::from(1..=u64::MAX))]
     ops: Option<u64>,
     /// Log records: compact, or BEGIN, UPDATE and END of so many bytes each
     #[arg(long, value_name = "compact|BYTES", default_value = "compact")]
     record_bytes: RecordBytes,
     /// Numbers of threads that recover
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads)]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads())]
     threads: Vec<NonZeroU16>,
     /// In which order commits are replayed; several with commas
     #[arg(
@@ -83,10 +83,10 @@ pub(crate) struct RecoverArgs {
     )]
     order: Vec<Order>,
     /// Records that the transactions choose from
-    #[arg(long, value_name = "N", default_value = "1000000", value_parser = whole::<u64>(1..=1 << 31))]
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = RangedU64ValueParser::<u64>::from(1..=1 << 31))]
     records: u64,
     /// Log streams, each with a thread that writes it
-    #[arg(long, value_name = "N", default_value = "2", value_parser = args::threads)]
+    #[arg(long, value_name = "N", default_value = "2", value_parser = args::threads())]
     streams: NonZeroU16,
     /// Index of the table
     #[arg(long, value_name = "TREE", default_value_t = TreeKind::default())]
@@ -95,10 +95,10 @@ pub(crate) struct RecoverArgs {
     #[arg(long, value_enum, default_value = "file")]
     device: ReadFrom,
     /// Recoveries of each combination, in turns, a row each
-    #[arg(long, default_value = "1", value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()))]
+    #[arg(long, default_value = "1", value_name = "N", value_parser = RangedU64ValueParser::<u32>::from(1..=u32::MAX as u64))]
     repeat: u32,
     /// Makes the transactions repeatable
-    #[arg(long, default_value = "42", value_name = "N", value_parser = whole::<u64>(0..=u64::MAX))]
+    #[arg(long, default_value = "42", value_name = "N")]
     seed: u64,
     /// Keep the threads that recover on processors of their own, when there are enough
     #[arg(long, value_enum, default_value = "on")]

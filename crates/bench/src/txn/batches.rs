@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use namiki_platform::arguments::whole;
+use clap::builder::RangedU64ValueParser;
 use namiki_platform::clock::now_ns;
 
 use super::body::{Body, Values};
@@ -30,13 +30,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct BatchArgs {
     /// Transactions that arrive together, and are answered together when all of them are durable
-    #[arg(long, value_name = "N", conflicts_with_all = ["outstanding", "tasks"], value_parser = whole::<u32>(1..=1 << 24))]
+    #[arg(long, value_name = "N", conflicts_with_all = ["outstanding", "tasks"], value_parser = RangedU64ValueParser::<u32>::from(1..=1 << 24))]
     batch: Option<u32>,
     /// Batches of each thread that are in flight: the next arrives when one is answered [default: 4]
-    #[arg(long, value_name = "N", requires = "batch", conflicts_with = "rate", value_parser = whole::<u32>(1..=1024))]
+    #[arg(long, value_name = "N", requires = "batch", conflicts_with = "rate", value_parser = RangedU64ValueParser::<u32>::from(1..=1024))]
     in_flight: Option<u32>,
     /// Transactions a second that arrive, in batches, for all threads together, whether those before are answered or not
-    #[arg(long, value_name = "TPS", requires = "batch", value_parser = whole::<u32>(1..=u32::MAX.into()))]
+    #[arg(long, value_name = "TPS", requires = "batch", value_parser = RangedU64ValueParser::<u32>::from(1..=u32::MAX as u64))]
     rate: Option<u32>,
 }
 

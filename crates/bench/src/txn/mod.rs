@@ -30,11 +30,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::RangedU64ValueParser;
 use namiki::{
     Builder, ConflictCounters, Counters, Database, Epoch, Error, Group, IndexKind, LockCounters,
     LogCounters, LogError, Logging, OpenError, ProtocolSpec, WorkerId,
 };
-use namiki_platform::arguments::whole;
 use namiki_platform::clock::process_cpu_ns;
 use namiki_platform::machine::{Machine, resident_bytes};
 
@@ -161,18 +161,18 @@ pub(crate) struct TxnArgs {
     #[command(flatten)]
     device: DeviceChoice,
     /// Numbers of threads, each with a session and a log stream of its own
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads)]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads())]
     threads: Vec<NonZeroU16>,
     /// Records in the table
-    #[arg(long, value_name = "N", default_value = "1000000", value_parser = whole::<u64>(1..=RECORDS_MAX))]
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = RangedU64ValueParser::<u64>::from(1..=RECORDS_MAX))]
     records: u64,
     /// Bytes of a key
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "8", value_parser = whole::<usize>(CORE_BYTES as u64..=KEY_BYTES_MAX))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "8", value_parser = RangedU64ValueParser::<usize>::from(CORE_BYTES as u64..=KEY_BYTES_MAX))]
     key_bytes: Vec<usize>,
     #[command(flatten)]
     looks: LooksArgs,
     /// Bytes of each value
-    #[arg(long, value_name = "N", default_value = "8", value_parser = whole::<u16>(VALUE_BYTES_MIN.into()..=VALUE_BYTES_MAX.into()))]
+    #[arg(long, value_name = "N", default_value = "8", value_parser = RangedU64ValueParser::<u16>::from(VALUE_BYTES_MIN as u64..=VALUE_BYTES_MAX as u64))]
     value_bytes: u16,
     /// Skew of Zipf's law; 0 is uniform
     #[arg(long, value_name = "S", default_value = "0.0", value_parser = args::skew)]
@@ -197,22 +197,22 @@ pub(crate) struct TxnArgs {
     group_wait_us: GroupWait,
     /// The least that an epoch lasts while transactions end, in microseconds [default: the engine's, 1000].
     /// Under (EPOCH) commits are acknowledged epoch by epoch, and a waiter for one closes it before its time
-    #[arg(long, value_name = "US", value_parser = whole::<u64>(1..=u64::MAX))]
+    #[arg(long, value_name = "US", value_parser = RangedU64ValueParser::<u64>::from(1..=u64::MAX))]
     epoch_us: Option<u64>,
     /// Commits of a thread that may wait for their group [default: 65536; 1 with PWAL(auto), where waiters form
     /// the groups]
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX.into()))]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::from(1..=u32::MAX as u64))]
     outstanding: Option<u32>,
     /// Tasks of each thread that await their commits, in turn with 0, where the thread waits itself; several with
     /// commas
-    #[arg(long = "await", value_name = "N,…", value_delimiter = ',', default_value = "0", value_parser = whole::<u16>(0..=1024))]
+    #[arg(long = "await", value_name = "N,…", value_delimiter = ',', default_value = "0", value_parser = RangedU64ValueParser::<u16>::from(0..=1024))]
     tasks: Vec<u16>,
     /// Log streams [default: one for each thread]
-    #[arg(long, value_name = "N", value_parser = args::threads)]
+    #[arg(long, value_name = "N", value_parser = args::threads())]
     streams: Option<NonZeroU16>,
     /// Transactions that a thread has received before it runs the first of them, as a server may: it asks
     /// for the records of all of them at once. With 1, it knows only the one that it runs [default: 1; with --batch, 16]
-    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u16>::from(1..=1024))]
     pipeline: Option<u16>,
     #[command(flatten)]
     batches: BatchArgs,

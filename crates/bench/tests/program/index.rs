@@ -203,32 +203,35 @@ fn what_makes_no_sense_is_refused_by_its_name() {
         (&["--mix", "read=50"], "make 50, not 100"),
         (&["--mix", "peek=100"], "no operation \"peek\""),
         (&["--mix", "read=50,read=50"], "twice"),
-        (&["--keys", "0"], "from 1 to 536870912"),
-        (&["--keys", "1e6"], "from 1 to 536870912"),
+        (&["--keys", "0"], "0 is not in 1..=536870912"),
+        (&["--keys", "1e6"], "'1e6' for '--keys"),
         (&["--keys", "10", "--initial", "11"], "--initial 11"),
         (
             &["--keys", "536870912", "--key-bytes", "65536"],
             "GB of memory",
         ),
-        (&["--key-bytes", "7"], "from 8 to 65536"),
-        (&["--key-bytes", "99999"], "from 8 to 65536"),
+        (&["--key-bytes", "7"], "7 is not in 8..=65536"),
+        (&["--key-bytes", "99999"], "99999 is not in 8..=65536"),
         (&["--key-space", "full"], "dense"),
         (&["--skew", "-1"], "not between 0 and 100"),
-        (&["--scan-length", "0"], "from 1 on"),
+        (
+            &["--scan-length", "0"],
+            "0 is not in 1..=18446744073709551615",
+        ),
         (
             &["--batch", "4", "--mix", "write=100"],
             "no reads in --mix write=100",
         ),
         (&["--tree", "oak"], "bwtree"),
         (&["--tree", "hash+hash"], "one of the trees with +hash"),
-        (&["--threads", "0"], "from 1 to 1024"),
-        (&["--ops", "-5"], "from 1 on"),
+        (&["--threads", "0"], "0 is not in 1..=1024"),
+        (&["--ops", "-5"], "'-5' for '--ops"),
         (&["--load-order", "reverse"], "sorted"),
     ] {
         refused(&[&["index"], args].concat(), 2, word);
     }
     refused(&["compare", "index", "--trees", "oak"], 2, "congee");
-    refused(&["compare", "index", "--ops", "-5"], 2, "from 1 on");
+    refused(&["compare", "index", "--ops", "-5"], 2, "'-5' for '--ops");
     refused(&["compare", "trees"], 2, "trees");
 }
 

@@ -21,16 +21,14 @@ mod witness;
 use std::io::Write;
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 
 use clap::Args;
+use clap::builder::{RangedU64ValueParser, TypedValueParser};
 use namiki::{Database, Logging, ProtocolSpec};
-use namiki_platform::arguments::whole;
 
 use crate::failure::Failure;
-use crate::interrupt;
 use crate::number_format::{bytes, counted, grouped};
-use crate::progress::Progress;
+use crate::{interrupt, opening};
 use ledger::INITIAL_BALANCE;
 use verify::Found;
 pub(crate) use victim::{VICTIM_COMMAND, VictimArguments, run as run_victim};
@@ -65,13 +63,13 @@ pub(crate) struct DemoArguments {
     #[arg(long)]
     dir: Option<PathBuf>,
     /// How many accounts to load
-    #[arg(long, default_value_t = 1_000_000, value_parser = whole::<u64>(2..=1 << 32))]
+    #[arg(long, default_value_t = 1_000_000, value_parser = RangedU64ValueParser::<u64>::from(2..=1 << 32))]
     accounts: u64,
     /// How long to pay before the kill
-    #[arg(long, default_value_t = 5, value_parser = whole::<u64>(1..=86_400))]
+    #[arg(long, default_value_t = 5, value_parser = RangedU64ValueParser::<u64>::from(1..=86_400))]
     seconds: u64,
     /// How many threads pay. Default: one for each processor
-    #[arg(long, value_parser = whole::<NonZeroU16>(1..=THREADS_MAX.into()))]
+    #[arg(long, value_parser = RangedU64ValueParser::<u16>::from(1..=THREADS_MAX as u64).try_map(NonZeroU16::try_from))]
     threads: Option<NonZeroU16>,
     /// How the database runs its transactions: TT|SILO|S2PL ( NLR|ELR|EPOCH ) + PWAL|SWAL ( n|auto ); S2PL also with +ARIES
     #[arg(long, default_value_t = ProtocolSpec::DEFAULT, value_parser = durable_spec)]
@@ -218,27 +216,11 @@ fn story(arguments: &VictimArguments, seconds: u64) -> Result<(), Failure> {
 
 /// Opens the database that was killed.
 fn recover(arguments: &VictimArguments) -> Result<Database, Failure> {
-    let progress = Arc::new(Mutex::new(Progress::new()));
-    let shown = Arc::clone(&progress);
-    let db = Database::builder()
+    let settings = Database::builder()
         .create(false)
         .spec(arguments.spec)
-        .streams(arguments.threads)
-        .interrupt(Arc::clone(interrupt::asked()))
-        .on_progress(Arc::new(move |at| {
-            let Ok(mut shown) = shown.lock() else { return };
-            shown.say(|| {
-                format!(
-                    "recovering  {} of log, {}",
-                    bytes(at.bytes),
-                    counted(at.replayed, "commit")
-                )
-            });
-        }))
-        .open(&arguments.dir)?;
-    if let Ok(mut shown) = progress.lock() {
-        shown.clear();
-    }
+        .streams(arguments.threads);
+    let db = opening::open(settings, |settings| settings.open(&arguments.dir))?;
     let report = db.recovery();
     let torn = match report.torn {
         0 => String::new(),

@@ -1,4 +1,4 @@
-//! The line that says how far the load of a table is: a bar, the rate, and the time left.
+//! The line that says how far the load of a table is: the rate, and the time left.
 
 use std::sync::Mutex;
 use std::time::Instant;
@@ -7,9 +7,6 @@ use namiki::LoadProgress;
 
 use crate::number_format::grouped;
 use crate::progress::Progress;
-
-/// Characters of the bar.
-const BAR_CHARACTERS: u64 = 24;
 
 /// How far a load is. Its rows are one part of the work, each index another.
 pub(super) struct LoadLine {
@@ -49,7 +46,11 @@ impl LoadLine {
         }
         let seconds = state.began.elapsed().as_secs_f64();
         let total = now.total.unwrap_or(self.rows);
-        state.progress.say(|| line(now, total, seconds));
+        // The total of rows may be an estimate.
+        let done = now.written.min(total);
+        state
+            .progress
+            .say_of(done, total, || line(now, total, seconds));
     }
 
     /// Leaves the terminal's line empty for whatever is said next.
@@ -65,17 +66,10 @@ fn line(now: LoadProgress<'_>, total: u64, seconds: f64) -> String {
         Some(index) => format!("{}, index {index}", now.table),
         None => now.table.to_owned(),
     };
-    // The total of rows may be an estimate.
-    let done = now.written.min(total);
-    let bar = (done * BAR_CHARACTERS).checked_div(total).unwrap_or(0) as usize;
-    let rest = BAR_CHARACTERS as usize - bar;
-    let percent = (done * 100).checked_div(total).unwrap_or(0);
     let rate = now.written as f64 / seconds.max(1e-3);
-    let left = (total - done) as f64 / rate.max(1.0);
+    let left = total.saturating_sub(now.written) as f64 / rate.max(1.0);
     format!(
-        "{what} [{}{}] {percent}% {} of {} rows, {}/s, {} left",
-        "#".repeat(bar),
-        "-".repeat(rest),
+        "{what}: {} of {} rows, {}/s, {} left",
         grouped(now.written),
         grouped(total),
         grouped(rate as u64),
@@ -98,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_bar_rate_and_time_left() {
+    fn a_line_has_rate_and_time_left() {
         let now = LoadProgress {
             table: "orders",
             index: None,
@@ -107,7 +101,7 @@ mod tests {
         };
         assert_eq!(
             line(now, 1_500_000, 2.0),
-            "orders [########----------------] 33% 500,000 of 1,500,000 rows, 250,000/s, 4 s left"
+            "orders: 500,000 of 1,500,000 rows, 250,000/s, 4 s left"
         );
         let beyond = LoadProgress {
             index: Some("o_custkey"),
@@ -115,9 +109,8 @@ mod tests {
             ..now
         };
         let text = line(beyond, 5, 1.0);
-        assert!(text.starts_with("orders, index o_custkey [#####"), "{text}");
-        assert!(text.contains("100%"), "{text}");
-        assert!(line(now, 0, 0.0).contains(" 0%"));
+        assert_eq!(text, "orders, index o_custkey: 9 of 5 rows, 9/s, 0 s left");
+        assert!(line(now, 0, 0.0).contains("0 s left"));
         assert_eq!(time(7_261.0), "2 h 1 min");
         assert_eq!(time(61.2), "1 min 2 s");
     }

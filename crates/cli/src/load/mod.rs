@@ -13,17 +13,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use namiki::files::ImageTable;
 use namiki::query::Datum;
 use namiki::{Database, LoadError, LoadOptions, NewTable};
-use namiki_platform::arguments::whole;
 use namiki_tpch::TpchTable;
 
 use self::load_progress::LoadLine;
 use crate::failure::Failure;
-use crate::interrupt;
 use crate::number_format::{bytes, counted, grouped};
+use crate::{interrupt, opening};
 
 const HELP: &str = "\
 Each table is loaded all or nothing. After Ctrl-C, or when the disk was full, the same command goes on with the
@@ -37,6 +37,9 @@ Examples:
 
 /// What `namiki load` is told.
 #[derive(Args)]
+#[command(
+    after_help = "Examples:\n  namiki load tpch --scale 1 --dir /data/tpch\n  namiki load tpch --help"
+)]
 pub(crate) struct LoadArguments {
     #[command(subcommand)]
     data_set: DataSet,
@@ -61,7 +64,7 @@ struct TpchArguments {
     #[arg(long, value_delimiter = ',', value_enum)]
     tables: Vec<TpchTable>,
     /// Memory for sorting the entries of an index, in MiB; more of them are sorted through files
-    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = whole::<usize>(1..=1 << 20))]
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = RangedU64ValueParser::<usize>::from(1..=1 << 20))]
     sort_mb: usize,
 }
 
@@ -92,9 +95,9 @@ pub(crate) fn run(arguments: &LoadArguments) -> Result<(), Failure> {
 }
 
 fn load_tpch(arguments: &TpchArguments, out: &mut impl Write) -> Result<(), Failure> {
-    let db = Database::builder()
-        .interrupt(Arc::clone(interrupt::asked()))
-        .open(&arguments.dir)?;
+    let db = opening::open(Database::builder(), |settings| {
+        settings.open(&arguments.dir)
+    })?;
     let wanted = match &arguments.tables[..] {
         [] => TpchTable::value_variants(),
         some => some,

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use namiki_client::{ClientOptions, status};
+use namiki_client::{ClientError, ClientOptions, status};
 use namiki_cluster::config::NodeConfig;
 use namiki_cluster::{Server, create_directory};
 use namiki_platform::disk::{Disk, open_best};
@@ -140,14 +140,17 @@ fn init_first(config: &NodeConfig, is_sure: bool) -> Result<(), Failure> {
         };
         let others = config.members.iter().filter(|it| it.id != config.node);
         for other in others {
-            let status = status(&other.client, &options);
-            if let Ok(status) = status
-                && status.term > 0
-            {
-                return Err(Failure::ClusterRuns {
-                    own: config.node.number(),
-                    node: status.node,
-                });
+            match status(&other.client, &options) {
+                Ok(status) if status.term > 0 => {
+                    return Err(Failure::ClusterRuns {
+                        own: config.node.number(),
+                        node: status.node,
+                    });
+                }
+                // The addresses are those of another cluster, or the number is not this one's: the directory would be of none.
+                Err(error @ ClientError::OtherCluster { .. }) => return Err(error.into()),
+                // It runs and has never voted, or it does not run yet.
+                Ok(_) | Err(_) => {}
             }
         }
     }

@@ -7,22 +7,21 @@ mod progress_line;
 
 use std::io::{BufWriter, Write};
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
+use namiki::Database;
 use namiki::query::{
     Degree, ExecError, Explanation, Mode, Options, Plan, QueryError, Rows, stored,
 };
-use namiki::{Database, OpenError};
-use namiki_platform::arguments::whole;
 
 use self::output::{Format, Printer};
 use self::progress_line::ProgressLine;
 use crate::failure::Failure;
-use crate::interrupt;
+use crate::{interrupt, opening};
 
 const HELP: &str = "\
 PLAN is `paper`, the paper's query over the tables of `namiki load tpch`; `q3`, `q5` or `q10`, joins in the manner of
@@ -50,23 +49,23 @@ pub(crate) struct QueryArguments {
     /// `paper`, `q3`, `q5`, `q10`, or a file with a plan
     plan: String,
     /// Threads; one for each processor unless set
-    #[arg(long, value_parser = whole::<usize>(1..=192))]
+    #[arg(long, value_parser = RangedU64ValueParser::<usize>::from(1..=192))]
     threads: Option<usize>,
     /// Tasks of each thread that may wait for pages: a number, or `adaptive`
     #[arg(long, value_parser = degree)]
     tasks: Option<Degree>,
     /// Tasks of each thread that may wait, so that pages are read in their order and neighbours in one request: for plans
     /// that look up a good part of a table
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<usize>(0..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = RangedU64ValueParser::<usize>::from(0..=1_000_000))]
     window: usize,
     /// The order of execution
     #[arg(long, value_enum, default_value_t = Order::OutOfOrder)]
     mode: Order,
     /// Pages that are kept in memory, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = whole::<usize>(2..=1 << 20))]
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = RangedU64ValueParser::<usize>::from(2..=1 << 20))]
     cache_mb: usize,
     /// Memory for hash tables, sorts and groups, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = whole::<usize>(1..=1 << 20))]
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = RangedU64ValueParser::<usize>::from(1..=1 << 20))]
     memory_mb: usize,
     /// Print how the plan would run and what it is estimated to cost, and run nothing
     #[arg(long, conflicts_with = "analyze")]
@@ -101,7 +100,8 @@ fn degree(text: &str) -> Result<Degree, String> {
 pub(crate) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
     interrupt::listen();
     let plan = read_plan(&arguments.plan)?;
-    let db = open(&arguments.dir, arguments.cache_mb << 20)?;
+    let settings = Database::builder().page_cache_bytes(arguments.cache_mb << 20);
+    let db = opening::to_read_with(settings, &arguments.dir)?;
     let query = db.query().options(options(arguments));
     if arguments.explain {
         let explanation = query.explain(&plan).map_err(named)?;
@@ -165,17 +165,6 @@ fn options(arguments: &QueryArguments) -> Options {
         window_tasks: arguments.window,
         memory_bytes_max: arguments.memory_mb << 20,
         ..default
-    }
-}
-
-fn open(dir: &Path, cache_bytes: usize) -> Result<Database, Failure> {
-    let builder = Database::builder()
-        .create(false)
-        .page_cache_bytes(cache_bytes)
-        .interrupt(Arc::clone(interrupt::asked()));
-    match builder.open(dir) {
-        Err(OpenError::Missing { dir }) if !dir.exists() => Err(Failure::NoDirectory(dir)),
-        opened => Ok(opened?),
     }
 }
 

@@ -26,7 +26,7 @@ fn checked(dir: &Path, status: i32) -> String {
 }
 
 /// Loads a table of people with an index of their towns.
-fn load(dir: &Path, name: &str) -> ImageTable {
+pub(crate) fn load(dir: &Path, name: &str) -> ImageTable {
     let columns = vec![
         Column::new("id", ColumnType::U64),
         Column::new("town", ColumnType::Text),

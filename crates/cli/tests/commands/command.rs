@@ -1,14 +1,13 @@
 //! The program as its user sees it: what it prints, what it changes, how it ends.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use namiki::files::Manifest;
 use namiki::{Builder, Database, Epoch, Lsn, OpenError, ProtocolSpec, Stamp, WorkerId};
@@ -16,40 +15,14 @@ use namiki_log::{Entry, Group, Log, LogConfig, SequencerKind, StreamReader};
 use namiki_platform::disk::{Disk, SyncedDisk};
 use tempfile::TempDir;
 
-fn namiki(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_namiki"))
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
-}
+use crate::program::{everything, refuses, works};
 
-/// Standard output of a run that has to end well.
-fn works(arguments: &[&str]) -> String {
-    let output = namiki(arguments);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// Standard error of a run that has to end with `status`: one sentence.
-fn refuses(status: i32, arguments: &[&str]) -> String {
-    let output = namiki(arguments);
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(
-        output.status.code(),
-        Some(status),
-        "{arguments:?}: {errors}"
-    );
-    errors
-}
-
-fn spec(text: &str) -> ProtocolSpec {
+pub(crate) fn spec(text: &str) -> ProtocolSpec {
     text.parse().unwrap()
 }
 
 /// Makes a database in which every kind of line of a dump occurs.
-fn fill(dir: &Path, spec: ProtocolSpec) -> Database {
+pub(crate) fn fill(dir: &Path, spec: ProtocolSpec) -> Database {
     let builder = Database::builder()
         .spec(spec)
         .streams(2.try_into().unwrap())
@@ -72,34 +45,15 @@ fn fill_with(builder: Builder, dir: &Path) -> Database {
     db
 }
 
-fn database(spec: ProtocolSpec) -> (TempDir, String) {
+pub(crate) fn database(spec: ProtocolSpec) -> (TempDir, String) {
     let dir = tempfile::tempdir().unwrap();
     fill(dir.path(), spec).close().unwrap();
     let path = dir.path().to_str().unwrap().to_owned();
     (dir, path)
 }
 
-/// Every file below `dir` with its contents and the time of its last change.
-fn everything(dir: &Path) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.insert(
-                path.clone(),
-                (Vec::new(), path.metadata().unwrap().modified().unwrap()),
-            );
-            found.extend(everything(&path));
-        } else {
-            let modified = path.metadata().unwrap().modified().unwrap();
-            found.insert(path.clone(), (fs::read(&path).unwrap(), modified));
-        }
-    }
-    found
-}
-
 /// The first segment of the first stream that has more than one frame.
-fn segment(dir: &str) -> PathBuf {
+pub(crate) fn segment(dir: &str) -> PathBuf {
     let mut segments: Vec<_> = everything(&Path::new(dir).join("wal"))
         .into_iter()
         .filter(|(path, _)| path.extension().is_some_and(|it| it == "seg"))
@@ -111,14 +65,14 @@ fn segment(dir: &str) -> PathBuf {
 }
 
 /// Where the frames of a segment begin.
-fn frames(bytes: &[u8]) -> Vec<usize> {
+pub(crate) fn frames(bytes: &[u8]) -> Vec<usize> {
     (0..bytes.len())
         .step_by(512)
         .filter(|&at| bytes[at..].starts_with(b"NLF1"))
         .collect()
 }
 
-const SPECS: [&str; 6] = [
+pub(crate) const SPECS: [&str; 6] = [
     "TT(NLR)+PWAL(auto)",
     "TT(ELR)+PWAL(1)",
     "TT(ELR)+SWAL(1)",
@@ -127,12 +81,23 @@ const SPECS: [&str; 6] = [
     "S2PL(ELR)+PWAL(1)+ARIES",
 ];
 
+/// All but `bench`, which is another program.
+const COMMANDS: [&str; 14] = [
+    "demo", "check", "dump-log", "tables", "get", "scan", "put", "remove", "export", "import",
+    "load", "query", "node", "cluster",
+];
+
 #[test]
 fn help_teaches_with_examples() {
-    for command in [&[][..], &["demo"], &["check"], &["dump-log"]] {
-        let help = works(&[command, &["--help"]].concat());
-        assert!(help.contains("Examples:\n  namiki "), "{help}");
-        assert!(!help.contains("demo-victim"), "{help}");
+    let all = works(&["--help"]);
+    assert!(
+        all.contains("Examples:\n  namiki ") && !all.contains("demo-victim"),
+        "{all}"
+    );
+    for command in COMMANDS {
+        assert!(all.contains(&format!("\n  {command} ")), "{all}");
+        let help = works(&[command, "--help"]);
+        assert!(help.contains(&format!("\n  namiki {command} ")), "{help}");
     }
 }
 
@@ -142,18 +107,27 @@ fn a_wrong_command_line_names_what_is_wrong_with_it() {
         (&["frobnicate"][..], "frobnicate"),
         (&["demo", "--spec", "TT(XLR)+PWAL(1)"], "TT(XLR)+PWAL(1)"),
         (&["demo", "--spec", "TT(NLR)+NOLOG"], "without a log"),
-        (&["demo", "--accounts", "1"], "accounts"),
+        (&["demo", "--accounts", "1"], "1 is not in 2..=4294967296"),
         (&["demo", "--threads", "0"], "threads"),
         (&["demo", "--accounts", "-5"], "'-5' for '--accounts"),
-        (&["demo", "--accounts", "x"], "from 2 to 4294967296"),
-        (&["demo", "--seconds", "1.5"], "from 1 to 86400"),
-        (&["demo", "--threads", "65535"], "from 1 to 256"),
+        (
+            &["demo", "--accounts", "x"],
+            "invalid value 'x' for '--accounts",
+        ),
+        (&["demo", "--seconds", "0"], "0 is not in 1..=86400"),
+        (&["demo", "--threads", "65535"], "65535 is not in 1..=256"),
         (
             &["demo", "--spec", "TT(NLR)+PWAL(4294967296)"],
             "from 1 to 4294967295",
         ),
-        (&["dump-log", "d", "--stream", "65536"], "from 0 to 65535"),
-        (&["dump-log", "d", "--generation", "0"], "from 1 to"),
+        (
+            &["dump-log", "d", "--stream", "65536"],
+            "65536 is not in 0..=65535",
+        ),
+        (
+            &["dump-log", "d", "--generation", "0"],
+            "0 is not in 1..=4294967295",
+        ),
         (&["dump-log", "d", "--limit", "-1"], "'-1' for '--limit"),
         (&["dump-log", "d", "--changes", "x"], "'x' for '--changes"),
         (&["dump-log"], "<DIR>"),
@@ -347,7 +321,7 @@ fn a_shared_device_is_checked_and_dumped_as_files_are() {
     }
 }
 
-fn copy_tree(from: &Path, to: &Path) {
+pub(crate) fn copy_tree(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let path = entry.unwrap().path();
@@ -356,40 +330,6 @@ fn copy_tree(from: &Path, to: &Path) {
             copy_tree(&path, &target);
         } else {
             fs::copy(&path, &target).unwrap();
-        }
-    }
-}
-
-#[test]
-fn check_names_the_place_of_damage() {
-    for text in SPECS {
-        let (_dir, path) = database(spec(text));
-        let damaged = segment(&path);
-        let sound = fs::read(&damaged).unwrap();
-        for at in frames(&sound) {
-            for within in [0, 5, 20, 75] {
-                let mut bytes = sound.clone();
-                bytes[at + within] ^= 4;
-                fs::write(&damaged, bytes).unwrap();
-                let said = refuses(1, &["check", &path]);
-                let file = damaged.to_str().unwrap();
-                assert!(
-                    said.contains(file) && said.contains("damaged at byte"),
-                    "{text}: {said}"
-                );
-            }
-        }
-        fs::remove_file(&damaged).unwrap();
-        let stream = damaged.parent().unwrap();
-        for missing in [&damaged, stream] {
-            let said = refuses(1, &["check", &path]);
-            let missing = missing.to_str().unwrap();
-            assert!(
-                said.contains(&format!("{missing} is missing from the log")),
-                "{text}: {said}"
-            );
-            // The second time, the whole stream is gone.
-            let _ = fs::remove_dir(stream);
         }
     }
 }
@@ -488,20 +428,6 @@ fn check_names_an_operation_that_does_not_follow() {
 }
 
 #[test]
-fn check_distinguishes_damaged_missing_and_future_manifests() {
-    let (dir, path) = database(ProtocolSpec::DEFAULT);
-    let manifest = dir.path().join("MANIFEST");
-    let text = fs::read_to_string(&manifest).unwrap();
-    fs::write(&manifest, text.replace("stock", "stork")).unwrap();
-    assert!(refuses(1, &["check", &path]).contains("is damaged: its checksum is wrong"));
-    fs::write(&manifest, text.replacen(" 1 ", " 99 ", 1)).unwrap();
-    assert!(refuses(1, &["check", &path]).contains("format 99"));
-    fs::remove_file(&manifest).unwrap();
-    let said = refuses(1, &["check", &path]);
-    assert!(said.contains("MANIFEST is missing, although"), "{said}");
-}
-
-#[test]
 fn check_refuses_a_manifest_that_is_older_than_the_log() {
     let (dir, path) = database(spec("TT(NLR)+PWAL(1)"));
     let manifest = dir.path().join("MANIFEST");
@@ -518,10 +444,16 @@ fn check_refuses_a_manifest_that_is_older_than_the_log() {
 }
 
 #[test]
-fn check_accepts_only_interrupted_creations_without_a_manifest() {
+fn a_directory_without_a_database_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().to_str().unwrap();
-    assert!(works(&["check", path]).contains("no database yet"));
+    let none = |path: &str| {
+        for command in ["check", "dump-log"] {
+            let said = refuses(1, &[command, path]);
+            assert!(said.contains("holds no database: it is empty"), "{said}");
+        }
+    };
+    none(path);
     for left in [
         "LOCK",
         "MANIFEST.tmp",
@@ -529,8 +461,7 @@ fn check_accepts_only_interrupted_creations_without_a_manifest() {
         "device-profile-0",
     ] {
         fs::write(dir.path().join(left), "").unwrap();
-        assert!(works(&["check", path]).contains("no database yet"));
-        works(&["dump-log", path]);
+        none(path);
     }
     fs::write(dir.path().join("holiday.jpg"), "").unwrap();
     for command in ["check", "dump-log"] {

@@ -3,7 +3,11 @@
 mod bench;
 mod check_image;
 mod command;
+mod damage;
 mod links_and_fifos;
 mod load_and_query;
 mod old_directories;
+mod program;
 mod table_journal;
+mod tables;
+mod transfer;

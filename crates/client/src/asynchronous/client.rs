@@ -22,7 +22,7 @@ impl AsyncClient {
     /// client and its sessions belong to that node's cluster, unless the options name one.
     ///
     /// # Errors
-    /// [`ClientError::NoAddress`]. [`ClientError::Unavailable`] if no node is there; [`ClientError::OtherCluster`] if only nodes of others are.
+    /// [`ClientError::NoAddress`], [`ClientError::NoCluster`]. [`ClientError::Unavailable`] if no node is there; [`ClientError::OtherCluster`] if only nodes of others are.
     pub async fn connect<A: Into<String>>(
         addresses: impl IntoIterator<Item = A>,
         options: ClientOptions,

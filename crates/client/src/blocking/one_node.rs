@@ -64,6 +64,7 @@ fn unexpected(address: &str, response: &Response) -> ClientError {
 }
 
 fn ask(address: &str, request: &Request, options: &ClientOptions) -> Result<Response, ClientError> {
+    options.check()?;
     let failed = |error: ConnectionError| ClientError::Node {
         address: address.to_owned(),
         why: error.to_string(),

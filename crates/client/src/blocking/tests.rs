@@ -371,6 +371,14 @@ fn without_a_node_the_time_runs_out() {
     assert!(matches!(nothing, Err(ClientError::NoAddress)));
     let asked = status(&name, &patience);
     assert!(matches!(asked, Err(ClientError::Node { .. })));
+    // To nodes, 0 would mean any cluster.
+    let none = ClientOptions {
+        cluster: Some(0),
+        ..patience
+    };
+    let refused = Client::connect([name.clone()], none.clone());
+    assert!(matches!(refused, Err(ClientError::NoCluster)));
+    assert!(matches!(status(&name, &none), Err(ClientError::NoCluster)));
 }
 
 #[test]

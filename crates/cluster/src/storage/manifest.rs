@@ -95,7 +95,7 @@ impl Manifest {
         };
         let text = match checked_text::decode(bytes, KIND, FORMAT) {
             Ok(text) => text,
-            Err(HeadError::Damaged { why }) => return Err(damaged(why.to_owned())),
+            Err(error @ HeadError::Damaged { .. }) => return Err(damaged(error.to_string())),
             Err(HeadError::Newer { found }) => {
                 return Err(StoreError::NewerManifest {
                     path: path.to_owned(),

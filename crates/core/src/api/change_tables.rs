@@ -146,9 +146,15 @@ impl Shared {
     fn open_catalogue(&self, name: &str) -> Result<MutexGuard<'_, Catalogue>, Error> {
         // First: in a forked child, the lock may be that of a thread which is not there.
         self.engine.check_process()?;
+        if self.engine.read_only {
+            return Err(Error::ReadOnly);
+        }
         let catalogue = self.catalogue.lock();
         if catalogue.closed.is_some() {
             return Err(Error::Closed);
+        }
+        if self.engine.read_only {
+            return Err(Error::ReadOnly);
         }
         if catalogue.loading.names.contains(name) {
             let table = name.to_owned();

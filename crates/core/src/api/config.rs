@@ -147,6 +147,7 @@ impl Tuning {
             order,
             on_progress,
             interrupt,
+            hardens: true,
         }
     }
 }

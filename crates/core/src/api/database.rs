@@ -31,7 +31,7 @@ use crate::events;
 use crate::protocol_spec::{LockRelease, Logging, ProtocolSpec};
 use crate::recovery::RecoveryReport;
 use crate::storage::record::INLINE_BYTES_MAX;
-use crate::table::raw_table::{TableId, TableInfo};
+use crate::table::raw_table::{RawTable, TableId, TableInfo};
 use crate::thread_number;
 use crate::txn::Transaction;
 
@@ -43,6 +43,14 @@ const ROOM_BYTES: usize = 8;
 const ROOM_BYTES_MAX: usize = 64;
 /// The longest name of a table, in bytes.
 const TABLE_NAME_BYTES_MAX: usize = 255;
+
+/// The room that a new table's records have, if its values mostly need so much.
+pub(crate) fn room_bytes(needed: usize) -> usize {
+    match needed {
+        ROOM_BYTES..=ROOM_BYTES_MAX => needed,
+        _ => ROOM_BYTES,
+    }
+}
 
 /// An open database.
 ///
@@ -247,8 +255,7 @@ impl Database {
         &self,
         name: &str,
     ) -> Result<Table<K, V>, Error> {
-        let has_room = (ROOM_BYTES..=ROOM_BYTES_MAX).contains(&V::ROOM_BYTES);
-        self.table_with_room(name, if has_room { V::ROOM_BYTES } else { ROOM_BYTES })
+        self.table_with_room(name, room_bytes(V::ROOM_BYTES))
     }
 
     /// [`Database::table`], with a table that is created now giving each record room for values of
@@ -294,7 +301,6 @@ impl Database {
             let raw_table = raw_table.ok_or(Error::NoSuchTable { table })?;
             return Ok(Table::new(raw_table));
         }
-        check_name(name)?;
         let info = TableInfo {
             id: catalogue.manifest.next_table(),
             name: name.to_owned(),
@@ -303,19 +309,7 @@ impl Database {
             fixed_keys: K::EIGHT_BYTES,
             inline_bytes,
         };
-        let Catalogue {
-            manifest,
-            ids,
-            files,
-            ..
-        } = &mut *catalogue;
-        // Durable before a change of it can be logged.
-        files
-            .add_table(&*shared.disk, &shared.dir, manifest, info.clone())
-            .map_err(|why| shared.not_written(why))?;
-        ids.add(info.name.clone(), info.id);
-        events::table_created(name);
-        Ok(Table::new(shared.add_raw_table(info)))
+        shared.create_table(&mut catalogue, info).map(Table::new)
     }
 
     /// The names of all tables in memory, in the order of their creation. None in a forked child of the process that opened
@@ -582,6 +576,31 @@ pub(super) fn check_name(name: &str) -> Result<(), Error> {
 }
 
 impl Shared {
+    /// Creates a table that there is not yet.
+    pub(super) fn create_table(
+        &self,
+        catalogue: &mut Catalogue,
+        info: TableInfo,
+    ) -> Result<Arc<RawTable>, Error> {
+        check_name(&info.name)?;
+        if self.engine.read_only {
+            return Err(Error::ReadOnly);
+        }
+        let Catalogue {
+            manifest,
+            ids,
+            files,
+            ..
+        } = catalogue;
+        // Durable before a change of it can be logged.
+        files
+            .add_table(&*self.disk, &self.dir, manifest, info.clone())
+            .map_err(|why| self.not_written(why))?;
+        ids.add(info.name.clone(), info.id);
+        events::table_created(&info.name);
+        Ok(self.add_raw_table(info))
+    }
+
     /// Whether the table has these types. If it has a value type that `V` was made from, it has `V` from now on: once
     /// that is durable, values of both may be in the log, and the earlier type, which does not know `V`'s, opens the
     /// table no longer.
@@ -603,6 +622,10 @@ impl Shared {
         }
         let earlier = V::earlier_type_names();
         if has_key_type && earlier.iter().any(|name| *name == info.value_type) {
+            // Values of the earlier type are read as this one, and there are no others.
+            if self.engine.read_only {
+                return Ok(());
+            }
             let change = |manifest: &mut Manifest| {
                 if let Some(info) = manifest.table_mut(id) {
                     info.value_type = value_type.into_owned();
@@ -662,6 +685,9 @@ impl Shared {
     }
 
     fn write_closed(&self, catalogue: &mut Catalogue) -> Result<(), Error> {
+        if self.engine.read_only {
+            return Ok(());
+        }
         let Catalogue {
             manifest, files, ..
         } = catalogue;

@@ -211,6 +211,9 @@ impl<'a> Load<'a> {
         }
         let is_own = shared.engine.check_process();
         is_own.map_err(|_| LoadError::Forked)?;
+        if shared.engine.read_only {
+            return Err(LoadError::ReadOnly);
+        }
         let mut catalogue = shared.catalogue.lock();
         let name = &table.name;
         if catalogue.closed.is_some() {

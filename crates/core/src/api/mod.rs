@@ -9,6 +9,7 @@ pub(crate) mod database;
 pub(crate) mod load;
 mod map;
 pub(crate) mod open;
+mod open_read_only;
 pub(crate) mod opened_tables;
 pub(crate) mod query;
 pub(crate) mod query_error;
@@ -19,3 +20,4 @@ pub(crate) mod table;
 mod transaction;
 #[cfg(test)]
 mod transaction_cleanup_tests;
+pub(crate) mod untyped;

@@ -185,6 +185,7 @@ impl Builder {
             format: self.format.record_format,
             attempts_max: self.tuning.attempts_max,
             waits: self.tuning.waits,
+            read_only: false,
         };
         let report = &found.report;
         events::opened(dir, spec, report.closed, report.replayed, report.undone);
@@ -211,7 +212,7 @@ impl Builder {
         }))
     }
 
-    fn check(&self) -> Result<(), OpenError> {
+    pub(super) fn check(&self) -> Result<(), OpenError> {
         let refuse = |why: String| Err(OpenError::Settings(why));
         if let RecordFormat::Fixed(bytes) = self.format.record_format
             && bytes.get() < RecordFormat::FIXED_BYTES_MIN
@@ -252,7 +253,7 @@ impl Builder {
     }
 
     /// Whether a database may be created in a directory that has no manifest.
-    fn may_create(&self, disk: &dyn Disk, dir: &Path) -> Result<(), OpenError> {
+    pub(super) fn may_create(&self, disk: &dyn Disk, dir: &Path) -> Result<(), OpenError> {
         let files = disk.list(dir).map_err(|source| failed(dir, source))?;
         let journal = Manifest::table_journal_path(dir);
         if files.iter().any(|file| file.path == journal) {
@@ -426,7 +427,11 @@ fn write(manifest: &Manifest, disk: &dyn Disk, dir: &Path) -> Result<Written, Op
 }
 
 /// What the image's directory holds beside the image. Fails if the manifest is older than that.
-fn survey(manifest: &Manifest, disk: &dyn Disk, dir: &Path) -> Result<ImageSurvey, OpenError> {
+pub(super) fn survey(
+    manifest: &Manifest,
+    disk: &dyn Disk,
+    dir: &Path,
+) -> Result<ImageSurvey, OpenError> {
     let survey = survey_image(disk, dir, &manifest.image);
     let mut survey = survey.map_err(|source| OpenError::Device {
         path: image_dir(dir),
@@ -460,7 +465,7 @@ fn check_writer(manifest: &Manifest, disk: &dyn Disk, dir: &Path) -> Result<(), 
     }
 }
 
-fn lock(disk: &dyn Disk, dir: &Path) -> Result<DirLock, OpenError> {
+pub(super) fn lock(disk: &dyn Disk, dir: &Path) -> Result<DirLock, OpenError> {
     disk.lock_dir(dir).map_err(|source| match source.kind() {
         io::ErrorKind::ResourceBusy => OpenError::InUse {
             dir: dir.to_owned(),
@@ -470,7 +475,7 @@ fn lock(disk: &dyn Disk, dir: &Path) -> Result<DirLock, OpenError> {
 }
 
 /// The directory of the database could not be used.
-fn failed(dir: &Path, source: io::Error) -> OpenError {
+pub(super) fn failed(dir: &Path, source: io::Error) -> OpenError {
     let dir = dir.to_owned();
     match source.kind() {
         io::ErrorKind::NotFound => OpenError::Missing { dir },

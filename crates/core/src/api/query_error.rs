@@ -3,8 +3,12 @@
 use namiki_exec::ExecError;
 use namiki_segment::SegmentError;
 
+use crate::error_sentence::debug_as_sentence;
+
+debug_as_sentence!(QueryError);
+
 /// Why a query was not run. Nothing was changed.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
     /// The plan makes no sense, or what queries run on could not be had.

@@ -275,7 +275,7 @@ impl Manifest {
         };
         let body = match checked_text::decode(bytes, MAGIC, FORMAT) {
             Ok(body) => body,
-            Err(HeadError::Damaged { why }) => return Err(damaged(why)),
+            Err(error @ HeadError::Damaged { .. }) => return Err(damaged(&error.to_string())),
             Err(HeadError::Newer { found }) => {
                 return Err(OpenError::FromTheFuture {
                     path: path.to_owned(),

@@ -210,8 +210,12 @@ fn decode(bytes: &[u8], path: &Path, continues: Continues) -> Result<Vec<Found>,
     let Some(header) = bytes.get(..HEADER_BYTES) else {
         return Err(damaged(bytes.len(), "it ends in its header".to_owned()));
     };
-    if !header.starts_with(MAGIC) || u32_at(header, 8) != crc32c::crc32c(&header[12..]) {
-        return Err(damaged(0, "its header is wrong".to_owned()));
+    if !header.starts_with(MAGIC) {
+        return Err(damaged(0, "its header does not begin as one".to_owned()));
+    }
+    if u32_at(header, 8) != crc32c::crc32c(&header[12..]) {
+        let why = "its header is damaged: the checksum of it does not match";
+        return Err(damaged(0, why.to_owned()));
     }
     let version = u32_at(header, 12);
     if version > VERSION {
@@ -276,12 +280,31 @@ fn decode(bytes: &[u8], path: &Path, continues: Continues) -> Result<Vec<Found>,
     }
     let mut later = (offset + block..bytes.len()).step_by(block);
     if later.any(|later| record_at(bytes, later, header).is_some()) {
-        return Err(damaged(offset, "a record follows what is none".to_owned()));
+        let why = format!(
+            "{}, and a whole record follows",
+            what_is_wrong(rest, offset, header)
+        );
+        return Err(damaged(offset, why));
     }
     if !is_torn(rest, offset, header) {
-        return Err(damaged(offset, "its last record is wrong".to_owned()));
+        let why = what_is_wrong(rest, offset, header);
+        return Err(damaged(offset, why.to_owned()));
     }
     Ok(found)
+}
+
+/// Of a record that is not whole: its header, which has a checksum of its own, or what it says.
+fn what_is_wrong(rest: &[u8], offset: usize, header: &[u8]) -> &'static str {
+    match has_sound_header(rest, offset, header) {
+        true => "the checksum of a record does not match",
+        false => "the header of a record is damaged",
+    }
+}
+
+fn has_sound_header(record: &[u8], offset: usize, header: &[u8]) -> bool {
+    record.len() >= RECORD_HEADER_BYTES
+        && record.starts_with(RECORD_MAGIC)
+        && u32_at(record, 16) == checksum_at(&record[8..16], offset as u64, header)
 }
 
 /// The payload of the record at this offset; nothing if there is none that is whole.
@@ -303,10 +326,7 @@ fn is_torn(rest: &[u8], offset: usize, header: &[u8]) -> bool {
         // Its length was in the sector that is lost.
         return is_zero(&rest[rest.len().min(RECORD_BYTES_MAX)..]);
     }
-    let sound = first.len() >= RECORD_HEADER_BYTES
-        && first.starts_with(RECORD_MAGIC)
-        && u32_at(first, 16) == checksum_at(&first[8..16], offset as u64, header);
-    if !sound {
+    if !has_sound_header(first, offset, header) {
         return false;
     }
     // So its length is right.

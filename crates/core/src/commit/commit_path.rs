@@ -41,11 +41,7 @@ use crate::concurrency::contention::policy::{
 };
 use crate::concurrency::lock::LockMode;
 use crate::error::{Conflict, Error};
-<<<<<<< HEAD
 use crate::table::raw_table::RawTable;
-use crate::wal_format::commit_changes;
-=======
->>>>>>> b-large
 
 /// When locks are released: a type parameter of the commit path.
 pub(crate) trait Release {
@@ -106,6 +102,9 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
 ) -> Result<Committed, Error> {
     if access_set.writes.is_empty() {
         return commit_read_only::<P, R, C>(engine, access_set);
+    }
+    if engine.read_only {
+        return Err(Error::ReadOnly);
     }
     let mut is_independent = R::BY_EPOCH && engine.has_read_durably(access_set);
     // A transaction that holds locks already goes on, and will release them.

@@ -29,7 +29,7 @@ use crate::sync::{AtomicBool, AtomicU64, Ordering, sleep};
 /// Between two looks whether the last commit is through: it may be waiting for the device.
 const POLL: Duration = Duration::from_micros(100);
 
-/// How many tables were dropped since the database was opened, those included whose drop failed.
+/// How many tables were dropped since the database was opened, failed drops included.
 #[derive(Debug)]
 pub(crate) struct Drops(AtomicU64);
 

@@ -98,6 +98,8 @@ pub(crate) struct Settings {
     pub(crate) format: RecordFormat,
     pub(crate) attempts_max: u32,
     pub(crate) waits: Waits,
+    /// Whether a commit that writes fails.
+    pub(crate) read_only: bool,
 }
 
 /// What came of waiting for locks, see [`LockCounters`]. Counted by waiters, so all may share it.
@@ -174,6 +176,8 @@ pub(crate) struct Engine {
     pub(crate) log: Option<Arc<Log<GroupLocks>>>,
     pub(crate) attempts_max: u32,
     pub(crate) waits: Waits,
+    /// Whether a commit that writes fails.
+    pub(crate) read_only: bool,
     pub(crate) lock_counts: CachePadded<LockCounts>,
     /// Shared with the groups of commits, which wake waiters when they release their locks.
     pub(crate) lock_wait_list: Arc<LockWaitList>,
@@ -201,6 +205,7 @@ impl Engine {
             format,
             attempts_max,
             waits,
+            read_only,
         } = settings;
         Self {
             process: ProcessToken::current(),
@@ -211,6 +216,7 @@ impl Engine {
             log,
             attempts_max,
             waits,
+            read_only,
             lock_counts: CachePadded::default(),
             lock_wait_list: Arc::default(),
             admission: Arc::new(AdmissionControl::new()),

@@ -8,8 +8,12 @@ use std::sync::Arc;
 use namiki_exec::data::key_codec::EncodeError;
 use namiki_segment::SegmentError;
 
+use crate::error_sentence::debug_as_sentence;
+
+debug_as_sentence!(LoadError);
+
 /// Why a table was not loaded. There is no such table then, and none of its files, but for [`LoadError::Manifest`].
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
     /// A table of this name takes part in transactions. Load under another name.
@@ -24,6 +28,11 @@ pub enum LoadError {
         /// The table's name.
         table: String,
     },
+    /// The database was opened to be read alone ([`Builder::open_read_only`](crate::Builder::open_read_only)).
+    #[error(
+        "the database was opened to be read alone; open it with Database::open to load a table"
+    )]
+    ReadOnly,
     /// Another load of this name is under way.
     #[error("table {table:?} is being loaded; wait for the end of that load")]
     BeingLoaded {

@@ -106,7 +106,8 @@ pub(crate) fn recover(
             .max(outcome.largest_lsn.next());
         if generation.seal.is_none() {
             // What the crash left readable need not be durable; what a seal counts has to be.
-            for (worker, end) in (0..).map(WorkerId).zip(&outcome.ends) {
+            let ends = (0..).map(WorkerId).zip(&outcome.ends);
+            for (worker, end) in ends.filter(|_| settings.hardens) {
                 harden_tail(disk, wal_dir, generation, worker, end).map_err(OpenError::Log)?;
             }
             seals.push((generation.generation, outcome.seal));

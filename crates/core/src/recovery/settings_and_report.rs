@@ -61,4 +61,6 @@ pub(crate) struct RecoverySettings {
     pub(crate) order: ReplayOrder,
     pub(crate) on_progress: Option<OnProgress>,
     pub(crate) interrupt: Option<Arc<AtomicBool>>,
+    /// Whether what a crash left readable is made durable: not where nothing may be written, and so nothing sealed.
+    pub(crate) hardens: bool,
 }

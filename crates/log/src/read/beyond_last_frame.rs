@@ -25,8 +25,9 @@ use super::file_window::STRIDE_BYTES;
 use super::{ReadError, StreamReader};
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader, peek};
 
+/// Behind the end of a region; elsewhere, what is wrong with the frame before them is said, too.
 const LATER: &str = "later frames are intact";
-const NO_FRAME: &str = "what is there is no frame, and not what a crash leaves of one";
+const NO_FRAME: &str = "the header of a frame is damaged, and not as a crash does it";
 const TOO_MUCH: &str = "more follows than the one frame that a crash can tear";
 
 impl StreamReader {
@@ -36,6 +37,7 @@ impl StreamReader {
     /// [`ReadError::Damaged`] if something is there that no crash leaves.
     pub(super) fn look_on(&mut self) -> Result<(), ReadError> {
         let (first, mut place) = (self.index, self.place());
+        let mut later = self.what_is_wrong().before_others;
         let mut left_before = None;
         let (mut torn, mut torn_frame) = (false, false);
         while let Some(extent) = &self.here {
@@ -51,6 +53,7 @@ impl StreamReader {
             if self.index == first + 1 && !torn {
                 let (file, at) = self.place();
                 place = (file, if has_header { at } else { 0 });
+                later = self.what_is_wrong().before_others;
             }
             let may_be_torn = self.index <= first + 1 && has_header && !torn_frame;
             let allowed = if may_be_torn && is_zeroed {
@@ -62,7 +65,7 @@ impl StreamReader {
                 return Err(ReadError::damaged(&place.0, place.1, NO_FRAME));
             };
             let legal = self.at..self.at + allowed.min(left);
-            let found = self.look_through(&place, is_zeroed.then_some(legal))?;
+            let found = self.look_through(&place, later, is_zeroed.then_some(legal))?;
             torn |= found;
             torn_frame |= found && is_zeroed;
             left_before = Some(left);
@@ -105,10 +108,11 @@ impl StreamReader {
     }
 
     /// Looks at the rest of the extent that is here: whether anything but zeros is there. If only a
-    /// range may have that, what is outside is damage at `place`, and a later frame always is.
+    /// range may have that, what is outside is damage at `place`, and a later frame always is: `later_frames` says so.
     fn look_through(
         &mut self,
         place: &(PathBuf, u64),
+        later_frames: &'static str,
         legal: Option<Range<u64>>,
     ) -> Result<bool, ReadError> {
         let damaged = |what| Err(ReadError::damaged(&place.0, place.1, what));
@@ -131,7 +135,7 @@ impl StreamReader {
             if let Some((header, _)) = self.look(at)? {
                 let later = self.expected.is_none_or(|it| header.sequence >= it);
                 if self.is_ours(&header) && later {
-                    return damaged(LATER);
+                    return damaged(later_frames);
                 }
             }
             if !self.is_zero_at(at, step as usize)? {

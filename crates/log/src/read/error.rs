@@ -26,7 +26,9 @@ pub enum ReadError {
         what: &'static str,
     },
     /// Commits are missing although a later frame says that they were hardened.
-    #[error("{lsn} is missing from the log, although everything below {horizon} was hardened")]
+    #[error(
+        "{lsn} is missing from the log, although everything below {horizon} was hardened; restore the log from a backup"
+    )]
     HardenedMissing {
         /// The first that is missing.
         lsn: Lsn,
@@ -50,7 +52,8 @@ pub enum ReadError {
     },
     /// Another Namiki wrote this.
     #[error(
-        "log file {} has format version {version}, and this program reads version {VERSION} only",
+        "log file {} has format version {version}, and this program reads version {VERSION} only: use the release that \
+         wrote it",
         file.display()
     )]
     OtherVersion {
@@ -60,7 +63,7 @@ pub enum ReadError {
         version: u32,
     },
     /// The file belongs to another database.
-    #[error("log file {} belongs to another database", file.display())]
+    #[error("log file {} belongs to another database; put the right file back", file.display())]
     Foreign {
         /// The file.
         file: PathBuf,
@@ -137,8 +140,10 @@ impl ReadError {
 fn damaged(file: &Path, offset_bytes: u64, missing: bool, what: &str) -> String {
     let file = file.display();
     if missing {
-        format!("{file} is missing from the log: {what}")
+        format!("{file} is missing from the log: {what}; put it back, from a backup")
     } else {
-        format!("log file {file} is damaged at byte {offset_bytes}: {what}")
+        format!(
+            "log file {file} is damaged at byte {offset_bytes}: {what}; restore it from a backup"
+        )
     }
 }

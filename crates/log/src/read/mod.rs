@@ -18,6 +18,7 @@
 //! Paper: pwal §4.3, §5.6
 
 mod beyond_last_frame;
+mod damaged_frame;
 mod error;
 mod excess_length;
 mod file_window;

@@ -262,7 +262,7 @@ impl StreamReader {
         // What is looked at now is beyond the end: nothing more is to be read.
         self.done = true;
         if sealed.is_some() {
-            return Err(self.damaged("a frame that was hardened is missing"));
+            return Err(self.damaged_frame());
         }
         let Some(extent) = &self.here else {
             return Ok(None);
@@ -271,7 +271,7 @@ impl StreamReader {
             return if self.at >= extent.end {
                 self.look_beyond().map(|()| None)
             } else {
-                Err(self.damaged("a frame that was hardened is missing"))
+                Err(self.damaged_frame())
             };
         }
         self.look_on()?;
@@ -441,6 +441,12 @@ impl StreamReader {
             Some(extent) => (extent.path.clone(), self.at),
             None => (self.home.clone(), 0),
         }
+    }
+
+    /// The frame that should be here is damaged or gone.
+    fn damaged_frame(&mut self) -> ReadError {
+        let what = self.what_is_wrong().alone;
+        self.damaged(what)
     }
 
     fn damaged(&self, what: &'static str) -> ReadError {

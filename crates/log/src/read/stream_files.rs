@@ -287,7 +287,11 @@ impl Segment {
                 extent.is_zeroed = true;
                 Ok(extent)
             }
-            Found::Nothing => damaged(&extent.path, 0, "its header is not whole"),
+            Found::Nothing => damaged(
+                &extent.path,
+                0,
+                "the header of the file is damaged: it does not begin as one, or its checksum does not match",
+            ),
         }
     }
 
@@ -327,7 +331,11 @@ fn region(
     let mut slots = AlignedBuf::zeroed(SLOTS_BYTES_MAX);
     let got = file.read_at(base, &mut slots).map_err(failed)?;
     let head = match RegionHeader::read_slots(&slots[..got]) {
-        Found::Nothing => return Err(damaged("neither slot holds a head of the region")),
+        Found::Nothing => {
+            let what =
+                "the header of the region is damaged: neither of its two slots holds a sound one";
+            return Err(damaged(what));
+        }
         Found::OtherVersion(version) => {
             return Err(ReadError::OtherVersion {
                 file: path.to_owned(),

@@ -62,12 +62,8 @@ use state::State;
 use task_demand::Demand;
 
 pub use append::{Appended, Entry};
-<<<<<<< HEAD
-pub(crate) use state::{GROUP_SIZES, StreamCounters};
-=======
 pub use oversize::OversizeEntry;
-pub(crate) use state::StreamCounters;
->>>>>>> b-large
+pub(crate) use state::{GROUP_SIZES, StreamCounters};
 
 /// An entry's place in its stream, to ask later whether it is hardened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

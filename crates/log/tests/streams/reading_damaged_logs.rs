@@ -430,7 +430,7 @@ fn a_stream_without_its_directory_is_not_empty() {
         assert!(payloads(&disk, &info, 1).is_empty());
         assert_eq!(
             message(&sim, &info, 2),
-            "/db/wal/0002 is missing from the log: the directory of the stream is missing"
+            "/db/wal/0002 is missing from the log: the directory of the stream is missing; put it back, from a backup"
         );
     }
 }
@@ -443,7 +443,7 @@ fn a_missing_file_is_said_to_be_missing() {
     assert_eq!(
         message(&sim, &info, 0),
         "/db/wal/0000/000001-00000001.seg is missing from the log: a later file of the stream is \
-         there"
+         there; put it back, from a backup"
     );
     sim.remove(&segment(2)).unwrap();
     sim.remove(&segment(3)).unwrap();
@@ -456,7 +456,7 @@ fn a_missing_file_is_said_to_be_missing() {
     assert_eq!(
         message(&sim, &info, 0),
         "/db/wal/0000/000001-00000001.seg is missing from the log: frames of the stream were \
-         hardened"
+         hardened; put it back, from a backup"
     );
 }
 
@@ -470,7 +470,7 @@ fn a_region_without_its_head_is_not_empty() {
     for info in sealed_and_not(&info) {
         assert_eq!(
             message(&sim, &info, 0),
-            "/db/device is missing from the log: the device or file of all streams is missing"
+            "/db/device is missing from the log: the device or file of all streams is missing; put it back, from a backup"
         );
     }
     let log: Arc<Log<()>> = create(&disk, config.clone());
@@ -493,11 +493,11 @@ fn a_region_without_its_head_is_not_empty() {
     let mut later = info.clone();
     later.generation = Generation(2);
     for later in sealed_and_not(&later) {
-        assert!(message(&sim, &later, 0).ends_with("head of the region is of an older generation"));
+        assert!(message(&sim, &later, 0).contains("head of the region is of an older generation"));
     }
     let mut other = info.clone();
     other.placement = shared(32 << 10);
-    assert!(message(&sim, &other, 0).ends_with("contradicts the manifest"));
+    assert!(message(&sim, &other, 0).contains("contradicts the manifest"));
 
     for (slot, region) in [(0, 0), (1, 0), (1, 1)] {
         let at = region * (64 << 10) + slot * 512;
@@ -508,13 +508,13 @@ fn a_region_without_its_head_is_not_empty() {
             for info in [open, sealed] {
                 assert_eq!(
                     message(&sim, &info, 0),
-                    "log file /db/device is damaged at byte 0: neither slot holds a head of the \
-                     region"
+                    "log file /db/device is damaged at byte 0: the header of the region is damaged: neither of its two \
+                     slots holds a sound one; restore it from a backup"
                 );
             }
         }
     }
-    assert!(message(&sim, &info, 1).contains("at byte 65536: neither slot"));
+    assert!(message(&sim, &info, 1).contains("at byte 65536: the header of the region"));
 }
 
 /// Every block size and every parity of head writes, so that either slot is the one that counts.

@@ -71,7 +71,7 @@ impl Database {
         self.load_with(table, rows, &BatchLoadOptions::default())
     }
 
-    /// [`Database::load`] with settings, of rows whose source can fail. Rows before the one that cannot be had are
+    /// [`Database::load`] with settings, of rows from a source that can fail. Rows before the one that cannot be had are
     /// loaded.
     ///
     /// # Errors
@@ -203,7 +203,8 @@ impl<K: Key + ?Sized, V: Value + ?Sized, Q: AsKey<K>> BatchLoad<'_, K, V, Q> {
         row: &V,
     ) -> Result<(), Error> {
         let tx = self.session.transaction();
-        let raw_table = own(tx, self.table)?;
+        // Whether the transaction may use it is asked when the batch is committed.
+        let raw_table = self.table.raw_table();
         let key_bytes = encoded::<K, _>(&key);
         let max_bytes = tx.value_bytes_max();
         check_length(raw_table, &key_bytes, row.encoded_bytes_min(), max_bytes)?;

@@ -9,7 +9,7 @@ use super::report::BatchLoadProgress;
 /// Called now and then while rows are loaded in batches, and at the end.
 pub type OnBatchLoadProgress = Arc<dyn Fn(&BatchLoadProgress) + Send + Sync>;
 
-/// What becomes of a row whose key is there already.
+/// What becomes of a row with a key that is there already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ExistingRows {
     /// Its value is replaced.

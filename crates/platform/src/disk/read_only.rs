@@ -7,26 +7,32 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use namiki_platform::disk::{
-    Appender, DirLock, Disk, DiskFile, FileEntry, FramePool, ReadQueue, SyncedDisk, lock_to_read,
-    next_data, open_for_reading,
+use super::directory_lock::lock_to_read;
+use super::{
+    Appender, DirLock, Disk, DiskFile, FileEntry, FramePool, ReadQueue, SyncedDisk, next_data,
+    open_for_reading,
 };
-
-/// The file with the lock that says that a directory is in use.
-pub(crate) const LOCK_NAME: &str = "LOCK";
 
 /// Reads files and nothing else; works on a read-only file system, too.
 #[derive(Debug)]
-pub(crate) struct ReadOnlyDisk {
+pub struct ReadOnlyDisk {
     /// For what it does by reading alone.
     inner: SyncedDisk,
 }
 
 impl ReadOnlyDisk {
-    pub(crate) fn new() -> Self {
+    /// One that reads through the page cache.
+    #[must_use]
+    pub fn new() -> Self {
         Self {
             inner: SyncedDisk::new(),
         }
+    }
+}
+
+impl Default for ReadOnlyDisk {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

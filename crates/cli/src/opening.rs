@@ -1,0 +1,74 @@
+//! Opening a database, with a line on standard error that says how far the recovery is.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use namiki::{Builder, Database, OpenError};
+
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::number_format::{bytes, counted};
+use crate::progress::Progress;
+use crate::read_only_directory::{check_directory, without_manifest};
+
+/// Opens a database with these settings; Ctrl-C ends the recovery.
+pub(crate) fn open(
+    settings: Builder,
+    open: impl FnOnce(Builder) -> Result<Database, OpenError>,
+) -> Result<Database, OpenError> {
+    let progress = Arc::new(Mutex::new(Progress::new()));
+    let shown = Arc::clone(&progress);
+    let settings = settings
+        .interrupt(Arc::clone(interrupt::asked()))
+        .on_progress(Arc::new(move |at| {
+            let Ok(mut shown) = shown.lock() else { return };
+            shown.say_of(at.bytes, at.bytes_total, || {
+                let (read, commits) = (bytes(at.bytes), counted(at.replayed, "commit"));
+                format!("recovering  {read} of log, {commits}")
+            });
+        }));
+    let opened = open(settings);
+    if let Ok(mut shown) = progress.lock() {
+        shown.clear();
+    }
+    opened
+}
+
+/// Opens a database that there is, to read it: nothing in its directory is changed.
+pub(crate) fn to_read(dir: &Path) -> Result<Database, Failure> {
+    to_read_with(Database::builder(), dir)
+}
+
+/// The same with settings.
+pub(crate) fn to_read_with(settings: Builder, dir: &Path) -> Result<Database, Failure> {
+    check_directory(dir)?;
+    match open(settings, |settings| settings.open_read_only(dir)) {
+        Err(OpenError::Missing { .. } | OpenError::NotADatabase { .. }) => {
+            Err(without_manifest(dir, &dir.join("wal"))?)
+        }
+        opened => Ok(opened?),
+    }
+}
+
+/// Opens a database to change it; it is made where there is none, if `create` says so.
+pub(crate) fn to_write(dir: &Path, create: bool) -> Result<Database, Failure> {
+    to_write_with(Database::builder(), dir, create)
+}
+
+/// The same with settings.
+pub(crate) fn to_write_with(
+    settings: Builder,
+    dir: &Path,
+    create: bool,
+) -> Result<Database, Failure> {
+    if !create {
+        check_directory(dir)?;
+    }
+    let settings = settings.create(create);
+    match open(settings, |settings| settings.open(dir)) {
+        Err(OpenError::Missing { .. } | OpenError::NotADatabase { .. }) => {
+            Err(without_manifest(dir, &dir.join("wal"))?)
+        }
+        opened => Ok(opened?),
+    }
+}

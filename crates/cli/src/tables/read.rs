@@ -1,0 +1,223 @@
+//! `namiki get` and `namiki scan`.
+
+use std::io::{BufWriter, Write};
+use std::ops::Bound;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use namiki::Direction;
+
+use super::{FORMS, TypedTable};
+use crate::failure::Failure;
+use crate::number_format::grouped;
+use crate::typed::json::to_json;
+use crate::typed::text::prefix_from_text;
+use crate::typed::{key_prefix_bytes, read_key, read_value};
+use crate::{interrupt, opening};
+
+const GET_EXAMPLES: &str = "\
+Nothing in the directory is changed. Exit status: 1 if the key is not there.
+
+Examples:
+  namiki get /data/shop stock 17
+  namiki get /data/shop visits '(\"alice\", 1)'
+  namiki get /data/shop pictures 17 --format raw > picture.png
+
+";
+
+const SCAN_EXAMPLES: &str = "\
+Nothing in the directory is changed. With --format json, each line is an object with the key and the value, as
+namiki export writes them.
+
+Examples:
+  namiki scan /data/shop stock --limit 10
+  namiki scan /data/shop stock --from 100 --to 200 --count
+  namiki scan /data/shop visits --prefix '(\"alice\")' --reverse --limit 1
+  namiki scan /data/shop names --prefix al --format json
+
+";
+
+/// What `namiki get` is told.
+#[derive(Args)]
+#[command(after_help = format!("{GET_EXAMPLES}{FORMS}"))]
+pub(crate) struct GetArguments {
+    /// The database's directory
+    dir: PathBuf,
+    /// The table
+    table: String,
+    /// The key
+    #[arg(allow_hyphen_values = true)]
+    key: String,
+    /// How to print the value
+    #[arg(long, value_enum, default_value_t = GetFormat::Text)]
+    format: GetFormat,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum GetFormat {
+    /// By its type, for people
+    Text,
+    /// As JSON
+    Json,
+    /// Its bytes as they are: a text without quotes, and no newline behind it
+    Raw,
+}
+
+/// Prints a value.
+pub(crate) fn run_get(arguments: &GetArguments) -> Result<(), Failure> {
+    interrupt::listen();
+    let db = opening::to_read(&arguments.dir)?;
+    let table = TypedTable::find(&db, &arguments.table)?;
+    let key = table.key(&arguments.key)?;
+    let value = db.transact(|tx| tx.get(&table.table, &key[..]))?;
+    let Some(value) = value else {
+        return Err(Failure::NoKey {
+            table: table.info.name,
+            key: read_key(&table.types.key, &key).to_string(),
+        });
+    };
+    let of = &table.types.value;
+    let mut out = std::io::stdout().lock();
+    match arguments.format {
+        GetFormat::Text => writeln!(out, "{}", read_value(of, &value)),
+        GetFormat::Json => writeln!(out, "{}", to_json(of, &read_value(of, &value))),
+        GetFormat::Raw => out.write_all(&value),
+    }
+    .and_then(|()| out.flush())
+    .map_err(Failure::output)?;
+    Ok(db.close()?)
+}
+
+/// What `namiki scan` is told.
+#[derive(Args)]
+#[command(after_help = format!("{SCAN_EXAMPLES}{FORMS}"))]
+pub(crate) struct ScanArguments {
+    /// The database's directory
+    dir: PathBuf,
+    /// The table
+    table: String,
+    /// The first key
+    #[arg(
+        long,
+        value_name = "KEY",
+        allow_hyphen_values = true,
+        conflicts_with = "prefix"
+    )]
+    from: Option<String>,
+    /// The key before which to stop
+    #[arg(
+        long,
+        value_name = "KEY",
+        allow_hyphen_values = true,
+        conflicts_with = "prefix"
+    )]
+    to: Option<String>,
+    /// Only keys that begin so: of texts the first letters, of tuples the first parts
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    prefix: Option<String>,
+    /// So many rows at most
+    #[arg(long, value_name = "ROWS")]
+    limit: Option<u64>,
+    /// From the last key to the first
+    #[arg(long)]
+    reverse: bool,
+    /// Print how many rows there are, and none of them
+    #[arg(long)]
+    count: bool,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = ScanFormat::Text)]
+    format: ScanFormat,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ScanFormat {
+    /// `KEY = VALUE`, for people
+    Text,
+    /// One object a line
+    Json,
+}
+
+/// Prints rows.
+pub(crate) fn run_scan(arguments: &ScanArguments) -> Result<(), Failure> {
+    interrupt::listen();
+    let db = opening::to_read(&arguments.dir)?;
+    let table = TypedTable::find(&db, &arguments.table)?;
+    let range = range(arguments, &table)?;
+    let direction = match arguments.reverse {
+        true => Direction::Backward,
+        false => Direction::Forward,
+    };
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut count = 0;
+    let scanned = table.pages(&db, range, direction, arguments.limit, |page| {
+        count += page.rows.len() as u64;
+        if arguments.count {
+            return Ok(());
+        }
+        for (key, value) in &page.rows {
+            let (of_key, of_value) = (&table.types.key, &table.types.value);
+            let (key, value) = (read_key(of_key, key), read_value(of_value, value));
+            match arguments.format {
+                ScanFormat::Text => writeln!(out, "{key} = {value}"),
+                ScanFormat::Json => {
+                    let (key, value) = (to_json(of_key, &key), to_json(of_value, &value));
+                    writeln!(out, "{{\"key\":{key},\"value\":{value}}}")
+                }
+            }
+            .map_err(Failure::output)?;
+        }
+        Ok(())
+    });
+    if scanned.is_ok() && arguments.count {
+        let count = match arguments.format {
+            ScanFormat::Text => grouped(count),
+            ScanFormat::Json => count.to_string(),
+        };
+        writeln!(out, "{count}").map_err(Failure::output)?;
+    }
+    // What was printed before an error shall be seen.
+    let flushed = out.flush().map_err(Failure::output);
+    scanned.and(flushed)?;
+    Ok(db.close()?)
+}
+
+fn range(
+    arguments: &ScanArguments,
+    table: &TypedTable,
+) -> Result<(Bound<Vec<u8>>, Bound<Vec<u8>>), Failure> {
+    if let Some(text) = &arguments.prefix {
+        let of = &table.types.key;
+        let prefix = prefix_from_text(of, text)
+            .map_err(|error| Failure::Usage(format!("the prefix {error}")))?;
+        let first = key_prefix_bytes(of, &prefix);
+        let first = first.unwrap_or_else(|| unreachable!("{prefix} was read as a prefix"));
+        let end = after_prefix(&first).map_or(Bound::Unbounded, Bound::Excluded);
+        return Ok((Bound::Included(first), end));
+    }
+    let key = |text: &Option<String>| text.as_deref().map(|text| table.key(text)).transpose();
+    Ok((
+        key(&arguments.from)?.map_or(Bound::Unbounded, Bound::Included),
+        key(&arguments.to)?.map_or(Bound::Unbounded, Bound::Excluded),
+    ))
+}
+
+/// The first bytes beyond all that begin with these; nothing if there are none.
+fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let kept = prefix.iter().rposition(|byte| *byte < 0xff)?;
+    let mut end = prefix[..=kept].to_vec();
+    end[kept] += 1;
+    Some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_ends_before_the_next() {
+        assert_eq!(after_prefix(b"al"), Some(b"am".to_vec()));
+        assert_eq!(after_prefix(&[1, 0xff, 0xff]), Some(vec![2]));
+        assert_eq!(after_prefix(&[0xff]), None);
+        assert_eq!(after_prefix(&[]), None);
+    }
+}

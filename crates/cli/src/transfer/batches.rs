@@ -1,0 +1,171 @@
+//! Rows of a file into a table, in transactions of many rows each.
+//!
+//! A batch is durable as a whole before the next is read, so an import that ends in the middle has the first lines of
+//! its file and no others; it goes on with `--resume`.
+
+use namiki::Database;
+
+use super::row_file::{BadLine, FileRow, ReadError, RowReader};
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::number_format::counted;
+use crate::progress::Progress;
+use crate::tables::TypedTable;
+
+/// Rows of a batch.
+const BATCH_ROWS: usize = 1000;
+
+/// What is done with a key that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IfThere {
+    /// It is an error.
+    Refuse,
+    /// It is passed over if it has the same value, and otherwise an error.
+    Resume,
+    /// It gets the new value.
+    Replace,
+}
+
+/// What an import has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Imported {
+    /// Rows that were written.
+    pub(crate) written: u64,
+    /// Rows that were there, and equal.
+    pub(crate) there: u64,
+}
+
+/// Why an import ended before its file did.
+pub(crate) enum Stopped {
+    /// A line is no row, or its key is there.
+    Line(BadLine),
+    /// The file cannot be read.
+    Io(std::io::Error),
+    /// The database, or Ctrl-C.
+    Failure(Failure),
+}
+
+impl From<ReadError> for Stopped {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Bad(bad) => Self::Line(bad),
+            ReadError::Io(error) => Self::Io(error),
+        }
+    }
+}
+
+impl<E: Into<Failure>> From<E> for Stopped {
+    fn from(error: E) -> Self {
+        Self::Failure(error.into())
+    }
+}
+
+/// Writes the rows of a file; `done` says at any time how far that is.
+pub(crate) fn import(
+    db: &Database,
+    table: &TypedTable,
+    rows: &mut dyn RowReader,
+    if_there: IfThere,
+    batch_bytes: usize,
+    done: &mut Imported,
+) -> Result<(), Stopped> {
+    let mut progress = Progress::new();
+    let mut batch: Vec<FileRow> = Vec::new();
+    loop {
+        interrupt::check().map_err(Stopped::Failure)?;
+        batch.clear();
+        let mut bytes = 0;
+        let mut ended = None;
+        while batch.len() < BATCH_ROWS && bytes < batch_bytes {
+            match rows.next_row() {
+                Ok(Some(row)) => {
+                    let more = row.key.len() + row.value.len();
+                    if bytes + more > batch_bytes {
+                        // A long row has a batch to itself.
+                        write(db, table, &batch, if_there, done)?;
+                        batch.clear();
+                        bytes = 0;
+                    }
+                    bytes += more;
+                    batch.push(row);
+                }
+                Ok(None) => {
+                    ended = Some(Ok(()));
+                    break;
+                }
+                // The rows before it count.
+                Err(error) => {
+                    ended = Some(Err(error));
+                    break;
+                }
+            }
+        }
+        write(db, table, &batch, if_there, done)?;
+        progress.say(|| format!("imported {}", counted(done.written + done.there, "row")));
+        if let Some(ended) = ended {
+            return Ok(ended?);
+        }
+    }
+}
+
+/// Writes a batch; those before a key that should not be there, too.
+fn write(
+    db: &Database,
+    table: &TypedTable,
+    batch: &[FileRow],
+    if_there: IfThere,
+    done: &mut Imported,
+) -> Result<(), Stopped> {
+    if batch.is_empty() {
+        return Ok(());
+    }
+    let written = db.transact(|tx| {
+        let mut imported = Imported::default();
+        for row in batch {
+            let found = match if_there {
+                IfThere::Replace => None,
+                IfThere::Refuse | IfThere::Resume => tx.get(&table.table, &row.key[..])?,
+            };
+            match found {
+                None => {
+                    tx.put(&table.table, &row.key[..], &row.value[..])?;
+                    imported.written += 1;
+                }
+                Some(same) if if_there == IfThere::Resume && same == row.value => {
+                    imported.there += 1;
+                }
+                Some(_) => return Ok((imported, Some(row.line))),
+            }
+        }
+        Ok((imported, None))
+    });
+    let (imported, clash) = match written {
+        Err(namiki::Error::TransactionTooLarge { len_bytes, .. }) => {
+            let why = format!(
+                "the row takes {} of log, more than a transaction may; --buffer-mb allows more",
+                crate::number_format::bytes(len_bytes as u64)
+            );
+            let line = batch[0].line;
+            return Err(Stopped::Line(BadLine { line, why }));
+        }
+        written => written?,
+    };
+    done.written += imported.written;
+    done.there += imported.there;
+    match clash {
+        None => Ok(()),
+        Some(line) => Err(Stopped::Line(BadLine {
+            line,
+            why: match if_there {
+                IfThere::Resume => {
+                    "its key is in the table with another value; --replace gives it this one"
+                }
+                _ => {
+                    "its key is in the table; --resume passes over those with the same value, and --replace gives them \
+                     this one"
+                }
+            }
+            .to_owned(),
+        })),
+    }
+}

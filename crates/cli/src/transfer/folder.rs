@@ -1,0 +1,162 @@
+//! All tables of a database in a folder: a file of JSON lines for each, and one that names them.
+//!
+//! The file of names is written last, so a folder without it is of an export that did not end.
+
+use std::fs;
+use std::path::Path;
+
+use namiki::Database;
+use serde::{Deserialize, Serialize};
+
+use super::batches::IfThere;
+use super::formats::FileFormat;
+use super::jsonl::VERSION;
+use super::read_file::{RowSource, Settings};
+use super::segments::{self, SegmentSource};
+use super::write_file::export_to_file;
+use crate::failure::Failure;
+use crate::number_format::counted;
+use crate::tables::TypedTable;
+
+/// The file of names.
+const CONTENTS: &str = "tables.json";
+/// Letters of a table's name in that of its file.
+const NAME_CHARS: usize = 60;
+
+/// What is in a folder.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Contents {
+    namiki: u32,
+    tables: Vec<ExportedTable>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ExportedTable {
+    table: String,
+    file: String,
+    rows: u64,
+    #[serde(default)]
+    in_segments: bool,
+}
+
+/// Exports all tables.
+pub(super) fn export_all(db: &Database, folder: &Path) -> Result<(), Failure> {
+    let failed = |doing, path: &Path| {
+        let path = path.to_owned();
+        move |source| Failure::Device {
+            doing,
+            path,
+            source,
+        }
+    };
+    fs::create_dir_all(folder).map_err(failed("create", folder))?;
+    let mut there = fs::read_dir(folder).map_err(failed("read", folder))?;
+    if there.next().is_some() {
+        return Err(Failure::FolderNotEmpty(folder.to_owned()));
+    }
+    let mut contents = Contents {
+        namiki: VERSION,
+        tables: Vec::new(),
+    };
+    for (number, info) in db.table_infos().into_iter().enumerate() {
+        let table = TypedTable::find(db, &info.name)?;
+        let file = file_name(number, &info.name);
+        let rows = export_to_file(db, &table, FileFormat::Jsonl, &folder.join(&file))?;
+        eprintln!("exported {} of table {:?}", counted(rows, "row"), info.name);
+        contents.tables.push(ExportedTable {
+            table: info.name,
+            file,
+            rows,
+            in_segments: false,
+        });
+    }
+    for table in db.loaded_tables() {
+        let file = file_name(contents.tables.len(), &table.name);
+        segments::export(db.dir(), &table, &folder.join(&file))?;
+        let rows = table.rows;
+        eprintln!(
+            "exported {} of table {:?}",
+            counted(rows, "row"),
+            table.name
+        );
+        contents.tables.push(ExportedTable {
+            table: table.name,
+            file,
+            rows,
+            in_segments: true,
+        });
+    }
+    let path = folder.join(CONTENTS);
+    let text = serde_json::to_string_pretty(&contents)
+        .map_err(|error| failed("write", &path)(error.into()))?;
+    fs::write(&path, text + "\n").map_err(failed("write", &path))?;
+    let synced = fs::File::open(&path).and_then(|file| file.sync_all());
+    synced.map_err(failed("write", &path))?;
+    let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(failed("write", folder))
+}
+
+/// What an export has put into a folder.
+pub(super) fn contents(folder: &Path) -> Result<Contents, Failure> {
+    let path = folder.join(CONTENTS);
+    let text = fs::read(&path).map_err(|source| match source.kind() {
+        std::io::ErrorKind::NotFound => Failure::NoExport(folder.to_owned()),
+        _ => Failure::Device {
+            doing: "read",
+            path: path.clone(),
+            source,
+        },
+    })?;
+    let bad = |why: String| Failure::BadLine {
+        path: path.clone(),
+        line: 1,
+        why,
+        done: 0,
+    };
+    let contents: Contents =
+        serde_json::from_slice(&text).map_err(|error| bad(error.to_string()))?;
+    if contents.namiki > VERSION {
+        return Err(bad(format!(
+            "it has version {}, and this release reads up to {VERSION}: use a newer release",
+            contents.namiki
+        )));
+    }
+    Ok(contents)
+}
+
+/// Imports all tables of a folder.
+pub(super) fn import_all(
+    db: &Database,
+    folder: &Path,
+    contents: &Contents,
+    settings: &Settings,
+) -> Result<(), Failure> {
+    // All headers first: a file that is missing ends the import before it begins.
+    let (mut sources, mut segments) = (Vec::new(), Vec::new());
+    for table in &contents.tables {
+        // Only files of the folder, whatever is in the file of names.
+        let name = Path::new(&table.file).file_name().unwrap_or_default();
+        let path = folder.join(name);
+        match table.in_segments {
+            true => segments.push(SegmentSource::open(&path, table.rows)?),
+            false => sources.push((&table.table, RowSource::open(&path, FileFormat::Jsonl)?)),
+        }
+    }
+    for (name, mut source) in sources {
+        source.import(db, name, settings)?;
+    }
+    let resume = settings.if_there == IfThere::Resume;
+    segments
+        .into_iter()
+        .try_for_each(|source| source.import(db, resume))
+}
+
+/// The file of a table: its number, and as much of its name as any file system takes.
+fn file_name(number: usize, table: &str) -> String {
+    let plain = |char: char| match char {
+        char if char.is_ascii_alphanumeric() || char == '-' => char,
+        _ => '_',
+    };
+    let name: String = table.chars().take(NAME_CHARS).map(plain).collect();
+    format!("{:04}-{name}.jsonl", number + 1)
+}

@@ -1,0 +1,90 @@
+//! `namiki import`: files into tables.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+use namiki::Database;
+
+use super::batches::IfThere;
+use super::folder;
+use super::formats::FileFormat;
+use super::read_file::{RowSource, Settings};
+use crate::failure::Failure;
+use crate::{interrupt, opening};
+
+const HELP: &str = "\
+The table is made if there is none, with the types that the file names; one that there is has to have these. A database
+is made if there is none. Rows are committed by the thousand, in the order of the file: when an import ends in the
+middle, the rows before that are in the table, and the same command with --resume does the rest.
+
+A line that is no row ends the import, and the error names the line. Nothing behind it is imported before it is mended.
+
+Examples:
+  namiki import /data/new stock stock.jsonl
+  namiki import /data/new visits visits.csv --resume
+  namiki export /data/shop stock | namiki import /data/new stock -
+  namiki import /data/new --all /backup/shop";
+
+/// What `namiki import` is told.
+#[derive(Args)]
+#[command(after_help = HELP)]
+pub(crate) struct ImportArguments {
+    /// The database's directory
+    dir: PathBuf,
+    /// The table; it need not be called as the one that was exported
+    #[arg(required_unless_present = "all")]
+    table: Option<String>,
+    /// The file; - is standard input
+    #[arg(required_unless_present = "all")]
+    file: Option<PathBuf>,
+    /// How the rows are written; by default CSV if FILE is called so, and JSON lines otherwise
+    #[arg(long, value_enum)]
+    format: Option<FileFormat>,
+    /// Read all tables of a folder that namiki export --all has written
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["table", "file", "format"])]
+    all: Option<PathBuf>,
+    /// Pass over rows that are there and equal: go on with an import that ended in the middle
+    #[arg(long, conflicts_with = "replace")]
+    resume: bool,
+    /// Give keys that are there the values of the file
+    #[arg(long)]
+    replace: bool,
+    /// The longest transaction, and so the longest row, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 8, value_parser = RangedU64ValueParser::<usize>::from(1..=512))]
+    buffer_mb: usize,
+}
+
+/// Imports.
+pub(crate) fn run(arguments: &ImportArguments) -> Result<(), Failure> {
+    interrupt::listen();
+    let settings = Settings {
+        if_there: match (arguments.resume, arguments.replace) {
+            (true, _) => IfThere::Resume,
+            (false, true) => IfThere::Replace,
+            (false, false) => IfThere::Refuse,
+        },
+        // Log records have more in them than keys and values.
+        batch_bytes: arguments.buffer_mb << 18,
+    };
+    let buffer_bytes = arguments.buffer_mb << 20;
+    let builder = Database::builder()
+        .buffer_bytes(buffer_bytes)
+        .segment_bytes((2 * buffer_bytes as u64).max(16 << 20));
+    match (&arguments.all, &arguments.table, &arguments.file) {
+        (Some(folder), ..) => {
+            let tables = folder::contents(folder)?;
+            let db = opening::to_write_with(builder, &arguments.dir, true)?;
+            folder::import_all(&db, folder, &tables, &settings)?;
+            Ok(db.close()?)
+        }
+        (None, Some(name), Some(path)) => {
+            let format = FileFormat::of(arguments.format, Some(path));
+            let mut source = RowSource::open(path, format)?;
+            let db = opening::to_write_with(builder, &arguments.dir, true)?;
+            source.import(&db, name, &settings)?;
+            Ok(db.close()?)
+        }
+        _ => unreachable!("the command line has a table and a file, or --all"),
+    }
+}

@@ -1,0 +1,137 @@
+//! A file into a table.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use namiki::{Database, UntypedTable};
+
+use super::batches::{IfThere, Imported, Stopped, import};
+use super::formats::{FileFormat, reader};
+use super::row_file::{Header, ReadError, RowReader};
+use crate::failure::Failure;
+use crate::number_format::counted;
+use crate::tables::TypedTable;
+
+/// How rows are imported.
+pub(super) struct Settings {
+    pub(super) if_there: IfThere,
+    pub(super) batch_bytes: usize,
+}
+
+/// A file to be imported, of which the header has been read.
+pub(super) struct RowSource {
+    path: PathBuf,
+    rows: Box<dyn RowReader>,
+}
+
+impl RowSource {
+    pub(super) fn open(path: &Path, format: FileFormat) -> Result<Self, Failure> {
+        let input: Box<dyn BufRead> = if path == Path::new("-") {
+            Box::new(BufReader::new(std::io::stdin()))
+        } else {
+            let file = File::open(path).map_err(|source| failed(path, source))?;
+            Box::new(BufReader::with_capacity(1 << 20, file))
+        };
+        let rows = reader(format, input).map_err(|error| match error {
+            ReadError::Io(source) => failed(path, source),
+            ReadError::Bad(bad) => Failure::BadLine {
+                path: path.to_owned(),
+                line: bad.line,
+                why: bad.why,
+                done: 0,
+            },
+        })?;
+        Ok(Self {
+            path: path.to_owned(),
+            rows,
+        })
+    }
+
+    /// Imports all rows, and says how many.
+    pub(super) fn import(
+        &mut self,
+        db: &Database,
+        name: &str,
+        settings: &Settings,
+    ) -> Result<(), Failure> {
+        let table = self.table(db, name)?;
+        let mut done = Imported::default();
+        let imported = import(
+            db,
+            &table,
+            &mut *self.rows,
+            settings.if_there,
+            settings.batch_bytes,
+            &mut done,
+        );
+        let Imported { written, there } = done;
+        let rows = counted(written, "row");
+        let there_already = match there {
+            0 => String::new(),
+            1 => "; 1 row was there already".to_owned(),
+            there => format!("; {} were there already", counted(there, "row")),
+        };
+        let path = self.path.clone();
+        match imported {
+            Ok(()) => {
+                eprintln!("imported {rows} into table {name:?}{there_already}");
+                Ok(())
+            }
+            Err(Stopped::Line(bad)) => Err(Failure::BadLine {
+                path,
+                line: bad.line,
+                why: bad.why,
+                done: written + there,
+            }),
+            Err(Stopped::Io(source)) => Err(failed(&path, source)),
+            Err(Stopped::Failure(failure)) => {
+                eprintln!(
+                    "imported {rows} into table {name:?}{there_already}, and not all: --resume goes on"
+                );
+                Err(failure)
+            }
+        }
+    }
+
+    /// The table of this name, made if there is none.
+    fn table(&self, db: &Database, name: &str) -> Result<TypedTable, Failure> {
+        let Header {
+            key_type,
+            value_type,
+            eight_byte_keys,
+            room_bytes,
+        } = self.rows.header();
+        let types = self.rows.header().types();
+        if let Some(found) = TypedTable::find_if_any(db, name)? {
+            if &found.info.key_type == key_type && &found.info.value_type == value_type {
+                return Ok(found);
+            }
+            return Err(Failure::OtherTypes {
+                path: self.path.clone(),
+                table: name.to_owned(),
+                found: format!("{} to {}", found.info.key_type, found.info.value_type),
+                expected: format!("{key_type} to {value_type}"),
+            });
+        }
+        db.create_untyped_table(&UntypedTable {
+            name,
+            key_type,
+            value_type,
+            eight_byte_keys: match types.key.is_known() {
+                true => types.key.has_eight_byte_keys(),
+                false => *eight_byte_keys,
+            },
+            room_bytes: room_bytes.unwrap_or_else(|| types.value.room_bytes()),
+        })?;
+        TypedTable::find(db, name)
+    }
+}
+
+fn failed(path: &Path, source: std::io::Error) -> Failure {
+    Failure::Device {
+        doing: "read",
+        path: path.to_owned(),
+        source,
+    }
+}

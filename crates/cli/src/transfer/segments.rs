@@ -1,0 +1,308 @@
+//! Tables in segments, whole: their columns in a header, a row on each line, and a last line that counts them.
+//!
+//! ```text
+//! {"namiki":1,"table":"nations","schema":{…},"indexes":[{"name":"by_name","columns":["name"]}]}
+//! {"row":[0,"Algeria"]}
+//! {"end":true,"rows":1}
+//! ```
+//! Integers beyond ±2⁵³, decimals and dates are strings, bytes `"0x00ff"`. Rows come in the order of the table's key, as
+//! a load wants them, and a load is all or nothing: an import that ends in the middle has left nothing of the table.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use namiki::files::{ImageTable, Manifest};
+use namiki::query::{ColumnType, Datum, Schema, decode_row};
+use namiki::{Database, LoadOptions, NewTable};
+use namiki_platform::disk::{Disk, ReadOnlyDisk};
+use namiki_segment::{CheckProgress, CheckVisitor};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::jsonl::VERSION;
+use super::row_file::{BadLine, Target};
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::number_format::counted;
+use crate::progress::Progress;
+use crate::typed::datum::{from_hex, hex};
+
+/// The largest integer up to which a float says each of them.
+const EXACT_MAX: u64 = 1 << 53;
+
+#[derive(Serialize, Deserialize)]
+struct HeaderLine {
+    namiki: u32,
+    table: String,
+    schema: Schema,
+    indexes: Vec<Index>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Index {
+    name: String,
+    columns: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+enum Line {
+    Row { row: Vec<Value> },
+    End { end: bool, rows: u64 },
+}
+
+/// Writes a table of the database in `dir`.
+pub(super) fn export(dir: &Path, table: &ImageTable, path: &Path) -> Result<(), Failure> {
+    let disk: Arc<dyn Disk> = Arc::new(ReadOnlyDisk::new());
+    let Some(manifest) = Manifest::read(&*disk, dir)? else {
+        return Err(Failure::NoDatabase(dir.to_owned()));
+    };
+    let target = Target::File(path.to_owned());
+    let file = File::create(path).map_err(|error| target.failed(error))?;
+    let mut rows = RowLines {
+        out: BufWriter::with_capacity(1 << 20, &file),
+        target: &target,
+        table,
+        path: table.segment.file.path_of_named(&*disk, dir),
+        progress: Progress::new(),
+    };
+    let indexes = table.indexes.iter().map(|index| Index {
+        name: index.name.clone(),
+        columns: index.columns.clone(),
+    });
+    let header = HeaderLine {
+        namiki: VERSION,
+        table: table.name.clone(),
+        schema: table.schema.clone(),
+        indexes: indexes.collect(),
+    };
+    let header = serde_json::to_string(&header).map_err(|error| target.failed(error.into()))?;
+    rows.line(&header)?;
+    let id = table.segment.id(manifest.identity());
+    let segment = rows.path.clone();
+    namiki_segment::check_with(&disk, &segment, id, &mut rows)?;
+    rows.line(&format!("{{\"end\":true,\"rows\":{}}}", table.rows))?;
+    rows.out.flush().map_err(|error| target.failed(error))?;
+    drop(rows);
+    file.sync_all().map_err(|error| target.failed(error))
+}
+
+/// Writes each row of a segment while that is verified.
+struct RowLines<'a> {
+    out: BufWriter<&'a File>,
+    target: &'a Target,
+    table: &'a ImageTable,
+    path: PathBuf,
+    progress: Progress,
+}
+
+impl RowLines<'_> {
+    fn line(&mut self, line: &str) -> Result<(), Failure> {
+        writeln!(self.out, "{line}").map_err(|error| self.target.failed(error))
+    }
+}
+
+impl CheckVisitor for RowLines<'_> {
+    type Error = Failure;
+
+    fn on_progress(&mut self, now: CheckProgress) -> Result<(), Failure> {
+        let (done, total) = (now.pages_done.into(), now.pages.into());
+        let name = &self.table.name;
+        self.progress
+            .say_of(done, total, || format!("exporting table {name:?}"));
+        interrupt::check()
+    }
+
+    fn wants_rows(&self) -> bool {
+        true
+    }
+
+    fn on_row(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+        let Some(row) = decode_row(&self.table.schema, key, value) else {
+            return Err(Failure::RowNonsense {
+                table: self.table.name.clone(),
+                path: self.path.clone(),
+            });
+        };
+        let row: Vec<Value> = row.iter().map(to_json).collect();
+        self.line(&format!("{{\"row\":{}}}", Value::Array(row)))
+    }
+}
+
+fn to_json(datum: &Datum) -> Value {
+    match datum {
+        Datum::Null => Value::Null,
+        Datum::Bool(value) => (*value).into(),
+        Datum::I64(number) if number.unsigned_abs() <= EXACT_MAX => (*number).into(),
+        Datum::U64(number) if *number <= EXACT_MAX => (*number).into(),
+        Datum::Text(text) => text.clone().into(),
+        Datum::Bytes(bytes) => hex(bytes).into(),
+        other => other.to_string().into(),
+    }
+}
+
+fn from_json(of: ColumnType, json: &Value) -> Option<Datum> {
+    match (of, json) {
+        (_, Value::Null) => Some(Datum::Null),
+        (ColumnType::Bool, Value::Bool(value)) => Some(Datum::Bool(*value)),
+        (ColumnType::I64, Value::Number(number)) => number.as_i64().map(Datum::I64),
+        (ColumnType::I64, Value::String(text)) => text.parse().ok().map(Datum::I64),
+        (ColumnType::U64, Value::Number(number)) => number.as_u64().map(Datum::U64),
+        (ColumnType::U64, Value::String(text)) => text.parse().ok().map(Datum::U64),
+        (ColumnType::Decimal { .. }, Value::String(text)) => Datum::parse_decimal(text)?.cast(of),
+        (ColumnType::Date, Value::String(text)) => Datum::parse_date(text),
+        (ColumnType::Text, Value::String(text)) => Some(Datum::Text(text.clone())),
+        (ColumnType::Bytes, Value::String(text)) => from_hex(text).map(Datum::Bytes),
+        _ => None,
+    }
+}
+
+/// A file of such a table, of which the header has been read.
+pub(super) struct SegmentSource {
+    path: PathBuf,
+    input: BufReader<File>,
+    header: HeaderLine,
+    rows: u64,
+}
+
+impl SegmentSource {
+    /// Opens the file of a table that has so many rows.
+    pub(super) fn open(path: &Path, rows: u64) -> Result<Self, Failure> {
+        let failed = |source| Failure::Device {
+            doing: "read",
+            path: path.to_owned(),
+            source,
+        };
+        let file = File::open(path).map_err(failed)?;
+        let mut input = BufReader::with_capacity(1 << 20, file);
+        let mut line = Vec::new();
+        input.read_until(b'\n', &mut line).map_err(failed)?;
+        let header: HeaderLine =
+            serde_json::from_slice(&line).map_err(|error| Failure::BadLine {
+                path: path.to_owned(),
+                line: 1,
+                why: format!("it is no header of a table in segments: {error}"),
+                done: 0,
+            })?;
+        Ok(Self {
+            path: path.to_owned(),
+            input,
+            header,
+            rows,
+        })
+    }
+
+    /// Loads the table, unless it is to be passed over where it is there.
+    pub(super) fn import(self, db: &Database, resume: bool) -> Result<(), Failure> {
+        let Self {
+            path,
+            input,
+            header,
+            rows,
+        } = self;
+        let name = header.table;
+        let there = db.loaded_tables();
+        let same =
+            |it: &&ImageTable| it.name == name && it.rows == rows && it.schema == header.schema;
+        if resume && there.iter().any(|it| same(&it)) {
+            eprintln!("table {name:?} was there already");
+            return Ok(());
+        }
+        let types = header.schema.columns().iter();
+        let types: Vec<ColumnType> = types.map(|column| column.column_type).collect();
+        let mut table = NewTable::new(&name, header.schema);
+        for index in &header.indexes {
+            let columns: Vec<&str> = index.columns.iter().map(|name| &**name).collect();
+            table = table.index(&index.name, &columns);
+        }
+        let lines = Lines {
+            input,
+            types,
+            line: 1,
+            rows: 0,
+            has_ended: false,
+            path,
+        };
+        let options = LoadOptions::default().interrupt(Arc::clone(interrupt::asked()));
+        let loaded = db.load_sorted_with(&table, lines, &options)?;
+        eprintln!("loaded {} into table {name:?}", counted(loaded.rows, "row"));
+        Ok(())
+    }
+}
+
+/// The rows of a file.
+struct Lines {
+    path: PathBuf,
+    input: BufReader<File>,
+    types: Vec<ColumnType>,
+    line: u64,
+    rows: u64,
+    has_ended: bool,
+}
+
+impl Lines {
+    fn next_row(&mut self) -> Result<Option<Vec<Datum>>, String> {
+        self.line += 1;
+        let mut bytes = Vec::new();
+        let read = self.input.read_until(b'\n', &mut bytes);
+        if read.map_err(|error| error.to_string())? == 0 {
+            return Err(
+                "the file was cut off: its last line, which counts the rows, is missing".to_owned(),
+            );
+        }
+        let line: Line = serde_json::from_slice(&bytes)
+            .map_err(|_| "it is neither a row nor the last line".to_owned())?;
+        match line {
+            Line::Row { row } if row.len() == self.types.len() => {
+                self.rows += 1;
+                let values = self.types.iter().zip(&row);
+                let values = values.map(|(of, json)| {
+                    from_json(*of, json).ok_or_else(|| format!("{json} is no value of its column"))
+                });
+                values.collect::<Result<_, _>>().map(Some)
+            }
+            Line::Row { row } => Err(format!(
+                "it has {} values, and the table {} columns",
+                row.len(),
+                self.types.len()
+            )),
+            Line::End { end: true, rows } if rows == self.rows => Ok(None),
+            Line::End { rows, .. } => Err(format!(
+                "it counts {rows} rows, and there are {}",
+                self.rows
+            )),
+        }
+    }
+}
+
+impl Iterator for Lines {
+    type Item = Result<Vec<Datum>, BadLineOf>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.has_ended {
+            return None;
+        }
+        match self.next_row() {
+            Ok(Some(row)) => Some(Ok(row)),
+            Ok(None) => {
+                self.has_ended = true;
+                None
+            }
+            Err(why) => {
+                self.has_ended = true;
+                let bad = BadLine {
+                    line: self.line,
+                    why,
+                };
+                Some(Err(BadLineOf(self.path.clone(), bad)))
+            }
+        }
+    }
+}
+
+/// A line of this file.
+#[derive(Debug, thiserror::Error)]
+#[error("line {} of {}: {}", .1.line, .0.display(), .1.why)]
+pub(super) struct BadLineOf(PathBuf, BadLine);

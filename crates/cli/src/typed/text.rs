@@ -1,0 +1,359 @@
+//! Keys and values as text: what is shown, and what a command line says.
+//!
+//! | type | text |
+//! |---|---|
+//! | numbers | `-7`, `1.5`, `NaN`, `inf` |
+//! | `bool`, `nothing` | `true`, `nothing` |
+//! | texts, `char` | in double quotes, with JSON's escapes; given alone, or as a part without commas and brackets, they need none |
+//! | bytes, `[u8; N]`, types of a program's own | `0x00ff` |
+//! | UUIDs | `00112233-4455-6677-8899-aabbccddeeff` |
+//! | `option` | `none`, `some(7)` |
+//! | tuples | `("alice", 7)` |
+//! | lists, arrays | `[1, 2]` |
+
+use std::fmt;
+
+use super::datum::{from_hex, hex, uuid_from_text, uuid_text};
+use super::{Datum, Type};
+
+impl fmt::Display for Datum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let several = |f: &mut fmt::Formatter<'_>, items: &[Self], open, close| {
+            f.write_str(open)?;
+            for (at, item) in items.iter().enumerate() {
+                f.write_str(if at == 0 { "" } else { ", " })?;
+                item.fmt(f)?;
+            }
+            f.write_str(close)
+        };
+        match self {
+            Self::Unsigned(number) => number.fmt(f),
+            Self::Signed(number) => number.fmt(f),
+            Self::F32(number) => number.fmt(f),
+            Self::F64(number) => number.fmt(f),
+            Self::Bool(value) => value.fmt(f),
+            Self::Char(char) => f.write_str(&quoted(&char.to_string())),
+            Self::Text(text) => f.write_str(&quoted(text)),
+            Self::Bytes(bytes) | Self::Raw(bytes) => f.write_str(&hex(bytes)),
+            Self::Uuid(uuid) => f.write_str(&uuid_text(uuid)),
+            Self::Nothing => f.write_str("nothing"),
+            Self::Option(None) => f.write_str("none"),
+            Self::Option(Some(inner)) => write!(f, "some({inner})"),
+            Self::Tuple(parts) => several(f, parts, "(", ")"),
+            Self::List(items) => several(f, items, "[", "]"),
+        }
+    }
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Why a text stands for no key or value of a type.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{text:?} is no {of}: {why}")]
+pub(crate) struct TextError {
+    text: String,
+    of: String,
+    why: String,
+}
+
+/// The key or value of this type that a text stands for.
+pub(crate) fn from_text(of: &Type, text: &str) -> Result<Datum, TextError> {
+    whole(of, text, |reader| reader.datum(of))
+}
+
+/// What a prefix of keys of this type stands for: of a tuple some parts are enough, with or without a comma behind them.
+pub(crate) fn prefix_from_text(of: &Type, text: &str) -> Result<Datum, TextError> {
+    match of {
+        Type::Tuple(types) if of.is_known() => {
+            whole(of, text, |reader| reader.tuple(types, 1..=types.len()))
+        }
+        Type::Text | Type::Bytes => from_text(of, text),
+        Type::ByteArray(_) => from_text(&Type::Bytes, text),
+        _ if !of.is_known() => from_text(of, text),
+        _ => Err(TextError {
+            text: text.to_owned(),
+            of: of.to_string(),
+            why: "keys of this type have no prefixes; say --from and --to".to_owned(),
+        }),
+    }
+}
+
+fn whole(
+    of: &Type,
+    text: &str,
+    read: impl FnOnce(&mut Reader<'_>) -> Result<Datum, String>,
+) -> Result<Datum, TextError> {
+    let failed = |why: String| TextError {
+        text: text.to_owned(),
+        of: of.to_string(),
+        why,
+    };
+    match of {
+        // A text by itself needs no quotes, whatever is in it.
+        Type::Text if !text.starts_with('"') => return Ok(Datum::Text(text.to_owned())),
+        Type::Char if !text.starts_with('"') => {
+            return one_char(text).map(Datum::Char).map_err(failed);
+        }
+        of if !of.is_known() => {
+            let bytes = from_hex(text).map(Datum::Raw);
+            return bytes.ok_or_else(|| {
+                failed("a type of the program's own is given by its bytes, as 0x00ff".to_owned())
+            });
+        }
+        _ => {}
+    }
+    let mut reader = Reader { rest: text };
+    let datum = read(&mut reader).map_err(failed)?;
+    match reader.rest.trim() {
+        "" => Ok(datum),
+        rest => Err(failed(format!("{rest:?} is too much"))),
+    }
+}
+
+fn one_char(text: &str) -> Result<char, String> {
+    let mut chars = text.chars();
+    match (chars.next(), chars.next()) {
+        (Some(char), None) => Ok(char),
+        _ => Err("it takes one character".to_owned()),
+    }
+}
+
+struct Reader<'t> {
+    rest: &'t str,
+}
+
+impl<'t> Reader<'t> {
+    fn take(&mut self, what: &str) -> bool {
+        let rest = self.rest.trim_start();
+        let taken = rest.strip_prefix(what);
+        self.rest = taken.unwrap_or(rest);
+        taken.is_some()
+    }
+
+    fn expect(&mut self, what: &str) -> Result<(), String> {
+        match self.take(what) {
+            true => Ok(()),
+            false if self.rest.is_empty() => Err(format!("{what:?} is missing at its end")),
+            false => Err(format!("{what:?} is missing before {:?}", self.rest)),
+        }
+    }
+
+    /// Up to the next comma or bracket.
+    fn word(&mut self) -> &'t str {
+        let rest = self.rest.trim_start();
+        let end = rest
+            .find([',', '(', ')', '[', ']', '"'])
+            .unwrap_or(rest.len());
+        let (word, rest) = rest.split_at(end);
+        self.rest = rest;
+        word.trim_end()
+    }
+
+    fn parsed<T: std::str::FromStr<Err: fmt::Display>>(&mut self) -> Result<T, String> {
+        self.word()
+            .parse()
+            .map_err(|error: T::Err| error.to_string())
+    }
+
+    /// A text in quotes or, where it is a part of something, without.
+    fn text(&mut self) -> Result<String, String> {
+        let rest = self.rest.trim_start();
+        if !rest.starts_with('"') {
+            return match self.word() {
+                "" => Err("a text is missing; an empty one is \"\"".to_owned()),
+                word => Ok(word.to_owned()),
+            };
+        }
+        let mut texts = serde_json::Deserializer::from_str(rest).into_iter::<String>();
+        let text = texts
+            .next()
+            .unwrap_or(Ok(String::new()))
+            .map_err(|error| error.to_string())?;
+        self.rest = &rest[texts.byte_offset()..];
+        Ok(text)
+    }
+
+    fn bytes(&mut self) -> Result<Vec<u8>, String> {
+        let word = self.word();
+        from_hex(word).ok_or_else(|| format!("bytes are given as 0x00ff, not as {word:?}"))
+    }
+
+    fn datum(&mut self, of: &Type) -> Result<Datum, String> {
+        let beyond = |of: &Type| format!("{of} goes not so far");
+        Ok(match of {
+            Type::Unsigned(bits) => {
+                let number: u128 = self.parsed()?;
+                if *bits < 128 && number >> bits != 0 {
+                    return Err(beyond(of));
+                }
+                Datum::Unsigned(number)
+            }
+            Type::Signed(bits) => {
+                let number: i128 = self.parsed()?;
+                let unused = 128 - bits;
+                if number << unused >> unused != number {
+                    return Err(beyond(of));
+                }
+                Datum::Signed(number)
+            }
+            Type::F32 => Datum::F32(self.parsed()?),
+            Type::F64 => Datum::F64(self.parsed()?),
+            Type::Bool => Datum::Bool(self.parsed()?),
+            Type::Char => Datum::Char(one_char(&self.text()?)?),
+            Type::Text => Datum::Text(self.text()?),
+            Type::Bytes => Datum::Bytes(self.bytes()?),
+            Type::ByteArray(count) => {
+                let bytes = self.bytes()?;
+                if bytes.len() != *count {
+                    return Err(format!("it has {} bytes", bytes.len()));
+                }
+                Datum::Bytes(bytes)
+            }
+            Type::Uuid => {
+                let word = self.word();
+                let uuid = uuid_from_text(word);
+                Datum::Uuid(uuid.ok_or_else(|| format!("{word:?} is no UUID"))?)
+            }
+            Type::Nothing => {
+                self.expect("nothing")?;
+                Datum::Nothing
+            }
+            Type::Option(inner) => match self.word() {
+                "none" => Datum::Option(None),
+                "some" => {
+                    self.expect("(")?;
+                    let inner = self.datum(inner)?;
+                    self.expect(")")?;
+                    Datum::Option(Some(Box::new(inner)))
+                }
+                word => return Err(format!("it is none or some(…), not {word:?}")),
+            },
+            Type::Tuple(types) => self.tuple(types, types.len()..=types.len())?,
+            Type::List(item) => self.list(item, None)?,
+            Type::Array(item, count) => self.list(item, Some(*count))?,
+            Type::Unknown(_) => return Err("a type of the program's own is in it".to_owned()),
+        })
+    }
+
+    fn tuple(
+        &mut self,
+        types: &[Type],
+        parts: std::ops::RangeInclusive<usize>,
+    ) -> Result<Datum, String> {
+        let wanted = types.len();
+        self.expect("(")?;
+        let mut found = Vec::new();
+        for of in types {
+            found.push(self.datum(of)?);
+            let more = self.take(",");
+            if self.take(")") {
+                return match parts.contains(&found.len()) {
+                    true => Ok(Datum::Tuple(found)),
+                    false => Err(format!("it has {} parts of {wanted}", found.len())),
+                };
+            }
+            if !more {
+                self.expect(",")?;
+            }
+        }
+        Err(format!("it has more than {wanted} parts"))
+    }
+
+    fn list(&mut self, item: &Type, count: Option<usize>) -> Result<Datum, String> {
+        self.expect("[")?;
+        let mut items = Vec::new();
+        while !self.take("]") {
+            items.push(self.datum(item)?);
+            if !self.take(",") {
+                self.expect("]")?;
+                break;
+            }
+        }
+        match count {
+            Some(count) if count != items.len() => Err(format!("it has {} items", items.len())),
+            _ => Ok(Datum::List(items)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_can_be_given_back() {
+        for (of, text) in [
+            ("u64", "18446744073709551615"),
+            ("i8", "-128"),
+            ("i128", "-170141183460469231731687303715884105728"),
+            ("f64", "-0"),
+            ("f64", "1.5"),
+            ("f32", "0.1"),
+            ("f64", "inf"),
+            ("bool", "true"),
+            ("char", "\"並\""),
+            ("string", "\"a\\\"b\\n\""),
+            ("bytes", "0x00ff"),
+            ("[u8; 2]", "0x00ff"),
+            ("uuid", "00112233-4455-6677-8899-aabbccddeeff"),
+            ("nothing", "nothing"),
+            ("option<u64>", "none"),
+            ("option<option<u64>>", "some(some(7))"),
+            ("(string, u64)", "(\"a, (b)\", 7)"),
+            ("list<(string, bool)>", "[(\"\", true), (\"x\", false)]"),
+            ("list<u64>", "[]"),
+            ("[u16; 2]", "[1, 2]"),
+            ("Id#0123456789abcdef", "0x01"),
+            ("(u64, Id#0123456789abcdef)", "0x01"),
+        ] {
+            let datum = from_text(&Type::parse(of), text).unwrap();
+            assert_eq!(datum.to_string(), text, "{of}");
+        }
+    }
+
+    #[test]
+    fn plain_words_are_texts() {
+        let text = |text: &str| Datum::Text(text.to_owned());
+        let read = |of: &str, text: &str| from_text(&Type::parse(of), text).unwrap();
+        assert_eq!(read("string", "a, \"b\""), text("a, \"b\""));
+        assert_eq!(read("string", ""), text(""));
+        assert_eq!(read("char", "x"), Datum::Char('x'));
+        assert_eq!(
+            read("(string, u64)", "( alice smith,7 )"),
+            Datum::Tuple(vec![text("alice smith"), Datum::Unsigned(7)])
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (of, text, why) in [
+            ("u8", "256", "u8 goes not so far"),
+            ("i8", "-129", "i8 goes not so far"),
+            ("u64", "x", "invalid digit"),
+            ("[u8; 2]", "0x00", "it has 1 bytes"),
+            ("(string, u64)", "(alice)", "it has 1 parts of 2"),
+            ("(string, u64)", "(alice, 7, 8)", "it has more than 2 parts"),
+            ("(string, u64)", "(alice, 7", "is missing at its end"),
+            ("list<u8>", "1", "is missing before"),
+            ("u64", "7, 8", "is too much"),
+            ("Id#0123456789abcdef", "7", "as 0x00ff"),
+            ("bytes", "7", "as 0x00ff"),
+        ] {
+            let said = from_text(&Type::parse(of), text).unwrap_err().to_string();
+            assert!(said.contains(why), "{of}: {said}");
+        }
+    }
+
+    #[test]
+    fn some_parts_of_a_tuple_are_a_prefix() {
+        let of = Type::parse("(string, u64)");
+        let alice = Datum::Tuple(vec![Datum::Text("alice".to_owned())]);
+        for text in ["(alice)", "(\"alice\",)"] {
+            assert_eq!(prefix_from_text(&of, text).unwrap(), alice);
+        }
+        assert!(prefix_from_text(&of, "()").is_err());
+        assert!(prefix_from_text(&Type::Unsigned(64), "1").is_err());
+    }
+}

@@ -1,0 +1,55 @@
+//! Running the program, and looking at what it leaves.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::SystemTime;
+
+pub(crate) fn namiki(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_namiki"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// Standard output of a run that has to end well.
+pub(crate) fn works(arguments: &[&str]) -> String {
+    let output = namiki(arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Standard error of a run that has to end with `status`: one sentence.
+pub(crate) fn refuses(status: i32, arguments: &[&str]) -> String {
+    let output = namiki(arguments);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(status),
+        "{arguments:?}: {errors}"
+    );
+    errors
+}
+
+/// Every file below `dir` with its contents and the time of its last change.
+pub(crate) fn everything(dir: &Path) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.insert(
+                path.clone(),
+                (Vec::new(), path.metadata().unwrap().modified().unwrap()),
+            );
+            found.extend(everything(&path));
+        } else {
+            let modified = path.metadata().unwrap().modified().unwrap();
+            found.insert(path.clone(), (fs::read(&path).unwrap(), modified));
+        }
+    }
+    found
+}

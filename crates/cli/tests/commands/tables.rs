@@ -1,0 +1,267 @@
+//! `namiki tables`, `get`, `scan`, `put` and `remove`, as their user sees them.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+
+use namiki::{Database, Key, ProtocolSpec, Value};
+
+use crate::check_image::load;
+use crate::command::{SPECS, database, spec};
+use crate::program::{everything, refuses, works};
+
+#[derive(Key)]
+struct Id(u64);
+
+#[derive(Value)]
+struct Account {
+    owner: String,
+}
+
+fn shop(dir: &Path) -> String {
+    let db = Database::open(dir).unwrap();
+    let stock = db.table::<u64, i64>("stock").unwrap();
+    let visits = db.table::<(String, u64), Option<u32>>("visits").unwrap();
+    let names = db.table::<str, Vec<u8>>("names").unwrap();
+    let accounts = db.table::<Id, Account>("accounts").unwrap();
+    db.transact(|tx| {
+        for item in 0..3000 {
+            tx.put(&stock, &item, &(item as i64 - 5))?;
+        }
+        for (name, number) in [("al", 9), ("alice", 1), ("alice", 2), ("bob", 1)] {
+            tx.put(&visits, &(name, number), &(number > 1).then_some(7))?;
+        }
+        let owner = "A".to_owned();
+        tx.put(&accounts, &Id(1), &Account { owner })
+    })
+    .unwrap();
+    for name in ["alan", "alice", "bob"] {
+        db.transact(|tx| tx.put(&names, name, &vec![0, 255]))
+            .unwrap();
+    }
+    db.close().unwrap();
+    dir.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn rows_are_read_by_their_types_and_nothing_changes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = shop(dir.path());
+    load(dir.path(), "people");
+    let before = everything(dir.path());
+    let scan = |arguments: &[&str]| works(&[&["scan", &path], arguments].concat());
+    let get = |arguments: &[&str]| works(&[&["get", &path], arguments].concat());
+
+    let listed = works(&["tables", &path]);
+    let lines: Vec<Vec<&str>> = listed
+        .lines()
+        .map(|line| {
+            line.split("  ")
+                .map(str::trim)
+                .filter(|it| !it.is_empty())
+                .collect()
+        })
+        .collect();
+    for line in [
+        &["table", "key", "value", "kept in", "rows"][..],
+        &["stock", "u64", "i64", "memory"],
+        &["visits", "(string, u64)", "option<u32>", "memory"],
+        &["people", "id", "town, letter", "segments", "500"],
+    ] {
+        assert!(
+            lines.iter().any(|it| it == line),
+            "{line:?} not in\n{listed}"
+        );
+    }
+    let counted = works(&["tables", &path, "--count", "--format", "json"]);
+    assert!(counted.contains("\"table\":\"stock\",\"kept_in\":\"memory\",\"key\":\"u64\",\"value\":\"i64\",\"rows\":3000}"), "{counted}");
+
+    assert_eq!(get(&["stock", "17"]), "12\n");
+    assert_eq!(get(&["stock", "3"]), "-2\n");
+    assert_eq!(get(&["visits", "(alice, 2)"]), "some(7)\n");
+    assert_eq!(
+        get(&["visits", "(\"alice\", 1)", "--format", "json"]),
+        "null\n"
+    );
+    assert_eq!(get(&["names", "bob"]), "0x00ff\n");
+    assert!(get(&["accounts", "0x0000000000000001"]).starts_with("0x01"));
+    let said = refuses(1, &["get", &path, "stock", "3000"]);
+    assert!(said.contains("table \"stock\" has no key 3000"), "{said}");
+
+    assert_eq!(
+        scan(&["stock", "--from", "7", "--to", "9"]),
+        "7 = 2\n8 = 3\n"
+    );
+    assert_eq!(scan(&["stock", "--from", "9", "--to", "7"]), "");
+    assert_eq!(scan(&["stock", "--count"]), "3,000\n");
+    assert_eq!(
+        scan(&["stock", "--from", "2500", "--count", "--format", "json"]),
+        "500\n"
+    );
+    assert_eq!(
+        scan(&["stock", "--limit", "2", "--reverse"]),
+        "2999 = 2994\n2998 = 2993\n"
+    );
+    // More than one transaction reads.
+    let all: String = (0..3000)
+        .map(|item| format!("{item} = {}\n", item - 5))
+        .collect();
+    assert!(scan(&["stock"]) == all);
+    assert_eq!(scan(&["stock", "--limit", "2000"]).lines().count(), 2000);
+    assert_eq!(
+        scan(&["visits", "--prefix", "(alice)"]),
+        "(\"alice\", 1) = none\n(\"alice\", 2) = some(7)\n"
+    );
+    assert_eq!(
+        scan(&["names", "--prefix", "al", "--format", "json"]),
+        "{\"key\":\"alan\",\"value\":\"0x00ff\"}\n{\"key\":\"alice\",\"value\":\"0x00ff\"}\n"
+    );
+    let said = refuses(2, &["scan", &path, "stock", "--prefix", "1"]);
+    assert!(said.contains("say --from and --to"), "{said}");
+    let said = refuses(1, &["scan", &path, "people"]);
+    assert!(
+        said.contains("is in segments") && said.contains("namiki query"),
+        "{said}"
+    );
+    let said = refuses(1, &["get", &path, "stick", "1"]);
+    assert!(
+        said.contains("no table \"stick\"") && said.contains("\"stock\""),
+        "{said}"
+    );
+    assert!(everything(dir.path()) == before, "something was changed");
+}
+
+/// What a crash has left in the log counts, too.
+#[test]
+fn rows_are_read_whatever_wrote_the_log() {
+    for text in SPECS {
+        let (dir, path) = database(spec(text));
+        let before = everything(dir.path());
+        assert_eq!(
+            works(&["scan", &path, "stock", "--count"]),
+            "19\n",
+            "{text}"
+        );
+        assert_eq!(
+            works(&["get", &path, "names", "item 7"]),
+            "\"並木\"\n",
+            "{text}"
+        );
+        assert!(
+            everything(dir.path()) == before,
+            "{text}: something was changed"
+        );
+    }
+}
+
+#[test]
+fn rows_are_written_and_removed_for_their_program() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = shop(dir.path());
+    works(&["put", &path, "stock", "17", "-100"]);
+    works(&["put", &path, "visits", "(carol, 3)", "some(8)"]);
+    works(&["put", &path, "names", "dora", "0xff"]);
+    works(&["put", &path, "accounts", "0x0000000000000002", "0x0100"]);
+    works(&["remove", &path, "visits", "(alice, 1)"]);
+    let said = refuses(1, &["remove", &path, "visits", "(alice, 1)"]);
+    assert!(said.contains("has no key (\"alice\", 1)"), "{said}");
+    works(&[
+        "put", &path, "notes", "1", "a \"b\"", "--create", "i64", "string",
+    ]);
+
+    let db = Database::open(dir.path()).unwrap();
+    let stock = db.table::<u64, i64>("stock").unwrap();
+    let visits = db.table::<(String, u64), Option<u32>>("visits").unwrap();
+    let names = db.table::<str, Vec<u8>>("names").unwrap();
+    let accounts = db.table::<Id, Account>("accounts").unwrap();
+    let notes = db.table::<i64, String>("notes").unwrap();
+    db.transact(|tx| {
+        assert_eq!(tx.get(&stock, &17)?, Some(-100));
+        assert_eq!(tx.get(&visits, &("carol", 3))?, Some(Some(8)));
+        assert_eq!(tx.get(&visits, &("alice", 1))?, None);
+        assert_eq!(tx.get(&names, "dora")?, Some(vec![255]));
+        assert_eq!(tx.get(&accounts, &Id(2))?.map(|it| it.owner.len()), Some(0));
+        assert_eq!(tx.get(&notes, &1)?.as_deref(), Some("a \"b\""));
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_and_makes_nothing() {
+    let (dir, path) = database(ProtocolSpec::DEFAULT);
+    let nowhere = dir.path().join("nowhere");
+    let nowhere = nowhere.to_str().unwrap();
+    for (status, arguments, why) in [
+        (
+            1,
+            &["put", &*path, "new", "1", "1"][..],
+            "there is no table \"new\"",
+        ),
+        (1, &["put", nowhere, "new", "1", "1"], "does not exist"),
+        (
+            2,
+            &["put", &path, "stock", "x", "1"],
+            "the key \"x\" is no u64",
+        ),
+        (
+            2,
+            &["put", &path, "stock", "1", "1.5"],
+            "the value \"1.5\" is no i64",
+        ),
+        (
+            2,
+            &["put", nowhere, "new", "x", "1", "--create", "u64", "u64"],
+            "is no u64",
+        ),
+        (
+            2,
+            &["put", nowhere, "new", "1", "1", "--create", "f64", "u64"],
+            "cannot be the type of a key",
+        ),
+        (
+            2,
+            &[
+                "put", nowhere, "new", "1", "1", "--create", "u64", "Account",
+            ],
+            "no type that the database knows",
+        ),
+        (
+            1,
+            &["put", &path, "stock", "1", "1", "--create", "u64", "u64"],
+            "maps u64 to i64, not u64 to u64",
+        ),
+        (1, &["remove", nowhere, "stock", "1"], "does not exist"),
+    ] {
+        let said = refuses(status, arguments);
+        assert!(said.contains(why), "{arguments:?}: {said}");
+        assert!(!Path::new(nowhere).exists(), "{arguments:?}");
+    }
+    let db = Database::open(dir.path()).unwrap();
+    assert_eq!(db.tables(), ["stock", "names"]);
+    for command in ["get", "scan", "put", "remove", "export"] {
+        let arguments = [command, &path, "stock", "1", "1"];
+        let used = match command {
+            "get" | "remove" => 4,
+            "put" => 5,
+            _ => 3,
+        };
+        let said = refuses(1, &arguments[..used]);
+        assert!(said.contains("is in use"), "{said}");
+    }
+}
+
+/// Paper: pwal §5.3, §5.5
+#[test]
+fn a_dumped_log_shows_tuples_as_tuples() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = shop(dir.path());
+    let dump = works(&["dump-log", &path, "--changes", "9999"]);
+    for put in [
+        "put visits[(\"alice\", 2)] = some(7)",
+        "put visits[(\"al\", 9)] = some(7)",
+        "put names[\"alan\"] = 0x00ff",
+        "put accounts[0x0000000000000001] = 0x01",
+    ] {
+        assert!(dump.contains(put), "{put} not in\n{dump}");
+    }
+}

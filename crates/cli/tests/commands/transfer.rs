@@ -1,0 +1,602 @@
+//! `namiki export` and `namiki import`, as their user sees them: what is imported is what was exported.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use namiki::files::Manifest;
+use namiki::query::{Column, ColumnType, Datum, Schema};
+use namiki::{Database, Key, NewTable, TableInfo, UntypedTable, Value};
+use namiki_platform::disk::{Disk, SyncedDisk};
+use namiki_platform::seeded_random::Random;
+use namiki_segment::{CheckVisitor, SegmentError};
+
+use crate::program::{everything, refuses, works};
+
+/// Something random of a type, the edges of it more often than the rest.
+trait Draw {
+    fn draw(random: &mut Random) -> Self;
+}
+
+macro_rules! integers {
+    ($($type:ty),*) => {$(
+        impl Draw for $type {
+            fn draw(random: &mut Random) -> Self {
+                match random.below(5) {
+                    0 => <$type>::MIN,
+                    1 => <$type>::MAX,
+                    2 => random.below(100) as $type,
+                    3 => ((1_u64 << 53) + random.below(3)) as $type,
+                    _ => ((u128::from(random.next_u64()) << 64) | u128::from(random.next_u64())) as $type,
+                }
+            }
+        }
+    )*};
+}
+integers!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128);
+
+macro_rules! floats {
+    ($($type:ty: $bits:ty),*) => {$(
+        impl Draw for $type {
+            fn draw(random: &mut Random) -> Self {
+                match random.below(8) {
+                    0 => -0.0,
+                    1 => <$type>::INFINITY,
+                    2 => <$type>::NEG_INFINITY,
+                    3 => <$type>::NAN,
+                    4 => <$type>::MIN_POSITIVE / 3.0,
+                    5 => <$type>::MAX,
+                    // Any bits at all: NaNs with something in them, too.
+                    _ => <$type>::from_bits(random.next_u64() as $bits),
+                }
+            }
+        }
+    )*};
+}
+floats!(f32: u32, f64: u64);
+
+impl Draw for bool {
+    fn draw(random: &mut Random) -> Self {
+        random.chance(0.5)
+    }
+}
+
+impl Draw for () {
+    fn draw(_: &mut Random) {}
+}
+
+impl Draw for char {
+    fn draw(random: &mut Random) -> Self {
+        const SOME: [char; 14] = [
+            '"',
+            '\'',
+            ',',
+            '\n',
+            '\r',
+            '\0',
+            ' ',
+            '\\',
+            '(',
+            ')',
+            '=',
+            '並',
+            '\u{feff}',
+            '\u{10ffff}',
+        ];
+        match random.chance(0.5) {
+            true => SOME[random.index(SOME.len())],
+            false => (b'a' + random.below(26) as u8).into(),
+        }
+    }
+}
+
+impl Draw for String {
+    fn draw(random: &mut Random) -> Self {
+        let chars = random.below(9);
+        (0..chars).map(|_| char::draw(random)).collect()
+    }
+}
+
+impl<T: Draw> Draw for Vec<T> {
+    fn draw(random: &mut Random) -> Self {
+        let items = random.below(5);
+        (0..items).map(|_| T::draw(random)).collect()
+    }
+}
+
+impl<T: Draw> Draw for Option<T> {
+    fn draw(random: &mut Random) -> Self {
+        random.chance(0.6).then(|| T::draw(random))
+    }
+}
+
+impl<T: Draw, const N: usize> Draw for [T; N] {
+    fn draw(random: &mut Random) -> Self {
+        std::array::from_fn(|_| T::draw(random))
+    }
+}
+
+macro_rules! tuples {
+    ($(($($part:ident),*);)*) => {$(
+        impl<$($part: Draw),*> Draw for ($($part,)*) {
+            fn draw(random: &mut Random) -> Self {
+                ($($part::draw(random),)*)
+            }
+        }
+    )*};
+}
+tuples! { (A, B); (A, B, C); (A, B, C, D); (A, B, C, D, E); (A, B, C, D, E, F); }
+
+#[derive(Key)]
+struct Id(u64);
+
+#[derive(Key)]
+enum Place {
+    Town(String),
+    Number(u8),
+}
+
+#[derive(Value)]
+struct Account {
+    owner: String,
+    amounts: Vec<i64>,
+}
+
+impl Draw for Id {
+    fn draw(random: &mut Random) -> Self {
+        Self(Draw::draw(random))
+    }
+}
+
+impl Draw for Place {
+    fn draw(random: &mut Random) -> Self {
+        match random.chance(0.5) {
+            true => Self::Town(Draw::draw(random)),
+            false => Self::Number(Draw::draw(random)),
+        }
+    }
+}
+
+impl Draw for Account {
+    fn draw(random: &mut Random) -> Self {
+        Self {
+            owner: Draw::draw(random),
+            amounts: Draw::draw(random),
+        }
+    }
+}
+
+/// A table of these types with random rows, named by what is in it.
+fn fill<K, V>(db: &Database, random: &mut Random)
+where
+    K: Key<Owned = K> + Draw,
+    V: Value<Owned = V> + Draw,
+{
+    let name = format!("{} to {}", K::type_name(), V::type_name());
+    let table = db.table::<K, V>(&name).unwrap();
+    db.transact(|tx| (0..40).try_for_each(|_| tx.put(&table, &K::draw(random), &V::draw(random))))
+        .unwrap();
+}
+
+fn random_tables(db: &Database, random: &mut Random) {
+    macro_rules! keys {
+        ($($type:ty),* $(,)?) => {$( fill::<$type, u64>(db, random); )*};
+    }
+    macro_rules! values {
+        ($($type:ty),* $(,)?) => {$( fill::<u32, $type>(db, random); )*};
+    }
+    keys!(
+        u8,
+        u16,
+        u32,
+        u64,
+        u128,
+        i8,
+        i16,
+        i32,
+        i64,
+        i128,
+        bool,
+        char,
+        (),
+        String,
+        Vec<u8>
+    );
+    keys!(
+        [u8; 0],
+        [u8; 8],
+        [u8; 16],
+        Option<String>,
+        Option<Option<u8>>,
+        Option<()>,
+        Id,
+        Place
+    );
+    keys!(
+        (String, u64),
+        (Vec<u8>, Option<i8>, char),
+        ((u8, String), [u8; 3]),
+        (Place, Id)
+    );
+    keys!(
+        (u8, u8, u8, u8),
+        (String, String, u8, bool, char),
+        (u8, u8, u8, u8, u8, u128)
+    );
+    values!(
+        u8,
+        u16,
+        u32,
+        u128,
+        i8,
+        i16,
+        i32,
+        i64,
+        i128,
+        f32,
+        f64,
+        bool,
+        char,
+        ()
+    );
+    values!(
+        String,
+        Vec<u8>,
+        [u8; 7],
+        [u16; 3],
+        [[u8; 2]; 2],
+        Vec<u64>,
+        Vec<String>,
+        Vec<Vec<u8>>
+    );
+    values!(
+        Option<f64>,
+        Option<Option<String>>,
+        Option<()>,
+        Vec<Option<char>>,
+        Account
+    );
+    values!(
+        (u64, f32),
+        (String, Vec<u8>, Option<(u8, i128)>),
+        (u8, Account),
+        Vec<Account>
+    );
+    values!(
+        (u8, u8, u8, u8),
+        (u8, u8, u8, u8, char),
+        (String, String, u8, u8, u8, Vec<bool>)
+    );
+}
+
+/// All that a table is: its types and its rows.
+fn contents(db: &Database) -> Vec<(TableInfo, Vec<(Vec<u8>, Vec<u8>)>)> {
+    let tables = db.table_infos().into_iter().map(|info| {
+        let table = db.untyped_table(&info.name).unwrap().unwrap();
+        let rows = db.transact(|tx| tx.scan(&table, ..)).unwrap();
+        (info, rows)
+    });
+    tables.collect()
+}
+
+/// A table in segments with all types of columns.
+fn load_columns(dir: &Path, random: &mut Random) {
+    let columns = vec![
+        Column::new("id", ColumnType::U64),
+        Column::new("small", ColumnType::I64).nullable(),
+        Column::new("yes", ColumnType::Bool),
+        Column::new("price", ColumnType::Decimal { scale: 2 }),
+        Column::new("day", ColumnType::Date),
+        Column::new("name", ColumnType::Text),
+        Column::new("picture", ColumnType::Bytes).nullable(),
+    ];
+    let table = NewTable::new("columns", Schema::new(columns, &["id"]).unwrap());
+    let table = table.index("by_name", &["name"]);
+    let rows: BTreeMap<u64, Vec<Datum>> = (0..100)
+        .map(|_| {
+            let id = Draw::draw(random);
+            let small: Option<i64> = Draw::draw(random);
+            let picture: Option<Vec<u8>> = Draw::draw(random);
+            let row = vec![
+                Datum::U64(id),
+                small.map_or(Datum::Null, Datum::I64),
+                Datum::Bool(Draw::draw(random)),
+                Datum::Decimal {
+                    unscaled: i64::draw(random).into(),
+                    scale: 2,
+                },
+                Datum::Date(random.below(40_000) as i32 - 9_000),
+                Datum::Text(Draw::draw(random)),
+                picture.map_or(Datum::Null, Datum::Bytes),
+            ];
+            (id, row)
+        })
+        .collect();
+    let db = Database::open(dir).unwrap();
+    let rows = rows.into_values().map(Ok::<_, std::convert::Infallible>);
+    db.load_sorted(&table, rows).unwrap();
+    db.close().unwrap();
+}
+
+/// What the tables in segments are: columns, indexes, and the entries of all their segments.
+fn segments(dir: &Path) -> Vec<(String, Schema, Vec<String>, Vec<(Vec<u8>, Vec<u8>)>)> {
+    let disk: Arc<dyn Disk> = Arc::new(SyncedDisk::new());
+    let manifest = Manifest::read(&*disk, dir).unwrap().unwrap();
+    let tables = manifest.image.tables.iter().map(|table| {
+        let mut found = Entries::default();
+        for segment in
+            std::iter::once(&table.segment).chain(table.indexes.iter().map(|it| &it.segment))
+        {
+            let (path, id) = (segment.file.path(dir), segment.id(manifest.identity()));
+            namiki_segment::check_with(&disk, &path, id, &mut found).unwrap();
+        }
+        let indexes = table.indexes.iter().map(|it| it.name.clone()).collect();
+        (table.name.clone(), table.schema.clone(), indexes, found.0)
+    });
+    tables.collect()
+}
+
+#[derive(Default)]
+struct Entries(Vec<(Vec<u8>, Vec<u8>)>);
+
+impl CheckVisitor for Entries {
+    type Error = SegmentError;
+
+    fn wants_rows(&self) -> bool {
+        true
+    }
+
+    fn on_row(&mut self, key: &[u8], value: &[u8]) -> Result<(), SegmentError> {
+        self.0.push((key.to_vec(), value.to_vec()));
+        Ok(())
+    }
+}
+
+fn opened(dir: &Path) -> Database {
+    Database::builder().open_read_only(dir).unwrap()
+}
+
+#[test]
+fn what_is_imported_is_what_was_exported() {
+    let seed = 0x2026_1126;
+    println!("seed {seed:#x}");
+    let random = &mut Random::seeded(seed);
+    let dir = tempfile::tempdir().unwrap();
+    let place = |name: &str| dir.path().join(name);
+    let (shop, folder, copy) = (place("shop"), place("folder"), place("copy"));
+    let name = |path: &Path| path.to_str().unwrap().to_owned();
+    let db = Database::open(&shop).unwrap();
+    random_tables(&db, random);
+    // What the type would not write.
+    let damaged = db.create_untyped_table(&UntypedTable {
+        name: "wrong bytes",
+        key_type: "(string, u8)",
+        value_type: "f64",
+        eight_byte_keys: false,
+        room_bytes: 8,
+    });
+    let damaged = damaged.unwrap();
+    db.transact(|tx| tx.put(&damaged, &[255][..], &[1, 2][..]))
+        .unwrap();
+    db.close().unwrap();
+    load_columns(&shop, random);
+
+    let before = everything(&shop);
+    works(&["export", &name(&shop), "--all", &name(&folder)]);
+    assert!(everything(&shop) == before, "something was changed");
+    works(&["import", &name(&copy), "--all", &name(&folder)]);
+    let (expected, found) = (contents(&opened(&shop)), contents(&opened(&copy)));
+    assert!(expected.len() > 60);
+    for ((info, rows), found) in expected.iter().zip(&found) {
+        assert_eq!(info, &found.0);
+        assert_eq!(rows, &found.1, "{}", info.name);
+    }
+    assert_eq!(expected.len(), found.len());
+    assert_eq!(segments(&shop), segments(&copy));
+    // Once more changes nothing.
+    works(&["import", &name(&copy), "--all", &name(&folder), "--resume"]);
+    assert_eq!(segments(&shop), segments(&copy));
+
+    // The same by CSV, a table at a time, where there is a form for all that is in it.
+    let (csv, again) = (place("rows.csv"), place("again"));
+    let mut without_csv = Vec::new();
+    for (info, rows) in &expected {
+        let export = ["export", &name(&shop), &info.name, "--output", &name(&csv)];
+        let output = crate::program::namiki(&export);
+        if output.status.code() != Some(0) {
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert!(said.contains("--format jsonl"), "{said}");
+            assert!(!csv.exists());
+            without_csv.push(info.name.clone());
+            continue;
+        }
+        works(&["import", &name(&again), &info.name, &name(&csv)]);
+        let db = opened(&again);
+        let (found, found_rows) = contents(&db).pop().unwrap();
+        assert_eq!((&found.name, &found.key_type), (&info.name, &info.key_type));
+        assert_eq!(
+            (&found.value_type, found.fixed_keys),
+            (&info.value_type, info.fixed_keys)
+        );
+        assert_eq!(&found_rows, rows, "{}", info.name);
+        fs::remove_file(&csv).unwrap();
+    }
+    // Floats of any bits are among them.
+    assert!(
+        without_csv.contains(&"wrong bytes".to_owned()),
+        "{without_csv:?}"
+    );
+    let floats = |name: &String| name.contains("f32") || name.contains("f64");
+    let others = without_csv.iter().filter(|it| !floats(it)).count();
+    assert_eq!(others, 1, "{without_csv:?}");
+}
+
+/// A shop with a table of so many numbers, and a file of them.
+fn numbers(dir: &Path, rows: u64, format: &str) -> (String, String) {
+    let shop = dir.join("shop");
+    let db = Database::open(&shop).unwrap();
+    let table = db.table::<u64, String>("numbers").unwrap();
+    for from in (0..rows).step_by(1000) {
+        let some = from..rows.min(from + 1000);
+        db.transact(|tx| {
+            some.clone()
+                .try_for_each(|number| tx.put(&table, &number, &format!("number {number}")))
+        })
+        .unwrap();
+    }
+    db.close().unwrap();
+    let file = dir.join(format!("numbers.{format}"));
+    let (shop, file) = (shop.to_str().unwrap(), file.to_str().unwrap());
+    works(&["export", shop, "numbers", "--output", file]);
+    (shop.to_owned(), file.to_owned())
+}
+
+#[test]
+fn a_bad_line_is_named_and_resume_does_the_rest() {
+    for format in ["jsonl", "csv"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (shop, file) = numbers(dir.path(), 3500, format);
+        let copy = dir.path().join("copy");
+        let copy = copy.to_str().unwrap();
+        let sound = fs::read_to_string(&file).unwrap();
+        let mut lines: Vec<&str> = sound.lines().collect();
+        // Line 1 is the header, so this is that of number 2345.
+        let at = 2346;
+        assert!(lines[at].contains("number 2345"));
+        let bad = lines[at].replacen("2345", "-1", 1);
+        lines[at] = &bad;
+        fs::write(&file, lines.join("\n")).unwrap();
+        let said = refuses(1, &["import", copy, "numbers", &file]);
+        for part in [
+            "line 2347 of ",
+            "the key",
+            "2,345 rows before it",
+            "--resume",
+        ] {
+            assert!(said.contains(part), "{format}: {said}");
+        }
+        assert_eq!(works(&["scan", copy, "numbers", "--count"]), "2,345\n");
+
+        // Mended, it clashes with what is there; but not with what is equal.
+        fs::write(&file, &sound).unwrap();
+        let said = refuses(1, &["import", copy, "numbers", &file]);
+        assert!(
+            said.contains("line 2 of ") && said.contains("is in the table"),
+            "{said}"
+        );
+        works(&["put", copy, "numbers", "7", "seven"]);
+        let said = refuses(1, &["import", copy, "numbers", &file, "--resume"]);
+        assert!(
+            said.contains("line 9 of ") && said.contains("another value"),
+            "{said}"
+        );
+        works(&["put", copy, "numbers", "7", "number 7"]);
+        works(&["import", copy, "numbers", &file, "--resume"]);
+        let equal = contents(&opened(Path::new(&shop))) == contents(&opened(Path::new(copy)));
+        assert!(equal, "{format}");
+        works(&["put", copy, "numbers", "7", "seven"]);
+        works(&["import", copy, "numbers", &file, "--replace"]);
+        let equal = contents(&opened(Path::new(&shop))) == contents(&opened(Path::new(copy)));
+        assert!(equal, "{format}");
+    }
+}
+
+#[test]
+fn a_file_that_was_cut_off_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, file) = numbers(dir.path(), 30, "jsonl");
+    let text = fs::read_to_string(&file).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let import = |name: &str, lines: &[&str]| {
+        fs::write(&file, lines.join("\n")).unwrap();
+        let copy = dir.path().join(name);
+        refuses(1, &["import", copy.to_str().unwrap(), "numbers", &file])
+    };
+    let said = import("a", &lines[..20]);
+    assert!(
+        said.contains("line 21 of ") && said.contains("it was cut off"),
+        "{said}"
+    );
+    let without_one = [&lines[..20], &lines[21..]].concat();
+    let said = import("b", &without_one);
+    assert!(
+        said.contains("it counts 30 rows, and there are 29"),
+        "{said}"
+    );
+    let twice = [&lines[..], &lines[1..2]].concat();
+    let said = import("c", &twice);
+    assert!(said.contains("it follows the last line"), "{said}");
+    let said = import("d", &lines[1..]);
+    assert!(
+        said.contains("line 1 of ") && said.contains("it is no header"),
+        "{said}"
+    );
+    assert!(!dir.path().join("d").exists());
+    let newer = lines[0].replacen("\"namiki\":1", "\"namiki\":2", 1);
+    let said = import("e", &[&newer[..]]);
+    assert!(said.contains("use a newer release"), "{said}");
+}
+
+#[test]
+fn a_file_of_other_types_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (shop, file) = numbers(dir.path(), 3, "csv");
+    works(&[
+        "put", &shop, "names", "a", "b", "--create", "string", "string",
+    ]);
+    let said = refuses(1, &["import", &shop, "names", &file]);
+    let told = "table \"names\" maps string to string, and ";
+    assert!(
+        said.contains(told) && said.contains("rows of u64 to string"),
+        "{said}"
+    );
+    let said = refuses(1, &["import", &shop, "--all", dir.path().to_str().unwrap()]);
+    assert!(said.contains("holds no export"), "{said}");
+    let said = refuses(1, &["export", &shop, "--all", dir.path().to_str().unwrap()]);
+    assert!(said.contains("is not empty"), "{said}");
+}
+
+#[test]
+fn an_export_can_be_piped_into_an_import() {
+    let dir = tempfile::tempdir().unwrap();
+    let (shop, _) = numbers(dir.path(), 2000, "jsonl");
+    let copy = dir.path().join("copy");
+    let mut export = Command::new(env!("CARGO_BIN_EXE_namiki"))
+        .args(["export", &shop, "numbers"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let import = Command::new(env!("CARGO_BIN_EXE_namiki"))
+        .args(["import", copy.to_str().unwrap(), "numbers", "-"])
+        .stdin(export.stdout.take().unwrap())
+        .output()
+        .unwrap();
+    assert!(export.wait().unwrap().success());
+    assert!(import.status.success(), "{import:?}");
+    assert!(contents(&opened(Path::new(&shop))) == contents(&opened(&copy)));
+}
+
+/// A row that no transaction of the default length could hold.
+#[test]
+fn long_rows_are_imported_with_a_longer_buffer() {
+    let dir = tempfile::tempdir().unwrap();
+    let (shop, copy) = (dir.path().join("shop"), dir.path().join("copy"));
+    let builder = Database::builder().buffer_bytes(16 << 20);
+    let db = builder.segment_bytes(64 << 20).open(&shop).unwrap();
+    let table = db.table::<u64, Vec<u8>>("pictures").unwrap();
+    db.transact(|tx| tx.put(&table, &1, &vec![7; 9 << 20]))
+        .unwrap();
+    db.close().unwrap();
+    let file = dir.path().join("pictures.jsonl");
+    let (shop, file) = (shop.to_str().unwrap(), file.to_str().unwrap());
+    works(&["export", shop, "pictures", "--output", file]);
+    let copy = copy.to_str().unwrap();
+    let said = refuses(1, &["import", copy, "pictures", file]);
+    assert!(said.contains("--buffer-mb"), "{said}");
+    works(&["import", copy, "pictures", file, "--buffer-mb", "32"]);
+    assert!(contents(&opened(Path::new(shop))) == contents(&opened(Path::new(copy))));
+}

@@ -1,0 +1,133 @@
+//! Opening a database to read it: recovery into memory, and nothing is written anywhere.
+//!
+//! What counts of the log is what the next ordinary opening would find, with one difference: the last frame of a log
+//! that was not closed may be readable and not durable, and here it is not made so. A power cut could still take it
+//! back, so what is read of it is what the database *may* have.
+//!
+//! Nothing is sealed and no generation of the log begun. Transactions run as ever, and those that write fail when they
+//! commit ([`Error::ReadOnly`](crate::Error::ReadOnly)).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU16;
+use std::time::{Duration, Instant};
+
+use namiki_platform::Stamp;
+use namiki_platform::disk::{Disk, ReadOnlyDisk};
+use parking_lot::Mutex;
+
+use crate::api::builder::Builder;
+use crate::api::database::{Catalogue, Database, Loading, Shared};
+use crate::api::open::{lock, survey};
+use crate::api::opened_tables::OpenedTables;
+use crate::catalogue::catalogue_files::CatalogueFiles;
+use crate::catalogue::manifest::Manifest;
+use crate::catalogue::table_ids_by_name::TableIds;
+use crate::commit::engine::{Engine, Settings};
+use crate::commit::epoch::Epochs;
+use crate::error::OpenError;
+use crate::protocol_spec::{ConcurrencyControl, LockRelease, Logging, ProtocolSpec};
+use crate::recovery;
+use crate::recovery::RecoverySettings;
+use crate::table::raw_table::{Owner, RawTable};
+
+/// How it runs its transactions: without a log.
+const SPEC: ProtocolSpec = ProtocolSpec {
+    concurrency: ConcurrencyControl::TicToc,
+    release: LockRelease::Normal,
+    logging: Logging::None,
+};
+
+impl Builder {
+    /// Opens the database in `dir` to read it. **Nothing in the directory is changed**, and it may lie on a read-only file
+    /// system; for as long as it is open, no other process can open it. The tables in memory are recovered as ever, so it
+    /// takes as long. Of the settings, those of the recovery, of indexes and of the page cache count.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = dir.path().join("data");
+    /// use namiki::{Database, Error};
+    ///
+    /// # let db = Database::open(&dir)?;
+    /// # let ages = db.table::<String, u32>("ages")?;
+    /// # db.transact(|tx| tx.put(&ages, "alice", &30))?;
+    /// # db.close()?;
+    /// let db = Database::builder().open_read_only(&dir)?;
+    /// let ages = db.table::<String, u32>("ages")?;
+    /// assert_eq!(db.transact(|tx| tx.get(&ages, "alice"))?, Some(30));
+    /// let refused = db.transact(|tx| tx.put(&ages, "alice", &31));
+    /// assert!(matches!(refused, Err(Error::ReadOnly)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// See [`OpenError`]; [`OpenError::Missing`] if there is no database.
+    pub fn open_read_only(mut self, dir: impl AsRef<Path>) -> Result<Database, OpenError> {
+        let dir = dir.as_ref();
+        self.create = false;
+        self.check()?;
+        let disk = self.testing.disk.clone();
+        let disk: Arc<dyn Disk> = disk.unwrap_or_else(|| Arc::new(ReadOnlyDisk::new()));
+        let lock = lock(&*disk, dir)?;
+        let Some(manifest) = Manifest::read(&*disk, dir)? else {
+            self.may_create(&*disk, dir)?;
+            return Err(OpenError::Missing {
+                dir: dir.to_owned(),
+            });
+        };
+        survey(&manifest, &*disk, dir)?;
+        let owner = Owner::new();
+        let mut raw_tables = BTreeMap::new();
+        for info in &manifest.tables {
+            let index = self.tuning.indexes.of(&info.name);
+            let raw_table = RawTable::new(info.clone(), index, owner)?;
+            raw_tables.insert(info.id, Arc::new(raw_table));
+        }
+        let settings = RecoverySettings {
+            hardens: false,
+            ..self.tuning.recovery_settings(self.testing.replay_order)
+        };
+        let wal_dir = dir.join("wal");
+        let found = recovery::recover(
+            &disk,
+            &wal_dir,
+            &manifest,
+            &raw_tables,
+            SPEC.concurrency,
+            &settings,
+        )?;
+        let floor = Stamp(found.report.max_stamp.0 + 1).min(Stamp::MAX);
+        let settings = Settings {
+            spec: SPEC,
+            format: self.format.record_format,
+            attempts_max: self.tuning.attempts_max,
+            waits: self.tuning.waits,
+            read_only: true,
+        };
+        let epochs = Arc::new(Epochs::new(floor, Duration::MAX));
+        let engine = Engine::new(settings, owner, epochs, None, raw_tables);
+        Ok(Database::from_shared(Shared {
+            engine: Arc::new(engine),
+            disk,
+            dir: dir.to_owned(),
+            indexes: self.tuning.indexes,
+            tuned_config: None,
+            recovery: found.report,
+            catalogue: Mutex::new(Catalogue {
+                ids: TableIds::of(&manifest.tables),
+                manifest,
+                files: CatalogueFiles::none(),
+                closed: None,
+                loading: Loading::default(),
+            }),
+            dir_lock: Mutex::new(Some(lock)),
+            pools: Default::default(),
+            next_worker: AtomicU16::new(0),
+            opened_at: Instant::now(),
+            opened: OpenedTables::new(self.tuning.page_cache_bytes),
+        }))
+    }
+}
