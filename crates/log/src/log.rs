@@ -576,6 +576,12 @@ impl<H: GroupResource> Log<H> {
         Ok(())
     }
 
+    /// Whether a thread of the log flushes what is overdue.
+    #[must_use]
+    pub fn has_flusher(&self) -> bool {
+        self.streams.shared.has_flusher
+    }
+
     /// The error after which the log accepts and acknowledges nothing, if there was one.
     #[must_use]
     pub fn poisoned(&self) -> Option<LogError> {

@@ -417,17 +417,27 @@ impl Database {
         &self,
         run: impl FnOnce(&mut Session) -> Result<T, E>,
     ) -> Result<T, E> {
+        let mut session = self.pooled_session()?;
+        let result = run(&mut session);
+        self.return_session(session);
+        result
+    }
+
+    /// A session of the pool, or a new one.
+    pub(super) fn pooled_session(&self) -> Result<Session, Error> {
         // Before the pool is locked: in a forked child, a thread that is not there may have it locked.
         self.shared.engine.check_process()?;
-        let pool = self.pool();
-        let pooled = pool.lock().pop();
-        let mut session = match pooled {
-            Some(session) => session,
-            None => self.session()?,
-        };
-        let result = run(&mut session);
-        pool.lock().push(session);
-        result
+        let pooled = self.pool().lock().pop();
+        pooled.map_or_else(|| self.session(), Ok)
+    }
+
+    /// Gives a session to the pool.
+    pub(super) fn return_session(&self, session: Session) {
+        // As above; there, it is left as it is.
+        match self.shared.engine.is_own() {
+            true => self.pool().lock().push(session),
+            false => std::mem::forget(session),
+        }
     }
 
     fn pool(&self) -> &Mutex<Vec<Session>> {

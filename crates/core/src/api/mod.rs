@@ -17,6 +17,7 @@ pub(crate) mod rows;
 pub(crate) mod session;
 pub(crate) mod stats;
 pub(crate) mod table;
+mod transact_in_task;
 mod transaction;
 #[cfg(test)]
 mod transaction_cleanup_tests;

@@ -1,6 +1,6 @@
 //! Running transactions one after the other: retries, waiting, and tickets.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use namiki_platform::WorkerId;
 use namiki_platform::seeded_random::Random;
@@ -144,6 +144,14 @@ impl Session {
     /// After an attempt that failed, if it is worth another one: waits as long as is due.
     #[inline(never)]
     fn prepare_retry<E>(&mut self, failure: Failure<E>) -> Result<(), Failure<E>> {
+        self.check_retry(failure)?;
+        self.back_off();
+        self.transaction.request_priority();
+        Ok(())
+    }
+
+    /// Whether an attempt that failed is worth another one.
+    pub(super) fn check_retry<E>(&mut self, failure: Failure<E>) -> Result<(), Failure<E>> {
         let Failure::Conflict(last) = failure else {
             return Err(failure);
         };
@@ -152,15 +160,13 @@ impl Session {
             events::gave_up(attempts, &last);
             return Err(Failure::Engine(Error::TooManyConflicts { attempts, last }));
         }
-        self.back_off();
-        self.transaction.request_priority();
         Ok(())
     }
 
     /// What is kept from one attempt to the next ends with the last one: the large buffers, too, which the next attempt
     /// would need again.
     #[inline(always)]
-    fn end_attempts(&mut self) {
+    pub(super) fn end_attempts(&mut self) {
         self.transaction.start_afresh();
         self.transaction.free_large_buffers();
     }
@@ -208,11 +214,32 @@ impl Session {
         body: impl FnOnce(&mut Transaction) -> Result<T, E>,
         conflict_in: impl FnOnce(&E) -> Option<Conflict>,
     ) -> Result<(T, Ticket), Failure<E>> {
+        let done = self.attempt_unconfirmed::<C, T, E>(body, conflict_in);
+        done.map_err(|ended| ended.confirm(&self.transaction))
+    }
+
+    /// Runs a transaction once. If it fails, its failure is not to be told before what it has read is durable.
+    #[inline]
+    pub(super) fn attempt_unconfirmed<C: Checks, T, E>(
+        &mut self,
+        body: impl FnOnce(&mut Transaction) -> Result<T, E>,
+        conflict_in: impl FnOnce(&E) -> Option<Conflict>,
+    ) -> Result<(T, Ticket), Ended<E>> {
         self.attempts += 1;
         let running = Running(&mut self.transaction);
         let done = attempt::<C, T, E>(running.0, body, conflict_in);
         running.ended();
         done
+    }
+
+    /// The transaction that it runs, for what comes between the attempts.
+    pub(super) fn transaction_mut(&mut self) -> &mut Transaction {
+        &mut self.transaction
+    }
+
+    /// A random part of this.
+    pub(super) fn part_of(&mut self, longest: Duration) -> Duration {
+        longest.mul_f64(self.random.unit())
     }
 
     /// Prefetches what transactions on these keys will read, see [`Transaction::prefetch`]. Useful for a caller with
@@ -278,14 +305,44 @@ impl Session {
                 // The conflicting lock may be held by a group of any stream that no thread is about to flush, or by
                 // one with a slow flush. A failure shows at the next attempt.
                 let _ = self.transaction.flush_all();
-                std::thread::sleep(longest.mul_f64(self.random.unit()));
+                let part = self.part_of(longest);
+                std::thread::sleep(part);
             }
         }
     }
 }
 
+/// An attempt that did not commit.
+pub(super) struct Ended<E> {
+    pub(super) failure: Failure<E>,
+    /// What is to be acknowledged before the failure is told.
+    pub(super) reads: Option<Ticket>,
+}
+
+impl<E> Ended<E> {
+    /// Waits until the failure may be told.
+    fn confirm(self, transaction: &Transaction) -> Failure<E> {
+        let Some(reads) = self.reads else {
+            return self.failure;
+        };
+        match ticket::wait(transaction.engine(), &reads) {
+            Ok(()) => self.failure,
+            Err(error) => error.into(),
+        }
+    }
+}
+
+impl<E> From<Error> for Ended<E> {
+    fn from(error: Error) -> Self {
+        Self {
+            failure: error.into(),
+            reads: None,
+        }
+    }
+}
+
 /// How an attempt ended that did not commit.
-enum Failure<E> {
+pub(super) enum Failure<E> {
     /// In a conflict, which the transaction recorded or its commit met: it is worth another attempt.
     Conflict(Conflict),
     /// In an error of the body, which holds: what the body had read is current and durable.
@@ -304,7 +361,7 @@ impl<E> From<Error> for Failure<E> {
 }
 
 impl<E: From<Error>> Failure<E> {
-    fn into_error(self) -> E {
+    pub(super) fn into_error(self) -> E {
         match self {
             Self::Conflict(conflict) => Error::Conflict(conflict).into(),
             Self::Body(error) => error,
@@ -314,7 +371,7 @@ impl<E: From<Error>> Failure<E> {
 }
 
 /// The conflict that a body's error passes on, its own transaction's or that of one it has run inside.
-fn conflict_in(error: &Error) -> Option<Conflict> {
+pub(super) fn conflict_in(error: &Error) -> Option<Conflict> {
     match error {
         Error::Conflict(conflict) => Some(*conflict),
         _ => None,
@@ -328,7 +385,7 @@ fn attempt<C: Checks, T, E>(
     transaction: &mut Transaction,
     body: impl FnOnce(&mut Transaction) -> Result<T, E>,
     conflict_in: impl FnOnce(&E) -> Option<Conflict>,
-) -> Result<(T, Ticket), Failure<E>> {
+) -> Result<(T, Ticket), Ended<E>> {
     transaction.restart()?;
     transaction.inject_faults::<C>();
     // Each access to an index pins the thread against reclamation, which costs a memory fence: no access could begin
@@ -351,11 +408,14 @@ fn attempt<C: Checks, T, E>(
         Ok(value) => value,
         Err(Failure::Conflict(conflict)) => {
             transaction.end();
-            return Err(Failure::Conflict(conflict));
+            return Err(Ended {
+                failure: Failure::Conflict(conflict),
+                reads: None,
+            });
         }
         Err(failure) => {
-            transaction.confirm_reads()?;
-            return Err(failure);
+            let reads = Some(transaction.confirm_reads()?);
+            return Err(Ended { failure, reads });
         }
     };
     let ticket = transaction.finish::<C>()?;

@@ -17,6 +17,7 @@ use crate::commit::latency::Latencies;
 use crate::concurrency::cc::CcProtocol;
 use crate::concurrency::contention::admission::AdmissionControl;
 use crate::concurrency::contention::priority::PriorityToken;
+use crate::concurrency::contention::task_timer::TaskTimer;
 use crate::concurrency::lock::LockWaitList;
 use crate::error::Error;
 use crate::events;
@@ -187,6 +188,7 @@ pub(crate) struct Engine {
     /// groups, which `log` above drops first (record.rs, R1).
     pub(crate) raw_tables: Mutex<BTreeMap<TableId, Arc<RawTable>>>,
     pub(crate) drops: Drops,
+    pub(crate) task_timer: TaskTimer,
     pub(crate) latencies: Latencies,
     log_failure_told: Once,
     closed: AtomicBool,
@@ -223,6 +225,7 @@ impl Engine {
             priority: PriorityToken::new(),
             raw_tables: Mutex::new(raw_tables),
             drops: Drops::new(),
+            task_timer: TaskTimer::default(),
             latencies: Latencies::new(),
             log_failure_told: Once::new(),
             closed: AtomicBool::new(false),

@@ -29,7 +29,7 @@ use crate::commit::epoch::{Count, SlotId};
 use crate::commit::held_resources::TxnResources;
 use crate::commit::ticket::{self, Ticket};
 use crate::concurrency::cc::{CcProtocol, Checks, NoFaults, with_protocol};
-use crate::concurrency::contention::retry_state::Backoff;
+use crate::concurrency::contention::retry_state::{Backoff, RetryState};
 use crate::error::Error;
 use crate::protocol_spec::{ConcurrencyControl, LockRelease, LogStyle, WaitPolicy};
 use crate::storage::free_large_buffers::{Sizes, free_if_large};
@@ -263,7 +263,8 @@ impl Transaction {
         }
         if let Err(error @ (Error::Overflow { .. } | Error::Undecodable { .. })) = committed {
             // What it found may not be durable yet.
-            self.confirm_reads()?;
+            let reads = self.confirm_reads()?;
+            ticket::wait(&self.resources.engine, &reads)?;
             return Err(error);
         }
         committed.map(|committed| self.ticket(committed))
@@ -282,17 +283,26 @@ impl Transaction {
     /// Before one more attempt: requests commit priority if it is time to. (Transactions that wait for locks have their
     /// own order.)
     pub(crate) fn request_priority(&mut self) {
-        let locks_reads = self.locks_reads();
-        let TxnResources { engine, held, .. } = &mut self.resources;
-        if !locks_reads || engine.waits.policy == WaitPolicy::NoWait {
+        if self.may_request_priority() {
+            let TxnResources { engine, held, .. } = &mut self.resources;
             held.retry.request_priority(&engine.priority);
         }
+    }
+
+    /// Whether commit priority is of use to it.
+    pub(crate) fn may_request_priority(&self) -> bool {
+        !self.locks_reads() || self.resources.engine.waits.policy == WaitPolicy::NoWait
     }
 
     /// What runs next is not this transaction again: it has not waited for anything yet, and has no priority.
     pub(crate) fn start_afresh(&mut self) {
         let TxnResources { engine, held, .. } = &mut self.resources;
         held.retry.start_afresh(&engine.priority);
+    }
+
+    /// What is carried over its attempts.
+    pub(crate) fn retry_state(&mut self) -> &mut RetryState {
+        &mut self.resources.held.retry
     }
 
     /// Releases the priority token.

@@ -8,7 +8,7 @@ use super::{Transaction, Version};
 use crate::commit::commit_path::{self, Early, EpochEarly, Normal};
 use crate::commit::held_resources::TxnResources;
 use crate::commit::lock_acquisition::acquire;
-use crate::commit::ticket;
+use crate::commit::ticket::Ticket;
 use crate::concurrency::cc::{Busy, CcProtocol, NoFaults, ObservedVersion, TicToc, with_protocol};
 use crate::concurrency::contention::policy::{READ_SPINS, READ_YIELDS};
 use crate::concurrency::lock::LockMode;
@@ -137,12 +137,12 @@ impl Transaction {
         self.doomed.get_or_insert(error).clone()
     }
 
-    /// Ends the transaction, and returns when its own failure may be told: what it has read, and decided by, must
-    /// have been there at one moment, and must not be lost in a crash.
+    /// Ends the transaction, and says when its own failure may be told: what it has read, and decided by, must have been
+    /// there at one moment, and must not be lost in a crash. So the ticket is to be acknowledged first.
     ///
     /// # Errors
-    /// [`Error::Conflict`] if not; those of waiting for what was read.
-    pub(crate) fn confirm_reads(&mut self) -> Result<(), Error> {
+    /// [`Error::Conflict`] if it was not there at one moment.
+    pub(crate) fn confirm_reads(&mut self) -> Result<Ticket, Error> {
         if let Some(conflict @ Error::Conflict(_)) = &self.doomed {
             let conflict = conflict.clone();
             self.end();
@@ -161,7 +161,7 @@ impl Transaction {
         self.end();
         let ticket = ticket?;
         self.release_priority();
-        ticket::wait(&self.resources.engine, &ticket)
+        Ok(ticket)
     }
 
     /// Deadlock rule 2 of `tictoc-pwal` §3.2.2: a reader that waits for a locked record frees the locks of its own

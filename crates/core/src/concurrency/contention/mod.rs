@@ -5,5 +5,6 @@ pub(crate) mod admission;
 pub(crate) mod policy;
 pub(crate) mod priority;
 pub(crate) mod retry_state;
+pub(crate) mod task_timer;
 pub(crate) mod wait_age;
 pub(crate) mod wait_list;

@@ -19,7 +19,8 @@ use crossbeam_utils::CachePadded;
 use super::policy::{
     PRIORITY_RECHECK_AFTER, PRIORITY_WAIT_MAX, PRIORITY_WAIT_SHIFT_MAX, PRIORITY_YIELDS,
 };
-use super::wait_list::WaitList;
+use super::task_timer::TimerHandle;
+use super::wait_list::{RequestId, WaitList};
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, Parker, sleep};
 
 /// The priority token of a database.
@@ -46,6 +47,14 @@ struct TokenState {
 /// A transaction's position in the queue, which it keeps until it has committed, or the token was of no use to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PriorityTicket(u64);
+
+/// A task's request in the queue.
+#[derive(Debug)]
+pub(crate) struct TaskRequest {
+    id: RequestId,
+    /// Of the holder that it waits for.
+    pub(crate) number: u64,
+}
 
 impl PriorityToken {
     /// A free token.
@@ -94,13 +103,56 @@ impl PriorityToken {
         }
     }
 
+    /// Acquires the token for a task, or queues for it: then the handle is fired when it is granted.
+    pub(crate) fn enter_task(
+        &self,
+        ticket: &mut Option<PriorityTicket>,
+        handle: TimerHandle,
+    ) -> Option<TaskRequest> {
+        let mut queue = self.queue.lock();
+        let ticket = *ticket.get_or_insert_with(|| {
+            queue.state.issued += 1;
+            PriorityTicket(queue.state.issued)
+        });
+        if !queue.state.taken {
+            queue.state.taken = true;
+            self.begin();
+            return None;
+        }
+        Some(TaskRequest {
+            id: queue.enter_task(handle, ticket),
+            number: self.number(),
+        })
+    }
+
+    /// Whether a task's request was granted.
+    pub(crate) fn is_granted(&self, request: &TaskRequest) -> bool {
+        !self.queue.lock().is_waiting(request.id)
+    }
+
+    /// Takes a task's request back. False if it was granted meanwhile: the task holds the token.
+    pub(crate) fn withdraw_task(&self, request: &TaskRequest) -> bool {
+        self.queue.lock().withdraw(request.id).is_some()
+    }
+
+    /// A task has waited for this holder as long as it may.
+    pub(crate) fn note_overtaken(&self, number: u64) {
+        self.overtaken.store(number, Ordering::Relaxed);
+    }
+
+    /// How long a task waits for the present holder, at most.
+    pub(crate) fn task_wait_max(&self) -> Duration {
+        let backoff_shift = self.backoff_shift.load(Ordering::Relaxed);
+        self.wait_max.saturating_mul(1 << backoff_shift)
+    }
+
     fn begin(&self) {
         self.backoff_shift.store(0, Ordering::Relaxed);
         self.number.fetch_add(1, Ordering::Relaxed);
         self.taken.store(true, Ordering::Relaxed);
     }
 
-    fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.number.load(Ordering::Relaxed)
     }
 

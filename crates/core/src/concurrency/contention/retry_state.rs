@@ -35,6 +35,7 @@ pub(crate) struct RetryState {
     conflicts_with_priority: u32,
     /// Its position among the requests for priority, once it has made one.
     ticket: Option<PriorityTicket>,
+    in_task: bool,
     /// Its place among all that have waited for a lock.
     pub(crate) wait_age: WaitAge,
 }
@@ -56,6 +57,7 @@ impl Default for RetryState {
             has_priority: false,
             conflicts_with_priority: 0,
             ticket: None,
+            in_task: false,
             wait_age: WaitAge::default(),
         }
     }
@@ -84,13 +86,19 @@ impl RetryState {
     /// After a conflict: requests priority for the next attempts, if it is time to; or releases it, if it has not
     /// helped. May wait in the queue for the token.
     pub(crate) fn request_priority(&mut self, token: &PriorityToken) {
+        if self.wants_priority(token) {
+            let granted = token.request(&mut self.ticket);
+            self.priority_requested(granted);
+        }
+    }
+
+    /// The same but for the request itself: whether to make one, of which [`RetryState::priority_requested`] is told.
+    pub(crate) fn wants_priority(&mut self, token: &PriorityToken) -> bool {
         if self.conflicts < self.priority_after {
-            return;
+            return false;
         }
         if !self.has_priority {
-            self.has_priority = token.request(&mut self.ticket);
-            self.conflicts_with_priority = 0;
-            return;
+            return true;
         }
         token.extend_grace();
         self.conflicts_with_priority += 1;
@@ -99,11 +107,33 @@ impl RetryState {
             self.ticket = None;
             self.priority_after = self.conflicts.saturating_add(PRIORITY_AGAIN_AFTER);
         }
+        false
+    }
+
+    /// A request for priority was granted, or not in time.
+    pub(crate) fn priority_requested(&mut self, granted: bool) {
+        self.has_priority = granted;
+        self.conflicts_with_priority = 0;
+    }
+
+    /// Its position among the requests, once it has made one.
+    pub(crate) fn priority_ticket(&mut self) -> &mut Option<PriorityTicket> {
+        &mut self.ticket
+    }
+
+    /// It runs in a task, which waits for the holder of the token before an attempt, and not in the middle of one.
+    pub(crate) fn run_in_task(&mut self, in_task: bool) {
+        self.in_task = in_task;
     }
 
     /// Whether to wait for the transaction with priority. Not if it queued for priority just now.
     #[inline]
     pub(crate) fn yields_to(&self, token: &PriorityToken) -> bool {
+        token.is_taken() && !self.in_task && self.should_yield(token)
+    }
+
+    /// The same before an attempt.
+    pub(crate) fn should_yield(&self, token: &PriorityToken) -> bool {
         token.is_taken() && !self.has_priority && self.ticket.is_none()
     }
 
@@ -126,7 +156,10 @@ impl RetryState {
     #[inline(never)]
     fn reset(&mut self, token: &PriorityToken) {
         self.release_priority(token);
-        *self = Self::default();
+        *self = Self {
+            in_task: self.in_task,
+            ..Self::default()
+        };
     }
 }
 

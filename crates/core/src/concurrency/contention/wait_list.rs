@@ -1,7 +1,7 @@
-//! A wait list: the requests of parked threads, behind one mutex.
+//! A wait list: the requests of parked threads, and of tasks, behind one mutex.
 //!
 //! The priority token, admission control and the lock wait list park their waiters here. Each request (`T`) is in the
-//! list with the handle that unparks its thread. Under the same mutex lies the state (`S`) that requests depend on.
+//! list with the handle that unparks its thread, or that has its task woken. Under the same mutex lies the state (`S`) that requests depend on.
 //!
 //! A request ends in one of two ways. It is *granted*: the thread that has something to give takes the request out and
 //! unparks its waiter. Or it is *withdrawn*: the waiter takes it out, because it has found what it wants, or gives up.
@@ -17,6 +17,7 @@
 use std::ops::{Index, IndexMut};
 use std::time::Duration;
 
+use super::task_timer::TimerHandle;
 use crate::sync::{Mutex, MutexGuard, Parker, Unparker};
 
 /// Requests of parked threads (`T`), and what they depend on (`S`).
@@ -41,8 +42,23 @@ pub(crate) struct RequestId(u64);
 /// A thread that waits, or is about to look again.
 pub(crate) struct Waiter<T> {
     id: RequestId,
-    unparker: Unparker,
+    wake: Wake,
     pub(crate) request: T,
+}
+
+/// How a waiter is told to look again.
+enum Wake {
+    Thread(Unparker),
+    Task(TimerHandle),
+}
+
+impl Wake {
+    fn wake(&self) {
+        match self {
+            Self::Thread(unparker) => unparker.unpark(),
+            Self::Task(handle) => handle.fire(),
+        }
+    }
 }
 
 impl<T, S> WaitList<T, S> {
@@ -78,13 +94,18 @@ impl<T, S> WaitList<T, S> {
 impl<T, S> Waiters<T, S> {
     /// Takes a request in, of the thread that will park with this.
     pub(crate) fn enter(&mut self, parker: &Parker, request: T) -> RequestId {
+        self.add(Wake::Thread(parker.unparker()), request)
+    }
+
+    /// Takes a request in, of a task that is woken so.
+    pub(crate) fn enter_task(&mut self, handle: TimerHandle, request: T) -> RequestId {
+        self.add(Wake::Task(handle), request)
+    }
+
+    fn add(&mut self, wake: Wake, request: T) -> RequestId {
         let id = RequestId(self.arrivals);
         self.arrivals += 1;
-        self.list.push(Waiter {
-            id,
-            unparker: parker.unparker(),
-            request,
-        });
+        self.list.push(Waiter { id, wake, request });
         id
     }
 
@@ -103,10 +124,8 @@ impl<T, S> Waiters<T, S> {
     pub(crate) fn grant_first<K: Ord>(&mut self, key: impl Fn(RequestId, &T) -> K) -> Option<T> {
         let keys = self.list.iter().map(|it| key(it.id, &it.request));
         let (at, _) = keys.enumerate().min_by(|(_, a), (_, b)| a.cmp(b))?;
-        let Waiter {
-            unparker, request, ..
-        } = self.list.swap_remove(at);
-        unparker.unpark();
+        let Waiter { wake, request, .. } = self.list.swap_remove(at);
+        wake.wake();
         Some(request)
     }
 
@@ -154,7 +173,7 @@ impl<T> Waiter<T> {
 
     /// Makes the waiter look at the state again. Its request stays.
     pub(crate) fn wake(&self) {
-        self.unparker.unpark();
+        self.wake.wake();
     }
 }
 

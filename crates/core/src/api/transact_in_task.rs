@@ -1,0 +1,507 @@
+//! Transactions of tasks: the waits of [`Database::transact`] as futures.
+//!
+//! A transaction waits for three things between the beginning of its first attempt and its end: for a while after a
+//! conflict, for commit priority after many, and for its log. A thread sleeps, parks, or flushes; a task is polled again
+//! when it is time: for the first two by the database's timer (`task_timer.rs`), for the last by the log.
+//!
+//! What happens inside of an attempt is done at once: the body, and the locks of its commit.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use crate::api::database::Database;
+use crate::api::session::{Ended, Failure, Session, conflict_in};
+use crate::commit::engine::Engine;
+use crate::commit::ticket::Acknowledged;
+use crate::concurrency::cc::NoFaults;
+use crate::concurrency::contention::policy::PRIORITY_RECHECK_AFTER;
+use crate::concurrency::contention::priority::TaskRequest;
+use crate::concurrency::contention::retry_state::{Backoff, RetryState};
+use crate::concurrency::contention::task_timer::TimerEntry;
+use crate::error::{Conflict, Error};
+use crate::txn::Transaction;
+
+/// Transactions of tasks.
+impl Database {
+    /// [`Database::transact`] for a task: a future that ends when the transaction is durable. It needs no particular
+    /// runtime. Its waits are those of [`Database::transact`], retries and starvation avoidance included, and none of
+    /// them takes the thread that polls it: a timer's thread of the database wakes the task, or the log's.
+    ///
+    /// The body is run by the poll, at once: it should be short, as it does not wait for the disk. Dropped before its end,
+    /// the future leaves the transaction undone, or committed: what it is only the output says.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// # runtime.block_on(async {
+    /// let db = namiki::Database::in_memory()?;
+    /// let counters = db.table::<u64, u64>("counters")?;
+    /// let before = db
+    ///     .transact_in_task(move |tx| {
+    ///         let before = tx.get(&counters, &1)?.unwrap_or(0);
+    ///         tx.put(&counters, &1, &(before + 1))?;
+    ///         Ok(before)
+    ///     })
+    ///     .await?;
+    /// assert_eq!(before, 0);
+    /// # Ok(())
+    /// # })
+    /// # }
+    /// ```
+    ///
+    /// # What still blocks the thread
+    ///
+    /// - Under strict two-phase locking (`S2PL`), a lock that another transaction holds is waited for in the middle of the
+    ///   body. A program that uses it from tasks calls [`Database::transact`] on a thread where that does no harm
+    ///   (tokio's `spawn_blocking`).
+    /// - Under normal lock release (`NLR`), a read or a commit that meets a lock of a group makes that group durable, as
+    ///   long as one write to the device takes.
+    /// - A transaction that finds the log's buffer full waits until one is written: the device is slower than what is
+    ///   committed. One that is longer than a buffer waits for its own write.
+    /// - Where the system allows no thread for the timer or the log, their waits are made by the poll.
+    ///
+    /// The default protocol, TicToc with release by epochs, has only the last two.
+    ///
+    /// # Errors
+    /// As [`Database::transact`].
+    pub async fn transact_in_task<T>(
+        &self,
+        mut body: impl FnMut(&mut Transaction) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.run_in_task(&mut body, conflict_in).await
+    }
+
+    /// [`Database::transact_in_task`] for a body that refuses with an error of its own, as
+    /// [`Database::transact_with`] does.
+    ///
+    /// # Errors
+    /// As [`Database::transact_with`].
+    pub async fn transact_in_task_with<T, E: From<Error>>(
+        &self,
+        mut body: impl FnMut(&mut Transaction) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.run_in_task(&mut body, |_| None).await
+    }
+
+    async fn run_in_task<T, E: From<Error>>(
+        &self,
+        body: &mut impl FnMut(&mut Transaction) -> Result<T, E>,
+        conflict_in: fn(&E) -> Option<Conflict>,
+    ) -> Result<T, E> {
+        let began = Instant::now();
+        let engine = &self.shared.engine;
+        let mut pooled = self.take_for_task()?;
+        let (value, ticket) = loop {
+            yield_to_priority(engine, pooled.session()).await;
+            let done = pooled
+                .session()
+                .attempt_unconfirmed::<NoFaults, T, E>(&mut *body, conflict_in);
+            let Ended { failure, reads } = match done {
+                Ok(done) => break done,
+                Err(ended) => ended,
+            };
+            let failure = match reads {
+                Some(reads) => match Acknowledged::new(Arc::clone(engine), reads).await {
+                    Ok(()) => failure,
+                    Err(error) => Failure::Engine(error),
+                },
+                None => failure,
+            };
+            if let Err(failure) = pooled.session().check_retry(failure) {
+                return Err(failure.into_error());
+            }
+            back_off(engine, pooled.session()).await;
+            request_priority(engine, pooled.session()).await;
+        };
+        // Another transaction may use the session while this one waits for the log.
+        drop(pooled);
+        Acknowledged::new(Arc::clone(engine), ticket).await?;
+        if engine.log.is_some() {
+            engine.latencies.record(began.elapsed());
+        }
+        Ok(value)
+    }
+
+    fn take_for_task(&self) -> Result<Pooled<'_>, Error> {
+        let mut session = self.pooled_session()?;
+        session.transaction_mut().retry_state().run_in_task(true);
+        Ok(Pooled {
+            db: self,
+            session: Some(session),
+        })
+    }
+}
+
+/// A session of the pool, which gets it back, also if the future is dropped.
+struct Pooled<'a> {
+    db: &'a Database,
+    session: Option<Session>,
+}
+
+impl Pooled<'_> {
+    fn session(&mut self) -> &mut Session {
+        self.session.as_mut().expect("it is there until the drop")
+    }
+}
+
+impl Drop for Pooled<'_> {
+    fn drop(&mut self) {
+        if let Some(mut session) = self.session.take() {
+            session.end_attempts();
+            session.transaction_mut().retry_state().run_in_task(false);
+            self.db.return_session(session);
+        }
+    }
+}
+
+/// Waits while another transaction has exclusive commit priority, for a bounded time.
+async fn yield_to_priority(engine: &Engine, session: &mut Session) {
+    let token = &engine.priority;
+    if !session.transaction_mut().retry_state().should_yield(token) {
+        return;
+    }
+    let number = token.number();
+    let until = Instant::now() + token.task_wait_max();
+    while token.is_taken() {
+        if Instant::now() >= until {
+            return token.note_overtaken(number);
+        }
+        sleep(engine, PRIORITY_RECHECK_AFTER).await;
+    }
+}
+
+/// Waits longer after each conflict, as a session does.
+async fn back_off(engine: &Engine, session: &mut Session) {
+    match session.transaction_mut().backoff() {
+        Backoff::Nothing => {}
+        Backoff::Yield => Yield(false).await,
+        Backoff::Sleep(longest) => {
+            // What a session flushes, because the lock may be held by a group that no thread is about to flush, the log's
+            // thread does in time.
+            let part = session.part_of(longest);
+            if engine.log.as_ref().is_some_and(|log| !log.has_flusher()) {
+                let _ = session.transaction_mut().flush_all();
+            }
+            sleep(engine, part).await;
+        }
+    }
+}
+
+async fn request_priority(engine: &Engine, session: &mut Session) {
+    let transaction = session.transaction_mut();
+    if !transaction.may_request_priority() {
+        return;
+    }
+    let retry = transaction.retry_state();
+    if retry.wants_priority(&engine.priority) {
+        let granted = Priority {
+            engine,
+            retry,
+            waiting: None,
+        };
+        let granted = granted.await;
+        session
+            .transaction_mut()
+            .retry_state()
+            .priority_requested(granted);
+    }
+}
+
+async fn sleep(engine: &Engine, time: Duration) {
+    let until = Instant::now() + time;
+    Sleep {
+        engine,
+        until,
+        entry: None,
+    }
+    .await;
+}
+
+/// Ends when it is time.
+struct Sleep<'a> {
+    engine: &'a Engine,
+    until: Instant,
+    entry: Option<TimerEntry>,
+}
+
+impl Future for Sleep<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Poll::Ready(());
+        }
+        match &self.entry {
+            Some(entry) => entry.update(context.waker()),
+            None => match self.engine.task_timer.register(self.until, context.waker()) {
+                Some(entry) => self.entry = Some(entry),
+                None => {
+                    std::thread::sleep(left);
+                    return Poll::Ready(());
+                }
+            },
+        }
+        Poll::Pending
+    }
+}
+
+/// Ends at its second poll, for which it asks at once.
+struct Yield(bool);
+
+impl Future for Yield {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if std::mem::replace(&mut self.0, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// Ends when the token is granted, or with false after the longest wait for it.
+struct Priority<'a> {
+    engine: &'a Engine,
+    retry: &'a mut RetryState,
+    waiting: Option<WaitingTask>,
+}
+
+struct WaitingTask {
+    request: TaskRequest,
+    until: Instant,
+    entry: TimerEntry,
+}
+
+impl Future for Priority<'_> {
+    type Output = bool;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<bool> {
+        let this = self.get_mut();
+        let token = &this.engine.priority;
+        let Some(waiting) = &this.waiting else {
+            let until = Instant::now() + token.task_wait_max();
+            // First the timer, then the queue: a grant fires what is there.
+            let entry = this.engine.task_timer.register(until, context.waker());
+            let Some(entry) = entry else {
+                let ticket = this.retry.priority_ticket();
+                return Poll::Ready(token.request(ticket));
+            };
+            let ticket = this.retry.priority_ticket();
+            return match token.enter_task(ticket, entry.handle()) {
+                None => Poll::Ready(true),
+                Some(request) => {
+                    this.waiting = Some(WaitingTask {
+                        request,
+                        until,
+                        entry,
+                    });
+                    Poll::Pending
+                }
+            };
+        };
+        // Before the look: a grant that comes after it fires the new waker.
+        waiting.entry.update(context.waker());
+        let granted = token.is_granted(&waiting.request);
+        if !granted && Instant::now() < waiting.until {
+            return Poll::Pending;
+        }
+        let number = waiting.request.number;
+        let granted = granted || !token.withdraw_task(&waiting.request);
+        this.waiting = None;
+        if !granted {
+            token.note_overtaken(number);
+        }
+        Poll::Ready(granted)
+    }
+}
+
+impl Drop for Priority<'_> {
+    fn drop(&mut self) {
+        if let Some(waiting) = &self.waiting
+            && !self.engine.priority.withdraw_task(&waiting.request)
+        {
+            // It was granted, and no poll has seen that.
+            self.engine.priority.release();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use namiki_platform::disk::SimDisk;
+
+    use super::*;
+    use crate::concurrency::contention::policy::PRIORITY_AFTER;
+
+    /// Counts how often it was called.
+    #[derive(Default)]
+    struct Calls(AtomicUsize);
+
+    impl Wake for Calls {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    impl Calls {
+        /// Waits for the next call: a timer that calls none makes the test hang.
+        fn wait(&self) {
+            while self.0.swap(0, Ordering::SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    fn starving() -> RetryState {
+        let mut retry = RetryState::default();
+        for _ in 0..PRIORITY_AFTER {
+            retry.note_conflict();
+        }
+        retry
+    }
+
+    #[test]
+    fn a_released_token_goes_to_the_task_that_waits() {
+        let db = Database::in_memory().unwrap();
+        let engine = &db.shared.engine;
+        let calls = Arc::new(Calls::default());
+        let waker = Arc::clone(&calls).into();
+        let context = &mut Context::from_waker(&waker);
+        assert!(engine.priority.request(&mut None));
+        let mut retry = starving();
+        assert!(retry.wants_priority(&engine.priority));
+        let mut waits = pin!(Priority {
+            engine,
+            retry: &mut retry,
+            waiting: None,
+        });
+        assert!(waits.as_mut().poll(context).is_pending());
+        engine.priority.release();
+        calls.wait();
+        assert_eq!(waits.as_mut().poll(context), Poll::Ready(true));
+        assert!(engine.priority.is_taken());
+        engine.priority.release();
+        assert!(!engine.priority.is_taken());
+    }
+
+    #[test]
+    fn a_dropped_task_leaves_the_token_to_others() {
+        let db = Database::in_memory().unwrap();
+        let engine = &db.shared.engine;
+        let waker = Arc::new(Calls::default()).into();
+        let context = &mut Context::from_waker(&waker);
+        for granted_before in [false, true] {
+            assert!(engine.priority.request(&mut None));
+            let mut retry = starving();
+            let mut waits = Box::pin(Priority {
+                engine,
+                retry: &mut retry,
+                waiting: None,
+            });
+            assert!(waits.as_mut().poll(context).is_pending());
+            if granted_before {
+                engine.priority.release();
+            }
+            drop(waits);
+            if !granted_before {
+                engine.priority.release();
+            }
+            assert!(
+                !engine.priority.is_taken(),
+                "granted before: {granted_before}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_task_that_waits_too_long_goes_on_without_priority() {
+        let db = Database::in_memory().unwrap();
+        let engine = &db.shared.engine;
+        let calls = Arc::new(Calls::default());
+        let waker = Arc::clone(&calls).into();
+        let context = &mut Context::from_waker(&waker);
+        assert!(engine.priority.request(&mut None));
+        let mut retry = starving();
+        let mut waits = pin!(Priority {
+            engine,
+            retry: &mut retry,
+            waiting: None,
+        });
+        assert!(waits.as_mut().poll(context).is_pending());
+        calls.wait();
+        assert_eq!(waits.as_mut().poll(context), Poll::Ready(false));
+        // And before an attempt: other transactions are held up no longer than that.
+        let mut session = db.session().unwrap();
+        let mut waits = pin!(yield_to_priority(engine, &mut session));
+        while waits.as_mut().poll(context).is_pending() {
+            calls.wait();
+        }
+        assert!(engine.priority.is_taken());
+        engine.priority.release();
+    }
+
+    #[test]
+    fn sleeps_end_in_their_order() {
+        let db = Database::in_memory().unwrap();
+        let engine = &db.shared.engine;
+        let calls = [(); 3].map(|()| Arc::new(Calls::default()));
+        let mut sleeps: Vec<_> = (calls.iter().zip([30, 1, 15]))
+            .map(|(calls, ms)| {
+                let waker = Arc::clone(calls).into();
+                let mut sleep = Box::pin(sleep(engine, Duration::from_millis(ms)));
+                let polled = sleep.as_mut().poll(&mut Context::from_waker(&waker));
+                assert!(polled.is_pending());
+                (sleep, waker)
+            })
+            .collect();
+        for at in [1, 2, 0] {
+            calls[at].wait();
+            let (sleep, waker) = &mut sleeps[at];
+            let polled = sleep.as_mut().poll(&mut Context::from_waker(waker));
+            assert!(polled.is_ready(), "sleep {at}");
+        }
+    }
+
+    /// Of an attempt that conflicts until commit priority is requested and granted.
+    #[test]
+    fn an_attempt_that_conflicts_often_gets_priority() {
+        let db = Database::builder()
+            .disk(Arc::new(SimDisk::new()))
+            .open("/db")
+            .unwrap();
+        let calls = Arc::new(Calls::default());
+        let waker = Arc::clone(&calls).into();
+        let context = &mut Context::from_waker(&waker);
+        let token = &db.shared.engine.priority;
+        let mut attempts = 0;
+        let mut had_priority = false;
+        {
+            let mut task = pin!(db.transact_in_task(|_| {
+                attempts += 1;
+                had_priority |= token.is_taken();
+                match attempts > PRIORITY_AFTER {
+                    true => Ok(7),
+                    false => Err(Error::Conflict(Conflict::ReadChanged)),
+                }
+            }));
+            let done = loop {
+                match task.as_mut().poll(context) {
+                    Poll::Ready(done) => break done,
+                    Poll::Pending => calls.wait(),
+                }
+            };
+            assert_eq!(done.unwrap(), 7);
+        }
+        assert!(had_priority && !token.is_taken());
+        assert_eq!(attempts, PRIORITY_AFTER + 1);
+    }
+}

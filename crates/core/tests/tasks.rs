@@ -1,0 +1,156 @@
+//! Transactions of tasks, on a runtime with several threads and on one with a single thread.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use namiki::disk::MemoryDisk;
+use namiki::{Database, Error, ProtocolSpec};
+use tokio::runtime::{Builder, Runtime};
+
+fn runtimes() -> [Runtime; 2] {
+    [
+        Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_time()
+            .build()
+            .unwrap(),
+        Builder::new_current_thread().enable_time().build().unwrap(),
+    ]
+}
+
+fn open(spec: ProtocolSpec) -> Database {
+    Database::builder()
+        .spec(spec)
+        .disk(Arc::new(MemoryDisk::new()))
+        .segment_bytes(1 << 20)
+        .buffer_bytes(64 << 10)
+        .open("/db")
+        .unwrap()
+}
+
+/// Tasks and threads increment the same counters.
+#[test]
+fn increments_of_tasks_and_threads_add_up() {
+    const TASKS: u64 = 32;
+    const TIMES: u64 = 20;
+    for spec in ProtocolSpec::all_durable() {
+        for runtime in runtimes() {
+            let db = open(spec);
+            let counters = db.table::<u64, u64>("counters").unwrap();
+            let done = AtomicBool::new(false);
+            let by_thread = std::thread::scope(|scope| {
+                let thread = scope.spawn(|| {
+                    let mut times = 0;
+                    while !done.load(Ordering::Relaxed) {
+                        db.transact(|tx| tx.update(&counters, &0, |n| n + 1))
+                            .unwrap();
+                        times += 1;
+                    }
+                    times
+                });
+                db.transact(|tx| tx.put(&counters, &0, &0)).unwrap();
+                let tasks: Vec<_> = (0..TASKS)
+                    .map(|_| {
+                        let (db, counters) = (db.clone(), counters.clone());
+                        runtime.spawn(async move {
+                            for _ in 0..TIMES {
+                                db.transact_in_task(|tx| {
+                                    let n = tx.get(&counters, &0)?.unwrap_or(0);
+                                    tx.put(&counters, &0, &(n + 1))?;
+                                    tx.update(&counters, &0, |n| n + 1)?;
+                                    tx.put(&counters, &1, &n)
+                                })
+                                .await
+                                .unwrap();
+                            }
+                        })
+                    })
+                    .collect();
+                runtime.block_on(async {
+                    for task in tasks {
+                        task.await.unwrap();
+                    }
+                });
+                done.store(true, Ordering::Relaxed);
+                thread.join().unwrap()
+            });
+            let sum = db.transact(|tx| tx.get(&counters, &0)).unwrap().unwrap();
+            // The thread's updates before the counter was there changed nothing.
+            let expected = 2 * TASKS * TIMES + by_thread;
+            assert!(
+                (2 * TASKS * TIMES..=expected).contains(&sum),
+                "{spec}: {sum}, {expected}"
+            );
+        }
+    }
+}
+
+#[test]
+fn refusals_and_errors_arrive_as_they_are() {
+    #[derive(Debug)]
+    enum Refused {
+        Poor,
+        Database(#[expect(dead_code, reason = "for its Debug")] Error),
+    }
+    impl From<Error> for Refused {
+        fn from(error: Error) -> Self {
+            Self::Database(error)
+        }
+    }
+    for runtime in runtimes() {
+        let db = open(ProtocolSpec::DEFAULT);
+        let table = db.table::<u64, u64>("t").unwrap();
+        runtime.block_on(async {
+            let refused = db
+                .transact_in_task_with(|tx| {
+                    tx.put(&table, &1, &1)?;
+                    Err::<(), _>(Refused::Poor)
+                })
+                .await;
+            assert!(matches!(refused, Err(Refused::Poor)));
+            let found = db.transact_in_task(|tx| tx.get(&table, &1)).await;
+            assert_eq!(found.unwrap(), None);
+            db.close().unwrap();
+            let closed = db.transact_in_task(|tx| tx.get(&table, &1)).await;
+            assert!(matches!(closed, Err(Error::Closed)));
+        });
+    }
+    let db = Database::builder()
+        .attempts_max(NonZeroU32::new(20).unwrap())
+        .disk(Arc::new(MemoryDisk::new()))
+        .open("/db")
+        .unwrap();
+    let gave_up = runtimes()[0].block_on(
+        db.transact_in_task(|_| Err::<(), _>(Error::Conflict(namiki::Conflict::ReadChanged))),
+    );
+    assert!(matches!(
+        gave_up,
+        Err(Error::TooManyConflicts { attempts: 20, .. })
+    ));
+}
+
+/// Each task is dropped at some moment; what it did is there as a whole or not at all, and the others go on.
+#[test]
+fn tasks_that_are_dropped_leave_no_half_transactions() {
+    for runtime in runtimes() {
+        let db = open(ProtocolSpec::DEFAULT);
+        let table = db.table::<u64, u64>("t").unwrap();
+        runtime.block_on(async {
+            for round in 0..200_u64 {
+                let task = db.transact_in_task(|tx| {
+                    tx.put(&table, &(2 * round), &round)?;
+                    tx.put(&table, &(2 * round + 1), &round)
+                });
+                let patience = Duration::from_micros(round % 50);
+                let _ = tokio::time::timeout(patience, task).await;
+            }
+            let rows = db.transact_in_task(|tx| tx.scan(&table, ..)).await.unwrap();
+            for pair in rows.chunks(2) {
+                assert!(pair.len() == 2 && pair[0].0 + 1 == pair[1].0 && pair[0].1 == pair[1].1);
+            }
+        });
+    }
+}
