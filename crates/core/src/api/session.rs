@@ -316,7 +316,7 @@ impl Session {
 pub(super) struct Ended<E> {
     pub(super) failure: Failure<E>,
     /// What is to be acknowledged before the failure is told.
-    pub(super) reads: Option<Ticket>,
+    pub(super) reads: Option<Box<Ticket>>,
 }
 
 impl<E> Ended<E> {
@@ -414,7 +414,7 @@ fn attempt<C: Checks, T, E>(
             });
         }
         Err(failure) => {
-            let reads = Some(transaction.confirm_reads()?);
+            let reads = Some(Box::new(transaction.confirm_reads()?));
             return Err(Ended { failure, reads });
         }
     };

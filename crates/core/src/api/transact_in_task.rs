@@ -104,7 +104,7 @@ impl Database {
                 Err(ended) => ended,
             };
             let failure = match reads {
-                Some(reads) => match Acknowledged::new(Arc::clone(engine), reads).await {
+                Some(reads) => match Acknowledged::new(Arc::clone(engine), *reads).await {
                     Ok(()) => failure,
                     Err(error) => Failure::Engine(error),
                 },
