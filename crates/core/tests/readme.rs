@@ -6,6 +6,10 @@ use std::process::Command;
 
 /// Runs an example in a directory; returns what it prints.
 fn run(example: &str, dir: &Path) -> Result<String, Box<dyn Error>> {
+    run_with(example, &[], dir)
+}
+
+fn run_with(example: &str, arguments: &[&str], dir: &Path) -> Result<String, Box<dyn Error>> {
     // target/debug/deps/readme-… beside target/debug/examples/payments, which `cargo test` has built.
     let test = std::env::current_exe()?;
     let built = test.parent().and_then(|deps| deps.parent());
@@ -13,7 +17,10 @@ fn run(example: &str, dir: &Path) -> Result<String, Box<dyn Error>> {
         .ok_or("no folder above")?
         .join("examples")
         .join(example);
-    let run = Command::new(&program).current_dir(dir).output();
+    let run = Command::new(&program)
+        .args(arguments)
+        .current_dir(dir)
+        .output();
     let run = run.map_err(|error| {
         format!("{error}: build it by `cargo build -p namiki --example {example}`")
     })?;
@@ -81,5 +88,14 @@ fn a_changed_type_reads_what_it_was() -> Result<(), Box<dyn Error>> {
         "{first}"
     );
     assert_eq!(run("changed_type", dir.path())?, first);
+    Ok(())
+}
+
+#[test]
+fn tasks_are_measured_beside_threads() -> Result<(), Box<dyn Error>> {
+    let dir = tempfile::tempdir()?;
+    let told = run_with("tasks_beside_threads", &["0.02"], dir.path())?;
+    assert!(told.contains("tasks to threads, median: "), "{told}");
+    assert!(!told.contains(" 0/s"), "{told}");
     Ok(())
 }
