@@ -27,6 +27,15 @@ impl ValueBytes {
         self.refusal = Some(why.into().into_boxed_str());
     }
 
+    /// Forgets what was written, a refusal too.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        if self.refusal.is_some() {
+            self.refusal = None;
+        }
+    }
+
     /// Why the value cannot be encoded, if it said so. Asked once for each value.
     #[inline]
     pub fn take_refusal(&mut self) -> Option<Box<str>> {

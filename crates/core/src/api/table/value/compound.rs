@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::lists::refuse_nesting;
+use super::nesting::nested;
 use super::{Value, ValueBytes};
 
 /// 0 for nothing; 1, and the value.
@@ -59,10 +61,12 @@ impl<T: Value<Owned = T>> Value for Box<T> {
         T::decode(bytes).map(Box::new)
     }
     fn encode_component(&self, into: &mut ValueBytes) {
-        T::encode_component(self, into);
+        if nested(|| T::encode_component(self, into)).is_none() {
+            refuse_nesting(into);
+        }
     }
     fn decode_component(bytes: &mut &[u8]) -> Option<Self> {
-        T::decode_component(bytes).map(Box::new)
+        nested(|| T::decode_component(bytes).map(Box::new))?
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::nesting::{NESTED_MAX, nested};
 use super::{Value, ValueBytes, put_length, take_length};
 
 macro_rules! text_value {
@@ -27,14 +28,25 @@ text_value!(str, String);
 /// More items than the bytes of the longest value.
 const ITEMS_MAX: usize = 1 << 30;
 
+/// The most items of a list that take no bytes. A few damaged bytes could say that there are very many.
+pub(super) const WITHOUT_BYTES_MAX: usize = 1 << 16;
+
 fn encode_counted<T: Value>(items: &[T], into: &mut ValueBytes) {
     put_length(items.len(), into);
-    T::encode_items(items, into);
+    if nested(|| T::encode_items(items, into)).is_none() {
+        refuse_nesting(into);
+    }
 }
 
 fn decode_counted<T: Value<Owned = T>>(bytes: &mut &[u8]) -> Option<Vec<T>> {
     let count = take_length(bytes).filter(|count| *count <= ITEMS_MAX)?;
-    T::decode_items(count, bytes)
+    nested(|| T::decode_items(count, bytes))?
+}
+
+/// It is nested too deep.
+#[cold]
+pub(super) fn refuse_nesting(into: &mut ValueBytes) {
+    into.refuse(format!("it is nested more than {NESTED_MAX} levels deep"));
 }
 
 macro_rules! list_value {

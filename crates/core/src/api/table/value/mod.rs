@@ -10,6 +10,7 @@ mod compound;
 mod fixed;
 mod length;
 mod lists;
+mod nesting;
 #[cfg(feature = "serde")]
 mod serde_shape;
 #[cfg(feature = "serde")]
@@ -25,6 +26,7 @@ pub use crate::table::value_bytes::ValueBytes;
 pub use fixed::Number;
 pub(crate) use fixed::add;
 pub use length::{put_length, take_length};
+use lists::WITHOUT_BYTES_MAX;
 #[cfg(feature = "serde")]
 pub use serde_value::Serde;
 pub use versions::{
@@ -129,8 +131,16 @@ pub trait Value {
     where
         Self: Sized,
     {
+        let mut without_bytes = 0;
         for item in items {
+            let before = into.len();
             item.encode_component(into);
+            without_bytes += usize::from(before == into.len());
+        }
+        if without_bytes > WITHOUT_BYTES_MAX {
+            into.refuse(format!(
+                "a list has {without_bytes} items that take no bytes, and may have {WITHOUT_BYTES_MAX}"
+            ));
         }
     }
 
@@ -144,8 +154,14 @@ pub trait Value {
         // The count may be damaged: no more room at first than the bytes take. Most items have a byte at least.
         let item_bytes = size_of::<Self>().max(1);
         let mut items = Vec::with_capacity(count.min(bytes.len() / item_bytes + 1));
+        let mut without_bytes = 0;
         for _ in 0..count {
+            let before = bytes.len();
             items.push(Self::decode_component(bytes)?);
+            without_bytes += usize::from(before == bytes.len());
+            if without_bytes > WITHOUT_BYTES_MAX {
+                return None;
+            }
         }
         Some(items)
     }

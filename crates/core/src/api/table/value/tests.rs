@@ -99,3 +99,88 @@ fn a_list_of_bytes_is_bytes() {
     assert_eq!(Vec::<()>::decode(&length), None);
     assert_eq!(Vec::<u64>::decode(&length), None);
 }
+
+/// A type that contains itself, in boxes and in lists.
+#[derive(Debug, Default, PartialEq)]
+struct Tree {
+    only: Option<Box<Tree>>,
+    many: Vec<Tree>,
+}
+
+impl Value for Tree {
+    type Owned = Self;
+    const NAME: &'static str = "Tree";
+
+    fn encode(&self, into: &mut ValueBytes) {
+        self.encode_component(into);
+    }
+    fn decode(mut bytes: &[u8]) -> Option<Self> {
+        Self::decode_component(&mut bytes)
+    }
+    fn encode_component(&self, into: &mut ValueBytes) {
+        self.only.encode_component(into);
+        self.many.encode_component(into);
+    }
+    fn decode_component(bytes: &mut &[u8]) -> Option<Self> {
+        Some(Self {
+            only: Option::decode_component(bytes)?,
+            many: Vec::decode_component(bytes)?,
+        })
+    }
+}
+
+fn grown(levels: u32, in_boxes: bool) -> Tree {
+    (0..levels).fold(Tree::default(), |tree, _| match in_boxes {
+        true => Tree {
+            only: Some(Box::new(tree)),
+            many: Vec::new(),
+        },
+        false => Tree {
+            only: None,
+            many: vec![tree],
+        },
+    })
+}
+
+#[test]
+fn values_nested_too_deep_are_refused_both_ways() {
+    for in_boxes in [true, false] {
+        // The list of the last level is one, too.
+        let deepest = grown(nesting::NESTED_MAX - 1, in_boxes);
+        assert_eq!(there_and_back(&deepest).as_ref(), Some(&deepest));
+        let mut bytes = ValueBytes::new();
+        grown(nesting::NESTED_MAX + 1, in_boxes).encode(&mut bytes);
+        let why = bytes.take_refusal().unwrap();
+        assert!(why.contains("200 levels"), "{why}");
+    }
+    // Damaged bytes: a million boxes, and a million lists.
+    assert_eq!(Tree::decode(&[1; 1_000_000]), None);
+    let lists: Vec<u8> = [0, 1].repeat(1_000_000);
+    assert_eq!(Tree::decode(&lists), None);
+    // What was refused leaves no level behind.
+    assert_eq!(there_and_back(&grown(3, true)), Some(grown(3, true)));
+}
+
+#[test]
+fn lists_of_nothing_are_not_endless() {
+    let most = vec![(); lists::WITHOUT_BYTES_MAX];
+    assert_eq!(
+        there_and_back(&most).map(|list| list.len()),
+        Some(most.len())
+    );
+    let mut bytes = ValueBytes::new();
+    vec![(); lists::WITHOUT_BYTES_MAX + 1].encode(&mut bytes);
+    assert!(bytes.take_refusal().is_some());
+    bytes.clear();
+    put_length(1 << 29, &mut bytes);
+    assert_eq!(Vec::<()>::decode(&bytes), None);
+}
+
+#[test]
+fn clearing_forgets_a_refusal() {
+    let mut bytes = ValueBytes::new();
+    bytes.push(1);
+    bytes.refuse("it is wrong");
+    bytes.clear();
+    assert!(bytes.is_empty() && bytes.take_refusal().is_none());
+}
