@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -217,7 +217,10 @@ fn no_crash_loses_or_tears_an_oversize_frame() {
         let sim = SimDisk::new();
         let disk: Arc<dyn Disk> = Arc::new(sim.clone());
         let log: Arc<Log<()>> = create(&disk, config.clone());
-        let lengths = [6000, 10, 40_000, 20_000, 300, 5000, 11_000, 30_000];
+        // The second is too long for a segment, and shorter than what the first leaves of one.
+        let lengths = [
+            10, 12_500, 6000, 10, 40_000, 20_000, 300, 5000, 11_000, 30_000,
+        ];
         let written: Vec<_> = (0..).zip(lengths).map(|(n, len)| payload(n, len)).collect();
         let created = sim.events();
         for (number, bytes) in (0..).zip(&written) {
@@ -568,4 +571,35 @@ fn a_panic_in_an_oversize_commit_leaves_no_waiter_behind() {
         let kept = payloads(&image, &info(&config), 0);
         assert_eq!(kept[0], b"before", "{nth}");
     }
+}
+
+/// The head says how long the next frame may be, so that one behind it is found where later heads are lost.
+#[test]
+fn an_old_head_before_an_oversize_frame_is_damage() {
+    let device = Path::new("/db/device");
+    let sim = SimDisk::new();
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let config = LogConfig {
+        placement: shared(512 << 10),
+        ..large_config(1)
+    };
+    let log: Arc<Log<()>> = create(&disk, config.clone());
+    let stream = log.stream(W);
+    harden(stream, 0, b"before").unwrap();
+    let long = payload(1, 40_000);
+    let oversize = stream
+        .prepare_oversize(40_000, |into| into.copy_from_slice(&long))
+        .unwrap();
+    let (stamp, epoch) = (Stamp(1), Epoch(1));
+    let appended = stream
+        .append_oversize(Entry::Commit, stamp, epoch, oversize, |()| {})
+        .unwrap();
+    let heads = sim.read(device).unwrap()[..1024].to_vec();
+    stream.wait_hardened(appended.ticket).unwrap();
+    harden(stream, 2, b"after").unwrap();
+    drop(log);
+    assert_eq!(payloads(&disk, &info(&config), 0).len(), 3);
+    sim.damage(device, 0, &heads).unwrap();
+    let found = read(&disk, &info(&config), 0).map(|_| ());
+    assert!(matches!(found, Err(ReadError::Damaged { .. })), "{found:?}");
 }
