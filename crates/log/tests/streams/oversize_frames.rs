@@ -1,5 +1,7 @@
 //! Entries that do not fit into a buffer: frames of their own, and segments of their own.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::io::ErrorKind;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
