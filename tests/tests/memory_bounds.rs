@@ -181,6 +181,32 @@ fn a_large_transaction_leaves_no_large_buffer_behind() {
     }
 }
 
+/// What is longer than a log buffer is encoded, and may be written, apart from it.
+#[test]
+fn a_large_transactions_memory_is_returned() {
+    let _alone = alone();
+    for spec in SPECS {
+        for bytes in [3 << 20, 200 << 20] {
+            let (_dir, db) = open_with(spec, 256 << 10, 1 << 30);
+            let table = db.table::<u64, [u8]>("values").unwrap();
+            const ROWS: u64 = 1000;
+            let value = vec![7; bytes / ROWS as usize];
+            let put = || {
+                db.transact(|tx| (0..ROWS).try_for_each(|key| tx.put(&table, &key, &value[..])))
+                    .unwrap();
+            };
+            put();
+            let start = live();
+            let peak = CountingAllocator::peak_of(put);
+            let (more, peak) = (live() - start, peak - start);
+            assert!(more <= 6 * MIB, "{spec}, {bytes}: {more} bytes more");
+            // What was written, in a buffer that grew to as much again; the record; and the rows beside the old ones.
+            let most = 4 * bytes as isize + 8 * MIB;
+            assert!(peak <= most, "{spec}, {bytes}: {peak} bytes at the peak");
+        }
+    }
+}
+
 /// The bytes that each of many tables without a row takes.
 fn bytes_of_an_empty_table(index: IndexKind) -> isize {
     const TABLES: isize = 200;

@@ -19,7 +19,9 @@ use crate::epoch_horizon::EpochHorizon;
 use crate::error::LogError;
 use crate::generation_info::GenerationEnd;
 use crate::layout_config::Placement;
-use crate::log_target::{LogTarget, RegionTarget, SegmentMaker, SegmentTarget, open_shared};
+use crate::log_target::{
+    LogTarget, RegionTarget, SegmentMaker, SegmentTarget, open_shared, remove_unnumbered,
+};
 use crate::lsn_horizon::Horizon;
 use crate::shared_state::{Notifier, Poison, Requests, Shared};
 use crate::stream::{GROUP_SIZES, Stream, Ticket};
@@ -163,6 +165,7 @@ impl<H: GroupResource> Log<H> {
                 Some(open_shared(&*disk, path, count, *region_bytes)?)
             }
         };
+        remove_unnumbered(&*disk, dir);
         let mut list = Vec::with_capacity(count);
         let mut buffers = AlignedBuf::zeroed_together(2 * count, config.buffer_len()).into_iter();
         let frame_bytes_max = config.frame_bytes_max();

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use namiki::{Database, Error, Ticket};
 use namiki_platform::seeded_random::Random;
 
-use super::{ACCOUNTS, BALANCE, Bank, Opening, told};
+use super::{ACCOUNTS, BALANCE, Bank, Opening, attachment, told};
 
 /// Threads that pay.
 const THREADS: u64 = 3;
@@ -72,6 +72,7 @@ fn pay_on(
         payment[..8].copy_from_slice(&from.to_le_bytes());
         payment[8..16].copy_from_slice(&to.to_le_bytes());
         payment[16..].copy_from_slice(&amount.to_le_bytes());
+        let attachment = attachment(id);
         let paid = session.transact_async(|tx| {
             let balance = tx.get(&bank.accounts, &from)?.unwrap_or(0);
             if balance < amount {
@@ -79,7 +80,11 @@ fn pay_on(
             }
             tx.put(&bank.accounts, &from, &(balance - amount))?;
             tx.update(&bank.accounts, &to, |balance| balance + amount)?;
-            tx.insert(&bank.payments, &id, &payment)
+            tx.insert(&bank.payments, &id, &payment)?;
+            match &attachment {
+                Some(bytes) => tx.insert(&bank.attachments, &id, &bytes[..]),
+                None => Ok(()),
+            }
         });
         match paid {
             Ok(((), ticket)) => waiting.push_back((id, ticket)),

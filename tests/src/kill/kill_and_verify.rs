@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use namiki_platform::seeded_random::Random;
 
-use super::{ACCOUNTS, BALANCE, Bank, Opening, PowerCut, told};
+use super::{ACCOUNTS, BALANCE, Bank, Opening, PowerCut, attachment, told};
 
 /// A child that does nothing for so long is killed in any case.
 const STALL_TIMEOUT: Duration = Duration::from_secs(20);
@@ -125,9 +125,16 @@ impl Witness {
             .open(&opening.dir)
             .map_err(|error| wrong(format!("does not open: {}", told(&error))))?;
         let read = Bank::of(&db).and_then(|bank| {
-            db.transact(|tx| Ok((tx.scan(&bank.accounts, ..)?, tx.scan(&bank.payments, ..)?)))
+            db.transact(|tx| {
+                let attachments = tx.scan(&bank.attachments, ..)?;
+                Ok((
+                    tx.scan(&bank.accounts, ..)?,
+                    tx.scan(&bank.payments, ..)?,
+                    attachments,
+                ))
+            })
         });
-        let (accounts, payments) = read.map_err(|error| wrong(told(&error)))?;
+        let (accounts, payments, attachments) = read.map_err(|error| wrong(told(&error)))?;
         let found: BTreeSet<u64> = payments.iter().map(|(id, _)| *id).collect();
         let lost: Vec<&u64> = self.acknowledged.difference(&found).take(10).collect();
         if !lost.is_empty() {
@@ -152,6 +159,12 @@ impl Witness {
             let [from, to, amount] = [0, 1, 2].map(|at| u64::from_le_bytes(numbers[at]));
             expected[from as usize].1 -= amount as i64;
             expected[to as usize].1 += amount as i64;
+        }
+        let attached = found.iter().filter_map(|id| Some((*id, attachment(*id)?)));
+        if !attached.eq(attachments) {
+            return Err(wrong(
+                "the attachments are not those of the payments".to_owned(),
+            ));
         }
         let total: i64 = accounts.iter().map(|(_, balance)| balance).sum();
         if total != BALANCE * ACCOUNTS as i64 {

@@ -30,10 +30,19 @@ const ACCOUNTS: u64 = 40;
 const BALANCE: i64 = 1000;
 
 /// The tables of these runs. A payment is its accounts and its amount, as three little-endian
-/// numbers.
+/// numbers. Some have an attachment ([`attachment`]).
 struct Bank {
     accounts: Table<u64, i64>,
     payments: Table<u64, [u8; 24]>,
+    attachments: Table<u64, [u8]>,
+}
+
+/// What belongs to one payment in 32, and makes its transaction longer than a log buffer, and often than a log file.
+fn attachment(id: u64) -> Option<Vec<u8>> {
+    let bytes = 10_000 + id / 32 % 16 * 9_000;
+    let word = |at: u64| at.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ id;
+    let words = (0..bytes / 8).flat_map(|at| word(at).to_le_bytes());
+    id.is_multiple_of(32).then(|| words.collect())
 }
 
 impl Bank {
@@ -41,6 +50,7 @@ impl Bank {
         Ok(Self {
             accounts: db.table("accounts")?,
             payments: db.table_with_room("payments", 24)?,
+            attachments: db.table("attachments")?,
         })
     }
 }

@@ -61,7 +61,7 @@ fn loaded_rows_are_durable_under_every_protocol() {
 }
 
 #[test]
-fn batches_end_by_bytes_and_long_rows_have_their_own() {
+fn batches_are_cut_by_bytes_also_of_long_rows() {
     let disk = SimDisk::new();
     let db = builder("TT(EPOCH)+PWAL(16)", &disk).open("/db").unwrap();
     let table: Texts = db.table("texts").unwrap();
@@ -146,7 +146,7 @@ fn a_source_that_fails_is_resumed_behind_the_last_key() {
 }
 
 #[test]
-fn a_full_disk_stops_a_load_at_a_durable_key() {
+fn a_full_disk_stops_a_load_behind_a_key() {
     for spec in ProtocolSpec::all_durable() {
         let disk = SimDisk::new();
         let open = |disk: &SimDisk| builder(&spec.to_string(), disk).open("/db").unwrap();

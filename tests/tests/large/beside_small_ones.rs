@@ -58,7 +58,7 @@ fn check(db: &Database, context: &str) {
 }
 
 #[test]
-fn large_and_small_ones_commit_together_under_every_protocol() {
+fn large_ones_commit_beside_small_ones_under_every_protocol() {
     for (seed, (spec, shared)) in (1..).zip(combinations()) {
         let context = format!("{spec}, shared {shared}, seed {seed}");
         let disk = SimDisk::new().with_yields(seed);

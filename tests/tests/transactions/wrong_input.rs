@@ -93,7 +93,8 @@ fn a_transaction_beyond_the_limit_changes_nothing() {
         });
         assert_eq!(read.unwrap(), (Some(2), None), "{spec}");
         for bytes in [7000, 8400] {
-            db.transact(|tx| tx.put(&blobs, &1, &vec![7; bytes][..]))
+            let value = vec![7; bytes];
+            db.transact(|tx| tx.put(&blobs, &(bytes as u64), &value[..]))
                 .unwrap_or_else(|error| panic!("{spec}: {error:?}"));
         }
     }

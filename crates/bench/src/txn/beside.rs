@@ -1,13 +1,13 @@
 //! A thread that commits large transactions beside those that are measured: what do these wait for it?
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use clap::Args;
 use namiki::{Database, Error, Table};
+use namiki_platform::arguments::whole;
 use serde::Serialize;
 
-use crate::args::whole;
 use crate::error::BenchError;
 
 /// Bytes of each value, and of what the log has beside it.
@@ -44,17 +44,17 @@ impl BesideArgs {
             return Ok((measured()?, None));
         };
         let table: Table<u64, [u8]> = db.table("beside")?;
-        let (stop, commits) = (AtomicBool::new(false), AtomicU64::new(0));
+        let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let beside = scope.spawn(|| commit_until(&stop, db, &table, mib, &commits));
+            let beside = scope.spawn(|| commit_until(&stop, db, &table, mib));
             let measured = measured();
             stop.store(true, Ordering::Relaxed);
-            let seconds = beside
+            let (commits, seconds) = beside
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
             let row = BesideRow {
                 beside_mib: mib,
-                beside_commits: commits.into_inner(),
+                beside_commits: commits,
                 beside_seconds: seconds,
             };
             Ok((measured?, Some(row)))
@@ -69,24 +69,23 @@ impl BesideRow {
     }
 }
 
-/// Commits one after the other until it is to stop, one at least. Returns how long they took.
+/// Commits one after the other until it is to stop, one at least. Returns how many, and how long they took.
 fn commit_until(
     stop: &AtomicBool,
     db: &Database,
     table: &Table<u64, [u8]>,
     mib: u16,
-    commits: &AtomicU64,
-) -> Result<f64, Error> {
+) -> Result<(u64, f64), Error> {
     let rows = (usize::from(mib) << 20) / ROW_BYTES;
     let value = vec![0x5a; ROW_BYTES - OVERHEAD_BYTES];
     let mut session = db.session()?;
-    let began = Instant::now();
+    let (mut commits, began) = (0, Instant::now());
     loop {
         session
             .transact(|tx| (0..rows as u64).try_for_each(|key| tx.put(table, &key, &value[..])))?;
-        commits.fetch_add(1, Ordering::Relaxed);
+        commits += 1;
         if stop.load(Ordering::Relaxed) {
-            return Ok(began.elapsed().as_secs_f64());
+            return Ok((commits, began.elapsed().as_secs_f64()));
         }
     }
 }

@@ -4,6 +4,7 @@ mod bench;
 mod check_image;
 mod command;
 mod damage;
+mod large_transactions;
 mod links_and_fifos;
 mod load_and_query;
 mod old_directories;

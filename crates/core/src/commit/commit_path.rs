@@ -113,6 +113,7 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
     }
     // Not with locks held if it is long; but sums are made under the locks.
     let has_adds = access_set.has_adds();
+    access_set.sort_writes();
     let mut record = match stream {
         Some(stream) if !has_adds => Some(prepare(engine, stream, access_set, held)?),
         _ => None,
@@ -154,8 +155,8 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
         return Err(error);
     }
 
-    let (Some(stream), Some(record)) = (stream, record) else {
-        install(access_set, held, stamp);
+    let (Some(stream), Some(mut record)) = (stream, record) else {
+        install(access_set, held, stamp, Vec::new());
         publish_all::<P>(engine, access_set, stamp);
         if P::LOCKS_READS {
             held.hand_over(access_set);
@@ -170,8 +171,9 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
     // The rest happens under the stream's lock: no flush can release a group's locks before the new
     // versions are in place, and where the log flushes under its lock, early release comes before.
     let mut is_wanted = false;
+    let values = record.take_values();
     let hold = |group: &mut GroupLocks| {
-        install(access_set, held, stamp);
+        install(access_set, held, stamp, values);
         if R::EARLY {
             publish_all::<P>(engine, access_set, stamp);
         } else {
@@ -288,7 +290,6 @@ fn lock_writes<P: CcProtocol, C: Checks>(
     access_set: &mut AccessSet,
     held: &mut HeldResources,
 ) -> Result<(), Error> {
-    access_set.sort_writes();
     if P::LOCKS_READS {
         return access_set.writes.iter().try_for_each(|write| {
             acquire(
@@ -431,7 +432,13 @@ fn validate<P: CcProtocol, C: Checks>(
     Ok(())
 }
 
-fn install(access_set: &AccessSet, held: &HeldResources, stamp: Stamp) {
+/// Installs the new versions; `values` are those of the writes, if they were copied before.
+fn install(
+    access_set: &AccessSet,
+    held: &HeldResources,
+    stamp: Stamp,
+    values: Vec<Option<Box<[u8]>>>,
+) {
     if held.undo_list.end().is_some() {
         // The values are there.
         access_set
@@ -440,8 +447,12 @@ fn install(access_set: &AccessSet, held: &HeldResources, stamp: Stamp) {
             .for_each(|it| it.record.restamp(stamp));
         return;
     }
+    let mut values = values.into_iter();
     for write in &access_set.writes {
-        write.record.install(access_set.value(write), stamp);
+        match values.next().flatten() {
+            Some(value) => write.record.install_box(value, stamp),
+            None => write.record.install(access_set.value(write), stamp),
+        }
     }
 }
 

@@ -20,10 +20,12 @@ pub(crate) struct CommitRecord {
     bytes: usize,
     /// Encoded already, if it is too long for a buffer.
     oversize: Option<OversizeEntry>,
+    /// Then also: copies of the values, in the order of the writes, to be installed.
+    values: Vec<Option<Box<[u8]>>>,
 }
 
 impl CommitRecord {
-    /// Measures the record, and encodes it if it is long.
+    /// Measures the record, and encodes it if it is long. The writes are sorted.
     ///
     /// # Errors
     /// As [`Stream::prepare_oversize`].
@@ -42,9 +44,12 @@ impl CommitRecord {
             format,
             bytes,
             oversize: None,
+            values: Vec::new(),
         };
         if bytes > stream.buffered_bytes_max() {
             record.oversize = Some(record.prepare_oversize(stream, access_set)?);
+            let values = access_set.writes.iter().map(|it| access_set.value(it));
+            record.values = values.map(|value| value.map(Box::from)).collect();
         }
         Ok(record)
     }
@@ -63,6 +68,11 @@ impl CommitRecord {
             None => commit_changes::encode(access_set.logged_changes(), self.format, into),
             Some(end) => end.encode(into),
         }
+    }
+
+    /// The values of the writes, one for each, where they are not to be copied under the stream's lock; or nothing.
+    pub(crate) fn take_values(&mut self) -> Vec<Option<Box<[u8]>>> {
+        std::mem::take(&mut self.values)
     }
 
     /// Appends it. `access_set` is what it was when the record was measured.

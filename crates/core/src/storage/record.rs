@@ -34,6 +34,7 @@
     reason = "a record's length is known at run time, and readers race with writers"
 )]
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::hash::Hasher;
 use std::ptr::NonNull;
@@ -287,6 +288,16 @@ impl RecordRef {
     /// Replaces the version. The caller holds the record's lock (R3), and `value` is at most
     /// [`VALUE_BYTES_MAX`] long; no value means that the key is not there.
     pub(crate) fn install(self, value: Option<&[u8]>, creation: Stamp) {
+        self.install_as(value, creation);
+    }
+
+    /// The same with a value that is not copied, if it does not fit into the record.
+    pub(crate) fn install_box(self, value: Box<[u8]>, creation: Stamp) {
+        self.install_as(Some(value), creation);
+    }
+
+    #[inline(always)]
+    fn install_as<V: Borrow<[u8]> + Into<Box<[u8]>>>(self, value: Option<V>, creation: Stamp) {
         let header = self.header();
         // Pairs with the readers' Acquire fence: a reader that sees a store below sees the lock.
         fence(Ordering::Release);
@@ -295,16 +306,16 @@ impl RecordRef {
         let old_data = self.data(0).load(Ordering::Relaxed);
         let capacity = self.capacity();
         let kept = (capacity as u64) << CAPACITY_SHIFT;
-        let len = value.map_or(0, <[u8]>::len);
+        let len = value.as_ref().map_or(0, |value| value.borrow().len());
         debug_assert!(len <= VALUE_BYTES_MAX);
         let meta = match value {
             None => ABSENT | kept,
             Some(value) if len <= capacity * WORD_BYTES => {
-                self.store_words(value);
+                self.store_words(value.borrow());
                 kept | len as u64
             }
             Some(value) => {
-                self.store_box(value);
+                self.store_box(value.into());
                 BOXED | kept | len as u64
             }
         };
@@ -378,8 +389,8 @@ impl RecordRef {
     }
 
     #[cold]
-    fn store_box(self, value: &[u8]) {
-        let boxed = Box::<[u8]>::into_raw(value.into()).cast::<u8>();
+    fn store_box(self, value: Box<[u8]>) {
+        let boxed = Box::into_raw(value).cast::<u8>();
         self.data(0)
             .store(boxed.expose_provenance() as u64, Ordering::Release);
     }

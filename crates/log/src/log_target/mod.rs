@@ -16,7 +16,7 @@ use namiki_platform::disk::{AlignedBuf, DiskFile, PendingWrite};
 
 use crate::error::LogError;
 use crate::format::frame::Salt;
-pub(crate) use oversize_segment::UnnumberedSegment;
+pub(crate) use oversize_segment::{UnnumberedSegment, remove_unnumbered};
 pub(crate) use region::{RegionTarget, open_shared};
 pub(crate) use segments::{SegmentMaker, SegmentTarget};
 

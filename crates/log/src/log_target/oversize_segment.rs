@@ -20,13 +20,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use namiki_platform::ProcessToken;
 use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
+use namiki_platform::{ProcessToken, WorkerId};
 
 use super::segments::{Numbering, Segment, SegmentMaker};
 use crate::error::LogError;
 use crate::format::BLOCK_BYTES_MAX;
-use crate::format::segment::{SegmentHeader, file_name, is_unnumbered, unnumbered_file_name};
+use crate::format::segment::{
+    SegmentHeader, file_name, is_unnumbered, stream_dir, unnumbered_file_name,
+};
 
 /// How much of a frame is written at a time.
 const PIECE_BYTES: usize = 4 << 20;
@@ -187,13 +189,17 @@ impl Drop for UnnumberedSegment {
     }
 }
 
-/// Removes the segments of a stream that never got a number (O3).
-pub(super) fn remove_unnumbered(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
-    let listed = disk.list(dir)?.into_iter().map(|entry| entry.path);
-    for path in listed.chain(disk.unfinished(dir)?) {
-        if is_unnumbered(&path) {
-            disk.remove(&path)?;
+/// Removes the segments that never got a number, of all streams (O3). One that cannot be removed is in the way of nothing.
+pub(crate) fn remove_unnumbered(disk: &dyn Disk, wal: &Path) {
+    for worker in (0..=u16::MAX).map(WorkerId) {
+        let dir = stream_dir(wal, worker);
+        let Ok(listed) = disk.list(&dir) else {
+            return;
+        };
+        let listed = listed.into_iter().map(|entry| entry.path);
+        let unfinished = disk.unfinished(&dir).unwrap_or_default();
+        for path in listed.chain(unfinished).filter(|path| is_unnumbered(path)) {
+            let _ = disk.remove(&path);
         }
     }
-    Ok(())
 }

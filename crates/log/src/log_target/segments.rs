@@ -14,7 +14,6 @@ use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
 use namiki_platform::{Generation, WorkerId};
 
 use super::WritePosition;
-use super::oversize_segment::remove_unnumbered;
 use crate::error::LogError;
 use crate::format::BLOCK_BYTES_MAX;
 use crate::format::frame::Salt;
@@ -269,7 +268,7 @@ impl SegmentMaker {
                 });
             }
         }
-        remove_unnumbered(&*self.disk, &self.dir).map_err(failed)
+        Ok(())
     }
 
     /// Makes a segment ready: on return its header and its name are durable.

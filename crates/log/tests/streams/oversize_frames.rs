@@ -1,9 +1,12 @@
 //! Entries that do not fit into a buffer: frames of their own, and segments of their own.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::io::ErrorKind;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use namiki_log::{
     Entry, GenerationEnd, GenerationInfo, Layout, Log, LogConfig, LogError, Placement, ReadError,
@@ -13,6 +16,7 @@ use namiki_platform::disk::sim::{Fault, Loss, Step};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 
+use crate::common::hooked_disk::{HookedDisk, Step as HookedStep};
 use crate::common::*;
 
 const W: WorkerId = WorkerId(0);
@@ -215,7 +219,10 @@ fn no_crash_loses_or_tears_an_oversize_frame() {
         let sim = SimDisk::new();
         let disk: Arc<dyn Disk> = Arc::new(sim.clone());
         let log: Arc<Log<()>> = create(&disk, config.clone());
-        let lengths = [6000, 10, 40_000, 20_000, 300, 5000, 11_000, 30_000];
+        // The second is too long for a segment, and shorter than what the first leaves of one.
+        let lengths = [
+            10, 12_500, 6000, 10, 40_000, 20_000, 300, 5000, 11_000, 30_000,
+        ];
         let written: Vec<_> = (0..).zip(lengths).map(|(n, len)| payload(n, len)).collect();
         let created = sim.events();
         for (number, bytes) in (0..).zip(&written) {
@@ -504,4 +511,97 @@ fn an_oversize_segment_has_a_length_of_its_own() {
             "{length}: {found:?}"
         );
     }
+}
+
+/// Also where the disk cannot append to a file: then the body is written over zeros.
+#[test]
+fn oversize_frames_are_read_back_with_any_block_length() {
+    for block_bytes in [512, 1024, 4096] {
+        let sim = SimDisk::new();
+        let disk: Arc<dyn Disk> = Arc::new(HookedDisk::with_blocks(&sim, block_bytes));
+        let config = large_config(1);
+        let log: Arc<Log<()>> = create(&disk, config.clone());
+        let lengths = [50_000, 10, 5000, 90_001, 13_000, 700];
+        let written: Vec<_> = (0..).zip(lengths).map(|(n, len)| payload(n, len)).collect();
+        for (stamp, bytes) in (0..).zip(&written) {
+            harden(log.stream(W), stamp, bytes).unwrap();
+        }
+        let image: Arc<dyn Disk> = Arc::new(sim.crash_image(sim.events(), Loss::All));
+        assert!(
+            payloads(&image, &info(&config), 0) == written,
+            "{block_bytes}"
+        );
+    }
+}
+
+/// Whichever write panics: those that wait for the turn are not left waiting, and the log can be closed.
+#[test]
+fn a_panic_in_an_oversize_commit_leaves_no_waiter_behind() {
+    for nth in 0..8 {
+        let sim = SimDisk::new();
+        let count = Arc::new(AtomicU64::new(u64::MAX));
+        let counted = Arc::clone(&count);
+        let hook = move |step| {
+            if matches!(step, HookedStep::Write(_)) && counted.fetch_sub(1, Ordering::SeqCst) == 0 {
+                panic!("as planned");
+            }
+            Ok(())
+        };
+        let disk: Arc<dyn Disk> = Arc::new(HookedDisk::new(&sim, hook));
+        let config = large_config(1);
+        let log: Arc<Log<()>> = create(&disk, config.clone());
+        harden(log.stream(W), 0, b"before").unwrap();
+        count.store(nth, Ordering::SeqCst);
+        let all = Arc::clone(&log);
+        within_reason("commits beside one that panics", move || {
+            std::thread::scope(|scope| {
+                let threads: Vec<_> = (1..5)
+                    .map(|number| {
+                        let log = &all;
+                        let bytes = payload(number, if number < 3 { 40_000 } else { 20 });
+                        scope.spawn(move || drop(harden(log.stream(W), number as u64, &bytes)))
+                    })
+                    .collect();
+                for thread in threads {
+                    // One of them has panicked.
+                    drop(thread.join());
+                }
+            });
+            drop(all.close());
+        });
+        let image: Arc<dyn Disk> = Arc::new(sim.crash_image(sim.events(), Loss::All));
+        let kept = payloads(&image, &info(&config), 0);
+        assert_eq!(kept[0], b"before", "{nth}");
+    }
+}
+
+/// The head says how long the next frame may be, so that one behind it is found where later heads are lost.
+#[test]
+fn an_old_head_before_an_oversize_frame_is_damage() {
+    let device = Path::new("/db/device");
+    let sim = SimDisk::new();
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let config = LogConfig {
+        placement: shared(512 << 10),
+        ..large_config(1)
+    };
+    let log: Arc<Log<()>> = create(&disk, config.clone());
+    let stream = log.stream(W);
+    harden(stream, 0, b"before").unwrap();
+    let long = payload(1, 40_000);
+    let oversize = stream
+        .prepare_oversize(40_000, |into| into.copy_from_slice(&long))
+        .unwrap();
+    let (stamp, epoch) = (Stamp(1), Epoch(1));
+    let appended = stream
+        .append_oversize(Entry::Commit, stamp, epoch, oversize, |()| {})
+        .unwrap();
+    let heads = sim.read(device).unwrap()[..1024].to_vec();
+    stream.wait_hardened(appended.ticket).unwrap();
+    harden(stream, 2, b"after").unwrap();
+    drop(log);
+    assert_eq!(payloads(&disk, &info(&config), 0).len(), 3);
+    sim.damage(device, 0, &heads).unwrap();
+    let found = read(&disk, &info(&config), 0).map(|_| ());
+    assert!(matches!(found, Err(ReadError::Damaged { .. })), "{found:?}");
 }
