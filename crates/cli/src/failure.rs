@@ -163,7 +163,7 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Query(#[from] QueryError),
     /// The file is no plan.
-    #[error("{} is no plan", path.display())]
+    #[error("{} is no plan; docs/plan-files.md says what one has", path.display())]
     PlanFile {
         /// The file.
         path: PathBuf,
@@ -213,7 +213,8 @@ pub(crate) enum Failure {
     },
     /// A frame is whole, its checksum holds, and yet it makes no sense.
     #[error(
-        "{worker} of {generation} of the log: frame {sequence} is whole but makes no sense: {why}"
+        "{worker} of {generation} of the log: frame {sequence} is whole but makes no sense: {why}; restore the log from a \
+         backup"
     )]
     FrameNonsense {
         /// The log's generation.
@@ -226,7 +227,10 @@ pub(crate) enum Failure {
         why: String,
     },
     /// A log sequence number was given out twice.
-    #[error("{lsn} is twice in {generation} of the log, the second time with {stamp}")]
+    #[error(
+        "{lsn} is twice in {generation} of the log, the second time with {stamp}: files were copied or swapped; restore \
+         the log from a backup"
+    )]
     Twice {
         /// The log's generation.
         generation: Generation,
@@ -260,7 +264,7 @@ pub(crate) enum Failure {
         on_path: OsString,
     },
     /// A node's configuration cannot be used.
-    #[error("{}: {source}", path.display())]
+    #[error("{} is no configuration of a node", path.display())]
     Config {
         /// The file.
         path: PathBuf,
@@ -274,7 +278,7 @@ pub(crate) enum Failure {
     #[error("the node's directory is not made")]
     NodeDirectory(#[source] Box<StoreError>),
     /// A node stopped by itself.
-    #[error("the node has stopped: {0}")]
+    #[error("the node has stopped: {0}; start it again when that is mended")]
     NodeStopped(String),
     /// A certificate cannot be used.
     #[error(transparent)]

@@ -399,7 +399,17 @@ fn a_node_without_what_it_needs_says_so() {
     assert!(refuses(2, &["node"]).contains("--config is missing"));
     assert!(refuses(1, &["node", "--config", config]).contains("cannot read"));
     fs::write(&path, "node = 1\n").unwrap();
-    assert!(refuses(1, &["node", "--config", config]).contains("cluster"));
+    let said = refuses(1, &["node", "--config", config]);
+    assert!(
+        said.contains("is not valid: line 1: missing field `cluster`"),
+        "{said}"
+    );
+    // What is wrong is said once, on one line.
+    assert_eq!(
+        (said.matches("is not valid").count(), said.lines().count()),
+        (1, 1),
+        "{said}"
+    );
     let text = "cluster = \"0123456789abcdef0123456789abcdef\"\nnode = 1\ndirectory = \"data\"\n\
                 [[member]]\nid = 1\npeer = \"127.0.0.1:1\"\nclient = \"127.0.0.1:2\"\n";
     fs::write(&path, text).unwrap();

@@ -126,6 +126,24 @@ fn a_reader_sees_what_was_committed_and_changes_nothing() {
     }
 }
 
+/// Paper: pwal §5.7 (one device for all logs)
+#[test]
+fn a_shared_device_is_read_and_not_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, device) = (dir.path().join("data"), dir.path().join("device"));
+    let builder = Database::builder().shared_device(&device, 1 << 20);
+    let db = builder.open(&data).unwrap();
+    let ages = db.table::<String, u32>("ages").unwrap();
+    db.transact(|tx| tx.put(&ages, "alice", &30)).unwrap();
+    db.close().unwrap();
+    let before = everything(dir.path());
+    let db = Database::builder().open_read_only(&data).unwrap();
+    let ages = db.table::<String, u32>("ages").unwrap();
+    assert_eq!(db.transact(|tx| tx.get(&ages, "alice")).unwrap(), Some(30));
+    drop(db);
+    assert!(everything(dir.path()) == before, "something was changed");
+}
+
 #[test]
 fn a_reader_makes_no_database() {
     let dir = tempfile::tempdir().unwrap();

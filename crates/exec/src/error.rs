@@ -101,7 +101,7 @@ pub enum PlanError {
         name: String,
     },
     /// The bounds of a range are none of its column.
-    #[error("the range of `{table}`: {source}")]
+    #[error("the range of `{table}` has other bounds than its column has values")]
     WrongRange {
         /// The table.
         table: String,

@@ -42,7 +42,7 @@ pub(crate) enum Stopped {
     /// The file cannot be read.
     Io(std::io::Error),
     /// The database, or Ctrl-C.
-    Failure(Failure),
+    Failure(Box<Failure>),
 }
 
 impl From<ReadError> for Stopped {
@@ -56,7 +56,7 @@ impl From<ReadError> for Stopped {
 
 impl<E: Into<Failure>> From<E> for Stopped {
     fn from(error: E) -> Self {
-        Self::Failure(error.into())
+        Self::Failure(Box::new(error.into()))
     }
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn import(
     let mut progress = Progress::new();
     let mut batch: Vec<FileRow> = Vec::new();
     loop {
-        interrupt::check().map_err(Stopped::Failure)?;
+        interrupt::check()?;
         batch.clear();
         let mut bytes = 0;
         let mut ended = None;

@@ -89,7 +89,7 @@ impl RowSource {
                 eprintln!(
                     "imported {rows} into table {name:?}{there_already}, and not all: --resume goes on"
                 );
-                Err(failure)
+                Err(*failure)
             }
         }
     }

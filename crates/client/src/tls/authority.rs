@@ -28,7 +28,7 @@ pub enum IssueError {
     #[error("{} is there already and is not overwritten; name another folder, or remove it", .0.display())]
     Exists(PathBuf),
     /// A file cannot be written.
-    #[error("cannot write {}: {source}", path.display())]
+    #[error("cannot write {}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
@@ -36,7 +36,7 @@ pub enum IssueError {
         source: io::Error,
     },
     /// The certificate itself.
-    #[error("cannot make a certificate: {0}")]
+    #[error("cannot make a certificate")]
     Certificate(#[from] rcgen::Error),
 }
 

@@ -162,8 +162,17 @@ impl NodeConfig {
     /// # Errors
     /// [`ConfigError::Syntax`] or [`ConfigError::Value`].
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
-        let file: File = toml::from_str(text)
-            .map_err(|error| ConfigError::Syntax(error.to_string().trim_end().to_owned()))?;
+        let file: File = toml::from_str(text).map_err(|error| {
+            // On one line: the error's own text draws the place over several.
+            let why = error.message();
+            ConfigError::Syntax(match error.span() {
+                Some(span) => {
+                    let before = text.get(..span.start).unwrap_or_default();
+                    format!("line {}: {why}", before.matches('\n').count() + 1)
+                }
+                None => why.to_owned(),
+            })
+        })?;
         Self::check(file)
     }
 
