@@ -73,7 +73,8 @@ pub use api::batch_load::{
     ExistingRows, OnBatchLoadProgress,
 };
 pub use api::builder::Builder;
-pub use api::database::{ConflictCounters, Counters, Database};
+pub use api::counters::{ConflictCounters, Counters};
+pub use api::database::Database;
 pub use api::load::{LoadOptions, LoadProgress, OnLoadProgress};
 pub use api::rows::Rows;
 pub use api::session::Session;

@@ -74,6 +74,7 @@ const ORDER: &[&str] = &[
     "api/opened_tables",
     "api/config",
     "api/builder",
+    "api/counters",
     "api/database",
     "api/change_tables",
     "api/transact_in_task",

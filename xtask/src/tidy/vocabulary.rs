@@ -93,7 +93,9 @@ const ROWS: &[Row] = &[
     Row { words: &[File("space"), Is("Space")], within: CORE, say: "`raw_table.rs`, `RawTable`" },
     Row { words: &[Has(&["place"]), Has(&["placed"])], within: TRANSACTIONS, say: "`find_or_create_record`, `resolve_…`" },
     Row { words: &[File("put_off"), Has(&["put", "off"])], within: ANYWHERE, say: "`defer_write`" },
-    Row { words: &[File("pending"), Is("Pending")], within: CORE, say: "`DeferredWrite`" },
+    Row { words: &[File("pending")], within: CORE, say: "`DeferredWrite`" },
+    // Futures have one, too.
+    Row { words: &[Is("Pending")], within: TRANSACTIONS, say: "`DeferredWrite`" },
     Row { words: &[Has(&["settle"])], within: CORE, say: "`resolve_writes`" },
     Row { words: &[File("adding"), Is("add_up")], within: &["crates/core/src/", "tests/"], say: "`increment.rs`, `apply_increments`" },
     Row { words: &[File("together")], within: CORE, say: "`batched_lookup.rs`" },

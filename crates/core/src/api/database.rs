@@ -8,21 +8,21 @@ use std::time::Instant;
 use std::{fmt, io};
 
 use crossbeam_utils::CachePadded;
-use namiki_log::LogCounters;
+use namiki_platform::WorkerId;
 use namiki_platform::disk::{DirLock, Disk, MemoryDisk};
-use namiki_platform::{Epoch, WorkerId};
 use parking_lot::Mutex;
 
 use crate::api::autotune::TunedConfig;
 use crate::api::builder::Builder;
 use crate::api::config::Indexes;
+use crate::api::counters::{ConflictCounters, Counters};
 use crate::api::opened_tables::OpenedTables;
 use crate::api::session::Session;
 use crate::api::table::{Key, Table, Value};
 use crate::catalogue::catalogue_files::{CatalogueFiles, NotWritten};
 use crate::catalogue::manifest::Manifest;
 use crate::catalogue::table_ids_by_name::TableIds;
-use crate::commit::engine::{Engine, LockCounters};
+use crate::commit::engine::Engine;
 use crate::commit::epoch::Count;
 use crate::commit::ticket;
 use crate::commit::ticket::{Acknowledged, Ticket};
@@ -134,59 +134,6 @@ impl Catalogue {
             loading: Loading::default(),
         }
     }
-}
-
-/// How many attempts ended in each kind of [`Conflict`](crate::Conflict).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ConflictCounters {
-    /// [`Conflict::WriteLocked`](crate::Conflict::WriteLocked).
-    pub write_locked: u64,
-    /// [`Conflict::ReadLocked`](crate::Conflict::ReadLocked).
-    pub read_locked: u64,
-    /// [`Conflict::ReadChanged`](crate::Conflict::ReadChanged).
-    pub read_changed: u64,
-    /// [`Conflict::Wounded`](crate::Conflict::Wounded).
-    pub wounded: u64,
-    /// [`Conflict::Phantom`](crate::Conflict::Phantom).
-    pub phantom: u64,
-}
-
-impl ConflictCounters {
-    /// Attempts that ended in any conflict.
-    #[must_use]
-    pub fn all(&self) -> u64 {
-        let Self {
-            write_locked,
-            read_locked,
-            read_changed,
-            wounded,
-            phantom,
-        } = self;
-        write_locked + read_locked + read_changed + wounded + phantom
-    }
-}
-
-/// Numbers about an open database, see [`Database::counters`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Commits that wrote something.
-    pub committed: u64,
-    /// Commits that only read.
-    pub read_only: u64,
-    /// Attempts that ended in a conflict.
-    pub conflicts: u64,
-    /// Which.
-    pub conflicts_by_kind: ConflictCounters,
-    /// Rounds in which a commit could not lock all that it writes: it released its locks, and tried again or met
-    /// [`Conflict::WriteLocked`](crate::Conflict::WriteLocked). An algorithm that aborts on a failed lock has so many
-    /// aborts. 0 where reads are locked: there, see `locks`.
-    pub failed_locks: u64,
-    /// The log's own counters; all zero without a log.
-    pub log: LogCounters,
-    /// Waits for locks; all zero unless reads are locked.
-    pub locks: LockCounters,
-    /// The current epoch.
-    pub epoch: Epoch,
 }
 
 impl Database {

@@ -5,6 +5,7 @@ pub(crate) mod batch_load;
 pub(crate) mod builder;
 mod change_tables;
 mod config;
+pub(crate) mod counters;
 pub(crate) mod database;
 pub(crate) mod load;
 mod map;

@@ -3,7 +3,8 @@
 use std::fmt::{self, Write};
 use std::time::Duration;
 
-use crate::api::database::{Counters, Database};
+use crate::api::counters::Counters;
+use crate::api::database::Database;
 use crate::commit::latency::CommitLatency;
 use crate::recovery::log_file_bytes;
 
