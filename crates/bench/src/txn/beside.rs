@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use clap::Args;
 use namiki::{Database, Error, Table};
-use namiki_platform::arguments::whole;
 use serde::Serialize;
 
 use crate::error::BenchError;
@@ -20,7 +19,7 @@ const OVERHEAD_BYTES: usize = 64;
 pub(super) struct BesideArgs {
     /// Beside the threads, one more commits transactions of so many MiB, one after the other, to a table of its own;
     /// its commits are not in the counts. Latencies then tell what the others wait for them
-    #[arg(long, value_name = "MIB", value_parser = whole::<u16>(1..=1024))]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u16).range(1..=1024))]
     beside_mib: Option<u16>,
 }
 
