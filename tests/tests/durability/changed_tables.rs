@@ -246,6 +246,38 @@ fn a_change_that_fails_loses_no_later_commit() {
     assert!(as_before > 10 && shut > 10, "{as_before}, {shut}");
 }
 
+/// The rows of a table are copied by a transaction that is not waited for, and the table is dropped: they are in one of
+/// the two after every crash.
+#[test]
+fn a_drop_is_not_durable_before_earlier_commits() {
+    for spec in ProtocolSpec::all_durable() {
+        let spec = spec.to_string();
+        for change in [Action::Drop("a"), Action::Clear("a")] {
+            let disk = SimDisk::new();
+            let db = open(&spec, &disk);
+            Action::Put("a", 1, 1).perform(&db).unwrap();
+            let [a, b] = ["a", "b"].map(|name| db.table::<u64, u64>(name).unwrap());
+            disk.mark(1);
+            let mut session = db.session_on(namiki::WorkerId(1)).unwrap();
+            let copied = session.transact_async(|tx| {
+                let value = tx.get(&a, &1)?.unwrap_or(0);
+                tx.put(&b, &1, &value)
+            });
+            copied.unwrap();
+            change.perform(&db).unwrap();
+            for at in (0..=disk.events()).filter(|at| !disk.marks_before(*at).is_empty()) {
+                for loss in [Loss::None, Loss::All, Loss::Seeded(at as u64)] {
+                    let found = state_of(&open(&spec, &disk.crash_image(at, loss)));
+                    assert!(
+                        !found.is_empty(),
+                        "{spec}, {change:?}, after event {at}, {loss:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
 /// A transaction that writes the table, after which another clears it and says so, and that reads what that says. It
 /// must come after the clearing, and its row would be lost.
 fn committed_across_a_clearing<C: Checks>(spec: ProtocolSpec) -> Result<bool, Error> {

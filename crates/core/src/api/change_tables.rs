@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   shut transactions out of the table (drops.rs)      those under way commit, or fail
+//!   harden all commits                                 what came before must not be lost if this is kept
 //!   replace the manifest                               the table is gone, or is another one, or has another name
 //!   release its memory
 //! ```
@@ -22,6 +23,7 @@ use crate::catalogue::image_files::image_dir;
 use crate::catalogue::manifest::Manifest;
 use crate::error::Error;
 use crate::events;
+use crate::protocol_spec::LockRelease;
 use crate::table::raw_table::{RawTable, TableId, TableInfo};
 
 impl Database {
@@ -198,17 +200,16 @@ impl Shared {
         let Some(raw_table) = raw_table else {
             unreachable!("the catalogue has it");
         };
-        engine.drops.shut_out(raw_table.dropped(), &engine.epochs);
+        let check = || engine.check_poison();
+        engine
+            .drops
+            .shut_out(raw_table.dropped(), &engine.epochs, check)?;
         let readmit = |error| {
             raw_table.dropped().store(false, Ordering::SeqCst);
             Err(error)
         };
-        // Groups that hold locks lead to its records.
-        if let Some(log) = &engine.log
-            && engine.groups_hold_locks()
-            && let Err(error) = log.flush_all()
-        {
-            return readmit(Error::LogFailed(error));
+        if let Err(error) = self.harden_commits() {
+            return readmit(error);
         }
         if let Err(NotChanged {
             error,
@@ -227,6 +228,22 @@ impl Shared {
             drop(idle);
         }
         Ok(())
+    }
+
+    /// Makes durable what was committed by now, whether it was acknowledged or not: the change that follows is durable at
+    /// once, and must not be found without what came before it. Then no group holds locks of a table's records any more
+    /// that were taken before.
+    fn harden_commits(&self) -> Result<(), Error> {
+        let engine = &self.engine;
+        let Some(log) = &engine.log else {
+            return Ok(());
+        };
+        let hardened = log.flush_all().and_then(|()| match engine.spec.release {
+            LockRelease::Normal => Ok(()),
+            LockRelease::Early => log.wait_covered(log.last_drawn()),
+            LockRelease::EpochEarly => log.wait_certified(None, engine.epochs.current()),
+        });
+        hardened.map_err(Error::LogFailed)
     }
 
     /// Replaces the manifest by one with this change; if that fails, by what it was.
@@ -256,6 +273,8 @@ impl Shared {
     /// A segment without a name in the manifest is damage if it has its lasting name. So it gets back its first one
     /// before the manifest is replaced (image_files.rs, I6).
     fn drop_image_table(&self, catalogue: &mut Catalogue, table: &ImageTable) -> Result<(), Error> {
+        // A transaction may have copied what a query has read of it.
+        self.harden_commits()?;
         let (disk, dir) = (&*self.disk, &*self.dir);
         let image_dir = image_dir(dir);
         let failed = |source| self.not_written(NotWritten::Device(source));

@@ -498,9 +498,8 @@ impl Database {
             conflicts: conflicts_by_kind.all(),
             conflicts_by_kind,
             failed_locks: engine.epochs.counted(Count::FailedLock),
-            log: engine
-                .log
-                .as_ref()
+            // In a forked child, a stream may be locked by a thread that is not there.
+            log: (engine.log.as_ref().filter(|_| engine.is_own()))
                 .map(|log| log.counters())
                 .unwrap_or_default(),
             locks: engine.lock_counters(),

@@ -18,9 +18,10 @@ use crate::commit::engine::Engine;
 use crate::commit::ticket::Acknowledged;
 use crate::concurrency::cc::NoFaults;
 use crate::concurrency::contention::policy::PRIORITY_RECHECK_AFTER;
-use crate::concurrency::contention::priority::TaskRequest;
-use crate::concurrency::contention::retry_state::{Backoff, RetryState};
+use crate::concurrency::contention::priority::PriorityTicket;
+use crate::concurrency::contention::retry_state::Backoff;
 use crate::concurrency::contention::task_timer::TimerEntry;
+use crate::concurrency::contention::wait_list::RequestId;
 use crate::error::{Conflict, Error};
 use crate::txn::Transaction;
 
@@ -113,8 +114,9 @@ impl Database {
             if let Err(failure) = pooled.session().check_retry(failure) {
                 return Err(failure.into_error());
             }
+            let request = suspend_priority(engine, pooled.session());
             back_off(engine, pooled.session()).await;
-            request_priority(engine, pooled.session()).await;
+            request_priority(engine, pooled.session(), request).await;
         };
         // Another transaction may use the session while this one waits for the log.
         drop(pooled);
@@ -150,6 +152,13 @@ impl Pooled<'_> {
 impl Drop for Pooled<'_> {
     fn drop(&mut self) {
         if let Some(mut session) = self.session.take() {
+            // What panicked in the middle of a commit has left it unfit; in a forked child, it is left as it is.
+            if std::thread::panicking() {
+                return;
+            }
+            if !self.db.shared.engine.is_own() {
+                return std::mem::forget(session);
+            }
             session.end_attempts();
             session.transaction_mut().retry_state().run_in_task(false);
             self.db.return_session(session);
@@ -190,23 +199,46 @@ async fn back_off(engine: &Engine, session: &mut Session) {
     }
 }
 
-async fn request_priority(engine: &Engine, session: &mut Session) {
+/// Why a task asks for priority before its next attempt.
+#[derive(Clone, Copy)]
+enum Request {
+    None,
+    New,
+    /// It had it in the attempt before.
+    Again,
+}
+
+/// A task holds the priority token during an attempt only: all others wait for its holder, and nothing says when a task is
+/// polled again.
+fn suspend_priority(engine: &Engine, session: &mut Session) -> Request {
     let transaction = session.transaction_mut();
     if !transaction.may_request_priority() {
-        return;
+        return Request::None;
     }
     let retry = transaction.retry_state();
-    if retry.wants_priority(&engine.priority) {
-        let granted = Priority {
-            engine,
-            retry,
-            waiting: None,
-        };
-        let granted = granted.await;
-        session
-            .transaction_mut()
-            .retry_state()
-            .priority_requested(granted);
+    let is_new = retry.wants_priority(&engine.priority);
+    match retry.suspend_priority(&engine.priority) {
+        true => Request::Again,
+        false if is_new => Request::New,
+        false => Request::None,
+    }
+}
+
+async fn request_priority(engine: &Engine, session: &mut Session, request: Request) {
+    if matches!(request, Request::None) {
+        return;
+    }
+    let retry = session.transaction_mut().retry_state();
+    let granted = Priority {
+        engine,
+        ticket: retry.priority_ticket(),
+        until: None,
+        waiting: None,
+    };
+    let granted = granted.await;
+    match request {
+        Request::Again => retry.priority_resumed(granted),
+        Request::New | Request::None => retry.priority_requested(granted),
     }
 }
 
@@ -232,7 +264,8 @@ impl Future for Sleep<'_> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        // In a forked child there is no timer; what comes next says so.
+        if left.is_zero() || !self.engine.is_own() {
             return Poll::Ready(());
         }
         match &self.entry {
@@ -264,17 +297,13 @@ impl Future for Yield {
     }
 }
 
-/// Ends when the token is granted, or with false after the longest wait for it.
+/// Ends when the task has the token, or with false after the longest wait for it. The attempt follows at once.
 struct Priority<'a> {
     engine: &'a Engine,
-    retry: &'a mut RetryState,
-    waiting: Option<WaitingTask>,
-}
-
-struct WaitingTask {
-    request: TaskRequest,
-    until: Instant,
-    entry: TimerEntry,
+    ticket: &'a mut Option<PriorityTicket>,
+    until: Option<Instant>,
+    /// Its request in the queue, and what is fired when it has its turn.
+    waiting: Option<(RequestId, TimerEntry)>,
 }
 
 impl Future for Priority<'_> {
@@ -282,51 +311,49 @@ impl Future for Priority<'_> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<bool> {
         let this = self.get_mut();
+        if !this.engine.is_own() {
+            return Poll::Ready(false);
+        }
         let token = &this.engine.priority;
-        let Some(waiting) = &this.waiting else {
-            let until = Instant::now() + token.task_wait_max();
-            // First the timer, then the queue: a grant fires what is there.
-            let entry = this.engine.task_timer.register(until, context.waker());
-            let Some(entry) = entry else {
-                let ticket = this.retry.priority_ticket();
-                return Poll::Ready(token.request(ticket));
-            };
-            let ticket = this.retry.priority_ticket();
-            return match token.enter_task(ticket, entry.handle()) {
-                None => Poll::Ready(true),
-                Some(request) => {
-                    this.waiting = Some(WaitingTask {
-                        request,
-                        until,
-                        entry,
-                    });
-                    Poll::Pending
-                }
-            };
+        this.leave();
+        let now = Instant::now();
+        let until = *this
+            .until
+            .get_or_insert_with(|| now + token.task_wait_max());
+        let number = token.number();
+        // First the timer, then the queue: the release of the token fires what is there.
+        let Some(entry) = this.engine.task_timer.register(until, context.waker()) else {
+            return Poll::Ready(token.request(this.ticket));
         };
-        // Before the look: a grant that comes after it fires the new waker.
-        waiting.entry.update(context.waker());
-        let granted = token.is_granted(&waiting.request);
-        if !granted && Instant::now() < waiting.until {
-            return Poll::Pending;
+        match token.enter_task(this.ticket, entry.handle()) {
+            None => Poll::Ready(true),
+            Some(request) if now < until => {
+                this.waiting = Some((request, entry));
+                Poll::Pending
+            }
+            Some(request) => {
+                token.withdraw_task(request);
+                token.note_overtaken(number);
+                Poll::Ready(false)
+            }
         }
-        let number = waiting.request.number;
-        let granted = granted || !token.withdraw_task(&waiting.request);
-        this.waiting = None;
-        if !granted {
-            token.note_overtaken(number);
+    }
+}
+
+impl Priority<'_> {
+    /// Leaves the queue. (A task that was told that the token is free, and is dropped, leaves it free.)
+    fn leave(&mut self) {
+        if let Some((request, entry)) = self.waiting.take() {
+            self.engine.priority.withdraw_task(request);
+            drop(entry);
         }
-        Poll::Ready(granted)
     }
 }
 
 impl Drop for Priority<'_> {
     fn drop(&mut self) {
-        if let Some(waiting) = &self.waiting
-            && !self.engine.priority.withdraw_task(&waiting.request)
-        {
-            // It was granted, and no poll has seen that.
-            self.engine.priority.release();
+        if self.engine.is_own() {
+            self.leave();
         }
     }
 }
@@ -361,14 +388,6 @@ mod tests {
         }
     }
 
-    fn starving() -> RetryState {
-        let mut retry = RetryState::default();
-        for _ in 0..PRIORITY_AFTER {
-            retry.note_conflict();
-        }
-        retry
-    }
-
     #[test]
     fn a_released_token_goes_to_the_task_that_waits() {
         let db = Database::in_memory().unwrap();
@@ -377,11 +396,11 @@ mod tests {
         let waker = Arc::clone(&calls).into();
         let context = &mut Context::from_waker(&waker);
         assert!(engine.priority.request(&mut None));
-        let mut retry = starving();
-        assert!(retry.wants_priority(&engine.priority));
+        let mut ticket = None;
         let mut waits = pin!(Priority {
             engine,
-            retry: &mut retry,
+            ticket: &mut ticket,
+            until: None,
             waiting: None,
         });
         assert!(waits.as_mut().poll(context).is_pending());
@@ -401,10 +420,11 @@ mod tests {
         let context = &mut Context::from_waker(&waker);
         for granted_before in [false, true] {
             assert!(engine.priority.request(&mut None));
-            let mut retry = starving();
+            let mut ticket = None;
             let mut waits = Box::pin(Priority {
                 engine,
-                retry: &mut retry,
+                ticket: &mut ticket,
+                until: None,
                 waiting: None,
             });
             assert!(waits.as_mut().poll(context).is_pending());
@@ -430,10 +450,11 @@ mod tests {
         let waker = Arc::clone(&calls).into();
         let context = &mut Context::from_waker(&waker);
         assert!(engine.priority.request(&mut None));
-        let mut retry = starving();
+        let mut ticket = None;
         let mut waits = pin!(Priority {
             engine,
-            retry: &mut retry,
+            ticket: &mut ticket,
+            until: None,
             waiting: None,
         });
         assert!(waits.as_mut().poll(context).is_pending());
@@ -483,12 +504,12 @@ mod tests {
         let context = &mut Context::from_waker(&waker);
         let token = &db.shared.engine.priority;
         let mut attempts = 0;
-        let mut had_priority = false;
+        let mut had_priority = 0;
         {
             let mut task = pin!(db.transact_in_task(|_| {
                 attempts += 1;
-                had_priority |= token.is_taken();
-                match attempts > PRIORITY_AFTER {
+                had_priority += u32::from(token.is_taken());
+                match attempts > PRIORITY_AFTER + 5 {
                     true => Ok(7),
                     false => Err(Error::Conflict(Conflict::ReadChanged)),
                 }
@@ -496,12 +517,15 @@ mod tests {
             let done = loop {
                 match task.as_mut().poll(context) {
                     Poll::Ready(done) => break done,
-                    Poll::Pending => calls.wait(),
+                    Poll::Pending => {
+                        assert!(!token.is_taken(), "a task that is not polled has it");
+                        calls.wait();
+                    }
                 }
             };
             assert_eq!(done.unwrap(), 7);
         }
-        assert!(had_priority && !token.is_taken());
-        assert_eq!(attempts, PRIORITY_AFTER + 1);
+        assert!(!token.is_taken());
+        assert_eq!((attempts, had_priority), (PRIORITY_AFTER + 6, 6));
     }
 }

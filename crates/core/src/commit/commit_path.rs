@@ -304,7 +304,11 @@ fn lock_writes<P: CcProtocol, C: Checks>(
     }
     let groups_hold = engine.groups_hold_locks();
     // Early release holds locks for a moment only, and what was not looked at cannot change meanwhile.
-    let is_patient = !groups_hold && access_set.reads.is_empty() && !access_set.has_gaps();
+    // (A task does not sleep in the middle of an attempt.)
+    let is_patient = !groups_hold
+        && access_set.reads.is_empty()
+        && !access_set.has_gaps()
+        && !held.retry.is_in_task();
     for round in 0.. {
         let Some(failed) = lock_each::<P>(access_set) else {
             return Ok(());

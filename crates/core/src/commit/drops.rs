@@ -46,14 +46,28 @@ impl Drops {
 
     /// Makes all transactions fail that have used the table and are not committing yet, and waits for those that are.
     /// `dropped` is the table's mark.
-    pub(crate) fn shut_out(&self, dropped: &AtomicBool, epochs: &Epochs) {
+    ///
+    /// # Errors
+    /// What `check` says while it waits: a commit that has met a failed log may have panicked, and never end. The table is
+    /// as before then.
+    pub(crate) fn shut_out<E>(
+        &self,
+        dropped: &AtomicBool,
+        epochs: &Epochs,
+        check: impl Fn() -> Result<(), E>,
+    ) -> Result<(), E> {
         dropped.store(true, Ordering::SeqCst);
         self.0.fetch_add(1, Ordering::SeqCst);
         let epoch = EpochSource::current(epochs);
         epochs.advance();
         while epochs.finished() < epoch {
+            if let Err(error) = check() {
+                dropped.store(false, Ordering::SeqCst);
+                return Err(error);
+            }
             sleep(POLL);
         }
+        Ok(())
     }
 }
 
@@ -111,7 +125,10 @@ mod model {
                 let world = Arc::clone(&world);
                 thread::spawn(move || world.transact(slot))
             });
-            world.drops.shut_out(&world.dropped, &world.epochs);
+            let shut = world
+                .drops
+                .shut_out(&world.dropped, &world.epochs, || Ok::<_, ()>(()));
+            shut.unwrap();
             world.gone.store(true, Ordering::Relaxed);
             for committer in committers {
                 committer.join().unwrap();

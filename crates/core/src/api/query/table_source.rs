@@ -216,6 +216,7 @@ impl Source for TableSource {
             }
             self.reader.transact(|tx| {
                 found.clear();
+                tx.use_table(&self.raw_table)?;
                 tx.get_batch(&self.raw_table, keys, |value| {
                     found.push(value.map(|value| self.values.row(value).into_owned()));
                     Ok(())

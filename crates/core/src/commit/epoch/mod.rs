@@ -178,6 +178,8 @@ impl Epochs {
 
     /// Gives a slot back. Its stamp stays: it may still decide a floor.
     pub(crate) fn release(&self, id: SlotId) {
+        // A commit that has panicked is still registered.
+        self.deregister(id);
         self.slot(id).taken.store(false, Ordering::Release);
     }
 

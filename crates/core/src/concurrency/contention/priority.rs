@@ -48,14 +48,6 @@ struct TokenState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PriorityTicket(u64);
 
-/// A task's request in the queue.
-#[derive(Debug)]
-pub(crate) struct TaskRequest {
-    id: RequestId,
-    /// Of the holder that it waits for.
-    pub(crate) number: u64,
-}
-
 impl PriorityToken {
     /// A free token.
     pub(crate) fn new() -> Self {
@@ -103,12 +95,13 @@ impl PriorityToken {
         }
     }
 
-    /// Acquires the token for a task, or queues for it: then the handle is fired when it is granted.
+    /// Acquires the token for a task, or queues: then the handle is fired when the token may be free, and the task asks
+    /// again. It is not handed over, for nothing says when the task will be polled.
     pub(crate) fn enter_task(
         &self,
         ticket: &mut Option<PriorityTicket>,
         handle: TimerHandle,
-    ) -> Option<TaskRequest> {
+    ) -> Option<RequestId> {
         let mut queue = self.queue.lock();
         let ticket = *ticket.get_or_insert_with(|| {
             queue.state.issued += 1;
@@ -119,20 +112,12 @@ impl PriorityToken {
             self.begin();
             return None;
         }
-        Some(TaskRequest {
-            id: queue.enter_task(handle, ticket),
-            number: self.number(),
-        })
+        Some(queue.enter_task(handle, ticket))
     }
 
-    /// Whether a task's request was granted.
-    pub(crate) fn is_granted(&self, request: &TaskRequest) -> bool {
-        !self.queue.lock().is_waiting(request.id)
-    }
-
-    /// Takes a task's request back. False if it was granted meanwhile: the task holds the token.
-    pub(crate) fn withdraw_task(&self, request: &TaskRequest) -> bool {
-        self.queue.lock().withdraw(request.id).is_some()
+    /// Takes a task's request back, if it is still there.
+    pub(crate) fn withdraw_task(&self, request: RequestId) {
+        self.queue.lock().withdraw(request);
     }
 
     /// A task has waited for this holder as long as it may.
@@ -167,13 +152,14 @@ impl PriorityToken {
         }
     }
 
-    /// Releases the token: it goes to the next one in the queue.
+    /// Releases the token: it goes to the next one in the queue, and is free if that is a task.
     pub(crate) fn release(&self) {
         let mut queue = self.queue.lock();
-        match queue.grant_first(|_, ticket| *ticket) {
+        match queue.take_first(|_, ticket| *ticket) {
             // Which learns it under the mutex, after this.
-            Some(_) => self.begin(),
-            None => {
+            Some((_, false)) => self.begin(),
+            // A task finds it free, if no other is faster.
+            Some((_, true)) | None => {
                 queue.state.taken = false;
                 self.taken.store(false, Ordering::Relaxed);
             }

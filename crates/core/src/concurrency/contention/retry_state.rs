@@ -116,9 +116,26 @@ impl RetryState {
         self.conflicts_with_priority = 0;
     }
 
+    /// Releases the token until the next attempt of a task, which may be polled late. Returns whether it had it.
+    pub(crate) fn suspend_priority(&mut self, token: &PriorityToken) -> bool {
+        let had = self.has_priority;
+        self.release_priority(token);
+        had
+    }
+
+    /// A suspended priority is granted again, or not in time.
+    pub(crate) fn priority_resumed(&mut self, granted: bool) {
+        self.has_priority = granted;
+    }
+
     /// Its position among the requests, once it has made one.
     pub(crate) fn priority_ticket(&mut self) -> &mut Option<PriorityTicket> {
         &mut self.ticket
+    }
+
+    /// Whether it runs in a task.
+    pub(crate) fn is_in_task(&self) -> bool {
+        self.in_task
     }
 
     /// It runs in a task, which waits for the holder of the token before an attempt, and not in the middle of one.

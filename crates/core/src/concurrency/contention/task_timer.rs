@@ -17,6 +17,7 @@ use std::task::Waker;
 use std::thread;
 use std::time::Instant;
 
+use namiki_platform::ProcessToken;
 use parking_lot::{Condvar, Mutex};
 
 /// The timer of a database.
@@ -42,6 +43,7 @@ struct State {
 /// An entry of a timer. Dropped, it is cancelled.
 pub(crate) struct TimerEntry {
     timer: Weak<Inner>,
+    process: ProcessToken,
     key: (Instant, u64),
 }
 
@@ -81,6 +83,7 @@ impl TaskTimer {
         }
         Some(TimerEntry {
             timer: Arc::downgrade(&self.0),
+            process: ProcessToken::current(),
             key,
         })
     }
@@ -111,6 +114,10 @@ impl TimerEntry {
 
 impl Drop for TimerEntry {
     fn drop(&mut self) {
+        // In a forked child, a thread that is not there may have the list locked.
+        if !self.process.is_current() {
+            return;
+        }
         let waker = self
             .timer
             .upgrade()

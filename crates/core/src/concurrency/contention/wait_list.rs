@@ -122,11 +122,19 @@ impl<T, S> Waiters<T, S> {
 
     /// Grants the request with the least key: takes it out, and wakes its waiter. Nothing if there is none.
     pub(crate) fn grant_first<K: Ord>(&mut self, key: impl Fn(RequestId, &T) -> K) -> Option<T> {
+        self.take_first(key).map(|(request, _)| request)
+    }
+
+    /// The same; says whether the waiter is a task, which may take long to be polled.
+    pub(crate) fn take_first<K: Ord>(
+        &mut self,
+        key: impl Fn(RequestId, &T) -> K,
+    ) -> Option<(T, bool)> {
         let keys = self.list.iter().map(|it| key(it.id, &it.request));
         let (at, _) = keys.enumerate().min_by(|(_, a), (_, b)| a.cmp(b))?;
         let Waiter { wake, request, .. } = self.list.swap_remove(at);
         wake.wake();
-        Some(request)
+        Some((request, matches!(wake, Wake::Task(_))))
     }
 
     /// All waiters, in no order.
