@@ -31,8 +31,12 @@ pub enum LogError {
         source: Arc<io::Error>,
     },
     /// The stream's region of a shared device is used up. The commit was refused before anything
-    /// of it was written.
-    #[error("the region of {worker} in {} ({region_bytes} bytes) is full", path.display())]
+    /// of it was written. Lay out larger regions, on another device, or go on with log files.
+    #[error(
+        "the region of {worker} in {} ({region_bytes} bytes) has no room for the commit: lay out larger regions on \
+         another device (`region_bytes`), or go on with log files",
+        path.display()
+    )]
     RegionFull {
         /// The device or file.
         path: PathBuf,
