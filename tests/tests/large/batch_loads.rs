@@ -140,7 +140,7 @@ fn a_source_that_fails_is_resumed_behind_the_last_key() {
     let table: Texts = db.table("texts").unwrap();
     assert!(found(&db) == all[..57]);
     let last = stopped.report.last_key.unwrap();
-    let rest = all.iter().cloned().filter(|(key, _)| *key > last);
+    let rest = all.iter().filter(|(key, _)| *key > last).cloned();
     assert_eq!(db.load(&table, rest).unwrap().last_key, Some(99));
     assert!(found(&db) == all);
 }
@@ -170,7 +170,7 @@ fn a_full_disk_stops_a_load_behind_a_key() {
         let there = found(&open(&image));
         assert!(there[..=last as usize] == all[..=last as usize], "{spec}");
         disk.set_capacity(None);
-        let rest = all.iter().cloned().filter(|(key, _)| *key > last);
+        let rest = all.iter().filter(|(key, _)| *key > last).cloned();
         db.load(&table, rest).unwrap();
         assert!(found(&db) == all, "{spec}");
     }
@@ -188,7 +188,7 @@ fn progress_is_told_and_an_interrupt_stops_the_load() {
     let options = tens()
         .interrupt(Arc::clone(&asked))
         .on_progress(Arc::new(move |progress| {
-            into.lock().unwrap().push(*progress)
+            into.lock().unwrap().push(*progress);
         }));
     let pulled = Cell::new(0);
     let endless = (0_u64..).map(|key| {
