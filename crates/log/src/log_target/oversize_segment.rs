@@ -189,8 +189,9 @@ impl Drop for UnnumberedSegment {
     }
 }
 
-/// Removes the segments that never got a number, of all streams (O3). One that cannot be removed is in the way of nothing.
-pub(crate) fn remove_unnumbered(disk: &dyn Disk, wal: &Path) {
+/// Removes the segments that never got a number (O3), of these streams and of those behind them that were used before.
+/// One that cannot be removed is in the way of nothing.
+pub(crate) fn remove_unnumbered(disk: &dyn Disk, wal: &Path, streams: usize) {
     for worker in (0..=u16::MAX).map(WorkerId) {
         let dir = stream_dir(wal, worker);
         let Ok(listed) = disk.list(&dir) else {
@@ -198,7 +199,11 @@ pub(crate) fn remove_unnumbered(disk: &dyn Disk, wal: &Path) {
         };
         let listed = listed.into_iter().map(|entry| entry.path);
         let unfinished = disk.unfinished(&dir).unwrap_or_default();
-        for path in listed.chain(unfinished).filter(|path| is_unnumbered(path)) {
+        let files: Vec<_> = listed.chain(unfinished).collect();
+        if files.is_empty() && usize::from(worker.0) >= streams {
+            return;
+        }
+        for path in files.into_iter().filter(|path| is_unnumbered(path)) {
             let _ = disk.remove(&path);
         }
     }

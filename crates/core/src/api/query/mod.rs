@@ -222,32 +222,26 @@ impl Query {
             if tables.get(name).is_some() {
                 continue;
             }
-            let (loaded, identity, in_memory, known) = {
-                let catalogue = shared.catalogue.lock();
-                if catalogue.closed.is_some() {
-                    return Err(QueryError::Closed);
-                }
-                let image = &catalogue.manifest.image;
-                let known = image.tables.iter().map(|table| table.name.clone());
-                (
-                    image.table(name).cloned(),
-                    catalogue.manifest.identity(),
-                    catalogue.ids.get(name).is_some(),
-                    known.collect::<Vec<_>>(),
-                )
-            };
+            // Locked until it is open: it could be dropped in between.
+            let catalogue = shared.catalogue.lock();
+            if catalogue.closed.is_some() {
+                return Err(QueryError::Closed);
+            }
+            let image = &catalogue.manifest.image;
             let table = name.to_owned();
-            let Some(loaded) = loaded else {
-                if in_memory {
+            let Some(loaded) = image.table(name) else {
+                if catalogue.ids.get(name).is_some() {
                     return Err(QueryError::NotDescribed { table });
                 }
+                let known = image.tables.iter().map(|table| table.name.clone());
                 let described = self.described.iter().map(|(name, _)| name.to_owned());
-                let known = known.into_iter().chain(described).collect();
+                let known = known.chain(described).collect();
                 return Err(QueryError::UnknownTable { table, known });
             };
+            let identity = catalogue.manifest.identity();
             let opened = shared
                 .opened
-                .table(&shared.disk, &shared.dir, identity, &loaded)?;
+                .table(&shared.disk, &shared.dir, identity, loaded)?;
             tables.insert(name, opened);
         }
         Ok(tables)
