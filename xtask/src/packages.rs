@@ -7,8 +7,9 @@
 //! They depend on each other by version. Cargo finds the versions that no registry has among those that it is packing.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::repository_files::Tree;
 
@@ -112,10 +113,25 @@ impl Packages {
         if !is_built {
             cargo.arg("--no-verify");
         }
-        let output = cargo.output().map_err(|error| format!("cargo: {error}"))?;
-        let told = String::from_utf8_lossy(&output.stderr);
-        if !output.status.success() {
-            return Err(format!("cargo package: {}\n{told}", output.status));
+        let failed = |error: std::io::Error| format!("cargo: {error}");
+        let mut running = cargo.stderr(Stdio::piped()).spawn().map_err(failed)?;
+        let mut told = String::new();
+        for line in running
+            .stderr
+            .take()
+            .into_iter()
+            .flat_map(|pipe| BufReader::new(pipe).lines())
+        {
+            let line = line.map_err(failed)?;
+            if is_built {
+                eprintln!("{line}"); // it takes minutes
+            }
+            told.push_str(&line);
+            told.push('\n');
+        }
+        let status = running.wait().map_err(failed)?;
+        if !status.success() {
+            return Err(format!("cargo package: {status}\n{told}"));
         }
         Ok(warnings(&told))
     }
