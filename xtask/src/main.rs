@@ -7,6 +7,7 @@
 mod git_history;
 mod imports;
 mod long_runs;
+mod packages;
 mod repository_files;
 mod rust_lexer;
 mod tidy;
@@ -21,6 +22,10 @@ takes minutes more.
     cargo xtask tidy            check what the compiler cannot: which module imports which, and none in a
                                 circle; where unsafe code lives; that the paper -> code table is true;
                                 the subjects of new commits; names and words; lengths of files. Seconds.
+    cargo xtask package         make the packages that are for others, and look at them as a registry
+                                would. Seconds.
+        --build                   build each from the others as they are packaged. Minutes.
+        --into FOLDER             unpack them there: a program in FOLDER depends on `namiki = \"0.1\"`
     cargo xtask loom            run the loom models (tests with `model` in their path, of the crates
                                 that depend on loom): every interleaving of a few threads, up to a
                                 bound on interruptions that each model chooses, two to four. Five minutes.
@@ -57,7 +62,7 @@ takes minutes more.
 
 Every command exits with 0 when all is well. loom and asan build in loom/ and asan/ inside the
 target folder, so they do not throw away your ordinary build. `.ci/run` is all that must hold before a
-merge: tidy, clippy, all tests, documentation, samples of loom and of crashes, power cuts, and every
+merge: tidy, clippy, packages, all tests, documentation, samples of loom and of crashes, power cuts, and every
 command of the programs. Meant to take fifteen minutes, twenty-five on a fresh machine; it prints the
 time of each step.
 ";
@@ -73,9 +78,12 @@ fn main() -> ExitCode {
     let wants_help = args.iter().any(|arg| arg == "--help" || arg == "-h");
     let outcome = match command.as_str() {
         "" | "help" | "--help" | "-h" => Err(String::new()),
-        "tidy" | "loom" | "asan" | "power-cut" | "soak" if wants_help => Err(String::new()),
+        "tidy" | "package" | "loom" | "asan" | "power-cut" | "soak" if wants_help => {
+            Err(String::new())
+        }
         "tidy" if args.is_empty() => tidy::run(root),
         "tidy" => Err("`tidy` takes no arguments".to_owned()),
+        "package" => packages::run(root, &args),
         "loom" => long_runs::loom(root, &args),
         "asan" => long_runs::asan(root, &args),
         "power-cut" if args.is_empty() => long_runs::power_cut(root),

@@ -55,7 +55,12 @@ impl Tree {
         let mut files = Vec::new();
         for path in paths {
             // A file that was deleted but not yet committed is listed and not there.
-            let Ok(bytes) = fs::read(root.join(&path)) else {
+            let path_on_disk = root.join(&path);
+            // What a link leads to is listed under its own name.
+            if path_on_disk.is_symlink() {
+                continue;
+            }
+            let Ok(bytes) = fs::read(path_on_disk) else {
                 continue;
             };
             if let Ok(text) = String::from_utf8(bytes) {

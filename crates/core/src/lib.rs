@@ -5,6 +5,8 @@
 //! [transactions](Database::transact) from as many threads as there are. A transaction that has
 //! returned is durable: killed at any moment, the database opens again with it.
 //!
+//! The [guide] leads from the first table to the settings of production.
+//!
 //! # Keys and values
 //!
 //! Integers, texts, bytes and tuples are [keys](Key), numbers and lists [values](Value), too. Structs and enums are, by
@@ -48,6 +50,13 @@
 //! [`Builder`]). `error`, `protocol_spec`, `sync` and `thread_number` are free to all.
 //!
 //! Paper: tictoc-pwal, pwal
+
+#[doc = include_str!("../guide.md")]
+pub mod guide {}
+/// What README.md shows is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 mod api;
 mod catalogue;

@@ -75,6 +75,77 @@ fn the_ledger_pays_refuses_and_tells() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// Four workers; jobs that fail once are tried again, and the one that was interrupted is done.
+#[test]
+fn the_queue_does_every_job_once() -> Result<(), Box<dyn Error>> {
+    let dir = tempfile::tempdir()?;
+    for round in 1..=2 {
+        let told = run("queue", dir.path())?;
+        let mut expected = vec![
+            "taken and not finished: true".to_owned(),
+            "1 interrupted, back in the queue".to_owned(),
+            format!("{} done, 0 left", 50 * round),
+        ];
+        expected.extend(vec!["given up after 3 attempts: never".to_owned(); round]);
+        assert!(told.lines().eq(expected), "{told}");
+    }
+
+    let db = namiki::Database::open(dir.path().join("queue"))?;
+    let done = db.table::<u64, String>("done")?;
+    let rows = db.transact(|tx| tx.scan(&done, ..))?;
+    let mut made: Vec<_> = rows.into_iter().map(|(_, made)| made.len()).collect();
+    made.sort_unstable();
+    let expected: Vec<_> = (0..50).flat_map(|length| [length; 2]).collect();
+    assert_eq!(made, expected);
+    Ok(())
+}
+
+#[test]
+fn the_index_by_hand_refuses_and_finds() -> Result<(), Box<dyn Error>> {
+    let dir = tempfile::tempdir()?;
+    let expected = [
+        "refused: member 1 has this address",
+        "turing@example.org: Some(\"Alan\")",
+        "alan@example.org: None",
+        "born in 1912: Alan",
+        "born in 1906: Grace",
+        "indexes agree with the table: true",
+    ];
+    for _ in 0..2 {
+        let told = run("index_by_hand", dir.path())?;
+        assert!(told.lines().eq(expected), "{told}");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_counters_count_what_is_there() -> Result<(), Box<dyn Error>> {
+    let dir = tempfile::tempdir()?;
+    for round in 1..=2 {
+        let (about, home) = (400 * round, 1_200 * round);
+        let all = about + home;
+        let expected = format!("about: {about}\nall: {all}\nhome: {home}\nrows: {all}\n");
+        assert_eq!(run("counters", dir.path())?, expected);
+    }
+    Ok(())
+}
+
+#[test]
+fn the_bulk_load_goes_on_where_it_stopped() -> Result<(), Box<dyn Error>> {
+    let dir = tempfile::tempdir()?;
+    for resumed in [
+        "10000 written, 0 there before",
+        "0 written, 10000 there before",
+    ] {
+        let expected = format!(
+            "the load stopped, its first 20000 rows are durable: go on behind the key of the last one (the next row \
+             cannot be had)\nlast key: Some(19999)\nresumed: {resumed}\nrows: 30000\n"
+        );
+        assert_eq!(run("bulk_load", dir.path())?, expected);
+    }
+    Ok(())
+}
+
 #[test]
 fn a_changed_type_reads_what_it_was() -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;

@@ -10,6 +10,7 @@ pub mod disk;
 mod fork_check;
 pub mod hash;
 mod huge_pages;
+mod linux_only;
 pub mod machine;
 mod memory_mapping;
 #[cfg(loom)]
