@@ -25,7 +25,11 @@ fn main() -> Result<(), Box<dyn StdError>> {
                 let (db, visits, counts) = (&db, &visits, &counts);
                 scope.spawn(move || -> Result<(), Error> {
                     for number in before..before + VISITS {
-                        let page = if number % 4 == 0 { "about" } else { "home" };
+                        let page = if number.is_multiple_of(4) {
+                            "about"
+                        } else {
+                            "home"
+                        };
                         // The row and what it adds to its counter: both, or neither.
                         db.transact(|tx| {
                             tx.insert(visits, &(thread, number), &page.to_owned())?;

@@ -135,7 +135,7 @@ struct Unlucky;
 
 /// The work: each third word fails once, and one fails always.
 fn reverse(job: &Job) -> Result<String, Unlucky> {
-    let unlucky = job.word.len() % 3 == 0 && job.failures == 0;
+    let unlucky = job.word.len().is_multiple_of(3) && job.failures == 0;
     if unlucky || job.word == "never" {
         return Err(Unlucky);
     }
