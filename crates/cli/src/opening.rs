@@ -52,19 +52,10 @@ pub(crate) fn to_read_with(settings: Builder, dir: &Path) -> Result<Database, Fa
 
 /// Opens a database to change it; it is made where there is none, if `create` says so.
 pub(crate) fn to_write(dir: &Path, create: bool) -> Result<Database, Failure> {
-    to_write_with(Database::builder(), dir, create)
-}
-
-/// The same with settings.
-pub(crate) fn to_write_with(
-    settings: Builder,
-    dir: &Path,
-    create: bool,
-) -> Result<Database, Failure> {
     if !create {
         check_directory(dir)?;
     }
-    let settings = settings.create(create);
+    let settings = Database::builder().create(create);
     match open(settings, |settings| settings.open(dir)) {
         Err(OpenError::Missing { .. } | OpenError::NotADatabase { .. }) => {
             Err(without_manifest(dir, &dir.join("wal"))?)

@@ -602,6 +602,6 @@ mod tests {
             len_bytes: 9,
             max_bytes: 8,
         };
-        assert!(format!("{large:#?}").contains("Builder::buffer_bytes"));
+        assert!(format!("{large:#?}").contains("Builder::transaction_bytes_max"));
     }
 }

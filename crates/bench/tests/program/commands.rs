@@ -591,7 +591,6 @@ fn engine_refusals_name_the_flag_to_change() {
     let raw = format!("raw:{}", text(&dir.path().join("device")));
     let txn = ["txn", "--spec", "TT(NLR)+PWAL(16)", "--ops", "600"];
     let shared = ["--device", &raw, "--raw-mb", "1"];
-    let long = ["--record-format", "32768"];
     for (args, flag) in [
         // Too little for a log buffer, and too little for the load.
         (
@@ -601,11 +600,6 @@ fn engine_refusals_name_the_flag_to_change() {
         (
             [&["--workload", "u1", "--records", "200000"], &shared[..]].concat(),
             "raise --raw-mb",
-        ),
-        // Twelve such records are more than a log buffer.
-        (
-            [&["--workload", "u10", "--records", "100"], &long[..]].concat(),
-            "lower --record-format",
         ),
     ] {
         refused(&[&txn[..], &args].concat(), 2, flag);

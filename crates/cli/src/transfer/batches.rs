@@ -14,6 +14,8 @@ use crate::tables::TypedTable;
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 1000;
+/// So many bytes of keys and values end a batch, too. A longer row has one to itself.
+const BATCH_BYTES: usize = 2 << 20;
 
 /// What is done with a key that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +68,6 @@ pub(crate) fn import(
     table: &TypedTable,
     rows: &mut dyn RowReader,
     if_there: IfThere,
-    batch_bytes: usize,
     done: &mut Imported,
 ) -> Result<(), Stopped> {
     let mut progress = Progress::new();
@@ -76,11 +77,11 @@ pub(crate) fn import(
         batch.clear();
         let mut bytes = 0;
         let mut ended = None;
-        while batch.len() < BATCH_ROWS && bytes < batch_bytes {
+        while batch.len() < BATCH_ROWS && bytes < BATCH_BYTES {
             match rows.next_row() {
                 Ok(Some(row)) => {
                     let more = row.key.len() + row.value.len();
-                    if bytes + more > batch_bytes {
+                    if bytes + more > BATCH_BYTES {
                         // A long row has a batch to itself.
                         write(db, table, &batch, if_there, done)?;
                         batch.clear();
@@ -142,7 +143,7 @@ fn write(
     let (imported, clash) = match written {
         Err(namiki::Error::TransactionTooLarge { len_bytes, .. }) => {
             let why = format!(
-                "the row takes {} of log, more than a transaction may; --buffer-mb allows more",
+                "the row takes {} of log, more than a transaction may",
                 crate::number_format::bytes(len_bytes as u64)
             );
             let line = batch[0].line;

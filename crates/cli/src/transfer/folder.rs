@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::batches::IfThere;
 use super::formats::FileFormat;
 use super::jsonl::VERSION;
-use super::read_file::{RowSource, Settings};
+use super::read_file::RowSource;
 use super::segments::{self, SegmentSource};
 use super::write_file::export_to_file;
 use crate::failure::Failure;
@@ -129,7 +129,7 @@ pub(super) fn import_all(
     db: &Database,
     folder: &Path,
     contents: &Contents,
-    settings: &Settings,
+    if_there: IfThere,
 ) -> Result<(), Failure> {
     // All headers first: a file that is missing ends the import before it begins.
     let (mut sources, mut segments) = (Vec::new(), Vec::new());
@@ -143,9 +143,9 @@ pub(super) fn import_all(
         }
     }
     for (name, mut source) in sources {
-        source.import(db, name, settings)?;
+        source.import(db, name, if_there)?;
     }
-    let resume = settings.if_there == IfThere::Resume;
+    let resume = if_there == IfThere::Resume;
     segments
         .into_iter()
         .try_for_each(|source| source.import(db, resume))

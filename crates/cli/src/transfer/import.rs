@@ -3,13 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::RangedU64ValueParser;
-use namiki::Database;
 
 use super::batches::IfThere;
 use super::folder;
 use super::formats::FileFormat;
-use super::read_file::{RowSource, Settings};
+use super::read_file::RowSource;
 use crate::failure::Failure;
 use crate::{interrupt, opening};
 
@@ -50,39 +48,28 @@ pub(crate) struct ImportArguments {
     /// Give keys that are there the values of the file
     #[arg(long)]
     replace: bool,
-    /// The longest transaction, and so the longest row, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 8, value_parser = RangedU64ValueParser::<usize>::from(1..=512))]
-    buffer_mb: usize,
 }
 
 /// Imports.
 pub(crate) fn run(arguments: &ImportArguments) -> Result<(), Failure> {
     interrupt::listen();
-    let settings = Settings {
-        if_there: match (arguments.resume, arguments.replace) {
-            (true, _) => IfThere::Resume,
-            (false, true) => IfThere::Replace,
-            (false, false) => IfThere::Refuse,
-        },
-        // Log records have more in them than keys and values.
-        batch_bytes: arguments.buffer_mb << 18,
+    let if_there = match (arguments.resume, arguments.replace) {
+        (true, _) => IfThere::Resume,
+        (false, true) => IfThere::Replace,
+        (false, false) => IfThere::Refuse,
     };
-    let buffer_bytes = arguments.buffer_mb << 20;
-    let builder = Database::builder()
-        .buffer_bytes(buffer_bytes)
-        .segment_bytes((2 * buffer_bytes as u64).max(16 << 20));
     match (&arguments.all, &arguments.table, &arguments.file) {
         (Some(folder), ..) => {
             let tables = folder::contents(folder)?;
-            let db = opening::to_write_with(builder, &arguments.dir, true)?;
-            folder::import_all(&db, folder, &tables, &settings)?;
+            let db = opening::to_write(&arguments.dir, true)?;
+            folder::import_all(&db, folder, &tables, if_there)?;
             Ok(db.close()?)
         }
         (None, Some(name), Some(path)) => {
             let format = FileFormat::of(arguments.format, Some(path));
             let mut source = RowSource::open(path, format)?;
-            let db = opening::to_write_with(builder, &arguments.dir, true)?;
-            source.import(&db, name, &settings)?;
+            let db = opening::to_write(&arguments.dir, true)?;
+            source.import(&db, name, if_there)?;
             Ok(db.close()?)
         }
         _ => unreachable!("the command line has a table and a file, or --all"),

@@ -13,12 +13,6 @@ use crate::failure::Failure;
 use crate::number_format::counted;
 use crate::tables::TypedTable;
 
-/// How rows are imported.
-pub(super) struct Settings {
-    pub(super) if_there: IfThere,
-    pub(super) batch_bytes: usize,
-}
-
 /// A file to be imported, of which the header has been read.
 pub(super) struct RowSource {
     path: PathBuf,
@@ -53,18 +47,11 @@ impl RowSource {
         &mut self,
         db: &Database,
         name: &str,
-        settings: &Settings,
+        if_there: IfThere,
     ) -> Result<(), Failure> {
         let table = self.table(db, name)?;
         let mut done = Imported::default();
-        let imported = import(
-            db,
-            &table,
-            &mut *self.rows,
-            settings.if_there,
-            settings.batch_bytes,
-            &mut done,
-        );
+        let imported = import(db, &table, &mut *self.rows, if_there, &mut done);
         let Imported { written, there } = done;
         let rows = counted(written, "row");
         let there_already = match there {

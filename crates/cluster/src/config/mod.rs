@@ -168,7 +168,9 @@ impl NodeConfig {
             ConfigError::Syntax(match error.span() {
                 Some(span) => {
                     let before = text.get(..span.start).unwrap_or_default();
-                    format!("line {}: {why}", before.matches('\n').count() + 1)
+                    let number = before.matches('\n').count();
+                    let line = text.lines().nth(number).unwrap_or_default();
+                    format!("line {}, `{}`: {why}", number + 1, line.trim())
                 }
                 None => why.to_owned(),
             })
