@@ -8,6 +8,7 @@
 //! ```
 //! A request is one transaction, and is answered when that is durable. Each connection is a task; no thread waits for the
 //! disk, so a runtime with two threads serves as many connections as come.
+#![cfg(not(loom))] // nor is tokio then
 #![allow(clippy::print_stdout, reason = "it is a program")]
 
 use std::error::Error;

@@ -35,7 +35,7 @@ impl ConflictCounters {
     }
 }
 
-/// Numbers about an open database, see [`Database::counters`].
+/// Numbers about an open database, see [`Database::counters`](crate::Database::counters).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Commits that wrote something.

@@ -51,7 +51,7 @@ impl<H: GroupResource> Stream<H> {
         self.buffered_bytes_max
     }
 
-    /// The largest payload of all ([`LogConfig::payload_bytes_max`](crate::LogConfig::payload_bytes_max)).
+    /// The largest payload of all (`LogConfig::payload_bytes_max`).
     #[must_use]
     pub fn payload_bytes_max(&self) -> usize {
         self.payload_bytes_max

@@ -64,7 +64,7 @@ impl BatchLoadOptions {
         self
     }
 
-    /// The load ends with [`BatchLoadStop::Interrupted`] soon after this becomes true.
+    /// The load ends with [`BatchLoadStop::Interrupted`](crate::BatchLoadStop::Interrupted) soon after this becomes true.
     #[must_use]
     pub fn interrupt(mut self, asked: Arc<AtomicBool>) -> Self {
         self.interrupt = Some(asked);

@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct BatchLoadProgress {
     /// Rows that were written.
     pub rows: u64,
-    /// Rows that were left out, because their keys were there: [`ExistingRows::Keep`].
+    /// Rows that were left out, because their keys were there: [`ExistingRows::Keep`](crate::ExistingRows::Keep).
     pub skipped: u64,
     /// Bytes of the keys and values that were written.
     pub bytes: u64,
