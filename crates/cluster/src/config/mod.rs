@@ -170,7 +170,11 @@ impl NodeConfig {
                     let before = text.get(..span.start).unwrap_or_default();
                     let number = before.matches('\n').count();
                     let line = text.lines().nth(number).unwrap_or_default();
-                    format!("line {}, `{}`: {why}", number + 1, line.trim())
+                    // What is missing is missing in a table, of several lines.
+                    match !span.is_empty() && span.len() <= line.len() {
+                        true => format!("line {}, `{}`: {why}", number + 1, line.trim()),
+                        false => format!("line {}: {why}", number + 1),
+                    }
                 }
                 None => why.to_owned(),
             })
