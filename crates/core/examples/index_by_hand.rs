@@ -91,7 +91,7 @@ impl Members {
         })
     }
 
-    /// Those who were born in some years, the youngest first.
+    /// The members born in some years, the youngest first.
     fn born_in(&self, years: std::ops::Range<u16>) -> Result<Vec<Member>, Error> {
         self.db.transact(|tx| {
             let mut ids = Vec::new();

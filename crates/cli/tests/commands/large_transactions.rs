@@ -2,23 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 
 use namiki::Database;
 
-/// What the command printed, if it ended with this status.
-fn said(status: i32, command: &str, dir: &Path) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_namiki"))
-        .arg(command)
-        .arg(dir)
-        .output()
-        .unwrap();
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8(text).unwrap();
-    assert_eq!(output.status.code(), Some(status), "{text}");
-    text
-}
+use crate::program::said;
 
 #[test]
 fn large_transactions_are_checked_shown_and_their_damage_named() {

@@ -35,6 +35,14 @@ pub(crate) fn refuses(status: i32, arguments: &[&str]) -> String {
     errors
 }
 
+/// What a command printed of a directory, errors too, if it ended with this status.
+pub(crate) fn said(status: i32, command: &str, dir: &Path) -> String {
+    let output = namiki(&[command, dir.to_str().unwrap()]);
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert_eq!(output.status.code(), Some(status), "{text}");
+    text
+}
+
 /// Every file below `dir` with its contents and the time of its last change.
 pub(crate) fn everything(dir: &Path) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
     let mut found = BTreeMap::new();

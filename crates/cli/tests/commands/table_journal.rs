@@ -3,22 +3,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use namiki::Database;
 
-/// What the command printed, if it ended with this status.
-fn said(status: i32, command: &str, dir: &Path) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_namiki"))
-        .arg(command)
-        .arg(dir)
-        .output()
-        .unwrap();
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8(text).unwrap();
-    assert_eq!(output.status.code(), Some(status), "{text}");
-    text
-}
+use crate::program::said;
 
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();

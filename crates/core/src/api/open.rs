@@ -24,7 +24,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroU16;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
 use std::time::{Duration, Instant};
@@ -46,14 +46,14 @@ use crate::catalogue::catalogue_files::CatalogueFiles;
 use crate::catalogue::image_files::{SegmentName, image_dir};
 use crate::catalogue::manifest::{Manifest, Written, random_number};
 use crate::catalogue::table_ids_by_name::TableIds;
-use crate::commit::engine::{Engine, Settings};
+use crate::commit::engine::{Engine, GroupLocks, Settings};
 use crate::commit::epoch::Epochs;
 use crate::error::OpenError;
 use crate::events;
 use crate::image::leftovers::{ImageSurvey, survey_image};
 use crate::protocol_spec::{Layout, LockRelease, LogStyle, Logging, ProtocolSpec};
-use crate::recovery;
-use crate::table::raw_table::{Owner, RawTable};
+use crate::recovery::{self, RecoveryReport};
+use crate::table::raw_table::{Owner, RawTable, TableId};
 use crate::wal_format::encoding_primitives::RecordFormat;
 
 /// How the names of files begin that may lie in a directory of an interrupted creation: the lock, the first
@@ -69,6 +69,29 @@ struct ResolvedConfig {
     streams: NonZeroU16,
     epoch_length: Duration,
     tuned_config: Option<TunedConfig>,
+}
+
+/// A directory that was opened, to read it alone or to write it, and recovered.
+pub(super) struct Opened {
+    pub(super) spec: ProtocolSpec,
+    pub(super) read_only: bool,
+    pub(super) tuned_config: Option<TunedConfig>,
+    pub(super) owner: Owner,
+    pub(super) raw_tables: BTreeMap<TableId, Arc<RawTable>>,
+    pub(super) epochs: Arc<Epochs>,
+    pub(super) log: Option<Arc<Log<GroupLocks>>>,
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) dir: PathBuf,
+    pub(super) lock: DirLock,
+    pub(super) recovery: RecoveryReport,
+    pub(super) manifest: Manifest,
+    pub(super) files: CatalogueFiles,
+}
+
+/// Epochs with stamps above all that were recovered.
+pub(super) fn epochs_after(recovered: &RecoveryReport, length_min: Duration) -> Arc<Epochs> {
+    let floor = Stamp(recovered.max_stamp.0 + 1).min(Stamp::MAX);
+    Arc::new(Epochs::new(floor, length_min))
 }
 
 impl Builder {
@@ -124,12 +147,7 @@ impl Builder {
         };
 
         let owner = Owner::new();
-        let mut raw_tables = BTreeMap::new();
-        for info in &manifest.tables {
-            let index = self.tuning.indexes.of(&info.name);
-            let raw_table = RawTable::new(info.clone(), index, owner)?;
-            raw_tables.insert(info.id, Arc::new(raw_table));
-        }
+        let raw_tables = self.raw_tables(&manifest, owner)?;
         let wal_dir = dir.join("wal");
         let found = recovery::recover(
             &disk,
@@ -156,8 +174,7 @@ impl Builder {
         check_writer(&found_manifest, &*disk, dir)?;
         let free = left.clean_up(&*disk, dir);
         manifest.image.next_file = manifest.image.next_file.max(free);
-        let floor = Stamp(found.report.max_stamp.0 + 1).min(Stamp::MAX);
-        let epochs = Arc::new(Epochs::new(floor, resolved_config.epoch_length));
+        let epochs = epochs_after(&found.report, resolved_config.epoch_length);
         let mut log = None;
         let next_lsn = found.next_lsn;
         if let Some((config, info)) =
@@ -180,36 +197,78 @@ impl Builder {
         check_writer(&manifest, &*disk, dir)?;
         let files = CatalogueFiles::announced(written, &manifest, &*disk, dir);
 
-        let settings = Settings {
+        let report = &found.report;
+        events::opened(dir, spec, report.closed, report.replayed, report.undone);
+        Ok(self.database(Opened {
             spec,
+            read_only: false,
+            tuned_config: resolved_config.tuned_config,
+            owner,
+            raw_tables,
+            epochs,
+            log,
+            disk,
+            dir: dir.to_owned(),
+            lock,
+            recovery: found.report,
+            manifest,
+            files,
+        }))
+    }
+
+    /// The tables that the manifest has in memory, empty.
+    pub(super) fn raw_tables(
+        &self,
+        manifest: &Manifest,
+        owner: Owner,
+    ) -> Result<BTreeMap<TableId, Arc<RawTable>>, OpenError> {
+        let mut raw_tables = BTreeMap::new();
+        for info in &manifest.tables {
+            let index = self.tuning.indexes.of(&info.name);
+            let raw_table = RawTable::new(info.clone(), index, owner)?;
+            raw_tables.insert(info.id, Arc::new(raw_table));
+        }
+        Ok(raw_tables)
+    }
+
+    /// The database of what was opened.
+    pub(super) fn database(self, opened: Opened) -> Database {
+        let settings = Settings {
+            spec: opened.spec,
             format: self.format.record_format,
             attempts_max: self.tuning.attempts_max,
             waits: self.tuning.waits,
-            read_only: false,
+            read_only: opened.read_only,
         };
-        let report = &found.report;
-        events::opened(dir, spec, report.closed, report.replayed, report.undone);
+        let Opened {
+            owner,
+            epochs,
+            log,
+            raw_tables,
+            manifest,
+            ..
+        } = opened;
         let engine = Engine::new(settings, owner, epochs, log, raw_tables);
-        Ok(Database::from_shared(Shared {
+        Database::from_shared(Shared {
             engine: Arc::new(engine),
-            disk,
-            dir: dir.to_owned(),
+            disk: opened.disk,
+            dir: opened.dir,
             indexes: self.tuning.indexes,
-            tuned_config: resolved_config.tuned_config,
-            recovery: found.report,
+            tuned_config: opened.tuned_config,
+            recovery: opened.recovery,
             catalogue: Mutex::new(Catalogue {
                 ids: TableIds::of(&manifest.tables),
                 manifest,
-                files,
+                files: opened.files,
                 closed: None,
                 loading: Loading::default(),
             }),
-            dir_lock: Mutex::new(Some(lock)),
+            dir_lock: Mutex::new(Some(opened.lock)),
             pools: Default::default(),
             next_worker: AtomicU16::new(0),
             opened_at: Instant::now(),
             opened: OpenedTables::new(self.tuning.page_cache_bytes),
-        }))
+        })
     }
 
     pub(super) fn check(&self) -> Result<(), OpenError> {

@@ -7,30 +7,22 @@
 //! Nothing is sealed and no generation of the log begun. Transactions run as ever, and those that write fail when they
 //! commit ([`Error::ReadOnly`](crate::Error::ReadOnly)).
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU16;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use namiki_platform::Stamp;
 use namiki_platform::disk::{Disk, ReadOnlyDisk};
-use parking_lot::Mutex;
 
 use crate::api::builder::Builder;
-use crate::api::database::{Catalogue, Database, Loading, Shared};
-use crate::api::open::{lock, survey};
-use crate::api::opened_tables::OpenedTables;
+use crate::api::database::Database;
+use crate::api::open::{Opened, epochs_after, lock, survey};
 use crate::catalogue::catalogue_files::CatalogueFiles;
 use crate::catalogue::manifest::Manifest;
-use crate::catalogue::table_ids_by_name::TableIds;
-use crate::commit::engine::{Engine, Settings};
-use crate::commit::epoch::Epochs;
 use crate::error::OpenError;
 use crate::protocol_spec::{ConcurrencyControl, LockRelease, Logging, ProtocolSpec};
 use crate::recovery;
 use crate::recovery::RecoverySettings;
-use crate::table::raw_table::{Owner, RawTable};
+use crate::table::raw_table::Owner;
 
 /// How it runs its transactions: without a log.
 const SPEC: ProtocolSpec = ProtocolSpec {
@@ -80,12 +72,7 @@ impl Builder {
         };
         survey(&manifest, &*disk, dir)?;
         let owner = Owner::new();
-        let mut raw_tables = BTreeMap::new();
-        for info in &manifest.tables {
-            let index = self.tuning.indexes.of(&info.name);
-            let raw_table = RawTable::new(info.clone(), index, owner)?;
-            raw_tables.insert(info.id, Arc::new(raw_table));
-        }
+        let raw_tables = self.raw_tables(&manifest, owner)?;
         let settings = RecoverySettings {
             hardens: false,
             ..self.tuning.recovery_settings(self.testing.replay_order)
@@ -99,35 +86,20 @@ impl Builder {
             SPEC.concurrency,
             &settings,
         )?;
-        let floor = Stamp(found.report.max_stamp.0 + 1).min(Stamp::MAX);
-        let settings = Settings {
+        Ok(self.database(Opened {
             spec: SPEC,
-            format: self.format.record_format,
-            attempts_max: self.tuning.attempts_max,
-            waits: self.tuning.waits,
             read_only: true,
-        };
-        let epochs = Arc::new(Epochs::new(floor, Duration::MAX));
-        let engine = Engine::new(settings, owner, epochs, None, raw_tables);
-        Ok(Database::from_shared(Shared {
-            engine: Arc::new(engine),
+            tuned_config: None,
+            owner,
+            raw_tables,
+            epochs: epochs_after(&found.report, Duration::MAX),
+            log: None,
             disk,
             dir: dir.to_owned(),
-            indexes: self.tuning.indexes,
-            tuned_config: None,
+            lock,
             recovery: found.report,
-            catalogue: Mutex::new(Catalogue {
-                ids: TableIds::of(&manifest.tables),
-                manifest,
-                files: CatalogueFiles::none(),
-                closed: None,
-                loading: Loading::default(),
-            }),
-            dir_lock: Mutex::new(Some(lock)),
-            pools: Default::default(),
-            next_worker: AtomicU16::new(0),
-            opened_at: Instant::now(),
-            opened: OpenedTables::new(self.tuning.page_cache_bytes),
+            manifest,
+            files: CatalogueFiles::none(),
         }))
     }
 }

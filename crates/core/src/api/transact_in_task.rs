@@ -173,7 +173,7 @@ async fn yield_to_priority(engine: &Engine, session: &mut Session) {
         return;
     }
     let number = token.number();
-    let until = Instant::now() + token.task_wait_max();
+    let until = Instant::now() + token.holder_wait_max();
     while token.is_taken() {
         if Instant::now() >= until {
             return token.note_overtaken(number);
@@ -229,13 +229,7 @@ async fn request_priority(engine: &Engine, session: &mut Session, request: Reque
         return;
     }
     let retry = session.transaction_mut().retry_state();
-    let granted = Priority {
-        engine,
-        ticket: retry.priority_ticket(),
-        until: None,
-        waiting: None,
-    };
-    let granted = granted.await;
+    let granted = Priority::new(engine, retry.priority_ticket()).await;
     match request {
         Request::Again => retry.priority_resumed(granted),
         Request::New | Request::None => retry.priority_requested(granted),
@@ -319,7 +313,7 @@ impl Future for Priority<'_> {
         let now = Instant::now();
         let until = *this
             .until
-            .get_or_insert_with(|| now + token.task_wait_max());
+            .get_or_insert_with(|| now + token.holder_wait_max());
         let number = token.number();
         // First the timer, then the queue: the release of the token fires what is there.
         let Some(entry) = this.engine.task_timer.register(until, context.waker()) else {
@@ -340,7 +334,16 @@ impl Future for Priority<'_> {
     }
 }
 
-impl Priority<'_> {
+impl<'a> Priority<'a> {
+    fn new(engine: &'a Engine, ticket: &'a mut Option<PriorityTicket>) -> Self {
+        Self {
+            engine,
+            ticket,
+            until: None,
+            waiting: None,
+        }
+    }
+
     /// Leaves the queue. (A task that was told that the token is free, and is dropped, leaves it free.)
     fn leave(&mut self) {
         if let Some((request, entry)) = self.waiting.take() {
@@ -397,12 +400,7 @@ mod tests {
         let context = &mut Context::from_waker(&waker);
         assert!(engine.priority.request(&mut None));
         let mut ticket = None;
-        let mut waits = pin!(Priority {
-            engine,
-            ticket: &mut ticket,
-            until: None,
-            waiting: None,
-        });
+        let mut waits = pin!(Priority::new(engine, &mut ticket));
         assert!(waits.as_mut().poll(context).is_pending());
         engine.priority.release();
         calls.wait();
@@ -421,12 +419,7 @@ mod tests {
         for granted_before in [false, true] {
             assert!(engine.priority.request(&mut None));
             let mut ticket = None;
-            let mut waits = Box::pin(Priority {
-                engine,
-                ticket: &mut ticket,
-                until: None,
-                waiting: None,
-            });
+            let mut waits = Box::pin(Priority::new(engine, &mut ticket));
             assert!(waits.as_mut().poll(context).is_pending());
             if granted_before {
                 engine.priority.release();
@@ -451,12 +444,7 @@ mod tests {
         let context = &mut Context::from_waker(&waker);
         assert!(engine.priority.request(&mut None));
         let mut ticket = None;
-        let mut waits = pin!(Priority {
-            engine,
-            ticket: &mut ticket,
-            until: None,
-            waiting: None,
-        });
+        let mut waits = pin!(Priority::new(engine, &mut ticket));
         assert!(waits.as_mut().poll(context).is_pending());
         calls.wait();
         assert_eq!(waits.as_mut().poll(context), Poll::Ready(false));

@@ -126,7 +126,7 @@ impl CatalogueFiles {
 
     /// Puts the manifest with this change into the place of the present one, and into that in memory once it is durable.
     /// It gets an opening number of its own, so that a program that has read the one before, in spite of the lock, does
-    /// not take it for that. The change adds no table.
+    /// not take it for that. It may drop tables and add some: the journal beside it counts no longer.
     ///
     /// # Errors
     /// The manifest in memory is what it was then. On the disk it may be either.

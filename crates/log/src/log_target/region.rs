@@ -159,8 +159,8 @@ impl RegionTarget {
         self.base + (self.head.writes & 1) * self.block_bytes as u64
     }
 
-    /// Makes the head say, durably, that the next frame may be so long: whoever looks for it behind the end has to
-    /// look as far. No frame is in flight.
+    /// Makes the head say, durably, that the next frame may be so long: a reader has to look for it as far behind the
+    /// end. No frame is in flight.
     pub(crate) fn announce(&mut self, padded: u64) -> Result<(), LogError> {
         if padded <= u64::from(self.head.frame_bytes_max) {
             return Ok(());

@@ -29,7 +29,7 @@
 //! - S6. Whatever ends a flush, or closes the stream, announces it to the tasks that wait; every call that
 //!   may do so wakes them at its end (`async_waiters.rs`), or when its caller no longer leads (`certify_epoch.rs`).
 //! - S7. The end of a flush, and an unattended flush, passes on what tasks demand (D3 in `task_demand.rs`).
-//! - S8. An oversize entry is alone in its frame, and nothing is pending when it is appended. Who appends it has
+//! - S8. An oversize entry is alone in its frame, and nothing is pending when it is appended. Its committer has
 //!   the turn meanwhile: no other entry is appended and no epoch marker is written (`oversize.rs`).
 //!
 //! Paper: pwal §4.2, Algorithms 1 and 2

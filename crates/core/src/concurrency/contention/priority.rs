@@ -71,15 +71,9 @@ impl PriorityToken {
     pub(crate) fn request(&self, ticket: &mut Option<PriorityTicket>) -> bool {
         let mut wait = BoundedWait::new(self);
         let mut queue = self.queue.lock();
-        let ticket = *ticket.get_or_insert_with(|| {
-            queue.state.issued += 1;
-            PriorityTicket(queue.state.issued)
-        });
-        if !queue.state.taken {
-            queue.state.taken = true;
-            self.begin();
+        let Some(ticket) = self.acquire(&mut queue.state, ticket) else {
             return true;
-        }
+        };
         let request = queue.enter(&wait.parker, ticket);
         loop {
             let left = wait.left();
@@ -103,16 +97,26 @@ impl PriorityToken {
         handle: TimerHandle,
     ) -> Option<RequestId> {
         let mut queue = self.queue.lock();
-        let ticket = *ticket.get_or_insert_with(|| {
-            queue.state.issued += 1;
-            PriorityTicket(queue.state.issued)
-        });
-        if !queue.state.taken {
-            queue.state.taken = true;
-            self.begin();
-            return None;
-        }
+        let ticket = self.acquire(&mut queue.state, ticket)?;
         Some(queue.enter_task(handle, ticket))
+    }
+
+    /// Acquires the token if it is free; otherwise gives the position of the request, issued if it is the first one.
+    fn acquire(
+        &self,
+        state: &mut TokenState,
+        ticket: &mut Option<PriorityTicket>,
+    ) -> Option<PriorityTicket> {
+        let ticket = *ticket.get_or_insert_with(|| {
+            state.issued += 1;
+            PriorityTicket(state.issued)
+        });
+        if state.taken {
+            return Some(ticket);
+        }
+        state.taken = true;
+        self.begin();
+        None
     }
 
     /// Takes a task's request back, if it is still there.
@@ -120,14 +124,17 @@ impl PriorityToken {
         self.queue.lock().withdraw(request);
     }
 
-    /// A task has waited for this holder as long as it may.
+    /// A transaction has waited for this holder as long as it may.
     pub(crate) fn note_overtaken(&self, number: u64) {
         self.overtaken.store(number, Ordering::Relaxed);
     }
 
-    /// How long a task waits for the present holder, at most.
-    pub(crate) fn task_wait_max(&self) -> Duration {
-        let backoff_shift = self.backoff_shift.load(Ordering::Relaxed);
+    /// How long the present holder is waited for, at most.
+    pub(crate) fn holder_wait_max(&self) -> Duration {
+        self.wait_max_at(self.backoff_shift.load(Ordering::Relaxed))
+    }
+
+    fn wait_max_at(&self, backoff_shift: usize) -> Duration {
         self.wait_max.saturating_mul(1 << backoff_shift)
     }
 
@@ -217,9 +224,8 @@ impl<'a> BoundedWait<'a> {
         if now != self.number {
             (self.number, self.since) = (now, age);
         }
-        let times = |backoff_shift: usize| self.token.wait_max.saturating_mul(1 << backoff_shift);
-        let for_this = times(self.token.backoff_shift.load(Ordering::Relaxed));
-        let for_all = times(PRIORITY_WAIT_SHIFT_MAX);
+        let for_this = self.token.holder_wait_max();
+        let for_all = self.token.wait_max_at(PRIORITY_WAIT_SHIFT_MAX);
         let waited = age.saturating_sub(self.since);
         for_this
             .saturating_sub(waited)
@@ -228,7 +234,7 @@ impl<'a> BoundedWait<'a> {
 
     /// The wait timed out.
     fn expire(&self) {
-        self.token.overtaken.store(self.number, Ordering::Relaxed);
+        self.token.note_overtaken(self.number);
     }
 }
 

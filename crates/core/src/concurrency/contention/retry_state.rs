@@ -146,10 +146,11 @@ impl RetryState {
     /// Whether to wait for the transaction with priority. Not if it queued for priority just now.
     #[inline]
     pub(crate) fn yields_to(&self, token: &PriorityToken) -> bool {
-        token.is_taken() && !self.in_task && self.should_yield(token)
+        self.should_yield(token) && !self.in_task
     }
 
     /// The same before an attempt.
+    #[inline]
     pub(crate) fn should_yield(&self, token: &PriorityToken) -> bool {
         token.is_taken() && !self.has_priority && self.ticket.is_none()
     }
