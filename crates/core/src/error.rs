@@ -156,6 +156,17 @@ pub enum Error {
     /// The disk has no room for more log. Nothing was changed; free some room and run it again.
     #[error("no room for the log; nothing was changed: free some room, and run it again")]
     DiskFull(#[source] LogError),
+    /// The view has ended: what transactions have overwritten since it was opened, and was kept for it and others, took
+    /// more memory than [`Builder::view_bytes_max`](crate::Builder::view_bytes_max). Nothing else was harmed: open another
+    /// view, and read it faster, or raise the limit.
+    #[error(
+        "the view has ended, for what was kept for views took more than {bytes_max} bytes; open another one and read it in \
+         less time, or raise Builder::view_bytes_max"
+    )]
+    ViewExpired {
+        /// The limit.
+        bytes_max: u64,
+    },
     /// The log failed before this transaction reached it. Nothing was changed. No further
     /// transaction can commit; open the database again to recover.
     #[error("the log has failed; open the database again to recover")]

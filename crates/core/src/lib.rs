@@ -97,9 +97,11 @@ pub use api::table::{
     ValueView, Versioned,
 };
 pub use api::untyped::UntypedTable;
+pub use api::view::View;
 pub use commit::engine::LockCounters;
 pub use commit::latency::CommitLatency;
 pub use commit::ticket::{Acknowledged, Ticket};
+pub use commit::views::ViewStats;
 pub use concurrency::cc::faults;
 pub use error::{Conflict, Error, OpenError};
 pub use image::load_error::LoadError;

@@ -173,6 +173,15 @@ impl Builder {
         self
     }
 
+    /// The most memory for versions that are kept for [views](crate::Database::view), in bytes: what transactions have
+    /// overwritten since the oldest view was opened, once for each key and view. Beyond it, the oldest views end with
+    /// [`Error::ViewExpired`](crate::Error::ViewExpired); transactions are never held up. Default: 1 GiB.
+    #[must_use]
+    pub fn view_bytes_max(mut self, bytes: u64) -> Self {
+        self.tuning.view_bytes_max = bytes;
+        self
+    }
+
     /// The length of a stream's log buffer: what transactions commit between two flushes. One that is longer by itself
     /// is flushed alone. Default: 256 KiB.
     #[must_use]

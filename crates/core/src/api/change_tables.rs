@@ -211,6 +211,7 @@ impl Shared {
         if let Err(error) = self.harden_commits() {
             return readmit(error);
         }
+        engine.views.keep_dropped_table(&raw_table);
         if let Err(NotChanged {
             error,
             is_as_before,

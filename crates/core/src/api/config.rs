@@ -56,6 +56,7 @@ pub(super) struct Tuning {
     pub(super) epoch_length: Option<Duration>,
     pub(super) buffer_bytes: usize,
     pub(super) transaction_bytes_max: usize,
+    pub(super) view_bytes_max: u64,
     pub(super) attempts_max: u32,
     pub(super) waits: Waits,
     pub(super) page_cache_bytes: usize,
@@ -81,6 +82,7 @@ impl Default for Tuning {
             epoch_length: None,
             buffer_bytes: 256 << 10,
             transaction_bytes_max: 1 << 30,
+            view_bytes_max: 1 << 30,
             attempts_max: 10_000,
             waits: Waits {
                 policy: WaitPolicy::WoundWait,

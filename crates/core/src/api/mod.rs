@@ -23,3 +23,4 @@ mod transaction;
 #[cfg(test)]
 mod transaction_cleanup_tests;
 pub(crate) mod untyped;
+pub(crate) mod view;

@@ -239,6 +239,7 @@ impl Builder {
             attempts_max: self.tuning.attempts_max,
             waits: self.tuning.waits,
             read_only: opened.read_only,
+            view_bytes_max: self.tuning.view_bytes_max,
         };
         let Opened {
             owner,

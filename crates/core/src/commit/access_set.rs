@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use namiki_index::{Inserted, LeafVersion};
 
+use crate::commit::views::ViewList;
 use crate::concurrency::cc::{Before, ObservedVersion};
 use crate::storage::free_large_buffers::{Sizes, free_if_large, free_map_if_large};
 use crate::storage::record::{AddressHasher, RecordRef, Snapshot};
@@ -118,12 +119,16 @@ pub(crate) struct Mark {
 pub(crate) struct AccessSet {
     pub(crate) reads: Vec<Read>,
     gaps: Vec<Gap>,
+    /// The views that the last commit has met, if any lived then.
+    pub(crate) view_list: Arc<ViewList>,
     /// The tables in which gaps were ever read or writes deferred. They stay from one transaction to the next:
     /// counting references to a table anew in each would be a counter that all workers share.
     raw_tables: Vec<Arc<RawTable>>,
     /// Which of them the transaction has used: a bit for each position, and the last one for all positions from there
     /// on.
     used_tables: u64,
+    /// The address of the table that it has used last; 0 for none yet. `raw_tables` has it.
+    last_used: usize,
     /// How many tables had been dropped when it began.
     drops_seen: u64,
     /// The one that was asked for last: most transactions stay with one for a while.
@@ -163,6 +168,7 @@ impl AccessSet {
         self.adds = false;
         self.marks.clear();
         self.used_tables = 0;
+        self.last_used = 0;
     }
 
     /// Releases the tables of earlier transactions if any was dropped since: what they took in memory is free when the
@@ -181,9 +187,15 @@ impl AccessSet {
         self.drops_seen = drops;
     }
 
+    /// Whether this is the table that the transaction has used last.
+    #[inline(always)]
+    pub(crate) fn has_just_used(&self, raw_table: &Arc<RawTable>) -> bool {
+        self.last_used == Arc::as_ptr(raw_table).addr()
+    }
+
     /// The transaction is about to use a table, and keeps it in memory from now on.
-    #[inline]
     pub(crate) fn use_table(&mut self, raw_table: &Arc<RawTable>) {
+        self.last_used = Arc::as_ptr(raw_table).addr();
         let position = self.raw_table(raw_table);
         self.used_tables |= 1 << position.min(USED_ONE_BY_ONE);
     }

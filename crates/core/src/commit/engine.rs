@@ -14,6 +14,7 @@ use crate::commit::access_set::AddError;
 use crate::commit::drops::Drops;
 use crate::commit::epoch::Epochs;
 use crate::commit::latency::Latencies;
+use crate::commit::views::Views;
 use crate::concurrency::cc::CcProtocol;
 use crate::concurrency::contention::admission::AdmissionControl;
 use crate::concurrency::contention::priority::PriorityToken;
@@ -101,6 +102,8 @@ pub(crate) struct Settings {
     pub(crate) waits: Waits,
     /// Whether a commit that writes fails.
     pub(crate) read_only: bool,
+    /// The most memory for versions that views may still see.
+    pub(crate) view_bytes_max: u64,
 }
 
 /// What came of waiting for locks, see [`LockCounters`]. Counted by waiters, so all may share it.
@@ -188,6 +191,7 @@ pub(crate) struct Engine {
     /// groups, which `log` above drops first (record.rs, R1).
     pub(crate) raw_tables: Mutex<BTreeMap<TableId, Arc<RawTable>>>,
     pub(crate) drops: Drops,
+    pub(crate) views: Views,
     pub(crate) task_timer: TaskTimer,
     pub(crate) latencies: Latencies,
     log_failure_told: Once,
@@ -208,6 +212,7 @@ impl Engine {
             attempts_max,
             waits,
             read_only,
+            view_bytes_max,
         } = settings;
         Self {
             process: ProcessToken::current(),
@@ -225,6 +230,7 @@ impl Engine {
             priority: PriorityToken::new(),
             raw_tables: Mutex::new(raw_tables),
             drops: Drops::new(),
+            views: Views::new(view_bytes_max),
             task_timer: TaskTimer::default(),
             latencies: Latencies::new(),
             log_failure_told: Once::new(),
@@ -234,12 +240,37 @@ impl Engine {
 
     /// Whether transactions can run: not when the database is closed, and not when its log has
     /// failed, because what they would read may not survive.
+    #[inline]
     pub(crate) fn check_open(&self) -> Result<(), Error> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(Error::Closed);
-        }
-        self.check_process()?;
+        self.check_usable()?;
         self.check_poison()
+    }
+
+    /// Whether views can be read: what they show is durable, so a log that has failed does not matter.
+    #[inline]
+    pub(crate) fn check_usable(&self) -> Result<(), Error> {
+        match self.closed.load(Ordering::Acquire) {
+            true => Err(Error::Closed),
+            false => self.check_process(),
+        }
+    }
+
+    /// Whether a table is one of this opening's, and not dropped.
+    #[inline]
+    pub(crate) fn check_table(&self, raw_table: &RawTable) -> Result<(), Error> {
+        match raw_table.owner == self.owner && !raw_table.is_dropped() {
+            true => Ok(()),
+            false => Err(self.not_usable(raw_table)),
+        }
+    }
+
+    #[cold]
+    fn not_usable(&self, raw_table: &RawTable) -> Error {
+        let table = raw_table.name();
+        match raw_table.owner == self.owner {
+            true => Error::TableDropped { table },
+            false => Error::ForeignTable { table },
+        }
     }
 
     /// False in a forked child of the process that has the database open.
@@ -247,6 +278,7 @@ impl Engine {
         self.process.is_current()
     }
 
+    #[inline]
     pub(crate) fn check_process(&self) -> Result<(), Error> {
         if self.is_own() {
             Ok(())
@@ -271,6 +303,7 @@ impl Engine {
         self.spec.release == LockRelease::Normal
     }
 
+    #[inline]
     pub(crate) fn check_poison(&self) -> Result<(), Error> {
         match self.log.as_ref().and_then(|log| log.poisoned()) {
             Some(error) => {

@@ -12,3 +12,4 @@ pub(crate) mod log_record;
 mod read_durability;
 pub(crate) mod ticket;
 pub(crate) mod undo;
+pub(crate) mod views;
