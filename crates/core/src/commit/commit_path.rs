@@ -35,7 +35,7 @@ use crate::commit::engine::{Engine, GroupLocks, publish};
 use crate::commit::epoch::{Count, SlotId};
 use crate::commit::held_resources::HeldResources;
 use crate::commit::lock_acquisition::acquire;
-use crate::commit::log_record::CommitRecord;
+use crate::commit::log_record::{CommitRecord, Values};
 use crate::concurrency::cc::{CcProtocol, Checks};
 use crate::concurrency::contention::policy::{
     COMMIT_LOCK_BACKOFF, COMMIT_LOCK_ROUNDS, COMMIT_LOCK_SPINS,
@@ -163,7 +163,7 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
         views.keep_overwritten(epochs, epoch, records, cached);
     }
     let (Some(stream), Some(record)) = (stream, &mut record) else {
-        install(engine, access_set, held, stamp, Vec::new());
+        install(engine, access_set, held, stamp, None);
         publish_all::<P>(engine, access_set, stamp);
         if P::LOCKS_READS {
             held.hand_over(access_set);
@@ -451,7 +451,7 @@ fn install(
     access_set: &AccessSet,
     held: &HeldResources,
     stamp: Stamp,
-    values: Vec<Option<Box<[u8]>>>,
+    values: Option<Values>,
 ) {
     if held.undo_list.end().is_some() {
         // The values are there.
@@ -461,11 +461,20 @@ fn install(
         }
         return;
     }
-    let mut values = values.into_iter();
+    if let Some(values) = values {
+        return install_copied(access_set, stamp, values);
+    }
     for write in &access_set.writes {
-        match values.next().flatten() {
+        write.record.install(access_set.value(write), stamp);
+    }
+}
+
+#[cold]
+fn install_copied(access_set: &AccessSet, stamp: Stamp, values: Values) {
+    for (write, value) in access_set.writes.iter().zip(values) {
+        match value {
             Some(value) => write.record.install_box(value, stamp),
-            None => write.record.install(access_set.value(write), stamp),
+            None => write.record.install(None, stamp),
         }
     }
 }

@@ -26,9 +26,12 @@ pub(crate) struct CommitRecord {
 struct LongRecord {
     /// It is encoded already.
     oversize: OversizeEntry,
-    /// Copies of the values, in the order of the writes, to be installed.
-    values: Vec<Option<Box<[u8]>>>,
+    /// To be installed.
+    values: Values,
 }
+
+/// Copies of the values of a commit's writes, in their order.
+pub(crate) type Values = Vec<Option<Box<[u8]>>>;
 
 impl CommitRecord {
     /// Measures the record, and encodes it if it is long. The writes are sorted.
@@ -77,10 +80,10 @@ impl CommitRecord {
         }
     }
 
-    /// The values of the writes, one for each, where they are not to be copied under the stream's lock; or nothing.
-    pub(crate) fn take_values(&mut self) -> Vec<Option<Box<[u8]>>> {
+    /// The values of the writes, one for each, where they are not to be copied under the stream's lock.
+    pub(crate) fn take_values(&mut self) -> Option<Values> {
         let long = self.long.as_mut();
-        long.map_or_else(Vec::new, |long| std::mem::take(&mut long.values))
+        long.map(|long| std::mem::take(&mut long.values))
     }
 
     /// Appends it. `access_set` is what it was when the record was measured.

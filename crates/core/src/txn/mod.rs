@@ -126,8 +126,8 @@ impl Transaction {
     /// [`Error::ForeignTable`], [`Error::TableDropped`].
     #[inline(always)]
     pub(crate) fn use_table(&mut self, raw_table: &Arc<RawTable>) -> Result<(), Error> {
-        match self.access_set.has_just_used(raw_table) {
-            // If it was dropped since, the commit finds out.
+        match self.access_set.uses_again(raw_table) {
+            // If it was dropped since the transaction began, the commit finds out.
             true => Ok(()),
             false => self.begin_to_use(raw_table),
         }
