@@ -12,8 +12,7 @@ use namiki_platform::Stamp;
 use crate::api::database::Database;
 use crate::api::table::{AsKey, Key, KeyRange, Table, Value, ValueView};
 use crate::api::transaction::{decode_key, decode_value, undecodable, with_range};
-use crate::commit::engine::Engine;
-use crate::commit::views::{self, ViewState};
+use crate::commit::views::OpenView;
 use crate::error::Error;
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::{RawTable, Step};
@@ -25,20 +24,6 @@ use crate::table::raw_table::{RawTable, Step};
 #[derive(Clone)]
 pub struct View {
     open: Arc<OpenView>,
-}
-
-struct OpenView {
-    engine: Arc<Engine>,
-    state: Arc<ViewState>,
-    stamp: Stamp,
-}
-
-impl Drop for OpenView {
-    fn drop(&mut self) {
-        if self.engine.is_own() {
-            self.engine.views.end(&self.state, &self.engine.epochs);
-        }
-    }
 }
 
 impl Database {
@@ -75,13 +60,10 @@ impl Database {
     /// [`Error::Closed`], [`Error::Forked`]; [`Error::LogFailed`], [`Error::OutcomeUnknown`].
     pub fn view(&self) -> Result<View, Error> {
         let engine = &self.shared.engine;
-        let (state, stamp) = views::open(engine)?;
+        engine.check_open()?;
+        let open = OpenView::open(engine, true)?;
         Ok(View {
-            open: Arc::new(OpenView {
-                engine: Arc::clone(engine),
-                state,
-                stamp,
-            }),
+            open: Arc::new(open),
         })
     }
 
@@ -263,7 +245,7 @@ impl View {
             Err(_leaf) => read(None),
             Ok(record) => {
                 let mut value = Vec::new();
-                let present = self.copy(record, &mut value)?;
+                let present = self.open.copy(record, &mut value)?.is_some();
                 read(present.then_some(&value[..]))
             }
         }
@@ -285,25 +267,12 @@ impl View {
         let mut value = Vec::new();
         for (key, record) in keys.iter().zip(records()) {
             let present = match record {
-                Some(record) => self.copy(record, &mut value)?,
+                Some(record) => self.open.copy(record, &mut value)?.is_some(),
                 None => false,
             };
             visit(key, present.then_some(&value[..]));
         }
         Ok(())
-    }
-
-    /// Copies the value of a record into `out`; returns whether there is one.
-    fn copy(&self, record: RecordRef, out: &mut Vec<u8>) -> Result<bool, Error> {
-        let OpenView {
-            engine,
-            state,
-            stamp,
-        } = &*self.open;
-        let read = engine.views.read(state, *stamp, record, out);
-        read.map_err(|_| Error::ViewExpired {
-            bytes_max: engine.views.bytes_max(),
-        })
     }
 
     /// Visits the keys in a range and their values, in order.
@@ -319,9 +288,9 @@ impl View {
             let Step::Entry(key, record) = step else {
                 return ControlFlow::Continue(());
             };
-            let step = match self.copy(record, &mut value) {
-                Ok(true) => visit(key, &value),
-                Ok(false) => Ok(ControlFlow::Continue(())),
+            let step = match self.open.copy(record, &mut value) {
+                Ok(Some(_)) => visit(key, &value),
+                Ok(None) => Ok(ControlFlow::Continue(())),
                 Err(error) => Err(error),
             };
             step.unwrap_or_else(|error| {

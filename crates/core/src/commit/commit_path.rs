@@ -169,7 +169,7 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
             held.hand_over(access_set);
         }
         engine.epochs.deregister(slot);
-        engine.views.enforce_limit();
+        engine.views.enforce_limit(&engine.epochs);
         return Ok(Committed {
             stamp,
             awaits: Awaits::Nothing,
@@ -208,7 +208,7 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
         }
     };
     engine.epochs.deregister(slot);
-    engine.views.enforce_limit();
+    engine.views.enforce_limit(&engine.epochs);
     if P::LOCKS_READS {
         // Those of what was only read need not wait for the device (unless the single log has just written the group).
         held.release_locks(&engine.lock_wait_list);

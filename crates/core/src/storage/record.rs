@@ -90,8 +90,8 @@ unsafe impl Sync for RecordRef {}
 /// What a view found in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AtStamp {
-    /// The version of that moment; whether the key was there.
-    Version { absent: bool },
+    /// The version of that moment: its stamp, or nothing if the key was not there.
+    Version(Option<Stamp>),
     /// What is there is newer, or is not committed.
     Newer,
 }
@@ -407,7 +407,7 @@ impl RecordRef {
                 && meta.load(Ordering::Relaxed) == meta_before
         };
         match self.copy_if(out, is_unchanged) {
-            Some(Snapshot { absent, .. }) => AtStamp::Version { absent },
+            Some(found) => AtStamp::Version((!found.absent).then_some(found.creation)),
             None => AtStamp::Newer,
         }
     }

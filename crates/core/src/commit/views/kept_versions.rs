@@ -45,11 +45,11 @@ impl KeptVersion {
         (entry + spilled.map_or(0, SmallVec::capacity)) as u64
     }
 
-    /// Copies the value into `out`; returns whether there is one.
-    pub(super) fn copy_to(&self, out: &mut Vec<u8>) -> bool {
+    /// Copies the value into `out`; returns the version's stamp, if there is one.
+    pub(super) fn copy_to(&self, out: &mut Vec<u8>) -> Option<Stamp> {
         out.clear();
-        self.value.iter().for_each(|value| out.extend_from_slice(value));
-        self.value.is_some()
+        out.extend_from_slice(self.value.as_ref()?);
+        Some(self.creation)
     }
 }
 
@@ -94,9 +94,14 @@ impl KeptVersions {
         Ok(put(&mut shard.versions, record, version))
     }
 
-    /// Copies the version that is kept of a record into `out`, if there is one at or below `stamp`; returns whether it has
-    /// a value.
-    pub(super) fn copy(&self, record: RecordRef, stamp: Stamp, out: &mut Vec<u8>) -> Option<bool> {
+    /// Copies the version that is kept of a record into `out`, if there is one at or below `stamp`; returns its own stamp if
+    /// it has a value.
+    pub(super) fn copy(
+        &self,
+        record: RecordRef,
+        stamp: Stamp,
+        out: &mut Vec<u8>,
+    ) -> Option<Option<Stamp>> {
         let shard = self.shard(record).lock();
         let version = shard.versions.get(&record)?;
         (version.creation <= stamp).then(|| version.copy_to(out))

@@ -52,7 +52,7 @@ use crate::storage::record::{AtStamp, RecordRef};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence};
 use crate::table::raw_table::RawTable;
 
-pub(crate) use self::open::open;
+pub(crate) use self::open::OpenView;
 
 /// The views of a database, and what is kept for them.
 pub(crate) struct Views {
@@ -61,8 +61,9 @@ pub(crate) struct Views {
     list: Mutex<Arc<ViewList>>,
     /// Held by what ends a view.
     ending: Mutex<()>,
-    /// What is kept takes so much memory.
+    /// What is kept takes so much memory, and so much of it is kept for views that are not limited.
     bytes: AtomicU64,
+    unlimited_bytes: AtomicU64,
     bytes_max: u64,
     /// Views that ended because of the limit.
     expired: AtomicU64,
@@ -84,6 +85,9 @@ pub(crate) struct ViewState {
     /// S; 0 until it is known.
     stamp: AtomicU64,
     kept: KeptVersions,
+    /// Whether it ends when what is kept takes too much memory. A checkpoint's does not: it keeps each key once at most,
+    /// and without it the log would grow.
+    is_limited: bool,
     /// What commits overwrite is kept for the next older one.
     is_ending: AtomicBool,
     /// It has ended because of the limit of memory.
@@ -121,6 +125,7 @@ impl Views {
             list: Mutex::default(),
             ending: Mutex::default(),
             bytes: AtomicU64::new(0),
+            unlimited_bytes: AtomicU64::new(0),
             bytes_max,
             expired: AtomicU64::new(0),
             uncommitted: Uncommitted::new(),
@@ -128,13 +133,14 @@ impl Views {
     }
 
     /// Puts a view into the list whose epoch is the current one, or a later one.
-    fn pin(&self, epochs: &Epochs) -> Arc<ViewState> {
+    fn pin(&self, epochs: &Epochs, is_limited: bool) -> Arc<ViewState> {
         loop {
             let epoch = EpochSource::current(epochs);
             let view = Arc::new(ViewState {
                 epoch,
                 stamp: AtomicU64::new(0),
                 kept: KeptVersions::new(),
+                is_limited,
                 is_ending: AtomicBool::new(false),
                 is_expired: AtomicBool::new(false),
                 dropped_tables: Mutex::default(),
@@ -177,32 +183,37 @@ impl Views {
 
     /// Ends a view: what was kept for it is kept for the next older one, or forgotten.
     pub(crate) fn end(&self, view: &Arc<ViewState>, epochs: &Epochs) {
-        let ending = self.ending.lock();
+        let _ending = self.ending.lock();
         let list = self.list();
-        let Some(place) = list.views.iter().position(|it| Arc::ptr_eq(it, view)) else {
-            return;
-        };
+        let place = list.views.iter().position(|it| Arc::ptr_eq(it, view));
+        if let Some(place) = place {
+            self.hand_on(epochs, &list.views, place);
+        }
+    }
+
+    /// Hands what was kept for a view of the list on, and removes it.
+    fn hand_on(&self, epochs: &Epochs, views: &[Arc<ViewState>], place: usize) {
+        let view = &views[place];
         view.is_ending.store(true, Ordering::SeqCst);
-        if let Some(older) = place.checked_sub(1).map(|older| &list.views[older])
+        if let Some(older) = place.checked_sub(1).map(|older| &views[older])
             // If it is not known, nothing was kept for a later view.
             && let Some(stamp) = older.known_stamp(epochs)
         {
-            self.add_bytes(view.kept.hand_on(&older.kept, stamp));
+            self.add_bytes(older, view.kept.hand_on(&older.kept, stamp));
         }
-        self.remove(view);
-        drop(ending);
+        self.change_list(|views| views.retain(|it| !Arc::ptr_eq(it, view)));
         view.dropped_tables.lock().clear();
         // After the list: a reader that finds nothing here any more sees the new number.
-        self.add_bytes(-(view.kept.clear() as i64));
+        self.add_bytes(view, -(view.kept.clear() as i64));
     }
 
-    fn remove(&self, view: &Arc<ViewState>) {
-        self.change_list(|views| views.retain(|it| !Arc::ptr_eq(it, view)));
-    }
-
-    fn add_bytes(&self, more: i64) {
+    fn add_bytes(&self, view: &ViewState, more: i64) {
         // Two's complement: adding a negative number subtracts.
         self.bytes.fetch_add(more as u64, Ordering::Relaxed);
+        if !view.is_limited {
+            self.unlimited_bytes
+                .fetch_add(more as u64, Ordering::Relaxed);
+        }
     }
 
     /// Keeps the versions that a commit is about to overwrite and that a view may see. The commit is registered in
@@ -252,7 +263,7 @@ impl Views {
                 }
                 match view.kept.keep(record, version.clone()) {
                     Ok(more) => {
-                        self.add_bytes(more);
+                        self.add_bytes(view, more);
                         continue 'records;
                     }
                     Err(Closed) => *cached = self.list(),
@@ -275,33 +286,36 @@ impl Views {
 
     /// Ends the oldest views if what is kept takes too much memory. Not to be called with locks held: it may take long.
     #[inline]
-    pub(crate) fn enforce_limit(&self) {
+    pub(crate) fn enforce_limit(&self, epochs: &Epochs) {
         if self.bytes.load(Ordering::Relaxed) > self.bytes_max {
-            self.expire_oldest();
+            self.expire_oldest(epochs);
         }
     }
 
+    fn is_beyond_limit(&self) -> bool {
+        let unlimited = self.unlimited_bytes.load(Ordering::Relaxed);
+        self.bytes.load(Ordering::Relaxed).saturating_sub(unlimited) > self.bytes_max
+    }
+
     #[cold]
-    fn expire_oldest(&self) {
+    fn expire_oldest(&self, epochs: &Epochs) {
         // One thread is enough.
         let Some(_ending) = self.ending.try_lock() else {
             return;
         };
-        let list = self.list();
-        for view in &list.views {
-            if self.bytes.load(Ordering::Relaxed) <= self.bytes_max {
+        while self.is_beyond_limit() {
+            let list = self.list();
+            let Some(place) = list.views.iter().position(|view| view.is_limited) else {
                 return;
-            }
+            };
+            let view = &list.views[place];
             view.is_expired.store(true, Ordering::SeqCst);
-            view.is_ending.store(true, Ordering::SeqCst);
-            self.remove(view);
-            // No older view is there that may see it.
-            self.add_bytes(-(view.kept.clear() as i64));
+            self.hand_on(epochs, &list.views, place);
             self.expired.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Copies the version of a record into `out` that a view sees; returns whether the key was there.
+    /// Copies the version of a record into `out` that a view sees; returns its stamp, if the key was there.
     ///
     /// # Errors
     /// [`Expired`].
@@ -311,10 +325,10 @@ impl Views {
         stamp: Stamp,
         record: RecordRef,
         out: &mut Vec<u8>,
-    ) -> Result<bool, Expired> {
+    ) -> Result<Option<Stamp>, Expired> {
         loop {
-            if let AtStamp::Version { absent } = record.copy_at(stamp, out) {
-                return Ok(!absent);
+            if let AtStamp::Version(version) = record.copy_at(stamp, out) {
+                return Ok(version);
             }
             let creation = if record.is_uncommitted() {
                 match self.uncommitted.get(record) {
@@ -331,19 +345,19 @@ impl Views {
             }
             // Pairs with the Release fence in `install`: what a newer version has overwritten is kept by now.
             fence(Ordering::Acquire);
-            if let Some(present) = view.kept.copy(record, stamp, out) {
-                return Ok(present);
+            if let Some(version) = view.kept.copy(record, stamp, out) {
+                return Ok(version);
             }
             let list = self.list();
-            if let Some(present) = list.find(view, record, stamp, out) {
-                return Ok(present);
+            if let Some(version) = list.find(view, record, stamp, out) {
+                return Ok(version);
             }
             if view.is_expired.load(Ordering::SeqCst) {
                 return Err(Expired);
             }
             // What was not found was not there, unless a view has ended meanwhile.
             if self.number.load(Ordering::SeqCst) == list.number {
-                return Ok(false);
+                return Ok(None);
             }
         }
     }
@@ -386,7 +400,7 @@ impl ViewList {
         record: RecordRef,
         stamp: Stamp,
         out: &mut Vec<u8>,
-    ) -> Option<bool> {
+    ) -> Option<Option<Stamp>> {
         let mut newer = self.views.iter().map(|it| &**it);
         newer.find(|it| std::ptr::eq(*it, view))?;
         newer.find_map(|it| it.kept.copy(record, stamp, out))
