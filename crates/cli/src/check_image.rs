@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use namiki::OpenError;
+use namiki::{OpenError, Stamp};
 use namiki::files::{ImageTable, IndexDigests, Manifest, SegmentFile, image_dir, survey_image};
 use namiki_platform::disk::Disk;
 use namiki_segment::{CheckProgress, CheckVisitor};
@@ -159,7 +159,7 @@ impl CheckVisitor for Visitor<'_> {
         self.rows.is_some()
     }
 
-    fn on_row(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+    fn on_row(&mut self, key: &[u8], value: &[u8], _: Stamp) -> Result<(), Failure> {
         let is_one = match &mut self.rows {
             Some(Rows::OfTable(digests)) => digests.add_row(key, value),
             Some(Rows::OfIndex(digests, number)) => {
