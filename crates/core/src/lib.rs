@@ -154,6 +154,7 @@ pub mod files {
     pub use crate::catalogue::table_journal::unknown_table;
     pub use crate::image::index_digests::IndexDigests;
     pub use crate::image::leftovers::{ImageSurvey, read_image};
+    pub use crate::image::run_reader::{RunToRead, RunVisitor, read_run, runs_to_read};
     pub use crate::wal_format::aries_operation::{Image, Operation};
     pub use crate::wal_format::commit_changes::{Change, Changes};
     pub use crate::wal_format::encoding_primitives::DecodeError;

@@ -61,6 +61,7 @@ const ORDER: &[&str] = &[
     "catalogue/catalogue_files",
     "image/row_buffer",
     "image/stored_keys",
+    "image/run_reader",
     "recovery",
     "image/load_error",
     "image/external_sort",

@@ -14,6 +14,7 @@ pub(crate) mod pace;
 pub(crate) mod row_buffer;
 pub(crate) mod rows_at_stamp;
 pub(crate) mod run_plan;
+pub(crate) mod run_reader;
 pub(crate) mod run_writer;
 pub(crate) mod stored_keys;
 pub(crate) mod table_writer;
