@@ -498,6 +498,7 @@ mod tests {
             generations: vec![info.clone()],
             next_generation: Generation(2),
             image: TableImage::default(),
+            image_list: None,
         };
         let mut lsns = LsnSet::default();
         let mut stream = Stream {

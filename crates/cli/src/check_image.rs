@@ -1,15 +1,16 @@
-//! The image's part of `namiki check`: every page of every segment, whether indexes have the keys of their tables' rows, and
-//! what the manifest does not name.
+//! The image's part of `namiki check`: every page of every segment, whether indexes have the keys of their tables' rows,
+//! the rows of tables in memory (`check_runs.rs`), and what the manifest does not name.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use namiki::OpenError;
-use namiki::files::{ImageTable, IndexDigests, Manifest, SegmentFile, image_dir, survey_image};
+use namiki::Stamp;
+use namiki::files::{ImageTable, IndexDigests, Manifest, SegmentFile, read_image, runs_to_read};
 use namiki_platform::disk::Disk;
 use namiki_segment::{CheckProgress, CheckVisitor};
 
+use crate::check_runs::check_runs;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::number_format::{bytes, counted};
@@ -22,33 +23,34 @@ pub(crate) fn check_image(
     manifest: &Manifest,
     out: &mut impl Write,
 ) -> Result<u64, Failure> {
-    let survey = survey_image(&**disk, dir, &manifest.image);
-    let survey = survey.map_err(|source| Failure::Device {
-        doing: "list",
-        path: image_dir(dir),
-        source,
-    })?;
-    if let Some(file) = survey.not_in_manifest.first() {
-        let file = file.clone();
-        return Err(OpenError::SegmentNotInManifest { file }.into());
-    }
+    let (list, survey) = read_image(&**disk, dir, manifest)?;
+    let runs = list.as_ref().map(|list| runs_to_read(list, manifest));
+    let runs_bytes = runs.iter().flatten().map(|run| run.listed.segment.len_bytes());
+    let segments_bytes = manifest.image.segments().map(SegmentFile::len_bytes);
     let mut image = Image {
         disk,
         dir,
         manifest,
         progress: Progress::new(),
         checked: 0,
-        total: manifest.image.segments().map(SegmentFile::len_bytes).sum(),
+        total: segments_bytes.chain(runs_bytes).sum(),
     };
     for table in &manifest.image.tables {
         image.table(table)?;
         image.progress.clear();
         writeln!(out, "{}", describe(table)).map_err(Failure::output)?;
     }
+    if let (Some(list), Some(runs)) = (&list, &runs) {
+        let lines = check_runs(disk, dir, manifest.identity(), list, runs, &mut image)?;
+        image.progress.clear();
+        for line in lines {
+            writeln!(out, "{line}").map_err(Failure::output)?;
+        }
+    }
     for left in survey.left {
         writeln!(
             out,
-            "{}: left over from a load that did not end; the next opening removes it",
+            "{}: left over from a load or a checkpoint that did not end; the next opening removes it",
             left.display()
         )
         .map_err(Failure::output)?;
@@ -57,7 +59,7 @@ pub(crate) fn check_image(
 }
 
 /// The image while it is verified.
-struct Image<'a> {
+pub(crate) struct Image<'a> {
     disk: &'a Arc<dyn Disk>,
     dir: &'a Path,
     manifest: &'a Manifest,
@@ -68,6 +70,14 @@ struct Image<'a> {
 }
 
 impl Image<'_> {
+    /// Counts bytes of files that were verified.
+    pub(crate) fn advance(&mut self, checked: u64) -> Result<(), Failure> {
+        self.checked += checked;
+        let (done, total) = (self.checked, self.total);
+        self.progress.say_of(done, total, || progress_line(done, total));
+        interrupt::check()
+    }
+
     /// Verifies the segments of a table, and that its indexes have the keys of its rows.
     fn table(&mut self, table: &ImageTable) -> Result<(), Failure> {
         let digests = IndexDigests::new(table).map_err(|error| Failure::ManifestNonsense {
@@ -149,9 +159,7 @@ impl CheckVisitor for Visitor<'_> {
         let total = self.total;
         let done = u64::from(now.pages_done) * namiki_segment::PAGE_BYTES as u64;
         let done = self.checked + done;
-        self.progress.say_of(done, total, || {
-            format!("checked {} of {} of the image", bytes(done), bytes(total))
-        });
+        self.progress.say_of(done, total, || progress_line(done, total));
         interrupt::check()
     }
 
@@ -159,7 +167,7 @@ impl CheckVisitor for Visitor<'_> {
         self.rows.is_some()
     }
 
-    fn on_row(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+    fn on_row(&mut self, key: &[u8], value: &[u8], _: Stamp) -> Result<(), Failure> {
         let is_one = match &mut self.rows {
             Some(Rows::OfTable(digests)) => digests.add_row(key, value),
             Some(Rows::OfIndex(digests, number)) => {
@@ -176,6 +184,10 @@ impl CheckVisitor for Visitor<'_> {
             path: self.path.to_owned(),
         })
     }
+}
+
+fn progress_line(done: u64, total: u64) -> String {
+    format!("checked {} of {} of the image", bytes(done), bytes(total))
 }
 
 /// One line on a table in the image.

@@ -23,6 +23,7 @@
 mod bench;
 mod check;
 mod check_image;
+mod check_runs;
 mod cluster;
 mod demo;
 mod dump_log;

@@ -22,9 +22,14 @@ pub(crate) fn open(
         .interrupt(Arc::clone(interrupt::asked()))
         .on_progress(Arc::new(move |at| {
             let Ok(mut shown) = shown.lock() else { return };
-            shown.say_of(at.bytes, at.bytes_total, || {
+            let (done, total) = (at.bytes + at.image_bytes, at.bytes_total + at.image_bytes_total);
+            shown.say_of(done, total, || {
                 let (read, commits) = (bytes(at.bytes), counted(at.replayed, "commit"));
-                format!("recovering  {read} of log, {commits}")
+                let image = match at.image_rows {
+                    0 => String::new(),
+                    rows => format!("{} of the image, ", counted(rows, "row")),
+                };
+                format!("recovering  {image}{read} of log, {commits}")
             });
         }));
     let opened = open(settings);

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use namiki_index::IndexError;
 use namiki_log::{LogError, ReadError};
+use namiki_segment::SegmentError;
 
 use crate::error_sentence::debug_as_sentence;
 use crate::storage::index::{IndexKind, IndexNotInBuild};
@@ -498,6 +499,54 @@ pub enum OpenError {
     SegmentNotInManifest {
         /// The segment's file.
         file: PathBuf,
+    },
+    /// An image list is there, and the manifest does not name it: the manifest is older than the image, and what it would
+    /// read of the log may be gone. Nothing was changed. Put the right manifest back.
+    #[error(
+        "image list {file} is not in the manifest, which is older: put the right MANIFEST back, or restore the database \
+         from a backup"
+    )]
+    ImageNotInManifest {
+        /// The list's file.
+        file: PathBuf,
+    },
+    /// The image list that the manifest names is missing or damaged, or another is in its place.
+    #[error(
+        "the image list {path} cannot be used, and nothing was changed: {why}; restore it from a backup, together with \
+         the manifest and the image"
+    )]
+    DamagedImageList {
+        /// The list's file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Rows of a table in memory cannot be read from their file in the image: it is missing or damaged, or another is in
+    /// its place.
+    #[error(
+        "rows of table {table:?} cannot be loaded from {path}, and nothing was changed; restore that file from a backup"
+    )]
+    Image {
+        /// The table's name.
+        table: String,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: SegmentError,
+    },
+    /// A file of the image is sound, and its rows are not those that the image list speaks of.
+    #[error(
+        "{path} does not have the rows of table {table:?} that the image list says, and nothing was changed: {why}; restore \
+         the image from a backup"
+    )]
+    ImageRows {
+        /// The table's name.
+        table: String,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
     },
     /// A log is damaged, not just torn at its end by a crash, or cannot be read.
     #[error(

@@ -151,10 +151,12 @@ pub mod disk {
 pub mod files {
     pub use crate::catalogue::image::{ImageIndex, ImageTable, SegmentFile, TableImage};
     pub use crate::catalogue::image_files::{FileNumber, image_dir};
+    pub use crate::catalogue::image_list::{ImageList, ListedRun, ListedTable, NamedList};
     pub use crate::catalogue::manifest::{FORMAT, Manifest};
     pub use crate::catalogue::table_journal::unknown_table;
     pub use crate::image::index_digests::IndexDigests;
-    pub use crate::image::leftovers::{ImageSurvey, survey_image};
+    pub use crate::image::leftovers::{ImageSurvey, read_image};
+    pub use crate::image::run_reader::{RunToRead, RunVisitor, read_run, runs_to_read};
     pub use crate::wal_format::aries_operation::{Image, Operation};
     pub use crate::wal_format::commit_changes::{Change, Changes};
     pub use crate::wal_format::encoding_primitives::DecodeError;

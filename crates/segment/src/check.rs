@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use namiki_platform::Stamp;
 use namiki_platform::disk::Disk;
 
 use crate::error::{Damage, SegmentError};
@@ -60,12 +61,12 @@ pub trait CheckVisitor {
         false
     }
 
-    /// Every row, in the order of keys, with its whole value.
+    /// Every row, in the order of keys, with its whole value and the stamp of the commit that wrote it.
     ///
     /// # Errors
     /// Whatever is to end the check.
-    fn on_row(&mut self, key: &[u8], value: &[u8]) -> Result<(), Self::Error> {
-        let _ = (key, value);
+    fn on_row(&mut self, key: &[u8], value: &[u8], stamp: Stamp) -> Result<(), Self::Error> {
+        let _ = (key, value, stamp);
         Ok(())
     }
 }
@@ -122,7 +123,7 @@ pub fn check_with<V: CheckVisitor>(
                     let row = leaf.row(number);
                     key.clear();
                     row.key.append_to(&mut key);
-                    visitor.on_row(&key, values.value(&row))?;
+                    visitor.on_row(&key, values.value(&row), row.stamp)?;
                 }
             }
         }

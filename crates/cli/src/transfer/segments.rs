@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use namiki::files::{ImageTable, Manifest};
 use namiki::query::{ColumnType, Datum, Schema, decode_row};
-use namiki::{Database, LoadOptions, NewTable};
+use namiki::{Database, LoadOptions, NewTable, Stamp};
 use namiki_platform::disk::{Disk, ReadOnlyDisk};
 use namiki_segment::{CheckProgress, CheckVisitor};
 use serde::{Deserialize, Serialize};
@@ -119,7 +119,7 @@ impl CheckVisitor for RowLines<'_> {
         true
     }
 
-    fn on_row(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+    fn on_row(&mut self, key: &[u8], value: &[u8], _: Stamp) -> Result<(), Failure> {
         let Some(row) = decode_row(&self.table.schema, key, value) else {
             return Err(Failure::RowNonsense {
                 table: self.table.name.clone(),

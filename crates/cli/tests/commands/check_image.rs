@@ -56,7 +56,7 @@ impl CheckVisitor for Keys {
         true
     }
 
-    fn on_row(&mut self, key: &[u8], _: &[u8]) -> Result<(), SegmentError> {
+    fn on_row(&mut self, key: &[u8], _: &[u8], _: Stamp) -> Result<(), SegmentError> {
         self.0.push(key.to_vec());
         Ok(())
     }

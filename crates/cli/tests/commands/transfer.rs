@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use namiki::files::Manifest;
 use namiki::query::{Column, ColumnType, Datum, Schema};
-use namiki::{Database, Key, NewTable, TableInfo, UntypedTable, Value};
+use namiki::{Database, Key, NewTable, Stamp, TableInfo, UntypedTable, Value};
 use namiki_platform::disk::{Disk, SyncedDisk};
 use namiki_platform::seeded_random::Random;
 use namiki_segment::{CheckVisitor, SegmentError};
@@ -349,7 +349,7 @@ impl CheckVisitor for Entries {
         true
     }
 
-    fn on_row(&mut self, key: &[u8], value: &[u8]) -> Result<(), SegmentError> {
+    fn on_row(&mut self, key: &[u8], value: &[u8], _: Stamp) -> Result<(), SegmentError> {
         self.0.push((key.to_vec(), value.to_vec()));
         Ok(())
     }

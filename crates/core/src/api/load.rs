@@ -26,7 +26,8 @@ use crate::catalogue::manifest::Manifest;
 use crate::error::Error;
 use crate::events;
 use crate::image::load_error::LoadError;
-use crate::image::table_writer::{NewFiles, NewTable, TableWriter, Target};
+use crate::image::new_files::NewFiles;
+use crate::image::table_writer::{NewTable, TableWriter, Target};
 
 /// Rows or entries between two looks at the clock, at the interrupt and at the database.
 const ROWS_BETWEEN_CHECKS: u64 = 1024;

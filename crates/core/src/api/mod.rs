@@ -10,6 +10,8 @@ pub(crate) mod database;
 pub(crate) mod load;
 mod map;
 pub(crate) mod open;
+#[cfg(test)]
+mod open_from_image_tests;
 mod open_read_only;
 pub(crate) mod opened_tables;
 pub(crate) mod query;

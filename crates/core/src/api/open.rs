@@ -43,16 +43,16 @@ use crate::api::builder::Builder;
 use crate::api::database::{Catalogue, Database, Loading, Shared};
 use crate::api::opened_tables::OpenedTables;
 use crate::catalogue::catalogue_files::CatalogueFiles;
-use crate::catalogue::image_files::{SegmentName, image_dir};
+use crate::catalogue::image_files::{ImageFileName, image_dir};
 use crate::catalogue::manifest::{Manifest, Written, random_number};
 use crate::catalogue::table_ids_by_name::TableIds;
 use crate::commit::engine::{Engine, GroupLocks, Settings};
 use crate::commit::epoch::Epochs;
 use crate::error::OpenError;
 use crate::events;
-use crate::image::leftovers::{ImageSurvey, survey_image};
+use crate::image::leftovers::{ImageSurvey, read_image};
 use crate::protocol_spec::{Layout, LockRelease, LogStyle, Logging, ProtocolSpec};
-use crate::recovery::{self, RecoveryReport};
+use crate::recovery::{self, ImageToLoad, RecoveryReport};
 use crate::table::raw_table::{Owner, RawTable, TableId};
 use crate::wal_format::encoding_primitives::RecordFormat;
 
@@ -122,15 +122,15 @@ impl Builder {
         // From here on, a directory that is moved away is noticed before a name in it is changed.
         let disk = guarded(disk, &lock);
         let present = Manifest::read(&*disk, dir)?;
-        let left = match &present {
+        let (list, left) = match &present {
             Some(manifest) => {
-                let left = survey(manifest, &*disk, dir)?;
+                let read = read_image(&*disk, dir, manifest)?;
                 disk.sync_dir(dir).map_err(device)?;
-                left
+                read
             }
             None => {
                 self.may_create(&*disk, dir)?;
-                ImageSurvey::default()
+                (None, ImageSurvey::default())
             }
         };
         remove_left(&*disk, dir).map_err(device)?;
@@ -153,6 +153,7 @@ impl Builder {
             &disk,
             &wal_dir,
             &manifest,
+            list.as_ref().map(|list| ImageToLoad { dir, list }),
             &raw_tables,
             spec.concurrency,
             &self.tuning.recovery_settings(self.testing.replay_order),
@@ -173,7 +174,7 @@ impl Builder {
         let found_manifest = manifest.clone();
         check_writer(&found_manifest, &*disk, dir)?;
         let free = left.clean_up(&*disk, dir);
-        manifest.image.next_file = manifest.image.next_file.max(free);
+        manifest.number_files_from(free);
         let epochs = epochs_after(&found.report, resolved_config.epoch_length);
         let mut log = None;
         let next_lsn = found.next_lsn;
@@ -340,7 +341,7 @@ impl Builder {
         let image = disk.list(&image_dir(dir)).unwrap_or_default();
         if image
             .iter()
-            .any(|file| SegmentName::of(&file.path).is_some())
+            .any(|file| ImageFileName::of(&file.path).is_some())
         {
             return Err(OpenError::DamagedManifest {
                 path: Manifest::path(dir),
@@ -484,23 +485,6 @@ fn write(manifest: &Manifest, disk: &dyn Disk, dir: &Path) -> Result<Written, Op
             path: Manifest::path(dir),
             source,
         })
-}
-
-/// What the image's directory holds beside the image. Fails if the manifest is older than that.
-pub(super) fn survey(
-    manifest: &Manifest,
-    disk: &dyn Disk,
-    dir: &Path,
-) -> Result<ImageSurvey, OpenError> {
-    let survey = survey_image(disk, dir, &manifest.image);
-    let mut survey = survey.map_err(|source| OpenError::Device {
-        path: image_dir(dir),
-        source,
-    })?;
-    match survey.not_in_manifest.pop() {
-        Some(file) => Err(OpenError::SegmentNotInManifest { file }),
-        None => Ok(survey),
-    }
 }
 
 /// Removes probe files left behind by a killed process.

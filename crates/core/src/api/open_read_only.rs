@@ -15,13 +15,13 @@ use namiki_platform::disk::{Disk, ReadOnlyDisk};
 
 use crate::api::builder::Builder;
 use crate::api::database::Database;
-use crate::api::open::{Opened, epochs_after, lock, survey};
+use crate::api::open::{Opened, epochs_after, lock};
 use crate::catalogue::catalogue_files::CatalogueFiles;
 use crate::catalogue::manifest::Manifest;
 use crate::error::OpenError;
 use crate::protocol_spec::{ConcurrencyControl, LockRelease, Logging, ProtocolSpec};
-use crate::recovery;
-use crate::recovery::RecoverySettings;
+use crate::image::leftovers::read_image;
+use crate::recovery::{self, ImageToLoad, RecoverySettings};
 use crate::table::raw_table::Owner;
 
 /// How it runs its transactions: without a log.
@@ -70,7 +70,7 @@ impl Builder {
                 dir: dir.to_owned(),
             });
         };
-        survey(&manifest, &*disk, dir)?;
+        let (list, _) = read_image(&*disk, dir, &manifest)?;
         let owner = Owner::new();
         let raw_tables = self.raw_tables(&manifest, owner)?;
         let settings = RecoverySettings {
@@ -82,6 +82,7 @@ impl Builder {
             &disk,
             &wal_dir,
             &manifest,
+            list.as_ref().map(|list| ImageToLoad { dir, list }),
             &raw_tables,
             SPEC.concurrency,
             &settings,

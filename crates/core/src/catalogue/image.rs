@@ -219,7 +219,7 @@ impl ImageIndex {
 }
 
 impl SegmentFile {
-    fn contradiction(&self, rows: u64) -> Option<String> {
+    pub(crate) fn contradiction(&self, rows: u64) -> Option<String> {
         let file = self.file.0;
         let is_hexadecimal = self.identity.bytes().all(|digit| digit.is_ascii_hexdigit());
         if self.identity.len() != 16 || !is_hexadecimal {

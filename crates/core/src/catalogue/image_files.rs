@@ -1,27 +1,36 @@
 //! What the files of an image are called, and what a name says of its file.
 //!
 //! ```text
-//!   00000003.new ── the manifest names it ──► 00000003.seg
-//!    a load is under way, or did not end       the table was loaded
+//!   tables that were loaded into segments                    tables in memory, by a checkpoint
+//!
+//!   00000003.new ── the manifest names it ──► 00000003.seg   00000004.rows   00000005.rows   sorted rows
+//!    a load is under way, or did not end       the table      00000006.list.new ── the manifest names it ──► 00000006.list
+//!                                              was loaded      a checkpoint is under way, or did not end      the image list
 //! ```
 //! A file is named by its number alone, so no manifest can lead to a file outside of the directory, and each number is
 //! used once as long as the database is open.
 //!
-//! The two endings tell what a load that did not end has left from what an acknowledged load has written, without a look
-//! at the manifest: an older manifest in the place of the right one names neither, and may cost nothing but an error.
+//! The two endings of a segment tell what a load that did not end has left from what an acknowledged load has written,
+//! without a look at the manifest: an older manifest in the place of the right one names neither, and may cost nothing
+//! but an error. Of a checkpoint's image only the list has two names. It is what names the rows, so it tells of all of
+//! them (docs/decisions/0046-only-the-list-of-an-image-has-two-names.md).
 //!
 //! # Invariants
-//! - I1. A segment is whole, synced, and durable under its first name, `.new`, before a manifest names it. It is never
-//!   changed.
+//! - I1. A file is whole, synced, and durable under its first name before a manifest, or a list that a manifest names,
+//!   names it. It is never changed.
 //! - I2. A segment gets its lasting name, `.seg`, when the manifest that names it is durable, and before its load is
 //!   acknowledged. So a `.new` file that the manifest does not name belongs to no table, and is removed at the next
 //!   opening. One that it names, after a crash between the two, is renamed then. (Where the renaming itself fails, the
 //!   load is acknowledged all the same, because the manifest names the file; until an opening has renamed it, an older
-//!   manifest in the place of the right one would not be told by it.)
-//! - I5. A `.seg` file that the manifest does not name shows that the manifest is older than the image: it is never
-//!   removed, and the database is not opened.
+//!   manifest in the place of the right one would not be told by it.) An image list likewise: `.list.new`, then `.list`,
+//!   before any log is given up for it.
+//! - I5. A `.seg` or `.list` file that the manifest does not name shows that the manifest is older than the image: it is
+//!   never removed, and the database is not opened.
 //! - I6. A segment whose table is dropped gets its first name back, durably, before the manifest is replaced by one that
-//!   does not name it. A crash before that leaves the table as it was, and after that a file to be removed (I2).
+//!   does not name it. A crash before that leaves the table as it was, and after that a file to be removed (I2). So does
+//!   an image list that another one follows.
+//! - I7. A `.rows` file belongs to the image exactly if the list that the manifest names names it. Any other is removed at
+//!   the next opening, which I5 lets come only if the manifest is the newest.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,19 +42,31 @@ use serde::{Deserialize, Serialize};
 const LASTING: &str = ".seg";
 /// What it ends with before.
 const NEW: &str = ".new";
+/// What the name of an image list ends with that a manifest has named.
+const LIST: &str = ".list";
+/// What it ends with before.
+const NEW_LIST: &str = ".list.new";
+/// What the name of a run of rows ends with that a list names.
+const ROWS: &str = ".rows";
 
 /// The number of a file of the image: its names are made of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FileNumber(pub u32);
 
-/// What the name of a segment's file says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SegmentName {
+/// What the name of a file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ImageFileName {
     /// A manifest has named the segment.
-    Lasting(FileNumber),
+    Segment(FileNumber),
     /// Its load is under way, or was interrupted.
-    New(FileNumber),
+    NewSegment(FileNumber),
+    /// A manifest has named the list.
+    List(FileNumber),
+    /// Its checkpoint is under way, or was interrupted.
+    NewList(FileNumber),
+    /// Rows of tables in memory: those of an image, or of a checkpoint that is under way or was interrupted.
+    Rows(FileNumber),
 }
 
 impl FileNumber {
@@ -65,16 +86,31 @@ impl FileNumber {
     /// renaming, under its first one.
     #[must_use]
     pub fn path_of_named(self, disk: &dyn Disk, dir: &Path) -> PathBuf {
-        let (lasting, new) = (self.path(dir), self.new_path(dir));
-        let is_missing = |path: &Path| match disk.open(path) {
-            Err(error) => error.kind() == io::ErrorKind::NotFound,
-            Ok(_) => false,
-        };
-        if is_missing(&lasting) && !is_missing(&new) {
-            new
-        } else {
-            lasting
-        }
+        whichever_is_there(disk, self.path(dir), self.new_path(dir))
+    }
+
+    /// Where an image list is once its image is the database's.
+    #[must_use]
+    pub fn list_path(self, dir: &Path) -> PathBuf {
+        self.named(dir, LIST)
+    }
+
+    /// Where an image list is until then, and from when it is about to be superseded.
+    #[must_use]
+    pub fn new_list_path(self, dir: &Path) -> PathBuf {
+        self.named(dir, NEW_LIST)
+    }
+
+    /// Where the image list is that the manifest names, as [`FileNumber::path_of_named`] of a segment.
+    #[must_use]
+    pub fn path_of_named_list(self, disk: &dyn Disk, dir: &Path) -> PathBuf {
+        whichever_is_there(disk, self.list_path(dir), self.new_list_path(dir))
+    }
+
+    /// Where a run of rows is that an image list names.
+    #[must_use]
+    pub fn rows_path(self, dir: &Path) -> PathBuf {
+        self.named(dir, ROWS)
     }
 
     fn named(self, dir: &Path, ending: &str) -> PathBuf {
@@ -90,17 +126,60 @@ impl FileNumber {
     }
 }
 
-impl SegmentName {
-    /// What a file's name says; nothing if it is no segment's.
+/// The lasting name, unless only the first one leads to a file.
+fn whichever_is_there(disk: &dyn Disk, lasting: PathBuf, first: PathBuf) -> PathBuf {
+    let is_missing = |path: &Path| match disk.open(path) {
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+        Ok(_) => false,
+    };
+    if is_missing(&lasting) && !is_missing(&first) {
+        first
+    } else {
+        lasting
+    }
+}
+
+impl ImageFileName {
+    /// What a file's name says; nothing if it is none of an image.
     pub(crate) fn of(path: &Path) -> Option<Self> {
-        let new = || FileNumber::of_name(path, NEW).map(Self::New);
-        let lasting = FileNumber::of_name(path, LASTING).map(Self::Lasting);
-        lasting.or_else(new)
+        let kinds: [(&str, fn(FileNumber) -> Self); 5] = [
+            (LASTING, Self::Segment),
+            (NEW, Self::NewSegment),
+            (LIST, Self::List),
+            (NEW_LIST, Self::NewList),
+            (ROWS, Self::Rows),
+        ];
+        let mut kinds = kinds.iter();
+        kinds.find_map(|(ending, kind)| FileNumber::of_name(path, ending).map(kind))
+    }
+
+    /// The file with this name.
+    pub(crate) fn path(self, dir: &Path) -> PathBuf {
+        match self {
+            Self::Segment(number) => number.path(dir),
+            Self::NewSegment(number) => number.new_path(dir),
+            Self::List(number) => number.list_path(dir),
+            Self::NewList(number) => number.new_list_path(dir),
+            Self::Rows(number) => number.rows_path(dir),
+        }
+    }
+
+    /// The name that the file gets when a manifest has named it, if this is one from before.
+    pub(crate) fn lasting(self) -> Option<Self> {
+        match self {
+            Self::NewSegment(number) => Some(Self::Segment(number)),
+            Self::NewList(number) => Some(Self::List(number)),
+            Self::Segment(_) | Self::List(_) | Self::Rows(_) => None,
+        }
     }
 
     pub(crate) fn number(self) -> FileNumber {
         match self {
-            Self::Lasting(number) | Self::New(number) => number,
+            Self::Segment(number)
+            | Self::NewSegment(number)
+            | Self::List(number)
+            | Self::NewList(number)
+            | Self::Rows(number) => number,
         }
     }
 }
@@ -121,10 +200,15 @@ mod tests {
     fn a_file_number_is_read_from_its_name() {
         let dir = Path::new("/db");
         for number in [1, 99_999_999, 100_000_000, u32::MAX].map(FileNumber) {
-            let lasting = SegmentName::of(&number.path(dir));
-            assert_eq!(lasting, Some(SegmentName::Lasting(number)));
-            let new = SegmentName::of(&number.new_path(dir));
-            assert_eq!(new, Some(SegmentName::New(number)));
+            for (path, name) in [
+                (number.path(dir), ImageFileName::Segment(number)),
+                (number.new_path(dir), ImageFileName::NewSegment(number)),
+                (number.list_path(dir), ImageFileName::List(number)),
+                (number.new_list_path(dir), ImageFileName::NewList(number)),
+                (number.rows_path(dir), ImageFileName::Rows(number)),
+            ] {
+                assert_eq!(ImageFileName::of(&path), Some(name));
+            }
         }
         for other in [
             "1.seg",
@@ -136,8 +220,10 @@ mod tests {
             "00000001.tmp",
             "00000001.new.tmp",
             "99999999999.seg",
+            "00000001.list.new.tmp",
+            "00000001.0.rows",
         ] {
-            assert_eq!(SegmentName::of(&dir.join(other)), None, "{other}");
+            assert_eq!(ImageFileName::of(&dir.join(other)), None, "{other}");
         }
     }
 

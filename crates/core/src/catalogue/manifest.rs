@@ -19,6 +19,9 @@
 //! it, which replay passes over. So numbers below [`Manifest::next_table`] that no table has are those of dropped
 //! tables. A program that takes a table's number for its place would refuse such a log, or take one table for another:
 //! the manifest has format 4 from the first drop on.
+//!
+//! A manifest that names an image list (image_list.rs) has format 5: what the log had up to the image's stamp may be
+//! gone from it, so a program that does not know of image lists would open the database without that.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
@@ -33,6 +36,8 @@ use namiki_platform::disk::Disk;
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::image::TableImage;
+use crate::catalogue::image_files::FileNumber;
+use crate::catalogue::image_list::NamedList;
 use crate::catalogue::table_journal::{self, Continues};
 use crate::error::OpenError;
 use crate::protocol_spec::ProtocolSpec;
@@ -40,8 +45,10 @@ use crate::storage::record::INLINE_BYTES_MAX;
 use crate::table::raw_table::{TableId, TableInfo};
 
 const MAGIC: &str = "namiki-manifest";
-/// The latest format that this release reads: that of a database with dropped tables.
-pub const FORMAT: u32 = 4;
+/// The latest format that this release reads: that of a database with an image of its tables in memory.
+pub const FORMAT: u32 = 5;
+/// The format of a database with dropped tables.
+const FORMAT_DROPPED: u32 = 4;
 /// The format of a database with an image.
 const FORMAT_IMAGE: u32 = 3;
 /// The format of an open database without an image: it may have a table journal.
@@ -74,6 +81,9 @@ pub struct Manifest {
     /// The tables that lie in segments.
     #[serde(default, skip_serializing_if = "TableImage::is_empty")]
     pub image: TableImage,
+    /// The image of the tables in memory, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_list: Option<NamedList>,
 }
 
 /// A manifest's file as it was written.
@@ -97,6 +107,7 @@ impl Manifest {
             generations: Vec::new(),
             next_generation: Generation(1),
             image: TableImage::default(),
+            image_list: None,
         }
     }
 
@@ -146,6 +157,15 @@ impl Manifest {
     #[must_use]
     pub fn is_dropped(&self, id: TableId) -> bool {
         id < self.next_table() && self.table(id).is_none()
+    }
+
+    /// Gives the next file of the image this number at least, above those of all files that the manifest and its image
+    /// list name.
+    pub(crate) fn number_files_from(&mut self, free: FileNumber) {
+        // The numbers of runs are below that of the list (I10).
+        let listed = self.image_list.as_ref();
+        let after = listed.map_or(free, |list| FileNumber(list.file.0 + 1).max(free));
+        self.image.next_file = self.image.next_file.max(after);
     }
 
     /// Where a directory's table journal is, while the database is open and after a crash.
@@ -255,8 +275,10 @@ impl Manifest {
     }
 
     fn encode(&self) -> String {
-        let format = if self.dropped > 0 {
+        let format = if self.image_list.is_some() {
             FORMAT
+        } else if self.dropped > 0 {
+            FORMAT_DROPPED
         } else if !self.image.is_empty() {
             FORMAT_IMAGE
         } else if self.closed {
@@ -301,6 +323,7 @@ impl Manifest {
             .map(|(_, why)| why)
             .or_else(|| generations_contradiction(&self.generations, self.next_generation))
             .or_else(|| self.image.contradiction())
+            .or_else(|| self.image_list.as_ref()?.contradiction())
     }
 
     /// The place of the first table that makes no sense, and why.
@@ -368,7 +391,7 @@ mod tests {
 
     use super::*;
     use crate::catalogue::image::tests::image;
-    use crate::catalogue::image_files::FileNumber;
+    use crate::catalogue::image_list;
 
     #[test]
     fn a_manifest_comes_back_unless_damaged_or_newer() {
@@ -385,12 +408,12 @@ mod tests {
             );
             assert!(Manifest::decode(&bytes[..at], path).is_err() || at + 1 == bytes.len());
         }
-        let future = String::from_utf8(bytes).unwrap().replacen(" 1 ", " 5 ", 1);
+        let future = String::from_utf8(bytes).unwrap().replacen(" 1 ", " 6 ", 1);
         let error = Manifest::decode(future.as_bytes(), path).unwrap_err();
         assert!(matches!(
             error,
             OpenError::FromTheFuture {
-                found: 5,
+                found: 6,
                 known: FORMAT,
                 ..
             }
@@ -398,15 +421,17 @@ mod tests {
     }
 
     #[test]
-    fn images_and_dropped_tables_need_later_formats() {
+    fn images_lists_and_dropped_tables_need_later_formats() {
         let path = Path::new("x/MANIFEST");
-        for (closed, with_image, dropped, format) in [
-            (true, false, 0, 1),
-            (false, false, 0, 2),
-            (true, true, 0, 3),
-            (false, true, 0, 3),
-            (true, false, 1, 4),
-            (false, true, 2, 4),
+        for (closed, with_image, dropped, with_list, format) in [
+            (true, false, 0, false, 1),
+            (false, false, 0, false, 2),
+            (true, true, 0, false, 3),
+            (false, true, 0, false, 3),
+            (true, false, 1, false, 4),
+            (false, true, 2, false, 4),
+            (true, false, 0, true, 5),
+            (false, true, 2, true, 5),
         ] {
             let mut manifest = Manifest::new(77, ProtocolSpec::DEFAULT);
             manifest.closed = closed;
@@ -414,9 +439,11 @@ mod tests {
             if with_image {
                 manifest.image = image();
             }
+            manifest.image_list = with_list.then(image_list::tests::named);
             let text = manifest.encode();
             assert!(text.starts_with(&format!("namiki-manifest {format} ")));
             assert_eq!(text.contains("\"image\""), with_image);
+            assert_eq!(text.contains("\"image_list\""), with_list);
             assert_eq!(Manifest::decode(text.as_bytes(), path).unwrap(), manifest);
         }
     }
@@ -506,6 +533,21 @@ mod tests {
             ("named twice", &|it| {
                 it.image = image();
                 it.image.tables[0].indexes[0].segment.file = FileNumber(1);
+            }),
+            ("the image list is file 0", &|it| {
+                let mut list = image_list::tests::named();
+                list.file = FileNumber(0);
+                it.image_list = Some(list);
+            }),
+            ("is no number", &|it| {
+                let mut list = image_list::tests::named();
+                list.identity.pop();
+                it.image_list = Some(list);
+            }),
+            ("the image is at", &|it| {
+                let mut list = image_list::tests::named();
+                list.stamp = Stamp(1 << 50);
+                it.image_list = Some(list);
             }),
             ("more than there can be", &|it| {
                 let seal = it.generations[0].seal.as_mut().unwrap();

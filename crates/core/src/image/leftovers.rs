@@ -1,5 +1,5 @@
-//! What is in the image's directory beside the segments that the manifest names: what loads that did not end have left,
-//! and segments that a newer manifest must have named.
+//! What is in the image's directory beside the files that the manifest and its image list name: what loads and checkpoints
+//! that did not end have left, and files that a newer manifest must have named.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -7,27 +7,84 @@ use std::path::{Path, PathBuf};
 
 use namiki_platform::disk::{Disk, FileKind};
 
-use crate::catalogue::image::TableImage;
-use crate::catalogue::image_files::{FileNumber, SegmentName, image_dir};
+use crate::catalogue::image_files::{FileNumber, ImageFileName, image_dir};
+use crate::catalogue::image_list::ImageList;
+use crate::catalogue::manifest::Manifest;
+use crate::error::OpenError;
 use crate::image::external_sort::run_of;
 
-/// The files of the image's directory that its manifest does not account for. Files with any other name than a load
-/// gives are not meant.
+/// The files of the image's directory that its manifest does not account for. Files with any other name than a load or a
+/// checkpoint gives are not meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImageSurvey {
     /// Segments that were loaded, and that the manifest does not name: it is older than they are.
-    pub not_in_manifest: Vec<PathBuf>,
-    /// What loads that did not end have left. The next opening removes it.
+    segments_not_in_manifest: Vec<PathBuf>,
+    /// Image lists that a manifest has named, and this one does not: it is older than they are.
+    lists_not_in_manifest: Vec<PathBuf>,
+    /// What loads and checkpoints that did not end have left. The next opening removes it.
     pub left: Vec<PathBuf>,
-    /// Segments that the manifest names and that have their first name.
-    new: Vec<FileNumber>,
+    /// Files that the manifest names and that have their first name.
+    new: Vec<ImageFileName>,
 }
 
-/// Compares the image's directory with the image of the manifest.
+/// Reads the image list that the manifest names, if it names one, and compares the image's directory with both.
 ///
 /// # Errors
-/// Whatever the device says.
-pub fn survey_image(disk: &dyn Disk, dir: &Path, image: &TableImage) -> io::Result<ImageSurvey> {
+/// [`OpenError::SegmentNotInManifest`], [`OpenError::ImageNotInManifest`] if the manifest is older than the image;
+/// [`OpenError::DamagedImageList`], [`OpenError::FromTheFuture`]; [`OpenError::Device`].
+pub fn read_image(
+    disk: &dyn Disk,
+    dir: &Path,
+    manifest: &Manifest,
+) -> Result<(Option<ImageList>, ImageSurvey), OpenError> {
+    let list = read_list(disk, dir, manifest);
+    let found = list.as_ref().ok().and_then(Option::as_ref);
+    let survey = survey(disk, dir, manifest, found).map_err(|source| OpenError::Device {
+        path: image_dir(dir),
+        source,
+    })?;
+    // First: an older manifest explains why its list is gone.
+    if let Some(file) = survey.segments_not_in_manifest.last() {
+        let file = file.clone();
+        return Err(OpenError::SegmentNotInManifest { file });
+    }
+    if let Some(file) = survey.lists_not_in_manifest.last() {
+        let file = file.clone();
+        return Err(OpenError::ImageNotInManifest { file });
+    }
+    Ok((list?, survey))
+}
+
+fn read_list(
+    disk: &dyn Disk,
+    dir: &Path,
+    manifest: &Manifest,
+) -> Result<Option<ImageList>, OpenError> {
+    let Some(named) = &manifest.image_list else {
+        return Ok(None);
+    };
+    let list = ImageList::read(disk, dir, manifest.identity(), named)?;
+    match list.tables.last() {
+        Some(last) if last.id >= manifest.next_table() => Err(OpenError::DamagedImageList {
+            path: named.file.path_of_named_list(disk, dir),
+            why: format!(
+                "it lists table {}, and the manifest has had {}",
+                last.id.0,
+                manifest.next_table().0
+            ),
+        }),
+        _ => Ok(Some(list)),
+    }
+}
+
+/// Compares the image's directory with what the manifest names, and with what the image list names that the manifest
+/// does. Without that list, nothing can be said of runs of rows: they are not looked at.
+fn survey(
+    disk: &dyn Disk,
+    dir: &Path,
+    manifest: &Manifest,
+    list: Option<&ImageList>,
+) -> io::Result<ImageSurvey> {
     let mut survey = ImageSurvey::default();
     let image_dir = image_dir(dir);
     let files = match disk.list(&image_dir) {
@@ -35,47 +92,96 @@ pub fn survey_image(disk: &dyn Disk, dir: &Path, image: &TableImage) -> io::Resu
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(survey),
         Err(error) => return Err(error),
     };
+    let named = Named::of(manifest, list);
     // Where the file system has no files without a name, what is being written has a temporary one.
     let unfinished = disk.unfinished(&image_dir)?.into_iter();
     survey.left.extend(unfinished.filter(|path| {
         let whole = path.with_extension("");
-        matches!(SegmentName::of(&whole), Some(SegmentName::New(_))) || run_of(&whole).is_some()
+        match ImageFileName::of(&whole) {
+            // Neither is ever being written: it is renamed.
+            Some(ImageFileName::Segment(_) | ImageFileName::List(_)) => false,
+            Some(_) => true,
+            None => run_of(&whole).is_some(),
+        }
     }));
-    let named: BTreeSet<FileNumber> = image.segments().map(|segment| segment.file).collect();
     let mut lasting = BTreeSet::new();
     for file in files {
         if file.kind != FileKind::Regular {
             continue;
         }
-        match SegmentName::of(&file.path) {
-            Some(SegmentName::Lasting(number)) if !named.contains(&number) => {
-                survey.not_in_manifest.push(file.path);
+        let path = file.path;
+        match ImageFileName::of(&path) {
+            Some(name) if named.has(name) => match name.lasting() {
+                Some(_) => survey.new.push(name),
+                None => {
+                    lasting.insert(name);
+                }
+            },
+            Some(ImageFileName::Segment(_)) => survey.segments_not_in_manifest.push(path),
+            Some(ImageFileName::List(_)) => survey.lists_not_in_manifest.push(path),
+            Some(ImageFileName::NewSegment(_) | ImageFileName::NewList(_)) => {
+                survey.left.push(path);
             }
-            Some(SegmentName::New(number)) if named.contains(&number) => survey.new.push(number),
-            Some(SegmentName::New(_)) => survey.left.push(file.path),
-            Some(SegmentName::Lasting(number)) => {
-                lasting.insert(number);
-            }
-            None if run_of(&file.path).is_some() => survey.left.push(file.path),
+            Some(ImageFileName::Rows(_)) if named.tells_of_rows => survey.left.push(path),
+            Some(ImageFileName::Rows(_)) => {}
+            None if run_of(&path).is_some() => survey.left.push(path),
             None => {}
         }
     }
     // One that has its lasting name is not replaced, whatever else is there.
-    survey.new.retain(|number| !lasting.contains(number));
+    survey
+        .new
+        .retain(|name| name.lasting().is_some_and(|name| !lasting.contains(&name)));
     Ok(survey)
 }
 
+/// The files that a manifest names, and those that its image list does.
+struct Named {
+    segments: BTreeSet<FileNumber>,
+    list: Option<FileNumber>,
+    rows: BTreeSet<FileNumber>,
+    /// Whether `rows` are all that there are.
+    tells_of_rows: bool,
+}
+
+impl Named {
+    fn of(manifest: &Manifest, list: Option<&ImageList>) -> Self {
+        let segments = manifest.image.segments().map(|segment| segment.file);
+        let runs = list.into_iter().flat_map(ImageList::runs);
+        Self {
+            segments: segments.collect(),
+            list: manifest.image_list.as_ref().map(|list| list.file),
+            rows: runs.map(|run| run.segment.file).collect(),
+            tells_of_rows: manifest.image_list.is_none() || list.is_some(),
+        }
+    }
+
+    fn has(&self, name: ImageFileName) -> bool {
+        match name {
+            ImageFileName::Segment(number) | ImageFileName::NewSegment(number) => {
+                self.segments.contains(&number)
+            }
+            ImageFileName::List(number) | ImageFileName::NewList(number) => {
+                self.list == Some(number)
+            }
+            ImageFileName::Rows(number) => self.rows.contains(&number),
+        }
+    }
+}
+
 impl ImageSurvey {
-    /// Removes what interrupted loads have left, and gives segments that the manifest names their lasting names. Returns a
-    /// number above those of all files that are left all the same: they are in the way of no opening, and of no load
-    /// that does not use their names.
+    /// Removes what interrupted loads and checkpoints have left, and gives files that the manifest names their lasting
+    /// names. Returns a number above those of all files that are left all the same: they are in the way of no opening, and
+    /// of nothing that does not use their names.
     ///
-    /// To be called by an opening, with the survey of the manifest in place, while no load is under way.
+    /// To be called by an opening, with the survey of the manifest in place, while nothing is written beside it.
     pub(crate) fn clean_up(&self, disk: &dyn Disk, dir: &Path) -> FileNumber {
         let mut free = FileNumber(0);
-        for number in &self.new {
-            // A segment is found under its first name, too.
-            let _ = disk.rename(&number.new_path(dir), &number.path(dir));
+        for name in &self.new {
+            if let Some(lasting) = name.lasting() {
+                // A file is found under its first name, too.
+                let _ = disk.rename(&name.path(dir), &lasting.path(dir));
+            }
         }
         for path in &self.left {
             match disk.remove(path) {
@@ -93,11 +199,11 @@ impl ImageSurvey {
     }
 }
 
-/// The number in the name of a load's file, whole or not.
+/// The number in the name of a file, whole or not.
 fn number_of(path: &Path) -> Option<FileNumber> {
     let of = |path: &Path| {
-        let segment = SegmentName::of(path).map(SegmentName::number);
-        segment.or_else(|| run_of(path))
+        let file = ImageFileName::of(path).map(ImageFileName::number);
+        file.or_else(|| run_of(path))
     };
     of(path).or_else(|| of(&path.with_extension("")))
 }
@@ -111,17 +217,24 @@ mod tests {
 
     use super::*;
     use crate::catalogue::image::tests::image;
+    use crate::catalogue::image_list::tests::{list, named};
+    use crate::protocol_spec::ProtocolSpec;
 
+    /// Segments 1 and 2, list 12, and the runs 4, 7 and 11.
     const DIR: &str = "/db";
-    const KEPT: [&str; 5] = [
+    const KEPT: [&str; 7] = [
         "00000001.seg",
         "00000002.seg",
+        "00000004.rows",
+        "00000012.list",
         "3.seg",
         "notes.txt",
         "runs.run",
     ];
-    const LEFT: [&str; 4] = [
+    const LEFT: [&str; 6] = [
         "00000003.new",
+        "00000006.rows",
+        "00000008.list.new",
         "00000009.0.run",
         "00000009.12.run",
         "00000009.new",
@@ -144,17 +257,28 @@ mod tests {
         found.iter().map(|file| name(&file.path)).collect()
     }
 
-    fn survey(disk: &SimDisk) -> ImageSurvey {
-        survey_image(disk, Path::new(DIR), &image()).unwrap()
+    fn manifest() -> Manifest {
+        let mut manifest = Manifest::new(7, ProtocolSpec::DEFAULT);
+        manifest.image = image();
+        manifest.image_list = Some(named());
+        manifest
+    }
+
+    fn survey_of(disk: &SimDisk) -> ImageSurvey {
+        survey(disk, Path::new(DIR), &manifest(), Some(&list())).unwrap()
     }
 
     #[test]
     fn only_files_of_interrupted_loads_are_removed() {
         let disk = SimDisk::new();
-        assert_eq!(survey(&disk), ImageSurvey::default());
+        assert_eq!(survey_of(&disk), ImageSurvey::default());
         let disk = directory(&[&KEPT[..], &LEFT].concat());
-        let found = survey(&disk);
-        assert_eq!(found.not_in_manifest, [""; 0].map(PathBuf::from));
+        let found = survey_of(&disk);
+        assert_eq!(
+            found.segments_not_in_manifest,
+            [""; 0].map(PathBuf::from)
+        );
+        assert_eq!(found.lists_not_in_manifest, [""; 0].map(PathBuf::from));
         assert_eq!(found.clean_up(&disk, Path::new(DIR)), FileNumber(0));
         assert_eq!(names(&disk), KEPT);
     }
@@ -163,10 +287,11 @@ mod tests {
     fn files_that_were_being_written_are_removed() {
         let disk = directory(&KEPT);
         let path = |name: &str| image_dir(Path::new(DIR)).join(name);
-        for name in ["00000003.new", "00000004.2.run", "letter"] {
+        let written = ["00000003.new", "00000004.2.run", "00000005.rows", "letter"];
+        for name in written {
             std::mem::forget(disk.append(&path(name)).unwrap());
         }
-        survey(&disk).clean_up(&disk, Path::new(DIR));
+        survey_of(&disk).clean_up(&disk, Path::new(DIR));
         let unfinished = disk.unfinished(&image_dir(Path::new(DIR))).unwrap();
         assert_eq!(unfinished, [path("letter.tmp")]);
         assert_eq!(names(&disk), KEPT);
@@ -175,21 +300,42 @@ mod tests {
     #[test]
     fn named_segments_get_their_lasting_names() {
         let disk = directory(&["00000001.new", "00000002.seg"]);
-        survey(&disk).clean_up(&disk, Path::new(DIR));
+        survey_of(&disk).clean_up(&disk, Path::new(DIR));
         assert_eq!(names(&disk), ["00000001.seg", "00000002.seg"]);
         let both = ["00000001.new", "00000001.seg", "00000002.seg"];
         let disk = directory(&both);
-        survey(&disk).clean_up(&disk, Path::new(DIR));
+        survey_of(&disk).clean_up(&disk, Path::new(DIR));
         assert_eq!(names(&disk), both);
+        let disk = directory(&["00000012.list.new"]);
+        survey_of(&disk).clean_up(&disk, Path::new(DIR));
+        assert_eq!(names(&disk), ["00000012.list"]);
     }
 
     #[test]
-    fn a_loaded_segment_without_a_name_is_told_apart() {
-        let disk = directory(&["00000001.seg", "00000007.seg"]);
-        let found = survey(&disk);
-        assert_eq!(found.not_in_manifest, [FileNumber(7).path(Path::new(DIR))]);
-        found.clean_up(&disk, Path::new(DIR));
-        assert_eq!(names(&disk), ["00000001.seg", "00000007.seg"]);
+    fn files_of_a_later_manifest_are_told_apart_and_stay() {
+        let later = ["00000001.seg", "00000007.seg", "00000013.list"];
+        let disk = directory(&later);
+        let found = survey_of(&disk);
+        let (segment, list) = (FileNumber(7), FileNumber(13));
+        let dir = Path::new(DIR);
+        assert_eq!(found.segments_not_in_manifest, [segment.path(dir)]);
+        assert_eq!(found.lists_not_in_manifest, [list.list_path(dir)]);
+        found.clean_up(&disk, dir);
+        assert_eq!(names(&disk), later);
+    }
+
+    #[test]
+    fn rows_are_left_over_only_by_a_list() {
+        let rows = ["00000004.rows", "00000005.rows"];
+        let disk = directory(&rows);
+        let dir = Path::new(DIR);
+        let unknown = survey(&disk, dir, &manifest(), None).unwrap();
+        assert_eq!(unknown, ImageSurvey::default());
+        let other = FileNumber(5).rows_path(dir);
+        assert_eq!(survey_of(&disk).left, std::slice::from_ref(&other));
+        let none = Manifest::new(7, ProtocolSpec::DEFAULT);
+        let all = survey(&disk, dir, &none, None).unwrap();
+        assert_eq!(all.left, [FileNumber(4).rows_path(dir), other]);
     }
 
     #[test]
@@ -197,11 +343,11 @@ mod tests {
         let disk = directory(&LEFT);
         let refused = Fault::once(Step::Remove, 0, ErrorKind::PermissionDenied);
         disk.inject(refused.and_ever_after());
-        let free = survey(&disk).clean_up(&disk, Path::new(DIR));
+        let free = survey_of(&disk).clean_up(&disk, Path::new(DIR));
         disk.heal();
         assert_eq!(free, FileNumber(10));
         assert_eq!(names(&disk), LEFT);
-        survey(&disk).clean_up(&disk, Path::new(DIR));
+        survey_of(&disk).clean_up(&disk, Path::new(DIR));
         assert_eq!(names(&disk), [""; 0]);
     }
 }

@@ -7,7 +7,6 @@
 //! Each segment is synced when it is finished. The files count only once a manifest names them: until then, the end of
 //! the writer removes them.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,13 +14,14 @@ use namiki_exec::data::key_codec::EncodeError;
 use namiki_exec::data::{Datum, Schema, key_codec, row_codec};
 use namiki_exec::statistics::StatisticsBuilder;
 use namiki_platform::disk::Disk;
-use namiki_platform::{ProcessToken, Stamp};
+use namiki_platform::Stamp;
 use namiki_segment::{KEY_BYTES_MAX, SegmentError, SegmentId, Writer};
 
 use crate::catalogue::image::{
     ImageIndex, ImageTable, SegmentFile, definition_contradiction, index_schema,
 };
-use crate::catalogue::image_files::{FileNumber, SegmentName, image_dir};
+use crate::catalogue::image_files::{FileNumber, image_dir};
+use crate::image::new_files::NewFiles;
 use crate::image::external_sort::ExternalSort;
 use crate::image::load_error::LoadError;
 
@@ -119,64 +119,6 @@ struct Index {
     /// For each of its columns, that of the table.
     column_numbers: Vec<usize>,
     sort: ExternalSort,
-}
-
-/// Files that are removed unless they are kept: by the process that made them, and not by a forked child.
-pub(crate) struct NewFiles {
-    disk: Arc<dyn Disk>,
-    paths: Vec<PathBuf>,
-    process: ProcessToken,
-}
-
-impl NewFiles {
-    fn on(disk: &Arc<dyn Disk>) -> Self {
-        Self {
-            disk: Arc::clone(disk),
-            paths: Vec::new(),
-            process: ProcessToken::current(),
-        }
-    }
-
-    /// They are the database's now, or may be.
-    pub(crate) fn keep(mut self) {
-        self.paths.clear();
-    }
-
-    /// Gives them their lasting names, once the manifest that names them is durable (I2). One that keeps its first name
-    /// because the device failed is found under that, and renamed by the next opening.
-    ///
-    /// # Errors
-    /// The path of a file that is gone: another program has removed it. All have their first names again then.
-    pub(crate) fn rename(&self, dir: &Path) -> Result<(), PathBuf> {
-        let lasting = |new: &PathBuf| SegmentName::of(new).map(|name| name.number().path(dir));
-        for (at, new) in self.paths.iter().enumerate() {
-            let Some(to) = lasting(new) else { continue };
-            match self.disk.rename(new, &to) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    for new in &self.paths[..at] {
-                        let _ = lasting(new).map(|from| self.disk.rename(&from, new));
-                    }
-                    return Err(new.clone());
-                }
-                _ => {}
-            }
-        }
-        // Either name is fine after a crash, too.
-        let _ = self.disk.sync_dir(&image_dir(dir));
-        Ok(())
-    }
-}
-
-impl Drop for NewFiles {
-    fn drop(&mut self) {
-        if !self.process.is_current() {
-            return;
-        }
-        for path in &self.paths {
-            // One that was not finished has no name. One that stays is removed at the next opening.
-            let _ = self.disk.remove(path);
-        }
-    }
 }
 
 impl<'a> TableWriter<'a> {
@@ -339,7 +281,7 @@ impl SegmentWriter {
             u64::from(target.salt) << 32 | u64::from(file.0),
         );
         let writer = Writer::create(target.disk, &path, id)?;
-        files.paths.push(path);
+        files.add(path);
         Ok(Self { writer, file, id })
     }
 

@@ -112,8 +112,8 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// Loads changes of one table; or tells which commit cannot be loaded, and why.
-    fn load(&self, table: TableId, run: &[Loaded<'_>]) -> Result<(), (Stamp, String)> {
+    /// Loads versions of one table; or tells which cannot be loaded, and why.
+    pub(super) fn load(&self, table: TableId, run: &[Loaded<'_>]) -> Result<(), (Stamp, String)> {
         let Some(first) = run.first() else {
             return Ok(());
         };

@@ -1,4 +1,6 @@
-//! Recovery: reading the logs back into the tables.
+//! Recovery: loading the image, and reading the logs back into the tables.
+//!
+//! The image has the rows of all tables as of one stamp (`image_loader.rs`); what the logs have is replayed over it.
 //!
 //! Every generation of the log says by itself which of its commits count (its [`CutRule`]): under
 //! normal lock release all that are whole; under early release, and in a single log, those below the first log
@@ -22,6 +24,7 @@
 
 mod apply;
 mod aries;
+mod image_loader;
 mod merge;
 mod parallel_replay;
 mod progress;
@@ -40,7 +43,8 @@ use namiki_platform::disk::Disk;
 use namiki_platform::{Generation, Lsn, WorkerId};
 
 use self::apply::Tables;
-use self::progress::Progress;
+pub(crate) use self::image_loader::ImageToLoad;
+use self::progress::{Progress, Totals};
 use self::replay_context::Replay;
 pub(crate) use self::settings_and_report::RecoverySettings;
 pub use self::settings_and_report::{OnProgress, RecoveryProgress, RecoveryReport, ReplayOrder};
@@ -56,11 +60,12 @@ pub(crate) struct Recovered {
     pub(crate) next_lsn: Lsn,
 }
 
-/// Replays all generations of the manifest into the tables.
+/// Loads the image into the tables, if there is one, and replays all generations of the manifest over it.
 pub(crate) fn recover(
     disk: &Arc<dyn Disk>,
     wal_dir: &Path,
     manifest: &Manifest,
+    image: Option<ImageToLoad<'_>>,
     raw_tables: &BTreeMap<TableId, Arc<RawTable>>,
     concurrency: ConcurrencyControl,
     settings: &RecoverySettings,
@@ -75,7 +80,11 @@ pub(crate) fn recover(
     )
     .map_err(OpenError::Log)?;
     let tables = Tables::new(raw_tables, manifest.next_table(), concurrency);
-    let progress = Progress::new(settings, log_file_bytes(&**disk, wal_dir, manifest), began);
+    let totals = Totals {
+        log: log_file_bytes(&**disk, wal_dir, manifest),
+        image: image.map_or(0, |image| image.len_bytes(manifest)),
+    };
+    let progress = Progress::new(settings, totals, began);
     let replay = Replay {
         disk,
         wal_dir,
@@ -89,6 +98,10 @@ pub(crate) fn recover(
         closed: manifest.closed,
         ..RecoveryReport::default()
     };
+    if let Some(image) = image {
+        replay.image(image, manifest)?;
+        report.max_stamp = image.list.stamp;
+    }
     let mut seals = Vec::new();
     let mut next_lsn = Lsn(1);
     for generation in &manifest.generations {
@@ -118,7 +131,9 @@ pub(crate) fn recover(
         ReplayOrder::Merge => 1,
     };
     tables.finish(threads, || progress.advance(0, 0))?;
-    (report.bytes, report.replayed) = progress.bytes_and_replayed();
+    let done = progress.now();
+    (report.bytes, report.replayed) = (done.bytes, done.replayed);
+    (report.image_bytes, report.image_rows) = (done.image_bytes, done.image_rows);
     report.seconds = began.elapsed().as_secs_f64();
     Ok(Recovered {
         report,

@@ -11,30 +11,51 @@ use crate::error::OpenError;
 /// Time between two calls of [`OnProgress`](super::settings_and_report::OnProgress).
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
+/// How much there may be to read, in bytes.
+pub(super) struct Totals {
+    pub(super) log: u64,
+    pub(super) image: u64,
+}
+
 /// How far the recovery is.
 pub(super) struct Progress<'a> {
     settings: &'a RecoverySettings,
-    bytes_total: u64,
+    totals: Totals,
     bytes: AtomicU64,
     replayed: AtomicU64,
+    image_bytes: AtomicU64,
+    image_rows: AtomicU64,
     last_told: Mutex<Instant>,
 }
 
 impl<'a> Progress<'a> {
-    pub(super) fn new(settings: &'a RecoverySettings, bytes_total: u64, began: Instant) -> Self {
+    pub(super) fn new(settings: &'a RecoverySettings, totals: Totals, began: Instant) -> Self {
         Self {
             settings,
-            bytes_total,
+            totals,
             bytes: AtomicU64::new(0),
             replayed: AtomicU64::new(0),
+            image_bytes: AtomicU64::new(0),
+            image_rows: AtomicU64::new(0),
             last_told: Mutex::new(began),
         }
     }
 
-    /// Counts what was read, reports it now and then, and stops when asked to.
+    /// Counts what was read of the log, reports it now and then, and stops when asked to.
     pub(super) fn advance(&self, bytes: u64, replayed: u64) -> Result<(), OpenError> {
-        let bytes = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let replayed = self.replayed.fetch_add(replayed, Ordering::Relaxed) + replayed;
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.replayed.fetch_add(replayed, Ordering::Relaxed);
+        self.report()
+    }
+
+    /// The same of what was read of the image.
+    pub(super) fn advance_image(&self, bytes: u64, rows: u64) -> Result<(), OpenError> {
+        self.image_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.image_rows.fetch_add(rows, Ordering::Relaxed);
+        self.report()
+    }
+
+    fn report(&self) -> Result<(), OpenError> {
         let interrupt = self.settings.interrupt.as_ref();
         if interrupt.is_some_and(|asked| asked.load(Ordering::Relaxed)) {
             return Err(OpenError::Interrupted);
@@ -44,16 +65,21 @@ impl<'a> Progress<'a> {
             && last.elapsed() >= PROGRESS_INTERVAL
         {
             *last = Instant::now();
-            on_progress(RecoveryProgress {
-                bytes,
-                bytes_total: self.bytes_total,
-                replayed,
-            });
+            on_progress(self.now());
         }
         Ok(())
     }
-    /// How many bytes were read, and how many commits replayed.
-    pub(super) fn bytes_and_replayed(self) -> (u64, u64) {
-        (self.bytes.into_inner(), self.replayed.into_inner())
+
+    /// How far it has come.
+    pub(super) fn now(&self) -> RecoveryProgress {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        RecoveryProgress {
+            bytes: of(&self.bytes),
+            bytes_total: self.totals.log,
+            replayed: of(&self.replayed),
+            image_bytes: of(&self.image_bytes),
+            image_bytes_total: self.totals.image,
+            image_rows: of(&self.image_rows),
+        }
     }
 }

@@ -28,6 +28,10 @@ pub struct RecoveryReport {
     pub undone: u64,
     /// Bytes of log that were read.
     pub bytes: u64,
+    /// Rows that were loaded from the image, before the log was read.
+    pub image_rows: u64,
+    /// Bytes of the image's files that were read.
+    pub image_bytes: u64,
     /// Streams that ended in a torn frame.
     pub torn: u32,
     /// Generations of the log.
@@ -40,15 +44,21 @@ pub struct RecoveryReport {
     pub seconds: f64,
 }
 
-/// How far a recovery is.
+/// How far a recovery is. The image is loaded first, and then the log is read.
 #[derive(Clone, Copy, Debug)]
 pub struct RecoveryProgress {
-    /// Bytes read.
+    /// Bytes of log read.
     pub bytes: u64,
     /// Bytes of log files, or of regions of a shared device, that there are; some may be unused.
     pub bytes_total: u64,
     /// Commits replayed.
     pub replayed: u64,
+    /// Bytes of the image read.
+    pub image_bytes: u64,
+    /// Bytes of the image that there are.
+    pub image_bytes_total: u64,
+    /// Rows of the image loaded.
+    pub image_rows: u64,
 }
 
 /// Called now and then during a recovery.

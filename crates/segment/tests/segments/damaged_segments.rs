@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::*;
+use namiki_platform::Stamp;
 use namiki_platform::disk::Disk;
 use namiki_platform::seeded_random::Random;
 use namiki_segment::{
@@ -39,7 +40,7 @@ fn page_of(error: &SegmentError) -> Option<PageNo> {
 #[derive(Default)]
 struct Told {
     pages_done: Vec<u32>,
-    rows: Vec<(Vec<u8>, Vec<u8>)>,
+    rows: Vec<(Vec<u8>, (Vec<u8>, Stamp))>,
     /// End it at the first progress.
     stop: bool,
 }
@@ -70,24 +71,21 @@ impl CheckVisitor for Told {
         true
     }
 
-    fn on_row(&mut self, key: &[u8], value: &[u8]) -> Result<(), Stopped> {
-        self.rows.push((key.to_vec(), value.to_vec()));
+    fn on_row(&mut self, key: &[u8], value: &[u8], stamp: Stamp) -> Result<(), Stopped> {
+        self.rows.push((key.to_vec(), (value.to_vec(), stamp)));
         Ok(())
     }
 }
 
 #[test]
-fn a_check_tells_all_rows_with_their_long_values() {
+fn a_check_tells_all_rows_with_long_values_and_stamps() {
     let disk = disk();
     let model = rows(Shape::Sparse, &mut Random::seeded(4), 600, 12_000);
     write(&disk, &model);
     let mut told = Told::default();
     check_with(&disk, &path(), ID, &mut told).unwrap();
-    let expected: Vec<_> = model
-        .iter()
-        .map(|(key, (value, _))| (key.clone(), value.clone()))
-        .collect();
-    assert!(expected.iter().any(|(_, value)| value.len() > PAGE_BYTES));
+    let expected: Vec<_> = model.into_iter().collect();
+    assert!(expected.iter().any(|(_, (value, _))| value.len() > PAGE_BYTES));
     assert!(told.rows == expected);
 }
 

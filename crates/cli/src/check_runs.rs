@@ -1,0 +1,67 @@
+//! The part of `namiki check` on the image of the tables in memory: every page of every run that the image list names, and
+//! every row of them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use namiki::Stamp;
+use namiki::files::{ImageList, RunToRead, RunVisitor, read_run};
+use namiki_platform::disk::Disk;
+
+use crate::check_image::Image;
+use crate::failure::Failure;
+use crate::number_format::{bytes, counted};
+
+/// Verifies these runs of an image, and returns what there is to say about them.
+pub(crate) fn check_runs(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    database: u128,
+    list: &ImageList,
+    runs: &[RunToRead<'_>],
+    image: &mut Image<'_>,
+) -> Result<Vec<String>, Failure> {
+    let mut lines = vec![format!("image of the tables in memory at {}", list.stamp)];
+    for table in runs.chunk_by(|one, next| one.table.id == next.table.id) {
+        for run in table {
+            let mut visitor = Visitor {
+                fixed_keys: run.table.fixed_keys,
+                image,
+            };
+            read_run(disk, dir, database, *run, &mut visitor)?;
+        }
+        let rows = table.iter().map(|run| run.listed.rows).sum();
+        let length = table.iter().map(|run| run.listed.segment.len_bytes()).sum();
+        lines.extend(table.first().map(|first| {
+            format!(
+                "  table {:?}: {}, {}, {}",
+                first.table.name,
+                counted(rows, "row"),
+                counted(table.len() as u64, "run"),
+                bytes(length)
+            )
+        }));
+    }
+    Ok(lines)
+}
+
+/// What is done while a run is verified.
+struct Visitor<'v, 'i> {
+    fixed_keys: bool,
+    image: &'v mut Image<'i>,
+}
+
+impl RunVisitor for Visitor<'_, '_> {
+    type Error = Failure;
+
+    fn on_progress(&mut self, bytes: u64, _: u64) -> Result<(), Failure> {
+        self.image.advance(bytes)
+    }
+
+    fn on_row(&mut self, key: &[u8], _: &[u8], _: Stamp) -> Result<(), String> {
+        if self.fixed_keys && key.len() != 8 {
+            return Err(format!("a key of {} bytes, not of 8", key.len()));
+        }
+        Ok(())
+    }
+}

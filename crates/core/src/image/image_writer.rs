@@ -1,0 +1,295 @@
+//! Writes the image of the tables in memory as of one stamp, beside the transactions that run.
+//!
+//! ```text
+//!   of each table: which key ranges have changed since the image before?
+//!     unchanged ──► its run is kept, and named again
+//!     changed ────► rows, a megabyte at a time ──► runs, each synced ──► list ──► durable under first names
+//! ```
+//! Rows are copied from their source a piece at a time and written between two visits, so that nothing of the source is
+//! held while the device is waited for, or while the rate is kept.
+
+use std::num::NonZeroU64;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use namiki_platform::disk::Disk;
+use namiki_platform::{Epoch, Generation, Stamp};
+
+use crate::catalogue::image_files::{FileNumber, image_dir};
+use crate::catalogue::image_list::{ImageList, ListedRun, ListedTable, NamedList};
+use crate::catalogue::manifest::random_number;
+use crate::image::image_error::ImageError;
+use crate::image::new_files::NewFiles;
+use crate::image::new_image::NewImage;
+use crate::image::pace::Pace;
+use crate::image::row_buffer::RowBuffer;
+use crate::image::rows_at_stamp::{KeyBounds, RowsAtStamp};
+use crate::image::run_plan::{Keys, Part, plan};
+use crate::image::run_writer::{RunTarget, RunWriter};
+use crate::table::raw_table::TableId;
+
+/// A run that has so many bytes of keys and values is long enough.
+#[cfg_attr(not(test), expect(dead_code, reason = "called by the thread that takes checkpoints"))]
+pub(crate) const RUN_BYTES: u64 = 32 << 20;
+/// So many bytes are copied from a source at a time, or one row.
+const PIECE_BYTES: usize = 1 << 20;
+/// A pause is no longer between two questions whether to go on.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Where an image is written.
+pub(crate) struct ImageTarget<'a> {
+    pub(crate) disk: &'a Arc<dyn Disk>,
+    pub(crate) dir: &'a Path,
+    /// The database's.
+    pub(crate) identity: u128,
+    /// Gives a number that no file of the image has had, each time a larger one; nothing if there are no more.
+    pub(crate) take_number: &'a dyn Fn() -> Option<FileNumber>,
+}
+
+/// Of which moment an image is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ImageMoment {
+    /// The stamp S: all commits up to it count, and no other.
+    pub(crate) stamp: Stamp,
+    /// The generation of the log that is written.
+    pub(crate) generation: Generation,
+    /// The epoch of that generation that S closes.
+    pub(crate) epoch: Epoch,
+}
+
+/// The image that the manifest names now.
+#[derive(Clone, Copy)]
+pub(crate) struct ImageBefore<'a> {
+    pub(crate) named: &'a NamedList,
+    pub(crate) list: &'a ImageList,
+}
+
+/// How an image is written.
+pub(crate) struct ImageOptions<'a> {
+    /// A run that has so many bytes of keys and values is long enough.
+    pub(crate) run_bytes: u64,
+    /// So many bytes of keys and values are written in a second, or as many as the device takes.
+    pub(crate) bytes_per_second: Option<NonZeroU64>,
+    /// Called after each piece and about every 50 milliseconds, and ends the checkpoint if it says so.
+    pub(crate) on_progress: &'a mut dyn FnMut(ImageProgress) -> ControlFlow<()>,
+}
+
+/// How far an image is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ImageProgress {
+    /// Tables that are done.
+    pub(crate) tables: u64,
+    /// Runs of the image before that were kept.
+    pub(crate) runs_kept: u64,
+    /// Rows that were written.
+    pub(crate) rows: u64,
+    /// The bytes of their keys and values.
+    pub(crate) bytes: u64,
+}
+
+/// Writes the image of these tables. All its files are durable when this returns, and the image before is untouched.
+///
+/// `moment` is at or after the moment of the image before.
+///
+/// # Errors
+/// [`ImageError`]; nothing of the image is there then.
+#[cfg_attr(not(test), expect(dead_code, reason = "called by the thread that takes checkpoints"))]
+pub(crate) fn write_image<R: RowsAtStamp>(
+    target: &ImageTarget<'_>,
+    moment: ImageMoment,
+    before: Option<ImageBefore<'_>>,
+    tables: impl IntoIterator<Item = (TableId, R)>,
+    options: ImageOptions<'_>,
+) -> Result<NewImage, ImageError> {
+    assert!(
+        before.is_none_or(|before| before.list.stamp <= moment.stamp),
+        "stamps of images never decrease"
+    );
+    let image_dir = image_dir(target.dir);
+    let device = |source| ImageError::device(&image_dir, source);
+    target.disk.create_dir_all(&image_dir).map_err(device)?;
+    let run_target = RunTarget {
+        disk: target.disk,
+        dir: target.dir,
+        identity: target.identity,
+        take_number: target.take_number,
+        salt: random_number() as u32,
+        stamp: moment.stamp,
+        run_bytes: options.run_bytes,
+    };
+    let mut checkpoint = Checkpoint {
+        target: &run_target,
+        files: NewFiles::on(target.disk),
+        pace: Pace::new(options.bytes_per_second, Instant::now()),
+        on_progress: options.on_progress,
+        progress: ImageProgress::default(),
+    };
+    let mut listed = Vec::new();
+    for (id, mut rows) in tables {
+        let runs = checkpoint.table(id, &mut rows, before)?;
+        listed.push(ListedTable { id, runs });
+        checkpoint.progress.tables += 1;
+        checkpoint.go_on()?;
+    }
+    listed.sort_unstable_by_key(|table| table.id);
+    // The list's number is the largest (I10).
+    let (file, identity) = run_target.next_file()?;
+    let identity = format!("{identity:016x}");
+    let list = ImageList {
+        database: format!("{:032x}", target.identity),
+        identity: identity.clone(),
+        stamp: moment.stamp,
+        generation: moment.generation,
+        epoch: moment.epoch,
+        tables: listed,
+    };
+    let named = NamedList {
+        file,
+        identity,
+        stamp: moment.stamp,
+    };
+    let mut files = checkpoint.files;
+    write_list(&run_target, &list, file, &mut files)?;
+    target.disk.sync_dir(&image_dir).map_err(device)?;
+    let before = before.map(|before| (before.named, before.list));
+    Ok(NewImage::new(target.disk, target.dir, list, named, files, before))
+}
+
+fn write_list(
+    target: &RunTarget<'_>,
+    list: &ImageList,
+    file: FileNumber,
+    files: &mut NewFiles,
+) -> Result<(), ImageError> {
+    let path = file.new_list_path(target.dir);
+    let failed = |source| ImageError::device(&path, source);
+    let mut appender = target.disk.append(&path).map_err(failed)?;
+    files.add(path.clone());
+    appender.append(list.encode().as_bytes()).map_err(failed)?;
+    appender.finish().map_err(failed)?;
+    Ok(())
+}
+
+/// An image while it is written.
+struct Checkpoint<'a, 'o> {
+    target: &'a RunTarget<'a>,
+    files: NewFiles,
+    pace: Pace,
+    on_progress: &'o mut dyn FnMut(ImageProgress) -> ControlFlow<()>,
+    progress: ImageProgress,
+}
+
+impl Checkpoint<'_, '_> {
+    /// The runs of a table.
+    fn table(
+        &mut self,
+        id: TableId,
+        rows: &mut impl RowsAtStamp,
+        before: Option<ImageBefore<'_>>,
+    ) -> Result<Vec<ListedRun>, ImageError> {
+        let (listed, since) = match before {
+            Some(ImageBefore { list, .. }) => (list.table(id), list.stamp),
+            None => (None, Stamp(0)),
+        };
+        let runs_before = listed.map_or(&[][..], |table| &table.runs);
+        let small_bytes = self.target.run_bytes / 4;
+        let parts = plan(runs_before, small_bytes, |keys| {
+            self.go_on()?;
+            let changed = rows.changed_since(keys.bounds(), since);
+            changed.map_err(|source| ImageError::Rows { table: id, source })
+        })?;
+        let mut runs: Vec<ListedRun> = Vec::new();
+        for part in parts {
+            match part {
+                Part::Kept(run) => {
+                    runs.push(run.clone());
+                    self.progress.runs_kept += 1;
+                }
+                Part::Rewritten(keys) => runs.extend(self.rewritten(id, rows, keys)?),
+            }
+        }
+        // The first covers the keys of runs before it that are gone (I8).
+        if let Some(first) = runs.first_mut() {
+            first.from.clear();
+        }
+        Ok(runs)
+    }
+
+    /// Writes the rows of a range.
+    fn rewritten(
+        &mut self,
+        table: TableId,
+        rows: &mut impl RowsAtStamp,
+        keys: Keys<'_>,
+    ) -> Result<Vec<ListedRun>, ImageError> {
+        let mut runs = RunWriter::new(self.target, table);
+        let mut piece = RowBuffer::default();
+        let mut last: Option<Vec<u8>> = None;
+        loop {
+            let bounds = match &last {
+                None => keys.bounds(),
+                Some(last) => keys.bounds_after(last),
+            };
+            let is_end = copy_piece(rows, bounds, &mut piece)
+                .map_err(|source| ImageError::Rows { table, source })?;
+            for row in piece.rows() {
+                runs.push(&row, &mut self.files)?;
+            }
+            self.written(&piece)?;
+            if is_end {
+                break;
+            }
+            last = piece.last_key().map(<[u8]>::to_vec);
+            piece.clear();
+        }
+        let mut runs = runs.finish(&mut self.files)?;
+        if let Some(first) = runs.first_mut() {
+            first.from = keys.from.to_vec();
+        }
+        Ok(runs)
+    }
+
+    /// Keeps to the rate, now that these rows were written.
+    fn written(&mut self, rows: &RowBuffer) -> Result<(), ImageError> {
+        self.progress.rows += rows.len() as u64;
+        self.progress.bytes += rows.bytes() as u64;
+        self.go_on()?;
+        let mut pause = self.pace.written(rows.bytes() as u64, Instant::now());
+        while !pause.is_zero() {
+            let now = pause.min(PAUSE);
+            std::thread::sleep(now);
+            pause -= now;
+            self.go_on()?;
+        }
+        Ok(())
+    }
+
+    /// Fails once the checkpoint is to end.
+    fn go_on(&mut self) -> Result<(), ImageError> {
+        match (self.on_progress)(self.progress) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(ImageError::Interrupted),
+        }
+    }
+}
+
+/// Copies rows until there are enough, or no more: says whether there are no more.
+fn copy_piece(
+    rows: &mut impl RowsAtStamp,
+    bounds: KeyBounds<'_>,
+    piece: &mut RowBuffer,
+) -> Result<bool, crate::error::Error> {
+    let mut is_full = false;
+    rows.visit(bounds, &mut |key, value, stamp| {
+        piece.push(key, value, stamp);
+        is_full = piece.bytes() >= PIECE_BYTES;
+        if is_full {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    })?;
+    Ok(!is_full)
+}

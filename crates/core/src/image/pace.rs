@@ -1,0 +1,61 @@
+//! How fast an image is written: so many bytes in a second, and no catching up.
+
+use std::num::NonZeroU64;
+use std::time::{Duration, Instant};
+
+/// So much of what was not used is kept for later. A writer that was held up for longer does not make up for it.
+const CREDIT: Duration = Duration::from_millis(50);
+
+/// Says how long to pause after each piece.
+pub(crate) struct Pace {
+    bytes_per_second: Option<NonZeroU64>,
+    /// When what was written by now is within the rate.
+    due: Instant,
+}
+
+impl Pace {
+    /// As fast as this, or as it can.
+    pub(crate) fn new(bytes_per_second: Option<NonZeroU64>, now: Instant) -> Self {
+        Self {
+            bytes_per_second,
+            due: now,
+        }
+    }
+
+    /// How long to pause, now that so many bytes were written.
+    pub(crate) fn written(&mut self, bytes: u64, now: Instant) -> Duration {
+        let Some(rate) = self.bytes_per_second else {
+            return Duration::ZERO;
+        };
+        let takes = Duration::from_secs_f64(bytes as f64 / rate.get() as f64);
+        let from = now.checked_sub(CREDIT).unwrap_or(now).max(self.due);
+        self.due = from.checked_add(takes).unwrap_or(from);
+        self.due.saturating_duration_since(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_keep_the_rate_and_lost_time_is_not_made_up_for() {
+        let begin = Instant::now() + CREDIT;
+        let mut pace = Pace::new(NonZeroU64::new(1000), begin);
+        let ms = Duration::from_millis;
+        assert_eq!(pace.written(100, begin), ms(100));
+        assert_eq!(pace.written(100, begin), ms(200));
+        assert_eq!(pace.written(100, begin + ms(150)), ms(150));
+        assert_eq!(pace.written(0, begin + ms(300)), ms(0));
+        assert_eq!(pace.written(100, begin + ms(320)), ms(80));
+        let later = begin + ms(60_000);
+        assert_eq!(pace.written(100, later), ms(50));
+        assert_eq!(pace.written(100, later), ms(150));
+    }
+
+    #[test]
+    fn without_a_rate_there_are_no_pauses() {
+        let now = Instant::now();
+        assert_eq!(Pace::new(None, now).written(u64::MAX, now), Duration::ZERO);
+    }
+}

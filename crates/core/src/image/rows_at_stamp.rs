@@ -1,0 +1,32 @@
+//! Where a checkpoint gets the rows of a table from.
+
+use std::ops::{Bound, ControlFlow};
+
+use namiki_platform::Stamp;
+
+use crate::error::Error;
+
+/// The keys from one bound to another.
+pub(crate) type KeyBounds<'k> = (Bound<&'k [u8]>, Bound<&'k [u8]>);
+
+/// A row: its key, its value, and the stamp of the commit that wrote it. Says whether to go on.
+pub(crate) type VisitRow<'v> = dyn FnMut(&[u8], &[u8], Stamp) -> ControlFlow<()> + 'v;
+
+/// The rows of one table as of one stamp S, however often they are looked at.
+pub(crate) trait RowsAtStamp {
+    /// Visits the rows with keys in these bounds in the order of keys, until there are no more or `visit` says so.
+    ///
+    /// `visit` copies rows and does nothing that waits, and it ends a visit after about a megabyte: so whatever is held
+    /// meanwhile is not held for long.
+    ///
+    /// # Errors
+    /// Whatever is in the way. The checkpoint fails then.
+    fn visit(&mut self, bounds: KeyBounds<'_>, visit: &mut VisitRow<'_>) -> Result<(), Error>;
+
+    /// Whether a commit with a stamp above `since` and not above S may have changed or deleted any key in these bounds.
+    /// If not, the rows are what they were as of `since`.
+    ///
+    /// # Errors
+    /// As [`RowsAtStamp::visit`].
+    fn changed_since(&mut self, bounds: KeyBounds<'_>, since: Stamp) -> Result<bool, Error>;
+}

@@ -1,0 +1,176 @@
+//! Keys as they lie in a run of an image: those that a segment cannot hold are cut.
+//!
+//! ```text
+//!   key of 1,532 bytes or fewer    key                                  value
+//!   a longer one                   first 1,532 bytes, number (4)        length of the rest (4), rest of the key, value
+//! ```
+//! A table's keys have up to 65,536 bytes, a segment's 1,536. Keys that begin with the same 1,532 bytes are numbered in
+//! their order, from 0 in each run, in big-endian numbers: so what lies in the segment has the order of the keys. A whole
+//! key is never longer than the beginning of a cut one, so the two are told apart by their lengths, and compare as they
+//! should.
+
+use namiki_segment::KEY_BYTES_MAX;
+
+/// The longest key that lies in a segment as it is.
+const WHOLE_BYTES_MAX: usize = KEY_BYTES_MAX - NUMBER_BYTES;
+const NUMBER_BYTES: usize = 4;
+const LENGTH_BYTES: usize = 4;
+
+/// Cuts the keys of one run, which come in their order.
+#[derive(Default)]
+pub(crate) struct KeyCutter {
+    /// The beginning of the last long key and its number.
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl KeyCutter {
+    /// Key and value of the segment's row for the next row of the table.
+    pub(crate) fn cut<'r>(&'r mut self, key: &'r [u8], value: &'r [u8]) -> (&'r [u8], &'r [u8]) {
+        let Some((head, rest)) = key.split_at_checked(WHOLE_BYTES_MAX) else {
+            return (key, value);
+        };
+        if rest.is_empty() {
+            return (key, value);
+        }
+        let number = match self.key.split_at_checked(WHOLE_BYTES_MAX) {
+            // A segment refuses a key that comes twice.
+            Some((last, number)) if last == head => be_number(number).saturating_add(1),
+            _ => 0,
+        };
+        self.key.clear();
+        self.key.extend_from_slice(head);
+        self.key.extend_from_slice(&number.to_be_bytes());
+        self.value.clear();
+        self.value.extend_from_slice(&(rest.len() as u32).to_le_bytes());
+        self.value.extend_from_slice(rest);
+        self.value.extend_from_slice(value);
+        (&self.key, &self.value)
+    }
+}
+
+/// Puts the keys of one run together again.
+#[derive(Default)]
+pub(crate) struct KeyJoiner {
+    /// The last long key, and its number.
+    last: Option<(Vec<u8>, u32)>,
+}
+
+impl KeyJoiner {
+    /// The table's row in the segment's next row; or what is wrong with it.
+    pub(crate) fn join<'r>(
+        &'r mut self,
+        key: &'r [u8],
+        value: &'r [u8],
+    ) -> Result<(&'r [u8], &'r [u8]), &'static str> {
+        if key.len() <= WHOLE_BYTES_MAX {
+            return Ok((key, value));
+        }
+        let (head, number) = key.split_at(WHOLE_BYTES_MAX);
+        if number.len() != NUMBER_BYTES {
+            return Err("a key that is cut has no number");
+        }
+        let number = be_number(number);
+        let Some((len, rest)) = value.split_first_chunk::<LENGTH_BYTES>() else {
+            return Err("the rest of a key that is cut is missing");
+        };
+        let len = u32::from_le_bytes(*len) as usize;
+        let Some((rest, value)) = rest.split_at_checked(len) else {
+            return Err("the rest of a key that is cut is missing");
+        };
+        let (expected, follows) = match &self.last {
+            Some((last, number)) if last.starts_with(head) => {
+                (number.saturating_add(1), rest > &last[WHOLE_BYTES_MAX..])
+            }
+            _ => (0, !rest.is_empty()),
+        };
+        if number != expected || !follows {
+            return Err("a key that is cut does not follow the one before");
+        }
+        let (last, last_number) = self.last.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(head);
+        last.extend_from_slice(rest);
+        *last_number = number;
+        Ok((last, value))
+    }
+}
+
+fn be_number(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0, |number, byte| number << 8 | u32::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A key of so many bytes that ends with these.
+    fn key(len: usize, end: &[u8]) -> Vec<u8> {
+        let mut key = vec![7; len - end.len()];
+        key.extend_from_slice(end);
+        key
+    }
+
+    fn keys() -> Vec<Vec<u8>> {
+        let mut keys = vec![
+            Vec::new(),
+            key(10, b"a"),
+            key(WHOLE_BYTES_MAX - 1, b""),
+            key(WHOLE_BYTES_MAX, b""),
+            key(WHOLE_BYTES_MAX + 1, b"\0"),
+            key(WHOLE_BYTES_MAX + 1, b"a"),
+            key(WHOLE_BYTES_MAX + 4, b"abcd"),
+            key(WHOLE_BYTES_MAX + 5, b"abcde"),
+            key(KEY_BYTES_MAX, b""),
+            key(KEY_BYTES_MAX, b"z"),
+            key(65_536, b""),
+            key(65_536, b"x"),
+            key(WHOLE_BYTES_MAX, b"z"),
+            key(WHOLE_BYTES_MAX + 9, b"zzzzzzzzzz"),
+            key(WHOLE_BYTES_MAX + 9, b"zzzzzzzzzzzz"),
+            vec![8],
+        ];
+        for last in 0..=255 {
+            keys.push(key(WHOLE_BYTES_MAX + 2, &[1, last]));
+        }
+        keys.sort();
+        keys
+    }
+
+    #[test]
+    fn keys_of_all_lengths_keep_their_order_and_come_back() {
+        let (mut cutter, mut joiner) = (KeyCutter::default(), KeyJoiner::default());
+        let mut last: Option<Vec<u8>> = None;
+        for (number, key) in keys().iter().enumerate() {
+            let value = vec![number as u8; number % 5];
+            let (stored, stored_value) = cutter.cut(key, &value);
+            assert!(stored.len() <= KEY_BYTES_MAX);
+            assert!(last.is_none_or(|last| *last < *stored), "{number}");
+            last = Some(stored.to_vec());
+            let joined = joiner.join(stored, stored_value).unwrap();
+            assert_eq!(joined, (&**key, &*value), "{number}");
+        }
+    }
+
+    #[test]
+    fn rows_that_no_cutter_makes_are_refused() {
+        let long = |number: u32| {
+            let mut stored = key(WHOLE_BYTES_MAX, b"");
+            stored.extend_from_slice(&number.to_be_bytes());
+            stored
+        };
+        let refused = |rows: &[(Vec<u8>, &[u8])]| {
+            let mut joiner = KeyJoiner::default();
+            let mut joined = rows.iter().map(|(key, value)| joiner.join(key, value).map(drop));
+            joined.find_map(Result::err).unwrap_or_default()
+        };
+        assert_eq!(refused(&[(long(0), b"\x01\0\0\0a"), (long(1), b"\x01\0\0\0b")]), "");
+        assert!(refused(&[(key(WHOLE_BYTES_MAX + 1, b""), b"")]).contains("no number"));
+        assert!(refused(&[(long(0), b"\x01\0\0")]).contains("missing"));
+        assert!(refused(&[(long(0), b"\x02\0\0\0a")]).contains("missing"));
+        assert!(refused(&[(long(1), b"\x01\0\0\0a")]).contains("follow"));
+        assert!(refused(&[(long(0), b"\0\0\0\0a")]).contains("follow"));
+        let twice = [(long(0), &b"\x01\0\0\0b"[..]), (long(1), b"\x01\0\0\0a")];
+        assert!(refused(&twice).contains("follow"));
+    }
+}
