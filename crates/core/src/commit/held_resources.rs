@@ -70,10 +70,13 @@ impl TxnResources {
     ) -> Option<(OperationLog<'_, GroupLocks>, &mut UndoList)> {
         let log = self.engine.log.as_ref()?;
         let operation_log = OperationLog {
+            log,
             stream: log.stream(self.worker),
             format: self.engine.format,
         };
-        Some((operation_log, &mut self.held.undo_list))
+        let undo_list = &mut self.held.undo_list;
+        undo_list.mark_in(&self.engine.live_operations);
+        Some((operation_log, undo_list))
     }
 
     /// Undoes what has not been committed, and releases locks and permit (T2): the transaction has ended, or will not

@@ -113,7 +113,7 @@ impl<'a> Tables<'a> {
     }
 
     /// Loads changes of one table; or tells which commit cannot be loaded, and why.
-    fn load(&self, table: TableId, run: &[Loaded<'_>]) -> Result<(), (Stamp, String)> {
+    pub(super) fn load(&self, table: TableId, run: &[Loaded<'_>]) -> Result<(), (Stamp, String)> {
         let Some(first) = run.first() else {
             return Ok(());
         };

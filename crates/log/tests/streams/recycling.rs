@@ -209,6 +209,11 @@ fn nothing_above_the_horizon_is_recycled() {
     let start = log.recyclable(at(1000)).unwrap();
     assert_eq!(start.streams[0].segment, 2);
     assert_eq!(start.complete_from, Lsn(16));
+    let point = RecyclePoint {
+        below_lsn: Some(Lsn(60)),
+        ..at(1000)
+    };
+    assert_eq!(log.recyclable(point).unwrap(), start);
     log.flush_all().unwrap();
     assert_eq!(log.recyclable(at(1000)).unwrap().streams[0].segment, 5);
 }
