@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use namiki_log::LogError;
+use namiki_log::{LogError, RemovedFiles};
 
 use crate::error::{Conflict, Error};
 use crate::protocol_spec::ProtocolSpec;
@@ -57,6 +57,23 @@ pub(crate) fn opened(dir: &Path, spec: ProtocolSpec, was_closed: bool, replayed:
     }
     #[cfg(not(feature = "tracing"))]
     let _ = (dir, spec, was_closed, replayed, undone);
+}
+
+/// Files of the log that are superfluous were removed, or some could not be.
+pub(crate) fn superfluous_removed(removed: &RemovedFiles) {
+    #[cfg(feature = "tracing")]
+    {
+        let RemovedFiles { files, bytes, .. } = removed;
+        if *files > 0 {
+            tracing::info!(target: "namiki", files, bytes, "superfluous log files removed");
+        }
+        for (path, error) in &removed.failed {
+            let path = path.display();
+            tracing::warn!(target: "namiki", %path, %error, "a superfluous log file could not be removed");
+        }
+    }
+    #[cfg(not(feature = "tracing"))]
+    let _ = removed;
 }
 
 /// A database is closed, or could not be closed in order.

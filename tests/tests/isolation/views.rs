@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use namiki::faults::{self, Checks, NoFaults};
 use namiki::{Database, Direction, Error, ProtocolSpec, Session, Stamp, Table, View};
-use namiki_platform::seeded_random::Random;
 use namiki_platform::disk::{Disk, SimDisk};
+use namiki_platform::seeded_random::Random;
 use namiki_tests::watchdog;
 
 const KEYS: u64 = 64;
@@ -198,9 +198,14 @@ fn every_view_is_the_state_of_its_stamp() {
 
 #[test]
 fn views_without_kept_versions_are_found_out() {
-    for spec in ["TT(EPOCH)+PWAL(auto)", "SILO(NLR)+NOLOG", "S2PL(NLR)+PWAL(4)"] {
+    for spec in [
+        "TT(EPOCH)+PWAL(auto)",
+        "SILO(NLR)+NOLOG",
+        "S2PL(NLR)+PWAL(4)",
+    ] {
         let spec: ProtocolSpec = spec.parse().unwrap();
-        let found = (0..20).any(|seed| run::<faults::NothingKeptForViews>(spec, seed, 400).is_err());
+        let found =
+            (0..20).any(|seed| run::<faults::NothingKeptForViews>(spec, seed, 400).is_err());
         assert!(found, "{spec}");
     }
 }
@@ -335,7 +340,10 @@ fn a_view_of_a_dropped_table_fails_and_harms_no_other() {
     let view = db.view().unwrap();
     db.transact(|tx| tx.put(&table, &1, &[2])).unwrap();
     db.drop_table("values").unwrap();
-    assert!(matches!(view.get(&table, &1), Err(Error::TableDropped { .. })));
+    assert!(matches!(
+        view.get(&table, &1),
+        Err(Error::TableDropped { .. })
+    ));
     drop(table);
     // Its records, if they were freed, would be these.
     let other = db.table::<u64, [u8]>("other").unwrap();

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use namiki_log::{Prepare, SequencerKind};
 use namiki_platform::disk::Disk;
-use namiki_platform::threads;
+use namiki_platform::{Stamp, threads};
 
 use crate::api::autotune::ProtocolChoice;
 use crate::commit::engine::Waits;
@@ -145,6 +145,7 @@ impl Tuning {
             interrupt,
         } = self.recovery.clone();
         RecoverySettings {
+            image_stamp: Stamp(0),
             threads,
             order,
             on_progress,

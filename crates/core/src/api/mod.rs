@@ -16,6 +16,8 @@ mod open_read_only;
 pub(crate) mod opened_tables;
 pub(crate) mod query;
 pub(crate) mod query_error;
+#[cfg(test)]
+mod recycled_log_tests;
 pub(crate) mod rows;
 pub(crate) mod session;
 pub(crate) mod stats;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   lock the directory → read the manifest and its table journal, and make their names durable → recover → remove
-//!   what interrupted loads have left, and rename what announced ones have → start the next generation of the log →
+//!   what interrupted loads have left, and rename what announced ones have; remove files of the log that an image has made
+//!   superfluous → start the next generation of the log →
 //!   seal what was read, announce the new generation and take in the journal's tables (one replacement of the
 //!   manifest) → remove the journal, which no longer counts
 //! ```
@@ -31,6 +32,7 @@ use std::time::{Duration, Instant};
 
 use namiki_log::{
     CutRule, GenerationInfo, Log, LogConfig, Placement, Records, Retain, SequencerKind,
+    remove_superfluous,
 };
 use namiki_platform::Stamp;
 use namiki_platform::disk::{
@@ -149,7 +151,7 @@ impl Builder {
         let owner = Owner::new();
         let raw_tables = self.raw_tables(&manifest, owner)?;
         let wal_dir = dir.join("wal");
-        let found = recovery::recover(
+        let mut found = recovery::recover(
             &disk,
             &wal_dir,
             &manifest,
@@ -175,6 +177,10 @@ impl Builder {
         check_writer(&found_manifest, &*disk, dir)?;
         let free = left.clean_up(&*disk, dir);
         manifest.number_files_from(free);
+        let (generations, oldest) = (&manifest.generations, manifest.oldest_generation);
+        let removed = remove_superfluous(&*disk, &wal_dir, generations, oldest);
+        events::superfluous_removed(&removed);
+        found.report.removed_files = removed.files;
         let epochs = epochs_after(&found.report, resolved_config.epoch_length);
         let mut log = None;
         let next_lsn = found.next_lsn;
@@ -458,7 +464,10 @@ impl Builder {
                     segment_bytes: self.format.segment_bytes,
                 },
             },
-            retain: Retain::All,
+            retain: match &self.format.shared_device {
+                Some(_) => Retain::All,
+                None => Retain::UntilRecycled,
+            },
             prepare: self.testing.prepare,
             generation: manifest.next_generation,
             first_lsn: next_lsn,

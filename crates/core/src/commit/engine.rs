@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use namiki_log::{GroupResource, Log};
-use namiki_platform::{ProcessToken, Stamp, WorkerId};
+use namiki_platform::{Lsn, ProcessToken, Stamp, WorkerId};
 use parking_lot::Mutex;
 
 use crate::commit::access_set::AddError;
 use crate::commit::drops::Drops;
 use crate::commit::epoch::Epochs;
 use crate::commit::latency::Latencies;
+use crate::commit::live_operations::LiveOperations;
 use crate::commit::views::Views;
 use crate::concurrency::cc::CcProtocol;
 use crate::concurrency::contention::admission::AdmissionControl;
@@ -22,7 +23,7 @@ use crate::concurrency::contention::task_timer::TaskTimer;
 use crate::concurrency::lock::LockWaitList;
 use crate::error::Error;
 use crate::events;
-use crate::protocol_spec::{LockRelease, ProtocolSpec, WaitPolicy};
+use crate::protocol_spec::{LockRelease, LogStyle, Logging, ProtocolSpec, WaitPolicy};
 use crate::storage::free_large_buffers::free_if_large;
 use crate::storage::record::{RecordRef, VALUE_BYTES_MAX};
 use crate::table::raw_table::{Owner, RawTable, TableId};
@@ -192,6 +193,8 @@ pub(crate) struct Engine {
     pub(crate) raw_tables: Mutex<BTreeMap<TableId, Arc<RawTable>>>,
     pub(crate) drops: Drops,
     pub(crate) views: Views,
+    /// Where operations are logged: the transactions that have logged some.
+    pub(crate) live_operations: LiveOperations,
     pub(crate) task_timer: TaskTimer,
     pub(crate) latencies: Latencies,
     log_failure_told: Once,
@@ -231,6 +234,7 @@ impl Engine {
             raw_tables: Mutex::new(raw_tables),
             drops: Drops::new(),
             views: Views::new(view_bytes_max),
+            live_operations: LiveOperations::default(),
             task_timer: TaskTimer::default(),
             latencies: Latencies::new(),
             log_failure_told: Once::new(),
@@ -351,6 +355,24 @@ impl Engine {
                 len_bytes: len_bytes as usize,
             },
         }
+    }
+
+    /// Where operations are logged: the LSN below which the log has no operation of a transaction that has not ended. For
+    /// a checkpoint, which asks for it *before* it closes the epoch that its stamp comes from, and recycles nothing at or
+    /// above it. A transaction that has ended by then is registered in that epoch or in one before, so the image has it;
+    /// any other is in the log from its beginning.
+    #[cfg_attr(not(test), expect(dead_code, reason = "checkpoints ask for it"))]
+    pub(crate) fn oldest_operation(&self) -> Option<Lsn> {
+        let Logging::Log {
+            style: LogStyle::Operations,
+            ..
+        } = self.spec.logging
+        else {
+            return None;
+        };
+        // First (live_operations.rs, V2).
+        let next = self.log.as_ref()?.last_drawn().next();
+        Some(self.live_operations.oldest(next))
     }
 
     /// From now on, no transaction begins.

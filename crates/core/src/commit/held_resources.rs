@@ -71,11 +71,13 @@ impl TxnResources {
     ) -> Option<(OperationLog<'_, GroupLocks>, &Uncommitted, &mut UndoList)> {
         let log = self.engine.log.as_ref()?;
         let operation_log = OperationLog {
+            log,
             stream: log.stream(self.worker),
             format: self.engine.format,
         };
-        let uncommitted = &self.engine.views.uncommitted;
-        Some((operation_log, uncommitted, &mut self.held.undo_list))
+        let undo_list = &mut self.held.undo_list;
+        undo_list.mark_in(&self.engine.live_operations);
+        Some((operation_log, &self.engine.views.uncommitted, undo_list))
     }
 
     /// Undoes what has not been committed, and releases locks and permit (T2): the transaction has ended, or will not

@@ -7,6 +7,7 @@ pub(crate) mod engine;
 pub(crate) mod epoch;
 pub(crate) mod held_resources;
 pub(crate) mod latency;
+pub(crate) mod live_operations;
 pub(crate) mod lock_acquisition;
 pub(crate) mod log_record;
 mod read_durability;

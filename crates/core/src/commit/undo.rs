@@ -19,10 +19,12 @@
 //! Paper: pwal §5.3, §5.5
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use namiki_log::{GroupResource, LogError};
 use namiki_platform::Lsn;
 
+use crate::commit::live_operations::{LiveOperations, OperationMark};
 use crate::commit::views::uncommitted::Uncommitted;
 use crate::storage::free_large_buffers::{Sizes, free_if_large};
 use crate::storage::record::RecordRef;
@@ -46,6 +48,8 @@ struct Step {
 pub(crate) struct UndoList {
     /// The transaction's number, when it has logged something.
     xid: Option<Lsn>,
+    /// Tells checkpoints of it. Made when the first one needs it, and kept for those that follow.
+    mark: Option<Arc<OperationMark>>,
     steps: Vec<Step>,
     /// Keys and images.
     bytes: Vec<u8>,
@@ -69,7 +73,11 @@ impl UndoList {
 
     /// The transaction has committed.
     pub(crate) fn clear(&mut self) {
-        self.xid = None;
+        if self.xid.take().is_some()
+            && let Some(mark) = &self.mark
+        {
+            mark.end();
+        }
         self.is_cut = false;
         self.steps.clear();
         self.bytes.clear();
@@ -105,6 +113,27 @@ impl UndoList {
         start..self.bytes.len()
     }
 
+    /// Has the transactions of this list marked among the live ones.
+    pub(crate) fn mark_in(&mut self, live: &LiveOperations) {
+        if self.mark.is_none() {
+            self.mark = Some(live.mark());
+        }
+    }
+
+    /// Logs that the transaction begins.
+    fn begin<H: GroupResource>(&mut self, log: &OperationLog<'_, H>) -> Result<Lsn, LogError> {
+        if let Some(mark) = &self.mark {
+            mark.begin(log.lower_bound());
+        }
+        let begun = log.append(&Operation::Begin);
+        match (&begun, &self.mark) {
+            (Ok(xid), _) => self.xid = Some(*xid),
+            (Err(_), Some(mark)) => mark.end(),
+            (Err(_), None) => {}
+        }
+        begun
+    }
+
     /// Changes a record, which is locked (U1).
     ///
     /// # Errors
@@ -120,7 +149,7 @@ impl UndoList {
     ) -> Result<(), LogError> {
         let xid = match self.xid {
             Some(xid) => xid,
-            None => *self.xid.insert(log.append(&Operation::Begin)?),
+            None => self.begin(log)?,
         };
         let mut value = std::mem::take(&mut self.value);
         let Some(present) = record.copy_if(&mut value, |_| true) else {

@@ -47,7 +47,10 @@ struct ListBefore {
     process: ProcessToken,
 }
 
-#[cfg_attr(not(test), expect(dead_code, reason = "called by the thread that takes checkpoints"))]
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "called by the thread that takes checkpoints")
+)]
 impl NewImage {
     /// Of files that are durable under their first names.
     pub(crate) fn new(
@@ -157,7 +160,10 @@ impl ListBefore {
     }
 
     fn paths(&self) -> (PathBuf, PathBuf) {
-        (self.file.list_path(&self.dir), self.file.new_list_path(&self.dir))
+        (
+            self.file.list_path(&self.dir),
+            self.file.new_list_path(&self.dir),
+        )
     }
 }
 

@@ -14,4 +14,5 @@ mod merging;
 mod oversize_frames;
 mod preparing_segments;
 mod reading_damaged_logs;
+mod recycling;
 mod torn_tails;

@@ -137,10 +137,11 @@ impl Source for TableSource {
             if into.is_full() {
                 break;
             }
-            self.view.get_batch(&self.raw_table, keys, |key, value| match value {
-                Some(value) => into.push(key, &self.values.row(value)),
-                None => into.push_absent(),
-            })?;
+            self.view
+                .get_batch(&self.raw_table, keys, |key, value| match value {
+                    Some(value) => into.push(key, &self.values.row(value)),
+                    None => into.push_absent(),
+                })?;
         }
         Ok(())
     }

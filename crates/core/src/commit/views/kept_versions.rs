@@ -148,7 +148,6 @@ impl KeptVersions {
         }
         bytes
     }
-
 }
 
 fn put(versions: &mut Versions, record: RecordRef, version: KeptVersion) -> i64 {

@@ -50,15 +50,14 @@ impl World {
     fn commit(&self, committer: usize) -> Stamp {
         let slot = self.slots[committer];
         let locked = self.locked.lock();
-        let (epoch, stamp) = self.epochs.register(slot, |floor| {
-            floor.max(Stamp(self.record.creation().0 + 1))
-        });
+        let (epoch, stamp) = self
+            .epochs
+            .register(slot, |floor| floor.max(Stamp(self.record.creation().0 + 1)));
         let records = std::iter::once(self.record);
         let mut cached = Arc::<ViewList>::default();
         self.views
             .keep_overwritten(&self.epochs, epoch, records, &mut cached);
-        self.record
-            .install(Some(&stamp.0.to_ne_bytes()), stamp);
+        self.record.install(Some(&stamp.0.to_ne_bytes()), stamp);
         drop(locked);
         self.epochs.deregister(slot);
         stamp

@@ -60,7 +60,11 @@ impl OpenView {
     ///
     /// # Errors
     /// [`Error::ViewExpired`].
-    pub(crate) fn copy(&self, record: RecordRef, out: &mut Vec<u8>) -> Result<Option<Stamp>, Error> {
+    pub(crate) fn copy(
+        &self,
+        record: RecordRef,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Stamp>, Error> {
         let views = &self.engine.views;
         let read = views.read(&self.state, self.stamp, record, out);
         read.map_err(|_| Error::ViewExpired {
