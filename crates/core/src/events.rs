@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use namiki_log::{LogError, RemovedFiles};
+use namiki_platform::Stamp;
 
 use crate::error::{Conflict, Error};
 use crate::protocol_spec::ProtocolSpec;
@@ -40,6 +41,10 @@ events! {
     error log_failed(error: &LogError) => "the log has failed; open the database again to recover";
     /// The catalogue was not written.
     error catalogue_not_written(error: &Error) => "the catalogue could not be written";
+    /// A checkpoint was taken.
+    info checkpoint_taken(stamp: Stamp, rows: u64, bytes: u64) => "checkpoint taken";
+    /// A checkpoint was not taken.
+    warn checkpoint_failed(error: &Error) => "no checkpoint was taken; the log goes on to grow";
     /// A transaction gave up.
     warn gave_up(attempts: u32, conflict: &Conflict) => "a transaction gave up after conflicts";
 }

@@ -353,3 +353,11 @@ fn a_view_of_a_dropped_table_fails_and_harms_no_other() {
     db.close().unwrap();
     assert!(matches!(view.get(&other, &1), Err(Error::Closed)));
 }
+
+#[test]
+fn a_view_of_a_new_database_is_empty() {
+    for spec in all_specs() {
+        let (db, table) = open(spec, Duration::MAX);
+        assert_eq!(db.read(|view| view.count(&table, ..)).unwrap(), 0, "{spec}");
+    }
+}

@@ -17,6 +17,7 @@ use namiki_platform::disk::Disk;
 use namiki_platform::{Stamp, threads};
 
 use crate::api::autotune::ProtocolChoice;
+use crate::api::checkpoint::CheckpointSettings;
 use crate::commit::engine::Waits;
 use crate::protocol_spec::{ProtocolSpec, WaitPolicy};
 use crate::recovery::{OnProgress, RecoverySettings, ReplayOrder};
@@ -57,6 +58,7 @@ pub(super) struct Tuning {
     pub(super) buffer_bytes: usize,
     pub(super) transaction_bytes_max: usize,
     pub(super) view_bytes_max: u64,
+    pub(super) checkpoint: CheckpointSettings,
     pub(super) attempts_max: u32,
     pub(super) waits: Waits,
     pub(super) page_cache_bytes: usize,
@@ -83,6 +85,7 @@ impl Default for Tuning {
             buffer_bytes: 256 << 10,
             transaction_bytes_max: 1 << 30,
             view_bytes_max: 1 << 30,
+            checkpoint: CheckpointSettings::default(),
             attempts_max: 10_000,
             waits: Waits {
                 policy: WaitPolicy::WoundWait,

@@ -4,6 +4,7 @@ pub(crate) mod autotune;
 pub(crate) mod batch_load;
 pub(crate) mod builder;
 mod change_tables;
+pub(crate) mod checkpoint;
 mod config;
 pub(crate) mod counters;
 pub(crate) mod database;

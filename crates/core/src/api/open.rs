@@ -42,9 +42,11 @@ use parking_lot::Mutex;
 
 use crate::api::autotune::{ProtocolChoice, TunedConfig};
 use crate::api::builder::Builder;
+use crate::api::checkpoint::{Checkpointer, Parts};
 use crate::api::database::{Catalogue, Database, Loading, Shared};
 use crate::api::opened_tables::OpenedTables;
 use crate::catalogue::catalogue_files::CatalogueFiles;
+use crate::catalogue::image_list::ImageList;
 use crate::catalogue::image_files::{ImageFileName, image_dir};
 use crate::catalogue::manifest::{Manifest, Written, random_number};
 use crate::catalogue::table_ids_by_name::TableIds;
@@ -88,6 +90,8 @@ pub(super) struct Opened {
     pub(super) recovery: RecoveryReport,
     pub(super) manifest: Manifest,
     pub(super) files: CatalogueFiles,
+    /// The image of the tables in memory.
+    pub(super) image: Option<ImageList>,
 }
 
 /// Epochs with stamps above all that were recovered.
@@ -220,6 +224,7 @@ impl Builder {
             recovery: found.report,
             manifest,
             files,
+            image: list,
         }))
     }
 
@@ -257,20 +262,34 @@ impl Builder {
             ..
         } = opened;
         let engine = Engine::new(settings, owner, epochs, log, raw_tables);
+        let engine = Arc::new(engine);
+        let catalogue = Arc::new(Mutex::new(Catalogue {
+            ids: TableIds::of(&manifest.tables),
+            manifest,
+            files: opened.files,
+            closed: None,
+            loading: Loading::default(),
+        }));
+        let parts = Parts {
+            engine: Arc::clone(&engine),
+            disk: Arc::clone(&opened.disk),
+            dir: opened.dir.clone(),
+            catalogue: Arc::clone(&catalogue),
+        };
+        let log_bytes = opened.recovery.bytes;
+        let settings = self.tuning.checkpoint;
+        let checkpointer = engine.log.as_ref().map(|log| {
+            Checkpointer::start(parts, Arc::clone(log), settings, opened.image, log_bytes)
+        });
         Database::from_shared(Shared {
-            engine: Arc::new(engine),
+            engine,
+            checkpointer,
             disk: opened.disk,
             dir: opened.dir,
             indexes: self.tuning.indexes,
             tuned_config: opened.tuned_config,
             recovery: opened.recovery,
-            catalogue: Mutex::new(Catalogue {
-                ids: TableIds::of(&manifest.tables),
-                manifest,
-                files: opened.files,
-                closed: None,
-                loading: Loading::default(),
-            }),
+            catalogue,
             dir_lock: Mutex::new(Some(opened.lock)),
             pools: Default::default(),
             next_worker: AtomicU16::new(0),

@@ -103,6 +103,7 @@ fn recover(
         recovery: found.report,
         manifest,
         files: CatalogueFiles::none(),
+        image: None,
     });
     let table: Bytes = db.table("rows").unwrap();
     let rows = db.transact(|tx| tx.scan(&table, ..)).unwrap();

@@ -3,6 +3,7 @@
 use std::fmt::{self, Write};
 use std::time::Duration;
 
+use crate::api::checkpoint::CheckpointStats;
 use crate::api::counters::Counters;
 use crate::api::database::Database;
 use crate::commit::latency::CommitLatency;
@@ -25,6 +26,8 @@ pub struct Stats {
     pub segment_file_bytes: u64,
     /// The read views, and what is kept for them.
     pub views: ViewStats,
+    /// Checkpoints, and the image that is there.
+    pub checkpoints: CheckpointStats,
     /// The tables in memory, in the order of their creation.
     pub tables: Vec<TableStats>,
 }
@@ -70,6 +73,7 @@ impl Database {
             log_file_bytes: 0,
             segment_file_bytes: 0,
             views: ViewStats::default(),
+            checkpoints: CheckpointStats::default(),
             tables: Vec::new(),
         };
         // In a forked child, what follows may be locked by a thread that is not there.
@@ -77,6 +81,9 @@ impl Database {
             return stats;
         }
         stats.views = engine.views.stats();
+        if let Some(checkpointer) = &shared.checkpointer {
+            stats.checkpoints = checkpointer.stats();
+        }
         let manifest = shared.catalogue.lock().manifest.clone();
         stats.log_file_bytes = log_file_bytes(&*shared.disk, &shared.dir.join("wal"), &manifest);
         stats.segment_file_bytes = manifest.image.segments().map(|it| it.len_bytes()).sum();

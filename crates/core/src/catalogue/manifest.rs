@@ -151,7 +151,6 @@ impl Manifest {
     /// Drops the logs that have ended and of which an image of all commits through `stamp` has everything. For the
     /// replacement of the manifest that names the image; when that is durable, `namiki_log::remove_generations` removes
     /// the files of those before [`Manifest::oldest_generation`].
-    #[cfg_attr(not(test), expect(dead_code, reason = "checkpoints do so"))]
     pub(crate) fn drop_superfluous_generations(&mut self, stamp: Stamp) {
         let (dropped, kept) = split_superfluous(&self.generations, stamp);
         if dropped.is_empty() {

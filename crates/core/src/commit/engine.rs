@@ -361,7 +361,6 @@ impl Engine {
     /// a checkpoint, which asks for it *before* it closes the epoch that its stamp comes from, and recycles nothing at or
     /// above it. A transaction that has ended by then is registered in that epoch or in one before, so the image has it;
     /// any other is in the log from its beginning.
-    #[cfg_attr(not(test), expect(dead_code, reason = "checkpoints ask for it"))]
     pub(crate) fn oldest_operation(&self) -> Option<Lsn> {
         let Logging::Log {
             style: LogStyle::Operations,

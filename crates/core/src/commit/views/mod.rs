@@ -82,8 +82,8 @@ pub(crate) struct ViewList {
 pub(crate) struct ViewState {
     /// Commits of later epochs come after it.
     epoch: Epoch,
-    /// S; 0 until it is known.
-    stamp: AtomicU64,
+    /// The floor of the next epoch, S + 1; 0 until it is known.
+    floor: AtomicU64,
     kept: KeptVersions,
     /// Whether it ends when what is kept takes too much memory. A checkpoint's does not: it keeps each key once at most,
     /// and without it the log would grow.
@@ -138,7 +138,7 @@ impl Views {
             let epoch = EpochSource::current(epochs);
             let view = Arc::new(ViewState {
                 epoch,
-                stamp: AtomicU64::new(0),
+                floor: AtomicU64::new(0),
                 kept: KeptVersions::new(),
                 is_limited,
                 is_ending: AtomicBool::new(false),
@@ -409,8 +409,8 @@ impl ViewList {
 
 impl ViewState {
     fn stamp(&self) -> Option<Stamp> {
-        let stamp = self.stamp.load(Ordering::Acquire);
-        (stamp != 0).then_some(Stamp(stamp))
+        let floor = self.floor.load(Ordering::Acquire);
+        Some(Stamp(floor.checked_sub(1)?))
     }
 
     /// S, found out by a thread that knows that the epoch is over. Nothing if the view has ended, or is about to.
@@ -433,7 +433,7 @@ impl ViewState {
         }
         let floor = epochs.known_floor_after(self.epoch)?;
         // Whichever thread comes first, it is the same.
-        self.stamp.store(floor.0 - 1, Ordering::Release);
+        self.floor.store(floor.0, Ordering::Release);
         self.stamp()
     }
 }
