@@ -202,7 +202,7 @@ fn several_lives(sim: &SimDisk, seed: u64) -> usize {
 }
 
 #[test]
-fn no_crash_at_any_step_of_several_lives_loses_a_commit() {
+fn no_crash_in_several_lives_loses_a_commit() {
     let mut dropped = 0;
     for seed in 0..12 {
         let sim = SimDisk::new();
@@ -290,7 +290,7 @@ fn an_older_manifest_is_refused_after_generations_were_dropped() {
 }
 
 #[test]
-fn a_dropped_file_that_stays_is_removed_at_the_next_opening() {
+fn the_next_opening_removes_what_could_not_be() {
     let sim = SimDisk::new();
     let mut random = Random::seeded(3);
     let mut engine = Engine::open(&sim, 1);

@@ -173,7 +173,7 @@ fn only_what_may_be_recycled_is() {
 
 /// Stamps need not rise within a stream.
 #[test]
-fn one_stamp_above_the_image_keeps_its_segment_and_those_behind() {
+fn one_later_stamp_keeps_its_segment_and_those_behind() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let log: Arc<Log<()>> = create(&disk, recycling(1));
     for number in 1..=75 {
@@ -324,7 +324,7 @@ fn no_crash_at_any_step_of_recycling_loses_a_commit() {
 }
 
 #[test]
-fn the_old_bytes_of_a_recycled_segment_are_never_read_as_new() {
+fn old_bytes_of_recycled_segments_are_never_read_as_new() {
     // The counts make the stream end at every place of a recycled segment.
     for last in 60..95 {
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
@@ -410,7 +410,7 @@ fn a_lost_beginning_is_told_from_a_recycled_one() {
 }
 
 #[test]
-fn a_segment_that_cannot_be_removed_is_told_and_in_no_way() {
+fn a_segment_that_cannot_be_removed_does_no_harm() {
     let sim = SimDisk::new();
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let log: Arc<Log<()>> = create(&disk, recycling(1));
@@ -438,7 +438,7 @@ fn a_segment_that_cannot_be_removed_is_told_and_in_no_way() {
 }
 
 #[test]
-fn a_segment_of_another_length_is_removed_and_not_written_again() {
+fn a_segment_of_another_length_is_not_written_again() {
     let sim = SimDisk::new();
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let config = LogConfig {
