@@ -455,6 +455,18 @@ mod tests {
         let text = error.to_string();
         assert!(text.contains("holds 2 of the 3 commits"), "{text}");
 
+        // As if what was below 12 had been recycled.
+        let recycled = GenerationInfo {
+            complete_from: Lsn(12),
+            ..info(Some(13))
+        };
+        let mut lsns = LsnSet::default();
+        for lsn in [10, 12, 13] {
+            lsns.insert(Lsn(lsn));
+        }
+        let said = check_gaps(&recycled, &lsns, Lsn(12)).unwrap();
+        assert!(said.contains("12 to 13 without a gap"), "{said}");
+
         assert!(
             gaps(None, &[], 10)
                 .unwrap()

@@ -202,6 +202,13 @@ impl Run {
         self.committed(rows);
     }
 
+    /// A commit that is not waited for, in the stream of a session.
+    fn put_async(&mut self, at: usize, key: u64) {
+        let table = &self.table;
+        let put = self.sessions[at].transact_async(|tx| tx.put(table, &key, &[7; 900][..]));
+        put.unwrap();
+    }
+
     /// The long transaction goes on.
     fn go_on(&mut self) {
         let (key, value) = (1000 + self.random.below(9), self.value());
@@ -335,5 +342,51 @@ fn an_image_and_a_recycled_log_give_every_commit() {
         let recycled = run.run(700);
         assert!(recycled > 3, "{spec}: {recycled}");
         run.check(spec, from);
+    }
+}
+
+/// Every frame that is left was written before the horizon had passed what was recycled: only the manifest says from where
+/// on nothing is missing.
+#[test]
+fn replay_trusts_the_manifest_where_no_frame_tells_of_l0() {
+    let spec = "TT(ELR)+PWAL(auto)";
+    let mut run = Run::new(spec, 0);
+    let engine = Arc::clone(&run.db.shared.engine);
+    let log = engine.log.as_ref().unwrap();
+    // It holds the horizon back.
+    run.put_async(1, 0);
+    let mut key = 0;
+    let stamp = loop {
+        key += 1;
+        let epoch = engine.epochs.current();
+        engine.epochs.close(epoch);
+        let kept_bytes = log.kept_bytes();
+        run.put_async(0, key);
+        run.sessions[0].flush().unwrap();
+        if key > 1 && log.kept_bytes() > kept_bytes {
+            // It begins the second segment.
+            break Stamp(engine.epochs.floor_after(epoch).0 - 1);
+        }
+    };
+    log.flush_all().unwrap();
+    let point = RecyclePoint {
+        stamp,
+        below_lsn: None,
+    };
+    let start = log.recyclable(point).unwrap();
+    assert_eq!(start.streams[0].segment, 2, "{start:?}");
+    let info = |manifest: &mut Manifest| manifest.generations.last_mut().unwrap().begin_at(&start);
+    info(&mut run.db.shared.catalogue.lock().manifest);
+    run.announce(stamp, Rows::new());
+    log.recycle(&start).unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(run.sim.crash_image(run.sim.events(), Loss::All));
+    for order in [ReplayOrder::HighestStamp, ReplayOrder::Merge] {
+        let builder = builder(spec, &disk).replay_order(order);
+        let (rows, report) = recover(builder, &disk, stamp).unwrap();
+        assert_eq!(rows.into_keys().collect::<Vec<_>>(), [key], "{order:?}");
+        assert_eq!(
+            (report.replayed, report.in_image, report.dropped),
+            (1, 1, 0)
+        );
     }
 }

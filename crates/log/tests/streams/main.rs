@@ -6,6 +6,7 @@ mod awaiting_tasks;
 mod close_and_poison;
 mod common;
 mod crashes;
+mod dropping_generations;
 mod epoch_certification_failures;
 mod failures;
 mod frame_positions;

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::common::manifest::Manifest;
 use crate::common::*;
 use namiki_log::{
-    CutRule, EpochSource, GenerationInfo, Log, LogConfig, LogStart, Merge, ReadError, RecyclePoint,
-    Retain, SequencerKind, StreamStart, durable_epoch, remove_superfluous,
+    CutRule, EpochSource, GenerationInfo, Log, LogConfig, LogStart, Merge, Prepare, ReadError,
+    RecyclePoint, Retain, SequencerKind, StreamStart, durable_epoch, remove_superfluous,
 };
 use namiki_platform::disk::Disk;
 use namiki_platform::disk::sim::{Fault, Loss, SimDisk, Step};
@@ -173,7 +173,7 @@ fn only_what_may_be_recycled_is() {
 
 /// Stamps need not rise within a stream.
 #[test]
-fn one_stamp_above_the_image_keeps_its_segment_and_those_behind() {
+fn one_later_stamp_keeps_its_segment_and_those_behind() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let log: Arc<Log<()>> = create(&disk, recycling(1));
     for number in 1..=75 {
@@ -324,7 +324,7 @@ fn no_crash_at_any_step_of_recycling_loses_a_commit() {
 }
 
 #[test]
-fn the_old_bytes_of_a_recycled_segment_are_never_read_as_new() {
+fn old_bytes_of_recycled_segments_are_never_read_as_new() {
     // The counts make the stream end at every place of a recycled segment.
     for last in 60..95 {
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
@@ -410,7 +410,7 @@ fn a_lost_beginning_is_told_from_a_recycled_one() {
 }
 
 #[test]
-fn a_segment_that_cannot_be_removed_is_told_and_in_no_way() {
+fn a_segment_that_cannot_be_removed_does_no_harm() {
     let sim = SimDisk::new();
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let log: Arc<Log<()>> = create(&disk, recycling(1));
@@ -435,6 +435,108 @@ fn a_segment_that_cannot_be_removed_is_told_and_in_no_way() {
     let removed = remove_superfluous(&*disk, &wal(), &manifest.generations, manifest.oldest);
     assert_eq!((removed.files, removed.failed.len()), (1, 0));
     assert_eq!(stamps(&disk, &manifest.generations[0]), expected);
+}
+
+#[test]
+fn a_segment_of_another_length_is_not_written_again() {
+    let sim = SimDisk::new();
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let config = LogConfig {
+        payload_bytes_max: Some(64 << 10),
+        ..recycling(1)
+    };
+    let log: Arc<Log<()>> = create(&disk, config.clone());
+    let mut manifest = Manifest::of(info(&config));
+    let long = vec![9; 40 << 10];
+    for stamp in 1..=3 {
+        let fill = |into: &mut [u8]| into.copy_from_slice(&long);
+        let stream = log.stream(W);
+        let oversize = stream.prepare_oversize(long.len(), fill).unwrap();
+        let entry = namiki_log::Entry::Commit;
+        let appended = stream.append_oversize(entry, Stamp(stamp), Epoch(1), oversize, |()| {});
+        stream.wait_hardened(appended.unwrap().ticket).unwrap();
+    }
+    // Behind the long frames, in the last of their segments, and then in others.
+    for stamp in 4..=40 {
+        write(&log, stamp);
+    }
+    let kept_bytes = log.kept_bytes();
+    let start = log.recyclable(at(3)).unwrap();
+    assert_eq!(
+        start.streams[0],
+        StreamStart {
+            segment: 3,
+            sequence: 3
+        }
+    );
+    manifest.last().begin_at(&start);
+    manifest.write(&*disk);
+    let removed = log.recycle(&start).unwrap();
+    assert_eq!(removed.files, 2);
+    assert!(removed.bytes > 2 * long.len() as u64);
+    assert_eq!(log.kept_bytes() + removed.bytes, kept_bytes);
+    for stamp in 41..=70 {
+        write(&log, stamp);
+    }
+    let expected: Vec<_> = (3..=70).collect();
+    assert_eq!(stamps(&disk, &manifest.generations[0]), expected);
+    assert!(disk.open(&segment(1)).is_err() && disk.open(&segment(2)).is_err());
+}
+
+#[test]
+fn commits_and_checkpoints_run_side_by_side() {
+    const COMMITS: u64 = 3000;
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let config = LogConfig {
+        prepare: Prepare::Background,
+        ..recycling(2)
+    };
+    let log: Arc<Log<()>> = create(&disk, config.clone());
+    let mut manifest = Manifest::of(info(&config));
+    let acknowledged = [AtomicU64::new(0), AtomicU64::new(0)];
+    std::thread::scope(|scope| {
+        for (worker, done) in acknowledged.iter().enumerate() {
+            let stream = log.stream(WorkerId(worker as u16));
+            scope.spawn(move || {
+                for stamp in 1..=COMMITS {
+                    let (ticket, _) = put(stream, stamp, &[7; 500]).unwrap();
+                    if stamp % 3 == 0 {
+                        stream.wait_hardened(ticket).unwrap();
+                        done.store(stamp, Ordering::SeqCst);
+                    }
+                }
+            });
+        }
+        let both = || {
+            acknowledged
+                .iter()
+                .map(|it| it.load(Ordering::SeqCst))
+                .min()
+        };
+        while both().unwrap() < COMMITS {
+            let image = both().unwrap();
+            checkpoint(&log, &*disk, &mut manifest, image);
+        }
+    });
+    manifest.last().seal = Some(log.close().unwrap());
+    manifest.write(&*disk);
+    let info = &manifest.generations[0];
+    assert!(
+        info.starts.iter().all(|start| start.segment > 10),
+        "{info:?}"
+    );
+    for worker in 0..2 {
+        let (all, _) = read(&disk, info, worker).unwrap();
+        let found: Vec<_> = all.iter().map(|(stamp, ..)| stamp.0).collect();
+        assert!(found[0] <= manifest.image.0 + 1);
+        assert_eq!(found, (found[0]..=COMMITS).collect::<Vec<_>>());
+    }
+    // From L0 on, no LSN is missing.
+    let readers = [0, 1].map(|worker| reader(&disk, info, worker).unwrap());
+    let last = Lsn(2 * COMMITS);
+    let merge = Merge::by_lsn(readers.into(), info.complete_lsn(), Some(last));
+    assert_eq!(merge.finish().unwrap().last_lsn, last);
+    assert!(info.complete_from > Lsn(1));
 }
 
 /// Epochs that end when the test says so.
