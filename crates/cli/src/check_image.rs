@@ -25,7 +25,10 @@ pub(crate) fn check_image(
 ) -> Result<u64, Failure> {
     let (list, survey) = read_image(&**disk, dir, manifest)?;
     let runs = list.as_ref().map(|list| runs_to_read(list, manifest));
-    let runs_bytes = runs.iter().flatten().map(|run| run.listed.segment.len_bytes());
+    let runs_bytes = runs
+        .iter()
+        .flatten()
+        .map(|run| run.listed.segment.len_bytes());
     let segments_bytes = manifest.image.segments().map(SegmentFile::len_bytes);
     let mut image = Image {
         disk,
@@ -74,7 +77,8 @@ impl Image<'_> {
     pub(crate) fn advance(&mut self, checked: u64) -> Result<(), Failure> {
         self.checked += checked;
         let (done, total) = (self.checked, self.total);
-        self.progress.say_of(done, total, || progress_line(done, total));
+        self.progress
+            .say_of(done, total, || progress_line(done, total));
         interrupt::check()
     }
 
@@ -159,7 +163,8 @@ impl CheckVisitor for Visitor<'_> {
         let total = self.total;
         let done = u64::from(now.pages_done) * namiki_segment::PAGE_BYTES as u64;
         let done = self.checked + done;
-        self.progress.say_of(done, total, || progress_line(done, total));
+        self.progress
+            .say_of(done, total, || progress_line(done, total));
         interrupt::check()
     }
 

@@ -22,7 +22,10 @@ pub(crate) fn open(
         .interrupt(Arc::clone(interrupt::asked()))
         .on_progress(Arc::new(move |at| {
             let Ok(mut shown) = shown.lock() else { return };
-            let (done, total) = (at.bytes + at.image_bytes, at.bytes_total + at.image_bytes_total);
+            let (done, total) = (
+                at.bytes + at.image_bytes,
+                at.bytes_total + at.image_bytes_total,
+            );
             shown.say_of(done, total, || {
                 let (read, commits) = (bytes(at.bytes), counted(at.replayed, "commit"));
                 let image = match at.image_rows {

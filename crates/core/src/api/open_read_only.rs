@@ -19,8 +19,8 @@ use crate::api::open::{Opened, epochs_after, lock};
 use crate::catalogue::catalogue_files::CatalogueFiles;
 use crate::catalogue::manifest::Manifest;
 use crate::error::OpenError;
-use crate::protocol_spec::{ConcurrencyControl, LockRelease, Logging, ProtocolSpec};
 use crate::image::leftovers::read_image;
+use crate::protocol_spec::{ConcurrencyControl, LockRelease, Logging, ProtocolSpec};
 use crate::recovery::{self, ImageToLoad, RecoverySettings};
 use crate::table::raw_table::Owner;
 

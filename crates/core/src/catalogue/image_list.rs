@@ -236,7 +236,10 @@ impl ListedTable {
                 return Some(format!("has a run, file {file}, without rows"));
             }
             if run.stamp > at {
-                return Some(format!("has a run, file {file}, of {}, after the image", run.stamp));
+                return Some(format!(
+                    "has a run, file {file}, of {}, after the image",
+                    run.stamp
+                ));
             }
             run.segment.contradiction(run.rows)
         })
@@ -393,7 +396,11 @@ pub(crate) mod tests {
         let read = ImageList::read(&disk, dir(), DATABASE, &named());
         assert!(matches!(
             read,
-            Err(OpenError::FromTheFuture { found: 2, known: 1, .. })
+            Err(OpenError::FromTheFuture {
+                found: 2,
+                known: 1,
+                ..
+            })
         ));
     }
 
@@ -468,7 +475,10 @@ pub(crate) mod tests {
             let disk = disk_with(&list());
             let path = named().file.list_path(dir());
             disk.replace(&path, text.as_bytes()).unwrap();
-            assert!(refusal(&disk, &named()).contains("hexadecimal"), "{spoiled}");
+            assert!(
+                refusal(&disk, &named()).contains("hexadecimal"),
+                "{spoiled}"
+            );
         }
     }
 }

@@ -31,7 +31,10 @@ use crate::image::run_writer::{RunTarget, RunWriter};
 use crate::table::raw_table::TableId;
 
 /// A run that has so many bytes of keys and values is long enough.
-#[cfg_attr(not(test), expect(dead_code, reason = "called by the thread that takes checkpoints"))]
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "called by the thread that takes checkpoints")
+)]
 pub(crate) const RUN_BYTES: u64 = 32 << 20;
 /// So many bytes are copied from a source at a time, or one row.
 const PIECE_BYTES: usize = 1 << 20;
@@ -95,7 +98,10 @@ pub(crate) struct ImageProgress {
 ///
 /// # Errors
 /// [`ImageError`]; nothing of the image is there then.
-#[cfg_attr(not(test), expect(dead_code, reason = "called by the thread that takes checkpoints"))]
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "called by the thread that takes checkpoints")
+)]
 pub(crate) fn write_image<R: RowsAtStamp>(
     target: &ImageTarget<'_>,
     moment: ImageMoment,
@@ -154,7 +160,14 @@ pub(crate) fn write_image<R: RowsAtStamp>(
     write_list(&run_target, &list, file, &mut files)?;
     target.disk.sync_dir(&image_dir).map_err(device)?;
     let before = before.map(|before| (before.named, before.list));
-    Ok(NewImage::new(target.disk, target.dir, list, named, files, before))
+    Ok(NewImage::new(
+        target.disk,
+        target.dir,
+        list,
+        named,
+        files,
+        before,
+    ))
 }
 
 fn write_list(

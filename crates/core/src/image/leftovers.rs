@@ -274,10 +274,7 @@ mod tests {
         assert_eq!(survey_of(&disk), ImageSurvey::default());
         let disk = directory(&[&KEPT[..], &LEFT].concat());
         let found = survey_of(&disk);
-        assert_eq!(
-            found.segments_not_in_manifest,
-            [""; 0].map(PathBuf::from)
-        );
+        assert_eq!(found.segments_not_in_manifest, [""; 0].map(PathBuf::from));
         assert_eq!(found.lists_not_in_manifest, [""; 0].map(PathBuf::from));
         assert_eq!(found.clean_up(&disk, Path::new(DIR)), FileNumber(0));
         assert_eq!(names(&disk), KEPT);

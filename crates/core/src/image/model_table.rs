@@ -17,7 +17,8 @@ pub(crate) struct ModelTable {
 
 impl ModelTable {
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8], stamp: Stamp) {
-        self.versions.insert(key.to_vec(), (Some(value.to_vec()), stamp));
+        self.versions
+            .insert(key.to_vec(), (Some(value.to_vec()), stamp));
     }
 
     pub(crate) fn delete(&mut self, key: &[u8], stamp: Stamp) {
@@ -26,10 +27,16 @@ impl ModelTable {
 
     /// The rows that are there.
     pub(crate) fn rows(&self) -> BTreeMap<Vec<u8>, (Vec<u8>, Stamp)> {
-        let rows = self.versions.iter().filter_map(|(key, (value, stamp))| {
-            Some((key.clone(), (value.clone()?, *stamp)))
-        });
+        let rows = self
+            .versions
+            .iter()
+            .filter_map(|(key, (value, stamp))| Some((key.clone(), (value.clone()?, *stamp))));
         rows.collect()
+    }
+
+    /// All keys that are there, or were.
+    pub(crate) fn keys(&self) -> Vec<Vec<u8>> {
+        self.versions.keys().cloned().collect()
     }
 
     /// A key that is there, or was.

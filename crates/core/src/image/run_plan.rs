@@ -29,7 +29,11 @@ pub(crate) struct Keys<'l> {
 impl<'l> Keys<'l> {
     pub(crate) fn bounds(self) -> KeyBounds<'l> {
         let is_first = self.from.is_empty();
-        let lower = if is_first { Bound::Unbounded } else { Bound::Included(self.from) };
+        let lower = if is_first {
+            Bound::Unbounded
+        } else {
+            Bound::Included(self.from)
+        };
         (lower, self.upper())
     }
 
@@ -87,9 +91,8 @@ fn with_small_neighbours(runs: &[ListedRun], changed: &[bool], small_bytes: u64)
         }
         let before = number.checked_sub(1);
         let mut beside = before.into_iter().chain([number + 1]);
-        rewritten[number] = beside.any(|beside| {
-            changed.get(beside) == Some(&true) && runs[beside].bytes >= run.bytes
-        });
+        rewritten[number] = beside
+            .any(|beside| changed.get(beside) == Some(&true) && runs[beside].bytes >= run.bytes);
     }
     rewritten
 }
@@ -107,7 +110,11 @@ mod tests {
     /// Runs from "", "b", "c" and so on, of so many bytes.
     fn runs(bytes: &[u64]) -> Vec<ListedRun> {
         let runs = (1..).zip(bytes).map(|(file, bytes)| ListedRun {
-            from: if file == 1 { Vec::new() } else { vec![b'a' + file as u8 - 1] },
+            from: if file == 1 {
+                Vec::new()
+            } else {
+                vec![b'a' + file as u8 - 1]
+            },
             segment: SegmentFile {
                 file: FileNumber(file),
                 identity: format!("{file:016x}"),
@@ -124,7 +131,9 @@ mod tests {
     fn planned(bytes: &[u64], changed: &str) -> String {
         let runs = runs(bytes);
         let mut answers = changed.bytes();
-        let plan = plan(&runs, 25, |_| Ok::<_, Infallible>(answers.next() == Some(b'!')));
+        let plan = plan(&runs, 25, |_| {
+            Ok::<_, Infallible>(answers.next() == Some(b'!'))
+        });
         let parts = plan.unwrap().into_iter().map(|part| match part {
             Part::Kept(run) => run.segment.file.0.to_string(),
             Part::Rewritten(Keys { from, end }) => {

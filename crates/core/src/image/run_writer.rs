@@ -77,7 +77,11 @@ impl<'a> RunWriter<'a> {
     }
 
     /// Adds a row. It comes after the one before.
-    pub(crate) fn push(&mut self, row: &Loaded<'_>, files: &mut NewFiles) -> Result<(), ImageError> {
+    pub(crate) fn push(
+        &mut self,
+        row: &Loaded<'_>,
+        files: &mut NewFiles,
+    ) -> Result<(), ImageError> {
         if row.stamp == Stamp(0) || row.stamp > self.target.stamp {
             return Err(ImageError::RowStamp {
                 table: self.table,
@@ -103,7 +107,9 @@ impl<'a> RunWriter<'a> {
     fn write(&mut self, row: &Loaded<'_>, files: &mut NewFiles) -> Result<(), ImageError> {
         let open = match &mut self.open {
             Some(open) => open,
-            None => self.open.insert(OpenRun::begin(self.target, self.table, row.key, files)?),
+            None => self
+                .open
+                .insert(OpenRun::begin(self.target, self.table, row.key, files)?),
         };
         let written = open.write(row);
         written.map_err(|source| ImageError::segment(self.table, source))

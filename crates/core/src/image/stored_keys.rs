@@ -42,7 +42,8 @@ impl KeyCutter {
         self.key.extend_from_slice(head);
         self.key.extend_from_slice(&number.to_be_bytes());
         self.value.clear();
-        self.value.extend_from_slice(&(rest.len() as u32).to_le_bytes());
+        self.value
+            .extend_from_slice(&(rest.len() as u32).to_le_bytes());
         self.value.extend_from_slice(rest);
         self.value.extend_from_slice(value);
         (&self.key, &self.value)
@@ -97,7 +98,9 @@ impl KeyJoiner {
 }
 
 fn be_number(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0, |number, byte| number << 8 | u32::from(*byte))
+    bytes
+        .iter()
+        .fold(0, |number, byte| number << 8 | u32::from(*byte))
 }
 
 #[cfg(test)]
@@ -161,10 +164,15 @@ mod tests {
         };
         let refused = |rows: &[(Vec<u8>, &[u8])]| {
             let mut joiner = KeyJoiner::default();
-            let mut joined = rows.iter().map(|(key, value)| joiner.join(key, value).map(drop));
+            let mut joined = rows
+                .iter()
+                .map(|(key, value)| joiner.join(key, value).map(drop));
             joined.find_map(Result::err).unwrap_or_default()
         };
-        assert_eq!(refused(&[(long(0), b"\x01\0\0\0a"), (long(1), b"\x01\0\0\0b")]), "");
+        assert_eq!(
+            refused(&[(long(0), b"\x01\0\0\0a"), (long(1), b"\x01\0\0\0b")]),
+            ""
+        );
         assert!(refused(&[(key(WHOLE_BYTES_MAX + 1, b""), b"")]).contains("no number"));
         assert!(refused(&[(long(0), b"\x01\0\0")]).contains("missing"));
         assert!(refused(&[(long(0), b"\x02\0\0\0a")]).contains("missing"));

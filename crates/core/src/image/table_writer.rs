@@ -13,17 +13,17 @@ use std::sync::Arc;
 use namiki_exec::data::key_codec::EncodeError;
 use namiki_exec::data::{Datum, Schema, key_codec, row_codec};
 use namiki_exec::statistics::StatisticsBuilder;
-use namiki_platform::disk::Disk;
 use namiki_platform::Stamp;
+use namiki_platform::disk::Disk;
 use namiki_segment::{KEY_BYTES_MAX, SegmentError, SegmentId, Writer};
 
 use crate::catalogue::image::{
     ImageIndex, ImageTable, SegmentFile, definition_contradiction, index_schema,
 };
 use crate::catalogue::image_files::{FileNumber, image_dir};
-use crate::image::new_files::NewFiles;
 use crate::image::external_sort::ExternalSort;
 use crate::image::load_error::LoadError;
+use crate::image::new_files::NewFiles;
 
 /// The creation stamp of loaded rows: before every transaction.
 const LOADED: Stamp = Stamp(0);

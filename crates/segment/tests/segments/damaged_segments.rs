@@ -85,7 +85,11 @@ fn a_check_tells_all_rows_with_long_values_and_stamps() {
     let mut told = Told::default();
     check_with(&disk, &path(), ID, &mut told).unwrap();
     let expected: Vec<_> = model.into_iter().collect();
-    assert!(expected.iter().any(|(_, (value, _))| value.len() > PAGE_BYTES));
+    assert!(
+        expected
+            .iter()
+            .any(|(_, (value, _))| value.len() > PAGE_BYTES)
+    );
     assert!(told.rows == expected);
 }
 
