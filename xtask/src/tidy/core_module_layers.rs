@@ -72,6 +72,7 @@ const ORDER: &[&str] = &[
     "image/table_writer",
     "image/rows_at_stamp",
     "image/model_table",
+    "image/sorted_keys",
     "image/image_error",
     "image/pace",
     "image/run_plan",

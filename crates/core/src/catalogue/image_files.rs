@@ -22,15 +22,15 @@
 //!   acknowledged. So a `.new` file that the manifest does not name belongs to no table, and is removed at the next
 //!   opening. One that it names, after a crash between the two, is renamed then. (Where the renaming itself fails, the
 //!   load is acknowledged all the same, because the manifest names the file; until an opening has renamed it, an older
-//!   manifest in the place of the right one would not be told by it.) An image list likewise: `.list.new`, then `.list`,
-//!   before any log is given up for it.
-//! - I5. A `.seg` or `.list` file that the manifest does not name shows that the manifest is older than the image: it is
-//!   never removed, and the database is not opened.
+//!   manifest in the place of the right one would not be told by it.)
+//! - I5. A `.seg` file that the manifest does not name shows that the manifest is older than the image: it is never
+//!   removed, and the database is not opened.
 //! - I6. A segment whose table is dropped gets its first name back, durably, before the manifest is replaced by one that
-//!   does not name it. A crash before that leaves the table as it was, and after that a file to be removed (I2). So does
-//!   an image list that another one follows.
-//! - I7. A `.rows` file belongs to the image exactly if the list that the manifest names names it. Any other is removed at
-//!   the next opening, which I5 lets come only if the manifest is the newest.
+//!   does not name it. A crash before that leaves the table as it was, and after that a file to be removed (I2).
+//! - I11. I2, I5 and I6 hold of an image list, too: it is called `.list.new`, then `.list` before anything of the log is
+//!   given up for it, and `.list.new` again before the manifest is replaced by one that names another list.
+//! - I12. A `.rows` file belongs to the image exactly if the list that the manifest names names it. Any other is removed
+//!   at the next opening, which I11 lets come only if the manifest is the newest.
 
 use std::io;
 use std::path::{Path, PathBuf};

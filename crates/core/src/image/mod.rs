@@ -16,5 +16,6 @@ pub(crate) mod rows_at_stamp;
 pub(crate) mod run_plan;
 pub(crate) mod run_reader;
 pub(crate) mod run_writer;
+pub(crate) mod sorted_keys;
 pub(crate) mod stored_keys;
 pub(crate) mod table_writer;

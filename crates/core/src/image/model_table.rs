@@ -34,6 +34,11 @@ impl ModelTable {
         rows.collect()
     }
 
+    /// All keys that are there, or were.
+    pub(crate) fn keys(&self) -> Vec<Vec<u8>> {
+        self.versions.keys().cloned().collect()
+    }
+
     /// A key that is there, or was.
     pub(crate) fn any_key(&self, random: &mut Random) -> Option<Vec<u8>> {
         let keys = self.versions.len();

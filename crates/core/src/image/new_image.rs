@@ -6,7 +6,7 @@
 //!   3. the list gets its lasting name, durably                 from here on, an older manifest is told by it
 //!   4. what only the image before had is removed               a crash: the next opening removes it
 //! ```
-//! (See image_files.rs, I1 to I7.) Dropped before the last step, it is undone: its files go, and the list before has its
+//! (See image_files.rs, I11 and I12.) Dropped before the last step, it is undone: its files go, and the list before has its
 //! lasting name again.
 
 use std::collections::BTreeSet;
@@ -88,7 +88,8 @@ impl NewImage {
         &self.named
     }
 
-    /// Gives the list before its first name back, so that no file that lasts is without a name in the new manifest (I6).
+    /// Gives the list before its first name back, so that the new manifest names every list that has its
+    /// lasting name (I11).
     /// To be called before the manifest is replaced.
     ///
     /// # Errors

@@ -326,6 +326,20 @@ impl RawTable {
         })
     }
 
+    /// Visits the records of all keys, in the order of keys if there is one. A key that is there throughout is visited
+    /// once, one that comes meanwhile once or not at all.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "called by the thread that takes checkpoints")
+    )]
+    pub(crate) fn for_each(
+        &self,
+        mut visit: impl FnMut(&[u8], RecordRef) -> ControlFlow<()>,
+    ) -> Result<(), IndexError> {
+        self.index
+            .for_each(|key, payload| visit(key, Self::record(payload)))
+    }
+
     /// The record of the first key at or above a bound, or the one that stands for the end of all keys; with
     /// the leaves in which it was looked for. Only of a table in order.
     pub(crate) fn next(&self, from: Bound<&[u8]>, leaves: &mut Leaves) -> Result<Next, IndexError> {
@@ -421,6 +435,37 @@ fn publish<P: CcProtocol>(record: RecordRef, stamp: Stamp) {
 mod tests {
     use super::*;
     use crate::concurrency::cc::TicToc;
+
+    #[test]
+    fn every_record_is_visited_whatever_the_index() {
+        for index in IndexKind::those_in_build(&["art", "bwtree", "hash", "art+hash"]) {
+            let info = TableInfo {
+                id: TableId(0),
+                name: String::new(),
+                key_type: String::new(),
+                value_type: String::new(),
+                fixed_keys: false,
+                inline_bytes: 8,
+            };
+            let raw_table = RawTable::new(info, index, Owner::new()).unwrap();
+            let mut expected = std::collections::BTreeMap::new();
+            for number in 0..500_u32 {
+                let key = number.to_string().into_bytes();
+                let resolved = raw_table.find_or_create_record(&key, TicToc::NEW_LOCKED);
+                let Ok(Resolved::New { record, .. }) = resolved else {
+                    panic!("the key is new");
+                };
+                expected.insert(key, record);
+            }
+            let mut visited = std::collections::BTreeMap::new();
+            let visit = |key: &[u8], record| {
+                assert!(visited.insert(key.to_vec(), record).is_none());
+                ControlFlow::Continue(())
+            };
+            raw_table.for_each(visit).unwrap();
+            assert!(visited == expected, "{index}");
+        }
+    }
 
     #[test]
     fn a_key_that_finds_no_room_leaves_no_record_behind() {

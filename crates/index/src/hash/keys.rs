@@ -57,6 +57,12 @@ pub trait HashKey: Key {
     /// As for [`is`](Self::is).
     unsafe fn hash_of_word(seed: u64, word: u64) -> u64;
 
+    /// Calls `read` with the bytes of the word's key.
+    ///
+    /// # Safety
+    /// As for [`is`](Self::is), for as long as `read` runs.
+    unsafe fn with_bytes<R>(word: u64, read: impl FnOnce(&[u8]) -> R) -> R;
+
     /// Asks the processor for what [`is`](Self::is) will look at, or, without a hash to be looked for,
     /// [`hash_of_word`](Self::hash_of_word).
     fn prefetch(word: u64, hash: Option<u64>);
@@ -109,6 +115,10 @@ impl HashKey for Fixed8 {
     #[inline]
     unsafe fn hash_of_word(seed: u64, word: u64) -> u64 {
         Self::hash(seed, word)
+    }
+
+    unsafe fn with_bytes<R>(word: u64, read: impl FnOnce(&[u8]) -> R) -> R {
+        read(&word.to_be_bytes())
     }
 
     #[inline]
@@ -228,6 +238,11 @@ impl HashKey for Variable {
     unsafe fn hash_of_word(_seed: u64, word: u64) -> u64 {
         // SAFETY: the caller's promise.
         unsafe { Self::boxed(word) }.0
+    }
+
+    unsafe fn with_bytes<R>(word: u64, read: impl FnOnce(&[u8]) -> R) -> R {
+        // SAFETY: the caller's promise.
+        read(unsafe { Self::boxed(word) }.1)
     }
 
     #[inline]

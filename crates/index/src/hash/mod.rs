@@ -22,6 +22,7 @@
 //! | versions and stamps | `version_stripes.rs` |
 //! | the operations | `find.rs`, `write.rs`, `locked_bucket.rs` |
 //! | growing and shrinking | `resize.rs`, `count.rs` |
+//! | visiting all keys | `visit.rs` |
 //!
 //! Writers lock one bucket for a few instructions, and readers of the same bucket retry meanwhile. A thread
 //! that is preempted just then delays only the threads that want the same bucket.
@@ -45,6 +46,7 @@ mod linear_hashing;
 mod overflow_line_pool;
 mod resize;
 mod version_stripes;
+mod visit;
 mod write;
 
 use std::fmt;
@@ -100,6 +102,13 @@ impl<K: HashKey> HashIndex<K> {
     fn hash_of_word(&self, _locked: &Bucket<'_>, word: u64) -> u64 {
         // SAFETY: it is in the table, and no thread takes it out without the lock.
         unsafe { K::hash_of_word(self.table.seed, word) }
+    }
+
+    /// Reads the key of a word that was in the table since the pin.
+    #[inline]
+    fn with_key<R>(&self, word: u64, _pin: &K::Pin, read: impl FnOnce(&[u8]) -> R) -> R {
+        // SAFETY: found in a used slot since the pin, which lasts (W2).
+        unsafe { K::with_bytes(word, read) }
     }
 
     /// Frees a word that was taken out of a bucket that has been unlocked since.

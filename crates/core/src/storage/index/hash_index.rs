@@ -1,5 +1,7 @@
 //! A hash table, over whichever keys, called without a virtual call.
 
+use std::ops::ControlFlow;
+
 use namiki_index::hash::{FixedHash, VariableHash};
 
 use super::dispatch::dispatch_point_index;
@@ -31,6 +33,16 @@ impl Point {
         match self {
             Self::Fixed8(_) => KeyKind::Fixed8,
             Self::Variable(_) => KeyKind::Variable,
+        }
+    }
+}
+
+impl Point {
+    /// Visits all keys, see [`HashIndex::for_each`](namiki_index::hash::HashIndex::for_each).
+    pub fn for_each(&self, visit: impl FnMut(&[u8], u64) -> ControlFlow<()>) {
+        match self {
+            Self::Fixed8(hash) => hash.for_each(visit),
+            Self::Variable(hash) => hash.for_each(visit),
         }
     }
 }

@@ -216,6 +216,25 @@ impl Index {
         }
     }
 
+    /// Visits all keys with their payloads, in their order if there is one. A key that is there throughout is visited
+    /// once, one that comes or goes meanwhile once or not at all.
+    ///
+    /// # Errors
+    /// As [`OrderedIndex::scan`].
+    pub fn for_each(
+        &self,
+        mut visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
+    ) -> Result<(), IndexError> {
+        if let Self::Hash(point) = self {
+            point.for_each(visit);
+            return Ok(());
+        }
+        self.scan(ScanRange::all(), |item| match item {
+            ScanItem::Entry(key, payload) => visit(key, payload),
+            ScanItem::Leaf(_) | ScanItem::Ahead(_) => ControlFlow::Continue(()),
+        })
+    }
+
     /// Fills an empty index that no other thread uses yet, and returns how many keys there were. They come
     /// in ascending order, unless the index keeps none. After an error the index is to be dropped.
     ///

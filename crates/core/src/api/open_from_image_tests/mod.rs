@@ -1,6 +1,10 @@
 //! Tests: a database whose log is gone opens with exactly what its image has, and one whose image is not as it was
 //! written does not open.
 
+mod crashes;
+mod damage;
+mod random_tables;
+
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -12,13 +16,17 @@ use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::{Epoch, Generation, Stamp};
 
 use crate::api::database::Database;
-use crate::catalogue::image_files::FileNumber;
+use crate::catalogue::image_files::{FileNumber, image_dir};
+use crate::catalogue::image_list::ImageList;
 use crate::catalogue::manifest::Manifest;
+use crate::error::OpenError;
+use crate::image::image_error::ImageError;
 use crate::image::image_writer::{
-    ImageBefore, ImageMoment, ImageOptions, ImageTarget, RUN_BYTES, write_image,
+    ImageBefore, ImageMoment, ImageOptions, ImageProgress, ImageTarget, RUN_BYTES, write_image,
 };
 use crate::image::leftovers::read_image;
 use crate::image::model_table::ModelTable;
+use crate::image::new_image::NewImage;
 use crate::storage::index::IndexKind;
 use crate::table::raw_table::{RawTable, Step, TableId};
 
@@ -26,12 +34,14 @@ const DIR: &str = "/db";
 
 /// The rows of a table with their stamps.
 type Rows = BTreeMap<Vec<u8>, (Vec<u8>, Stamp)>;
+/// A table of keys of eight bytes, 0, and one of keys of any length, 1.
+type Tables = [ModelTable; 2];
 
 fn dir() -> &'static Path {
     Path::new(DIR)
 }
 
-/// A database with a table of keys of eight bytes, 0, and one of keys of any length, 1.
+/// A database with empty tables.
 fn create(sim: &SimDisk) {
     let db = open(sim);
     db.table::<u64, [u8]>("fixed").unwrap();
@@ -39,15 +49,48 @@ fn create(sim: &SimDisk) {
     db.close().unwrap();
 }
 
-fn open(sim: &SimDisk) -> Database {
+fn try_open(sim: &SimDisk) -> Result<Database, OpenError> {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-    Database::builder().disk(disk).open(dir()).unwrap()
+    Database::builder().disk(disk).open(dir())
 }
 
-/// Makes these the tables' rows, at this stamp, and forgets the log.
-fn checkpoint(sim: &SimDisk, tables: &[ModelTable; 2], stamp: u64, run_bytes: u64) {
+fn open(sim: &SimDisk) -> Database {
+    try_open(sim).unwrap()
+}
+
+fn manifest(sim: &SimDisk) -> Manifest {
+    Manifest::read(sim, dir()).unwrap().unwrap()
+}
+
+/// The list that the manifest names.
+fn list(sim: &SimDisk) -> ImageList {
+    read_image(sim, dir(), &manifest(sim)).unwrap().0.unwrap()
+}
+
+/// The names of the image's files.
+fn files(sim: &SimDisk) -> Vec<String> {
+    let found = sim.list(&image_dir(dir())).unwrap_or_default();
+    let names = found.iter().filter_map(|file| file.path.file_name());
+    names
+        .map(|name| name.to_str().unwrap().to_owned())
+        .collect()
+}
+
+/// How a checkpoint is taken.
+struct Checkpoint<'a> {
+    stamp: u64,
+    run_bytes: u64,
+    on_progress: &'a mut dyn FnMut(ImageProgress) -> ControlFlow<()>,
+}
+
+/// Writes the image of these rows.
+fn write(
+    sim: &SimDisk,
+    tables: &Tables,
+    checkpoint: Checkpoint<'_>,
+) -> Result<NewImage, ImageError> {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-    let mut manifest = Manifest::read(sim, dir()).unwrap().unwrap();
+    let mut manifest = manifest(sim);
     let (list, _) = read_image(sim, dir(), &manifest).unwrap();
     manifest.number_files_from(FileNumber(0));
     let next = Cell::new(manifest.image.next_file.0);
@@ -58,31 +101,49 @@ fn checkpoint(sim: &SimDisk, tables: &[ModelTable; 2], stamp: u64, run_bytes: u6
         take_number: &|| Some(FileNumber(next.replace(next.get() + 1))),
     };
     let moment = ImageMoment {
-        stamp: Stamp(stamp),
+        stamp: Stamp(checkpoint.stamp),
         generation: Generation(1),
         epoch: Epoch(1),
     };
-    let named = manifest.image_list.clone();
-    let before = named.as_ref().zip(list.as_ref());
+    let before = manifest.image_list.as_ref().zip(list.as_ref());
     let options = ImageOptions {
-        run_bytes,
+        run_bytes: checkpoint.run_bytes,
         bytes_per_second: None,
-        on_progress: &mut |_| ControlFlow::Continue(()),
+        on_progress: checkpoint.on_progress,
     };
-    let mut image = write_image(
-        &target,
-        moment,
-        before.map(|(named, list)| ImageBefore { named, list }),
-        (0..).map(TableId).zip(tables),
-        options,
-    )
-    .unwrap();
-    image.step_back().unwrap();
+    let before = before.map(|(named, list)| ImageBefore { named, list });
+    let tables = (0..).map(TableId).zip(tables);
+    write_image(&target, moment, before, tables, options)
+}
+
+/// Makes the image the database's, and forgets the log: all it had is in the image. Whether that came to its end.
+fn install(sim: &SimDisk, mut image: NewImage) -> bool {
+    if image.step_back().is_err() {
+        return false;
+    }
+    let mut manifest = manifest(sim);
     manifest.image_list = Some(image.named().clone());
     manifest.generations.clear();
-    manifest.write(sim, dir()).unwrap();
-    image.give_lasting_name().unwrap();
-    image.remove_superseded();
+    if manifest.write(sim, dir()).is_err() {
+        image.keep();
+        return false;
+    }
+    let renamed = image.give_lasting_name().is_ok();
+    let listed = image.list().clone();
+    assert_eq!(image.remove_superseded(), listed);
+    renamed
+}
+
+/// Both.
+fn checkpoint(sim: &SimDisk, tables: &Tables, stamp: u64, run_bytes: u64) {
+    let on_progress = &mut |_| ControlFlow::Continue(());
+    let checkpoint = Checkpoint {
+        stamp,
+        run_bytes,
+        on_progress,
+    };
+    let image = write(sim, tables, checkpoint).unwrap();
+    assert!(install(sim, image));
 }
 
 /// What is in a table.
@@ -107,9 +168,14 @@ fn rows_of(db: &Database) -> [Rows; 2] {
     [rows(fixed.raw_table()), rows(variable.raw_table())]
 }
 
-fn model() -> [ModelTable; 2] {
-    let mut tables = [ModelTable::default(), ModelTable::default()];
-    for number in 0..1000_u64 {
+fn expected(tables: &Tables) -> [Rows; 2] {
+    tables.each_ref().map(ModelTable::rows)
+}
+
+/// So many rows in each table, with stamps from 1 to 90.
+fn model(rows: u64) -> Tables {
+    let mut tables = Tables::default();
+    for number in 0..rows {
         let stamp = Stamp(1 + number % 90);
         tables[0].put(&number.to_be_bytes(), &[3; 100], stamp);
         let key = number.to_string();
@@ -122,10 +188,10 @@ fn model() -> [ModelTable; 2] {
 fn a_database_without_a_log_opens_from_its_image() {
     let sim = SimDisk::new();
     create(&sim);
-    let tables = model();
+    let tables = model(1000);
     checkpoint(&sim, &tables, 100, RUN_BYTES);
     let db = open(&sim);
-    assert!(rows_of(&db) == [tables[0].rows(), tables[1].rows()]);
+    assert!(rows_of(&db) == expected(&tables));
     let report = db.recovery();
     assert_eq!((report.image_rows, report.replayed), (2000, 0));
     assert!(report.image_bytes > 3_000_000);
@@ -147,7 +213,7 @@ fn a_database_without_a_log_opens_from_its_image() {
 fn an_image_is_read_into_every_kind_of_index() {
     let sim = SimDisk::new();
     create(&sim);
-    let tables = model();
+    let tables = model(300);
     checkpoint(&sim, &tables, 100, RUN_BYTES);
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     for index in IndexKind::those_in_build(&["art", "hash", "art+hash"]) {
@@ -159,4 +225,31 @@ fn an_image_is_read_into_every_kind_of_index() {
             assert!(found.as_deref() == Some(&*value), "{index}");
         }
     }
+}
+
+#[test]
+fn the_rows_of_a_dropped_table_are_passed_over() {
+    let sim = SimDisk::new();
+    create(&sim);
+    let tables = model(50);
+    checkpoint(&sim, &tables, 100, RUN_BYTES);
+    let db = open(&sim);
+    db.drop_table("fixed").unwrap();
+    db.clear_table("variable").unwrap();
+    db.close().unwrap();
+    let db = open(&sim);
+    assert_eq!(db.recovery().image_rows, 0);
+    assert!(rows_of(&db) == <[Rows; 2]>::default());
+}
+
+#[test]
+fn files_after_an_image_get_numbers_of_their_own() {
+    let sim = SimDisk::new();
+    create(&sim);
+    checkpoint(&sim, &model(50), 100, 1000);
+    let last = manifest(&sim).image_list.unwrap().file;
+    assert!(last > FileNumber(10));
+    let db = open(&sim);
+    let next = db.shared.catalogue.lock().manifest.image.next_file;
+    assert_eq!(next, FileNumber(last.0 + 1));
 }
