@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use namiki::{Builder, Database, ProtocolSpec, Table};
+use namiki::{Builder, Database, IndexKind, ProtocolSpec, Table};
 use namiki_platform::disk::sim::Loss;
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::seeded_random::Random;
@@ -23,6 +23,7 @@ fn builder(spec: ProtocolSpec, disk: &SimDisk) -> Builder {
         .streams(NonZeroU16::new(2).unwrap())
         .buffer_bytes(8 << 10)
         .segment_bytes(32 << 10)
+        .table_index("unordered", IndexKind::Hash)
         .disk(disk)
 }
 
@@ -32,7 +33,10 @@ fn table(db: &Database) -> Values {
 
 fn contents(db: &Database) -> Contents {
     let table = table(db);
-    db.read(|view| view.scan(&table, ..)).unwrap().into_iter().collect()
+    db.read(|view| view.scan(&table, ..))
+        .unwrap()
+        .into_iter()
+        .collect()
 }
 
 /// All bytes of the directory.
@@ -117,7 +121,11 @@ fn an_unchanged_key_range_is_not_written_again() {
 fn a_database_that_was_closed_opens_without_a_log() {
     for spec in ProtocolSpec::all_durable() {
         let disk = SimDisk::new();
-        let open = || builder(spec, &disk).checkpoint_at_close(Some(1)).open("/db");
+        let open = || {
+            builder(spec, &disk)
+                .checkpoint_at_close(Some(1))
+                .open("/db")
+        };
         let mut expected = Contents::new();
         for life in 0..3_u64 {
             let db = open().unwrap();
@@ -135,7 +143,11 @@ fn a_database_that_was_closed_opens_without_a_log() {
 
 #[test]
 fn the_directory_stays_bounded_under_updates() {
-    for spec in ["TT(EPOCH)+PWAL(auto)", "SILO(NLR)+PWAL(4)", "S2PL(ELR)+SWAL(1)"] {
+    for spec in [
+        "TT(EPOCH)+PWAL(auto)",
+        "SILO(NLR)+PWAL(4)",
+        "S2PL(ELR)+SWAL(1)",
+    ] {
         let disk = SimDisk::new();
         let db = builder(spec.parse().unwrap(), &disk)
             .checkpoint_log_bytes(256 << 10)
@@ -159,7 +171,58 @@ fn the_directory_stays_bounded_under_updates() {
         }
         assert!(written >= 8_000_000);
         assert!(db.stats().checkpoints.taken >= 3, "{spec}");
-        assert!(largest < 3_000_000, "{spec}: {largest} bytes in the directory");
+        assert!(
+            largest < 3_000_000,
+            "{spec}: {largest} bytes in the directory"
+        );
         db.close().unwrap();
     }
+}
+
+#[test]
+fn tables_without_an_order_are_in_the_image() {
+    let disk = SimDisk::new();
+    let open = || builder(ProtocolSpec::DEFAULT, &disk).checkpoint_at_close(Some(1));
+    let db = open().open("/db").unwrap();
+    let table = db.table::<str, u64>("unordered").unwrap();
+    for key in 0..300_u64 {
+        db.transact(|tx| tx.put(&table, &*format!("key {key}"), &key))
+            .unwrap();
+    }
+    db.checkpoint().unwrap();
+    db.transact(|tx| tx.delete(&table, "key 7")).unwrap();
+    db.transact(|tx| tx.put(&table, "key 8", &88)).unwrap();
+    db.close().unwrap();
+    let db = open().open("/db").unwrap();
+    assert_eq!(db.recovery().image_rows, 299);
+    let table = db.table::<str, u64>("unordered").unwrap();
+    for key in 0..300_u64 {
+        let expected = match key {
+            7 => None,
+            8 => Some(88),
+            other => Some(other),
+        };
+        let found = db.read(|view| view.get(&table, &*format!("key {key}")));
+        assert_eq!(found.unwrap(), expected);
+    }
+}
+
+#[test]
+fn a_view_reads_on_while_checkpoints_are_taken() {
+    let disk = SimDisk::new();
+    let db = builder(ProtocolSpec::DEFAULT, &disk).open("/db").unwrap();
+    let table = table(&db);
+    let put_all = |byte: u8| {
+        for key in 0..50_u64 {
+            db.transact(|tx| tx.put(&table, &key, &[byte; 40])).unwrap();
+        }
+    };
+    put_all(1);
+    let view = db.view().unwrap();
+    for byte in 2..5 {
+        put_all(byte);
+        db.checkpoint().unwrap();
+    }
+    let rows = view.scan(&table, ..).unwrap();
+    assert!(rows.len() == 50 && rows.iter().all(|(_, value)| *value == [1; 40]));
 }

@@ -16,9 +16,7 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
 
-use crate::api::database::{
-    Catalogue, Database, NotChanged, Shared, catalogue_error, check_name,
-};
+use crate::api::database::{Catalogue, Database, NotChanged, Shared, catalogue_error, check_name};
 use crate::catalogue::catalogue_files::NotWritten;
 use crate::catalogue::image::ImageTable;
 use crate::catalogue::image_files::image_dir;

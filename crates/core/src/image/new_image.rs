@@ -79,6 +79,7 @@ impl NewImage {
     }
 
     /// Its list.
+    #[cfg(test)]
     pub(crate) fn list(&self) -> &ImageList {
         &self.list
     }

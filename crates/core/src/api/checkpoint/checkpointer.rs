@@ -10,7 +10,7 @@ use namiki_log::{Log, RecyclePoint, remove_generations};
 use namiki_platform::disk::Disk;
 use parking_lot::Mutex;
 
-use super::rows_of_view::RowsOfView;
+use super::rows_of_view::TableRows;
 use super::trigger::Trigger;
 use super::{CheckpointReport, CheckpointSettings, CheckpointStats};
 use crate::api::database::{Catalogue, NotChanged, catalogue_error};
@@ -174,7 +174,11 @@ impl Work {
         done
     }
 
-    fn take(&self, image: &mut Option<ImageList>, is_last: bool) -> Result<CheckpointReport, Error> {
+    fn take(
+        &self,
+        image: &mut Option<ImageList>,
+        is_last: bool,
+    ) -> Result<CheckpointReport, Error> {
         let began = Instant::now();
         let engine = &self.parts.engine;
         // In this order: what has ended by now is in the view. And what is logged from here on counts as since.
@@ -236,7 +240,7 @@ impl Work {
         let raw_tables: Vec<_> = engine.raw_tables.lock().values().cloned().collect();
         let tables = raw_tables.into_iter().map(|raw_table| {
             let id = raw_table.id;
-            (id, RowsOfView { view, raw_table })
+            (id, TableRows::new(view, raw_table))
         });
         let options = ImageOptions {
             run_bytes: RUN_BYTES,
