@@ -168,6 +168,20 @@ impl fmt::Display for Stats {
                 self.views.open, self.views.kept_bytes, self.views.expired
             )?;
         }
+        let checkpoints = &self.checkpoints;
+        if let (Some(stamp), Some(ago)) = (checkpoints.image_stamp, checkpoints.last_ago) {
+            writeln!(
+                f,
+                "checkpoints      {} taken, {} failed; the last {ago:.1?} ago, at {stamp}: {} bytes in files, {} of log since",
+                checkpoints.taken,
+                checkpoints.failed,
+                checkpoints.image_file_bytes,
+                checkpoints.log_bytes_since
+            )?;
+        }
+        if let Some(error) = &checkpoints.last_error {
+            writeln!(f, "checkpoint       failed: {error:?}")?;
+        }
         for table in &self.tables {
             writeln!(
                 f,
@@ -301,6 +315,32 @@ impl Stats {
             "views_expired_total",
             "Views ended because they took too much memory.",
             self.views.expired,
+        );
+        let checkpoints = &self.checkpoints;
+        text.counter(
+            "checkpoints_total",
+            "Checkpoints that were taken.",
+            checkpoints.taken,
+        );
+        text.counter(
+            "checkpoints_failed_total",
+            "Checkpoints that failed.",
+            checkpoints.failed,
+        );
+        text.counter(
+            "checkpoint_bytes_total",
+            "Bytes of keys and values that checkpoints have written.",
+            checkpoints.bytes_written,
+        );
+        text.gauge(
+            "image_file_bytes",
+            "Bytes of the image's files.",
+            checkpoints.image_file_bytes,
+        );
+        text.gauge(
+            "log_bytes_since_checkpoint",
+            "Bytes of log since the last checkpoint.",
+            checkpoints.log_bytes_since,
         );
         text.counter(
             "lock_waits_total",
