@@ -154,7 +154,7 @@ fn generation(
             epochs: &mut epochs,
             last_lsn: Lsn(0),
             closed: Epoch(0),
-            running: TransactionTable::default(),
+            running: TransactionTable::of_log_from(info.complete_from),
             commits: 0,
             changes: 0,
         };
@@ -175,7 +175,15 @@ fn generation(
         horizon = horizon.max(end.horizon);
         ends.push(end);
         max_stamp = max_stamp.max(end.max_stamp);
-        lines.push(stream_line(worker, end, stream.commits, stream.changes));
+        let line = stream_line(worker, end, stream.commits, stream.changes);
+        let start = info.start(worker);
+        lines.push(match start.is_first() {
+            true => line,
+            false => format!(
+                "{line}; what was before frame {} was recycled",
+                start.sequence
+            ),
+        });
     }
     if let Some(seal) = &info.seal
         && max_stamp > seal.max_stamp
@@ -236,15 +244,16 @@ fn epochs_line(
 
 /// Whether all log sequence numbers are there that have to be, and what to say about the others.
 fn check_gaps(info: &GenerationInfo, lsns: &LsnSet, horizon: Lsn) -> Result<String, Failure> {
-    let missing = lsns.first_missing(info.first_lsn);
+    let first = info.complete_lsn();
+    let missing = lsns.first_missing(first);
     let last = match &info.seal {
         Some(seal) => {
             if missing <= seal.last_lsn {
-                let expected = seal.last_lsn.0 + 1 - info.first_lsn.0;
+                let expected = seal.last_lsn.0 + 1 - first.0;
                 return Err(Failure::Open(OpenError::MissingCommits {
                     generation: info.generation,
                     expected,
-                    found: lsns.len() - lsns.count_from(seal.last_lsn.next()),
+                    found: lsns.count_from(first) - lsns.count_from(seal.last_lsn.next()),
                 }));
             }
             seal.last_lsn
@@ -268,10 +277,10 @@ fn check_gaps(info: &GenerationInfo, lsns: &LsnSet, horizon: Lsn) -> Result<Stri
             counted(cut_off, records)
         ),
     };
-    Ok(if last < info.first_lsn {
+    Ok(if last < first {
         format!("  no log sequence number counts{beyond}")
     } else {
-        let (first, last) = (grouped(info.first_lsn.0), grouped(last.0));
+        let (first, last) = (grouped(first.0), grouped(last.0));
         format!("  log sequence numbers {first} to {last} without a gap{beyond}")
     })
 }
@@ -446,6 +455,18 @@ mod tests {
         let text = error.to_string();
         assert!(text.contains("holds 2 of the 3 commits"), "{text}");
 
+        // As if what was below 12 had been recycled.
+        let recycled = GenerationInfo {
+            complete_from: Lsn(12),
+            ..info(Some(13))
+        };
+        let mut lsns = LsnSet::default();
+        for lsn in [10, 12, 13] {
+            lsns.insert(Lsn(lsn));
+        }
+        let said = check_gaps(&recycled, &lsns, Lsn(12)).unwrap();
+        assert!(said.contains("12 to 13 without a gap"), "{said}");
+
         assert!(
             gaps(None, &[], 10)
                 .unwrap()
@@ -497,6 +518,7 @@ mod tests {
             dropped: 0,
             generations: vec![info.clone()],
             next_generation: Generation(2),
+            oldest_generation: Generation(0),
             image: TableImage::default(),
             image_list: None,
         };

@@ -12,6 +12,7 @@ use namiki_log::{LogError, ReadError};
 use namiki_segment::SegmentError;
 
 use crate::error_sentence::debug_as_sentence;
+use crate::image::image_error::ImageError;
 use crate::storage::index::{IndexKind, IndexNotInBuild};
 
 debug_as_sentence!(Error, OpenError);
@@ -157,6 +158,17 @@ pub enum Error {
     /// The disk has no room for more log. Nothing was changed; free some room and run it again.
     #[error("no room for the log; nothing was changed: free some room, and run it again")]
     DiskFull(#[source] LogError),
+    /// The view has ended: what transactions have overwritten since it was opened, and was kept for it and others, took
+    /// more memory than [`Builder::view_bytes_max`](crate::Builder::view_bytes_max). Nothing else was harmed: open another
+    /// view, and read it faster, or raise the limit.
+    #[error(
+        "the view has ended, for what was kept for views took more than {bytes_max} bytes; open another one and read it in \
+         less time, or raise Builder::view_bytes_max"
+    )]
+    ViewExpired {
+        /// The limit.
+        bytes_max: u64,
+    },
     /// The log failed before this transaction reached it. Nothing was changed. No further
     /// transaction can commit; open the database again to recover.
     #[error("the log has failed; open the database again to recover")]
@@ -309,6 +321,10 @@ pub enum Error {
         /// The most that a record can have.
         max_bytes: usize,
     },
+    /// A checkpoint was not taken. Nothing was changed: the image before it is there, and the log since; the database goes
+    /// on, and tries again by itself when that is due.
+    #[error("no checkpoint was taken, and the database goes on without")]
+    CheckpointFailed(#[source] std::sync::Arc<ImageError>),
     /// The catalogue could not be written. A table was not created, or not dropped, cleared or renamed.
     #[error("cannot write the manifest {path}; nothing was changed, and it can be tried again")]
     Manifest {

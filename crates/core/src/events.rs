@@ -5,7 +5,8 @@
 
 use std::path::Path;
 
-use namiki_log::LogError;
+use namiki_log::{LogError, RemovedFiles};
+use namiki_platform::Stamp;
 
 use crate::error::{Conflict, Error};
 use crate::protocol_spec::ProtocolSpec;
@@ -40,6 +41,10 @@ events! {
     error log_failed(error: &LogError) => "the log has failed; open the database again to recover";
     /// The catalogue was not written.
     error catalogue_not_written(error: &Error) => "the catalogue could not be written";
+    /// A checkpoint was taken.
+    info checkpoint_taken(stamp: Stamp, rows: u64, bytes: u64) => "checkpoint taken";
+    /// A checkpoint was not taken.
+    warn checkpoint_failed(error: &Error) => "no checkpoint was taken; the log goes on to grow";
     /// A transaction gave up.
     warn gave_up(attempts: u32, conflict: &Conflict) => "a transaction gave up after conflicts";
 }
@@ -57,6 +62,23 @@ pub(crate) fn opened(dir: &Path, spec: ProtocolSpec, was_closed: bool, replayed:
     }
     #[cfg(not(feature = "tracing"))]
     let _ = (dir, spec, was_closed, replayed, undone);
+}
+
+/// Files of the log that are superfluous were removed, or some could not be.
+pub(crate) fn superfluous_removed(removed: &RemovedFiles) {
+    #[cfg(feature = "tracing")]
+    {
+        let RemovedFiles { files, bytes, .. } = removed;
+        if *files > 0 {
+            tracing::info!(target: "namiki", files, bytes, "superfluous log files removed");
+        }
+        for (path, error) in &removed.failed {
+            let path = path.display();
+            tracing::warn!(target: "namiki", %path, %error, "a superfluous log file could not be removed");
+        }
+    }
+    #[cfg(not(feature = "tracing"))]
+    let _ = removed;
 }
 
 /// A database is closed, or could not be closed in order.

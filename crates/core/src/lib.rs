@@ -82,6 +82,7 @@ pub use api::batch_load::{
     ExistingRows, OnBatchLoadProgress,
 };
 pub use api::builder::Builder;
+pub use api::checkpoint::{CheckpointReport, CheckpointStats};
 pub use api::counters::{ConflictCounters, Counters};
 pub use api::database::Database;
 pub use api::load::{LoadOptions, LoadProgress, OnLoadProgress};
@@ -97,11 +98,14 @@ pub use api::table::{
     ValueView, Versioned,
 };
 pub use api::untyped::UntypedTable;
+pub use api::view::View;
 pub use commit::engine::LockCounters;
 pub use commit::latency::CommitLatency;
 pub use commit::ticket::{Acknowledged, Ticket};
+pub use commit::views::ViewStats;
 pub use concurrency::cc::faults;
 pub use error::{Conflict, Error, OpenError};
+pub use image::image_error::ImageError;
 pub use image::load_error::LoadError;
 pub use image::table_writer::NewTable;
 #[cfg(feature = "derive")]

@@ -145,6 +145,8 @@ impl LogConfig {
             streams: self.stream_count() as u16,
             placement: self.placement.clone(),
             retain: self.retain,
+            starts: Vec::new(),
+            complete_from: Lsn(0),
             cut,
             records: Records::default(),
             first_lsn: self.first_lsn,
@@ -245,14 +247,14 @@ impl LogConfig {
                 headers + marker
             ));
         }
-        if self.retain != Retain::All
+        if let Retain::Last(_) = self.retain
             && let Placement::Segments { segment_bytes } = self.placement
             && self.payload_bytes_max() as u64
                 > segment_bytes - block - marker - ENTRY_OVERHEAD_BYTES as u64
         {
             return invalid(format!(
-                "payload_bytes_max is {}, and segments of {segment_bytes} bytes that are recycled \
-                 cannot hold so much",
+                "payload_bytes_max is {}, and segments of {segment_bytes} bytes that are written \
+                 again and again cannot hold so much",
                 self.payload_bytes_max()
             ));
         }

@@ -1,9 +1,10 @@
 //! What the manifest keeps about a generation of the log, and what a reader needs to read it.
 
-use namiki_platform::{Epoch, Generation, Lsn, Stamp};
+use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 use serde::{Deserialize, Serialize};
 
 use crate::layout_config::{Layout, Placement, Retain};
+use crate::log_start::{LogStart, StreamStart};
 
 /// How recovery decides which hardened commits count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +48,12 @@ pub struct GenerationInfo {
     pub placement: Placement,
     /// Whether its first segments may be gone.
     pub retain: Retain,
+    /// Where each stream begins; none if all begin with their first segments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub starts: Vec<StreamStart>,
+    /// L0: below this LSN some may be missing because their segments were recycled, from it on none may. 0 if none was.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub complete_from: Lsn,
     /// Which of its commits count.
     pub cut: CutRule,
     /// What its records are.
@@ -57,6 +64,27 @@ pub struct GenerationInfo {
     /// Where it ends. Set when it was closed, or when recovery has read it; from then on nothing
     /// behind the seal is ever looked at.
     pub seal: Option<GenerationEnd>,
+}
+
+impl GenerationInfo {
+    /// Where a stream begins.
+    #[must_use]
+    pub fn start(&self, worker: WorkerId) -> StreamStart {
+        let start = self.starts.get(usize::from(worker.0));
+        start.copied().unwrap_or(StreamStart::FIRST)
+    }
+
+    /// The first LSN from which on none may be missing.
+    #[must_use]
+    pub fn complete_lsn(&self) -> Lsn {
+        self.first_lsn.max(self.complete_from)
+    }
+
+    /// Makes the generation begin where [`Log::recyclable`](crate::Log::recyclable) says.
+    pub fn begin_at(&mut self, start: &LogStart) {
+        self.starts.clone_from(&start.streams);
+        self.complete_from = start.complete_from;
+    }
 }
 
 /// The end of a generation.
@@ -80,6 +108,11 @@ impl GenerationEnd {
     pub fn last_sequence(&self, stream: usize) -> u64 {
         self.last_sequences.get(stream).copied().unwrap_or(0)
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
+fn is_zero(lsn: &Lsn) -> bool {
+    *lsn == Lsn(0)
 }
 
 /// Segments and regions are made of whole blocks of any device.
@@ -114,6 +147,13 @@ pub fn generations_contradiction(
         if info.first_lsn.0 == 0 || info.first_lsn.0 > NUMBER_MAX {
             return Some(format!("{generation} begins with {}", info.first_lsn));
         }
+        if let Some(why) = start_contradiction(info) {
+            return Some(why);
+        }
+        let starts = info.starts.iter().map(|start| start.sequence);
+        if starts.chain([info.complete_from.0]).max() > Some(NUMBER_MAX) {
+            return Some(format!("{generation} begins beyond what there can be"));
+        }
         let (Placement::Segments {
             segment_bytes: bytes,
         }
@@ -136,6 +176,60 @@ pub fn generations_contradiction(
         }
     }
     (next.0 == 0 || next.0 == u32::MAX).then(|| format!("{next} cannot be next"))
+}
+
+/// Why a generation cannot begin where it is said to; nothing if it can.
+fn start_contradiction(info: &GenerationInfo) -> Option<String> {
+    let generation = info.generation;
+    if info.starts.is_empty() {
+        return (info.complete_from != Lsn(0)).then(|| {
+            let l0 = info.complete_from;
+            format!("{generation} is complete from {l0} on, and nothing of it was recycled")
+        });
+    }
+    if info.starts.len() != usize::from(info.streams) {
+        return Some(format!(
+            "{generation} has {} streams, and says where {} begin",
+            info.streams,
+            info.starts.len()
+        ));
+    }
+    let is_recycled = matches!(info.placement, Placement::Segments { .. })
+        && info.retain == Retain::UntilRecycled;
+    if !is_recycled {
+        return Some(format!("{generation} keeps all, and has a beginning"));
+    }
+    for (worker, start) in (0..).map(WorkerId).zip(&info.starts) {
+        let StreamStart { segment, sequence } = *start;
+        // Each segment before has at least one frame.
+        if segment == 0 || sequence < segment || (segment == 1 && sequence != 1) {
+            return Some(format!(
+                "{worker} of {generation} begins with frame {sequence} in segment {segment}"
+            ));
+        }
+        if let Some(seal) = &info.seal
+            && !start.is_first()
+            && seal.last_sequence(usize::from(worker.0)) < sequence
+        {
+            return Some(format!(
+                "{worker} of {generation} begins with frame {sequence}, behind its seal"
+            ));
+        }
+    }
+    let is_numbered = info.cut == CutRule::Lsn || info.records == Records::Operations;
+    if !is_numbered && info.complete_from != Lsn(0) {
+        return Some(format!("{generation} draws no LSNs, and has an L0"));
+    }
+    if info.cut == CutRule::Lsn
+        && let Some(seal) = &info.seal
+        && seal.last_lsn.next() < info.complete_from
+    {
+        return Some(format!(
+            "{generation} is complete from {} on, behind its seal",
+            info.complete_from
+        ));
+    }
+    None
 }
 
 fn seal_contradiction(info: &GenerationInfo, seal: &GenerationEnd) -> Option<String> {

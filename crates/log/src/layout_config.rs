@@ -43,7 +43,7 @@ pub enum Retain {
     /// They stay.
     #[default]
     All,
-    /// They stay until `Stream::recycle_through` gives them up.
+    /// They stay until [`Log::recycle`](crate::Log::recycle) gives them up, after the manifest says so.
     UntilRecycled,
     /// Only the last so many of a stream stay, the one being written included; older ones are renamed and
     /// overwritten. For measuring, and for logs that another system keeps.

@@ -34,16 +34,19 @@ mod frame_position;
 mod generation_info;
 mod layout_config;
 mod log;
+mod log_start;
 mod log_target;
 #[cfg(test)]
 #[cfg(loom)]
 mod loom_model;
 mod lsn_horizon;
 mod read;
+mod recycle;
 mod sequencer;
 mod shared_state;
 mod stream;
 mod streams;
+mod superfluous_files;
 mod sync;
 
 pub use async_waiters::AckWaiter;
@@ -57,9 +60,14 @@ pub use generation_info::{
 };
 pub use layout_config::{Layout, Placement, Retain};
 pub use log::{Log, LogCounters};
+pub use log_start::{LogStart, StreamStart};
 pub use read::{
     Frame, Merge, MergeEnd, ReadError, SortedRun, StreamEnd, StreamReader, check_all_announced,
     durable_epoch, harden_tail, merge_by_stamp, merge_sorted,
 };
+pub use recycle::RecyclePoint;
 pub use sequencer::SequencerKind;
 pub use stream::{Appended, Entry, OversizeEntry, Stream, Ticket};
+pub use superfluous_files::{
+    RemovedFiles, remove_generations, remove_superfluous, split_superfluous,
+};

@@ -34,7 +34,7 @@ use crate::sync::{AtomicU64, Mutex, Ordering};
 /// hardened is lost, as in a crash.
 /// [`Log::close`] is the orderly end.
 pub struct Log<H: GroupResource> {
-    streams: Arc<Streams<H>>,
+    pub(crate) streams: Arc<Streams<H>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 

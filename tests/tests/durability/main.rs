@@ -1,6 +1,7 @@
 //! What is on the disk: nothing that was acknowledged or loaded is lost, and what is damaged or foreign is named.
 
 mod changed_tables;
+mod checkpoints;
 mod damaged_files;
 mod epoch_commit_durability;
 mod failing_disks;

@@ -6,3 +6,4 @@ mod opposite_key_orders;
 mod serializability;
 mod torn_reads;
 mod two_phase_locking;
+mod views;

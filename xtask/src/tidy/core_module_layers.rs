@@ -40,6 +40,7 @@ const ORDER: &[&str] = &[
     "wal_format/commit_changes",
     "replica",
     "commit/epoch",
+    "commit/live_operations",
     "commit/undo",
     "commit/access_set",
     "commit/drops",
@@ -101,6 +102,7 @@ const ORDER: &[&str] = &[
     "api/query",
     "api/open_from_image_tests",
     "api/transaction_cleanup_tests",
+    "api/recycled_log_tests",
 ];
 
 /// The file that lists the order, for the advice.

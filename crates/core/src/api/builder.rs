@@ -1,6 +1,6 @@
 //! The settings to open a database with, as a program gives them.
 
-use std::num::{NonZeroU16, NonZeroU32};
+use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -170,6 +170,49 @@ impl Builder {
     #[must_use]
     pub fn transaction_bytes_max(mut self, bytes: usize) -> Self {
         self.tuning.transaction_bytes_max = bytes;
+        self
+    }
+
+    /// How much log is written between two checkpoints: each writes what has changed since the one before to the image of
+    /// the tables in memory, and frees the log before it. At least so many bytes, and at least half as many as the image
+    /// has. Default: 1 GiB. More log makes fewer checkpoints and longer recoveries.
+    ///
+    /// The directory then takes up to two images, and this much log and what is written while a checkpoint is taken.
+    #[must_use]
+    pub fn checkpoint_log_bytes(mut self, bytes: u64) -> Self {
+        self.tuning.checkpoint.log_bytes = bytes;
+        self
+    }
+
+    /// Takes a checkpoint after so long, too, if anything was committed since the last one. Default: by the log alone.
+    #[must_use]
+    pub fn checkpoint_interval(mut self, interval: Duration) -> Self {
+        self.tuning.checkpoint.interval = Some(interval);
+        self
+    }
+
+    /// How many bytes of keys and values a checkpoint writes in a second at most, so that it leaves the device to others.
+    /// Default: as many as it can. (The last one, when the database is closed, always does.)
+    #[must_use]
+    pub fn checkpoint_bytes_per_second(mut self, bytes: NonZeroU64) -> Self {
+        self.tuning.checkpoint.bytes_per_second = Some(bytes);
+        self
+    }
+
+    /// Whether closing the database takes a checkpoint if at least so many bytes of log were written since the last one:
+    /// the next opening then replays no log. Nothing: never. Default: 16 MiB, which take less time to replay than to write.
+    #[must_use]
+    pub fn checkpoint_at_close(mut self, log_bytes: Option<u64>) -> Self {
+        self.tuning.checkpoint.closing_log_bytes = log_bytes;
+        self
+    }
+
+    /// The most memory for versions that are kept for [views](crate::Database::view), in bytes: what transactions have
+    /// overwritten since the oldest view was opened, once for each key and view. Beyond it, the oldest views end with
+    /// [`Error::ViewExpired`](crate::Error::ViewExpired); transactions are never held up. Default: 1 GiB.
+    #[must_use]
+    pub fn view_bytes_max(mut self, bytes: u64) -> Self {
+        self.tuning.view_bytes_max = bytes;
         self
     }
 

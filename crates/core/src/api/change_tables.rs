@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
 
-use crate::api::database::{Catalogue, Database, Shared, check_name};
+use crate::api::database::{Catalogue, Database, NotChanged, Shared, catalogue_error, check_name};
 use crate::catalogue::catalogue_files::NotWritten;
 use crate::catalogue::image::ImageTable;
 use crate::catalogue::image_files::image_dir;
@@ -114,7 +114,7 @@ impl Database {
         if catalogue.ids.get(to).is_some() || catalogue.manifest.image.table(to).is_some() {
             return Err(Error::TableExists { table });
         }
-        let changed = shared.change_manifest(&mut catalogue, |manifest| {
+        let changed = catalogue.change_manifest(&*shared.disk, &shared.dir, |manifest| {
             let in_image = |table: &&mut ImageTable| table.name == from;
             if let Some(table) = manifest.image.tables.iter_mut().find(in_image) {
                 to.clone_into(&mut table.name);
@@ -123,7 +123,7 @@ impl Database {
                 to.clone_into(&mut table.name);
             }
         });
-        changed.map_err(|unchanged| unchanged.error)?;
+        changed.map_err(|unchanged| catalogue_error(&shared.dir, unchanged.why))?;
         if let Some(id) = id {
             catalogue.ids.remove(from);
             catalogue.ids.add(to.to_owned(), id);
@@ -134,13 +134,6 @@ impl Database {
         events::table_renamed(from, to);
         Ok(())
     }
-}
-
-/// A change of the catalogue that failed.
-struct NotChanged {
-    error: Error,
-    /// The disk has the manifest of before.
-    is_as_before: bool,
 }
 
 impl Shared {
@@ -211,11 +204,10 @@ impl Shared {
         if let Err(error) = self.harden_commits() {
             return readmit(error);
         }
-        if let Err(NotChanged {
-            error,
-            is_as_before,
-        }) = self.change_manifest(catalogue, change)
-        {
+        engine.views.keep_dropped_table(&raw_table);
+        let changed = catalogue.change_manifest(&*self.disk, &self.dir, change);
+        if let Err(NotChanged { why, is_as_before }) = changed {
+            let error = catalogue_error(&self.dir, why);
             return match is_as_before {
                 true => readmit(error),
                 false => Err(error),
@@ -246,30 +238,6 @@ impl Shared {
         hardened.map_err(Error::LogFailed)
     }
 
-    /// Replaces the manifest by one with this change; if that fails, by what it was.
-    fn change_manifest(
-        &self,
-        catalogue: &mut Catalogue,
-        change: impl Fn(&mut Manifest),
-    ) -> Result<(), NotChanged> {
-        let Catalogue {
-            manifest, files, ..
-        } = catalogue;
-        let (disk, dir) = (&*self.disk, &*self.dir);
-        let Err(why) = files.change(disk, dir, manifest, &change) else {
-            return Ok(());
-        };
-        let is_as_before = match why {
-            // It was not touched.
-            NotWritten::AnotherWriter => true,
-            NotWritten::Device(_) => files.change(disk, dir, manifest, |_| {}).is_ok(),
-        };
-        Err(NotChanged {
-            error: self.not_written(why),
-            is_as_before,
-        })
-    }
-
     /// A segment without a name in the manifest is damage if it has its lasting name. So it gets back its first one
     /// before the manifest is replaced (image_files.rs, I6).
     fn drop_image_table(&self, catalogue: &mut Catalogue, table: &ImageTable) -> Result<(), Error> {
@@ -277,7 +245,7 @@ impl Shared {
         self.harden_commits()?;
         let (disk, dir) = (&*self.disk, &*self.dir);
         let image_dir = image_dir(dir);
-        let failed = |source| self.not_written(NotWritten::Device(source));
+        let failed = |source| catalogue_error(dir, NotWritten::Device(source));
         for segment in table.segments() {
             match disk.rename(&segment.file.path(dir), &segment.file.new_path(dir)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
@@ -286,10 +254,10 @@ impl Shared {
         }
         disk.sync_dir(&image_dir).map_err(failed)?;
         let name = &table.name;
-        let changed = self.change_manifest(catalogue, |manifest| {
+        let changed = catalogue.change_manifest(disk, dir, |manifest| {
             manifest.image.tables.retain(|table| table.name != *name);
         });
-        changed.map_err(|unchanged| unchanged.error)?;
+        changed.map_err(|unchanged| catalogue_error(dir, unchanged.why))?;
         self.opened.forget(table);
         for segment in table.segments() {
             // One that stays is removed by the next opening.

@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use namiki_log::{Prepare, SequencerKind};
 use namiki_platform::disk::Disk;
-use namiki_platform::threads;
+use namiki_platform::{Stamp, threads};
 
 use crate::api::autotune::ProtocolChoice;
+use crate::api::checkpoint::CheckpointSettings;
 use crate::commit::engine::Waits;
 use crate::protocol_spec::{ProtocolSpec, WaitPolicy};
 use crate::recovery::{OnProgress, RecoverySettings, ReplayOrder};
@@ -56,6 +57,8 @@ pub(super) struct Tuning {
     pub(super) epoch_length: Option<Duration>,
     pub(super) buffer_bytes: usize,
     pub(super) transaction_bytes_max: usize,
+    pub(super) view_bytes_max: u64,
+    pub(super) checkpoint: CheckpointSettings,
     pub(super) attempts_max: u32,
     pub(super) waits: Waits,
     pub(super) page_cache_bytes: usize,
@@ -81,6 +84,8 @@ impl Default for Tuning {
             epoch_length: None,
             buffer_bytes: 256 << 10,
             transaction_bytes_max: 1 << 30,
+            view_bytes_max: 1 << 30,
+            checkpoint: CheckpointSettings::default(),
             attempts_max: 10_000,
             waits: Waits {
                 policy: WaitPolicy::WoundWait,
@@ -143,6 +148,7 @@ impl Tuning {
             interrupt,
         } = self.recovery.clone();
         RecoverySettings {
+            image_stamp: Stamp(0),
             threads,
             order,
             on_progress,

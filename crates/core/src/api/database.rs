@@ -8,12 +8,14 @@ use std::time::Instant;
 use std::{fmt, io};
 
 use crossbeam_utils::CachePadded;
+use namiki_log::remove_generations;
 use namiki_platform::WorkerId;
 use namiki_platform::disk::{DirLock, Disk, MemoryDisk};
 use parking_lot::Mutex;
 
 use crate::api::autotune::TunedConfig;
 use crate::api::builder::Builder;
+use crate::api::checkpoint::{CatalogueCell, Checkpointer};
 use crate::api::config::Indexes;
 use crate::api::counters::{ConflictCounters, Counters};
 use crate::api::opened_tables::OpenedTables;
@@ -92,7 +94,9 @@ pub(crate) struct Shared {
     pub(crate) indexes: Indexes,
     pub(crate) tuned_config: Option<TunedConfig>,
     pub(crate) recovery: RecoveryReport,
-    pub(crate) catalogue: Mutex<Catalogue>,
+    pub(crate) catalogue: CatalogueCell,
+    /// Nothing where nothing is logged.
+    pub(crate) checkpointer: Option<Checkpointer>,
     /// Nothing once the database is closed. Locked for moments only: a forked child has to let go of the directory,
     /// whatever was under way with the catalogue.
     pub(crate) dir_lock: Mutex<Option<DirLock>>,
@@ -123,17 +127,48 @@ pub(crate) struct Loading {
     pub(crate) dir_lock: Option<DirLock>,
 }
 
+/// A change of the manifest that failed.
+pub(crate) struct NotChanged {
+    pub(crate) why: NotWritten,
+    /// The disk has the manifest of before.
+    pub(crate) is_as_before: bool,
+}
+
 impl Catalogue {
-    /// Of a database that is not open.
-    fn closed() -> Self {
-        Self {
-            manifest: Manifest::new(0, ProtocolSpec::DEFAULT),
-            ids: TableIds::of(&[]),
-            files: CatalogueFiles::none(),
-            closed: Some(Err(Error::Closed)),
-            loading: Loading::default(),
-        }
+    /// Replaces the manifest by one with this change; if that fails, by what it was.
+    pub(crate) fn change_manifest(
+        &mut self,
+        disk: &dyn Disk,
+        dir: &Path,
+        change: impl FnOnce(&mut Manifest),
+    ) -> Result<(), NotChanged> {
+        let Self {
+            manifest, files, ..
+        } = self;
+        let Err(why) = files.change(disk, dir, manifest, change) else {
+            return Ok(());
+        };
+        let is_as_before = match why {
+            // It was not touched.
+            NotWritten::AnotherWriter => true,
+            NotWritten::Device(_) => files.change(disk, dir, manifest, |_| {}).is_ok(),
+        };
+        Err(NotChanged { why, is_as_before })
     }
+}
+
+/// The catalogue was not written.
+pub(crate) fn catalogue_error(dir: &Path, why: NotWritten) -> Error {
+    let path = Manifest::path(dir);
+    let error = match why {
+        NotWritten::AnotherWriter => Error::AnotherWriter { path },
+        NotWritten::Device(source) => Error::Manifest {
+            path,
+            source: Arc::new(source),
+        },
+    };
+    events::catalogue_not_written(&error);
+    error
 }
 
 impl Database {
@@ -551,7 +586,7 @@ impl Shared {
         // Durable before a change of it can be logged.
         files
             .add_table(&*self.disk, &self.dir, manifest, info.clone())
-            .map_err(|why| self.not_written(why))?;
+            .map_err(|why| catalogue_error(&self.dir, why))?;
         ids.add(info.name.clone(), info.id);
         events::table_created(&info.name);
         Ok(self.add_raw_table(info))
@@ -588,7 +623,7 @@ impl Shared {
                 }
             };
             let changed = files.change(&*self.disk, &self.dir, manifest, change);
-            return changed.map_err(|why| self.not_written(why));
+            return changed.map_err(|why| catalogue_error(&self.dir, why));
         }
         Err(Error::TableType {
             table: info.name.clone(),
@@ -604,8 +639,11 @@ impl Shared {
 
     fn close(&self) -> Result<(), Error> {
         self.engine.check_process()?;
-        let mut catalogue = self.catalogue.lock();
         self.engine.shut();
+        if let Some(checkpointer) = &self.checkpointer {
+            checkpointer.close();
+        }
+        let mut catalogue = self.catalogue.lock();
         if let Some(closed) = &catalogue.closed {
             return closed.clone();
         }
@@ -648,22 +686,20 @@ impl Shared {
             manifest, files, ..
         } = catalogue;
         manifest.closed = true;
-        files
-            .close(&*self.disk, &self.dir, manifest)
-            .map_err(|why| self.not_written(why))
-    }
-
-    pub(super) fn not_written(&self, why: NotWritten) -> Error {
-        let path = Manifest::path(&self.dir);
-        let error = match why {
-            NotWritten::AnotherWriter => Error::AnotherWriter { path },
-            NotWritten::Device(source) => Error::Manifest {
-                path,
-                source: Arc::new(source),
-            },
-        };
-        events::catalogue_not_written(&error);
-        error
+        if let Some(image) = &manifest.image_list {
+            // If the last checkpoint has all that was logged, the next opening reads no log.
+            manifest.drop_superfluous_generations(image.stamp);
+        }
+        let closed = files.close(&*self.disk, &self.dir, manifest);
+        closed.map_err(|why| catalogue_error(&self.dir, why))?;
+        // What stays, the next opening removes.
+        let removed = remove_generations(
+            &*self.disk,
+            &self.dir.join("wal"),
+            manifest.oldest_generation,
+        );
+        events::superfluous_removed(&removed);
+        Ok(())
     }
 
     /// In a forked child: releases what the child shares with its parent, and nothing else. What memory holds is left
@@ -678,8 +714,10 @@ impl Shared {
             // The parent is closing: it unlocks the directory.
             std::mem::forget(lock);
         }
-        let catalogue = std::mem::replace(self.catalogue.get_mut(), Catalogue::closed());
-        std::mem::forget(catalogue);
+        std::mem::forget(Arc::clone(&self.catalogue));
+        if let Some(checkpointer) = self.checkpointer.take() {
+            checkpointer.abandon();
+        }
         for pool in &mut self.pools {
             std::mem::forget(std::mem::take(pool.get_mut()));
         }

@@ -4,6 +4,7 @@ pub(crate) mod autotune;
 pub(crate) mod batch_load;
 pub(crate) mod builder;
 mod change_tables;
+pub(crate) mod checkpoint;
 mod config;
 pub(crate) mod counters;
 pub(crate) mod database;
@@ -16,6 +17,8 @@ mod open_read_only;
 pub(crate) mod opened_tables;
 pub(crate) mod query;
 pub(crate) mod query_error;
+#[cfg(test)]
+mod recycled_log_tests;
 pub(crate) mod rows;
 pub(crate) mod session;
 pub(crate) mod stats;
@@ -25,3 +28,4 @@ mod transaction;
 #[cfg(test)]
 mod transaction_cleanup_tests;
 pub(crate) mod untyped;
+pub(crate) mod view;

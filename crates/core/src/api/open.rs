@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   lock the directory → read the manifest and its table journal, and make their names durable → recover → remove
-//!   what interrupted loads have left, and rename what announced ones have → start the next generation of the log →
+//!   what interrupted loads have left, and rename what announced ones have; remove files of the log that an image has made
+//!   superfluous → start the next generation of the log →
 //!   seal what was read, announce the new generation and take in the journal's tables (one replacement of the
 //!   manifest) → remove the journal, which no longer counts
 //! ```
@@ -31,6 +32,7 @@ use std::time::{Duration, Instant};
 
 use namiki_log::{
     CutRule, GenerationInfo, Log, LogConfig, Placement, Records, Retain, SequencerKind,
+    remove_superfluous,
 };
 use namiki_platform::Stamp;
 use namiki_platform::disk::{
@@ -40,10 +42,12 @@ use parking_lot::Mutex;
 
 use crate::api::autotune::{ProtocolChoice, TunedConfig};
 use crate::api::builder::Builder;
+use crate::api::checkpoint::{Checkpointer, Parts};
 use crate::api::database::{Catalogue, Database, Loading, Shared};
 use crate::api::opened_tables::OpenedTables;
 use crate::catalogue::catalogue_files::CatalogueFiles;
 use crate::catalogue::image_files::{ImageFileName, image_dir};
+use crate::catalogue::image_list::ImageList;
 use crate::catalogue::manifest::{Manifest, Written, random_number};
 use crate::catalogue::table_ids_by_name::TableIds;
 use crate::commit::engine::{Engine, GroupLocks, Settings};
@@ -86,6 +90,8 @@ pub(super) struct Opened {
     pub(super) recovery: RecoveryReport,
     pub(super) manifest: Manifest,
     pub(super) files: CatalogueFiles,
+    /// The image of the tables in memory.
+    pub(super) image: Option<ImageList>,
 }
 
 /// Epochs with stamps above all that were recovered.
@@ -149,7 +155,7 @@ impl Builder {
         let owner = Owner::new();
         let raw_tables = self.raw_tables(&manifest, owner)?;
         let wal_dir = dir.join("wal");
-        let found = recovery::recover(
+        let mut found = recovery::recover(
             &disk,
             &wal_dir,
             &manifest,
@@ -175,6 +181,10 @@ impl Builder {
         check_writer(&found_manifest, &*disk, dir)?;
         let free = left.clean_up(&*disk, dir);
         manifest.number_files_from(free);
+        let (generations, oldest) = (&manifest.generations, manifest.oldest_generation);
+        let removed = remove_superfluous(&*disk, &wal_dir, generations, oldest);
+        events::superfluous_removed(&removed);
+        found.report.removed_files = removed.files;
         let epochs = epochs_after(&found.report, resolved_config.epoch_length);
         let mut log = None;
         let next_lsn = found.next_lsn;
@@ -214,6 +224,7 @@ impl Builder {
             recovery: found.report,
             manifest,
             files,
+            image: list,
         }))
     }
 
@@ -240,6 +251,7 @@ impl Builder {
             attempts_max: self.tuning.attempts_max,
             waits: self.tuning.waits,
             read_only: opened.read_only,
+            view_bytes_max: self.tuning.view_bytes_max,
         };
         let Opened {
             owner,
@@ -250,20 +262,34 @@ impl Builder {
             ..
         } = opened;
         let engine = Engine::new(settings, owner, epochs, log, raw_tables);
+        let engine = Arc::new(engine);
+        let catalogue = Arc::new(Mutex::new(Catalogue {
+            ids: TableIds::of(&manifest.tables),
+            manifest,
+            files: opened.files,
+            closed: None,
+            loading: Loading::default(),
+        }));
+        let parts = Parts {
+            engine: Arc::clone(&engine),
+            disk: Arc::clone(&opened.disk),
+            dir: opened.dir.clone(),
+            catalogue: Arc::clone(&catalogue),
+        };
+        let log_bytes = opened.recovery.bytes;
+        let settings = self.tuning.checkpoint;
+        let checkpointer = engine.log.as_ref().map(|log| {
+            Checkpointer::start(parts, Arc::clone(log), settings, opened.image, log_bytes)
+        });
         Database::from_shared(Shared {
-            engine: Arc::new(engine),
+            engine,
+            checkpointer,
             disk: opened.disk,
             dir: opened.dir,
             indexes: self.tuning.indexes,
             tuned_config: opened.tuned_config,
             recovery: opened.recovery,
-            catalogue: Mutex::new(Catalogue {
-                ids: TableIds::of(&manifest.tables),
-                manifest,
-                files: opened.files,
-                closed: None,
-                loading: Loading::default(),
-            }),
+            catalogue,
             dir_lock: Mutex::new(Some(opened.lock)),
             pools: Default::default(),
             next_worker: AtomicU16::new(0),
@@ -457,7 +483,10 @@ impl Builder {
                     segment_bytes: self.format.segment_bytes,
                 },
             },
-            retain: Retain::All,
+            retain: match &self.format.shared_device {
+                Some(_) => Retain::All,
+                None => Retain::UntilRecycled,
+            },
             prepare: self.testing.prepare,
             generation: manifest.next_generation,
             first_lsn: next_lsn,

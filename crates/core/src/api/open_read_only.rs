@@ -101,6 +101,7 @@ impl Builder {
             recovery: found.report,
             manifest,
             files: CatalogueFiles::none(),
+            image: None,
         }))
     }
 }

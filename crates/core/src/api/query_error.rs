@@ -3,6 +3,7 @@
 use namiki_exec::ExecError;
 use namiki_segment::SegmentError;
 
+use crate::error::Error;
 use crate::error_sentence::debug_as_sentence;
 
 debug_as_sentence!(QueryError);
@@ -56,6 +57,9 @@ pub enum QueryError {
         /// The table's name.
         table: String,
     },
+    /// No view of the tables in memory could be opened.
+    #[error("cannot read the tables in memory")]
+    View(#[source] Error),
     /// The database was closed.
     #[error("the database is closed")]
     Closed,
@@ -64,6 +68,16 @@ pub enum QueryError {
         "the database was opened by the parent of this process; let the parent query, or fork before opening it"
     )]
     Forked,
+}
+
+impl From<Error> for QueryError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Closed => Self::Closed,
+            Error::Forked => Self::Forked,
+            other => Self::View(other),
+        }
+    }
 }
 
 fn listed(names: &[String]) -> String {

@@ -9,12 +9,15 @@ use std::fmt;
 use std::iter::FusedIterator;
 use std::mem::take;
 use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
 
 use namiki_index::{Direction, ScanRange};
 
 use crate::api::table::{Key, KeyBytes, KeyPrefix, KeyRange, Table, Value, own, range_of_prefix};
 use crate::api::transaction::{decode_key, decode_value};
+use crate::api::view::View;
 use crate::error::Error;
+use crate::table::raw_table::RawTable;
 use crate::txn::Transaction;
 
 /// The most rows that are read ahead.
@@ -22,9 +25,9 @@ const AHEAD_MAX: usize = 256;
 /// How many times more rows each scan reads than the one before it.
 const AHEAD_GROWTH: usize = 16;
 
-/// The rows of a range, see [`Transaction::range`].
+/// The rows of a range, see [`Transaction::range`] and [`View::range`].
 pub struct Rows<'t, K: Key + ?Sized, V: Value + ?Sized> {
-    tx: &'t mut Transaction,
+    reader: Reader<'t>,
     table: &'t Table<K, V>,
     /// What has not been read yet of the range: nothing at its end, and after an error.
     unread: Option<(Bound<KeyBytes>, Bound<KeyBytes>)>,
@@ -32,6 +35,36 @@ pub struct Rows<'t, K: Key + ?Sized, V: Value + ?Sized> {
     first: Ahead<K, V>,
     /// Those behind what has not been read, in ascending order.
     last: Ahead<K, V>,
+}
+
+/// What reads the rows.
+enum Reader<'t> {
+    Transaction(&'t mut Transaction),
+    View(&'t View),
+}
+
+impl Reader<'_> {
+    fn own<'t, K: ?Sized, V: ?Sized>(
+        &mut self,
+        table: &'t Table<K, V>,
+    ) -> Result<&'t Arc<RawTable>, Error> {
+        match self {
+            Self::Transaction(tx) => own(tx, table),
+            Self::View(view) => view.own(table),
+        }
+    }
+
+    fn scan_bytes(
+        &mut self,
+        raw_table: &Arc<RawTable>,
+        range: ScanRange<'_>,
+        visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Error>,
+    ) -> Result<(), Error> {
+        match self {
+            Self::Transaction(tx) => tx.scan_bytes(raw_table, range, visit),
+            Self::View(view) => view.scan_bytes(raw_table, range, visit),
+        }
+    }
 }
 
 type Row<K, V> = Result<(<K as Key>::Owned, <V as Value>::Owned), Error>;
@@ -89,7 +122,8 @@ impl Transaction {
         table: &'t Table<K, V>,
         range: impl KeyRange<K>,
     ) -> Rows<'t, K, V> {
-        Rows::new(self, table, (range.start(), range.end()))
+        let reader = Reader::Transaction(self);
+        Rows::new(reader, table, (range.start(), range.end()))
     }
 
     /// The rows with keys that begin like this, as [`range`](Transaction::range) gives them.
@@ -117,18 +151,42 @@ impl Transaction {
     ) -> Rows<'t, K, V> {
         let mut bytes = KeyBytes::new();
         prefix.encode_prefix(&mut bytes);
-        Rows::new(self, table, range_of_prefix(bytes))
+        Rows::new(Reader::Transaction(self), table, range_of_prefix(bytes))
+    }
+}
+
+/// Iterators over ranges of typed tables.
+impl View {
+    /// The rows of a range, read as they are asked for, from either end: as
+    /// [`Transaction::range`] gives them, and without conflicts.
+    pub fn range<'t, K: Key + ?Sized, V: Value + ?Sized>(
+        &'t self,
+        table: &'t Table<K, V>,
+        range: impl KeyRange<K>,
+    ) -> Rows<'t, K, V> {
+        Rows::new(Reader::View(self), table, (range.start(), range.end()))
+    }
+
+    /// The rows with keys that begin like this.
+    pub fn prefix<'t, K: Key + ?Sized, V: Value + ?Sized>(
+        &'t self,
+        table: &'t Table<K, V>,
+        prefix: &(impl KeyPrefix<K> + ?Sized),
+    ) -> Rows<'t, K, V> {
+        let mut bytes = KeyBytes::new();
+        prefix.encode_prefix(&mut bytes);
+        Rows::new(Reader::View(self), table, range_of_prefix(bytes))
     }
 }
 
 impl<'t, K: Key + ?Sized, V: Value + ?Sized> Rows<'t, K, V> {
     fn new(
-        tx: &'t mut Transaction,
+        reader: Reader<'t>,
         table: &'t Table<K, V>,
         range: (Bound<KeyBytes>, Bound<KeyBytes>),
     ) -> Self {
         Self {
-            tx,
+            reader,
             table,
             unread: Some(range),
             first: Ahead::default(),
@@ -157,13 +215,13 @@ impl<'t, K: Key + ?Sized, V: Value + ?Sized> Rows<'t, K, V> {
         let mut stopped_at = None;
         let mut read = 0;
         let slice = |bound| Bound::map(bound, |bytes: &KeyBytes| &bytes[..]);
-        let scanned = own(self.tx, self.table).and_then(|raw_table| {
+        let scanned = self.reader.own(self.table).and_then(|raw_table| {
             let range = ScanRange {
                 start: slice(range.0.as_ref()),
                 end: slice(range.1.as_ref()),
                 direction,
             };
-            self.tx.scan_bytes(raw_table, range, |key, value| {
+            self.reader.scan_bytes(raw_table, range, |key, value| {
                 put(Ok((
                     decode_key::<K>(raw_table, key)?,
                     decode_value::<V>(raw_table, value)?,

@@ -3,9 +3,11 @@
 use std::fmt::{self, Write};
 use std::time::Duration;
 
+use crate::api::checkpoint::CheckpointStats;
 use crate::api::counters::Counters;
 use crate::api::database::Database;
 use crate::commit::latency::CommitLatency;
+use crate::commit::views::ViewStats;
 use crate::recovery::log_file_bytes;
 
 /// Numbers about an open database, see [`Database::stats`].
@@ -22,6 +24,10 @@ pub struct Stats {
     pub log_file_bytes: u64,
     /// The bytes of all tables in segments, on the disk.
     pub segment_file_bytes: u64,
+    /// The read views, and what is kept for them.
+    pub views: ViewStats,
+    /// Checkpoints, and the image that is there.
+    pub checkpoints: CheckpointStats,
     /// The tables in memory, in the order of their creation.
     pub tables: Vec<TableStats>,
 }
@@ -66,11 +72,17 @@ impl Database {
             commit_latency: engine.latencies.summary(),
             log_file_bytes: 0,
             segment_file_bytes: 0,
+            views: ViewStats::default(),
+            checkpoints: CheckpointStats::default(),
             tables: Vec::new(),
         };
         // In a forked child, what follows may be locked by a thread that is not there.
         if !engine.is_own() {
             return stats;
+        }
+        stats.views = engine.views.stats();
+        if let Some(checkpointer) = &shared.checkpointer {
+            stats.checkpoints = checkpointer.stats();
         }
         let manifest = shared.catalogue.lock().manifest.clone();
         stats.log_file_bytes = log_file_bytes(&*shared.disk, &shared.dir.join("wal"), &manifest);
@@ -146,6 +158,14 @@ impl fmt::Display for Stats {
                 f,
                 "segments         {} bytes in files",
                 self.segment_file_bytes
+            )?;
+        }
+        if let (Some(stamp), Some(open_for)) = (self.views.oldest_stamp, self.views.oldest_for) {
+            writeln!(
+                f,
+                "views            {} open, {} bytes kept for them; the oldest at {stamp}, for {open_for:.1?}; {} ended by the \
+                 limit",
+                self.views.open, self.views.kept_bytes, self.views.expired
             )?;
         }
         for table in &self.tables {
@@ -264,6 +284,23 @@ impl Stats {
             "segment_file_bytes",
             "Bytes of all segments.",
             self.segment_file_bytes,
+        );
+        text.gauge("views_open", "Read views that are open.", self.views.open);
+        text.gauge(
+            "view_kept_bytes",
+            "Memory for versions that views may see.",
+            self.views.kept_bytes,
+        );
+        let oldest = self.views.oldest_for.unwrap_or_default();
+        text.gauge(
+            "oldest_view_seconds",
+            "How long ago the oldest view was opened.",
+            oldest.as_secs_f64(),
+        );
+        text.counter(
+            "views_expired_total",
+            "Views ended because they took too much memory.",
+            self.views.expired,
         );
         text.counter(
             "lock_waits_total",

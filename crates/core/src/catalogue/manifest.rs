@@ -29,10 +29,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use namiki_log::{GenerationInfo, generations_contradiction};
-use namiki_platform::Generation;
+use namiki_log::{GenerationInfo, generations_contradiction, split_superfluous};
 use namiki_platform::checked_text::{self, HeadError};
 use namiki_platform::disk::Disk;
+use namiki_platform::{Generation, Stamp};
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::image::TableImage;
@@ -78,6 +78,10 @@ pub struct Manifest {
     pub generations: Vec<GenerationInfo>,
     /// The number that the next log gets.
     pub next_generation: Generation,
+    /// Of the logs with smaller numbers, nothing is kept: an image has what they held. Files that are left of them are
+    /// removed when the database is opened.
+    #[serde(default = "no_generation", skip_serializing_if = "is_no_generation")]
+    pub oldest_generation: Generation,
     /// The tables that lie in segments.
     #[serde(default, skip_serializing_if = "TableImage::is_empty")]
     pub image: TableImage,
@@ -106,6 +110,7 @@ impl Manifest {
             dropped: 0,
             generations: Vec::new(),
             next_generation: Generation(1),
+            oldest_generation: Generation(0),
             image: TableImage::default(),
             image_list: None,
         }
@@ -141,6 +146,19 @@ impl Manifest {
             self.tables.remove(place);
             self.dropped += 1;
         }
+    }
+
+    /// Drops the logs that have ended and of which an image of all commits through `stamp` has everything. For the
+    /// replacement of the manifest that names the image; when that is durable, `namiki_log::remove_generations` removes
+    /// the files of those before [`Manifest::oldest_generation`].
+    pub(crate) fn drop_superfluous_generations(&mut self, stamp: Stamp) {
+        let (dropped, kept) = split_superfluous(&self.generations, stamp);
+        if dropped.is_empty() {
+            return;
+        }
+        let first = kept.first().map(|info| info.generation);
+        self.oldest_generation = first.unwrap_or(self.next_generation);
+        self.generations = kept.to_vec();
     }
 
     fn place(&self, id: TableId) -> Option<usize> {
@@ -322,8 +340,16 @@ impl Manifest {
         self.table_contradiction()
             .map(|(_, why)| why)
             .or_else(|| generations_contradiction(&self.generations, self.next_generation))
+            .or_else(|| self.oldest_contradiction())
             .or_else(|| self.image.contradiction())
             .or_else(|| self.image_list.as_ref()?.contradiction())
+    }
+
+    fn oldest_contradiction(&self) -> Option<String> {
+        let oldest = self.oldest_generation;
+        let first = self.generations.first().map(|info| info.generation);
+        let first = first.unwrap_or(self.next_generation);
+        (first < oldest).then(|| format!("nothing before {oldest} is kept, and {first} is there"))
     }
 
     /// The place of the first table that makes no sense, and why.
@@ -370,6 +396,15 @@ impl Manifest {
         }
         None
     }
+}
+
+fn no_generation() -> Generation {
+    Generation(0)
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
+fn is_no_generation(generation: &Generation) -> bool {
+    *generation == no_generation()
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]

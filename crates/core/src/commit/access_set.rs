@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use namiki_index::{Inserted, LeafVersion};
 
+use crate::commit::views::ViewList;
 use crate::concurrency::cc::{Before, ObservedVersion};
 use crate::storage::free_large_buffers::{Sizes, free_if_large, free_map_if_large};
 use crate::storage::record::{AddressHasher, RecordRef, Snapshot};
@@ -118,12 +119,16 @@ pub(crate) struct Mark {
 pub(crate) struct AccessSet {
     pub(crate) reads: Vec<Read>,
     gaps: Vec<Gap>,
+    /// The views that the last commit has met, if any lived then.
+    pub(crate) view_list: Arc<ViewList>,
     /// The tables in which gaps were ever read or writes deferred. They stay from one transaction to the next:
     /// counting references to a table anew in each would be a counter that all workers share.
     raw_tables: Vec<Arc<RawTable>>,
     /// Which of them the transaction has used: a bit for each position, and the last one for all positions from there
     /// on.
     used_tables: u64,
+    /// The address of the table that was used last, 0 for none, and its bit in `used_tables`. `raw_tables` has it.
+    last_used: (usize, u64),
     /// How many tables had been dropped when it began.
     drops_seen: u64,
     /// The one that was asked for last: most transactions stay with one for a while.
@@ -178,14 +183,25 @@ impl AccessSet {
     fn forget_tables(&mut self, drops: u64) {
         self.raw_tables.clear();
         self.last_raw_table = 0;
+        self.last_used = (0, 0);
         self.drops_seen = drops;
     }
 
+    /// Notes that the transaction uses a table, if it is the one that was used last, by this transaction or one before it.
+    /// If it was dropped before this one began, it is not: [`AccessSet::begin`] has forgotten it.
+    #[inline(always)]
+    pub(crate) fn uses_again(&mut self, raw_table: &Arc<RawTable>) -> bool {
+        let (last, bit) = self.last_used;
+        let is_last = last == Arc::as_ptr(raw_table).addr();
+        self.used_tables |= if is_last { bit } else { 0 };
+        is_last
+    }
+
     /// The transaction is about to use a table, and keeps it in memory from now on.
-    #[inline]
     pub(crate) fn use_table(&mut self, raw_table: &Arc<RawTable>) {
-        let position = self.raw_table(raw_table);
-        self.used_tables |= 1 << position.min(USED_ONE_BY_ONE);
+        let bit = 1 << self.raw_table(raw_table).min(USED_ONE_BY_ONE);
+        self.used_tables |= bit;
+        self.last_used = (Arc::as_ptr(raw_table).addr(), bit);
     }
 
     /// A table that the transaction has used, and that was dropped since it began. `drops` is how many were dropped by

@@ -5,6 +5,7 @@
 //!   lock the writes in address order ── failed: release, flush the group, retry
 //!   register in the epoch, take the stamp
 //!   validate reads, then gaps ───────── failed: unlock, conflict
+//!   keep what is overwritten ────────── (only what a view may see, `views/mod.rs`)
 //!   append to the log ───────────────── (early release: the LSN is drawn here, under the locks)
 //!     install the new versions
 //!     unlock ────────────────────────── early release: now; normal: when the group is durable
@@ -34,7 +35,7 @@ use crate::commit::engine::{Engine, GroupLocks, publish};
 use crate::commit::epoch::{Count, SlotId};
 use crate::commit::held_resources::HeldResources;
 use crate::commit::lock_acquisition::acquire;
-use crate::commit::log_record::CommitRecord;
+use crate::commit::log_record::{CommitRecord, Values};
 use crate::concurrency::cc::{CcProtocol, Checks};
 use crate::concurrency::contention::policy::{
     COMMIT_LOCK_BACKOFF, COMMIT_LOCK_ROUNDS, COMMIT_LOCK_SPINS,
@@ -155,13 +156,20 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
         return Err(error);
     }
 
-    let (Some(stream), Some(mut record)) = (stream, record) else {
-        install(access_set, held, stamp, Vec::new());
+    if C::KEEP_FOR_VIEWS {
+        let records = access_set.writes.iter().map(|write| write.record);
+        let cached = &mut access_set.view_list;
+        let (views, epochs) = (&engine.views, &engine.epochs);
+        views.keep_overwritten(epochs, epoch, records, cached);
+    }
+    let (Some(stream), Some(record)) = (stream, &mut record) else {
+        install(engine, access_set, held, stamp, None);
         publish_all::<P>(engine, access_set, stamp);
         if P::LOCKS_READS {
             held.hand_over(access_set);
         }
         engine.epochs.deregister(slot);
+        engine.views.enforce_limit(&engine.epochs);
         return Ok(Committed {
             stamp,
             awaits: Awaits::Nothing,
@@ -173,7 +181,7 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
     let mut is_wanted = false;
     let values = record.take_values();
     let hold = |group: &mut GroupLocks| {
-        install(access_set, held, stamp, values);
+        install(engine, access_set, held, stamp, values);
         if R::EARLY {
             publish_all::<P>(engine, access_set, stamp);
         } else {
@@ -200,6 +208,7 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
         }
     };
     engine.epochs.deregister(slot);
+    engine.views.enforce_limit(&engine.epochs);
     if P::LOCKS_READS {
         // Those of what was only read need not wait for the device (unless the single log has just written the group).
         held.release_locks(&engine.lock_wait_list);
@@ -438,24 +447,34 @@ fn validate<P: CcProtocol, C: Checks>(
 
 /// Installs the new versions; `values` are those of the writes, if they were copied before.
 fn install(
+    engine: &Engine,
     access_set: &AccessSet,
     held: &HeldResources,
     stamp: Stamp,
-    values: Vec<Option<Box<[u8]>>>,
+    values: Option<Values>,
 ) {
     if held.undo_list.end().is_some() {
         // The values are there.
-        access_set
-            .writes
-            .iter()
-            .for_each(|it| it.record.restamp(stamp));
+        for write in &access_set.writes {
+            write.record.restamp(stamp);
+            engine.views.uncommitted.remove(write.record);
+        }
         return;
     }
-    let mut values = values.into_iter();
+    if let Some(values) = values {
+        return install_copied(access_set, stamp, values);
+    }
     for write in &access_set.writes {
-        match values.next().flatten() {
+        write.record.install(access_set.value(write), stamp);
+    }
+}
+
+#[cold]
+fn install_copied(access_set: &AccessSet, stamp: Stamp, values: Values) {
+    for (write, value) in access_set.writes.iter().zip(values) {
+        match value {
             Some(value) => write.record.install_box(value, stamp),
-            None => write.record.install(access_set.value(write), stamp),
+            None => write.record.install(None, stamp),
         }
     }
 }

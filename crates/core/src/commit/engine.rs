@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use namiki_log::{GroupResource, Log};
-use namiki_platform::{ProcessToken, Stamp, WorkerId};
+use namiki_platform::{Lsn, ProcessToken, Stamp, WorkerId};
 use parking_lot::Mutex;
 
 use crate::commit::access_set::AddError;
 use crate::commit::drops::Drops;
 use crate::commit::epoch::Epochs;
 use crate::commit::latency::Latencies;
+use crate::commit::live_operations::LiveOperations;
+use crate::commit::views::Views;
 use crate::concurrency::cc::CcProtocol;
 use crate::concurrency::contention::admission::AdmissionControl;
 use crate::concurrency::contention::priority::PriorityToken;
@@ -21,7 +23,7 @@ use crate::concurrency::contention::task_timer::TaskTimer;
 use crate::concurrency::lock::LockWaitList;
 use crate::error::Error;
 use crate::events;
-use crate::protocol_spec::{LockRelease, ProtocolSpec, WaitPolicy};
+use crate::protocol_spec::{LockRelease, LogStyle, Logging, ProtocolSpec, WaitPolicy};
 use crate::storage::free_large_buffers::free_if_large;
 use crate::storage::record::{RecordRef, VALUE_BYTES_MAX};
 use crate::table::raw_table::{Owner, RawTable, TableId};
@@ -101,6 +103,8 @@ pub(crate) struct Settings {
     pub(crate) waits: Waits,
     /// Whether a commit that writes fails.
     pub(crate) read_only: bool,
+    /// The most memory for versions that views may still see.
+    pub(crate) view_bytes_max: u64,
 }
 
 /// What came of waiting for locks, see [`LockCounters`]. Counted by waiters, so all may share it.
@@ -188,6 +192,9 @@ pub(crate) struct Engine {
     /// groups, which `log` above drops first (record.rs, R1).
     pub(crate) raw_tables: Mutex<BTreeMap<TableId, Arc<RawTable>>>,
     pub(crate) drops: Drops,
+    pub(crate) views: Views,
+    /// Where operations are logged: the transactions that have logged some.
+    pub(crate) live_operations: LiveOperations,
     pub(crate) task_timer: TaskTimer,
     pub(crate) latencies: Latencies,
     log_failure_told: Once,
@@ -208,6 +215,7 @@ impl Engine {
             attempts_max,
             waits,
             read_only,
+            view_bytes_max,
         } = settings;
         Self {
             process: ProcessToken::current(),
@@ -225,6 +233,8 @@ impl Engine {
             priority: PriorityToken::new(),
             raw_tables: Mutex::new(raw_tables),
             drops: Drops::new(),
+            views: Views::new(view_bytes_max),
+            live_operations: LiveOperations::default(),
             task_timer: TaskTimer::default(),
             latencies: Latencies::new(),
             log_failure_told: Once::new(),
@@ -234,12 +244,37 @@ impl Engine {
 
     /// Whether transactions can run: not when the database is closed, and not when its log has
     /// failed, because what they would read may not survive.
+    #[inline]
     pub(crate) fn check_open(&self) -> Result<(), Error> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(Error::Closed);
-        }
-        self.check_process()?;
+        self.check_usable()?;
         self.check_poison()
+    }
+
+    /// Whether views can be read: what they show is durable, so a log that has failed does not matter.
+    #[inline]
+    pub(crate) fn check_usable(&self) -> Result<(), Error> {
+        match self.closed.load(Ordering::Acquire) {
+            true => Err(Error::Closed),
+            false => self.check_process(),
+        }
+    }
+
+    /// Whether a table is one of this opening's, and not dropped.
+    #[inline]
+    pub(crate) fn check_table(&self, raw_table: &RawTable) -> Result<(), Error> {
+        match raw_table.owner == self.owner && !raw_table.is_dropped() {
+            true => Ok(()),
+            false => Err(self.not_usable(raw_table)),
+        }
+    }
+
+    #[cold]
+    fn not_usable(&self, raw_table: &RawTable) -> Error {
+        let table = raw_table.name();
+        match raw_table.owner == self.owner {
+            true => Error::TableDropped { table },
+            false => Error::ForeignTable { table },
+        }
     }
 
     /// False in a forked child of the process that has the database open.
@@ -247,6 +282,7 @@ impl Engine {
         self.process.is_current()
     }
 
+    #[inline]
     pub(crate) fn check_process(&self) -> Result<(), Error> {
         if self.is_own() {
             Ok(())
@@ -271,6 +307,7 @@ impl Engine {
         self.spec.release == LockRelease::Normal
     }
 
+    #[inline]
     pub(crate) fn check_poison(&self) -> Result<(), Error> {
         match self.log.as_ref().and_then(|log| log.poisoned()) {
             Some(error) => {
@@ -318,6 +355,23 @@ impl Engine {
                 len_bytes: len_bytes as usize,
             },
         }
+    }
+
+    /// Where operations are logged: the LSN below which the log has no operation of a transaction that has not ended. For
+    /// a checkpoint, which asks for it *before* it closes the epoch that its stamp comes from, and recycles nothing at or
+    /// above it. A transaction that has ended by then is registered in that epoch or in one before, so the image has it;
+    /// any other is in the log from its beginning.
+    pub(crate) fn oldest_operation(&self) -> Option<Lsn> {
+        let Logging::Log {
+            style: LogStyle::Operations,
+            ..
+        } = self.spec.logging
+        else {
+            return None;
+        };
+        // First (live_operations.rs, V2).
+        let next = self.log.as_ref()?.last_drawn().next();
+        Some(self.live_operations.oldest(next))
     }
 
     /// From now on, no transaction begins.

@@ -20,6 +20,7 @@ use crate::commit::access_set::AccessSet;
 use crate::commit::engine::{Engine, GroupLocks};
 use crate::commit::epoch::SlotId;
 use crate::commit::undo::UndoList;
+use crate::commit::views::uncommitted::Uncommitted;
 use crate::concurrency::contention::admission::AdmissionPermit;
 use crate::concurrency::contention::retry_state::RetryState;
 use crate::concurrency::lock::{LockMode, LockWaitList, Locks};
@@ -67,13 +68,16 @@ impl TxnResources {
     /// Where operations are logged: the log for them, and what is to be undone of them.
     pub(crate) fn operation_log(
         &mut self,
-    ) -> Option<(OperationLog<'_, GroupLocks>, &mut UndoList)> {
+    ) -> Option<(OperationLog<'_, GroupLocks>, &Uncommitted, &mut UndoList)> {
         let log = self.engine.log.as_ref()?;
         let operation_log = OperationLog {
+            log,
             stream: log.stream(self.worker),
             format: self.engine.format,
         };
-        Some((operation_log, &mut self.held.undo_list))
+        let undo_list = &mut self.held.undo_list;
+        undo_list.mark_in(&self.engine.live_operations);
+        Some((operation_log, &self.engine.views.uncommitted, undo_list))
     }
 
     /// Undoes what has not been committed, and releases locks and permit (T2): the transaction has ended, or will not
@@ -88,8 +92,8 @@ impl TxnResources {
 
     #[inline(never)]
     fn roll_back(&mut self) {
-        if let Some((log, undo_list)) = self.operation_log() {
-            undo_list.roll_back(&log);
+        if let Some((log, uncommitted, undo_list)) = self.operation_log() {
+            undo_list.roll_back(&log, uncommitted);
         }
     }
 

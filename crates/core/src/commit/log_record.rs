@@ -18,11 +18,20 @@ pub(crate) struct CommitRecord {
     end: Option<Operation<'static>>,
     format: RecordFormat,
     bytes: usize,
-    /// Encoded already, if it is too long for a buffer.
-    oversize: Option<OversizeEntry>,
-    /// Then also: copies of the values, in the order of the writes, to be installed.
-    values: Vec<Option<Box<[u8]>>>,
+    /// If it is too long for a buffer. (Beside the rest, which is moved with each commit.)
+    long: Option<Box<LongRecord>>,
 }
+
+/// What is made of a record that is too long for a buffer.
+struct LongRecord {
+    /// It is encoded already.
+    oversize: OversizeEntry,
+    /// To be installed.
+    values: Values,
+}
+
+/// Copies of the values of a commit's writes, in their order.
+pub(crate) type Values = Vec<Option<Box<[u8]>>>;
 
 impl CommitRecord {
     /// Measures the record, and encodes it if it is long. The writes are sorted.
@@ -43,24 +52,25 @@ impl CommitRecord {
             end,
             format,
             bytes,
-            oversize: None,
-            values: Vec::new(),
+            long: None,
         };
         if bytes > stream.buffered_bytes_max() {
-            record.oversize = Some(record.prepare_oversize(stream, access_set)?);
-            let values = access_set.writes.iter().map(|it| access_set.value(it));
-            record.values = values.map(|value| value.map(Box::from)).collect();
+            record.long = Some(record.prepare_long(stream, access_set)?);
         }
         Ok(record)
     }
 
     #[cold]
-    fn prepare_oversize(
+    fn prepare_long(
         &self,
         stream: &Stream<GroupLocks>,
         access_set: &AccessSet,
-    ) -> Result<OversizeEntry, LogError> {
-        stream.prepare_oversize(self.bytes, |into| self.encode(access_set, into))
+    ) -> Result<Box<LongRecord>, LogError> {
+        let encode = |into: &mut [u8]| self.encode(access_set, into);
+        let oversize = stream.prepare_oversize(self.bytes, encode)?;
+        let values = access_set.writes.iter().map(|it| access_set.value(it));
+        let values = values.map(|value| value.map(Box::from)).collect();
+        Ok(Box::new(LongRecord { oversize, values }))
     }
 
     fn encode(&self, access_set: &AccessSet, into: &mut [u8]) {
@@ -70,9 +80,10 @@ impl CommitRecord {
         }
     }
 
-    /// The values of the writes, one for each, where they are not to be copied under the stream's lock; or nothing.
-    pub(crate) fn take_values(&mut self) -> Vec<Option<Box<[u8]>>> {
-        std::mem::take(&mut self.values)
+    /// The values of the writes, one for each, where they are not to be copied under the stream's lock.
+    pub(crate) fn take_values(&mut self) -> Option<Values> {
+        let long = self.long.as_mut();
+        long.map(|long| std::mem::take(&mut long.values))
     }
 
     /// Appends it. `access_set` is what it was when the record was measured.
@@ -81,15 +92,15 @@ impl CommitRecord {
     /// As [`Stream::append`].
     #[inline]
     pub(crate) fn append(
-        mut self,
+        &mut self,
         stream: &Stream<GroupLocks>,
         entry: Entry,
         (stamp, epoch): (Stamp, Epoch),
         access_set: &AccessSet,
         hold: impl FnOnce(&mut GroupLocks),
     ) -> Result<Appended, LogError> {
-        if let Some(oversize) = self.oversize.take() {
-            return stream.append_oversize(entry, stamp, epoch, oversize, hold);
+        if let Some(long) = self.long.take() {
+            return stream.append_oversize(entry, stamp, epoch, long.oversize, hold);
         }
         let encode = |into: &mut [u8], _: Lsn| self.encode(access_set, into);
         stream.append(entry, stamp, epoch, self.bytes, encode, hold)

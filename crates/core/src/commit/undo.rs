@@ -8,7 +8,8 @@
 //! - U1. The owner of this list holds the exclusive lock of each record in it, until the transaction has ended or
 //!   undone it.
 //! - U2. A change is in the log's buffer before it is in the record (write-ahead). The record keeps its creation
-//!   stamp until the commit gives it that of the transaction.
+//!   stamp until the commit gives it that of the transaction, marked as not committed; and its version is where views
+//!   look for it before it is changed (`views/uncommitted.rs`).
 //! - U3. Undoing restores every record, whatever becomes of the log. What a log that failed, or has no room, does not
 //!   say of a rollback does no harm: the next change of the record logs its image, and recovery undoes nothing that
 //!   was changed since (`recovery/aries.rs`).
@@ -18,10 +19,13 @@
 //! Paper: pwal §5.3, §5.5
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use namiki_log::{GroupResource, LogError};
 use namiki_platform::Lsn;
 
+use crate::commit::live_operations::{LiveOperations, OperationMark};
+use crate::commit::views::uncommitted::Uncommitted;
 use crate::storage::free_large_buffers::{Sizes, free_if_large};
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::TableId;
@@ -34,6 +38,8 @@ struct Step {
     table: TableId,
     key: Range<usize>,
     before: Option<Range<usize>>,
+    /// It was the transaction's first of the record: `before` is that of the record's version.
+    is_first: bool,
     lsn: Lsn,
 }
 
@@ -42,6 +48,8 @@ struct Step {
 pub(crate) struct UndoList {
     /// The transaction's number, when it has logged something.
     xid: Option<Lsn>,
+    /// Tells checkpoints of it. Made when the first one needs it, and kept for those that follow.
+    mark: Option<Arc<OperationMark>>,
     steps: Vec<Step>,
     /// Keys and images.
     bytes: Vec<u8>,
@@ -65,7 +73,11 @@ impl UndoList {
 
     /// The transaction has committed.
     pub(crate) fn clear(&mut self) {
-        self.xid = None;
+        if self.xid.take().is_some()
+            && let Some(mark) = &self.mark
+        {
+            mark.end();
+        }
         self.is_cut = false;
         self.steps.clear();
         self.bytes.clear();
@@ -101,6 +113,27 @@ impl UndoList {
         start..self.bytes.len()
     }
 
+    /// Has the transactions of this list marked among the live ones.
+    pub(crate) fn mark_in(&mut self, live: &LiveOperations) {
+        if self.mark.is_none() {
+            self.mark = Some(live.mark());
+        }
+    }
+
+    /// Logs that the transaction begins.
+    fn begin<H: GroupResource>(&mut self, log: &OperationLog<'_, H>) -> Result<Lsn, LogError> {
+        if let Some(mark) = &self.mark {
+            mark.begin(log.lower_bound());
+        }
+        let begun = log.append(&Operation::Begin);
+        match (&begun, &self.mark) {
+            (Ok(xid), _) => self.xid = Some(*xid),
+            (Err(_), Some(mark)) => mark.end(),
+            (Err(_), None) => {}
+        }
+        begun
+    }
+
     /// Changes a record, which is locked (U1).
     ///
     /// # Errors
@@ -108,6 +141,7 @@ impl UndoList {
     pub(crate) fn change<H: GroupResource>(
         &mut self,
         log: &OperationLog<'_, H>,
+        uncommitted: &Uncommitted,
         record: RecordRef,
         table: TableId,
         key: &[u8],
@@ -115,7 +149,7 @@ impl UndoList {
     ) -> Result<(), LogError> {
         let xid = match self.xid {
             Some(xid) => xid,
-            None => *self.xid.insert(log.append(&Operation::Begin)?),
+            None => self.begin(log)?,
         };
         let mut value = std::mem::take(&mut self.value);
         let Some(present) = record.copy_if(&mut value, |_| true) else {
@@ -146,15 +180,20 @@ impl UndoList {
         let logged = may_be_undone.and_then(|()| log.append(&update));
         if let Ok(lsn) = logged {
             let key = self.store(key);
+            let is_first = !record.is_uncommitted();
+            if is_first {
+                uncommitted.put(record, present.creation, before);
+            }
             let before = before.map(|before| self.store(before));
             self.steps.push(Step {
                 record,
                 table,
                 key,
                 before,
+                is_first,
                 lsn,
             });
-            record.install(after, present.creation);
+            record.install_uncommitted(after);
         }
         self.value = value;
         logged.map(drop)
@@ -168,6 +207,7 @@ impl UndoList {
     pub(crate) fn undo_to<H: GroupResource>(
         &mut self,
         log: &OperationLog<'_, H>,
+        uncommitted: &Uncommitted,
         kept: usize,
     ) -> Result<(), LogError> {
         let mut logged = Ok(());
@@ -177,7 +217,10 @@ impl UndoList {
             };
             let after = step.before.map(|range| &self.bytes[range]);
             // First, in case that a disk panics in a flush that makes room for the compensation.
-            step.record.install(after, step.record.creation());
+            step.record.roll_back(after, step.is_first);
+            if step.is_first {
+                uncommitted.remove(step.record);
+            }
             let compensation = Operation::Compensation {
                 xid,
                 undo_next: self.last(),
@@ -197,9 +240,13 @@ impl UndoList {
     }
 
     /// Undoes everything: the transaction has failed. The list is empty then.
-    pub(crate) fn roll_back<H: GroupResource>(&mut self, log: &OperationLog<'_, H>) {
+    pub(crate) fn roll_back<H: GroupResource>(
+        &mut self,
+        log: &OperationLog<'_, H>,
+        uncommitted: &Uncommitted,
+    ) {
         // If it cannot be logged, recovery finds the same (U3).
-        let _ = self.undo_to(log, 0);
+        let _ = self.undo_to(log, uncommitted, 0);
         if let (false, Some(xid)) = (self.is_cut, self.xid) {
             let _ = log.append(&Operation::Abort { xid });
         }

@@ -31,10 +31,6 @@ use crate::image::run_writer::{RunTarget, RunWriter};
 use crate::table::raw_table::TableId;
 
 /// A run that has so many bytes of keys and values is long enough.
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "called by the thread that takes checkpoints")
-)]
 pub(crate) const RUN_BYTES: u64 = 32 << 20;
 /// So many bytes are copied from a source at a time, or one row.
 const PIECE_BYTES: usize = 1 << 20;
@@ -98,10 +94,6 @@ pub(crate) struct ImageProgress {
 ///
 /// # Errors
 /// [`ImageError`]; nothing of the image is there then.
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "called by the thread that takes checkpoints")
-)]
 pub(crate) fn write_image<R: RowsAtStamp>(
     target: &ImageTarget<'_>,
     moment: ImageMoment,

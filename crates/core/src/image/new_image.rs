@@ -47,10 +47,6 @@ struct ListBefore {
     process: ProcessToken,
 }
 
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "called by the thread that takes checkpoints")
-)]
 impl NewImage {
     /// Of files that are durable under their first names.
     pub(crate) fn new(
@@ -83,6 +79,7 @@ impl NewImage {
     }
 
     /// Its list.
+    #[cfg(test)]
     pub(crate) fn list(&self) -> &ImageList {
         &self.list
     }

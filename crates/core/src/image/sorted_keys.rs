@@ -35,10 +35,6 @@ pub(crate) struct SortedRows<R> {
     keys: Option<SortedKeys>,
 }
 
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "called by the thread that takes checkpoints")
-)]
 impl<R: RowsByKey> SortedRows<R> {
     pub(crate) fn new(rows: R) -> Self {
         Self { rows, keys: None }

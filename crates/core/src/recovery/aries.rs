@@ -15,13 +15,15 @@
 //!   disk was full, its compensations may be missing. So the last change of each record is all that has to be
 //!   known, and transactions that ended long ago are not looked at again.
 //!
+//! Where there is an image, none of this is needed: see `winners.rs`.
+//!
 //! Paper: pwal §4.3.3, §5.3, §5.6, Algorithm 4
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-use namiki_log::{CutRule, GenerationInfo, LogRecord, Merge};
-use namiki_platform::{Generation, Lsn};
+use namiki_log::{CutRule, GenerationInfo, LogRecord, Merge, MergeEnd};
+use namiki_platform::{Generation, Lsn, Stamp};
 
 use super::apply::Tables;
 use super::replay_context::{Last, Outcome, Replay, outcome};
@@ -34,36 +36,52 @@ use crate::wal_format::transaction_table::{Followed, TransactionTable};
 impl Replay<'_, '_> {
     /// Replays a generation of operations.
     pub(super) fn operations(&self, info: &GenerationInfo) -> Result<Outcome, OpenError> {
-        let streams = self.open_all(info)?;
-        let sealed = info.seal.as_ref().map(|seal| seal.last_lsn);
-        let mut merge = match info.cut {
-            CutRule::Lsn => Merge::by_lsn(streams, info.first_lsn, sealed),
-            CutRule::Stamp | CutRule::Epoch => Merge::by_lsn_with_gaps(streams),
-        };
+        if self.image_stamp > Stamp(0) {
+            return self.winners(info);
+        }
         let mut history = History {
             tables: self.tables,
             generation: info.generation,
             table: TransactionTable::default(),
             owners: HashMap::default(),
         };
-        while let Some(record) = merge.next_record().map_err(OpenError::Log)? {
-            let committed = history.redo(&record)?;
-            self.advance(record.payload.len() as u64, committed.into())?;
-        }
-        let end = merge.finish_with::<OpenError>(|bytes| self.advance(bytes, 0))?;
+        let end = self.merge_operations(info, |record| history.redo(record))?;
+        let outcome = operations_outcome(info, end, 0);
         let undone = history.undo();
-        let last = match info.cut {
-            CutRule::Lsn => Last {
-                lsn: end.last_lsn,
-                ..Last::default()
-            },
-            CutRule::Stamp | CutRule::Epoch => Last::default(),
-        };
-        Ok(Outcome {
-            undone,
-            ..outcome(info, last, end.dropped, end.streams)
-        })
+        Ok(Outcome { undone, ..outcome })
     }
+
+    /// Passes the operations to `redo`, in the order of their LSNs, which returns whether a transaction was replayed with
+    /// this one.
+    pub(super) fn merge_operations(
+        &self,
+        info: &GenerationInfo,
+        mut redo: impl FnMut(&LogRecord<'_>) -> Result<bool, OpenError>,
+    ) -> Result<MergeEnd, OpenError> {
+        let streams = self.open_all(info)?;
+        let sealed = info.seal.as_ref().map(|seal| seal.last_lsn);
+        let mut merge = match info.cut {
+            CutRule::Lsn => Merge::by_lsn(streams, info.complete_lsn(), sealed),
+            CutRule::Stamp | CutRule::Epoch => Merge::by_lsn_with_gaps(streams),
+        };
+        while let Some(record) = merge.next_record().map_err(OpenError::Log)? {
+            let is_replayed = redo(&record)?;
+            self.advance(record.payload.len() as u64, is_replayed.into())?;
+        }
+        merge.finish_with::<OpenError>(|bytes| self.advance(bytes, 0))
+    }
+}
+
+/// What a generation of operations came to, without what was undone.
+pub(super) fn operations_outcome(info: &GenerationInfo, end: MergeEnd, in_image: u64) -> Outcome {
+    let last = match info.cut {
+        CutRule::Lsn => Last {
+            lsn: end.last_lsn,
+            ..Last::default()
+        },
+        CutRule::Stamp | CutRule::Epoch => Last::default(),
+    };
+    outcome(info, last, (end.dropped, in_image), end.streams)
 }
 
 /// A change that was made again, and may have to be undone.
@@ -170,8 +188,6 @@ impl History<'_, '_> {
 mod tests {
     use std::collections::BTreeMap;
     use std::sync::Arc;
-
-    use namiki_platform::Stamp;
 
     use super::*;
     use crate::protocol_spec::ConcurrencyControl;

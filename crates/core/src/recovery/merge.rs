@@ -39,8 +39,12 @@ impl Replay<'_, '_> {
             (CutRule::Epoch, None) => durable_epoch(&ends),
             (CutRule::Stamp | CutRule::Lsn, _) => Epoch(0),
         };
-        let mut dropped = 0;
+        let (mut dropped, mut in_image) = (0, 0);
         let counts = |record: &LogRecord<'_>| {
+            if self.is_in_image(record.stamp) {
+                in_image += 1;
+                return false;
+            }
             let counts = info.cut != CutRule::Epoch || record.counts_through(epoch);
             dropped += u64::from(!counts);
             counts
@@ -63,25 +67,31 @@ impl Replay<'_, '_> {
             epoch,
             ..Last::default()
         };
-        Ok(outcome(info, last, dropped, ends))
+        Ok(outcome(info, last, (dropped, in_image), ends))
     }
 
     /// Merges the streams by log sequence number, up to the first that is missing (`pwal`
-    /// Algorithm 4).
+    /// Algorithm 4) of those that were not recycled.
     fn in_lsn_order(&self, info: &GenerationInfo) -> Result<Outcome, OpenError> {
         let sealed = info.seal.as_ref().map(|seal| seal.last_lsn);
-        let mut merge = Merge::by_lsn(self.open_all(info)?, info.first_lsn, sealed);
+        let mut merge = Merge::by_lsn(self.open_all(info)?, info.complete_lsn(), sealed);
+        let mut in_image = 0;
         while let Some(commit) = merge.next_record().map_err(OpenError::Log)? {
-            self.tables
-                .apply(info.generation, [(commit.stamp, commit.payload)])?;
-            self.advance(commit.payload.len() as u64, 1)?;
+            let is_replayed = !self.is_in_image(commit.stamp);
+            if is_replayed {
+                self.tables
+                    .apply(info.generation, [(commit.stamp, commit.payload)])?;
+            } else {
+                in_image += 1;
+            }
+            self.advance(commit.payload.len() as u64, is_replayed.into())?;
         }
         let end = merge.finish_with::<OpenError>(|bytes| self.advance(bytes, 0))?;
         let last = Last {
             lsn: end.last_lsn,
             ..Last::default()
         };
-        Ok(outcome(info, last, end.dropped, end.streams))
+        Ok(outcome(info, last, (end.dropped, in_image), end.streams))
     }
 
     pub(super) fn open_all(&self, info: &GenerationInfo) -> Result<Vec<StreamReader>, OpenError> {

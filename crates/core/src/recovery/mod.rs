@@ -15,7 +15,11 @@
 //! - [`ReplayOrder::HighestStamp`] needs no order: stamps rise with every version of a key, so the version with
 //!   the highest stamp wins, in any order. Streams are replayed in parallel, and nothing is sorted.
 //!
-//! Where operations are logged one by one, neither will do, and there is one way: `aries.rs`.
+//! Where operations are logged one by one, neither will do, and there is one way: `aries.rs`, or over an image
+//! `winners.rs`.
+//!
+//! Where there is an image, commits with stamps at or below its own are passed over, and segments and generations that
+//! held no others are gone: streams begin where the manifest says.
 //!
 //! Deleted keys stay as absent records until all is replayed, or a late insert would resurrect them.
 //! The tables' trees are built at the end, in one piece.
@@ -32,6 +36,7 @@ mod replay_context;
 mod replay_hash_table;
 mod run_on_threads;
 mod settings_and_report;
+mod winners;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -85,22 +90,25 @@ pub(crate) fn recover(
         image: image.map_or(0, |image| image.len_bytes(manifest)),
     };
     let progress = Progress::new(settings, totals, began);
+    let image_stamp = image.map_or(settings.image_stamp, |image| image.list.stamp);
     let replay = Replay {
         disk,
         wal_dir,
         identity: manifest.identity(),
         tables: &tables,
+        image_stamp,
         threads: settings.threads,
         progress: &progress,
     };
     let mut report = RecoveryReport {
         generations: manifest.generations.len() as u32,
         closed: manifest.closed,
+        // New stamps begin above those of commits that are in the image alone.
+        max_stamp: image_stamp,
         ..RecoveryReport::default()
     };
     if let Some(image) = image {
         replay.image(image, manifest)?;
-        report.max_stamp = image.list.stamp;
     }
     let mut seals = Vec::new();
     let mut next_lsn = Lsn(1);
@@ -111,6 +119,7 @@ pub(crate) fn recover(
             (Records::Commits, ReplayOrder::Merge) => replay.in_order(generation)?,
         };
         report.dropped += outcome.dropped;
+        report.in_image += outcome.in_image;
         report.undone += outcome.undone;
         report.torn += outcome.torn;
         report.max_stamp = report.max_stamp.max(outcome.seal.max_stamp);
@@ -142,7 +151,6 @@ pub(crate) fn recover(
     })
 }
 
-/// How many bytes of log there may be to read; only for the progress report.
 /// The bytes of the files and regions in which the logs of this manifest are.
 pub(crate) fn log_file_bytes(disk: &dyn Disk, wal_dir: &Path, manifest: &Manifest) -> u64 {
     // Generations use the same directories or regions again.

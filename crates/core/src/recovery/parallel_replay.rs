@@ -48,7 +48,27 @@ fn safe_by(cut: CutRule, header: &FrameHeader) -> u64 {
 struct Waiting {
     place: u64,
     stamp: Stamp,
+    /// Empty if the image has it.
     payload: Box<[u8]>,
+}
+
+/// What became of commits.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    /// They lie beyond the cut.
+    dropped: u64,
+    /// The image has them.
+    in_image: u64,
+    /// They count, in the image or replayed, and have LSNs from which on none is missing.
+    complete: u64,
+}
+
+impl Counts {
+    fn add(&mut self, other: &Self) {
+        self.dropped += other.dropped;
+        self.in_image += other.in_image;
+        self.complete += other.complete;
+    }
 }
 
 /// What one stream came to.
@@ -56,17 +76,14 @@ struct StreamOutcome {
     worker: WorkerId,
     end: StreamEnd,
     waiting: Vec<Waiting>,
-    /// Commits above a seal's cut.
-    dropped: u64,
-    /// Commits replayed.
-    replayed: u64,
+    counts: Counts,
 }
 
 impl Replay<'_, '_> {
     /// Replays a generation's streams in parallel.
     pub(super) fn in_no_order(&self, info: &GenerationInfo) -> Result<Outcome, OpenError> {
         let safe_below = AtomicU64::new(match info.cut {
-            CutRule::Stamp | CutRule::Lsn => info.first_lsn.0,
+            CutRule::Stamp | CutRule::Lsn => info.complete_lsn().0,
             // Epochs begin anew in each generation.
             CutRule::Epoch => 1,
         });
@@ -91,8 +108,10 @@ impl Replay<'_, '_> {
         let mut streams = streams.into_inner();
         streams.sort_unstable_by_key(|stream| stream.worker);
 
-        let mut dropped = streams.iter().map(|stream| stream.dropped).sum();
-        let mut replayed = streams.iter().map(|stream| stream.replayed).sum();
+        let mut counts = Counts::default();
+        for stream in &streams {
+            counts.add(&stream.counts);
+        }
         let cut = match (info.cut, &info.seal) {
             (CutRule::Stamp, _) => u64::MAX,
             (cut, Some(seal)) => sealed_cut(cut, seal),
@@ -107,13 +126,12 @@ impl Replay<'_, '_> {
         };
         for commit in streams.iter().flat_map(|stream| &stream.waiting) {
             if commit.place >= cut {
-                dropped += 1;
-                continue;
+                counts.dropped += 1;
+            } else if self.takes(info, commit.place, commit.stamp, &mut counts) {
+                self.tables
+                    .apply(info.generation, [(commit.stamp, &*commit.payload)])?;
+                self.advance(0, 1)?;
             }
-            self.tables
-                .apply(info.generation, [(commit.stamp, &*commit.payload)])?;
-            self.advance(0, 1)?;
-            replayed += 1;
         }
         let last = match info.cut {
             CutRule::Stamp => Last::default(),
@@ -127,22 +145,31 @@ impl Replay<'_, '_> {
             },
         };
         if info.cut == CutRule::Lsn {
-            let expected = cut - info.first_lsn.0;
-            if replayed != expected {
+            let expected = cut - info.complete_lsn().0;
+            let found = counts.complete;
+            if found != expected {
                 let generation = info.generation;
                 return Err(OpenError::MissingCommits {
                     generation,
                     expected,
-                    found: replayed,
+                    found,
                 });
             }
         }
         Ok(outcome(
             info,
             last,
-            dropped,
+            (counts.dropped, counts.in_image),
             streams.iter().map(|stream| stream.end),
         ))
+    }
+
+    /// Counts a commit that counts. Returns whether it is to be replayed.
+    fn takes(&self, info: &GenerationInfo, place: u64, stamp: Stamp, counts: &mut Counts) -> bool {
+        counts.complete += u64::from(place >= info.complete_lsn().0);
+        let in_image = self.is_in_image(stamp);
+        counts.in_image += u64::from(in_image);
+        !in_image
     }
 
     /// Replays one stream. Commits that may lie beyond the cut are returned.
@@ -155,7 +182,7 @@ impl Replay<'_, '_> {
         let mut reader = self.open(info, worker)?;
         let sealed = (info.seal.as_ref()).map(|seal| sealed_cut(info.cut, seal));
         let mut waiting = VecDeque::<Waiting>::new();
-        let (mut dropped, mut replayed_in_all) = (0, 0);
+        let mut counts = Counts::default();
         while let Some(frame) = reader.next_frame().map_err(OpenError::Log)? {
             let header = frame.header;
             // Everything below was durable before this frame was written.
@@ -166,22 +193,27 @@ impl Replay<'_, '_> {
             // In the order of LSNs these are all; epochs need not be in order.
             let due = waiting.iter().take_while(|commit| commit.place < safe);
             let due = due.count();
-            let mut replayed = due as u64;
+            let mut replayed = 0;
             if due > 0 {
-                let due: Vec<_> = waiting.drain(..due).collect();
+                let mut due: Vec<_> = waiting.drain(..due).collect();
+                due.retain(|commit| self.takes(info, commit.place, commit.stamp, &mut counts));
+                replayed += due.len() as u64;
                 let due = due.iter().map(|commit| (commit.stamp, &*commit.payload));
                 self.tables.apply(info.generation, due)?;
             }
-            let counts = frame.records().filter_map(|record| {
+            let taken = frame.records().filter_map(|record| {
                 let place = place(info.cut, &record);
                 let LogRecord { stamp, payload, .. } = record;
                 match sealed {
                     Some(cut) if place >= cut => {
-                        dropped += 1;
+                        counts.dropped += 1;
                         return None;
                     }
                     None if place >= safe => {
-                        let payload = payload.into();
+                        let payload = match self.is_in_image(stamp) {
+                            true => Box::default(),
+                            false => payload.into(),
+                        };
                         waiting.push_back(Waiting {
                             place,
                             stamp,
@@ -191,20 +223,18 @@ impl Replay<'_, '_> {
                     }
                     _ => {}
                 }
-                replayed += 1;
-                Some((stamp, payload))
+                let is_replayed = self.takes(info, place, stamp, &mut counts);
+                replayed += u64::from(is_replayed);
+                is_replayed.then_some((stamp, payload))
             });
-            self.tables.apply(info.generation, counts)?;
-            replayed_in_all += replayed;
+            self.tables.apply(info.generation, taken)?;
             self.advance(u64::from(header.length), replayed)?;
         }
-        let (end, waiting, replayed) = (reader.end(), waiting.into(), replayed_in_all);
         Ok(StreamOutcome {
             worker,
-            end,
-            waiting,
-            dropped,
-            replayed,
+            end: reader.end(),
+            waiting: waiting.into(),
+            counts,
         })
     }
 }

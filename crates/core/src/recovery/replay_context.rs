@@ -19,6 +19,8 @@ pub(super) struct Replay<'a, 't> {
     pub(super) wal_dir: &'a Path,
     pub(super) identity: u128,
     pub(super) tables: &'a Tables<'t>,
+    /// Every commit with a stamp at or below this one is in the image; 0 if there is none.
+    pub(super) image_stamp: Stamp,
     pub(super) threads: usize,
     pub(super) progress: &'a Progress<'a>,
 }
@@ -30,6 +32,8 @@ pub(super) struct Outcome {
     pub(super) ends: Vec<StreamEnd>,
     pub(super) largest_lsn: Lsn,
     pub(super) dropped: u64,
+    /// Commits that the image has.
+    pub(super) in_image: u64,
     /// Transactions with changes that were undone.
     pub(super) undone: u64,
     pub(super) torn: u32,
@@ -51,6 +55,11 @@ impl Replay<'_, '_> {
         .map_err(OpenError::Log)
     }
 
+    /// Whether the image has a commit with this stamp.
+    pub(super) fn is_in_image(&self, stamp: Stamp) -> bool {
+        stamp <= self.image_stamp
+    }
+
     /// See [`Progress::advance`].
     pub(super) fn advance(&self, bytes: u64, replayed: u64) -> Result<(), OpenError> {
         self.progress.advance(bytes, replayed)
@@ -67,7 +76,7 @@ pub(super) struct Last {
 pub(super) fn outcome(
     info: &GenerationInfo,
     last: Last,
-    dropped: u64,
+    (dropped, in_image): (u64, u64),
     ends: impl IntoIterator<Item = StreamEnd>,
 ) -> Outcome {
     let mut outcome = Outcome {
@@ -81,6 +90,7 @@ pub(super) fn outcome(
         ends: Vec::new(),
         largest_lsn: last.lsn,
         dropped,
+        in_image,
         undone: 0,
         torn: 0,
     };

@@ -26,6 +26,8 @@ pub struct RecoveryReport {
     pub dropped: u64,
     /// Transactions that had neither committed nor been rolled back: their changes were undone.
     pub undone: u64,
+    /// Commits of the log that were passed over, because the image has them.
+    pub in_image: u64,
     /// Bytes of log that were read.
     pub bytes: u64,
     /// Rows that were loaded from the image, before the log was read.
@@ -34,6 +36,9 @@ pub struct RecoveryReport {
     pub image_bytes: u64,
     /// Streams that ended in a torn frame.
     pub torn: u32,
+    /// Files of the log that were removed before the database was opened to write, because the image has what they held,
+    /// and a crash or an error had left them there.
+    pub removed_files: u64,
     /// Generations of the log.
     pub generations: u32,
     /// Whether the database had been closed in order.
@@ -67,6 +72,8 @@ pub type OnProgress = Arc<dyn Fn(RecoveryProgress) + Send + Sync>;
 /// How to recover.
 #[derive(Clone)]
 pub(crate) struct RecoverySettings {
+    /// Every commit with a stamp at or below this one is in the image, and passed over; 0 if there is none.
+    pub(crate) image_stamp: Stamp,
     pub(crate) threads: usize,
     pub(crate) order: ReplayOrder,
     pub(crate) on_progress: Option<OnProgress>,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   0         8             16                                            24
-//!   | word 64 | creation 64 | absent 1 | boxed 1 | moved 1 | … | cap 8 | len 32 | data: cap × 64 bits |
+//!   | word 64 | creation 64 | absent 1 | boxed 1 | moved 1 | rollbacks 21 | cap 8 | len 32 | data: cap × 64 bits |
 //! ```
 //! `word` belongs to the concurrency control alone. `creation` is the stamp of the commit that wrote this version; it
 //! is the version's identity. A payload of at most `cap` words lies in `data`; a longer one lies in an immutable box
@@ -34,7 +34,6 @@
     reason = "a record's length is known at run time, and readers race with writers"
 )]
 
-use std::borrow::Borrow;
 use std::fmt;
 use std::hash::Hasher;
 use std::ptr::NonNull;
@@ -54,9 +53,17 @@ const BOXED: u64 = 1 << 62;
 /// The record was moved; `creation` is its address now. Nothing of it is used any more.
 const MOVED: u64 = 1 << 61;
 const CAPACITY_SHIFT: u32 = 32;
+const CAPACITY_MASK: u64 = 0xff << CAPACITY_SHIFT;
+/// How often payloads were rolled back that were never committed, since the last version was installed.
+const ROLLBACKS_SHIFT: u32 = 40;
+const ROLLBACKS_MASK: u64 = ((1 << 21) - 1) << ROLLBACKS_SHIFT;
+const _: () = assert!(ROLLBACKS_MASK < MOVED);
 /// Of a creation: its version is being installed ([`RecordRef::install_newer`]). Stamps have 48 bits.
 const INSTALLING: u64 = 1 << 63;
-const _: () = assert!(Stamp::MAX.0 < INSTALLING);
+/// Of a creation: the payload is that of a transaction that has not committed, and the version of the stamp beside it is
+/// kept elsewhere (`commit/views`).
+const UNCOMMITTED: u64 = 1 << 62;
+const _: () = assert!(Stamp::MAX.0 < UNCOMMITTED);
 const LEN_MASK: u64 = u32::MAX as u64;
 
 /// The longest payload of a record, in bytes.
@@ -79,6 +86,15 @@ pub(crate) struct RecordRef(NonNull<Header>);
 unsafe impl Send for RecordRef {}
 // SAFETY: as above.
 unsafe impl Sync for RecordRef {}
+
+/// What a view found in a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AtStamp {
+    /// The version of that moment: its stamp, or nothing if the key was not there.
+    Version(Option<Stamp>),
+    /// What is there is newer, or is not committed.
+    Newer,
+}
 
 /// What a reader found in a record, before it knows whether the word stayed the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,7 +178,12 @@ impl RecordRef {
     /// The creation stamp. It belongs to the version that a word loaded with `Acquire` before
     /// describes if that word was unlocked and is still the same after.
     pub(crate) fn creation(self) -> Stamp {
-        Stamp(self.header().creation.load(Ordering::Relaxed))
+        Stamp(self.header().creation.load(Ordering::Relaxed) & !UNCOMMITTED)
+    }
+
+    /// Whether its payload is that of a transaction that has not committed.
+    pub(crate) fn is_uncommitted(self) -> bool {
+        self.header().creation.load(Ordering::Acquire) & UNCOMMITTED != 0
     }
 
     /// Whether the version says that the key is not there; exact while there are no writers.
@@ -224,7 +245,7 @@ impl RecordRef {
         unchanged: impl FnOnce(&ProtocolWord) -> bool,
     ) -> Option<Snapshot> {
         let header = self.header();
-        let creation = Stamp(header.creation.load(Ordering::Relaxed));
+        let creation = Stamp(header.creation.load(Ordering::Relaxed) & !UNCOMMITTED);
         let meta = header.meta.load(Ordering::Relaxed);
         out.clear();
         if meta & BOXED != 0 {
@@ -266,7 +287,7 @@ impl RecordRef {
         let header = self.header();
         let meta = header.meta.load(Ordering::Relaxed);
         let address = self.data(0).load(Ordering::Acquire);
-        let again = header.creation.load(Ordering::Relaxed);
+        let again = header.creation.load(Ordering::Relaxed) & !UNCOMMITTED;
         fence(Ordering::Acquire);
         if meta & BOXED == 0 || again != creation.0 || !unchanged(&header.word) {
             return None;
@@ -287,39 +308,49 @@ impl RecordRef {
 
     /// Replaces the version. The caller holds the record's lock (R3), and `value` is at most
     /// [`VALUE_BYTES_MAX`] long; no value means that the key is not there.
+    #[inline(always)]
     pub(crate) fn install(self, value: Option<&[u8]>, creation: Stamp) {
-        self.install_as(value, creation);
+        self.replace(creation, |capacity| match value {
+            None => ABSENT,
+            Some(value) if value.len() <= capacity * WORD_BYTES => {
+                self.store_words(value);
+                value.len() as u64
+            }
+            Some(value) => self.store_box(value.into()),
+        });
     }
 
     /// The same with a value that is not copied, if it does not fit into the record.
+    #[cold]
     pub(crate) fn install_box(self, value: Box<[u8]>, creation: Stamp) {
-        self.install_as(Some(value), creation);
+        self.replace(creation, |capacity| {
+            if value.len() <= capacity * WORD_BYTES {
+                self.store_words(&value);
+                value.len() as u64
+            } else {
+                self.store_box(value)
+            }
+        });
     }
 
+    /// Replaces the version by what `store` stores, given how many words there is room for; it returns the header without
+    /// what stays.
     #[inline(always)]
-    fn install_as<V: Borrow<[u8]> + Into<Box<[u8]>>>(self, value: Option<V>, creation: Stamp) {
+    fn replace(self, creation: Stamp, store: impl FnOnce(usize) -> u64) {
         let header = self.header();
         // Pairs with the readers' Acquire fence: a reader that sees a store below sees the lock.
         fence(Ordering::Release);
         header.creation.store(creation.0, Ordering::Relaxed);
+        // Pairs with the Acquire fence in `copy_at`: a reader that sees a store below sees the stamp, too.
+        fence(Ordering::Release);
         let old_meta = header.meta.load(Ordering::Relaxed);
         let old_data = self.data(0).load(Ordering::Relaxed);
-        let capacity = self.capacity();
-        let kept = (capacity as u64) << CAPACITY_SHIFT;
-        let len = value.as_ref().map_or(0, |value| value.borrow().len());
-        debug_assert!(len <= VALUE_BYTES_MAX);
-        let meta = match value {
-            None => ABSENT | kept,
-            Some(value) if len <= capacity * WORD_BYTES => {
-                self.store_words(value.borrow());
-                kept | len as u64
-            }
-            Some(value) => {
-                self.store_box(value.into());
-                BOXED | kept | len as u64
-            }
-        };
-        header.meta.store(meta, Ordering::Relaxed);
+        let mut kept = old_meta & CAPACITY_MASK;
+        if creation.0 & UNCOMMITTED != 0 {
+            kept |= old_meta & ROLLBACKS_MASK;
+        }
+        let stored = store((kept >> CAPACITY_SHIFT & 0xff) as usize);
+        header.meta.store(stored | kept, Ordering::Relaxed);
         if old_meta & BOXED != 0 {
             // SAFETY: both were loaded above under the lock, before either was stored, so they are of
             // one version (R3); and its box has just been unlinked by us, so it is retired once.
@@ -359,11 +390,53 @@ impl RecordRef {
         self.copy_if(out, |_| creation.load(Ordering::Relaxed) == before)
     }
 
+    /// Copies the version that was there at `stamp` into `out`, whether the record is locked or not. All commits at or
+    /// below `stamp` have come to their end, so a version that is being installed is newer.
+    pub(crate) fn copy_at(self, stamp: Stamp, out: &mut Vec<u8>) -> AtStamp {
+        let Header { creation, meta, .. } = self.header();
+        // Acquire: its payload, or a later one, is what is copied.
+        let before = creation.load(Ordering::Acquire);
+        if before > stamp.0 {
+            return AtStamp::Newer;
+        }
+        let meta_before = meta.load(Ordering::Relaxed);
+        // After the Acquire fence in `copy_if`. Stamps of a record rise; one comes back only by a rollback, whose count is
+        // stored before (Acquire).
+        let is_unchanged = |_: &ProtocolWord| {
+            creation.load(Ordering::Acquire) == before
+                && meta.load(Ordering::Relaxed) == meta_before
+        };
+        match self.copy_if(out, is_unchanged) {
+            Some(found) => AtStamp::Version((!found.absent).then_some(found.creation)),
+            None => AtStamp::Newer,
+        }
+    }
+
+    /// Replaces the payload by what a transaction has not committed yet. The caller holds the record's lock (R3), and has
+    /// put the version that was there where views find it.
+    pub(crate) fn install_uncommitted(self, value: Option<&[u8]>) {
+        let creation = self.creation();
+        self.install(value, Stamp(creation.0 | UNCOMMITTED));
+    }
+
+    /// Puts a payload back that was replaced by one that did not commit. `is_version`: it is that of the record's version,
+    /// and not one that has not been committed either.
+    pub(crate) fn roll_back(self, value: Option<&[u8]>, is_version: bool) {
+        self.install_uncommitted(value);
+        if is_version {
+            let Header { creation, meta, .. } = self.header();
+            let old = meta.load(Ordering::Relaxed);
+            // It wraps around.
+            let rollbacks = old.wrapping_add(1 << ROLLBACKS_SHIFT) & ROLLBACKS_MASK;
+            meta.store(old & !ROLLBACKS_MASK | rollbacks, Ordering::Relaxed);
+            creation.store(self.creation().0, Ordering::Release);
+        }
+    }
+
     /// Makes the payload that is there the version of a commit. The caller holds the record's lock (R3).
     pub(crate) fn restamp(self, creation: Stamp) {
-        // As in `install`.
-        fence(Ordering::Release);
-        self.header().creation.store(creation.0, Ordering::Relaxed);
+        // As in `install`; and a view that begins with this stamp sees the whole payload.
+        self.header().creation.store(creation.0, Ordering::Release);
     }
 
     /// Stores a payload that fits.
@@ -388,11 +461,15 @@ impl RecordRef {
         }
     }
 
+    /// Stores a payload that does not fit; returns its header.
     #[cold]
-    fn store_box(self, value: Box<[u8]>) {
+    fn store_box(self, value: Box<[u8]>) -> u64 {
+        let len = value.len();
+        debug_assert!(len <= VALUE_BYTES_MAX);
         let boxed = Box::into_raw(value).cast::<u8>();
         self.data(0)
             .store(boxed.expose_provenance() as u64, Ordering::Release);
+        BOXED | len as u64
     }
 
     /// Frees the box, if there is one.

@@ -328,10 +328,6 @@ impl RawTable {
 
     /// Visits the records of all keys, in the order of keys if there is one. A key that is there throughout is visited
     /// once, one that comes meanwhile once or not at all.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "called by the thread that takes checkpoints")
-    )]
     pub(crate) fn for_each(
         &self,
         mut visit: impl FnMut(&[u8], RecordRef) -> ControlFlow<()>,

@@ -30,12 +30,12 @@ impl Transaction {
         let Some(at) = self.own_write(record)? else {
             return Ok(());
         };
-        let Some((log, undo_list)) = self.resources.operation_log() else {
+        let Some((log, uncommitted, undo_list)) = self.resources.operation_log() else {
             return Ok(());
         };
         let write = &self.access_set.writes[at];
         let Change { table, key, value } = self.access_set.change(write);
-        let changed = undo_list.change(&log, write.record, table, key, value);
+        let changed = undo_list.change(&log, uncommitted, write.record, table, key, value);
         changed.map_err(|error| self.doom(not_appended(error)))
     }
 
@@ -47,10 +47,10 @@ impl Transaction {
         if self.resources.held.undo_list.len() <= kept {
             return Ok(());
         }
-        let Some((log, undo_list)) = self.resources.operation_log() else {
+        let Some((log, uncommitted, undo_list)) = self.resources.operation_log() else {
             return Ok(());
         };
-        let undone = undo_list.undo_to(&log, kept);
+        let undone = undo_list.undo_to(&log, uncommitted, kept);
         undone.map_err(|error| self.doom(not_appended(error)))
     }
 }

@@ -124,11 +124,18 @@ impl Transaction {
     ///
     /// # Errors
     /// [`Error::ForeignTable`], [`Error::TableDropped`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn use_table(&mut self, raw_table: &Arc<RawTable>) -> Result<(), Error> {
-        if raw_table.owner != self.resources.engine.owner || raw_table.is_dropped() {
-            return Err(not_usable(raw_table, self.engine()));
+        match self.access_set.uses_again(raw_table) {
+            // If it was dropped since the transaction began, the commit finds out.
+            true => Ok(()),
+            false => self.begin_to_use(raw_table),
         }
+    }
+
+    #[inline(never)]
+    fn begin_to_use(&mut self, raw_table: &Arc<RawTable>) -> Result<(), Error> {
+        self.resources.engine.check_table(raw_table)?;
         self.access_set.use_table(raw_table);
         Ok(())
     }
@@ -373,16 +380,6 @@ impl Transaction {
 
     pub(crate) fn worker(&self) -> WorkerId {
         self.resources.worker
-    }
-}
-
-#[cold]
-fn not_usable(raw_table: &RawTable, engine: &Engine) -> Error {
-    let table = raw_table.name();
-    if raw_table.owner == engine.owner {
-        Error::TableDropped { table }
-    } else {
-        Error::ForeignTable { table }
     }
 }
 

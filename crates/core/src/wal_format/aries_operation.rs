@@ -16,7 +16,7 @@
 //!
 //! Paper: pwal §5.3, §5.5, §6.1.1
 
-use namiki_log::{Entry, GroupResource, LogError, RECORD_HEADER_BYTES, Stream};
+use namiki_log::{Entry, GroupResource, Log, LogError, RECORD_HEADER_BYTES, Stream};
 use namiki_platform::{Epoch, Lsn, Stamp};
 use smallvec::{SmallVec, smallvec};
 
@@ -134,6 +134,17 @@ impl<'a> Operation<'a> {
         }
     }
 
+    /// The transaction's number; nothing of a [`Operation::Begin`], whose LSN it is.
+    pub(crate) fn xid(&self) -> Option<Lsn> {
+        match *self {
+            Self::Begin => None,
+            Self::Update { xid, .. }
+            | Self::Compensation { xid, .. }
+            | Self::End { xid }
+            | Self::Abort { xid } => Some(xid),
+        }
+    }
+
     /// The bytes that it takes.
     pub(crate) fn encoded_bytes(&self, format: RecordFormat) -> usize {
         let parts = self.parts();
@@ -223,6 +234,7 @@ fn decode_change<'a>(kind: u8, from: &mut Reader<'a>) -> Result<Operation<'a>, D
 
 /// Where a transaction's operations are logged.
 pub(crate) struct OperationLog<'a, H: GroupResource> {
+    pub(crate) log: &'a Log<H>,
     pub(crate) stream: &'a Stream<H>,
     pub(crate) format: RecordFormat,
 }
@@ -240,6 +252,11 @@ impl<H: GroupResource> OperationLog<'_, H> {
         } else {
             Err(LogError::CommitTooLarge { bytes, bytes_max })
         }
+    }
+
+    /// An LSN at or below all that are drawn from now on.
+    pub(crate) fn lower_bound(&self) -> Lsn {
+        self.log.last_drawn().next()
     }
 
     /// Logs an operation that ends no transaction. Returns its LSN.

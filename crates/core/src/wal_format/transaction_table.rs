@@ -23,6 +23,8 @@ pub enum Followed<T> {
     Committed(Vec<T>),
     /// A transaction has ended that had undone all its changes.
     RolledBack,
+    /// It is of a transaction that began before the log does.
+    BegunBefore,
 }
 
 /// The transactions that have begun and not ended.
@@ -30,17 +32,29 @@ pub enum Followed<T> {
 pub struct TransactionTable<T> {
     /// By their numbers: their changes that are not undone, with their LSNs, the oldest first.
     live: HashMap<Lsn, Vec<(Lsn, T)>>,
+    /// Transactions with smaller numbers may have begun in a part of the log that was recycled.
+    complete_from: Lsn,
 }
 
 impl<T> Default for TransactionTable<T> {
     fn default() -> Self {
         Self {
             live: HashMap::new(),
+            complete_from: Lsn(0),
         }
     }
 }
 
 impl<T> TransactionTable<T> {
+    /// An empty table for a log from which records with LSNs below `complete_from` may be gone.
+    #[must_use]
+    pub fn of_log_from(complete_from: Lsn) -> Self {
+        Self {
+            complete_from,
+            ..Self::default()
+        }
+    }
+
     /// Follows the operation with this LSN; `change` is kept if it is an update.
     ///
     /// # Errors
@@ -51,6 +65,12 @@ impl<T> TransactionTable<T> {
         operation: &Operation<'_>,
         change: impl FnOnce() -> T,
     ) -> Result<Followed<T>, String> {
+        if let Some(xid) = operation.xid()
+            && xid < self.complete_from
+            && !self.live.contains_key(&xid)
+        {
+            return Ok(Followed::BegunBefore);
+        }
         let unknown = |xid: &Lsn| format!("its transaction, {xid}, has not begun");
         match operation {
             Operation::Begin => {
@@ -128,7 +148,12 @@ mod tests {
 
     /// Follows operations with the LSNs from 1 on, until one does not follow. Returns what is left to be undone.
     fn follow(operations: &[Operation<'_>]) -> Result<Vec<u64>, String> {
-        let mut table = TransactionTable::default();
+        follow_from(0, operations)
+    }
+
+    /// The same where the log is complete only from an LSN on.
+    fn follow_from(from: u64, operations: &[Operation<'_>]) -> Result<Vec<u64>, String> {
+        let mut table = TransactionTable::of_log_from(Lsn(from));
         for (lsn, operation) in (1..).zip(operations) {
             table.follow(Lsn(lsn), operation, || lsn)?;
         }
@@ -179,6 +204,18 @@ mod tests {
         ];
         for (operations, left) in told {
             assert_eq!(follow(operations).unwrap(), left, "{operations:?}");
+        }
+    }
+
+    #[test]
+    fn transactions_from_before_the_log_are_passed_over() {
+        // Of transaction 1, the log has no beginning; transaction 2 has the LSN 1 here.
+        let operations = [BEGIN, update(1, 0), END];
+        assert_eq!(follow_from(2, &operations[..2]).unwrap(), [2]);
+        assert!(follow_from(2, &operations).unwrap().is_empty());
+        for gone in [update(1, 7), compensation(1, 7), END, ABORT] {
+            assert!(follow_from(2, &[gone]).unwrap().is_empty());
+            assert!(follow_from(1, &[gone]).is_err());
         }
     }
 

@@ -5,6 +5,7 @@
 //!   the rest of the current segment, or a spare segment that is ready. So what was accepted can
 //!   always be written, however full the disk is.
 
+mod contents;
 mod oversize_segment;
 mod region;
 mod segments;
@@ -16,9 +17,10 @@ use namiki_platform::disk::{AlignedBuf, DiskFile, PendingWrite};
 
 use crate::error::LogError;
 use crate::format::frame::Salt;
+pub(crate) use contents::{FrameFacts, Superfluous};
 pub(crate) use oversize_segment::{UnnumberedSegment, remove_unnumbered};
 pub(crate) use region::{RegionTarget, open_shared};
-pub(crate) use segments::{SegmentMaker, SegmentTarget};
+pub(crate) use segments::{Beginning, SegmentMaker, SegmentTarget};
 
 /// The place of one frame.
 pub(crate) struct WritePosition {
@@ -114,11 +116,19 @@ impl LogTarget {
         }
     }
 
-    /// Takes the place of frame `sequence`, `padded` bytes, which must fit.
-    pub(crate) fn assign(&mut self, padded: u64, sequence: u64) -> WritePosition {
+    /// The bytes of files, or of the region, that hold frames.
+    pub(crate) fn kept_bytes(&self) -> u64 {
         match self {
-            Self::Segments(target) => target.assign(padded, sequence),
-            Self::Region(target) => target.assign(padded, sequence),
+            Self::Segments(target) => target.kept_bytes(),
+            Self::Region(target) => target.kept_bytes(),
+        }
+    }
+
+    /// Takes the place of a frame, `padded` bytes, which must fit.
+    pub(crate) fn assign(&mut self, padded: u64, frame: &FrameFacts) -> WritePosition {
+        match self {
+            Self::Segments(target) => target.assign(padded, frame),
+            Self::Region(target) => target.assign(padded, frame),
         }
     }
 }

@@ -169,6 +169,7 @@ impl SegmentMaker {
             file: Arc::clone(file),
             path: path.into(),
             bytes: segment.bytes,
+            is_oversize: true,
         })
     }
 }

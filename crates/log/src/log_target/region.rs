@@ -13,6 +13,7 @@ use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
 use namiki_platform::{Generation, WorkerId};
 
 use super::WritePosition;
+use super::contents::FrameFacts;
 use crate::error::LogError;
 use crate::format::frame::Salt;
 use crate::format::region::{RegionHeader, SLOTS_BYTES_MAX, region_base};
@@ -171,6 +172,11 @@ impl RegionTarget {
         self.write_head()
     }
 
+    /// The bytes of this generation's frames.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        self.head.end - self.head.start
+    }
+
     pub(crate) fn left(&self) -> u64 {
         self.head.region_bytes - self.head.end
     }
@@ -183,10 +189,10 @@ impl RegionTarget {
         }
     }
 
-    pub(crate) fn assign(&mut self, padded: u64, sequence: u64) -> WritePosition {
+    pub(crate) fn assign(&mut self, padded: u64, frame: &FrameFacts) -> WritePosition {
         let offset = self.base + self.head.end;
         self.head.end += padded;
-        self.head.sequence = sequence;
+        self.head.sequence = frame.sequence;
         self.head.writes += 1;
         let slot = self.slot();
         WritePosition {

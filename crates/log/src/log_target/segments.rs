@@ -11,14 +11,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
-use namiki_platform::{Generation, WorkerId};
+use namiki_platform::{Generation, Lsn, Stamp, WorkerId};
 
 use super::WritePosition;
+use super::contents::{FrameFacts, SegmentContents, Superfluous};
 use crate::error::LogError;
 use crate::format::BLOCK_BYTES_MAX;
 use crate::format::frame::Salt;
 use crate::format::segment::{SegmentHeader, file_name, stream_dir};
 use crate::layout_config::Retain;
+use crate::log_start::StreamStart;
 
 /// A segment that is ready to be written.
 pub(crate) struct Segment {
@@ -27,6 +29,8 @@ pub(crate) struct Segment {
     pub(super) path: Arc<Path>,
     /// Its length.
     pub(super) bytes: u64,
+    /// Whether it was made for one frame, and is longer than the others for it.
+    pub(super) is_oversize: bool,
 }
 
 /// An order for a segment: its number, and the old one it is to be made from, until that has got its
@@ -52,6 +56,8 @@ pub(crate) struct SegmentTarget {
     retain: Retain,
     salt: Salt,
     current: Option<Segment>,
+    /// What is in it.
+    contents: Option<SegmentContents>,
     /// First byte of the current segment that belongs to no frame.
     used: u64,
     /// The next frame has the first spare segment to itself.
@@ -59,10 +65,22 @@ pub(crate) struct SegmentTarget {
     /// Segments that are ready, in the order of their numbers.
     spares: VecDeque<Segment>,
     next_number: u64,
-    /// Segments before the current one: number, and sequence of the last frame.
-    behind: VecDeque<(u64, u64)>,
+    /// Segments before the current one, in the order of their numbers. All their frames are hardened.
+    behind: VecDeque<SegmentContents>,
+    /// The bytes of those.
+    behind_bytes: u64,
+    /// Segments to be written again, under other numbers.
     recyclable: VecDeque<u64>,
-    last_sequence: u64,
+    /// The largest LSN in segments that were given up.
+    recycled_lsn: Lsn,
+}
+
+/// Where a stream may begin.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beginning {
+    pub(crate) start: StreamStart,
+    /// The largest LSN before it; 0 if there is none.
+    pub(crate) recycled_lsn: Lsn,
 }
 
 impl SegmentTarget {
@@ -74,13 +92,15 @@ impl SegmentTarget {
             retain,
             salt: Salt::of(identity),
             current: None,
+            contents: None,
             used: 0,
             rolls: false,
             spares: VecDeque::new(),
             next_number: 1,
             behind: VecDeque::new(),
+            behind_bytes: 0,
             recyclable: VecDeque::new(),
-            last_sequence: 0,
+            recycled_lsn: Lsn(0),
         }
     }
 
@@ -169,24 +189,13 @@ impl SegmentTarget {
         self.rolls = true;
     }
 
-    pub(crate) fn assign(&mut self, padded: u64, sequence: u64) -> WritePosition {
+    pub(crate) fn assign(&mut self, padded: u64, frame: &FrameFacts) -> WritePosition {
         let rolls = std::mem::take(&mut self.rolls);
         if rolls || padded > self.left() {
-            let spare = self.spares.pop_front();
-            let old = std::mem::replace(&mut self.current, spare);
-            self.used = self.block_bytes as u64;
-            if let Some(old) = old {
-                self.behind.push_back((old.number, self.last_sequence));
-            }
-            // One flush is in flight at a time, so every frame behind this one is hardened.
-            if let Retain::Last(kept) = self.retain {
-                while self.behind.len() + 1 > kept.get() as usize {
-                    let Some((number, _)) = self.behind.pop_front() else {
-                        break;
-                    };
-                    self.recyclable.push_back(number);
-                }
-            }
+            self.roll(frame);
+        }
+        if let Some(contents) = &mut self.contents {
+            contents.add(frame);
         }
         let segment = self
             .current
@@ -194,7 +203,6 @@ impl SegmentTarget {
             .expect("a frame is accepted only when it has its place (P1)");
         let offset = self.used;
         self.used += padded;
-        self.last_sequence = sequence;
         WritePosition {
             file: Arc::clone(&segment.file),
             path: Arc::clone(&segment.path),
@@ -205,17 +213,88 @@ impl SegmentTarget {
         }
     }
 
-    /// Drops the segments that hold nothing above `sequence`, unless all were promised to stay.
-    pub(crate) fn recycle_through(&mut self, sequence: u64) {
-        if self.retain == Retain::All {
-            return;
+    /// Goes on to the first spare segment, which `frame` begins.
+    fn roll(&mut self, frame: &FrameFacts) {
+        self.current = self.spares.pop_front();
+        self.used = self.block_bytes as u64;
+        let next = self.current.as_ref().map(|segment| SegmentContents {
+            number: segment.number,
+            bytes: segment.bytes,
+            is_oversize: segment.is_oversize,
+            first_sequence: frame.sequence,
+            max_stamp: Stamp(0),
+            last_lsn: Lsn(0),
+        });
+        if let Some(old) = std::mem::replace(&mut self.contents, next) {
+            self.behind_bytes += old.bytes;
+            self.behind.push_back(old);
         }
-        while let Some(&(number, last)) = self.behind.front()
-            && last <= sequence
+        // One flush is in flight at a time, so every frame behind this one is hardened.
+        if let Retain::Last(kept) = self.retain {
+            while self.behind.len() + 1 > kept.get() as usize
+                && let Some(old) = self.give_up_first()
+            {
+                self.recyclable.push_back(old.number);
+            }
+        }
+    }
+
+    fn give_up_first(&mut self) -> Option<SegmentContents> {
+        let old = self.behind.pop_front()?;
+        self.behind_bytes -= old.bytes;
+        self.recycled_lsn = self.recycled_lsn.max(old.last_lsn);
+        Some(old)
+    }
+
+    /// The bytes of segments that hold frames.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        self.behind_bytes + self.current_bytes()
+    }
+
+    /// Where the stream may begin, if what is superfluous goes; `hardened` is the sequence of the last hardened frame. The
+    /// current segment always stays, and so does the last hardened frame: what it says of epochs is not said again.
+    pub(crate) fn beginning(&self, superfluous: Superfluous, hardened: u64) -> Beginning {
+        let kept = self.behind.iter().chain(&self.contents);
+        let mut beginning = Beginning {
+            start: StreamStart::FIRST,
+            recycled_lsn: self.recycled_lsn,
+        };
+        let mut before: Option<&SegmentContents> = None;
+        for contents in kept {
+            if let Some(before) = before {
+                let goes = superfluous.has(before) && contents.first_sequence <= hardened;
+                if !goes || self.retain != Retain::UntilRecycled {
+                    break;
+                }
+                beginning.recycled_lsn = beginning.recycled_lsn.max(before.last_lsn);
+            }
+            beginning.start = StreamStart {
+                segment: contents.number,
+                sequence: contents.first_sequence,
+            };
+            before = Some(contents);
+        }
+        beginning
+    }
+
+    /// Gives up the segments before this one: the first is kept to be written again, unless another is; the numbers and
+    /// lengths of the others, which are to be removed, are returned. Without effect unless segments may be recycled.
+    pub(crate) fn recycle_before(&mut self, segment: u64) -> Vec<(u64, u64)> {
+        let mut removed = Vec::new();
+        if self.retain != Retain::UntilRecycled {
+            return removed;
+        }
+        while self.behind.front().is_some_and(|it| it.number < segment)
+            && let Some(old) = self.give_up_first()
         {
-            self.behind.pop_front();
-            self.recyclable.push_back(number);
+            // One of another length cannot be written again.
+            if !old.is_oversize && self.recyclable.is_empty() {
+                self.recyclable.push_back(old.number);
+            } else {
+                removed.push((old.number, old.bytes));
+            }
         }
+        removed
     }
 }
 
@@ -271,6 +350,13 @@ impl SegmentMaker {
         Ok(())
     }
 
+    /// Removes the file of a segment that was given up.
+    pub(crate) fn remove(&self, number: u64) -> Result<(), (PathBuf, io::Error)> {
+        let path = self.dir.join(file_name(self.generation, number));
+        let removed = self.disk.remove(&path);
+        removed.map_err(|source| (path, source))
+    }
+
     /// Makes a segment ready: on return its header and its name are durable.
     pub(crate) fn make(&self, job: &mut Job) -> Result<Segment, LogError> {
         let path = self.dir.join(file_name(self.generation, job.number));
@@ -280,6 +366,7 @@ impl SegmentMaker {
                 file,
                 path: path.into(),
                 bytes: self.segment_bytes,
+                is_oversize: false,
             }),
             // Half a segment is no use, and the next attempt starts afresh.
             Err(source) => match self.take_back(&path) {

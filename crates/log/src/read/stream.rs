@@ -18,9 +18,9 @@ use crate::format::frame::{
 use crate::format::segment::{file_name, stream_dir};
 use crate::frame_position::FramePosition;
 use crate::generation_info::{CutRule, GenerationInfo};
-use crate::layout_config::Placement;
+use crate::layout_config::{Placement, Retain};
 
-/// Reads one stream of one generation from its first frame to its end.
+/// Reads one stream of one generation from its beginning to its end.
 pub struct StreamReader {
     identity: u128,
     pub(super) info: GenerationInfo,
@@ -34,7 +34,7 @@ pub struct StreamReader {
     pub(super) window: Window,
     /// Where the next frame should be.
     pub(super) at: u64,
-    /// The sequence it should have; unknown until the first frame if early segments may be gone.
+    /// The sequence it should have; unknown until the first frame where only the last segments are kept.
     pub(super) expected: Option<u64>,
     done: bool,
     pub(super) end: StreamEnd,
@@ -109,7 +109,7 @@ impl StreamReader {
     ///
     /// # Errors
     /// [`ReadError::Damaged`] if the stream's directory is missing, or a file between others;
-    /// [`ReadError::Device`]; for a shared device also the errors that its head can be the cause of:
+    /// [`ReadError::BeginningLost`]; [`ReadError::Device`]; for a shared device also the errors that its head can be the cause of:
     /// that head was durable before the generation was announced, so without it there is no log.
     pub fn open(
         disk: Arc<dyn Disk>,
@@ -119,7 +119,10 @@ impl StreamReader {
         worker: WorkerId,
     ) -> Result<Self, ReadError> {
         let source = Source::open(disk, dir, identity, info, worker)?;
-        let starts_at_one = info.retain == crate::Retain::All;
+        let expected = match info.retain {
+            Retain::All | Retain::UntilRecycled => Some(info.start(worker).sequence),
+            Retain::Last(_) => None,
+        };
         Ok(Self {
             identity,
             info: info.clone(),
@@ -130,7 +133,7 @@ impl StreamReader {
             here: None,
             window: Window::new(),
             at: 0,
-            expected: starts_at_one.then_some(1),
+            expected,
             done: false,
             end: StreamEnd::default(),
         })
@@ -261,6 +264,15 @@ impl StreamReader {
     fn finish(&mut self, sealed: Option<u64>) -> Result<Option<(FrameHeader, u64)>, ReadError> {
         // What is looked at now is beyond the end: nothing more is to be read.
         self.done = true;
+        let start = self.info.start(self.worker);
+        if self.end.frames == 0 && !start.is_first() {
+            // It was hardened (L2), so no crash takes it away.
+            return Err(ReadError::BeginningLost {
+                file: self.place().0,
+                worker: self.worker,
+                sequence: start.sequence,
+            });
+        }
         if sealed.is_some() {
             return Err(self.damaged_frame());
         }

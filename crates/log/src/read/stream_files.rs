@@ -143,7 +143,7 @@ pub(super) struct Expected<'a> {
     pub(super) segment_bytes: u64,
     /// Whether none follows: only then its header may not be written yet.
     pub(super) is_last: bool,
-    /// Whether it is the first that is left: the one to be recycled next.
+    /// Whether it is the first that is there.
     pub(super) is_first: bool,
     /// The number after the last that there is.
     pub(super) next_number: u64,
@@ -193,10 +193,20 @@ fn list(
         }
     }
     files.sort();
+    let start = info.start(worker);
+    // What lies before the beginning was recycled, and not removed yet.
+    files.retain(|(number, _)| *number >= start.segment);
     let first = match (info.retain, files.first()) {
-        (Retain::All, _) | (_, None) => 1,
-        (_, Some((first, _))) => *first,
+        (Retain::Last(_), Some((first, _))) => *first,
+        _ => start.segment,
     };
+    if !start.is_first() && files.first().is_none_or(|(number, _)| *number != first) {
+        return Err(ReadError::BeginningLost {
+            file: dir.join(file_name(info.generation, first)),
+            worker,
+            sequence: start.sequence,
+        });
+    }
     for (expected, (number, _)) in (first..).zip(&files) {
         if *number != expected {
             return Err(ReadError::missing(
@@ -268,11 +278,19 @@ impl Segment {
             }
             // Recycled, and the crash came before the new header, or the new name was lost.
             Found::Header(header)
-                if info.retain != Retain::All
-                    && header.generation == info.generation
+                if header.generation == info.generation
                     && header.worker == worker
-                    && (is_last && header.number < self.number
-                        || is_first && header.number == next_number) =>
+                    && match info.retain {
+                        Retain::All => false,
+                        // Only what lies before the beginning is recycled, and read under no old name.
+                        Retain::UntilRecycled => {
+                            is_last && header.number < info.start(worker).segment
+                        }
+                        Retain::Last(_) => {
+                            is_last && header.number < self.number
+                                || is_first && header.number == next_number
+                        }
+                    } =>
             {
                 extent.lost_name = (header.number == next_number).then_some(header.number);
                 Ok(extent)

@@ -20,7 +20,7 @@ use crate::error::LogError;
 use crate::format::frame::{self, FrameHeader};
 use crate::frame_position::FramePosition;
 use crate::layout_config::Layout;
-use crate::log_target::{LogTarget, WritePosition};
+use crate::log_target::{FrameFacts, LogTarget, WritePosition};
 use crate::sync::{MutexGuard, Ordering};
 
 impl<H: GroupResource> Stream<H> {
@@ -254,7 +254,15 @@ impl<H: GroupResource> Stream<H> {
         state.sequence += 1;
         state.max_stamp = state.max_stamp.max(frame.max_stamp);
         let padded = state.target.padded(frame.used);
-        let position = state.target.assign(padded as u64, state.sequence);
+        let facts = FrameFacts {
+            sequence: state.sequence,
+            max_stamp: frame.max_stamp,
+            last_lsn: frame.last_lsn,
+        };
+        let position = state.target.assign(padded as u64, &facts);
+        let kept_bytes = state.target.kept_bytes();
+        // Only the stream's lock holder writes it.
+        self.kept_bytes.store(kept_bytes, Ordering::Relaxed);
         let wants_spare = match &mut state.target {
             LogTarget::Segments(target) if target.wants_spare() => {
                 target.requested = self.shared.prepare == Prepare::Background;

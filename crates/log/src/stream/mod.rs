@@ -41,6 +41,7 @@ mod flush_batch;
 mod group_policy;
 mod log_buffer;
 mod oversize;
+mod recycle;
 mod state;
 mod task_demand;
 mod wait;
@@ -99,6 +100,8 @@ pub struct Stream<H: GroupResource> {
     leaders: [Condvar; 2],
     /// Where threads wait for a segment that another thread prepares.
     prepared: Condvar,
+    /// Bytes of files that hold frames.
+    kept_bytes: AtomicU64,
     /// Tasks that wait for commits.
     pub(crate) ack_waiters: AckWaiters,
     /// What they want.
@@ -133,6 +136,7 @@ impl<H: GroupResource> Stream<H> {
             state: Mutex::new(State::new(buffers, region_block, target)),
             leaders: Default::default(),
             prepared: Condvar::default(),
+            kept_bytes: AtomicU64::new(0),
             ack_waiters: AckWaiters::new(),
             demand: Demand::new(),
         }
@@ -240,14 +244,5 @@ impl<H: GroupResource> Stream<H> {
             state = self.prepared.wait(state);
         }
         result
-    }
-
-    /// Drops the segments that hold no frame above `sequence`, for the stream to overwrite. Without effect
-    /// on a shared device, and under [`crate::Retain::All`], which promised readers that every segment is
-    /// there.
-    pub fn recycle_through(&self, sequence: u64) {
-        if let LogTarget::Segments(target) = &mut self.state.lock().target {
-            target.recycle_through(sequence);
-        }
     }
 }

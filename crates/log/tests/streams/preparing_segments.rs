@@ -175,15 +175,13 @@ fn no_crash_after_a_failed_recycling_is_damage() {
     for (failures, syncs) in [(1, 1), (2, 1), (3, 1), (1, 2)] {
         let sim = SimDisk::new();
         let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-        let mut config = config(1);
-        config.retain = Retain::UntilRecycled;
+        let config = keeping(2);
         let log: Arc<Log<()>> = create(&disk, config.clone());
         let start = sim.events();
         for next in 0..FRAMES * 4 {
             write(&log, next).unwrap();
             sim.mark(next);
         }
-        log.stream(W).recycle_through(FRAMES * 3);
         let mut next = FRAMES * 4;
         for _ in 0..failures {
             for sync in 0..syncs {

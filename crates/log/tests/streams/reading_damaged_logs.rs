@@ -202,50 +202,6 @@ fn no_crash_while_recycling_loses_a_retained_frame() {
 }
 
 #[test]
-fn explicit_recycling_stops_at_the_sequence() {
-    let sim = SimDisk::new();
-    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-    let mut config = config(1);
-    config.retain = Retain::UntilRecycled;
-    let log: Arc<Log<()>> = create(&disk, config.clone());
-    let mut next = 0u64;
-    let mut write = |frames| {
-        for _ in 0..frames {
-            put(log.stream(W), next, &[7; 700]).unwrap();
-            log.stream(W).flush().unwrap();
-            next += 1;
-        }
-    };
-    write(40);
-    // 15 frames a segment: the second ends with frame 30.
-    log.stream(W).recycle_through(29);
-    write(20);
-    let stamps = |disk| {
-        let (all, _) = read(disk, &info(&config), 0).unwrap();
-        all.iter().map(|(stamp, ..)| stamp.0).collect::<Vec<_>>()
-    };
-    assert_eq!(stamps(&disk), (15..60).collect::<Vec<_>>());
-    assert!(!disk.list(Path::new("/db/wal/0000")).unwrap().is_empty());
-}
-
-#[test]
-fn a_log_that_keeps_all_gives_up_nothing() {
-    let sim = SimDisk::new();
-    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-    let config = config(1);
-    assert_eq!(config.retain, Retain::All);
-    let log: Arc<Log<()>> = create(&disk, config.clone());
-    for next in 0..60 {
-        if next == 40 {
-            log.stream(W).recycle_through(39);
-        }
-        put(log.stream(W), next, &[7; 700]).unwrap();
-        log.stream(W).flush().unwrap();
-    }
-    assert_eq!(payloads(&disk, &info(&config), 0).len(), 60);
-}
-
-#[test]
 fn a_seal_cuts_off_later_frames_for_ever() {
     for placement in [config(1).placement, shared(256 << 10)] {
         let sim = SimDisk::new();

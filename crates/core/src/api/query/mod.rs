@@ -1,13 +1,14 @@
 //! Queries: plans that are run by the out-of-order executor, over tables in segments and tables in memory.
 //!
 //! A table that was loaded ([`Database::load_sorted`]) is found by its name. A table in memory has types, and no names
-//! for its columns: a query is told them. Reading such a table is read committed: each record is read atomically, and
-//! no more (table_source.rs).
+//! for its columns: a query is told them. All such tables are read in one [view](Database::view) (table_source.rs), and
+//! tables in segments never change: so a query reads everything at one moment.
 //!
 //! Paper: oode §1, §2
 
 mod table_source;
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -16,17 +17,26 @@ use namiki_exec::plan::Plan;
 use namiki_exec::source::{Source, Table as QueryTable, Tables};
 use namiki_exec::{Degree, Explanation, Mode, Options, Rows};
 
-use self::table_source::{Reader, TableSource, Values, columns, key_columns, value_column};
+use self::table_source::{TableSource, Values, columns, key_columns, value_column};
 use crate::api::database::Database;
 use crate::api::query_error::QueryError;
 use crate::api::table::{Key, Table, Value};
+use crate::api::view::View;
+use crate::table::raw_table::RawTable;
 
 /// A query that is about to run: its tables in memory, and how it is run.
 pub struct Query {
     db: Database,
-    /// Tables in memory.
-    described: Tables,
+    /// Tables in memory, by their names.
+    described: BTreeMap<String, Described>,
     options: Options,
+}
+
+/// A table in memory, with names for its columns.
+struct Described {
+    raw_table: Arc<RawTable>,
+    schema: Schema,
+    values: Values,
 }
 
 /// Queries.
@@ -66,7 +76,7 @@ impl Database {
     pub fn query(&self) -> Query {
         Query {
             db: self.clone(),
-            described: Tables::new(),
+            described: BTreeMap::new(),
             options: Options::default(),
         }
     }
@@ -143,14 +153,12 @@ impl Query {
                 table: table.name(),
             });
         }
-        let source: Arc<dyn Source> = Arc::new(TableSource {
-            reader: Reader::new(&shared.engine, shared.next_worker()),
+        let described = Described {
             raw_table: Arc::clone(raw_table),
             schema,
             values,
-        });
-        self.described
-            .insert(&table.name(), QueryTable::new(source));
+        };
+        self.described.insert(table.name(), described);
         Ok(self)
     }
 
@@ -217,9 +225,19 @@ impl Query {
     /// The tables that the plan names.
     fn tables(&self, plan: &Plan) -> Result<Tables, QueryError> {
         let shared = &*self.db.shared;
-        let mut tables = self.described.clone();
+        let mut tables = Tables::new();
+        let mut view = None;
         for name in plan.tables() {
             if tables.get(name).is_some() {
+                continue;
+            }
+            if let Some(described) = self.described.get(name) {
+                // One for all: what the query reads is of one moment.
+                let view = match &view {
+                    Some(view) => view,
+                    None => view.insert(self.db.view()?),
+                };
+                tables.insert(name, described.source(view));
                 continue;
             }
             // Locked until it is open: it could be dropped in between.
@@ -234,7 +252,7 @@ impl Query {
                     return Err(QueryError::NotDescribed { table });
                 }
                 let known = image.tables.iter().map(|table| table.name.clone());
-                let described = self.described.iter().map(|(name, _)| name.to_owned());
+                let described = self.described.keys().cloned();
                 let known = known.chain(described).collect();
                 return Err(QueryError::UnknownTable { table, known });
             };
@@ -248,10 +266,23 @@ impl Query {
     }
 }
 
+impl Described {
+    /// The table as a view sees it.
+    fn source(&self, view: &View) -> QueryTable {
+        let source: Arc<dyn Source> = Arc::new(TableSource {
+            view: view.clone(),
+            raw_table: Arc::clone(&self.raw_table),
+            schema: self.schema.clone(),
+            values: self.values,
+        });
+        QueryTable::new(source)
+    }
+}
+
 impl std::fmt::Debug for Query {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Query")
-            .field("described", &self.described)
+            .field("described", &self.described.keys())
             .field("options", &self.options)
             .finish_non_exhaustive()
     }

@@ -3,8 +3,7 @@
 //! A typed table's keys are the bytes that a query's keys are, as long as their parts have eight bytes, or are text or
 //! bytes. Its value is one column; or, where the values are rows that were encoded for a schema, all the others.
 //!
-//! Rows are read in small transactions: each record is read atomically, and what a batch reads belongs together; two
-//! batches need not. (Read committed, until there are views.)
+//! Rows are read in a view: all that a query reads is of one moment, whatever it reads when.
 //!
 //! A source keeps the contents of its table in memory, and not the database open: a query's threads may drop it some
 //! time after the rows were dropped, and the database is closed when its last handle is, by that call and not by them.
@@ -16,62 +15,16 @@ use std::sync::Arc;
 use namiki_exec::data::{Column, ColumnType, Schema};
 use namiki_exec::source::{RowBatch, Source, SourceError};
 use namiki_index::{Direction, ScanRange};
-use namiki_platform::WorkerId;
-use parking_lot::Mutex;
 
-use crate::api::session::Session;
-use crate::commit::engine::Engine;
-use crate::error::Error;
+use crate::api::view::View;
 use crate::table::raw_table::{BATCH_KEYS_MAX, RawTable};
-use crate::txn::Transaction;
 
-/// Rows that one transaction reads: few enough that it rarely conflicts, and enough that beginning it costs little.
-const ROWS_PER_TRANSACTION: usize = 256;
-
-/// A table in memory, with names for its columns.
+/// A table in memory, with names for its columns, as a view sees it.
 pub(super) struct TableSource {
-    pub(super) reader: Reader,
+    pub(super) view: View,
     pub(super) raw_table: Arc<RawTable>,
     pub(super) schema: Schema,
     pub(super) values: Values,
-}
-
-/// Runs the transactions of a source, of which each thread that reads it has one at a time.
-pub(super) struct Reader {
-    engine: Arc<Engine>,
-    worker: WorkerId,
-    /// Those that no thread uses now.
-    sessions: Mutex<Vec<Session>>,
-}
-
-impl Reader {
-    /// Transactions of this engine, on this stream of its log.
-    pub(super) fn new(engine: &Arc<Engine>, worker: WorkerId) -> Self {
-        Self {
-            engine: Arc::clone(engine),
-            worker,
-            sessions: Mutex::default(),
-        }
-    }
-
-    fn transact(
-        &self,
-        body: impl FnMut(&mut Transaction) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        // Before the list is locked: in a forked child, a thread that is not there may have it locked.
-        self.engine.check_process()?;
-        let idle = self.sessions.lock().pop();
-        let mut session = match idle {
-            Some(session) => session,
-            None => {
-                let transaction = Transaction::begin(&self.engine, self.worker)?;
-                Session::new(transaction, u64::from(self.worker.0) + 1)
-            }
-        };
-        let done = session.transact(body);
-        self.sessions.lock().push(session);
-        done
-    }
 }
 
 /// What the values of a table are to a query.
@@ -143,35 +96,6 @@ impl Values {
     }
 }
 
-impl TableSource {
-    /// Adds the rows of one transaction to `into`: up to `rows_max` from `from` on, or as many as fill a batch.
-    fn scan_some(
-        &self,
-        from: Bound<&[u8]>,
-        to: Bound<&[u8]>,
-        rows_max: usize,
-        into: &mut RowBatch,
-    ) -> Result<(), Error> {
-        self.reader.transact(|tx| {
-            into.clear();
-            tx.use_table(&self.raw_table)?;
-            let range = ScanRange {
-                start: from,
-                end: to,
-                direction: Direction::Forward,
-            };
-            tx.scan_bytes(&self.raw_table, range, |key, value| {
-                into.push(key, &self.values.row(value));
-                Ok(if into.len() < rows_max && !into.is_full() {
-                    ControlFlow::Continue(())
-                } else {
-                    ControlFlow::Break(())
-                })
-            })
-        })
-    }
-}
-
 impl Source for TableSource {
     fn schema(&self) -> &Schema {
         &self.schema
@@ -188,46 +112,36 @@ impl Source for TableSource {
         rows_max: usize,
         into: &mut RowBatch,
     ) -> Result<(), SourceError> {
+        let range = ScanRange {
+            start: from,
+            end: to,
+            direction: Direction::Forward,
+        };
+        self.view.check(&self.raw_table)?;
         let mut left = rows_max;
-        let mut last: Option<Vec<u8>> = None;
-        let mut some = RowBatch::new();
-        while left > 0 && !into.is_full() {
-            let wanted = left.min(ROWS_PER_TRANSACTION);
-            let from = last.as_deref().map_or(from, Bound::Excluded);
-            self.scan_some(from, to, wanted, &mut some)?;
-            for (key, row) in (0..some.len()).filter_map(|at| some.get(at)) {
-                into.push(key, row);
-            }
-            if some.len() < wanted && !some.is_full() {
-                break;
-            }
-            left -= some.len();
-            let last_row = some.len().checked_sub(1).and_then(|at| some.get(at));
-            last = last_row.map(|(key, _)| key.to_vec());
-        }
+        self.view.scan_bytes(&self.raw_table, range, |key, value| {
+            into.push(key, &self.values.row(value));
+            left -= 1;
+            Ok(if left > 0 && !into.is_full() {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            })
+        })?;
         Ok(())
     }
 
     fn get_many(&self, keys: &[&[u8]], into: &mut RowBatch) -> Result<(), SourceError> {
-        let mut found: Vec<Option<Vec<u8>>> = Vec::new();
+        self.view.check(&self.raw_table)?;
         for keys in keys.chunks(BATCH_KEYS_MAX) {
             if into.is_full() {
                 break;
             }
-            self.reader.transact(|tx| {
-                found.clear();
-                tx.use_table(&self.raw_table)?;
-                tx.get_batch(&self.raw_table, keys, |value| {
-                    found.push(value.map(|value| self.values.row(value).into_owned()));
-                    Ok(())
-                })
-            })?;
-            for (key, row) in keys.iter().zip(&found) {
-                match row {
-                    Some(row) => into.push(key, row),
+            self.view
+                .get_batch(&self.raw_table, keys, |key, value| match value {
+                    Some(value) => into.push(key, &self.values.row(value)),
                     None => into.push_absent(),
-                }
-            }
+                })?;
         }
         Ok(())
     }

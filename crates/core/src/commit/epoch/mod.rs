@@ -252,16 +252,20 @@ impl Epochs {
 
     /// Every version with a creation stamp below this was written in `epoch` or before, or before the
     /// database was opened. If the floor is forgotten, or not known yet, not all such versions are.
-    pub(crate) fn floor_after(&self, Epoch(epoch): Epoch) -> Stamp {
-        let word = self.floors[(epoch + 1) as usize % FLOORS].load(Ordering::Acquire);
+    pub(crate) fn floor_after(&self, epoch: Epoch) -> Stamp {
+        self.known_floor_after(epoch).unwrap_or(self.first_floor)
+    }
+
+    /// The floor of the epoch after this one, unless it is forgotten or not known yet.
+    pub(crate) fn known_floor_after(&self, Epoch(epoch): Epoch) -> Option<Stamp> {
+        let remembered = self.floors[(epoch + 1) as usize % FLOORS].load(Ordering::Acquire);
+        let latest = self.floor.load(Ordering::SeqCst);
+        let is_wanted = |word: &u64| word & EPOCH_MASK == (epoch + 1) & EPOCH_MASK;
+        let word = [remembered, latest].into_iter().find(is_wanted)?;
         // The word has only the low bits of its epoch. Checked after it was loaded: a thread that wrote a later one
         // there had seen that epoch begin.
         let is_forgotten = self.current.load(Ordering::SeqCst) > epoch + FLOORS as u64;
-        if !is_forgotten && word & EPOCH_MASK == (epoch + 1) & EPOCH_MASK {
-            Stamp(word >> EPOCH_BITS).max(self.first_floor)
-        } else {
-            self.first_floor
-        }
+        (!is_forgotten).then(|| Stamp(word >> EPOCH_BITS).max(self.first_floor))
     }
 
     /// Whether a version with this creation stamp is certified durable, now that everything through `certified` is.
@@ -359,6 +363,8 @@ impl EpochSource for Epochs {
         loop {
             let floor = self.floor.load(Ordering::SeqCst);
             if floor & EPOCH_MASK == epoch & EPOCH_MASK {
+                // Remembered before the epoch is over, whichever thread has published it.
+                self.floors[epoch as usize % FLOORS].store(floor, Ordering::Release);
                 // At most one floor is ever missing: the epoch moves only when its own is published.
                 let _ = self.current.compare_exchange(
                     epoch,

@@ -12,6 +12,8 @@ pub trait Checks: 'static {
     const VALIDATE_LEAVES: bool = true;
     /// A transaction that has used a table fails if that was dropped meanwhile.
     const CHECK_DROPS: bool = true;
+    /// What is overwritten and a view may see is kept for it.
+    const KEEP_FOR_VIEWS: bool = true;
     /// A version that was read must still be the current one when its validity is extended. (A
     /// published TicToc that keeps the previous wts accepts any overwritten version as long as the
     /// commit stamp lies below the current wts, without asking whether the version it read is the
@@ -68,6 +70,11 @@ pub mod faults {
         /// A transaction commits changes of a table that was dropped meanwhile.
         NoDropCheck,
         CHECK_DROPS
+    );
+    bug!(
+        /// What is overwritten is not kept for views.
+        NothingKeptForViews,
+        KEEP_FOR_VIEWS
     );
     bug!(
         /// An overwritten version is accepted when the stamp lies below the current wts.

@@ -3,6 +3,7 @@
 
 pub(crate) mod gate;
 pub(crate) mod hooked_disk;
+pub(crate) mod manifest;
 pub(crate) mod parking_waker;
 
 use std::num::{NonZeroU16, NonZeroU32};

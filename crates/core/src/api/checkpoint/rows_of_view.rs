@@ -1,0 +1,134 @@
+//! The rows of a table as a view sees them: what an image is written from.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use namiki_index::{Direction, ScanRange};
+use namiki_platform::Stamp;
+
+use crate::commit::views::OpenView;
+use crate::error::Error;
+use crate::image::rows_at_stamp::{KeyBounds, RowsAtStamp, VisitRow};
+use crate::image::sorted_keys::{RowsByKey, SortedRows};
+use crate::storage::record::RecordRef;
+use crate::table::raw_table::{RawTable, Step};
+
+/// A table in a view, in the order of its keys.
+pub(super) enum TableRows<'v> {
+    /// As its index has it.
+    Ordered(RowsOfView<'v>),
+    /// Its keys are gathered and sorted first.
+    Unordered(SortedRows<RowsOfView<'v>>),
+}
+
+impl<'v> TableRows<'v> {
+    pub(super) fn new(view: &'v OpenView, raw_table: Arc<RawTable>) -> Self {
+        let is_ordered = raw_table.is_ordered();
+        let rows = RowsOfView { view, raw_table };
+        match is_ordered {
+            true => Self::Ordered(rows),
+            false => Self::Unordered(SortedRows::new(rows)),
+        }
+    }
+}
+
+impl RowsAtStamp for TableRows<'_> {
+    fn visit(&mut self, bounds: KeyBounds<'_>, visit: &mut VisitRow<'_>) -> Result<(), Error> {
+        match self {
+            Self::Ordered(rows) => rows.visit(bounds, visit),
+            Self::Unordered(rows) => rows.visit(bounds, visit),
+        }
+    }
+
+    fn changed_since(&mut self, bounds: KeyBounds<'_>, since: Stamp) -> Result<bool, Error> {
+        match self {
+            Self::Ordered(rows) => rows.changed_since(bounds, since),
+            Self::Unordered(rows) => rows.changed_since(bounds, since),
+        }
+    }
+}
+
+/// A table, in a view.
+pub(super) struct RowsOfView<'v> {
+    view: &'v OpenView,
+    raw_table: Arc<RawTable>,
+}
+
+impl RowsOfView<'_> {
+    fn find(&self, key: &[u8]) -> Result<Option<RecordRef>, Error> {
+        let found = self.raw_table.find(key);
+        let found = found.map_err(|error| Error::from_index(&error, &self.raw_table.name()))?;
+        Ok(found.ok())
+    }
+
+    fn scan(
+        &self,
+        (start, end): KeyBounds<'_>,
+        visit: impl FnMut(Step<'_>) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let range = ScanRange {
+            start,
+            end,
+            direction: Direction::Forward,
+        };
+        let scanned = self.raw_table.scan(range, visit);
+        scanned.map_err(|error| Error::from_index(&error, &self.raw_table.name()))
+    }
+}
+
+impl RowsAtStamp for RowsOfView<'_> {
+    fn visit(&mut self, bounds: KeyBounds<'_>, visit: &mut VisitRow<'_>) -> Result<(), Error> {
+        let mut value = Vec::new();
+        let mut outcome = Ok(());
+        self.scan(bounds, |step| {
+            let Step::Entry(key, record) = step else {
+                return ControlFlow::Continue(());
+            };
+            match self.view.copy(record, &mut value) {
+                Ok(Some(stamp)) => visit(key, &value, stamp),
+                Ok(None) => ControlFlow::Continue(()),
+                Err(error) => {
+                    outcome = Err(error);
+                    ControlFlow::Break(())
+                }
+            }
+        })?;
+        outcome
+    }
+
+    fn changed_since(&mut self, bounds: KeyBounds<'_>, since: Stamp) -> Result<bool, Error> {
+        let mut is_changed = false;
+        self.scan(bounds, |step| match step {
+            // What is newer than the view counts, too: the version before it may be above `since`.
+            Step::Entry(_, record) if record.creation() > since => {
+                is_changed = true;
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        })?;
+        Ok(is_changed)
+    }
+}
+
+impl RowsByKey for RowsOfView<'_> {
+    fn visit_keys(&mut self, visit: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
+        let visited = self.raw_table.for_each(|key, _| {
+            visit(key);
+            ControlFlow::Continue(())
+        });
+        visited.map_err(|error| Error::from_index(&error, &self.raw_table.name()))
+    }
+
+    fn row(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<Stamp>, Error> {
+        match self.find(key)? {
+            Some(record) => self.view.copy(record, value),
+            None => Ok(None),
+        }
+    }
+
+    fn has_changed(&mut self, key: &[u8], since: Stamp) -> Result<bool, Error> {
+        Ok(self
+            .find(key)?
+            .is_some_and(|record| record.creation() > since))
+    }
+}

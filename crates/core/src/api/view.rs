@@ -1,0 +1,312 @@
+//! Read views: all tables as they were at one moment, read without locks, conflicts or retries.
+//!
+//! What keeps the versions of that moment is `commit/views`. Ranges are `rows.rs`.
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use namiki_index::{Direction, ScanRange};
+use namiki_platform::Stamp;
+
+use crate::api::database::Database;
+use crate::api::table::{AsKey, Key, KeyRange, Table, Value, ValueView};
+use crate::api::transaction::{decode_key, decode_value, undecodable, with_range};
+use crate::commit::views::OpenView;
+use crate::error::Error;
+use crate::storage::record::RecordRef;
+use crate::table::raw_table::{RawTable, Step};
+
+/// All tables as they were at one moment, see [`Database::view`].
+///
+/// A handle: cloning it is cheap, and it can be used by many threads at once. The view ends with its last handle, and
+/// then what was kept for it is freed.
+#[derive(Clone)]
+pub struct View {
+    open: Arc<OpenView>,
+}
+
+impl Database {
+    /// A view of all tables as they are now: of every transaction that was acknowledged before this call, and of none
+    /// that began after it returns. It shows nothing that a crash could take back.
+    ///
+    /// Reading it takes no locks and meets no conflicts, and transactions go on as if it were not there, but for one
+    /// thing: what they overwrite is kept in memory as long as the view may see it. Many views can be open at once, for
+    /// minutes. If what is kept grows beyond [`Builder::view_bytes_max`](crate::Builder::view_bytes_max), the oldest
+    /// views end: reading those fails with [`Error::ViewExpired`], and no transaction does.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// let db = namiki::Database::open(dir.path().join("data"))?;
+    /// let accounts = db.table::<u64, i64>("accounts")?;
+    /// db.transact(|tx| tx.put(&accounts, &1, &100))?;
+    /// let view = db.view()?;
+    /// db.transact(|tx| tx.put(&accounts, &1, &0))?;
+    /// assert_eq!(view.get(&accounts, &1)?, Some(100));
+    /// let mut sum = 0;
+    /// for row in view.range(&accounts, ..) {
+    ///     let (_account, balance) = row?;
+    ///     sum += balance;
+    /// }
+    /// assert_eq!(sum, 100);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It waits for the commits that are under way, and for the log. Under strict two-phase locking and the others alike.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Forked`]; [`Error::LogFailed`], [`Error::OutcomeUnknown`].
+    pub fn view(&self) -> Result<View, Error> {
+        let engine = &self.shared.engine;
+        engine.check_open()?;
+        let open = OpenView::open(engine, true)?;
+        Ok(View {
+            open: Arc::new(open),
+        })
+    }
+
+    /// Reads in a [view](Database::view) that ends when `body` does.
+    ///
+    /// # Errors
+    /// Those of [`Database::view`], and what `body` returns.
+    pub fn read<T>(&self, body: impl FnOnce(&View) -> Result<T, Error>) -> Result<T, Error> {
+        body(&self.view()?)
+    }
+}
+
+/// Reading typed tables.
+impl View {
+    /// The stamp of its moment: it sees what commits with this stamp or a lower one have written, and nothing else.
+    #[must_use]
+    pub fn stamp(&self) -> Stamp {
+        self.open.stamp
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// [`Error::ViewExpired`]; [`Error::Undecodable`]; errors that name a bad key; [`Error::TableDropped`] of a table that
+    /// is dropped by now; [`Error::ForeignTable`], [`Error::Closed`], [`Error::Forked`].
+    pub fn get<K: Key + ?Sized, V: Value + ?Sized, Q: AsKey<K> + ?Sized>(
+        &self,
+        table: &Table<K, V>,
+        key: &Q,
+    ) -> Result<Option<V::Owned>, Error> {
+        let raw_table = self.own(table)?;
+        let decode = |value: Option<&[u8]>| {
+            let value = value.map(|value| decode_value::<V>(raw_table, value));
+            value.transpose()
+        };
+        key.with_bytes(|key| self.with_value(raw_table, key, decode))
+    }
+
+    /// Hands the value of a key to `read` where it lies, if it is there.
+    ///
+    /// # Errors
+    /// As [`View::get`].
+    pub fn get_with<K: Key + ?Sized, V: ValueView + ?Sized, Q: AsKey<K> + ?Sized, T>(
+        &self,
+        table: &Table<K, V>,
+        key: &Q,
+        read: impl FnOnce(&V::View) -> T,
+    ) -> Result<Option<T>, Error> {
+        let raw_table = self.own(table)?;
+        let decode = |value: Option<&[u8]>| {
+            let view = value.map(|bytes| {
+                V::view(bytes).ok_or_else(|| undecodable(raw_table, V::type_name(), bytes))
+            });
+            Ok(view.transpose()?.map(read))
+        };
+        key.with_bytes(|key| self.with_value(raw_table, key, decode))
+    }
+
+    /// Whether the key is there.
+    ///
+    /// # Errors
+    /// As [`View::get`].
+    pub fn contains_key<K: Key + ?Sized, V: Value + ?Sized, Q: AsKey<K> + ?Sized>(
+        &self,
+        table: &Table<K, V>,
+        key: &Q,
+    ) -> Result<bool, Error> {
+        let raw_table = self.own(table)?;
+        key.with_bytes(|key| self.with_value(raw_table, key, |value| Ok(value.is_some())))
+    }
+
+    /// The row with the least key.
+    ///
+    /// # Errors
+    /// As [`View::get`].
+    pub fn first<K: Key + ?Sized, V: Value + ?Sized>(
+        &self,
+        table: &Table<K, V>,
+    ) -> Result<Option<(K::Owned, V::Owned)>, Error> {
+        self.range(table, ..).next().transpose()
+    }
+
+    /// The row with the greatest key.
+    ///
+    /// # Errors
+    /// As [`View::get`].
+    pub fn last<K: Key + ?Sized, V: Value + ?Sized>(
+        &self,
+        table: &Table<K, V>,
+    ) -> Result<Option<(K::Owned, V::Owned)>, Error> {
+        self.range(table, ..).next_back().transpose()
+    }
+
+    /// How many keys of a range there are: it reads them all.
+    ///
+    /// # Errors
+    /// As [`View::get`].
+    pub fn count<K: Key + ?Sized, V: Value + ?Sized>(
+        &self,
+        table: &Table<K, V>,
+        range: impl KeyRange<K>,
+    ) -> Result<usize, Error> {
+        let raw_table = self.own(table)?;
+        let mut count = 0;
+        with_range(&range, Direction::Forward, |range| {
+            self.scan_bytes(raw_table, range, |_, _| {
+                count += 1;
+                Ok(ControlFlow::Continue(()))
+            })
+        })?;
+        Ok(count)
+    }
+
+    /// The keys in a range and their values, in ascending order.
+    ///
+    /// # Errors
+    /// As [`View::get`].
+    pub fn scan<K: Key + ?Sized, V: Value + ?Sized>(
+        &self,
+        table: &Table<K, V>,
+        range: impl KeyRange<K>,
+    ) -> Result<Vec<(K::Owned, V::Owned)>, Error> {
+        let mut found = Vec::new();
+        self.scan_with(table, range, Direction::Forward, |key, value| {
+            found.push((key, value));
+            ControlFlow::Continue(())
+        })?;
+        Ok(found)
+    }
+
+    /// Visits the keys in a range and their values, in ascending or descending order, until `visit` breaks off.
+    ///
+    /// # Errors
+    /// As [`View::get`].
+    pub fn scan_with<K: Key + ?Sized, V: Value + ?Sized>(
+        &self,
+        table: &Table<K, V>,
+        range: impl KeyRange<K>,
+        direction: Direction,
+        mut visit: impl FnMut(K::Owned, V::Owned) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let raw_table = self.own(table)?;
+        with_range(&range, direction, |range| {
+            self.scan_bytes(raw_table, range, |key, value| {
+                let key = decode_key::<K>(raw_table, key)?;
+                Ok(visit(key, decode_value::<V>(raw_table, value)?))
+            })
+        })
+    }
+}
+
+/// Reading bytes.
+impl View {
+    /// The raw table, if the view may read it.
+    pub(super) fn own<'t, K: ?Sized, V: ?Sized>(
+        &self,
+        table: &'t Table<K, V>,
+    ) -> Result<&'t Arc<RawTable>, Error> {
+        let raw_table = table.raw_table();
+        self.check(raw_table)?;
+        Ok(raw_table)
+    }
+
+    /// Whether the view may read a table.
+    pub(crate) fn check(&self, raw_table: &RawTable) -> Result<(), Error> {
+        self.open.engine.check_usable()?;
+        self.open.engine.check_table(raw_table)
+    }
+
+    /// Hands the value of a key to `read`.
+    pub(crate) fn with_value<T>(
+        &self,
+        raw_table: &RawTable,
+        key: &[u8],
+        read: impl FnOnce(Option<&[u8]>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let found = raw_table.find(key);
+        match found.map_err(|error| Error::from_index(&error, &raw_table.name()))? {
+            Err(_leaf) => read(None),
+            Ok(record) => {
+                let mut value = Vec::new();
+                let present = self.open.copy(record, &mut value)?.is_some();
+                read(present.then_some(&value[..]))
+            }
+        }
+    }
+
+    /// Visits some keys and their values: at most [`BATCH_KEYS_MAX`](crate::table::raw_table::BATCH_KEYS_MAX), whose
+    /// cache misses overlap.
+    pub(crate) fn get_batch(
+        &self,
+        raw_table: &RawTable,
+        keys: &[&[u8]],
+        mut visit: impl FnMut(&[u8], Option<&[u8]>),
+    ) -> Result<(), Error> {
+        let mut lookups = Vec::new();
+        let found = raw_table.find_all(keys, &mut lookups);
+        found.map_err(|error| Error::from_index(&error, &raw_table.name()))?;
+        let records = || lookups.iter().map(|lookup| RawTable::found(*lookup).ok());
+        records().flatten().for_each(RecordRef::prefetch);
+        let mut value = Vec::new();
+        for (key, record) in keys.iter().zip(records()) {
+            let present = match record {
+                Some(record) => self.open.copy(record, &mut value)?.is_some(),
+                None => false,
+            };
+            visit(key, present.then_some(&value[..]));
+        }
+        Ok(())
+    }
+
+    /// Visits the keys in a range and their values, in order.
+    pub(crate) fn scan_bytes(
+        &self,
+        raw_table: &RawTable,
+        range: ScanRange<'_>,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Error>,
+    ) -> Result<(), Error> {
+        let mut value = Vec::new();
+        let mut outcome = Ok(());
+        let scanned = raw_table.scan(range, |step| {
+            let Step::Entry(key, record) = step else {
+                return ControlFlow::Continue(());
+            };
+            let step = match self.open.copy(record, &mut value) {
+                Ok(Some(_)) => visit(key, &value),
+                Ok(None) => Ok(ControlFlow::Continue(())),
+                Err(error) => Err(error),
+            };
+            step.unwrap_or_else(|error| {
+                outcome = Err(error);
+                ControlFlow::Break(())
+            })
+        });
+        scanned.map_err(|error| Error::from_index(&error, &raw_table.name()))?;
+        outcome
+    }
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View")
+            .field("stamp", &self.open.stamp)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,439 @@
+//! Read views: which versions commits keep for them, and how a view finds the one of its moment.
+//!
+//! A view is the state of all tables at a stamp S, a boundary between epochs, which is a serial cut under every protocol.
+//! A record holds its last version alone; a commit that overwrites one that a view may still see keeps it aside before.
+//!
+//! ```text
+//!   a view                                      a commit
+//!   1. notes the current epoch e                1. registers in the epoch x, its records locked
+//!   2. puts itself into the list                2. looks whether there is a list
+//!   3. starts over if the epoch is not e        3. of the newest view with e < x: S = floor(e + 1) - 1;
+//!   4. closes e, waits until it is finished        keeps each version that it overwrites with a creation <= S
+//!   5. S = floor(e + 1) - 1                     4. appends to the log, installs, unlocks, deregisters
+//!   6. waits until all up to S is durable
+//! ```
+//! Steps 1 to 3 of the view and 1 and 2 of the commit are `SeqCst`: a commit that has missed the view is registered in e
+//! or before, so it is finished in 4, and what it has written is at or below S. A commit of a later epoch knows S by
+//! itself: it could not register before the floor was there.
+//!
+//! **Which version a view sees.** The record's own, if it was created at or below S. Otherwise the view looks into what
+//! was kept for it, and then for the views after it, up to the newest: the first version found is that of its moment. (A
+//! version with the stamps \[c, s) is kept for the newest view W with S(W) < s, if c <= S(W). Were there an older version of
+//! the record with a view between, it would have ended at or before c <= S.) If there is none, the key was not there.
+//!
+//! **When a view ends**, what was kept for it is handed on to the next older view, as far as that may see it, and is
+//! forgotten otherwise. Readers that meet this half-way see the list's number changed, and look again.
+//!
+//! **Memory** is bounded: beyond a limit, the oldest view ends with an error of its own. Commits never fail or wait.
+//!
+//! # Invariants
+//! - V1. A version is kept before the record's lock-holder changes the record.
+//! - V2. Of a list, the epochs and the stamps rise, and no view is added but at its end.
+//! - V3. A table that is dropped stays in memory as long as a view lives that was there before: what is kept of its
+//!   records is found by their addresses.
+
+mod kept_versions;
+#[cfg(all(test, loom))]
+mod loom_model;
+mod open;
+pub(crate) mod uncommitted;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_utils::CachePadded;
+use namiki_log::EpochSource;
+use namiki_platform::{Epoch, Stamp};
+
+use self::kept_versions::{Closed, KeptVersion, KeptVersions};
+use self::uncommitted::Uncommitted;
+use crate::commit::epoch::Epochs;
+use crate::storage::record::{AtStamp, RecordRef};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence};
+use crate::table::raw_table::RawTable;
+
+pub(crate) use self::open::OpenView;
+
+/// The views of a database, and what is kept for them.
+pub(crate) struct Views {
+    /// The number of the list; 0 while it is empty.
+    number: CachePadded<AtomicU64>,
+    list: Mutex<Arc<ViewList>>,
+    /// Held by what ends a view.
+    ending: Mutex<()>,
+    /// What is kept takes so much memory, and so much of it is kept for views that are not limited.
+    bytes: AtomicU64,
+    unlimited_bytes: AtomicU64,
+    bytes_max: u64,
+    /// Views that ended because of the limit.
+    expired: AtomicU64,
+    /// What operations have changed in place.
+    pub(crate) uncommitted: Uncommitted,
+}
+
+/// The views that there are, the oldest first.
+#[derive(Default)]
+pub(crate) struct ViewList {
+    number: u64,
+    views: Vec<Arc<ViewState>>,
+}
+
+/// One view.
+pub(crate) struct ViewState {
+    /// Commits of later epochs come after it.
+    epoch: Epoch,
+    /// The floor of the next epoch, S + 1; 0 until it is known.
+    floor: AtomicU64,
+    kept: KeptVersions,
+    /// Whether it ends when what is kept takes too much memory. A checkpoint's does not: it keeps each key once at most,
+    /// and without it the log would grow.
+    is_limited: bool,
+    /// What commits overwrite is kept for the next older one.
+    is_ending: AtomicBool,
+    /// It has ended because of the limit of memory.
+    is_expired: AtomicBool,
+    /// Tables that were dropped meanwhile (V3).
+    dropped_tables: Mutex<Vec<Arc<RawTable>>>,
+    opened: Instant,
+}
+
+/// A view has ended, because what was kept for views took too much memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Expired;
+
+/// What there is to be told of read views, see [`Stats`](crate::Stats).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ViewStats {
+    /// How many are open.
+    pub open: u64,
+    /// How many have ended since the database was opened because what was kept for them took too much memory.
+    pub expired: u64,
+    /// The versions that are kept for them, in bytes.
+    pub kept_bytes: u64,
+    /// The stamp of the oldest.
+    pub oldest_stamp: Option<Stamp>,
+    /// How long ago that was opened.
+    pub oldest_for: Option<Duration>,
+}
+
+impl Views {
+    /// None. What is kept for them may take so much memory.
+    pub(crate) fn new(bytes_max: u64) -> Self {
+        Self {
+            number: CachePadded::new(AtomicU64::new(0)),
+            list: Mutex::default(),
+            ending: Mutex::default(),
+            bytes: AtomicU64::new(0),
+            unlimited_bytes: AtomicU64::new(0),
+            bytes_max,
+            expired: AtomicU64::new(0),
+            uncommitted: Uncommitted::new(),
+        }
+    }
+
+    /// Puts a view into the list whose epoch is the current one, or a later one.
+    fn pin(&self, epochs: &Epochs, is_limited: bool) -> Arc<ViewState> {
+        loop {
+            let epoch = EpochSource::current(epochs);
+            let view = Arc::new(ViewState {
+                epoch,
+                floor: AtomicU64::new(0),
+                kept: KeptVersions::new(),
+                is_limited,
+                is_ending: AtomicBool::new(false),
+                is_expired: AtomicBool::new(false),
+                dropped_tables: Mutex::default(),
+                opened: Instant::now(),
+            });
+            let is_last = self.change_list(|views| {
+                // Another one may have been pinned in a later epoch meanwhile (V2).
+                let is_last = views.last().is_none_or(|last| last.epoch <= epoch);
+                if is_last {
+                    views.push(Arc::clone(&view));
+                }
+                is_last
+            });
+            if is_last && EpochSource::current(epochs) == epoch {
+                return view;
+            }
+            // A commit of a later epoch may have missed it.
+            if is_last {
+                self.end(&view, epochs);
+            }
+        }
+    }
+
+    /// Changes the list, and its number.
+    fn change_list<T>(&self, change: impl FnOnce(&mut Vec<Arc<ViewState>>) -> T) -> T {
+        let mut list = self.list.lock();
+        let mut views = list.views.clone();
+        let changed = change(&mut views);
+        let number = list.number + 1;
+        let is_empty = views.is_empty();
+        *list = Arc::new(ViewList { number, views });
+        self.number
+            .store(if is_empty { 0 } else { number }, Ordering::SeqCst);
+        changed
+    }
+
+    fn list(&self) -> Arc<ViewList> {
+        Arc::clone(&self.list.lock())
+    }
+
+    /// Ends a view: what was kept for it is kept for the next older one, or forgotten.
+    pub(crate) fn end(&self, view: &Arc<ViewState>, epochs: &Epochs) {
+        let _ending = self.ending.lock();
+        let list = self.list();
+        let place = list.views.iter().position(|it| Arc::ptr_eq(it, view));
+        if let Some(place) = place {
+            self.hand_on(epochs, &list.views, place);
+        }
+    }
+
+    /// Hands what was kept for a view of the list on, and removes it.
+    fn hand_on(&self, epochs: &Epochs, views: &[Arc<ViewState>], place: usize) {
+        let view = &views[place];
+        view.is_ending.store(true, Ordering::SeqCst);
+        if let Some(older) = place.checked_sub(1).map(|older| &views[older])
+            // If it is not known, nothing was kept for a later view.
+            && let Some(stamp) = older.known_stamp(epochs)
+        {
+            self.add_bytes(older, view.kept.hand_on(&older.kept, stamp));
+        }
+        self.change_list(|views| views.retain(|it| !Arc::ptr_eq(it, view)));
+        view.dropped_tables.lock().clear();
+        // After the list: a reader that finds nothing here any more sees the new number.
+        self.add_bytes(view, -(view.kept.clear() as i64));
+    }
+
+    fn add_bytes(&self, view: &ViewState, more: i64) {
+        // Two's complement: adding a negative number subtracts.
+        self.bytes.fetch_add(more as u64, Ordering::Relaxed);
+        if !view.is_limited {
+            self.unlimited_bytes
+                .fetch_add(more as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Keeps the versions that a commit is about to overwrite and that a view may see. The commit is registered in
+    /// `epoch`, and `records` are locked. `cached` is the list that the caller has seen last.
+    #[inline]
+    pub(crate) fn keep_overwritten(
+        &self,
+        epochs: &Epochs,
+        epoch: Epoch,
+        records: impl Iterator<Item = RecordRef> + Clone,
+        cached: &mut Arc<ViewList>,
+    ) {
+        let number = self.number.load(Ordering::SeqCst);
+        if number != 0 {
+            self.keep_for_newest(epochs, (epoch, number), records, cached);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn keep_for_newest(
+        &self,
+        epochs: &Epochs,
+        (epoch, number): (Epoch, u64),
+        records: impl Iterator<Item = RecordRef> + Clone,
+        cached: &mut Arc<ViewList>,
+    ) {
+        if cached.number != number {
+            *cached = self.list();
+        }
+        let mut value = Vec::new();
+        'records: for record in records {
+            let creation = record.creation();
+            let mut version = None;
+            loop {
+                let Some((view, stamp)) = cached.newest_before(epoch, epochs) else {
+                    return;
+                };
+                if creation > stamp {
+                    continue 'records;
+                }
+                let version =
+                    version.get_or_insert_with(|| self.version_of(record, creation, &mut value));
+                // A key that was never there is not there without a version, too.
+                if creation == Stamp(0) && version.value.is_none() {
+                    continue 'records;
+                }
+                match view.kept.keep(record, version.clone()) {
+                    Ok(more) => {
+                        self.add_bytes(view, more);
+                        continue 'records;
+                    }
+                    Err(Closed) => *cached = self.list(),
+                }
+            }
+        }
+    }
+
+    /// The version that is there of a record that is locked, without what a transaction has made of it.
+    fn version_of(&self, record: RecordRef, creation: Stamp, value: &mut Vec<u8>) -> KeptVersion {
+        if record.is_uncommitted() {
+            let before = self.uncommitted.get(record);
+            return before.unwrap_or_else(|| unreachable!("it was put there before the change"));
+        }
+        let Some(present) = record.copy_if(value, |_| true) else {
+            unreachable!("the record is locked, so it does not change");
+        };
+        KeptVersion::new(creation, (!present.absent).then_some(&value[..]))
+    }
+
+    /// Ends the oldest views if what is kept takes too much memory. Not to be called with locks held: it may take long.
+    #[inline]
+    pub(crate) fn enforce_limit(&self, epochs: &Epochs) {
+        if self.bytes.load(Ordering::Relaxed) > self.bytes_max {
+            self.expire_oldest(epochs);
+        }
+    }
+
+    fn is_beyond_limit(&self) -> bool {
+        let unlimited = self.unlimited_bytes.load(Ordering::Relaxed);
+        self.bytes.load(Ordering::Relaxed).saturating_sub(unlimited) > self.bytes_max
+    }
+
+    #[cold]
+    fn expire_oldest(&self, epochs: &Epochs) {
+        // One thread is enough.
+        let Some(_ending) = self.ending.try_lock() else {
+            return;
+        };
+        while self.is_beyond_limit() {
+            let list = self.list();
+            let Some(place) = list.views.iter().position(|view| view.is_limited) else {
+                return;
+            };
+            let view = &list.views[place];
+            view.is_expired.store(true, Ordering::SeqCst);
+            self.hand_on(epochs, &list.views, place);
+            self.expired.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Copies the version of a record into `out` that a view sees; returns its stamp, if the key was there.
+    ///
+    /// # Errors
+    /// [`Expired`].
+    pub(crate) fn read(
+        &self,
+        view: &ViewState,
+        stamp: Stamp,
+        record: RecordRef,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Stamp>, Expired> {
+        loop {
+            if let AtStamp::Version(version) = record.copy_at(stamp, out) {
+                return Ok(version);
+            }
+            let creation = if record.is_uncommitted() {
+                match self.uncommitted.get(record) {
+                    Some(version) if version.creation <= stamp => return Ok(version.copy_to(out)),
+                    Some(version) => version.creation,
+                    // It has ended meanwhile.
+                    None => continue,
+                }
+            } else {
+                record.creation()
+            };
+            if creation <= stamp {
+                continue;
+            }
+            // Pairs with the Release fence in `install`: what a newer version has overwritten is kept by now.
+            fence(Ordering::Acquire);
+            if let Some(version) = view.kept.copy(record, stamp, out) {
+                return Ok(version);
+            }
+            let list = self.list();
+            if let Some(version) = list.find(view, record, stamp, out) {
+                return Ok(version);
+            }
+            if view.is_expired.load(Ordering::SeqCst) {
+                return Err(Expired);
+            }
+            // What was not found was not there, unless a view has ended meanwhile.
+            if self.number.load(Ordering::SeqCst) == list.number {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Keeps a table in memory that is dropped, as long as a view may see it (V3).
+    pub(crate) fn keep_dropped_table(&self, raw_table: &Arc<RawTable>) {
+        for view in &self.list().views {
+            view.dropped_tables.lock().push(Arc::clone(raw_table));
+        }
+    }
+
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    pub(crate) fn stats(&self) -> ViewStats {
+        let list = self.list();
+        let oldest = list.views.first();
+        ViewStats {
+            open: list.views.len() as u64,
+            expired: self.expired.load(Ordering::Relaxed),
+            kept_bytes: self.bytes.load(Ordering::Relaxed),
+            oldest_stamp: oldest.and_then(|it| it.stamp()),
+            oldest_for: oldest.map(|it| it.opened.elapsed()),
+        }
+    }
+}
+
+impl ViewList {
+    /// The newest view that a commit of this epoch comes after, and its stamp.
+    fn newest_before(&self, epoch: Epoch, epochs: &Epochs) -> Option<(&ViewState, Stamp)> {
+        let mut before = self.views.iter().rev().filter(|view| view.epoch < epoch);
+        before.find_map(|view| Some((&**view, view.settle(epochs)?)))
+    }
+
+    /// Copies what is kept of a record for the views after this one.
+    fn find(
+        &self,
+        view: &ViewState,
+        record: RecordRef,
+        stamp: Stamp,
+        out: &mut Vec<u8>,
+    ) -> Option<Option<Stamp>> {
+        let mut newer = self.views.iter().map(|it| &**it);
+        newer.find(|it| std::ptr::eq(*it, view))?;
+        newer.find_map(|it| it.kept.copy(record, stamp, out))
+    }
+}
+
+impl ViewState {
+    fn stamp(&self) -> Option<Stamp> {
+        let floor = self.floor.load(Ordering::Acquire);
+        Some(Stamp(floor.checked_sub(1)?))
+    }
+
+    /// S, found out by a thread that knows that the epoch is over. Nothing if the view has ended, or is about to.
+    fn settle(&self, epochs: &Epochs) -> Option<Stamp> {
+        while !self.is_ending.load(Ordering::SeqCst) {
+            let stamp = self.known_stamp(epochs);
+            if stamp.is_some() {
+                return stamp;
+            }
+            // A thousand epochs have passed: its owner finds that, too, and ends it.
+            std::thread::yield_now();
+        }
+        None
+    }
+
+    /// S, if the epoch is over and its floor is not forgotten.
+    fn known_stamp(&self, epochs: &Epochs) -> Option<Stamp> {
+        if let Some(stamp) = self.stamp() {
+            return Some(stamp);
+        }
+        let floor = epochs.known_floor_after(self.epoch)?;
+        // Whichever thread comes first, it is the same.
+        self.floor.store(floor.0, Ordering::Release);
+        self.stamp()
+    }
+}

@@ -1,0 +1,122 @@
+//! How a view comes to its stamp, and when it may be used.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use namiki_log::EpochSource;
+use namiki_platform::{Epoch, Stamp};
+
+use super::ViewState;
+use crate::commit::commit_path::Awaits;
+use crate::commit::engine::Engine;
+use crate::commit::ticket::{self, Ticket};
+use crate::error::Error;
+use crate::protocol_spec::LockRelease;
+use crate::storage::record::RecordRef;
+use crate::sync::sleep;
+
+/// Between two looks whether the last commit is through: it may be waiting for the device.
+const POLL: Duration = Duration::from_micros(100);
+/// So many looks come before, without a pause.
+const YIELDS: u32 = 64;
+
+/// A view that is open: it ends when this is dropped.
+pub(crate) struct OpenView {
+    pub(crate) engine: Arc<Engine>,
+    state: Arc<ViewState>,
+    /// S.
+    pub(crate) stamp: Stamp,
+}
+
+impl OpenView {
+    /// Opens a view that includes every commit that was acknowledged before, and shows nothing that is not durable.
+    /// `is_limited`: whether it ends when what is kept for views takes too much memory. It can be opened while the database
+    /// is being closed.
+    ///
+    /// # Errors
+    /// [`Error::Forked`], [`Error::LogFailed`], [`Error::OutcomeUnknown`].
+    pub(crate) fn open(engine: &Arc<Engine>, is_limited: bool) -> Result<Self, Error> {
+        engine.check_process()?;
+        loop {
+            engine.check_poison()?;
+            let mut view = Self {
+                engine: Arc::clone(engine),
+                state: engine.views.pin(&engine.epochs, is_limited),
+                stamp: Stamp(0),
+            };
+            if let Some(stamp) = make_usable(engine, &view.state)? {
+                view.stamp = stamp;
+                return Ok(view);
+            }
+        }
+    }
+
+    /// The epoch that S closes.
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.state.epoch
+    }
+
+    /// Copies the value of a record into `out`; returns the stamp of its version, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::ViewExpired`].
+    pub(crate) fn copy(
+        &self,
+        record: RecordRef,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Stamp>, Error> {
+        let views = &self.engine.views;
+        let read = views.read(&self.state, self.stamp, record, out);
+        read.map_err(|_| Error::ViewExpired {
+            bytes_max: views.bytes_max(),
+        })
+    }
+}
+
+impl Drop for OpenView {
+    fn drop(&mut self) {
+        if self.engine.is_own() {
+            self.engine.views.end(&self.state, &self.engine.epochs);
+        }
+    }
+}
+
+/// Waits until what is below the view is finished and durable. Nothing if its epoch is so long ago that its floor is
+/// forgotten.
+fn make_usable(engine: &Engine, view: &ViewState) -> Result<Option<Stamp>, Error> {
+    engine.epochs.close(view.epoch);
+    let mut looks = 0;
+    while engine.epochs.finished() < view.epoch {
+        // A commit that has met a failed log may have panicked, and never end.
+        engine.check_poison()?;
+        match looks < YIELDS {
+            true => std::thread::yield_now(),
+            false => sleep(POLL),
+        }
+        looks += 1;
+    }
+    let Some(stamp) = view.known_stamp(&engine.epochs) else {
+        return Ok(None);
+    };
+    let Some(log) = &engine.log else {
+        return Ok(Some(stamp));
+    };
+    // Commits append before they deregister.
+    let awaits = match engine.spec.release {
+        LockRelease::Normal => {
+            log.flush_all().map_err(ticket::not_acknowledged)?;
+            Awaits::Nothing
+        }
+        // Not what is at or below the stamp alone: a commit above it may have drawn a smaller LSN.
+        LockRelease::Early => Awaits::Prefix(None, log.last_drawn()),
+        // Certified, not flushed: a stream that is idle writes nothing, and recovery would cut off what was shown.
+        LockRelease::EpochEarly => Awaits::Epoch(None, view.epoch),
+    };
+    let ticket = Ticket {
+        owner: engine.owner,
+        stamp,
+        awaits,
+    };
+    ticket::wait(engine, &ticket)?;
+    Ok(Some(stamp))
+}

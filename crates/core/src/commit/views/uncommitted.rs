@@ -1,0 +1,31 @@
+//! The versions of records that a transaction has changed in place, where operations are logged one by one: views read
+//! them until the transaction has committed, and afterwards in what was kept for them.
+
+use namiki_platform::Stamp;
+
+use super::kept_versions::{KeptVersion, KeptVersions};
+use crate::storage::record::RecordRef;
+
+/// What is there of records without the changes of transactions that have not committed.
+pub(crate) struct Uncommitted(KeptVersions);
+
+impl Uncommitted {
+    pub(super) fn new() -> Self {
+        Self(KeptVersions::new())
+    }
+
+    /// Puts the version of a record there, which is about to be changed in place by the holder of its lock.
+    pub(crate) fn put(&self, record: RecordRef, creation: Stamp, value: Option<&[u8]>) {
+        let kept = self.0.keep(record, KeptVersion::new(creation, value));
+        debug_assert!(kept.is_ok(), "it is never closed");
+    }
+
+    /// The transaction has ended, and the record has a version of its own again.
+    pub(crate) fn remove(&self, record: RecordRef) {
+        self.0.remove(record);
+    }
+
+    pub(super) fn get(&self, record: RecordRef) -> Option<KeptVersion> {
+        self.0.get(record)
+    }
+}

@@ -1,0 +1,126 @@
+//! Files of the log that an image has made superfluous: whole generations, and what a crash has left before the
+//! beginning of one.
+//!
+//! A manifest that is durable says what is kept: it names generations, none before a certain one, and where each stream
+//! of them begins (`log_start.rs`). Whatever lies before is read by none, so files go in any order, and a crash in between,
+//! or a file that cannot be removed, leaves some for the next opening.
+//!
+//! What is *above* the generations that a manifest names is never touched here: it says that the manifest is older than
+//! the log (`read/unannounced_generations.rs`).
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use namiki_platform::disk::Disk;
+use namiki_platform::{Generation, Stamp, WorkerId};
+
+use crate::format::segment::{parse_file_name, stream_dir};
+use crate::generation_info::GenerationInfo;
+use crate::layout_config::Placement;
+
+/// Files that were removed, or could not be.
+#[derive(Debug, Default)]
+pub struct RemovedFiles {
+    /// How many were removed.
+    pub files: u64,
+    /// Their lengths.
+    pub bytes: u64,
+    /// Those that are still there. They do no harm; the next opening tries again.
+    pub failed: Vec<(PathBuf, io::Error)>,
+}
+
+impl RemovedFiles {
+    /// Counts a file of so many bytes.
+    pub(crate) fn count(&mut self, bytes: u64, removed: Result<(), (PathBuf, io::Error)>) {
+        match removed {
+            Ok(()) => {
+                self.files += 1;
+                self.bytes += bytes;
+            }
+            Err((_, error)) if error.kind() == ErrorKind::NotFound => {}
+            Err(failed) => self.failed.push(failed),
+        }
+    }
+}
+
+/// Splits a manifest's generations by an image of every commit with a stamp at or below `stamp`: those that ended and of
+/// which it has all, and those that are kept. The first are dropped whole: they leave the manifest, in the replacement that
+/// names the image, and then [`remove_generations`] removes their files. (Of a generation in a shared device, the bytes stay.)
+#[must_use]
+pub fn split_superfluous(
+    generations: &[GenerationInfo],
+    stamp: Stamp,
+) -> (&[GenerationInfo], &[GenerationInfo]) {
+    let is_superfluous = |info: &GenerationInfo| {
+        let seal = info.seal.as_ref();
+        seal.is_some_and(|seal| seal.max_stamp <= stamp)
+    };
+    // Stamps rise from one generation to the next, but for those without commits.
+    let kept = generations.iter().position(|info| !is_superfluous(info));
+    generations.split_at(kept.unwrap_or(generations.len()))
+}
+
+/// Removes the segments of all generations before `oldest`, the first of which a durable manifest names any. May be called
+/// while a later generation is written. `wal` is the log's directory.
+pub fn remove_generations(disk: &dyn Disk, wal: &Path, oldest: Generation) -> RemovedFiles {
+    remove(disk, wal, 0, |generation, _, _| generation < oldest)
+}
+
+/// The same for the next opening, before a log is started: and of the generations that the manifest names, the segments
+/// before the beginnings of their streams.
+pub fn remove_superfluous(
+    disk: &dyn Disk,
+    wal: &Path,
+    generations: &[GenerationInfo],
+    oldest: Generation,
+) -> RemovedFiles {
+    let streams = generations.iter().map(|info| info.streams).max();
+    remove(
+        disk,
+        wal,
+        streams.unwrap_or(0),
+        |generation, worker, segment| {
+            generation < oldest
+                || generations.iter().any(|info| {
+                    info.generation == generation
+                        && matches!(info.placement, Placement::Segments { .. })
+                        && segment < info.start(worker).segment
+                })
+        },
+    )
+}
+
+/// Removes the segments that are superfluous, in the directories of these streams and of those that follow them.
+fn remove(
+    disk: &dyn Disk,
+    wal: &Path,
+    streams: u16,
+    is_superfluous: impl Fn(Generation, WorkerId, u64) -> bool,
+) -> RemovedFiles {
+    let mut removed = RemovedFiles::default();
+    for worker in (0..=u16::MAX).map(WorkerId) {
+        let dir = stream_dir(wal, worker);
+        let entries = match disk.list(&dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                if worker.0 < streams {
+                    continue;
+                }
+                break;
+            }
+            Err(error) => {
+                removed.failed.push((dir, error));
+                continue;
+            }
+        };
+        for entry in entries {
+            if let Some((generation, segment)) = parse_file_name(&entry.path)
+                && is_superfluous(generation, worker, segment)
+            {
+                let result = disk.remove(&entry.path);
+                removed.count(entry.len_bytes, result.map_err(|error| (entry.path, error)));
+            }
+        }
+    }
+    removed
+}

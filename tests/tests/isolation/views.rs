@@ -1,0 +1,363 @@
+//! Views under load: what each sees is the state of its stamp, under every protocol and release, and planted bugs in what
+//! commits keep for views are found.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and prints its seeds"
+)]
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU16;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use namiki::faults::{self, Checks, NoFaults};
+use namiki::{Database, Direction, Error, ProtocolSpec, Session, Stamp, Table, View};
+use namiki_platform::disk::{Disk, SimDisk};
+use namiki_platform::seeded_random::Random;
+use namiki_tests::watchdog;
+
+const KEYS: u64 = 64;
+
+fn all_specs() -> Vec<ProtocolSpec> {
+    let mut specs = ProtocolSpec::all_durable();
+    let unlogged = ["TT(NLR)+NOLOG", "SILO(NLR)+NOLOG", "S2PL(NLR)+NOLOG"];
+    specs.extend(unlogged.map(|spec| spec.parse::<ProtocolSpec>().unwrap()));
+    specs
+}
+
+fn open(spec: ProtocolSpec, epochs: Duration) -> (Database, Table<u64, [u8]>) {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let db = Database::builder()
+        .spec(spec)
+        .disk(disk)
+        .epoch_length(epochs)
+        .streams(NonZeroU16::new(3).unwrap())
+        .segment_bytes(1 << 20)
+        .buffer_bytes(16 << 10)
+        .open("/db")
+        .unwrap();
+    let table = db.table("values").unwrap();
+    (db, table)
+}
+
+type Contents = BTreeMap<u64, Vec<u8>>;
+
+fn contents(view: &View, table: &Table<u64, [u8]>) -> Contents {
+    view.scan(table, ..).unwrap().into_iter().collect()
+}
+
+/// What a commit has written.
+type Written = Vec<(u64, Option<Vec<u8>>)>;
+
+/// All commits, by their stamps: the oracle.
+#[derive(Default)]
+struct History(Mutex<Vec<(Stamp, Written)>>);
+
+impl History {
+    /// The state of this stamp.
+    fn at(&self, stamp: Stamp) -> Contents {
+        let mut last: BTreeMap<u64, (Stamp, Option<Vec<u8>>)> = BTreeMap::new();
+        for (at, written) in &*self.0.lock().unwrap() {
+            for (key, value) in written {
+                let newest = last.get(key).is_none_or(|(newest, _)| newest < at);
+                if *at <= stamp && newest {
+                    last.insert(*key, (*at, value.clone()));
+                }
+            }
+        }
+        let present = last.into_iter();
+        present
+            .filter_map(|(key, (_, value))| Some((key, value?)))
+            .collect()
+    }
+}
+
+/// Writes some keys at random: values that fit into a record, longer ones, and none.
+fn write_some<C: Checks>(
+    session: &mut Session,
+    table: &Table<u64, [u8]>,
+    random: &mut Random,
+    history: &History,
+) {
+    let keys = 1 + random.below(3);
+    let written: Written = (0..keys)
+        .map(|_| {
+            let value = (random.below(5) > 0).then(|| {
+                let len = [0, 3, 8, 16, 40, 700][random.below(6) as usize];
+                let byte = random.below(256) as u8;
+                vec![byte; len]
+            });
+            (random.below(KEYS), value)
+        })
+        .collect();
+    let written: BTreeMap<_, _> = written.into_iter().collect();
+    let rolls_back = random.below(8) == 0;
+    loop {
+        let done = session.try_faulty::<C, _>(|tx| {
+            let mut done = Written::new();
+            for (key, value) in &written {
+                let is_written = match value {
+                    Some(value) => tx.put(table, key, value).map(|()| true)?,
+                    // One of a key that is not there writes nothing.
+                    None => tx.delete(table, key)?,
+                };
+                if is_written {
+                    done.push((*key, value.clone()));
+                }
+            }
+            if rolls_back {
+                return tx.abort("as planned");
+            }
+            Ok(done)
+        });
+        match done {
+            Ok((written, ticket)) => {
+                history.0.lock().unwrap().push((ticket.stamp(), written));
+                return;
+            }
+            Err(Error::Aborted(_)) => return,
+            Err(error) if error.is_retryable() => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Runs writers and views together. Returns a view that was wrong.
+fn run<C: Checks>(spec: ProtocolSpec, seed: u64, transactions: u64) -> Result<u64, String> {
+    let epochs = match seed % 2 {
+        0 => Duration::ZERO,
+        _ => Duration::from_millis(1),
+    };
+    let (db, table) = open(spec, epochs);
+    let (history, done) = (History::default(), AtomicBool::new(false));
+    let seen = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..3)
+            .map(|writer| {
+                let (db, table, history) = (&db, &table, &history);
+                scope.spawn(move || {
+                    let mut session = db.session().unwrap();
+                    let mut random = Random::seeded(seed << 8 | writer);
+                    for _ in 0..transactions {
+                        write_some::<C>(&mut session, table, &mut random, history);
+                    }
+                    session.flush().unwrap();
+                })
+            })
+            .collect();
+        for reader in 0..2 {
+            let (db, table, seen, done) = (&db, &table, &seen, &done);
+            scope.spawn(move || {
+                let mut random = Random::seeded(seed << 8 | 128 | reader);
+                // Views that end in any order, each read once or more.
+                let mut views: Vec<View> = vec![db.view().unwrap()];
+                while !views.is_empty() {
+                    if views.len() < 4 && !done.load(Ordering::Relaxed) {
+                        views.push(db.view().unwrap());
+                    }
+                    let at = random.below(views.len() as u64) as usize;
+                    let view = &views[at];
+                    seen.lock()
+                        .unwrap()
+                        .push((view.stamp(), contents(view, table)));
+                    if random.below(3) == 0 || done.load(Ordering::Relaxed) {
+                        views.swap_remove(at);
+                    }
+                }
+            });
+        }
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    let seen = seen.into_inner().unwrap();
+    let views = seen.len() as u64;
+    let mut expected: BTreeMap<Stamp, Contents> = BTreeMap::new();
+    for (stamp, found) in seen {
+        let expected = expected.entry(stamp).or_insert_with(|| history.at(stamp));
+        if found != *expected {
+            return Err(format!("{spec}, seed {seed}: a view at {stamp} is wrong"));
+        }
+    }
+    assert_eq!(db.stats().views.kept_bytes, 0, "{spec}, seed {seed}");
+    Ok(views)
+}
+
+#[test]
+fn every_view_is_the_state_of_its_stamp() {
+    for (seed, spec) in (0..).zip(all_specs()) {
+        for seed in [2 * seed, 2 * seed + 1] {
+            let views = run::<NoFaults>(spec, seed, 400).unwrap();
+            assert!(views > 0);
+        }
+    }
+}
+
+#[test]
+fn views_without_kept_versions_are_found_out() {
+    for spec in [
+        "TT(EPOCH)+PWAL(auto)",
+        "SILO(NLR)+NOLOG",
+        "S2PL(NLR)+PWAL(4)",
+    ] {
+        let spec: ProtocolSpec = spec.parse().unwrap();
+        let found =
+            (0..20).any(|seed| run::<faults::NothingKeptForViews>(spec, seed, 400).is_err());
+        assert!(found, "{spec}");
+    }
+}
+
+/// Money moves between accounts, and no view sees it anywhere else.
+#[test]
+fn no_view_sees_half_a_transfer() {
+    const ACCOUNTS: u64 = 100;
+    for (seed, spec) in (0_u64..).zip(all_specs()) {
+        let (db, _) = open(spec, Duration::from_millis(1));
+        let accounts = db.table::<u64, i64>("accounts").unwrap();
+        db.transact(|tx| (0..ACCOUNTS).try_for_each(|at| tx.put(&accounts, &at, &100)))
+            .unwrap();
+        let done = AtomicBool::new(false);
+        watchdog::on_threads(4, |thread| {
+            if thread == 3 {
+                let mut last = Stamp(0);
+                while !done.load(Ordering::Relaxed) {
+                    let view = db.view().unwrap();
+                    assert!(view.stamp() >= last, "{spec}: stamps of views fall");
+                    last = view.stamp();
+                    for direction in [Direction::Forward, Direction::Backward] {
+                        let (mut sum, mut count) = (0, 0);
+                        view.scan_with(&accounts, .., direction, |_, balance| {
+                            sum += balance;
+                            count += 1;
+                            std::ops::ControlFlow::Continue(())
+                        })
+                        .unwrap();
+                        assert_eq!((sum, count), (100 * ACCOUNTS as i64, ACCOUNTS), "{spec}");
+                    }
+                }
+                return;
+            }
+            let mut random = Random::seeded(seed << 8 | thread);
+            let mut session = db.session().unwrap();
+            for _ in 0..400 {
+                let (from, to) = (random.below(ACCOUNTS), random.below(ACCOUNTS));
+                let amount = random.below(20) as i64;
+                session
+                    .transact(|tx| {
+                        tx.update(&accounts, &from, |balance| balance - amount)?;
+                        tx.update(&accounts, &to, |balance| balance + amount)
+                    })
+                    .unwrap();
+            }
+            if thread == 0 {
+                done.store(true, Ordering::Relaxed);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_view_includes_what_was_acknowledged_before() {
+    for spec in all_specs() {
+        // No epoch passes by itself.
+        let (db, table) = open(spec, Duration::MAX);
+        for at in 0..20_u64 {
+            db.transact(|tx| tx.put(&table, &(at % 3), &at.to_le_bytes()))
+                .unwrap();
+            let found = db.read(|view| view.get(&table, &(at % 3))).unwrap();
+            assert_eq!(found, Some(at.to_le_bytes().to_vec()), "{spec}");
+        }
+    }
+}
+
+#[test]
+fn a_view_sees_nothing_of_an_open_transaction() {
+    for spec in all_specs() {
+        let (db, table) = open(spec, Duration::from_millis(1));
+        db.transact(|tx| tx.put(&table, &1, &[1])).unwrap();
+        let before = db.view().unwrap();
+        let mut tx = db.begin().unwrap();
+        tx.put(&table, &1, &[2]).unwrap();
+        tx.put(&table, &2, &[2]).unwrap();
+        let during = db.view().unwrap();
+        let old = Contents::from([(1, vec![1])]);
+        assert_eq!(contents(&during, &table), old, "{spec}");
+        let savepoint = tx.savepoint();
+        tx.put(&table, &1, &[3]).unwrap();
+        tx.rollback_to(&savepoint).unwrap();
+        assert_eq!(contents(&during, &table), old, "{spec}");
+        tx.rollback();
+        assert_eq!(contents(&during, &table), old, "{spec}");
+        let mut tx = db.begin().unwrap();
+        tx.put(&table, &1, &[4]).unwrap();
+        tx.commit().unwrap();
+        for view in [&before, &during] {
+            assert_eq!(contents(view, &table), old, "{spec}");
+        }
+        let after = db.view().unwrap();
+        assert_eq!(after.get(&table, &1).unwrap(), Some(vec![4]), "{spec}");
+        assert_eq!(after.get(&table, &2).unwrap(), None, "{spec}");
+    }
+}
+
+#[test]
+fn beyond_the_limit_of_memory_the_oldest_view_ends() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let db = Database::builder()
+        .spec("TT(NLR)+NOLOG".parse().unwrap())
+        .disk(disk)
+        .view_bytes_max(90_000)
+        .open("/db")
+        .unwrap();
+    let table = db.table::<u64, [u8]>("values").unwrap();
+    let put_all = |value: &[u8]| {
+        for key in 0..150_u64 {
+            db.transact(|tx| tx.put(&table, &key, value)).unwrap();
+        }
+    };
+    put_all(&[1; 500]);
+    let oldest = db.view().unwrap();
+    put_all(&[2; 10]);
+    assert_eq!(oldest.get(&table, &7).unwrap(), Some(vec![1; 500]));
+    let newer = db.view().unwrap();
+    put_all(&[3; 10]);
+    let error = oldest.get(&table, &7).unwrap_err();
+    assert!(matches!(error, Error::ViewExpired { bytes_max: 90_000 }));
+    assert_eq!(newer.get(&table, &7).unwrap(), Some(vec![2; 10]));
+    let counters = db.stats().views;
+    assert_eq!((counters.open, counters.expired), (1, 1));
+    drop((oldest, newer));
+    assert_eq!(db.stats().views.kept_bytes, 0);
+}
+
+#[test]
+fn a_view_of_a_dropped_table_fails_and_harms_no_other() {
+    let (db, table) = open("SILO(NLR)+NOLOG".parse().unwrap(), Duration::from_millis(1));
+    db.transact(|tx| tx.put(&table, &1, &[1])).unwrap();
+    let view = db.view().unwrap();
+    db.transact(|tx| tx.put(&table, &1, &[2])).unwrap();
+    db.drop_table("values").unwrap();
+    assert!(matches!(
+        view.get(&table, &1),
+        Err(Error::TableDropped { .. })
+    ));
+    drop(table);
+    // Its records, if they were freed, would be these.
+    let other = db.table::<u64, [u8]>("other").unwrap();
+    db.transact(|tx| (0..1000).try_for_each(|at| tx.put(&other, &at, &[3])))
+        .unwrap();
+    assert_eq!(view.count(&other, ..).unwrap(), 0);
+    db.close().unwrap();
+    assert!(matches!(view.get(&other, &1), Err(Error::Closed)));
+}
+
+#[test]
+fn a_view_of_a_new_database_is_empty() {
+    for spec in all_specs() {
+        let (db, table) = open(spec, Duration::MAX);
+        assert_eq!(db.read(|view| view.count(&table, ..)).unwrap(), 0, "{spec}");
+    }
+}
