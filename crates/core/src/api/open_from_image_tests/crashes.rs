@@ -146,7 +146,7 @@ fn a_failing_device_leaves_exactly_one_image() {
             }
         }
     }
-    assert!(met[0] > 50 && met[1] > 50, "{met:?}");
+    assert!(met[0] > 40 && met[1] > 50, "{met:?}");
 }
 
 #[test]

@@ -168,7 +168,7 @@ fn keys_that_a_table_cannot_have_are_refused() {
         .unwrap();
     let (_, said) = refusal(&sim);
     assert!(
-        said.contains("\"fixed\"") && said.contains("8 bytes"),
+        said.contains("\"fixed\"") && said.contains("8-byte keys"),
         "{said}"
     );
 }
