@@ -12,7 +12,6 @@ use namiki_log::{LogError, ReadError};
 use namiki_segment::SegmentError;
 
 use crate::error_sentence::debug_as_sentence;
-use crate::image::image_error::ImageError;
 use crate::storage::index::{IndexKind, IndexNotInBuild};
 
 debug_as_sentence!(Error, OpenError);
@@ -324,7 +323,7 @@ pub enum Error {
     /// A checkpoint was not taken. Nothing was changed: the image before it is there, and the log since; the database goes
     /// on, and tries again by itself when that is due.
     #[error("no checkpoint was taken, and the database goes on without")]
-    CheckpointFailed(#[source] std::sync::Arc<ImageError>),
+    CheckpointFailed(#[source] std::sync::Arc<dyn std::error::Error + Send + Sync>),
     /// The catalogue could not be written. A table was not created, or not dropped, cleared or renamed.
     #[error("cannot write the manifest {path}; nothing was changed, and it can be tried again")]
     Manifest {

@@ -82,7 +82,7 @@ pub use api::batch_load::{
     ExistingRows, OnBatchLoadProgress,
 };
 pub use api::builder::Builder;
-pub use api::checkpoint::{CheckpointReport, CheckpointStats};
+pub use api::checkpoint::settings_and_reports::{CheckpointReport, CheckpointStats};
 pub use api::counters::{ConflictCounters, Counters};
 pub use api::database::Database;
 pub use api::load::{LoadOptions, LoadProgress, OnLoadProgress};
@@ -105,7 +105,6 @@ pub use commit::ticket::{Acknowledged, Ticket};
 pub use commit::views::ViewStats;
 pub use concurrency::cc::faults;
 pub use error::{Conflict, Error, OpenError};
-pub use image::image_error::ImageError;
 pub use image::load_error::LoadError;
 pub use image::table_writer::NewTable;
 #[cfg(feature = "derive")]

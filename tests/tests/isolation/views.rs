@@ -334,7 +334,7 @@ fn beyond_the_limit_of_memory_the_oldest_view_ends() {
 }
 
 #[test]
-fn a_view_of_a_dropped_table_fails_and_harms_no_other() {
+fn a_view_of_a_dropped_table_fails() {
     let (db, table) = open("SILO(NLR)+NOLOG".parse().unwrap(), Duration::from_millis(1));
     db.transact(|tx| tx.put(&table, &1, &[1])).unwrap();
     let view = db.view().unwrap();

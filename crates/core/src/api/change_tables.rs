@@ -16,7 +16,8 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
 
-use crate::api::database::{Catalogue, Database, NotChanged, Shared, catalogue_error, check_name};
+use crate::api::database::{Database, Shared, check_name};
+use crate::api::open_catalogue::{Catalogue, NotChanged, catalogue_error};
 use crate::catalogue::catalogue_files::NotWritten;
 use crate::catalogue::image::ImageTable;
 use crate::catalogue::image_files::image_dir;

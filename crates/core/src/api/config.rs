@@ -17,7 +17,7 @@ use namiki_platform::disk::Disk;
 use namiki_platform::{Stamp, threads};
 
 use crate::api::autotune::ProtocolChoice;
-use crate::api::checkpoint::CheckpointSettings;
+use crate::api::checkpoint::settings_and_reports::CheckpointSettings;
 use crate::commit::engine::Waits;
 use crate::protocol_spec::{ProtocolSpec, WaitPolicy};
 use crate::recovery::{OnProgress, RecoverySettings, ReplayOrder};

@@ -1,6 +1,5 @@
 //! A database: tables, sessions, and its end.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -15,15 +14,14 @@ use parking_lot::Mutex;
 
 use crate::api::autotune::TunedConfig;
 use crate::api::builder::Builder;
-use crate::api::checkpoint::{CatalogueCell, Checkpointer};
+use crate::api::checkpoint::checkpointer::Checkpointer;
 use crate::api::config::Indexes;
 use crate::api::counters::{ConflictCounters, Counters};
+use crate::api::open_catalogue::{Catalogue, CatalogueCell, catalogue_error};
 use crate::api::opened_tables::OpenedTables;
 use crate::api::session::Session;
 use crate::api::table::{Key, Table, Value};
-use crate::catalogue::catalogue_files::{CatalogueFiles, NotWritten};
 use crate::catalogue::manifest::Manifest;
-use crate::catalogue::table_ids_by_name::TableIds;
 use crate::commit::engine::Engine;
 use crate::commit::epoch::Count;
 use crate::commit::ticket;
@@ -105,70 +103,6 @@ pub(crate) struct Shared {
     /// What queries share.
     pub(crate) opened: OpenedTables,
     pub(crate) opened_at: Instant,
-}
-
-/// What only changes of tables and the end of the database touch.
-pub(crate) struct Catalogue {
-    pub(crate) manifest: Manifest,
-    /// Of the manifest's tables.
-    pub(crate) ids: TableIds,
-    pub(crate) files: CatalogueFiles,
-    /// How closing ended; nothing while the database is open.
-    pub(crate) closed: Option<Result<(), Error>>,
-    pub(crate) loading: Loading,
-}
-
-/// The loads that are under way.
-#[derive(Default)]
-pub(crate) struct Loading {
-    /// Of their tables.
-    pub(crate) names: BTreeSet<String>,
-    /// Once the database was closed: the lock of the directory, until the last load has removed its files.
-    pub(crate) dir_lock: Option<DirLock>,
-}
-
-/// A change of the manifest that failed.
-pub(crate) struct NotChanged {
-    pub(crate) why: NotWritten,
-    /// The disk has the manifest of before.
-    pub(crate) is_as_before: bool,
-}
-
-impl Catalogue {
-    /// Replaces the manifest by one with this change; if that fails, by what it was.
-    pub(crate) fn change_manifest(
-        &mut self,
-        disk: &dyn Disk,
-        dir: &Path,
-        change: impl FnOnce(&mut Manifest),
-    ) -> Result<(), NotChanged> {
-        let Self {
-            manifest, files, ..
-        } = self;
-        let Err(why) = files.change(disk, dir, manifest, change) else {
-            return Ok(());
-        };
-        let is_as_before = match why {
-            // It was not touched.
-            NotWritten::AnotherWriter => true,
-            NotWritten::Device(_) => files.change(disk, dir, manifest, |_| {}).is_ok(),
-        };
-        Err(NotChanged { why, is_as_before })
-    }
-}
-
-/// The catalogue was not written.
-pub(crate) fn catalogue_error(dir: &Path, why: NotWritten) -> Error {
-    let path = Manifest::path(dir);
-    let error = match why {
-        NotWritten::AnotherWriter => Error::AnotherWriter { path },
-        NotWritten::Device(source) => Error::Manifest {
-            path,
-            source: Arc::new(source),
-        },
-    };
-    events::catalogue_not_written(&error);
-    error
 }
 
 impl Database {

@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 
 use namiki_exec::data::Datum;
 
-use crate::api::database::{Catalogue, Database, Shared};
+use crate::api::database::{Database, Shared};
+use crate::api::open_catalogue::Catalogue;
 use crate::catalogue::catalogue_files::NotWritten;
 use crate::catalogue::image::ImageTable;
 use crate::catalogue::image_files::{FileNumber, image_dir};

@@ -5,18 +5,21 @@ pub(crate) mod batch_load;
 pub(crate) mod builder;
 mod change_tables;
 pub(crate) mod checkpoint;
+mod checkpoint_on_demand;
 mod config;
 pub(crate) mod counters;
 pub(crate) mod database;
 pub(crate) mod load;
 mod map;
 pub(crate) mod open;
+pub(crate) mod open_catalogue;
 #[cfg(test)]
 mod open_from_image_tests;
 mod open_read_only;
 pub(crate) mod opened_tables;
 pub(crate) mod query;
 pub(crate) mod query_error;
+mod read_view;
 #[cfg(test)]
 mod recycled_log_tests;
 pub(crate) mod rows;

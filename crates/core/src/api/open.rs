@@ -42,8 +42,10 @@ use parking_lot::Mutex;
 
 use crate::api::autotune::{ProtocolChoice, TunedConfig};
 use crate::api::builder::Builder;
-use crate::api::checkpoint::{Checkpointer, Parts};
-use crate::api::database::{Catalogue, Database, Loading, Shared};
+use crate::api::checkpoint::checkpointer::Checkpointer;
+use crate::api::checkpoint::take_checkpoint::Parts;
+use crate::api::database::{Database, Shared};
+use crate::api::open_catalogue::{Catalogue, Loading};
 use crate::api::opened_tables::OpenedTables;
 use crate::catalogue::catalogue_files::CatalogueFiles;
 use crate::catalogue::image_files::{ImageFileName, image_dir};

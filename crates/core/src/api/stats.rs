@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 use std::time::Duration;
 
-use crate::api::checkpoint::CheckpointStats;
+use crate::api::checkpoint::settings_and_reports::CheckpointStats;
 use crate::api::counters::Counters;
 use crate::api::database::Database;
 use crate::commit::latency::CommitLatency;

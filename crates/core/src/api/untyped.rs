@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use crate::api::database::{Catalogue, Database, Shared, room_bytes};
+use crate::api::database::{Database, Shared, room_bytes};
+use crate::api::open_catalogue::Catalogue;
 use crate::api::table::Table;
 use crate::error::Error;
 use crate::table::raw_table::{RawTable, TableInfo};

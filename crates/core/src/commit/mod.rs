@@ -13,4 +13,5 @@ pub(crate) mod log_record;
 mod read_durability;
 pub(crate) mod ticket;
 pub(crate) mod undo;
+pub(crate) mod view_opening;
 pub(crate) mod views;

@@ -15,8 +15,7 @@ debug_as_sentence!(ImageError);
 
 /// Why an image was not written. Its files were removed; the image before it, and the log, are as they were.
 #[derive(Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum ImageError {
+pub(crate) enum ImageError {
     /// The rows of a table could not be had.
     #[error("the rows of table {} cannot be read for the image", table.0)]
     Rows {

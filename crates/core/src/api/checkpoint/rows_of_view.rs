@@ -6,7 +6,7 @@ use std::sync::Arc;
 use namiki_index::{Direction, ScanRange};
 use namiki_platform::Stamp;
 
-use crate::commit::views::OpenView;
+use crate::commit::view_opening::OpenView;
 use crate::error::Error;
 use crate::image::rows_at_stamp::{KeyBounds, RowsAtStamp, VisitRow};
 use crate::image::sorted_keys::{RowsByKey, SortedRows};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use namiki_platform::threads;
 use parking_lot::{Condvar, Mutex};
 
-use super::checkpointer::Work;
+use super::take_checkpoint::Work;
 
 /// Between two looks whether one is due.
 const LOOK: Duration = Duration::from_millis(100);

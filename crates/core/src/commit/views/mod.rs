@@ -35,7 +35,6 @@
 mod kept_versions;
 #[cfg(all(test, loom))]
 mod loom_model;
-mod open;
 pub(crate) mod uncommitted;
 
 use std::sync::Arc;
@@ -51,8 +50,6 @@ use crate::commit::epoch::Epochs;
 use crate::storage::record::{AtStamp, RecordRef};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence};
 use crate::table::raw_table::RawTable;
-
-pub(crate) use self::open::OpenView;
 
 /// The views of a database, and what is kept for them.
 pub(crate) struct Views {
@@ -81,7 +78,7 @@ pub(crate) struct ViewList {
 /// One view.
 pub(crate) struct ViewState {
     /// Commits of later epochs come after it.
-    epoch: Epoch,
+    pub(crate) epoch: Epoch,
     /// The floor of the next epoch, S + 1; 0 until it is known.
     floor: AtomicU64,
     kept: KeptVersions,
@@ -133,7 +130,7 @@ impl Views {
     }
 
     /// Puts a view into the list whose epoch is the current one, or a later one.
-    fn pin(&self, epochs: &Epochs, is_limited: bool) -> Arc<ViewState> {
+    pub(crate) fn pin(&self, epochs: &Epochs, is_limited: bool) -> Arc<ViewState> {
         loop {
             let epoch = EpochSource::current(epochs);
             let view = Arc::new(ViewState {
@@ -390,7 +387,7 @@ impl ViewList {
     /// The newest view that a commit of this epoch comes after, and its stamp.
     fn newest_before(&self, epoch: Epoch, epochs: &Epochs) -> Option<(&ViewState, Stamp)> {
         let mut before = self.views.iter().rev().filter(|view| view.epoch < epoch);
-        before.find_map(|view| Some((&**view, view.settle(epochs)?)))
+        before.find_map(|view| Some((&**view, view.stamp_unless_ended(epochs)?)))
     }
 
     /// Copies what is kept of a record for the views after this one.
@@ -414,7 +411,7 @@ impl ViewState {
     }
 
     /// S, found out by a thread that knows that the epoch is over. Nothing if the view has ended, or is about to.
-    fn settle(&self, epochs: &Epochs) -> Option<Stamp> {
+    fn stamp_unless_ended(&self, epochs: &Epochs) -> Option<Stamp> {
         while !self.is_ending.load(Ordering::SeqCst) {
             let stamp = self.known_stamp(epochs);
             if stamp.is_some() {
@@ -427,7 +424,7 @@ impl ViewState {
     }
 
     /// S, if the epoch is over and its floor is not forgotten.
-    fn known_stamp(&self, epochs: &Epochs) -> Option<Stamp> {
+    pub(crate) fn known_stamp(&self, epochs: &Epochs) -> Option<Stamp> {
         if let Some(stamp) = self.stamp() {
             return Some(stamp);
         }

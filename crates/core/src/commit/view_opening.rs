@@ -6,10 +6,10 @@ use std::time::Duration;
 use namiki_log::EpochSource;
 use namiki_platform::{Epoch, Stamp};
 
-use super::ViewState;
 use crate::commit::commit_path::Awaits;
 use crate::commit::engine::Engine;
 use crate::commit::ticket::{self, Ticket};
+use crate::commit::views::ViewState;
 use crate::error::Error;
 use crate::protocol_spec::LockRelease;
 use crate::storage::record::RecordRef;

@@ -1,0 +1,76 @@
+//! When checkpoints are taken, and what they tell.
+
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use namiki_platform::Stamp;
+
+use crate::error::Error;
+
+/// When checkpoints are taken, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CheckpointSettings {
+    /// One is taken when so many bytes of log were written since the last one, or half as many as the image has.
+    pub(crate) log_bytes: u64,
+    /// And after so long, if anything was written.
+    pub(crate) interval: Option<Duration>,
+    /// And when the database is closed, if so many bytes of log were written since the last one.
+    pub(crate) closing_log_bytes: Option<u64>,
+    /// Bytes of keys and values that are written in a second at most.
+    pub(crate) bytes_per_second: Option<NonZeroU64>,
+}
+
+impl Default for CheckpointSettings {
+    fn default() -> Self {
+        Self {
+            log_bytes: 1 << 30,
+            interval: None,
+            closing_log_bytes: Some(16 << 20),
+            bytes_per_second: None,
+        }
+    }
+}
+
+/// What a checkpoint did, see [`Database::checkpoint`].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct CheckpointReport {
+    /// The image has what commits with this stamp or a lower one have left, and nothing else.
+    pub stamp: Stamp,
+    /// Tables in the image.
+    pub tables: u64,
+    /// Rows that were written; those of key ranges without changes since the image before were not.
+    pub rows: u64,
+    /// The bytes of their keys and values.
+    pub bytes: u64,
+    /// Files of the image before that were kept.
+    pub files_kept: u64,
+    /// Log files that were removed or given to be written again, and their bytes.
+    pub log_files_freed: u64,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// What there is to be told of checkpoints, see [`Stats`](crate::Stats).
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct CheckpointStats {
+    /// How many were taken since the database was opened.
+    pub taken: u64,
+    /// How many failed.
+    pub failed: u64,
+    /// What the last one said that failed, unless one was taken since.
+    pub last_error: Option<Error>,
+    /// The last one.
+    pub last: Option<CheckpointReport>,
+    /// How long ago the last one was taken.
+    pub last_ago: Option<Duration>,
+    /// The stamp of the image that is there, taken by this opening or before it.
+    pub image_stamp: Option<Stamp>,
+    /// The bytes of its files.
+    pub image_file_bytes: u64,
+    /// Bytes of log since it.
+    pub log_bytes_since: u64,
+    /// Bytes of keys and values that all checkpoints have written.
+    pub bytes_written: u64,
+}

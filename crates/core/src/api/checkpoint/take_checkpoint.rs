@@ -1,0 +1,294 @@
+//! One checkpoint after the other: from the view to what the log no longer needs.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use namiki_log::{Log, RecyclePoint, remove_generations};
+use namiki_platform::disk::Disk;
+use parking_lot::Mutex;
+
+use super::rows_of_view::TableRows;
+use super::settings_and_reports::{CheckpointReport, CheckpointSettings, CheckpointStats};
+use crate::api::open_catalogue::{CatalogueCell, NotChanged, catalogue_error};
+use crate::catalogue::image_files::FileNumber;
+use crate::catalogue::image_list::ImageList;
+use crate::commit::engine::{Engine, GroupLocks};
+use crate::commit::view_opening::OpenView;
+use crate::error::Error;
+use crate::events;
+use crate::image::image_error::ImageError;
+use crate::image::image_writer::{
+    ImageBefore, ImageMoment, ImageOptions, ImageProgress, ImageTarget, RUN_BYTES, write_image,
+};
+use crate::image::new_image::NewImage;
+
+/// What checkpoints work on.
+pub(crate) struct Parts {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) dir: PathBuf,
+    pub(crate) catalogue: CatalogueCell,
+}
+
+/// What the thread shares with the database. It keeps the tables in memory, and the database not open.
+pub(super) struct Work {
+    parts: Parts,
+    log: Arc<Log<GroupLocks>>,
+    pub(super) settings: CheckpointSettings,
+    /// Held by the checkpoint that is under way: the list of the image that is there.
+    image: Mutex<Option<ImageList>>,
+    /// The database is being closed: a checkpoint under way ends.
+    pub(super) is_closing: AtomicBool,
+    /// Bytes of log that were there when the database was opened and are not in the image.
+    log_bytes_before: AtomicU64,
+    /// Bytes of frames that were written when the last checkpoint began.
+    frame_bytes_then: AtomicU64,
+    /// Bytes of keys and values in the image, and of its files.
+    image_bytes: AtomicU64,
+    image_file_bytes: AtomicU64,
+    told: Mutex<Told>,
+    /// Whether the last checkpoint was taken, or tried.
+    pub(super) is_closed: Mutex<bool>,
+}
+
+#[derive(Default)]
+struct Told {
+    stats: CheckpointStats,
+    last: Option<Instant>,
+}
+
+impl Work {
+    pub(super) fn new(
+        parts: Parts,
+        log: Arc<Log<GroupLocks>>,
+        settings: CheckpointSettings,
+        image: Option<ImageList>,
+        log_bytes: u64,
+    ) -> Self {
+        Self {
+            parts,
+            log,
+            settings,
+            image_bytes: AtomicU64::new(image.as_ref().map_or(0, row_bytes)),
+            image_file_bytes: AtomicU64::new(image.as_ref().map_or(0, file_bytes)),
+            image: Mutex::new(image),
+            is_closing: AtomicBool::new(false),
+            log_bytes_before: AtomicU64::new(log_bytes),
+            frame_bytes_then: AtomicU64::new(0),
+            told: Mutex::default(),
+            is_closed: Mutex::default(),
+        }
+    }
+
+    /// Bytes of log since the last checkpoint.
+    pub(super) fn log_bytes_since(&self) -> u64 {
+        let written = self.log.counters().frame_bytes;
+        let since = written - self.frame_bytes_then.load(Ordering::Relaxed).min(written);
+        since + self.log_bytes_before.load(Ordering::Relaxed)
+    }
+
+    /// How many of them make a checkpoint due.
+    pub(super) fn log_bytes_max(&self) -> u64 {
+        let half = self.image_bytes.load(Ordering::Relaxed) / 2;
+        self.settings.log_bytes.max(half)
+    }
+
+    /// Whether commits were refused or lost by the log: no checkpoint can be taken any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_closing.load(Ordering::SeqCst) || self.parts.engine.check_poison().is_err()
+    }
+
+    /// Takes a checkpoint, after one that is under way. `is_last`: the database is being closed.
+    pub(super) fn checkpoint(&self, is_last: bool) -> Result<CheckpointReport, Error> {
+        let mut image = self.image.lock();
+        let done = self.take(&mut image, is_last);
+        let mut told = self.told.lock();
+        let stats = &mut told.stats;
+        match &done {
+            Ok(report) => {
+                stats.taken += 1;
+                stats.last_error = None;
+                stats.last = Some(*report);
+                stats.bytes_written += report.bytes;
+                told.last = Some(Instant::now());
+            }
+            // Not a failure: it was told to end.
+            Err(Error::Closed) => {}
+            Err(error) => {
+                stats.failed += 1;
+                stats.last_error = Some(error.clone());
+            }
+        }
+        match &done {
+            Ok(report) => events::checkpoint_taken(report.stamp, report.rows, report.bytes),
+            Err(error) => events::checkpoint_failed(error),
+        }
+        done
+    }
+
+    fn take(
+        &self,
+        image: &mut Option<ImageList>,
+        is_last: bool,
+    ) -> Result<CheckpointReport, Error> {
+        let began = Instant::now();
+        let engine = &self.parts.engine;
+        // In this order: what has ended by now is in the view. And what is logged from here on counts as since.
+        let frame_bytes = self.log.counters().frame_bytes;
+        let below_lsn = engine.oldest_operation();
+        let view = OpenView::open(engine, false)?;
+        let mut progress = ImageProgress::default();
+        let new = self.write(&view, image.as_ref(), is_last, &mut progress)?;
+        let stamp = view.stamp;
+        drop(view);
+        let point = RecyclePoint { stamp, below_lsn };
+        let (list, log_files_freed) = self.announce(new, point)?;
+        self.image_bytes.store(row_bytes(&list), Ordering::Relaxed);
+        self.image_file_bytes
+            .store(file_bytes(&list), Ordering::Relaxed);
+        self.frame_bytes_then.store(frame_bytes, Ordering::Relaxed);
+        self.log_bytes_before.store(0, Ordering::Relaxed);
+        *image = Some(list);
+        Ok(CheckpointReport {
+            stamp,
+            tables: progress.tables,
+            rows: progress.rows,
+            bytes: progress.bytes,
+            files_kept: progress.runs_kept,
+            log_files_freed,
+            took: began.elapsed(),
+        })
+    }
+
+    /// Writes the image of a view.
+    fn write(
+        &self,
+        view: &OpenView,
+        before: Option<&ImageList>,
+        is_last: bool,
+        progress: &mut ImageProgress,
+    ) -> Result<NewImage, Error> {
+        let (engine, disk) = (&self.parts.engine, &self.parts.disk);
+        let (identity, generation, named) = {
+            let manifest = &self.parts.catalogue.lock().manifest;
+            let generation = manifest.generations.last().map(|info| info.generation);
+            let named = manifest.image_list.clone();
+            (manifest.identity(), generation, named)
+        };
+        let target = ImageTarget {
+            disk,
+            dir: &self.parts.dir,
+            identity,
+            take_number: &|| self.take_number(),
+        };
+        let moment = ImageMoment {
+            stamp: view.stamp,
+            generation: generation.unwrap_or_default(),
+            epoch: view.epoch(),
+        };
+        let before = named.as_ref().zip(before);
+        let before = before.map(|(named, list)| ImageBefore { named, list });
+        // One that is created later has nothing that the view sees.
+        let raw_tables: Vec<_> = engine.raw_tables.lock().values().cloned().collect();
+        let tables = raw_tables.into_iter().map(|raw_table| {
+            let id = raw_table.id;
+            (id, TableRows::new(view, raw_table))
+        });
+        let options = ImageOptions {
+            run_bytes: RUN_BYTES,
+            bytes_per_second: self.settings.bytes_per_second.filter(|_| !is_last),
+            on_progress: &mut |now| {
+                *progress = now;
+                match !is_last && self.is_over() {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                }
+            },
+        };
+        let written = write_image(&target, moment, before, tables, options);
+        written.map_err(|error| match error {
+            ImageError::Interrupted => Error::Closed,
+            error => checkpoint_failed(error),
+        })
+    }
+
+    fn take_number(&self) -> Option<FileNumber> {
+        let next = &mut self.parts.catalogue.lock().manifest.image.next_file;
+        let taken = *next;
+        *next = FileNumber(taken.0.checked_add(1)?);
+        Some(taken)
+    }
+
+    /// Makes the image the database's, and frees what it makes superfluous of the log. Returns its list, and how many log
+    /// files were freed.
+    fn announce(&self, mut new: NewImage, point: RecyclePoint) -> Result<(ImageList, u64), Error> {
+        let (disk, dir) = (&*self.parts.disk, &*self.parts.dir);
+        let start = self.log.recyclable(point).map_err(Error::LogFailed)?;
+        let mut catalogue = self.parts.catalogue.lock();
+        if catalogue.closed.is_some() {
+            return Err(Error::Closed);
+        }
+        new.step_back().map_err(checkpoint_failed)?;
+        let before = catalogue.manifest.clone();
+        let changed = catalogue.change_manifest(disk, dir, |manifest| {
+            manifest.image_list = Some(new.named().clone());
+            manifest.drop_superfluous_generations(point.stamp);
+            if let Some(written) = manifest.generations.last_mut() {
+                written.begin_at(&start);
+            }
+        });
+        if let Err(NotChanged { why, is_as_before }) = changed {
+            if !is_as_before {
+                new.keep();
+            }
+            return Err(catalogue_error(dir, why));
+        }
+        if let Err(gone) = new.give_lasting_name() {
+            let taken_back = catalogue.change_manifest(disk, dir, |manifest| {
+                manifest.image_list.clone_from(&before.image_list);
+                manifest.generations.clone_from(&before.generations);
+                manifest.oldest_generation = before.oldest_generation;
+            });
+            if taken_back.is_err() {
+                new.keep();
+            }
+            return Err(checkpoint_failed(gone));
+        }
+        let oldest = catalogue.manifest.oldest_generation;
+        drop(catalogue);
+        let list = new.remove_superseded();
+        let removed = remove_generations(disk, &dir.join("wal"), oldest);
+        events::superfluous_removed(&removed);
+        let recycled = self.log.recycle(&start).map_err(Error::LogFailed)?;
+        events::superfluous_removed(&recycled);
+        Ok((list, removed.files + recycled.files))
+    }
+
+    pub(super) fn stats(&self) -> CheckpointStats {
+        let named = self.parts.catalogue.lock().manifest.image_list.clone();
+        let told = self.told.lock();
+        CheckpointStats {
+            last_ago: told.last.map(|last| last.elapsed()),
+            image_stamp: named.map(|list| list.stamp),
+            image_file_bytes: self.image_file_bytes.load(Ordering::Relaxed),
+            log_bytes_since: self.log_bytes_since(),
+            ..told.stats.clone()
+        }
+    }
+}
+
+/// The bytes of an image's keys and values, and of its files.
+fn row_bytes(list: &ImageList) -> u64 {
+    list.runs().map(|run| run.bytes).sum()
+}
+
+fn file_bytes(list: &ImageList) -> u64 {
+    list.runs().map(|run| run.segment.len_bytes()).sum()
+}
+
+fn checkpoint_failed(error: ImageError) -> Error {
+    Error::CheckpointFailed(Arc::new(error))
+}

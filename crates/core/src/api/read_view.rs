@@ -1,0 +1,58 @@
+//! Opening a read view of a database.
+
+use std::sync::Arc;
+
+use crate::api::database::Database;
+use crate::api::view::View;
+use crate::commit::view_opening::OpenView;
+use crate::error::Error;
+
+impl Database {
+    /// A view of all tables as they are now: of every transaction that was acknowledged before this call, and of none
+    /// that began after it returns. It shows nothing that a crash could take back.
+    ///
+    /// Reading it takes no locks and meets no conflicts, and transactions go on as if it were not there, but for one
+    /// thing: what they overwrite is kept in memory as long as the view may see it. Many views can be open at once, for
+    /// minutes. If what is kept grows beyond [`Builder::view_bytes_max`](crate::Builder::view_bytes_max), the oldest
+    /// views end: reading those fails with [`Error::ViewExpired`], and no transaction does.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// let db = namiki::Database::open(dir.path().join("data"))?;
+    /// let accounts = db.table::<u64, i64>("accounts")?;
+    /// db.transact(|tx| tx.put(&accounts, &1, &100))?;
+    /// let view = db.view()?;
+    /// db.transact(|tx| tx.put(&accounts, &1, &0))?;
+    /// assert_eq!(view.get(&accounts, &1)?, Some(100));
+    /// let mut sum = 0;
+    /// for row in view.range(&accounts, ..) {
+    ///     let (_account, balance) = row?;
+    ///     sum += balance;
+    /// }
+    /// assert_eq!(sum, 100);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It waits for the commits that are under way, and for the log. Under strict two-phase locking and the others alike.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Forked`]; [`Error::LogFailed`], [`Error::OutcomeUnknown`].
+    pub fn view(&self) -> Result<View, Error> {
+        let engine = &self.shared.engine;
+        engine.check_open()?;
+        let open = OpenView::open(engine, true)?;
+        Ok(View {
+            open: Arc::new(open),
+        })
+    }
+
+    /// Reads in a [view](Database::view) that ends when `body` does.
+    ///
+    /// # Errors
+    /// Those of [`Database::view`], and what `body` returns.
+    pub fn read<T>(&self, body: impl FnOnce(&View) -> Result<T, Error>) -> Result<T, Error> {
+        body(&self.view()?)
+    }
+}
