@@ -94,7 +94,6 @@ fn a_reader_sees_what_was_committed_and_changes_nothing() {
                 db.transact(|tx| tx.insert(&ages, "new", &9)),
                 db.transact(|tx| tx.delete(&ages, "name 8").map(drop)),
                 db.transact(|tx| tx.update(&ages, "name 8", |age| age + 1).map(drop)),
-                db.table::<u64, u64>("new").map(drop),
                 db.drop_table("ages"),
                 db.clear_table("ages"),
                 db.rename_table("ages", "years"),
@@ -106,6 +105,8 @@ fn a_reader_sees_what_was_committed_and_changes_nothing() {
                     "{spec}: {refused:?}"
                 );
             }
+            let missing = db.table::<u64, u64>("new").map(drop);
+            assert!(matches!(missing, Err(Error::NoSuchTable { .. })));
             let wrong = db.table::<u64, u32>("ages").map(drop);
             assert!(matches!(wrong, Err(Error::TableType { .. })), "{wrong:?}");
             let loaded = db.load_sorted(

@@ -226,3 +226,16 @@ fn a_view_reads_on_while_checkpoints_are_taken() {
     let rows = view.scan(&table, ..).unwrap();
     assert!(rows.len() == 50 && rows.iter().all(|(_, value)| *value == [1; 40]));
 }
+
+#[test]
+fn many_openings_leave_few_generations() {
+    let disk = SimDisk::new();
+    for round in 0..40_u64 {
+        let db = builder(ProtocolSpec::DEFAULT, &disk).open("/db").unwrap();
+        assert!(db.recovery().generations <= 10, "round {round}");
+        let table = table(&db);
+        db.transact(|tx| tx.put(&table, &round, &[7])).unwrap();
+        assert_eq!(contents(&db).len() as u64, round + 1);
+        db.close().unwrap();
+    }
+}

@@ -79,6 +79,14 @@ impl Builder {
         self
     }
 
+    /// How long an opening waits for a directory that another process has open, or another handle of this one, before it
+    /// fails with [`OpenError::InUse`](crate::OpenError::InUse). Default: not at all.
+    #[must_use]
+    pub fn wait_for_directory(mut self, longest: Duration) -> Self {
+        self.tuning.lock_dir_wait = longest;
+        self
+    }
+
     /// The index of all tables that [`Builder::table_index`] does not name. Default: the default ordered
     /// tree. Indexes are built when a database is opened, and may differ from one opening to the next. Trees
     /// other than ART need the feature `all-indexes` ([`OpenError::IndexNotInBuild`](crate::OpenError::IndexNotInBuild)).
@@ -175,7 +183,8 @@ impl Builder {
 
     /// How much log is written between two checkpoints: each writes what has changed since the one before to the image of
     /// the tables in memory, and frees the log before it. At least so many bytes, and at least half as many as the image
-    /// has. Default: 1 GiB. More log makes fewer checkpoints and longer recoveries.
+    /// has. Default: 1 GiB. More log makes fewer checkpoints and longer recoveries; with `u64::MAX` none is taken unless it is
+    /// asked for. One is also taken after eight openings that have left some log, each of which has files of its own.
     ///
     /// The directory then takes up to two images, and this much log and what is written while a checkpoint is taken.
     #[must_use]
@@ -224,7 +233,11 @@ impl Builder {
         self
     }
 
-    /// The length of a log file. Default: 16 MiB.
+    /// The length of a log file, a multiple of 4096 bytes, with room for a log buffer
+    /// ([`Builder::buffer_bytes`]) and 12 KiB. Default: 16 MiB.
+    ///
+    /// # Errors
+    /// The opening fails with [`OpenError::Settings`](crate::OpenError::Settings) if it is not, and creates nothing.
     #[must_use]
     pub fn segment_bytes(mut self, bytes: u64) -> Self {
         self.format.segment_bytes = bytes;

@@ -165,6 +165,7 @@ impl Database {
     /// # Errors
     /// [`Error::TableType`] if it exists with other types, or with types of another shape; [`Error::TableInImage`] if it
     /// was loaded into segments, and [`Error::TableBeingLoaded`] if it is about to be; [`Error::TableName`];
+    /// [`Error::NoSuchTable`] if there is none and the database was opened to be read alone;
     /// [`Error::Manifest`] if the catalogue cannot be written, and then there is no such table, or it has the type that it
     /// had.
     pub fn table<K: Key + ?Sized, V: Value + ?Sized>(
@@ -509,7 +510,7 @@ impl Shared {
     ) -> Result<Arc<RawTable>, Error> {
         check_name(&info.name)?;
         if self.engine.read_only {
-            return Err(Error::ReadOnly);
+            return Err(Error::NoSuchTable { table: info.name });
         }
         let Catalogue {
             manifest,

@@ -31,13 +31,13 @@ use std::sync::atomic::AtomicU16;
 use std::time::{Duration, Instant};
 
 use namiki_log::{
-    CutRule, GenerationInfo, Log, LogConfig, Placement, Records, Retain, SequencerKind,
+    CutRule, GenerationInfo, Log, LogConfig, LogError, Placement, Records, Retain, SequencerKind,
     remove_superfluous,
 };
-use namiki_platform::Stamp;
 use namiki_platform::disk::{
     DeviceProfile, DirLock, Disk, FileKind, PROBE_FILES, PROFILE_FILES, guarded, open_best,
 };
+use namiki_platform::{Generation, Stamp};
 use parking_lot::Mutex;
 
 use crate::api::autotune::{ProtocolChoice, TunedConfig};
@@ -68,6 +68,9 @@ const LEFT_BY_INTERRUPTED_CREATION: [&str; 4] = ["LOCK", "MANIFEST", PROBE_FILES
 
 /// Unless something else is set or chosen.
 const EPOCH_LENGTH: Duration = Duration::from_millis(1);
+
+/// Between two tries to lock a directory that is in use.
+const LOCK_DIR_POLL: Duration = Duration::from_millis(5);
 
 /// What a database is opened with, some of it perhaps chosen.
 struct ResolvedConfig {
@@ -126,7 +129,7 @@ impl Builder {
             // creating a database meanwhile, of which we saw the files.
             return Err(refused);
         }
-        let lock = lock(&*disk, dir)?;
+        let lock = self.wait_for_lock(&*disk, dir)?;
         // From here on, a directory that is moved away is noticed before a name in it is changed.
         let disk = guarded(disk, &lock);
         let present = Manifest::read(&*disk, dir)?;
@@ -321,7 +324,39 @@ impl Builder {
                 "a log in the order of its sequence numbers has to draw them".to_owned(),
             );
         }
-        Ok(())
+        // Before anything is created. (With whichever streams and group: those are right by their types.)
+        let placement = match &self.format.shared_device {
+            Some((path, region_bytes)) => Placement::Shared {
+                path: path.clone(),
+                region_bytes: *region_bytes,
+            },
+            None => Placement::Segments {
+                segment_bytes: self.format.segment_bytes,
+            },
+        };
+        let log = LogConfig {
+            streams: self.tuning.streams.unwrap_or(NonZeroU16::MIN),
+            buffer_bytes: self.tuning.buffer_bytes,
+            placement,
+            ..LogConfig::new(0, Generation(1))
+        };
+        match log.check() {
+            Err(LogError::InvalidConfig { reason }) => refuse(reason),
+            _ => Ok(()),
+        }
+    }
+
+    /// The lock of the directory, which another process may have for a while.
+    pub(super) fn wait_for_lock(&self, disk: &dyn Disk, dir: &Path) -> Result<DirLock, OpenError> {
+        let began = Instant::now();
+        loop {
+            match lock(disk, dir) {
+                Err(OpenError::InUse { .. }) if began.elapsed() < self.tuning.lock_dir_wait => {
+                    std::thread::sleep(LOCK_DIR_POLL);
+                }
+                locked => return locked,
+            }
+        }
     }
 
     fn disk_for(&self, dir: &Path) -> Result<Arc<dyn Disk>, OpenError> {

@@ -15,7 +15,7 @@ use namiki_platform::disk::{Disk, ReadOnlyDisk};
 
 use crate::api::builder::Builder;
 use crate::api::database::Database;
-use crate::api::open::{Opened, epochs_after, lock};
+use crate::api::open::{Opened, epochs_after};
 use crate::catalogue::catalogue_files::CatalogueFiles;
 use crate::catalogue::manifest::Manifest;
 use crate::error::OpenError;
@@ -63,7 +63,7 @@ impl Builder {
         self.check()?;
         let disk = self.testing.disk.clone();
         let disk: Arc<dyn Disk> = disk.unwrap_or_else(|| Arc::new(ReadOnlyDisk::new()));
-        let lock = lock(&*disk, dir)?;
+        let lock = self.wait_for_lock(&*disk, dir)?;
         let Some(manifest) = Manifest::read(&*disk, dir)? else {
             self.may_create(&*disk, dir)?;
             return Err(OpenError::Missing {

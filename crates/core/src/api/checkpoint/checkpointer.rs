@@ -47,7 +47,7 @@ impl Checkpointer {
         }
         work.is_closing.store(true, Ordering::SeqCst);
         self.trigger.stop();
-        let is_due = |bytes: u64| work.log_bytes_since() >= bytes;
+        let is_due = |log_bytes| work.is_due_from(log_bytes);
         if work.settings.closing_log_bytes.is_some_and(is_due) {
             let _ = work.checkpoint(true);
         }

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use namiki_log::{Log, RecyclePoint, remove_generations};
@@ -25,6 +25,9 @@ use crate::image::image_writer::{
 };
 use crate::image::new_image::NewImage;
 
+/// So many generations of the log, of openings before this one, make a checkpoint due.
+const GENERATIONS_MAX: usize = 8;
+
 /// What checkpoints work on.
 pub(crate) struct Parts {
     pub(crate) engine: Arc<Engine>,
@@ -44,6 +47,8 @@ pub(super) struct Work {
     pub(super) is_closing: AtomicBool,
     /// Bytes of log that were there when the database was opened and are not in the image.
     log_bytes_before: AtomicU64,
+    /// Generations of the log that were there when the database was opened and are not in the image.
+    generations_before: AtomicUsize,
     /// Bytes of frames that were written when the last checkpoint began.
     frame_bytes_then: AtomicU64,
     /// Bytes of keys and values in the image, and of its files.
@@ -68,6 +73,9 @@ impl Work {
         image: Option<ImageList>,
         log_bytes: u64,
     ) -> Self {
+        // The last one is this opening's.
+        let generations = parts.catalogue.lock().manifest.generations.len();
+        let generations_before = generations.saturating_sub(1);
         Self {
             parts,
             log,
@@ -77,6 +85,7 @@ impl Work {
             image: Mutex::new(image),
             is_closing: AtomicBool::new(false),
             log_bytes_before: AtomicU64::new(log_bytes),
+            generations_before: AtomicUsize::new(generations_before),
             frame_bytes_then: AtomicU64::new(0),
             told: Mutex::default(),
             is_closed: Mutex::default(),
@@ -90,7 +99,15 @@ impl Work {
         since + self.log_bytes_before.load(Ordering::Relaxed)
     }
 
-    /// How many of them make a checkpoint due.
+    /// Whether there are so many bytes of log since the last checkpoint; or so many generations of it that the next opening
+    /// would have to look at many files, however little is in them.
+    pub(super) fn is_due_from(&self, log_bytes: u64) -> bool {
+        let generations = self.generations_before.load(Ordering::Relaxed);
+        let are_many = generations >= GENERATIONS_MAX && log_bytes < u64::MAX;
+        self.log_bytes_since() >= log_bytes || are_many
+    }
+
+    /// How many bytes of log make a checkpoint due while the database is open.
     pub(super) fn log_bytes_max(&self) -> u64 {
         let half = self.image_bytes.load(Ordering::Relaxed) / 2;
         self.settings.log_bytes.max(half)
@@ -151,6 +168,7 @@ impl Work {
             .store(file_bytes(&list), Ordering::Relaxed);
         self.frame_bytes_then.store(frame_bytes, Ordering::Relaxed);
         self.log_bytes_before.store(0, Ordering::Relaxed);
+        self.generations_before.store(0, Ordering::Relaxed);
         *image = Some(list);
         Ok(CheckpointReport {
             stamp,
