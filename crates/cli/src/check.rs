@@ -5,7 +5,8 @@
 //! change can be decoded and is of a table that there is; and, where log sequence numbers are drawn,
 //! that none is missing that was durable; and of tables in segments, every page, that there are as many rows as the
 //! manifest says, that indexes have the keys of the rows, and that no segment is there that was loaded and is not in the
-//! manifest. What follows the last frame of a log that was not closed
+//! manifest; and of the image of the tables in memory, its list, every page of every run, and every row against what the
+//! list says. What follows the last frame of a log that was not closed
 //! is a torn tail, and no damage, exactly if no later frame follows it (`namiki_log`, reading).
 
 use std::collections::BTreeMap;

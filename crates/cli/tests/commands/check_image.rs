@@ -133,3 +133,81 @@ fn what_a_load_has_left_is_said() {
     Database::open(dir.path()).unwrap().close().unwrap();
     assert_eq!(checked(dir.path(), 0).matches("left over").count(), 0);
 }
+
+/// A database whose tables in memory have an image: "ages" with 300 rows, and "empty" without any.
+fn checkpointed(dir: &Path) -> Database {
+    let db = Database::open(dir).unwrap();
+    let ages = db.table::<u64, str>("ages").unwrap();
+    db.table::<u64, str>("empty").unwrap();
+    for key in 0..300 {
+        db.transact(|tx| tx.put(&ages, &key, "old")).unwrap();
+    }
+    db.checkpoint().unwrap();
+    db
+}
+
+#[test]
+fn the_image_of_tables_in_memory_is_verified() {
+    let dir = tempfile::tempdir().unwrap();
+    checkpointed(dir.path()).close().unwrap();
+    let sound = checked(dir.path(), 0);
+    assert!(
+        sound.contains("image of the tables in memory at stamp ")
+            && sound.contains("  table \"ages\": 300 rows, 1 run, ")
+            && !sound.contains("  table \"empty\": "),
+        "{sound}"
+    );
+    let image = namiki::files::image_dir(dir.path());
+    let files = std::fs::read_dir(image).unwrap();
+    let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+    files.sort();
+    let [rows, list] = &files[..] else {
+        panic!("{files:?}");
+    };
+    for (path, names) in [(rows, "table \"ages\""), (list, "image list")] {
+        let bytes = std::fs::read(path).unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        for at in [0, bytes.len() / 2, bytes.len() - 2] {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x20;
+            std::fs::write(path, damaged).unwrap();
+            let said = checked(dir.path(), 1);
+            assert!(said.contains(name) && said.contains(names), "{at}: {said}");
+        }
+        std::fs::remove_file(path).unwrap();
+        let said = checked(dir.path(), 1);
+        assert!(said.contains(name) && said.contains(names), "{said}");
+        std::fs::write(path, bytes).unwrap();
+    }
+    assert_eq!(checked(dir.path(), 0), sound);
+}
+
+#[test]
+fn a_manifest_older_than_an_image_is_no_sound_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = checkpointed(dir.path());
+    let path = Manifest::path(dir.path());
+    let old = std::fs::read(&path).unwrap();
+    db.checkpoint().unwrap();
+    db.close().unwrap();
+    let new = std::fs::read(&path).unwrap();
+    std::fs::write(&path, old).unwrap();
+    let said = checked(dir.path(), 1);
+    assert!(said.contains(".list is not in the manifest"), "{said}");
+    std::fs::write(&path, new).unwrap();
+    checked(dir.path(), 0);
+}
+
+#[test]
+fn what_a_checkpoint_has_left_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    checkpointed(dir.path()).close().unwrap();
+    let image = namiki::files::image_dir(dir.path());
+    for name in ["00000098.rows", "00000099.list.new", "00000097.rows.tmp"] {
+        std::fs::write(image.join(name), "half").unwrap();
+    }
+    let said = checked(dir.path(), 0);
+    assert_eq!(said.matches("left over").count(), 3, "{said}");
+    Database::open(dir.path()).unwrap().close().unwrap();
+    assert_eq!(checked(dir.path(), 0).matches("left over").count(), 0);
+}

@@ -49,13 +49,13 @@ use crate::api::open_catalogue::{Catalogue, Loading};
 use crate::api::opened_tables::OpenedTables;
 use crate::catalogue::catalogue_files::CatalogueFiles;
 use crate::catalogue::image_files::{ImageFileName, image_dir};
-use crate::catalogue::image_list::ImageList;
 use crate::catalogue::manifest::{Manifest, Written, random_number};
 use crate::catalogue::table_ids_by_name::TableIds;
 use crate::commit::engine::{Engine, GroupLocks, Settings};
 use crate::commit::epoch::Epochs;
 use crate::error::OpenError;
 use crate::events;
+use crate::image::image_writer::PresentImage;
 use crate::image::leftovers::{ImageSurvey, read_image};
 use crate::protocol_spec::{Layout, LockRelease, LogStyle, Logging, ProtocolSpec};
 use crate::recovery::{self, ImageToLoad, RecoveryReport};
@@ -96,7 +96,7 @@ pub(super) struct Opened {
     pub(super) manifest: Manifest,
     pub(super) files: CatalogueFiles,
     /// The image of the tables in memory.
-    pub(super) image: Option<ImageList>,
+    pub(super) image: Option<PresentImage>,
 }
 
 /// Epochs with stamps above all that were recovered.
@@ -170,6 +170,8 @@ impl Builder {
             &self.tuning.recovery_settings(self.testing.replay_order),
         )?;
 
+        let shrunk_files = found.shrunk_files;
+        let image = list.map(|list| PresentImage { list, shrunk_files });
         for (generation, seal) in found.seals {
             let unsealed = manifest
                 .generations
@@ -229,7 +231,7 @@ impl Builder {
             recovery: found.report,
             manifest,
             files,
-            image: list,
+            image,
         }))
     }
 

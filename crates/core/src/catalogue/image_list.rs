@@ -15,8 +15,8 @@
 //! # Invariants
 //! - I8. The runs of a table cover all keys: the first begins with the empty key, each other one where the one before
 //!   ends. A table without runs was empty at S, and so was one that is not listed.
-//! - I9. A table that is listed was in the manifest that named the list first. It may have been dropped since; its runs are
-//!   passed over then.
+//! - I9. A table that is listed was in a manifest before the first one that names the list. It may have been dropped since, or
+//!   while the image was written; its runs are passed over then.
 //! - I10. Every number of a run's file is below that of the list.
 
 use std::collections::BTreeSet;

@@ -8,6 +8,7 @@
 //! Rows are copied from their source a piece at a time and written between two visits, so that nothing of the source is
 //! held while the device is waited for, or while the rate is kept.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -58,11 +59,20 @@ pub(crate) struct ImageMoment {
     pub(crate) epoch: Epoch,
 }
 
+/// The image of an open database: what the opening has loaded, or the last checkpoint has written.
+#[derive(Debug)]
+pub(crate) struct PresentImage {
+    pub(crate) list: ImageList,
+    /// Files with rows of keys that were deleted before the database was opened: their runs have changed, and no source of
+    /// rows knows of it.
+    pub(crate) shrunk_files: BTreeSet<FileNumber>,
+}
+
 /// The image that the manifest names now.
 #[derive(Clone, Copy)]
 pub(crate) struct ImageBefore<'a> {
     pub(crate) named: &'a NamedList,
-    pub(crate) list: &'a ImageList,
+    pub(crate) image: &'a PresentImage,
 }
 
 /// How an image is written.
@@ -102,7 +112,7 @@ pub(crate) fn write_image<R: RowsAtStamp>(
     options: ImageOptions<'_>,
 ) -> Result<NewImage, ImageError> {
     assert!(
-        before.is_none_or(|before| before.list.stamp <= moment.stamp),
+        before.is_none_or(|before| before.named.stamp <= moment.stamp),
         "stamps of images never decrease"
     );
     let image_dir = image_dir(target.dir);
@@ -151,7 +161,7 @@ pub(crate) fn write_image<R: RowsAtStamp>(
     let mut files = checkpoint.files;
     write_list(&run_target, &list, file, &mut files)?;
     target.disk.sync_dir(&image_dir).map_err(device)?;
-    let before = before.map(|before| (before.named, before.list));
+    let before = before.map(|before| (before.named, &before.image.list));
     Ok(NewImage::new(
         target.disk,
         target.dir,
@@ -195,13 +205,17 @@ impl Checkpoint<'_, '_> {
         before: Option<ImageBefore<'_>>,
     ) -> Result<Vec<ListedRun>, ImageError> {
         let (listed, since) = match before {
-            Some(ImageBefore { list, .. }) => (list.table(id), list.stamp),
+            Some(ImageBefore { image, named }) => (image.list.table(id), named.stamp),
             None => (None, Stamp(0)),
         };
         let runs_before = listed.map_or(&[][..], |table| &table.runs);
         let small_bytes = self.target.run_bytes / 4;
-        let parts = plan(runs_before, small_bytes, |keys| {
+        let parts = plan(runs_before, small_bytes, |run, keys| {
             self.go_on()?;
+            let file = run.segment.file;
+            if before.is_some_and(|before| before.image.shrunk_files.contains(&file)) {
+                return Ok(true);
+            }
             let changed = rows.changed_since(keys.bounds(), since);
             changed.map_err(|source| ImageError::Rows { table: id, source })
         })?;

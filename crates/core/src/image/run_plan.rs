@@ -55,7 +55,7 @@ impl<'l> Keys<'l> {
 pub(crate) fn plan<E>(
     runs: &[ListedRun],
     small_bytes: u64,
-    mut has_changed: impl FnMut(Keys<'_>) -> Result<bool, E>,
+    mut has_changed: impl FnMut(&ListedRun, Keys<'_>) -> Result<bool, E>,
 ) -> Result<Vec<Part<'_>>, E> {
     if runs.is_empty() {
         return Ok(vec![Part::Rewritten(Keys {
@@ -68,8 +68,8 @@ pub(crate) fn plan<E>(
         end: runs.get(number + 1).map(|next| &*next.from),
     };
     let mut changed = Vec::with_capacity(runs.len());
-    for number in 0..runs.len() {
-        changed.push(has_changed(keys(number))?);
+    for (number, run) in runs.iter().enumerate() {
+        changed.push(has_changed(run, keys(number))?);
     }
     let rewritten = with_small_neighbours(runs, &changed, small_bytes);
     let mut parts: Vec<Part<'_>> = Vec::new();
@@ -131,7 +131,7 @@ mod tests {
     fn planned(bytes: &[u64], changed: &str) -> String {
         let runs = runs(bytes);
         let mut answers = changed.bytes();
-        let plan = plan(&runs, 25, |_| {
+        let plan = plan(&runs, 25, |_, _| {
             Ok::<_, Infallible>(answers.next() == Some(b'!'))
         });
         let parts = plan.unwrap().into_iter().map(|part| match part {
@@ -170,7 +170,7 @@ mod tests {
     fn every_range_is_asked_for_with_its_bounds() {
         let runs = runs(&[9, 9, 9]);
         let mut asked = Vec::new();
-        let planned = plan(&runs, 0, |keys| {
+        let planned = plan(&runs, 0, |_, keys| {
             asked.push((keys.from.to_vec(), keys.end.map(<[u8]>::to_vec)));
             Ok::<_, Infallible>(false)
         });

@@ -4,13 +4,15 @@
 //! in at a gigabyte a second brings changes faster than a table can be searched for one after the
 //! other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use namiki_platform::{Generation, Stamp};
 use smallvec::SmallVec;
 
+use super::image_records::ImageRecords;
 use super::replay_hash_table::Latest;
+use crate::catalogue::image_files::FileNumber;
 use crate::catalogue::table_journal::unknown_table;
 use crate::concurrency::cc::with_protocol;
 use crate::error::OpenError;
@@ -29,20 +31,23 @@ pub(super) struct Tables<'a> {
 
 struct Replayed<'a> {
     raw_table: &'a RawTable,
-    /// Made when the log first speaks of the table.
+    /// Made when the log first speaks of the table, or with what the image has of it.
     latest: OnceLock<Latest<'a>>,
 }
 
 impl<'a> Tables<'a> {
-    /// These, and tables that were dropped in the place of all others before `next_table`.
+    /// These, some with records of an image, and tables that were dropped in the place of all others before `next_table`.
     pub(super) fn new(
         raw_tables: &'a BTreeMap<TableId, Arc<RawTable>>,
         next_table: TableId,
         concurrency: ConcurrencyControl,
+        mut image: ImageRecords,
     ) -> Self {
         let replayed = (0..next_table.0).map(|id| {
             let raw_table = raw_tables.get(&TableId(id))?;
-            let latest = OnceLock::new();
+            let runs = image.remove(&TableId(id));
+            let latest = runs.map(|runs| Latest::new(raw_table, runs));
+            let latest = latest.map_or_else(OnceLock::new, OnceLock::from);
             Some(Replayed { raw_table, latest })
         });
         Self {
@@ -104,9 +109,9 @@ impl<'a> Tables<'a> {
     /// Nothing of a table that was dropped.
     fn latest(&self, table: TableId) -> Result<Option<&Latest<'a>>, String> {
         match self.replayed.get(table.0 as usize) {
-            Some(Some(Replayed { raw_table, latest })) => {
-                Ok(Some(latest.get_or_init(|| Latest::new(raw_table))))
-            }
+            Some(Some(Replayed { raw_table, latest })) => Ok(Some(
+                latest.get_or_init(|| Latest::new(raw_table, Vec::new())),
+            )),
             Some(None) => Ok(None),
             None => Err(format!("it changes {}", unknown_table(table))),
         }
@@ -124,16 +129,18 @@ impl<'a> Tables<'a> {
         loaded.map_err(|(stamp, error)| (stamp, error.to_string()))
     }
 
-    /// Builds the tables' trees once all is replayed, without the keys that were deleted.
+    /// Builds the tables' trees once all is replayed, without the keys that were deleted. Returns the files of the image
+    /// that have rows of such keys.
     pub(super) fn finish(
         self,
         threads: usize,
         watch: impl Fn() -> Result<(), OpenError> + Sync,
-    ) -> Result<(), OpenError> {
+    ) -> Result<BTreeSet<FileNumber>, OpenError> {
+        let mut shrunk_files = BTreeSet::new();
         let replayed = self.replayed.into_iter().flatten();
         for latest in replayed.filter_map(|it| it.latest.into_inner()) {
-            latest.build(threads, &watch)?;
+            shrunk_files.extend(latest.build(threads, &watch)?);
         }
-        Ok(())
+        Ok(shrunk_files)
     }
 }

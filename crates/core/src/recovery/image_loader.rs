@@ -4,27 +4,26 @@
 //! versions with the stamps of the commits that wrote them, so whatever the log has of them later wins, and nothing else
 //! does.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use namiki_platform::Stamp;
-use smallvec::SmallVec;
+use namiki_platform::disk::Disk;
+use parking_lot::Mutex;
 
-use super::apply::Tables;
+use super::image_records::{ImageRecords, RunRecords};
 use super::progress::Progress;
-use super::replay_context::Replay;
 use super::run_on_threads::on_threads;
 use crate::catalogue::image_list::ImageList;
 use crate::catalogue::manifest::Manifest;
+use crate::concurrency::cc::with_protocol;
 use crate::error::OpenError;
-use crate::image::row_buffer::RowBuffer;
 use crate::image::run_reader::{RunToRead, RunVisitor, read_run, runs_to_read};
-use crate::table::raw_table::{Loaded, TableId};
-
-/// How many rows are loaded together, so that their cache misses overlap.
-const ROWS_TOGETHER: usize = 64;
-/// Rows up to so many bytes are put together; a longer one is loaded from where it lies.
-const BYTES_TOGETHER: usize = 64 << 10;
+use crate::protocol_spec::ConcurrencyControl;
+use crate::storage::record::VALUE_BYTES_MAX;
+use crate::table::raw_table::{Loaded, RawTable, TableId};
 
 /// An image to begin with.
 #[derive(Clone, Copy)]
@@ -42,54 +41,76 @@ impl ImageToLoad<'_> {
     }
 }
 
-impl Replay<'_, '_> {
-    /// Loads all rows of an image.
-    pub(super) fn image(
+/// Loads images into tables.
+pub(super) struct ImageLoader<'a> {
+    pub(super) disk: &'a Arc<dyn Disk>,
+    pub(super) raw_tables: &'a BTreeMap<TableId, Arc<RawTable>>,
+    /// The concurrency control that gives the records their words.
+    pub(super) concurrency: ConcurrencyControl,
+    pub(super) threads: usize,
+    pub(super) progress: &'a Progress<'a>,
+}
+
+impl ImageLoader<'_> {
+    /// Makes records of all rows of an image. No tree leads to them yet.
+    pub(super) fn load(
         &self,
         image: ImageToLoad<'_>,
         manifest: &Manifest,
-    ) -> Result<(), OpenError> {
+    ) -> Result<ImageRecords, OpenError> {
         let runs = runs_to_read(image.list, manifest);
         let next = AtomicUsize::new(0);
+        let loaded = Mutex::new(Vec::new());
         let work = || -> Result<(), OpenError> {
-            while let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let loaded = self.run(image.dir, *run);
-                if loaded.is_err() {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(run) = runs.get(number) else {
+                    return Ok(());
+                };
+                let records = self.run(image.dir, manifest.identity(), *run);
+                if records.is_err() {
                     // No thread need begin another.
                     next.store(runs.len(), Ordering::Relaxed);
                 }
-                loaded?;
+                loaded.lock().push((number, records?));
             }
-            Ok(())
         };
-        on_threads(self.threads.clamp(1, runs.len().max(1)), work)
+        on_threads(self.threads.clamp(1, runs.len().max(1)), work)?;
+        let mut loaded = loaded.into_inner();
+        loaded.sort_unstable_by_key(|(number, _)| *number);
+        let mut records = ImageRecords::new();
+        for (number, run) in loaded {
+            let (table, listed) = (runs[number].table.id, runs[number].listed);
+            let of_table = records.entry(table).or_default();
+            of_table.push((listed.segment.file, run));
+        }
+        Ok(records)
     }
 
-    fn run(&self, dir: &Path, run: RunToRead<'_>) -> Result<(), OpenError> {
-        let mut loader = RunLoader {
-            table: run.table.id,
-            tables: self.tables,
+    fn run(&self, dir: &Path, database: u128, run: RunToRead<'_>) -> Result<RunRecords, OpenError> {
+        let Some(raw_table) = self.raw_tables.get(&run.table.id) else {
+            unreachable!("all tables of the manifest were made")
+        };
+        let mut rows = RunRows {
+            raw_table,
+            concurrency: self.concurrency,
             progress: self.progress,
-            batch: RowBuffer::default(),
+            records: RunRecords::of(raw_table, run.listed.rows),
         };
-        read_run(self.disk, dir, self.identity, run, &mut loader)?;
-        loader.load_batch().map_err(|why| OpenError::ImageRows {
-            table: run.table.name.clone(),
-            path: run.listed.segment.file.rows_path(dir),
-            why,
-        })
+        read_run(self.disk, dir, database, run, &mut rows)?;
+        Ok(rows.records)
     }
 }
 
-/// Takes the rows of one run to their table.
-struct RunLoader<'r, 'p, 't> {
-    table: TableId,
-    tables: &'r Tables<'t>,
-    progress: &'r Progress<'p>,
-    batch: RowBuffer,
+/// The rows of one run on their way into records.
+struct RunRows<'a> {
+    raw_table: &'a RawTable,
+    concurrency: ConcurrencyControl,
+    progress: &'a Progress<'a>,
+    records: RunRecords,
 }
 
-impl RunVisitor for RunLoader<'_, '_, '_> {
+impl RunVisitor for RunRows<'_> {
     type Error = OpenError;
 
     fn on_progress(&mut self, bytes: u64, rows: u64) -> Result<(), OpenError> {
@@ -97,29 +118,12 @@ impl RunVisitor for RunLoader<'_, '_, '_> {
     }
 
     fn on_row(&mut self, key: &[u8], value: &[u8], stamp: Stamp) -> Result<(), String> {
-        if key.len() + value.len() > BYTES_TOGETHER {
-            let value = Some(value);
-            return self.load(&[Loaded { key, value, stamp }]);
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(format!("a value of {} bytes", value.len()));
         }
-        self.batch.push(key, value, stamp);
-        if self.batch.len() == ROWS_TOGETHER || self.batch.bytes() > BYTES_TOGETHER {
-            self.load_batch()?;
-        }
-        Ok(())
-    }
-}
-
-impl RunLoader<'_, '_, '_> {
-    fn load_batch(&mut self) -> Result<(), String> {
-        let rows: SmallVec<[Loaded<'_>; ROWS_TOGETHER]> = self.batch.rows().collect();
-        self.load(&rows)?;
-        drop(rows);
-        self.batch.clear();
-        Ok(())
-    }
-
-    fn load(&self, rows: &[Loaded<'_>]) -> Result<(), String> {
-        let loaded = self.tables.load(self.table, rows);
-        loaded.map_err(|(_, why)| why)
+        let (value, records) = (Some(value), &mut self.records);
+        let row = Loaded { key, value, stamp };
+        let pushed = with_protocol!(self.concurrency, P => records.push::<P>(self.raw_table, &row));
+        pushed.map_err(|error| error.to_string())
     }
 }

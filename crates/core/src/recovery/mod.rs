@@ -29,6 +29,8 @@
 mod apply;
 mod aries;
 mod image_loader;
+mod image_records;
+mod kept_keys;
 mod merge;
 mod parallel_replay;
 mod progress;
@@ -38,7 +40,7 @@ mod run_on_threads;
 mod settings_and_report;
 mod winners;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -48,11 +50,14 @@ use namiki_platform::disk::Disk;
 use namiki_platform::{Generation, Lsn, WorkerId};
 
 use self::apply::Tables;
+use self::image_loader::ImageLoader;
 pub(crate) use self::image_loader::ImageToLoad;
+use self::image_records::ImageRecords;
 use self::progress::{Progress, Totals};
 use self::replay_context::Replay;
 pub(crate) use self::settings_and_report::RecoverySettings;
 pub use self::settings_and_report::{OnProgress, RecoveryProgress, RecoveryReport, ReplayOrder};
+use crate::catalogue::image_files::FileNumber;
 use crate::catalogue::manifest::Manifest;
 use crate::error::OpenError;
 use crate::protocol_spec::ConcurrencyControl;
@@ -63,6 +68,8 @@ pub(crate) struct Recovered {
     pub(crate) report: RecoveryReport,
     pub(crate) seals: Vec<(Generation, GenerationEnd)>,
     pub(crate) next_lsn: Lsn,
+    /// The files of the image that have rows of keys that the log has deleted. The tables say nothing of those keys.
+    pub(crate) shrunk_files: BTreeSet<FileNumber>,
 }
 
 /// Loads the image into the tables, if there is one, and replays all generations of the manifest over it.
@@ -84,12 +91,25 @@ pub(crate) fn recover(
         manifest.next_generation,
     )
     .map_err(OpenError::Log)?;
-    let tables = Tables::new(raw_tables, manifest.next_table(), concurrency);
     let totals = Totals {
         log: log_file_bytes(&**disk, wal_dir, manifest),
         image: image.map_or(0, |image| image.len_bytes(manifest)),
     };
     let progress = Progress::new(settings, totals, began);
+    let records = match image {
+        None => ImageRecords::new(),
+        Some(image) => {
+            let loader = ImageLoader {
+                disk,
+                raw_tables,
+                concurrency,
+                threads: settings.threads,
+                progress: &progress,
+            };
+            loader.load(image, manifest)?
+        }
+    };
+    let tables = Tables::new(raw_tables, manifest.next_table(), concurrency, records);
     let image_stamp = image.map_or(settings.image_stamp, |image| image.list.stamp);
     let replay = Replay {
         disk,
@@ -107,9 +127,6 @@ pub(crate) fn recover(
         max_stamp: image_stamp,
         ..RecoveryReport::default()
     };
-    if let Some(image) = image {
-        replay.image(image, manifest)?;
-    }
     let mut seals = Vec::new();
     let mut next_lsn = Lsn(1);
     for generation in &manifest.generations {
@@ -139,7 +156,7 @@ pub(crate) fn recover(
         ReplayOrder::HighestStamp => settings.threads,
         ReplayOrder::Merge => 1,
     };
-    tables.finish(threads, || progress.advance(0, 0))?;
+    let shrunk_files = tables.finish(threads, || progress.advance(0, 0))?;
     let done = progress.now();
     (report.bytes, report.replayed) = (done.bytes, done.replayed);
     (report.image_bytes, report.image_rows) = (done.image_bytes, done.image_rows);
@@ -148,6 +165,7 @@ pub(crate) fn recover(
         report,
         seals,
         next_lsn,
+        shrunk_files,
     })
 }
 

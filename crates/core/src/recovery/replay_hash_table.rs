@@ -12,8 +12,13 @@
 //! quarters of the slots are in use once there are some. Each shard is given back when its keys go into
 //! the sorted runs, and those when the tree is built.
 //!
+//! Where an image was loaded, its rows have records before the log is read (`image_records.rs`), in the order of their
+//! keys. A key that the log changes is looked for there when it comes into the hash table, which then leads to the same
+//! record: so what both have is merged into the tree once.
+//!
 //! # Invariants
-//! - L1. A key is in one slot at most, of the shard that its hash names, and keeps its record.
+//! - L1. A key is in one slot at most, of the shard that its hash names, and keeps its record. If the image has a row of
+//!   it, that record is the row's.
 //! - L2. There is an empty slot in every shard, so that every search ends.
 
 use std::cmp::Reverse;
@@ -29,11 +34,14 @@ use namiki_platform::hash::hash_of;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
+use crate::catalogue::image_files::FileNumber;
 use crate::concurrency::cc::CcProtocol;
 use crate::error::OpenError;
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::{Loaded, RawTable};
 
+use super::image_records::{RunRecords, SortedRecords, SortedRun};
+use super::kept_keys::{Hashed, Kept};
 use super::run_on_threads::on_threads;
 
 /// A power of two; far more than threads, so that two seldom want the same.
@@ -62,11 +70,19 @@ pub(super) enum Latest<'a> {
 }
 
 impl<'a> Latest<'a> {
-    pub(super) fn new(raw_table: &'a RawTable) -> Self {
+    /// With the records of an image's runs, whose keys follow each other.
+    pub(super) fn new(raw_table: &'a RawTable, image: Vec<(FileNumber, RunRecords)>) -> Self {
+        let (mut fixed, mut variable) = (Vec::new(), Vec::new());
+        for (file, run) in image {
+            match run {
+                RunRecords::Fixed8(records) => fixed.push(SortedRun { file, records }),
+                RunRecords::Variable(records) => variable.push(SortedRun { file, records }),
+            }
+        }
         if raw_table.fixed_keys {
-            Self::Fixed8(Map::new(raw_table))
+            Self::Fixed8(Map::new(raw_table, SortedRecords::new(fixed)))
         } else {
-            Self::Variable(Map::new(raw_table))
+            Self::Variable(Map::new(raw_table, SortedRecords::new(variable)))
         }
     }
 
@@ -90,82 +106,19 @@ impl<'a> Latest<'a> {
         }
     }
 
-    /// Builds the table's tree, on so many threads. `watch` is called now and then; its error is
-    /// returned, and the tree is of no use then.
+    /// Builds the table's tree, on so many threads. Returns the runs of the image that have rows of keys that were deleted.
+    /// `watch` is called now and then; its error is returned, and the tree is of no use then.
     pub(super) fn build(
         self,
         threads: usize,
         watch: impl Fn() -> Result<(), OpenError> + Sync,
-    ) -> Result<(), OpenError> {
+    ) -> Result<Vec<FileNumber>, OpenError> {
         match self {
             Self::Fixed8(map) => map.build(threads, watch, |key| key.to_be_bytes()),
             Self::Variable(map) => map.build(threads, watch, |hashed| hashed.key),
         }
     }
 }
-
-/// A key as a slot keeps it. Its order is that of the key's bytes.
-pub(super) trait Kept: Ord + Sized + Send {
-    /// The hash of the key, and the key if it can be one of these.
-    fn keep(hash: u64, key: &[u8]) -> Option<Self>;
-    fn is(&self, hash: u64, key: &[u8]) -> bool;
-    fn hash(&self, seed: u64) -> u64;
-}
-
-impl Kept for u64 {
-    fn keep(_hash: u64, key: &[u8]) -> Option<Self> {
-        key.try_into().ok().map(Self::from_be_bytes)
-    }
-
-    fn is(&self, _hash: u64, key: &[u8]) -> bool {
-        self.to_be_bytes() == *key
-    }
-
-    fn hash(&self, seed: u64) -> u64 {
-        hash_of(seed, &self.to_be_bytes())
-    }
-}
-
-/// A key with its hash, which most often tells that it is another without a look at it.
-pub(super) struct Hashed {
-    hash: u64,
-    key: Box<[u8]>,
-}
-
-impl Kept for Hashed {
-    fn keep(hash: u64, key: &[u8]) -> Option<Self> {
-        let key = key.into();
-        Some(Self { hash, key })
-    }
-
-    fn is(&self, hash: u64, key: &[u8]) -> bool {
-        self.hash == hash && *self.key == *key
-    }
-
-    fn hash(&self, _seed: u64) -> u64 {
-        self.hash
-    }
-}
-
-impl Ord for Hashed {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key.cmp(&other.key)
-    }
-}
-
-impl PartialOrd for Hashed {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Hashed {
-    fn eq(&self, other: &Self) -> bool {
-        self.key == other.key
-    }
-}
-
-impl Eq for Hashed {}
 
 type Slot<K> = Option<(K, RecordRef)>;
 
@@ -262,17 +215,20 @@ pub(super) struct Map<'a, K> {
     /// Unpredictable for the source of the keys.
     seed: u64,
     shards: Box<[CachePadded<Shard<K>>]>,
+    /// The records of the image's rows.
+    image: SortedRecords<K>,
     /// Whether any version said that its key is not there.
     deletes: AtomicBool,
 }
 
 impl<'a, K: Kept> Map<'a, K> {
-    fn new(raw_table: &'a RawTable) -> Self {
+    fn new(raw_table: &'a RawTable, image: SortedRecords<K>) -> Self {
         let shards = std::iter::repeat_with(|| CachePadded::new(Shard::new()));
         Self {
             raw_table,
             seed: RandomState::new().hash_one(0),
             shards: shards.take(SHARDS).collect(),
+            image,
             deletes: AtomicBool::new(false),
         }
     }
@@ -323,7 +279,9 @@ impl<'a, K: Kept> Map<'a, K> {
             expected: 8,
             got: key.len(),
         })?;
-        Ok((kept, self.raw_table.loose_record::<P>()))
+        let in_image = self.image.find(key);
+        let record = in_image.unwrap_or_else(|| self.raw_table.loose_record::<P>());
+        Ok((kept, record))
     }
 
     fn build<B: AsRef<[u8]>>(
@@ -331,18 +289,22 @@ impl<'a, K: Kept> Map<'a, K> {
         threads: usize,
         watch: impl Fn() -> Result<(), OpenError> + Sync,
         bytes: impl Fn(K) -> B,
-    ) -> Result<(), OpenError> {
+    ) -> Result<Vec<FileNumber>, OpenError> {
         let raw_table = self.raw_table;
-        let ordered = raw_table.is_ordered();
+        // Keys that are there twice are side by side then.
+        let ordered = raw_table.is_ordered() || !self.image.is_empty();
         let deletes = self.deletes.load(Ordering::Relaxed);
-        let mut runs = self.runs(threads, ordered, &watch)?;
+        let Runs {
+            mut runs,
+            shrunk_files,
+        } = self.runs(threads, ordered, &watch)?;
         if deletes {
             // The map is gone, so only the runs lead to records.
             let records = runs.iter_mut().flatten().map(|(_, record)| record);
             raw_table.compact(records);
         }
         let mut keys: Box<dyn Iterator<Item = (K, RecordRef)>> = if ordered {
-            Box::new(merge(runs))
+            Box::new(each_once(merge(runs)))
         } else {
             Box::new(runs.into_iter().flatten())
         };
@@ -363,23 +325,40 @@ impl<'a, K: Kept> Map<'a, K> {
                 index: raw_table.index_kind(),
             },
             other => unreachable!("the keys were checked when they came, and are sorted: {other}"),
-        })
+        })?;
+        Ok(shrunk_files)
     }
 
-    /// All keys with their records, in runs, each of which is sorted if the keys are to be in order.
+    /// All keys with their records, in runs, each of which is sorted if the keys are to be in order. What the image and the
+    /// log have is there twice.
     fn runs(
         self,
         threads: usize,
         ordered: bool,
         watch: &(impl Fn() -> Result<(), OpenError> + Sync),
-    ) -> Result<Vec<Vec<(K, RecordRef)>>, OpenError> {
+    ) -> Result<Runs<K>, OpenError> {
         let keys: usize = self.shards.iter().map(|it| it.slots.lock().used).sum();
         let enough = keys.div_ceil(threads.max(1)).clamp(1, SORTED_AT_ONCE);
         let threads = keys.div_ceil(KEYS_PER_THREAD).clamp(1, threads.max(1));
         let deletes = self.deletes.into_inner();
+        let image = Mutex::new(self.image.into_runs().into_iter());
         let left = Mutex::new(self.shards.into_iter());
-        let runs = Mutex::new(Vec::new());
+        let (runs, shrunk_files) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
         let work = || -> Result<(), OpenError> {
+            loop {
+                watch()?;
+                let Some(SortedRun { file, mut records }) = image.lock().next() else {
+                    break;
+                };
+                let rows = records.len();
+                if deletes {
+                    records.retain(|(_, record)| !record.is_absent());
+                }
+                if records.len() < rows {
+                    shrunk_files.lock().push(file);
+                }
+                runs.lock().push(records);
+            }
             loop {
                 watch()?;
                 let mut run = Vec::new();
@@ -402,8 +381,30 @@ impl<'a, K: Kept> Map<'a, K> {
             }
         };
         on_threads(threads, work)?;
-        Ok(runs.into_inner())
+        Ok(Runs {
+            runs: runs.into_inner(),
+            shrunk_files: shrunk_files.into_inner(),
+        })
     }
+}
+
+/// What is left of a map.
+struct Runs<K> {
+    runs: Vec<Vec<(K, RecordRef)>>,
+    /// The files of the image that have rows of keys that were deleted.
+    shrunk_files: Vec<FileNumber>,
+}
+
+/// Leaves out what is as the one before it.
+fn each_once<K: Ord>(
+    sorted: impl Iterator<Item = (K, RecordRef)>,
+) -> impl Iterator<Item = (K, RecordRef)> {
+    let mut sorted = sorted.peekable();
+    std::iter::from_fn(move || {
+        let (key, record) = sorted.next()?;
+        while sorted.next_if(|(next, _)| *next == key).is_some() {}
+        Some((key, record))
+    })
 }
 
 /// Merges sorted runs.
@@ -493,7 +494,7 @@ mod tests {
         {
             for (keys, versions) in [(0, 0), (1, 50), (70_000, 200_000)] {
                 let raw_table = raw_table(fixed, index);
-                let latest = Latest::new(&raw_table);
+                let latest = Latest::new(&raw_table, Vec::new());
                 let mut random = Random::seeded(5);
                 let written: Vec<(Vec<u8>, u64)> = (1..=versions)
                     .map(|stamp| (key(random.below(keys.max(1)), fixed), stamp))
@@ -539,6 +540,79 @@ mod tests {
         }
     }
 
+    /// Every third key is in the image, every second one is changed by the log, and some are deleted by it.
+    #[test]
+    fn what_the_log_changes_of_an_image_is_there_once() {
+        const KEYS: u64 = 20_000;
+        let indexes = IndexKind::those_in_build(&["art", "hash", "art+hash"]);
+        for (fixed, deletes, index) in [(true, true), (false, true), (true, false), (false, false)]
+            .into_iter()
+            .flat_map(|(fixed, deletes)| indexes.iter().map(move |it| (fixed, deletes, *it)))
+        {
+            let raw_table = raw_table(fixed, index);
+            let keys: Vec<_> = (0..KEYS)
+                .map(|number| (key(number, fixed), number))
+                .collect();
+            let mut expected = std::collections::BTreeMap::new();
+            let mut image: Vec<_> = keys.iter().filter(|(_, number)| number % 3 == 0).collect();
+            image.sort();
+            let runs = (1..).zip(image.chunks(KEYS as usize / 12));
+            let runs = runs.map(|(file, rows)| {
+                let mut run = RunRecords::of(&raw_table, 1);
+                for (key, number) in rows {
+                    let value = number.to_le_bytes();
+                    let value = Some(&value[..]);
+                    let row = Loaded {
+                        key,
+                        value,
+                        stamp: Stamp(1),
+                    };
+                    run.push::<TicToc>(&raw_table, &row).unwrap();
+                    expected.insert(key.clone(), (Stamp(1), number.to_le_bytes()));
+                }
+                (FileNumber(file), run)
+            });
+            let latest = Latest::new(&raw_table, runs.collect());
+            for (key, number) in keys.iter().filter(|(_, number)| number % 2 == 0) {
+                let is_deleted = deletes && number % 8 == 0;
+                let value = (number + 1).to_le_bytes();
+                let version = Loaded {
+                    key,
+                    value: (!is_deleted).then_some(&value[..]),
+                    stamp: Stamp(2),
+                };
+                for _ in 0..2 {
+                    latest.load::<TicToc>(&[version]).unwrap();
+                }
+                if is_deleted {
+                    expected.remove(key);
+                } else {
+                    expected.insert(key.clone(), (Stamp(2), value));
+                }
+            }
+            let shrunk = latest.build(2, || Ok(())).unwrap();
+            let runs = image.chunks(KEYS as usize / 12);
+            let is_shrunk = |run: &&[&(Vec<u8>, u64)]| run.iter().any(|(_, it)| it % 8 == 0);
+            let expected_shrunk = if deletes {
+                runs.filter(is_shrunk).count()
+            } else {
+                0
+            };
+            assert_eq!(shrunk.len(), expected_shrunk);
+            let found = contents(&raw_table, keys.iter().map(|(key, _)| key));
+            let mut found: Vec<_> = found
+                .into_iter()
+                .map(|(key, stamp, value)| (key, (stamp, value.unwrap().try_into().unwrap())))
+                .collect();
+            found.sort();
+            let expected: Vec<_> = expected.into_iter().collect();
+            assert!(
+                found == expected,
+                "{index}, fixed: {fixed}, deletes: {deletes}"
+            );
+        }
+    }
+
     #[test]
     fn a_key_that_the_tree_cannot_hold_is_refused() {
         for (fixed, key) in [(true, vec![0; 7]), (true, vec![]), (false, vec![0; 70_000])] {
@@ -548,7 +622,7 @@ mod tests {
                 value: None,
                 stamp: Stamp(1),
             };
-            Latest::new(&raw_table)
+            Latest::new(&raw_table, Vec::new())
                 .load::<TicToc>(&[version])
                 .unwrap_err();
         }
@@ -568,7 +642,7 @@ mod tests {
         ]) {
             let raw_table = raw_table(true, index);
             raw_table.use_up();
-            let latest = Latest::new(&raw_table);
+            let latest = Latest::new(&raw_table, Vec::new());
             for key in &keys {
                 let version = Loaded {
                     key,
@@ -590,7 +664,7 @@ mod tests {
         let numbers: Vec<_> = (0..100_000_u64).map(u64::to_be_bytes).collect();
         for calls in [0, 1, 2, 10] {
             let raw_table = raw_table(true, IndexKind::default());
-            let latest = Latest::new(&raw_table);
+            let latest = Latest::new(&raw_table, Vec::new());
             let versions: Vec<_> = numbers
                 .iter()
                 .map(|key| Loaded {

@@ -8,9 +8,9 @@ use namiki_log::Log;
 use super::settings_and_reports::{CheckpointReport, CheckpointSettings, CheckpointStats};
 use super::take_checkpoint::{Parts, Work};
 use super::trigger::Trigger;
-use crate::catalogue::image_list::ImageList;
 use crate::commit::engine::GroupLocks;
 use crate::error::Error;
+use crate::image::image_writer::PresentImage;
 
 /// Takes checkpoints of a database with a log.
 pub(crate) struct Checkpointer {
@@ -24,7 +24,7 @@ impl Checkpointer {
         parts: Parts,
         log: Arc<Log<GroupLocks>>,
         settings: CheckpointSettings,
-        image: Option<ImageList>,
+        image: Option<PresentImage>,
         log_bytes: u64,
     ) -> Self {
         let work = Arc::new(Work::new(parts, log, settings, image, log_bytes));

@@ -1,5 +1,6 @@
 //! One checkpoint after the other: from the view to what the log no longer needs.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +22,8 @@ use crate::error::Error;
 use crate::events;
 use crate::image::image_error::ImageError;
 use crate::image::image_writer::{
-    ImageBefore, ImageMoment, ImageOptions, ImageProgress, ImageTarget, RUN_BYTES, write_image,
+    ImageBefore, ImageMoment, ImageOptions, ImageProgress, ImageTarget, PresentImage, RUN_BYTES,
+    write_image,
 };
 use crate::image::new_image::NewImage;
 
@@ -41,8 +43,8 @@ pub(super) struct Work {
     parts: Parts,
     log: Arc<Log<GroupLocks>>,
     pub(super) settings: CheckpointSettings,
-    /// Held by the checkpoint that is under way: the list of the image that is there.
-    image: Mutex<Option<ImageList>>,
+    /// Held by the checkpoint that is under way: the image that is there.
+    image: Mutex<Option<PresentImage>>,
     /// The database is being closed: a checkpoint under way ends.
     pub(super) is_closing: AtomicBool,
     /// Bytes of log that were there when the database was opened and are not in the image.
@@ -70,7 +72,7 @@ impl Work {
         parts: Parts,
         log: Arc<Log<GroupLocks>>,
         settings: CheckpointSettings,
-        image: Option<ImageList>,
+        image: Option<PresentImage>,
         log_bytes: u64,
     ) -> Self {
         // The last one is this opening's.
@@ -80,8 +82,8 @@ impl Work {
             parts,
             log,
             settings,
-            image_bytes: AtomicU64::new(image.as_ref().map_or(0, row_bytes)),
-            image_file_bytes: AtomicU64::new(image.as_ref().map_or(0, file_bytes)),
+            image_bytes: AtomicU64::new(image.as_ref().map_or(0, |it| row_bytes(&it.list))),
+            image_file_bytes: AtomicU64::new(image.as_ref().map_or(0, |it| file_bytes(&it.list))),
             image: Mutex::new(image),
             is_closing: AtomicBool::new(false),
             log_bytes_before: AtomicU64::new(log_bytes),
@@ -148,7 +150,7 @@ impl Work {
 
     fn take(
         &self,
-        image: &mut Option<ImageList>,
+        image: &mut Option<PresentImage>,
         is_last: bool,
     ) -> Result<CheckpointReport, Error> {
         let began = Instant::now();
@@ -169,7 +171,10 @@ impl Work {
         self.frame_bytes_then.store(frame_bytes, Ordering::Relaxed);
         self.log_bytes_before.store(0, Ordering::Relaxed);
         self.generations_before.store(0, Ordering::Relaxed);
-        *image = Some(list);
+        *image = Some(PresentImage {
+            list,
+            shrunk_files: BTreeSet::new(),
+        });
         Ok(CheckpointReport {
             stamp,
             tables: progress.tables,
@@ -185,7 +190,7 @@ impl Work {
     fn write(
         &self,
         view: &OpenView,
-        before: Option<&ImageList>,
+        before: Option<&PresentImage>,
         is_last: bool,
         progress: &mut ImageProgress,
     ) -> Result<NewImage, Error> {
@@ -208,7 +213,7 @@ impl Work {
             epoch: view.epoch(),
         };
         let before = named.as_ref().zip(before);
-        let before = before.map(|(named, list)| ImageBefore { named, list });
+        let before = before.map(|(named, image)| ImageBefore { named, image });
         // One that is created later has nothing that the view sees.
         let raw_tables: Vec<_> = engine.raw_tables.lock().values().cloned().collect();
         let tables = raw_tables.into_iter().map(|raw_table| {

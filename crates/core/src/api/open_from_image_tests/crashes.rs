@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 
-use namiki_platform::disk::sim::{Fault, Loss, Step as DiskStep};
+use namiki_platform::disk::sim::{Fault, Step as DiskStep};
 use namiki_platform::seeded_random::Random;
 
 use super::*;

@@ -6,12 +6,13 @@ mod damage;
 mod random_tables;
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
 use namiki_index::ScanRange;
+use namiki_platform::disk::sim::Loss;
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::{Epoch, Generation, Stamp};
 
@@ -22,7 +23,8 @@ use crate::catalogue::manifest::Manifest;
 use crate::error::OpenError;
 use crate::image::image_error::ImageError;
 use crate::image::image_writer::{
-    ImageBefore, ImageMoment, ImageOptions, ImageProgress, ImageTarget, RUN_BYTES, write_image,
+    ImageBefore, ImageMoment, ImageOptions, ImageProgress, ImageTarget, PresentImage, RUN_BYTES,
+    write_image,
 };
 use crate::image::leftovers::read_image;
 use crate::image::model_table::ModelTable;
@@ -105,13 +107,17 @@ fn write(
         generation: Generation(1),
         epoch: Epoch(1),
     };
-    let before = manifest.image_list.as_ref().zip(list.as_ref());
+    let image = list.map(|list| PresentImage {
+        list,
+        shrunk_files: BTreeSet::new(),
+    });
+    let before = manifest.image_list.as_ref().zip(image.as_ref());
     let options = ImageOptions {
         run_bytes: checkpoint.run_bytes,
         bytes_per_second: None,
         on_progress: checkpoint.on_progress,
     };
-    let before = before.map(|(named, list)| ImageBefore { named, list });
+    let before = before.map(|(named, image)| ImageBefore { named, image });
     let tables = (0..).map(TableId).zip(tables);
     write_image(&target, moment, before, tables, options)
 }
@@ -252,4 +258,39 @@ fn files_after_an_image_get_numbers_of_their_own() {
     let db = open(&sim);
     let next = db.shared.catalogue.lock().manifest.image.next_file;
     assert_eq!(next, FileNumber(last.0 + 1));
+}
+
+/// The tables say nothing of a key that the log has deleted, once it was replayed.
+#[test]
+fn a_key_deleted_before_an_opening_is_not_in_the_next_image() {
+    let spec = ["TT(NLR)+PWAL(1)", "S2PL(ELR)+PWAL(auto)+ARIES"];
+    for spec in spec.map(|spec| spec.parse().unwrap()) {
+        let sim = SimDisk::new();
+        let open = |sim: &SimDisk| {
+            let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+            let builder = Database::builder().disk(disk).spec(spec);
+            let db = builder.checkpoint_at_close(None).open(dir()).unwrap();
+            let table = db.table::<u64, [u8]>("fixed").unwrap();
+            (db, table)
+        };
+        let (db, table) = open(&sim);
+        for key in 0..10_u64 {
+            db.transact(|tx| tx.put(&table, &key, b"value")).unwrap();
+        }
+        db.checkpoint().unwrap();
+        db.transact(|tx| tx.delete(&table, &3).map(drop)).unwrap();
+        let crashed = sim.crash_image(sim.events(), Loss::All);
+        let (db, _) = open(&crashed);
+        // Nothing else of the table has changed.
+        let report = db.checkpoint().unwrap();
+        assert_eq!((report.rows, report.files_kept), (9, 0), "{spec}");
+        let crashed = crashed.crash_image(crashed.events(), Loss::All);
+        let (db, table) = open(&crashed);
+        let found = rows(table.raw_table());
+        assert_eq!(found.len(), 9, "{spec}");
+        assert!(!found.contains_key(&3_u64.to_be_bytes()[..]), "{spec}");
+        // And once is enough.
+        let report = db.checkpoint().unwrap();
+        assert_eq!((report.rows, report.files_kept), (0, 1), "{spec}");
+    }
 }
