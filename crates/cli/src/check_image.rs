@@ -44,7 +44,8 @@ pub(crate) fn check_image(
         writeln!(out, "{}", describe(table)).map_err(Failure::output)?;
     }
     if let (Some(list), Some(runs)) = (&list, &runs) {
-        let lines = check_runs(disk, dir, manifest.identity(), list, runs, &mut image)?;
+        let advance = &mut |bytes| image.advance(bytes);
+        let lines = check_runs(disk, dir, manifest.identity(), list, runs, advance)?;
         image.progress.clear();
         for line in lines {
             writeln!(out, "{line}").map_err(Failure::output)?;
@@ -62,7 +63,7 @@ pub(crate) fn check_image(
 }
 
 /// The image while it is verified.
-pub(crate) struct Image<'a> {
+struct Image<'a> {
     disk: &'a Arc<dyn Disk>,
     dir: &'a Path,
     manifest: &'a Manifest,
@@ -74,7 +75,7 @@ pub(crate) struct Image<'a> {
 
 impl Image<'_> {
     /// Counts bytes of files that were verified.
-    pub(crate) fn advance(&mut self, checked: u64) -> Result<(), Failure> {
+    fn advance(&mut self, checked: u64) -> Result<(), Failure> {
         self.checked += checked;
         let (done, total) = (self.checked, self.total);
         self.progress

@@ -8,25 +8,25 @@ use namiki::Stamp;
 use namiki::files::{ImageList, RunToRead, RunVisitor, read_run};
 use namiki_platform::disk::Disk;
 
-use crate::check_image::Image;
 use crate::failure::Failure;
 use crate::number_format::{bytes, counted};
 
-/// Verifies these runs of an image, and returns what there is to say about them.
+/// Verifies these runs of an image, and returns what there is to say about them. `advance` is told of the bytes that were
+/// verified.
 pub(crate) fn check_runs(
     disk: &Arc<dyn Disk>,
     dir: &Path,
     database: u128,
     list: &ImageList,
     runs: &[RunToRead<'_>],
-    image: &mut Image<'_>,
+    advance: &mut dyn FnMut(u64) -> Result<(), Failure>,
 ) -> Result<Vec<String>, Failure> {
     let mut lines = vec![format!("image of the tables in memory at {}", list.stamp)];
     for table in runs.chunk_by(|one, next| one.table.id == next.table.id) {
         for run in table {
             let mut visitor = Visitor {
                 fixed_keys: run.table.fixed_keys,
-                image,
+                advance,
             };
             read_run(disk, dir, database, *run, &mut visitor)?;
         }
@@ -46,16 +46,16 @@ pub(crate) fn check_runs(
 }
 
 /// What is done while a run is verified.
-struct Visitor<'v, 'i> {
+struct Visitor<'v> {
     fixed_keys: bool,
-    image: &'v mut Image<'i>,
+    advance: &'v mut dyn FnMut(u64) -> Result<(), Failure>,
 }
 
-impl RunVisitor for Visitor<'_, '_> {
+impl RunVisitor for Visitor<'_> {
     type Error = Failure;
 
     fn on_progress(&mut self, bytes: u64, _: u64) -> Result<(), Failure> {
-        self.image.advance(bytes)
+        (self.advance)(bytes)
     }
 
     fn on_row(&mut self, key: &[u8], _: &[u8], _: Stamp) -> Result<(), String> {

@@ -537,7 +537,7 @@ pub enum OpenError {
         path: PathBuf,
         /// What is wrong with it.
         #[source]
-        source: SegmentError,
+        source: Box<SegmentError>,
     },
     /// A file of the image is sound, and its rows are not those that the image list speaks of.
     #[error(

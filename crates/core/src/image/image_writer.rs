@@ -35,8 +35,8 @@ use crate::table::raw_table::TableId;
 pub(crate) const RUN_BYTES: u64 = 32 << 20;
 /// So many bytes are copied from a source at a time, or one row.
 const PIECE_BYTES: usize = 1 << 20;
-/// A pause is no longer between two questions whether to go on.
-const PAUSE: Duration = Duration::from_millis(50);
+/// The rate is waited for no longer than this between two questions whether to go on.
+const WAIT_MAX: Duration = Duration::from_millis(50);
 
 /// Where an image is written.
 pub(crate) struct ImageTarget<'a> {
@@ -277,7 +277,7 @@ impl Checkpoint<'_, '_> {
         self.go_on()?;
         let mut pause = self.pace.written(rows.bytes() as u64, Instant::now());
         while !pause.is_zero() {
-            let now = pause.min(PAUSE);
+            let now = pause.min(WAIT_MAX);
             std::thread::sleep(now);
             pause -= now;
             self.go_on()?;

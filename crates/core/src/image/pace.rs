@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_keep_the_rate_and_lost_time_is_not_made_up_for() {
+    fn waits_keep_the_rate_without_making_up_for_time() {
         let begin = Instant::now() + CREDIT;
         let mut pace = Pace::new(NonZeroU64::new(1000), begin);
         let ms = Duration::from_millis;

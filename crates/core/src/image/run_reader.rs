@@ -91,7 +91,7 @@ pub fn read_run<V: RunVisitor>(
         Err(Stopped::Segment(source)) => Err(V::Error::from(OpenError::Image {
             table: run.table.name.clone(),
             path,
-            source,
+            source: Box::new(source),
         })),
         Err(Stopped::Visitor(error)) => Err(error),
     }

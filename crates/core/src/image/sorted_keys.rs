@@ -81,18 +81,18 @@ impl<R: RowsByKey> RowsAtStamp for SortedRows<R> {
 struct SortedKeys {
     bytes: Vec<u8>,
     /// Where each lies. Sorted by what lies there.
-    places: Vec<(usize, usize)>,
+    ranges: Vec<(usize, usize)>,
 }
 
 impl SortedKeys {
     fn push(&mut self, key: &[u8]) {
-        self.places.push((self.bytes.len(), key.len()));
+        self.ranges.push((self.bytes.len(), key.len()));
         self.bytes.extend_from_slice(key);
     }
 
     fn sort(&mut self) {
         let bytes = &self.bytes;
-        self.places
+        self.ranges
             .sort_unstable_by_key(|&(at, len)| &bytes[at..at + len]);
     }
 
@@ -104,17 +104,17 @@ impl SortedKeys {
         let Range { start, end } = Range {
             start: match lower {
                 Bound::Unbounded => 0,
-                Bound::Included(bound) => self.places.partition_point(|it| self.key(*it) < bound),
-                Bound::Excluded(bound) => self.places.partition_point(|it| self.key(*it) <= bound),
+                Bound::Included(bound) => self.ranges.partition_point(|it| self.key(*it) < bound),
+                Bound::Excluded(bound) => self.ranges.partition_point(|it| self.key(*it) <= bound),
             },
             end: match upper {
-                Bound::Unbounded => self.places.len(),
-                Bound::Included(bound) => self.places.partition_point(|it| self.key(*it) <= bound),
-                Bound::Excluded(bound) => self.places.partition_point(|it| self.key(*it) < bound),
+                Bound::Unbounded => self.ranges.len(),
+                Bound::Included(bound) => self.ranges.partition_point(|it| self.key(*it) <= bound),
+                Bound::Excluded(bound) => self.ranges.partition_point(|it| self.key(*it) < bound),
             },
         };
-        let places = self.places.get(start..end).unwrap_or_default();
-        places.iter().map(|place| self.key(*place))
+        let ranges = self.ranges.get(start..end).unwrap_or_default();
+        ranges.iter().map(|place| self.key(*place))
     }
 }
 

@@ -229,7 +229,7 @@ fn an_image_that_is_not_announced_is_undone() {
 }
 
 #[test]
-fn an_older_manifest_in_the_place_of_the_right_one_is_refused() {
+fn an_older_manifest_in_its_place_is_refused() {
     let states = states();
     let sim = with_first_image(&states);
     let path = Manifest::path(dir());

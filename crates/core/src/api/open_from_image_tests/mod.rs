@@ -262,7 +262,7 @@ fn files_after_an_image_get_numbers_of_their_own() {
 
 /// The tables say nothing of a key that the log has deleted, once it was replayed.
 #[test]
-fn a_key_deleted_before_an_opening_is_not_in_the_next_image() {
+fn a_key_deleted_before_an_opening_leaves_the_image() {
     let spec = ["TT(NLR)+PWAL(1)", "S2PL(ELR)+PWAL(auto)+ARIES"];
     for spec in spec.map(|spec| spec.parse().unwrap()) {
         let sim = SimDisk::new();
