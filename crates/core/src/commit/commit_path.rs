@@ -208,11 +208,11 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
         }
     };
     engine.epochs.deregister(slot);
-    engine.views.enforce_limit(&engine.epochs);
     if P::LOCKS_READS {
         // Those of what was only read need not wait for the device (unless the single log has just written the group).
         held.release_locks(&engine.lock_wait_list);
     }
+    engine.views.enforce_limit(&engine.epochs);
     if is_wanted {
         // A waiter for a lock of the group flushes nothing.
         stream.flush().map_err(Error::OutcomeUnknown)?;

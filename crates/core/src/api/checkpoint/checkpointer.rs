@@ -47,6 +47,8 @@ impl Checkpointer {
         }
         work.is_closing.store(true, Ordering::SeqCst);
         self.trigger.stop();
+        // Its files have to be gone before the directory is another opening's.
+        work.wait();
         let is_due = |log_bytes| work.is_due_from(log_bytes);
         if work.settings.closing_log_bytes.is_some_and(is_due) {
             let _ = work.checkpoint(true);

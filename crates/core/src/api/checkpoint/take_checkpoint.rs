@@ -94,6 +94,11 @@ impl Work {
         }
     }
 
+    /// Waits for the checkpoint that is under way. No other begins once the database is being closed, but the last one.
+    pub(super) fn wait(&self) {
+        drop(self.image.lock());
+    }
+
     /// Bytes of log since the last checkpoint.
     pub(super) fn log_bytes_since(&self) -> u64 {
         let written = self.log.counters().frame_bytes;
@@ -123,6 +128,9 @@ impl Work {
     /// Takes a checkpoint, after one that is under way. `is_last`: the database is being closed.
     pub(super) fn checkpoint(&self, is_last: bool) -> Result<CheckpointReport, Error> {
         let mut image = self.image.lock();
+        if !is_last && self.is_closing.load(Ordering::SeqCst) {
+            return Err(Error::Closed);
+        }
         let done = self.take(&mut image, is_last);
         let mut told = self.told.lock();
         let stats = &mut told.stats;
