@@ -321,6 +321,10 @@ impl TxnArgs {
             | BenchError::Transaction(Error::DiskFull(LogError::RegionFull { .. })) => {
                 format!("{MORE_ROOM} --threads")
             }
+            // Regions that are too short for a log buffer.
+            BenchError::Open(OpenError::Settings(why)) if why.starts_with("region_bytes") => {
+                format!("{MORE_ROOM} --threads")
+            }
             BenchError::Transaction(Error::TransactionTooLarge { .. }) => {
                 "lower --record-format".to_owned()
             }
