@@ -44,11 +44,11 @@ pub fn read_image(
         source,
     })?;
     // First: an older manifest explains why its list is gone.
-    if let Some(file) = survey.segments_not_in_manifest.last() {
+    if let Some(file) = survey.segments_not_in_manifest.first() {
         let file = file.clone();
         return Err(OpenError::SegmentNotInManifest { file });
     }
-    if let Some(file) = survey.lists_not_in_manifest.last() {
+    if let Some(file) = survey.lists_not_in_manifest.first() {
         let file = file.clone();
         return Err(OpenError::ImageNotInManifest { file });
     }
