@@ -26,7 +26,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::CheckpointFailed`], [`Error::Manifest`], [`Error::AnotherWriter`]: the database goes on as before.
-    /// [`Error::LogFailed`], [`Error::OutcomeUnknown`], [`Error::ReadOnly`], [`Error::Closed`], [`Error::Forked`].
+    /// [`Error::DiskFull`], [`Error::LogFailed`], [`Error::ReadOnly`], [`Error::Closed`], [`Error::Forked`].
     pub fn checkpoint(&self) -> Result<CheckpointReport, Error> {
         let shared = &*self.shared;
         shared.engine.check_open()?;

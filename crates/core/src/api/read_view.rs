@@ -35,10 +35,11 @@ impl Database {
     /// # }
     /// ```
     ///
-    /// It waits for the commits that are under way, and for the log. Under strict two-phase locking and the others alike.
+    /// It waits for the commits that are under way, and for the log.
     ///
     /// # Errors
-    /// [`Error::Closed`], [`Error::Forked`]; [`Error::LogFailed`], [`Error::OutcomeUnknown`].
+    /// [`Error::Closed`], [`Error::Forked`], [`Error::LogFailed`]; [`Error::DiskFull`] if what was committed before has no
+    /// room to become durable.
     pub fn view(&self) -> Result<View, Error> {
         let engine = &self.shared.engine;
         engine.check_open()?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use namiki_log::EpochSource;
 use namiki_platform::{Epoch, Stamp};
 
-use crate::commit::commit_path::Awaits;
+use crate::commit::commit_path::{Awaits, not_appended};
 use crate::commit::engine::Engine;
 use crate::commit::ticket::{self, Ticket};
 use crate::commit::views::ViewState;
@@ -34,7 +34,7 @@ impl OpenView {
     /// is being closed.
     ///
     /// # Errors
-    /// [`Error::Forked`], [`Error::LogFailed`], [`Error::OutcomeUnknown`].
+    /// [`Error::Forked`], [`Error::LogFailed`]; [`Error::DiskFull`] if what was committed before has no room to become durable.
     pub(crate) fn open(engine: &Arc<Engine>, is_limited: bool) -> Result<Self, Error> {
         engine.check_process()?;
         loop {
@@ -104,7 +104,7 @@ fn make_usable(engine: &Engine, view: &ViewState) -> Result<Option<Stamp>, Error
     // Commits append before they deregister.
     let awaits = match engine.spec.release {
         LockRelease::Normal => {
-            log.flush_all().map_err(ticket::not_acknowledged)?;
+            log.flush_all().map_err(not_appended)?;
             Awaits::Nothing
         }
         // Not what is at or below the stamp alone: a commit above it may have drawn a smaller LSN.
@@ -117,6 +117,9 @@ fn make_usable(engine: &Engine, view: &ViewState) -> Result<Option<Stamp>, Error
         stamp,
         awaits,
     };
-    ticket::wait(engine, &ticket)?;
-    Ok(Some(stamp))
+    match ticket::wait(engine, &ticket) {
+        // Nothing was to be committed: what is not durable yet is some other caller's.
+        Err(Error::OutcomeUnknown(source)) => Err(not_appended(source)),
+        waited => waited.map(|()| Some(stamp)),
+    }
 }
