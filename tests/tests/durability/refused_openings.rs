@@ -171,6 +171,8 @@ fn another_protocol_and_another_number_of_streams_keep_the_contents() {
     for round in 0..3 * specs.len() as u64 {
         let spec = specs[(round * 5 % specs.len() as u64) as usize].to_string();
         let mut builder = builder(&spec, &disk)
+            .checkpoint_log_bytes(u64::MAX)
+            .checkpoint_at_close(None)
             .streams(NonZeroU16::new(1 + (round * 3 % 5) as u16).unwrap())
             .replay_order(BOTH_ORDERS[round as usize % 2])
             .recovery_threads(NonZeroU16::new(1 + round as u16 % 3).unwrap());
