@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::{RawTable, Step};
 
-/// All tables as they were at one moment, see [`Database::view`].
+/// All tables as they were at one moment, see [`Database::view`](crate::Database::view).
 ///
 /// A handle: cloning it is cheap, and it can be used by many threads at once. The view ends with its last handle, and
 /// then what was kept for it is freed.

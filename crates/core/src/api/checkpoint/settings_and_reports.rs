@@ -31,7 +31,7 @@ impl Default for CheckpointSettings {
     }
 }
 
-/// What a checkpoint did, see [`Database::checkpoint`].
+/// What a checkpoint did, see [`Database::checkpoint`](crate::Database::checkpoint).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct CheckpointReport {

@@ -81,7 +81,7 @@ impl KeptVersions {
     fn shard(&self, record: RecordRef) -> &Mutex<Shard> {
         let hash = BuildHasherDefault::<AddressHasher>::default().hash_one(record);
         // A map uses the lowest bits, and the highest ones.
-        &self.shards[(hash >> 40) as usize % SHARDS]
+        &self.shards[(hash >> 40) as usize & (SHARDS - 1)]
     }
 
     /// Keeps a version, unless a newer one is there: of the versions of a record that a view may see, the newest is the
