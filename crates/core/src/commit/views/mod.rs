@@ -48,8 +48,11 @@ use self::kept_versions::{Closed, KeptVersion, KeptVersions};
 use self::uncommitted::Uncommitted;
 use crate::commit::epoch::Epochs;
 use crate::storage::record::{AtStamp, RecordRef};
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence, sleep};
 use crate::table::raw_table::RawTable;
+
+/// Between two looks whether a view has ended that has not found its stamp.
+const FORGOTTEN_POLL: Duration = Duration::from_micros(10);
 
 /// The views of a database, and what is kept for them.
 pub(crate) struct Views {
@@ -418,7 +421,7 @@ impl ViewState {
                 return stamp;
             }
             // A thousand epochs have passed: its owner finds that, too, and ends it.
-            std::thread::yield_now();
+            sleep(FORGOTTEN_POLL);
         }
         None
     }
