@@ -28,6 +28,7 @@ mod repetitions;
 mod result_writer;
 mod run_folder;
 mod run_stages;
+mod sustain;
 mod txn;
 mod worker_threads;
 
@@ -57,6 +58,7 @@ Examples:
   namiki-bench device --bytes 512,8192 --writers 1,2,4 --mode direct
   namiki-bench log --streams 1,4,16 --layout parallel --group 16
   namiki-bench recover --log-mb 256 --threads 1,2
+  namiki-bench sustain --dir /data --log-gb 50
   namiki-bench query --dir /data/tpch --tasks 1,16,64,256 --threads 1,2
   namiki-bench cluster --nodes 5 --workers 1,2,4 --fault kill-leader:5s
   namiki-bench compare kv --stores namiki,floor --workload u1 --threads 1,16 --repeat 5
@@ -75,6 +77,8 @@ enum Command {
     Log(log::LogArgs),
     /// How fast a log is recovered, checked against what was written.
     Recover(recover::RecoverArgs),
+    /// Updates for a long time under checkpoints: what files and memory the database takes, a line each minute.
+    Sustain(sustain::SustainArgs),
     /// Queries over tables on disk, beside what their device can do at best.
     Query(query::QueryArgs),
     /// A replicated cluster of processes: transfers per second, failovers, and whether anything acknowledged is lost.
@@ -110,6 +114,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare_command::run(&args),
         Command::Log(args) => log::run(&args),
         Command::Recover(args) => recover::run(&args),
+        Command::Sustain(args) => sustain::run(&args),
         Command::Query(args) => query::run(&args),
         Command::Cluster(args) => cluster::run(&args),
         Command::Device(args) => device::run(&args),

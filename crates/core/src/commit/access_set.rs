@@ -313,6 +313,15 @@ impl AccessSet {
         }
     }
 
+    /// The bytes of the keys and values that are written.
+    pub(crate) fn changed_bytes(&self) -> u64 {
+        let bytes = self.writes.iter().map(|write| {
+            let value = write.effect.range().map_or(0, Range::len);
+            (write.key.len() + value) as u64
+        });
+        bytes.sum()
+    }
+
     fn slice(&self, range: &Range<u32>) -> &[u8] {
         &self.bytes[range.start as usize..range.end as usize]
     }

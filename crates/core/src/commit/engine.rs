@@ -362,6 +362,19 @@ impl Engine {
     /// above it. A transaction that has ended by then is registered in that epoch or in one before, so the image has it;
     /// any other is in the log from its beginning.
     pub(crate) fn oldest_operation(&self) -> Option<Lsn> {
+        // First (live_operations.rs, V2).
+        let next = self.next_operation()?;
+        Some(self.live_operations.oldest(next))
+    }
+
+    /// Where operations are logged: the LSN of the oldest transaction that has logged any and has not ended, if there is
+    /// one.
+    pub(crate) fn live_operation(&self) -> Option<Lsn> {
+        let next = self.next_operation()?;
+        Some(self.live_operations.oldest(next)).filter(|oldest| *oldest < next)
+    }
+
+    fn next_operation(&self) -> Option<Lsn> {
         let Logging::Log {
             style: LogStyle::Operations,
             ..
@@ -369,9 +382,7 @@ impl Engine {
         else {
             return None;
         };
-        // First (live_operations.rs, V2).
-        let next = self.log.as_ref()?.last_drawn().next();
-        Some(self.live_operations.oldest(next))
+        Some(self.log.as_ref()?.last_drawn().next())
     }
 
     /// From now on, no transaction begins.

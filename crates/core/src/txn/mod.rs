@@ -264,7 +264,13 @@ impl Transaction {
             Ok(_) if self.access_set.writes.is_empty() => {
                 engine.epochs.count(slot, Count::ReadOnly);
             }
-            Ok(_) => engine.epochs.count(slot, Count::Committed),
+            Ok(_) => {
+                if stream.is_some() {
+                    let changed_bytes = self.access_set.changed_bytes();
+                    engine.epochs.add(slot, Count::ChangedBytes, changed_bytes);
+                }
+                engine.epochs.count(slot, Count::Committed);
+            }
             Err(Error::Conflict(conflict)) => engine.epochs.count(slot, conflict.into()),
             Err(_) => {}
         }

@@ -251,6 +251,7 @@ impl<H: GroupResource> Stream<H> {
         };
         target.preparing = true;
         let mut job = target.job();
+        let zeros = job.zero_bytes(maker.segment_bytes);
         let abandoned = Preparing { stream: self };
         drop(state);
         let made = maker.make(&mut job);
@@ -260,6 +261,7 @@ impl<H: GroupResource> Stream<H> {
             (Ok(segment), LogTarget::Segments(target)) => {
                 target.preparing = false;
                 target.put_spare(segment);
+                state.counters.zero_bytes += zeros;
                 Ok(())
             }
             (Err(error), LogTarget::Segments(target)) => {

@@ -50,7 +50,7 @@ fn checkpoint(log: &Log<()>, disk: &dyn Disk, manifest: &mut Manifest, stamp: u6
     manifest.last().begin_at(&start);
     manifest.image = Stamp(stamp);
     manifest.write(disk);
-    let files = log.recycle(&start).unwrap();
+    let files = log.recycle(&start, SEGMENT).unwrap();
     assert!(files.failed.is_empty(), "{files:?}");
     start
 }
@@ -99,7 +99,7 @@ fn whole_segments_below_the_image_go_and_no_others() {
         assert_eq!(stamps(&disk, &info(&config)).len(), 60);
         assert_eq!(log.kept_bytes(), kept_bytes);
 
-        let removed = log.recycle(&start).unwrap();
+        let removed = log.recycle(&start, SEGMENT).unwrap();
         // One is kept to be written again.
         assert_eq!(removed.files, gone.saturating_sub(1), "{image}");
         assert_eq!(removed.bytes, removed.files * SEGMENT);
@@ -110,7 +110,7 @@ fn whole_segments_below_the_image_go_and_no_others() {
         assert_eq!(stamps(&disk, &info), (first..=60).collect::<Vec<_>>());
         // Said again, it is the same, and nothing else goes.
         assert_eq!(log.recyclable(at(image)).unwrap(), start);
-        assert_eq!(log.recycle(&start).unwrap().files, 0);
+        assert_eq!(log.recycle(&start, SEGMENT).unwrap().files, 0);
         for stamp in 61..=100 {
             write(&log, stamp);
         }
@@ -154,7 +154,7 @@ fn only_what_may_be_recycled_is() {
             }],
             complete_from: Lsn(31),
         };
-        assert_eq!(log.recycle(&forced).unwrap().files, 0);
+        assert_eq!(log.recycle(&forced, SEGMENT).unwrap().files, 0);
         assert_eq!(stamps(&disk, &info(&config)).len(), 60);
     }
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
@@ -422,7 +422,7 @@ fn a_segment_that_cannot_be_removed_does_no_harm() {
     manifest.last().begin_at(&start);
     manifest.write(&*disk);
     sim.inject(Fault::once(Step::Remove, 1, ErrorKind::PermissionDenied));
-    let removed = log.recycle(&start).unwrap();
+    let removed = log.recycle(&start, SEGMENT).unwrap();
     assert_eq!(removed.files, 2);
     let failed: Vec<_> = removed.failed.iter().map(|(path, _)| path).collect();
     assert_eq!(failed, [&segment(3)]);
@@ -471,7 +471,7 @@ fn a_segment_of_another_length_is_not_written_again() {
     );
     manifest.last().begin_at(&start);
     manifest.write(&*disk);
-    let removed = log.recycle(&start).unwrap();
+    let removed = log.recycle(&start, SEGMENT).unwrap();
     assert_eq!(removed.files, 2);
     assert!(removed.bytes > 2 * long.len() as u64);
     assert_eq!(log.kept_bytes() + removed.bytes, kept_bytes);

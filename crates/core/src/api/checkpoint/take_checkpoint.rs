@@ -13,9 +13,10 @@ use parking_lot::Mutex;
 
 use super::rows_of_view::TableRows;
 use super::settings_and_reports::{CheckpointReport, CheckpointSettings, CheckpointStats};
+use crate::api::held_back::Watch;
 use crate::api::open_catalogue::{CatalogueCell, NotChanged, catalogue_error};
 use crate::catalogue::image_files::FileNumber;
-use crate::catalogue::image_list::ImageList;
+use crate::catalogue::image_list::{ImageList, ListedRun};
 use crate::commit::engine::{Engine, GroupLocks};
 use crate::commit::view_opening::OpenView;
 use crate::error::Error;
@@ -57,6 +58,7 @@ pub(super) struct Work {
     image_bytes: AtomicU64,
     image_file_bytes: AtomicU64,
     told: Mutex<Told>,
+    pub(super) watch: Mutex<Watch>,
     /// Whether the last checkpoint was taken, or tried.
     pub(super) is_closed: Mutex<bool>,
 }
@@ -65,6 +67,8 @@ pub(super) struct Work {
 struct Told {
     stats: CheckpointStats,
     last: Option<Instant>,
+    /// When the one began that is under way.
+    began: Option<Instant>,
 }
 
 impl Work {
@@ -90,6 +94,7 @@ impl Work {
             generations_before: AtomicUsize::new(generations_before),
             frame_bytes_then: AtomicU64::new(0),
             told: Mutex::default(),
+            watch: Mutex::default(),
             is_closed: Mutex::default(),
         }
     }
@@ -97,6 +102,11 @@ impl Work {
     /// Waits for the checkpoint that is under way. No other begins once the database is being closed, but the last one.
     pub(super) fn wait(&self) {
         drop(self.image.lock());
+    }
+
+    /// Looks at what holds things back.
+    pub(super) fn look(&self) {
+        self.watch.lock().look(&self.parts.engine);
     }
 
     /// Bytes of log since the last checkpoint.
@@ -131,8 +141,10 @@ impl Work {
         if !is_last && self.is_closing.load(Ordering::SeqCst) {
             return Err(Error::Closed);
         }
+        self.told.lock().began = Some(Instant::now());
         let done = self.take(&mut image, is_last);
         let mut told = self.told.lock();
+        told.began = None;
         let stats = &mut told.stats;
         match &done {
             Ok(report) => {
@@ -140,6 +152,7 @@ impl Work {
                 stats.last_error = None;
                 stats.last = Some(*report);
                 stats.bytes_written += report.bytes;
+                stats.file_bytes_written += report.file_bytes;
                 told.last = Some(Instant::now());
             }
             // Not a failure: it was told to end.
@@ -172,10 +185,16 @@ impl Work {
         let stamp = view.stamp;
         drop(view);
         let point = RecyclePoint { stamp, below_lsn };
-        let (list, log_files_freed) = self.announce(new, point)?;
+        let (list, log_files_freed) = self.announce(new, point, is_last)?;
+        let files_before: BTreeSet<_> = (image.iter().flat_map(|it| it.list.runs()))
+            .map(|run| run.segment.file)
+            .collect();
+        let is_new = |run: &&ListedRun| !files_before.contains(&run.segment.file);
+        let new_runs = list.runs().filter(is_new);
+        let file_bytes = new_runs.map(|run| run.segment.len_bytes()).sum();
         self.image_bytes.store(row_bytes(&list), Ordering::Relaxed);
         self.image_file_bytes
-            .store(file_bytes(&list), Ordering::Relaxed);
+            .store(self::file_bytes(&list), Ordering::Relaxed);
         self.frame_bytes_then.store(frame_bytes, Ordering::Relaxed);
         self.log_bytes_before.store(0, Ordering::Relaxed);
         self.generations_before.store(0, Ordering::Relaxed);
@@ -188,6 +207,7 @@ impl Work {
             tables: progress.tables,
             rows: progress.rows,
             bytes: progress.bytes,
+            file_bytes,
             files_kept: progress.runs_kept,
             log_files_freed,
             took: began.elapsed(),
@@ -255,7 +275,12 @@ impl Work {
 
     /// Makes the image the database's, and frees what it makes superfluous of the log. Returns its list, and how many log
     /// files were freed.
-    fn announce(&self, mut new: NewImage, point: RecyclePoint) -> Result<(ImageList, u64), Error> {
+    fn announce(
+        &self,
+        mut new: NewImage,
+        point: RecyclePoint,
+        is_last: bool,
+    ) -> Result<(ImageList, u64), Error> {
         let (disk, dir) = (&*self.parts.disk, &*self.parts.dir);
         let start = self.log.recyclable(point).map_err(Error::LogFailed)?;
         let mut catalogue = self.parts.catalogue.lock();
@@ -293,7 +318,10 @@ impl Work {
         let list = new.remove_superseded();
         let removed = remove_generations(disk, &dir.join("wal"), oldest);
         events::superfluous_removed(&removed);
-        let recycled = self.log.recycle(&start).map_err(Error::LogFailed)?;
+        // Until the next checkpoint, as much will be written again.
+        let reuse_bytes = if is_last { 0 } else { self.log_bytes_max() };
+        let recycled = self.log.recycle(&start, reuse_bytes);
+        let recycled = recycled.map_err(Error::LogFailed)?;
         events::superfluous_removed(&recycled);
         Ok((list, removed.files + recycled.files))
     }
@@ -304,6 +332,8 @@ impl Work {
         CheckpointStats {
             last_ago: told.last.map(|last| last.elapsed()),
             image_stamp: named.map(|list| list.stamp),
+            image_bytes: self.image_bytes.load(Ordering::Relaxed),
+            under_way_for: told.began.map(|began| began.elapsed()),
             image_file_bytes: self.image_file_bytes.load(Ordering::Relaxed),
             log_bytes_since: self.log_bytes_since(),
             ..told.stats.clone()

@@ -69,6 +69,7 @@ fn take_when_due(work: &Work, stop: &Stop) {
     let mut pause = LOOK;
     while !stop.wait(pause) {
         pause = LOOK;
+        work.look();
         if work.is_over() {
             continue;
         }
