@@ -2,7 +2,7 @@
 //!
 //! One module per command; what they share is in `args` (flags), `device_choice` (which disk;
 //! `interruptible_disk`, how its log is started), `run_folder` (which folder), `key_encoding` (what keys look like),
-//! `latency`, `worker_threads`, `run_stages`, `repetitions`, `result_writer` (the one writer of results) and
+//! `latency`, `page_cache`, `worker_threads`, `run_stages`, `repetitions`, `result_writer` (the one writer of results) and
 //! `interrupt` (Ctrl-C). No command uses another, save
 //! that `log` and `query` measure the bare device as `device` does, `compare_command` has others do what `index` does, or in `kv`
 //! what `txn` does, and `figure` has its points run by `txn`, `device` and
@@ -22,6 +22,7 @@ mod key_encoding;
 mod kv;
 mod latency;
 mod log;
+mod page_cache;
 mod query;
 mod recover;
 mod repetitions;

@@ -85,6 +85,15 @@ impl<H: GroupResource> Log<H> {
         Ok(files)
     }
 
+    /// Whether a stream found no room on the disk for its next segment, when it tried last. What the segments that are
+    /// there cannot take is refused with [`LogError::DiskFull`] until there is room; recycling makes some. Takes each
+    /// stream's lock: meant to be asked a few times a second. Never so on a shared device.
+    #[must_use]
+    pub fn is_short_of_room(&self) -> bool {
+        let mut streams = self.streams.list.iter();
+        streams.any(|stream| stream.is_short_of_room())
+    }
+
     /// The bytes of log files of this generation that hold frames, spare segments not counted; of a shared device, the
     /// bytes of frames. One load for each stream.
     #[must_use]

@@ -162,7 +162,9 @@ mod tests {
             });
             std::thread::sleep(std::time::Duration::from_millis(20));
             progress.stop.store(true, Ordering::Relaxed);
-            threads.map(|thread| thread.join().unwrap().unwrap());
+            for thread in threads {
+                thread.join().unwrap().unwrap();
+            }
         });
         updates.check(&db, &table, &progress).unwrap();
         progress.updated[7].fetch_add(1, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! What all transactions of a database share while it is open.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
@@ -197,6 +197,8 @@ pub(crate) struct Engine {
     pub(crate) live_operations: LiveOperations,
     pub(crate) task_timer: TaskTimer,
     pub(crate) latencies: Latencies,
+    /// So many milliseconds commits wait, because the disk is full.
+    slowed_ms: AtomicU32,
     log_failure_told: Once,
     closed: AtomicBool,
 }
@@ -237,6 +239,7 @@ impl Engine {
             live_operations: LiveOperations::default(),
             task_timer: TaskTimer::default(),
             latencies: Latencies::new(),
+            slowed_ms: AtomicU32::new(0),
             log_failure_told: Once::new(),
             closed: AtomicBool::new(false),
         }
@@ -383,6 +386,20 @@ impl Engine {
             return None;
         };
         Some(self.log.as_ref()?.last_drawn().next())
+    }
+
+    /// Lets each commit that writes wait so long before it takes locks, or each transaction where reads take some.
+    pub(crate) fn slow_down(&self, milliseconds: u32) {
+        self.slowed_ms.store(milliseconds, Ordering::Relaxed);
+    }
+
+    /// Waits as long as was said, if anything was. Not to be called with locks held.
+    #[inline]
+    pub(crate) fn wait_while_slowed(&self) {
+        let milliseconds = self.slowed_ms.load(Ordering::Relaxed);
+        if milliseconds > 0 {
+            std::thread::sleep(Duration::from_millis(milliseconds.into()));
+        }
     }
 
     /// From now on, no transaction begins.

@@ -61,6 +61,8 @@ pub(crate) struct SegmentTarget {
     pub(crate) block_bytes: usize,
     /// Whether a thread is making a spare right now.
     pub(crate) preparing: bool,
+    /// Whether no spare could be made because the disk was full.
+    pub(crate) is_short_of_room: bool,
     /// Whether the background was asked for a spare.
     pub(crate) requested: bool,
     retain: Retain,
@@ -98,6 +100,7 @@ impl SegmentTarget {
         Self {
             block_bytes: BLOCK_BYTES_MAX,
             preparing: false,
+            is_short_of_room: false,
             requested: false,
             retain,
             salt: Salt::of(identity),

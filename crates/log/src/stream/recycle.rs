@@ -14,6 +14,12 @@ impl<H: GroupResource> Stream<H> {
         self.kept_bytes.load(Ordering::Relaxed)
     }
 
+    /// Whether the disk has no room for the next segment.
+    pub(crate) fn is_short_of_room(&self) -> bool {
+        let state = self.state.lock();
+        matches!(&state.target, LogTarget::Segments(target) if target.is_short_of_room)
+    }
+
     /// Where the stream may begin; nothing in a region. The log is not poisoned: an error of this stream is set under its
     /// lock, so what is not in flight then is hardened.
     pub(crate) fn beginning(&self, superfluous: Superfluous) -> Option<Beginning> {

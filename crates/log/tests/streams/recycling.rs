@@ -134,6 +134,41 @@ fn a_log_under_checkpoints_stays_bounded() {
     }
 }
 
+/// Between two checkpoints as much is written as before, into the files that there are.
+#[test]
+fn segments_that_are_kept_for_reuse_need_no_zeros() {
+    for reuse in [0, 1, 3, 100] {
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        let config = recycling(2);
+        let log: Arc<Log<()>> = create(&disk, config.clone());
+        let mut manifest = Manifest::of(info(&config));
+        let mut most = 0;
+        for round in 0..20 {
+            if round == 5 {
+                most = log.counters().zero_bytes;
+            }
+            for stamp in round * 80 + 1..=round * 80 + 80 {
+                let worker = WorkerId((stamp % 2) as u16);
+                put(log.stream(worker), stamp, &[7; 700]).unwrap();
+                log.stream(worker).flush().unwrap();
+            }
+            let start = log.recyclable(at(round * 80 + 80)).unwrap();
+            manifest.last().begin_at(&start);
+            manifest.write(&*disk);
+            let removed = log.recycle(&start, reuse * SEGMENT).unwrap();
+            assert!(removed.failed.is_empty(), "{removed:?}");
+            let spare = (files(&*disk, 0).len() + files(&*disk, 1).len()) as u64;
+            let kept = log.kept_bytes() / SEGMENT;
+            // What is kept, what is to be written again, and one of each stream that is ready.
+            assert!(spare <= kept + reuse + 2, "{spare} {kept} {reuse}");
+        }
+        let zeros = log.counters().zero_bytes - most;
+        assert_eq!(zeros == 0, reuse == 100, "{reuse}: {zeros}");
+        let read: Vec<_> = stamps(&disk, &manifest.generations[0]);
+        assert_eq!(read.last(), Some(&1600));
+    }
+}
+
 #[test]
 fn only_what_may_be_recycled_is() {
     for retain in [Retain::All, Retain::Last(NonZeroU32::new(9).unwrap())] {

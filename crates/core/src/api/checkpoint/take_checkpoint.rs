@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use namiki_log::{Log, RecyclePoint, remove_generations};
 use namiki_platform::disk::Disk;
 use parking_lot::Mutex;
 
+use super::room_for_next::{self, RoomForNext};
 use super::rows_of_view::TableRows;
 use super::settings_and_reports::{CheckpointReport, CheckpointSettings, CheckpointStats};
 use crate::api::held_back::Watch;
@@ -30,6 +31,10 @@ use crate::image::new_image::NewImage;
 
 /// So many generations of the log, of openings before this one, make a checkpoint due.
 const GENERATIONS_MAX: usize = 8;
+/// Where the disk is nearly full, a checkpoint is due after this part of the log that makes one due otherwise.
+const SHORT_PART: u64 = 16;
+/// The longest that a commit waits because the log finds no room.
+const SLOWED_MS_MAX: u32 = 128;
 
 /// What checkpoints work on.
 pub(crate) struct Parts {
@@ -57,6 +62,10 @@ pub(super) struct Work {
     /// Bytes of keys and values in the image, and of its files.
     image_bytes: AtomicU64,
     image_file_bytes: AtomicU64,
+    /// For the next checkpoint.
+    room: RoomForNext,
+    /// How long commits wait because the log finds no room.
+    slowed_ms: AtomicU32,
     told: Mutex<Told>,
     pub(super) watch: Mutex<Watch>,
     /// Whether the last checkpoint was taken, or tried.
@@ -82,7 +91,10 @@ impl Work {
         // The last one is this opening's.
         let generations = parts.catalogue.lock().manifest.generations.len();
         let generations_before = generations.saturating_sub(1);
+        let room = RoomForNext::new(&*parts.disk, &parts.dir, settings.log_bytes);
         Self {
+            room,
+            slowed_ms: AtomicU32::new(0),
             parts,
             log,
             settings,
@@ -104,9 +116,26 @@ impl Work {
         drop(self.image.lock());
     }
 
-    /// Looks at what holds things back.
+    /// Looks at what holds things back, and at the room on the disk: takes what the next checkpoint will need, and lets
+    /// commits wait while the log finds none, the longer the longer.
     pub(super) fn look(&self) {
         self.watch.lock().look(&self.parts.engine);
+        // A checkpoint that is under way needs less and less.
+        if let Some(_none_under_way) = self.image.try_lock() {
+            self.room.take(self.expected_bytes());
+        }
+        let slowed_ms = match self.log.is_short_of_room() {
+            true => (2 * self.slowed_ms.load(Ordering::Relaxed)).clamp(1, SLOWED_MS_MAX),
+            false => 0,
+        };
+        self.slowed_ms.store(slowed_ms, Ordering::Relaxed);
+        self.parts.engine.slow_down(slowed_ms);
+    }
+
+    /// How many bytes of files the next checkpoint is expected to write.
+    fn expected_bytes(&self) -> u64 {
+        let image_file_bytes = self.image_file_bytes.load(Ordering::Relaxed);
+        room_for_next::expected_bytes(image_file_bytes, self.log_bytes_since())
     }
 
     /// Bytes of log since the last checkpoint.
@@ -125,9 +154,19 @@ impl Work {
     }
 
     /// How many bytes of log make a checkpoint due while the database is open.
-    pub(super) fn log_bytes_max(&self) -> u64 {
+    fn log_bytes_max(&self) -> u64 {
         let half = self.image_bytes.load(Ordering::Relaxed) / 2;
         self.settings.log_bytes.max(half)
+    }
+
+    /// Whether a checkpoint is due while the database is open: sooner if the disk is nearly full.
+    pub(super) fn is_due(&self) -> bool {
+        let log_bytes = self.log_bytes_max();
+        let is_short = self.room.is_short() || self.slowed_ms.load(Ordering::Relaxed) > 0;
+        match is_short && log_bytes < u64::MAX {
+            true => self.is_due_from(log_bytes / SHORT_PART),
+            false => self.is_due_from(log_bytes),
+        }
     }
 
     /// Whether commits were refused or lost by the log: no checkpoint can be taken any more.
@@ -223,6 +262,8 @@ impl Work {
         progress: &mut ImageProgress,
     ) -> Result<NewImage, Error> {
         let (engine, disk) = (&self.parts.engine, &self.parts.disk);
+        let expected_bytes = self.expected_bytes();
+        self.room.give_up_to(expected_bytes);
         let (identity, generation, named) = {
             let manifest = &self.parts.catalogue.lock().manifest;
             let generation = manifest.generations.last().map(|info| info.generation);
@@ -253,6 +294,8 @@ impl Work {
             bytes_per_second: self.settings.bytes_per_second.filter(|_| !is_last),
             on_progress: &mut |now| {
                 *progress = now;
+                self.room
+                    .give_up_to(expected_bytes.saturating_sub(now.bytes));
                 match !is_last && self.is_over() {
                     true => ControlFlow::Break(()),
                     false => ControlFlow::Continue(()),
@@ -333,6 +376,8 @@ impl Work {
             last_ago: told.last.map(|last| last.elapsed()),
             image_stamp: named.map(|list| list.stamp),
             image_bytes: self.image_bytes.load(Ordering::Relaxed),
+            room_bytes: self.room.taken_bytes(),
+            is_short_of_room: self.room.is_short(),
             under_way_for: told.began.map(|began| began.elapsed()),
             image_file_bytes: self.image_file_bytes.load(Ordering::Relaxed),
             log_bytes_since: self.log_bytes_since(),

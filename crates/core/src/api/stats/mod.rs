@@ -168,6 +168,20 @@ mod tests {
             stats.counters.log.flushes
         );
         assert!(stats.log_file_bytes >= 1 << 20);
+        let disk_use = &stats.disk_use;
+        assert_eq!(disk_use.changed_bytes, 10 * (8 + 100));
+        assert!(disk_use.frame_bytes > disk_use.changed_bytes);
+        assert!(disk_use.zero_bytes >= 1 << 20 && disk_use.file_bytes >= 1 << 20);
+        let written = disk_use.frame_bytes + disk_use.zero_bytes;
+        let amplification = written as f64 / disk_use.changed_bytes as f64;
+        assert_eq!(disk_use.write_amplification(), Some(amplification));
+        assert_eq!(disk_use.space_amplification(), None);
+        db.checkpoint().unwrap();
+        let stats = db.stats();
+        let disk_use = &stats.disk_use;
+        assert_eq!(disk_use.image_bytes, 10 * (8 + 100));
+        assert!(disk_use.checkpoint_file_bytes > disk_use.image_bytes);
+        assert!(disk_use.space_amplification() > Some(1.0));
         assert!(stats.tables[0].record_bytes > 0 && stats.tables[0].index_bytes > 0);
         let text = stats.to_prometheus();
         assert_well_formed(&text);

@@ -175,6 +175,16 @@ impl Stats {
             "Bytes of keys and values in the image.",
             self.disk_use.image_bytes,
         );
+        text.gauge(
+            "checkpoint_room_bytes",
+            "Room on the disk taken ahead for the next checkpoint.",
+            checkpoints.room_bytes,
+        );
+        text.gauge(
+            "checkpoint_short_of_room",
+            "1 if there was less room than the next checkpoint is expected to need.",
+            u8::from(checkpoints.is_short_of_room),
+        );
         let held_back = &self.held_back;
         text.gauge(
             "commit_holds_views_seconds",

@@ -107,6 +107,13 @@ impl fmt::Display for Stats {
                 "log kept from    {lsn} on, by a transaction that has not ended for {since:.1?}"
             )?;
         }
+        if checkpoints.is_short_of_room {
+            writeln!(
+                f,
+                "checkpoint       short of room on the disk: {} bytes are taken ahead for the next one, more would be needed",
+                checkpoints.room_bytes
+            )?;
+        }
         if let Some(under_way) = checkpoints.under_way_for {
             writeln!(f, "checkpoint       under way for {under_way:.1?}")?;
         }
