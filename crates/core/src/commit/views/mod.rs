@@ -483,3 +483,107 @@ impl ViewState {
         self.stamp()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::storage::arena::Arena;
+
+    struct World {
+        epochs: Epochs,
+        views: Views,
+        record: RecordRef,
+        _arena: Arena,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let arena = Arena::default();
+            Self {
+                epochs: Epochs::new(Stamp(1), Duration::MAX),
+                views: Views::new(u64::MAX),
+                record: arena.record(8, 0),
+                _arena: arena,
+            }
+        }
+
+        /// Puts a number into the record, which is table 5's under the key `k`.
+        fn put(&self, number: u64) {
+            let slot = self.epochs.acquire().unwrap();
+            let above = Stamp(self.record.creation().0 + 1);
+            let (epoch, stamp) = self.epochs.register(slot, |floor| floor.max(above));
+            let overwritten = Overwritten {
+                record: self.record,
+                table: TableId(5),
+                key: b"k",
+            };
+            let writes = std::iter::once(overwritten);
+            let mut cached = Arc::<ViewList>::default();
+            self.views
+                .keep_overwritten(&self.epochs, epoch, writes, &mut cached);
+            self.record.install(Some(&number.to_ne_bytes()), stamp);
+            self.epochs.deregister(slot);
+            self.epochs.release(slot);
+        }
+
+        fn view(&self, is_limited: bool) -> (Arc<ViewState>, Stamp) {
+            let view = self.views.pin(&self.epochs, is_limited);
+            self.epochs.close(view.epoch);
+            let stamp = view.known_stamp(&self.epochs).unwrap();
+            (view, stamp)
+        }
+
+        fn read(&self, (view, stamp): &(Arc<ViewState>, Stamp)) -> u64 {
+            let mut value = Vec::new();
+            let read = self.views.read(view, *stamp, self.record, &mut value);
+            read.unwrap().unwrap();
+            u64::from_ne_bytes(value.try_into().unwrap())
+        }
+    }
+
+    #[test]
+    fn nothing_is_kept_for_what_a_checkpoint_has_written() {
+        let world = World::new();
+        world.put(1);
+        let checkpoint = world.view(false);
+        checkpoint.0.set_written(TableId(5), Some(b"j"));
+        world.put(2);
+        assert_eq!(world.read(&checkpoint), 1);
+        assert!(world.views.stats().kept_bytes > 0);
+        world
+            .views
+            .forget_written(&checkpoint.0, checkpoint.1, world.record);
+        assert_eq!(world.views.stats().kept_bytes, 0);
+        let next = world.view(false);
+        next.0.set_written(TableId(5), Some(b"k"));
+        world.put(3);
+        assert_eq!(world.views.stats().kept_bytes, 0);
+    }
+
+    #[test]
+    fn what_a_checkpoint_has_written_is_kept_for_older_views() {
+        let world = World::new();
+        world.put(1);
+        let older = world.view(true);
+        let checkpoint = world.view(false);
+        world.put(2);
+        // It is found among what is kept for the checkpoint.
+        world
+            .views
+            .forget_written(&checkpoint.0, checkpoint.1, world.record);
+        assert_eq!(world.read(&older), 1);
+        world.views.end(&checkpoint.0, &world.epochs);
+        assert_eq!(world.read(&older), 1);
+
+        let world = World::new();
+        world.put(1);
+        let older = world.view(true);
+        let checkpoint = world.view(false);
+        checkpoint.0.set_written(TableId(6), Some(b""));
+        world.put(2);
+        world.put(3);
+        assert_eq!(world.read(&older), 1);
+        world.views.end(&older.0, &world.epochs);
+        assert_eq!(world.views.stats().kept_bytes, 0);
+    }
+}
