@@ -11,6 +11,7 @@ use crate::log::Log;
 use crate::log_start::LogStart;
 use crate::log_target::Superfluous;
 use crate::superfluous_files::RemovedFiles;
+use crate::sync::Ordering;
 
 /// How far an image goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +93,13 @@ impl<H: GroupResource> Log<H> {
     pub fn is_short_of_room(&self) -> bool {
         let mut streams = self.streams.list.iter();
         streams.any(|stream| stream.is_short_of_room())
+    }
+
+    /// Whether new files may be made for frames. If not, what the files that are there and those that may be written again
+    /// cannot take is refused with [`LogError::DiskFull`]; a commit with a file of its own excepted.
+    pub fn set_growth(&self, may_grow: bool) {
+        let shared = &self.streams.shared;
+        shared.may_grow.store(may_grow, Ordering::SeqCst);
     }
 
     /// The bytes of log files of this generation that hold frames, spare segments not counted; of a shared device, the

@@ -28,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) has_flusher: bool,
     /// Whether polls flush groups that are overdue: there should be a flusher, and the system allowed none.
     pub(crate) polls_flush: bool,
+    /// Whether new files may be made for frames.
+    pub(crate) may_grow: std::sync::atomic::AtomicBool,
     /// Through which LSN or epoch tasks want everything acknowledged, without a commit of their own;
     /// 0: none does. The flusher takes it.
     pub(crate) demanded: AtomicU64,

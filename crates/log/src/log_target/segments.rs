@@ -399,6 +399,13 @@ impl SegmentMaker {
         }
     }
 
+    /// No new file is to be made.
+    pub(crate) fn may_not_grow(&self, job: &Job) -> LogError {
+        let path = self.dir.join(file_name(self.generation, job.number));
+        let why = "what is left is kept for the checkpoint that is under way, which frees log";
+        LogError::preparing(&path, io::Error::new(io::ErrorKind::StorageFull, why))
+    }
+
     /// Removes what an attempt has left, durably. An old segment may have its new header already; if its new
     /// name was lost in a crash after the next attempt, there would be two headers of one number.
     fn take_back(&self, path: &Path) -> io::Result<()> {

@@ -254,7 +254,10 @@ impl<H: GroupResource> Stream<H> {
         let zeros = job.zero_bytes(maker.segment_bytes);
         let abandoned = Preparing { stream: self };
         drop(state);
-        let made = maker.make(&mut job);
+        let made = match zeros == 0 || self.shared.may_grow.load(Ordering::SeqCst) {
+            true => maker.make(&mut job),
+            false => Err(maker.may_not_grow(&job)),
+        };
         let mut state = self.state.lock();
         std::mem::forget(abandoned);
         let result = match (made, &mut state.target) {

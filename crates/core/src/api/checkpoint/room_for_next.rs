@@ -2,7 +2,9 @@
 //! the log takes what is left.
 //!
 //! How much that will be is an estimate: all of the image is written again, and a quarter of the log since it is new rows.
-//! While a checkpoint writes, it gives up as much room as it is about to write.
+//! While a checkpoint writes, it gives up as much room as it is about to write; if the log could not grow beside without
+//! taking that, it does not grow meanwhile. Where there is less room than wanted, half of what is left is taken, and the log
+//! has the other half.
 
 use std::io;
 use std::path::Path;
@@ -64,8 +66,39 @@ impl RoomForNext {
                     is_short: false,
                 }
             }
-            Err(error) => state.is_short = is_full(&error),
+            Err(error) if is_full(&error) => {
+                // The share of the log is not taken at the next call.
+                if !std::mem::replace(&mut state.is_short, true) {
+                    state.taken_bytes = self.take_half(&**room, state.taken_bytes, bytes);
+                }
+            }
+            Err(_) => {}
         }
+    }
+
+    /// Takes some room beside what is taken, so that as much is left. Returns what is taken then.
+    fn take_half(&self, room: &dyn Room, taken: u64, wanted: u64) -> u64 {
+        let mut more = (wanted - taken) / 2;
+        while more >= self.unit_bytes {
+            if room.resize(taken + 2 * more).is_ok() {
+                return match room.resize(taken + more) {
+                    Ok(()) => taken + more,
+                    Err(_) => taken + 2 * more,
+                };
+            }
+            more /= 2;
+        }
+        taken
+    }
+
+    /// Whether so many bytes are free beside what is taken.
+    pub(super) fn is_free_beside(&self, bytes: u64) -> bool {
+        let Some(room) = &self.room else { return true };
+        let state = self.state.lock();
+        let is_free = room.resize(state.taken_bytes.saturating_add(bytes)).is_ok();
+        // If it cannot be given up again, it is taken longer than it need be, and no more.
+        let _ = room.resize(state.taken_bytes);
+        is_free
     }
 
     /// Keeps no more than so many bytes, less a unit that is about to be written.
@@ -75,7 +108,10 @@ impl RoomForNext {
         let left = bytes.saturating_sub(self.unit_bytes);
         let left = left - left % self.unit_bytes;
         if left < state.taken_bytes && room.resize(left).is_ok() {
-            state.taken_bytes = left;
+            *state = State {
+                taken_bytes: left,
+                is_short: false,
+            };
         }
     }
 
@@ -115,7 +151,6 @@ mod tests {
             (101, 200, false),
             (150, 200, false),
             (930, 1000, false),
-            (1001, 1000, true),
         ] {
             room.take(wanted);
             assert_eq!((room.taken_bytes(), room.is_short()), (taken, is_short));
@@ -125,10 +160,16 @@ mod tests {
         disk.create(&dir.join("a"), 100).unwrap();
         room.give_up_to(650);
         assert_eq!(room.taken_bytes(), 500);
+        assert!(room.is_free_beside(400) && !room.is_free_beside(401));
         room.give_up_to(20);
         assert_eq!(room.taken_bytes(), 0);
-        room.take(900);
-        assert!(!room.is_short());
+        // Half of what is left, once.
+        room.take(1600);
+        assert_eq!((room.taken_bytes(), room.is_short()), (400, true));
+        room.take(1700);
+        assert_eq!((room.taken_bytes(), room.is_short()), (400, true));
+        room.take(800);
+        assert_eq!((room.taken_bytes(), room.is_short()), (800, false));
         // Where no checkpoints are taken, no room is.
         let none = RoomForNext::new(&disk, dir, u64::MAX);
         none.take(1 << 30);

@@ -80,6 +80,21 @@ struct Told {
     began: Option<Instant>,
 }
 
+/// The log makes no new files, or may, until this is dropped.
+struct RoomKept<'w>(&'w Work);
+
+impl Drop for RoomKept<'_> {
+    fn drop(&mut self) {
+        let work = self.0;
+        // What the image before had is free now: it is the next one's.
+        let image_file_bytes = work.image_file_bytes.load(Ordering::Relaxed);
+        let since = work.log_bytes_since().max(1);
+        work.room
+            .take(room_for_next::expected_bytes(image_file_bytes, since));
+        work.log.set_growth(true);
+    }
+}
+
 impl Work {
     pub(super) fn new(
         parts: Parts,
@@ -130,6 +145,17 @@ impl Work {
         };
         self.slowed_ms.store(slowed_ms, Ordering::Relaxed);
         self.parts.engine.slow_down(slowed_ms);
+    }
+
+    /// If the log could not grow without taking room that the checkpoint gives up, it makes no new files as long as the
+    /// result is there.
+    fn keep_room_from_log(&self) -> RoomKept<'_> {
+        // Before it is known what is free: what the log makes now is made.
+        self.log.set_growth(false);
+        if self.room.is_free_beside(self.log_bytes_max()) {
+            self.log.set_growth(true);
+        }
+        RoomKept(self)
     }
 
     /// How many bytes of files the next checkpoint is expected to write.
@@ -219,6 +245,7 @@ impl Work {
         let frame_bytes = self.log.counters().frame_bytes;
         let below_lsn = engine.oldest_operation();
         let view = OpenView::open(engine, false)?;
+        let _kept = self.keep_room_from_log();
         let mut progress = ImageProgress::default();
         let new = self.write(&view, image.as_ref(), is_last, &mut progress)?;
         let stamp = view.stamp;
