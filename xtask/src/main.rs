@@ -59,6 +59,10 @@ takes minutes more.
                                 left what is there. ARGS go to `namiki-bench index`; try
                                 `--keys 10000000` or `--key-bytes 64`.
         --minutes N               how long (default 60); a round that has begun is finished
+    cargo xtask soak views [ARGS]
+                                transfers between accounts under every protocol and release, ten million unless
+                                --transfers says otherwise, while views add all of them up. ARGS go to
+                                `namiki-views`. Minutes.
 
 Every command exits with 0 when all is well. loom and asan build in loom/ and asan/ inside the
 target folder, so they do not throw away your ordinary build. `.ci/run` is all that must hold before a
