@@ -9,6 +9,7 @@ pub mod kill;
 pub mod loaded_table;
 pub mod optimistic_specs;
 pub mod small_database;
+pub mod transfers_under_views;
 pub mod watchdog;
 pub mod workload;
 

@@ -8,15 +8,14 @@
 
 use std::path::Path;
 
-use namiki_tests::kill::{Cut, Witness};
+use namiki_tests::kill::{Cut, Witness, Witnessed};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_namiki-kill");
 
 #[test]
 fn a_killed_process_loses_nothing_acknowledged() {
-    let mut acknowledged = 0;
-    let mut in_flight = 0;
-    for seed in 0..10 {
+    let mut all = Witnessed::default();
+    for seed in 0..4 {
         let dir = tempfile::tempdir().unwrap();
         let mut witness = Witness::new(Path::new(PROGRAM), &dir.path().join("data"), seed);
         for round in 0..20 {
@@ -27,10 +26,11 @@ fn a_killed_process_loses_nothing_acknowledged() {
                 witness.check().map_err(told).unwrap();
             }
         }
-        acknowledged += witness.witnessed().acknowledged;
-        in_flight += witness.witnessed().in_flight;
+        all += witness.witnessed();
     }
-    println!("{acknowledged} payments acknowledged, {in_flight} more in flight");
-    assert!(acknowledged > 500, "{acknowledged}");
-    assert!(in_flight > 0, "no child was ever killed in the middle");
+    println!("{all:?}");
+    assert!(all.acknowledged > 500, "{all:?}");
+    assert!(all.in_flight > 0, "no child was ever killed in the middle");
+    assert!(all.in_checkpoint >= all.rounds / 8, "{all:?}");
+    assert!(all.new_images > 0, "{all:?}");
 }

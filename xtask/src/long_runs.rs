@@ -144,8 +144,14 @@ pub(crate) fn crash(root: &Path, args: &[String]) -> Result<(), String> {
 }
 
 /// Runs the crash harness, or with `trees` as the first argument the indexes, with fresh seeds until that fails or
-/// the time is over.
+/// the time is over. With `views`, a number of transfers under views.
 pub(crate) fn soak(root: &Path, args: &[String]) -> Result<(), String> {
+    if let Some(("views", args)) = args
+        .split_first()
+        .map(|(first, rest)| (first.as_str(), rest))
+    {
+        return run(harness(root, "namiki-views", args));
+    }
     let minutes = number_flag(args, "--minutes")?.unwrap_or(60);
     let mut args = without_flag(args, "--minutes");
     let since_1970 = SystemTime::now()

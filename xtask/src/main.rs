@@ -33,7 +33,7 @@ takes minutes more.
                                   Four is for a night.
         --preemptions-max N       a bound for models that chose a larger one. CI takes two.
         --seconds N               the longest that a model runs, which makes the long ones samples. CI
-                                  takes 10.
+                                  takes 3.
     cargo xtask asan            run the tests of platform, index, trees and core under AddressSanitizer.
                                 Needs a nightly toolchain. Minutes.
     cargo xtask power-cut       cut the power of a loop-mounted file system under the real disks, and
@@ -42,9 +42,10 @@ takes minutes more.
                                 acknowledged is lost. ARGS go to `namiki-kill`; with --power, the
                                 power is cut instead, which needs root. Without ARGS 1000 kills.
     cargo xtask crash [ARGS]    run the crash harness once, over every protocol, both placements of the
-                                log and all kinds of runs: what CI does with 8 transactions a run, with
-                                60, and more of what may be lost. ARGS go to `namiki-crash`; try
-                                `cargo xtask crash --help`. An hour or more; with CI's arguments, minutes.
+                                log and all kinds of runs: what CI does with 16 transactions a run, with
+                                60, at every event, and more of what may be lost. ARGS go to
+                                `namiki-crash`; try `cargo xtask crash --help`. Hours; with
+                                `--transactions 8 --subsets 4 --sectors 8 --second 0.003`, minutes.
     cargo xtask sim [ARGS]      simulate clusters from seeds: --minutes N, or --seeds N --seed FIRST; with
                                 --fault all, see that every planted fault is found
     cargo xtask soak [ARGS]     the same with fresh seeds until it fails or the time is over, on all
@@ -59,12 +60,16 @@ takes minutes more.
                                 left what is there. ARGS go to `namiki-bench index`; try
                                 `--keys 10000000` or `--key-bytes 64`.
         --minutes N               how long (default 60); a round that has begun is finished
+    cargo xtask soak views [ARGS]
+                                transfers between accounts under every protocol and release, ten million unless
+                                --transfers says otherwise, while views add all of them up. ARGS go to
+                                `namiki-views`. Minutes.
 
 Every command exits with 0 when all is well. loom and asan build in loom/ and asan/ inside the
 target folder, so they do not throw away your ordinary build. `.ci/run` is all that must hold before a
-merge: tidy, clippy, packages, all tests, documentation, samples of loom and of crashes, power cuts, and every
-command of the programs. Meant to take fifteen minutes, twenty-five on a fresh machine; it prints the
-time of each step.
+merge: tidy, clippy, packages, all tests with samples of crashes and power cuts among them, documentation, a
+sample of loom, and every command of the programs. Meant to take fifteen minutes, twenty-two on a fresh
+machine; it prints the time of each step.
 ";
 
 fn main() -> ExitCode {

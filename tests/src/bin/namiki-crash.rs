@@ -32,6 +32,9 @@ struct Arguments {
     /// Random subsets of what was pending, at each event.
     #[arg(long, default_value_t = Depth::LONG.subsets)]
     subsets: u64,
+    /// Of so many pending sectors, each is lost alone, and kept alone; of more, as many as there are subsets.
+    #[arg(long, default_value_t = Depth::LONG.sectors_each_max)]
+    sectors: usize,
     /// The probability to go on after a recovery and crash again.
     #[arg(long, default_value_t = Depth::LONG.second)]
     second: f64,
@@ -56,6 +59,7 @@ impl Arguments {
             transactions: self.transactions,
             depth: Depth {
                 subsets: self.subsets,
+                sectors_each_max: self.sectors,
                 second: self.second,
                 third: self.third,
                 ..Depth::LONG
@@ -119,13 +123,17 @@ fn main() -> ExitCode {
             }
             let ((spec, shared), all) = (visit.combination, &all.1);
             println!(
-                "round {}, seed {}, {spec}, {}: {} images so far, {} of them second crashes, {} third ones, {} s",
+                "round {}, seed {}, {spec}, {}: {} images so far, {} of them second crashes, {} third ones, \
+                 {} within {} checkpoints, {} within recoveries, {} s",
                 visit.pass + 1,
                 visit.seed,
                 layout(shared),
                 all.images,
                 all.second,
                 all.third,
+                all.in_checkpoint,
+                all.checkpoints,
+                all.in_recovery,
                 began.elapsed().as_secs()
             );
         }

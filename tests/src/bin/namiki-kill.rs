@@ -87,11 +87,7 @@ fn rounds(arguments: &Arguments) -> Result<(), String> {
                 witness.check().map_err(told)?;
             }
         }
-        let seen = witness.witnessed();
-        all.rounds += seen.rounds;
-        all.acknowledged += seen.acknowledged;
-        all.in_flight += seen.in_flight;
-        all.checked += seen.checked;
+        all += witness.witnessed();
         println!("seed {seed}: {all:?}, nothing lost");
     }
     Ok(())

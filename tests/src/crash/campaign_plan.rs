@@ -117,10 +117,11 @@ impl Visit {
     pub fn arguments(&self) -> String {
         let (spec, shared) = self.combination;
         format!(
-            "--seed {} --transactions {} --subsets {} --second {} --third {} --spec '{spec}' --layout {}",
+            "--seed {} --transactions {} --subsets {} --sectors {} --second {} --third {} --spec '{spec}' --layout {}",
             self.seed,
             self.transactions,
             self.depth.subsets,
+            self.depth.sectors_each_max,
             self.depth.second,
             self.depth.third,
             layout(shared)

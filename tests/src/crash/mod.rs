@@ -1,5 +1,7 @@
 //! Crashes on a simulated disk, at every event of a run, with every kind of loss.
 //!
+//! Runs take checkpoints while transactions are open, and read views; what a view shows is the state of its stamp.
+//!
 //! ```text
 //!   run ──► trace of events and acknowledgements ──► for each event, for each loss: an image
 //!                                                        │ open, perhaps with another Spec
@@ -14,12 +16,15 @@
 //! - with each, those that wrote the versions it read or overwrote (under release by epochs: read);
 //! - so also for tables made while transactions ran;
 //! - each key holds its last version among those kept, with the stamp it was committed with;
+//! - everything at or below the stamp of a view is there that was read before the event;
 //! - new stamps lie above all those;
 //! - after a second crash, exactly those that the first recovery kept are still there.
 
 mod campaign_plan;
+mod checkpoints;
 mod oracle;
 mod run_and_sweep;
+mod shown_views;
 mod sweep;
 mod tables;
 mod workload;

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use namiki::{Database, Error, Session, Table, Transaction, Value};
 
-use super::tables::{KEYS, Tables};
+use super::checkpoints::Checkpoints;
+use super::shown_views::ShownView;
+use super::tables::{KEYS, Tables, rows};
 use crate::key_encoding::Numbered;
 
 /// The transactions that a recovery kept.
@@ -31,7 +33,14 @@ pub struct Oracle {
     done: BTreeMap<u64, Done>,
     /// How many were refused because the disk was full. Nothing of them may be there.
     refused: u64,
+    /// What views have shown, by their marks.
+    shown: BTreeMap<u64, ShownView>,
+    /// The checkpoints that were taken meanwhile.
+    pub(super) checkpoints: Checkpoints,
 }
+
+/// The writers of each key, by stamp.
+type Versions = BTreeMap<u64, BTreeMap<u64, u64>>;
 
 /// What a database holds.
 struct Found {
@@ -61,12 +70,22 @@ impl Oracle {
     pub(super) fn absorb(&mut self, other: Self) {
         self.done.extend(other.done);
         self.refused += other.refused;
+        self.shown.extend(other.shown);
+        self.checkpoints += other.checkpoints;
     }
 
     /// How many were refused because the disk was full.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused
+    }
+
+    /// Fails if a checkpoint has failed, on a disk that does not fail.
+    pub(super) fn check_no_checkpoint_failed(&self) -> Result<(), String> {
+        let mut failures = self.checkpoints.failures.iter();
+        failures.next().map_or(Ok(()), |error| {
+            Err(format!("a checkpoint has failed: {error:?}"))
+        })
     }
 
     /// How many transactions there were.
@@ -81,8 +100,10 @@ impl Oracle {
         self.done.is_empty()
     }
 
-    /// Forgets writers that were lost: if they came back, they would be unknown.
+    /// Forgets writers that were lost: if they came back, they would be unknown. And what was only of the run.
     pub(super) fn retain(&mut self, kept: &Kept, stamps: &BTreeMap<u64, u64>) {
+        self.shown.clear();
+        self.checkpoints = Checkpoints::default();
         self.done
             .retain(|id, done| kept.contains(id) || done.writes.is_empty());
         for (id, done) in &mut self.done {
@@ -170,6 +191,7 @@ impl Oracle {
         let versions = self.versions(&self.known_stamps());
         for id in acknowledged {
             let Some(done) = self.done.get(id) else {
+                self.check_kept_as_shown(*id, kept, &versions)?;
                 continue;
             };
             if done.writes.is_empty() {
@@ -179,14 +201,52 @@ impl Oracle {
         Ok(())
     }
 
+    /// Remembers what a view has shown after transaction `id`, and returns the mark for it.
+    pub(super) fn show(&mut self, id: u64, shown: ShownView) -> u64 {
+        self.shown.insert(ShownView::mark(id), shown);
+        ShownView::mark(id)
+    }
+
+    /// Compares what views have shown with the transactions replayed up to their stamps. Returns how many were read.
+    pub(super) fn check_shown(&self) -> Result<u64, String> {
+        let versions = self.versions(&self.known_stamps());
+        for shown in self.shown.values() {
+            let is_below = |stamp, _| stamp <= shown.stamp.0;
+            let same = self.check_is_state(&shown.data, &versions, is_below);
+            same.map_err(|wrong| format!("a view at {}: {wrong}", shown.stamp))?;
+        }
+        Ok(self.shown.len() as u64)
+    }
+
+    /// Whether everything is kept that the view with this mark, if it is one, has shown.
+    fn check_kept_as_shown(
+        &self,
+        mark: u64,
+        kept: &Kept,
+        versions: &Versions,
+    ) -> Result<(), String> {
+        let Some(shown) = self.shown.get(&mark) else {
+            return Ok(());
+        };
+        let below = versions
+            .values()
+            .flat_map(|writers| writers.range(..=shown.stamp.0));
+        let mut lost = below.filter(|(_, id)| !kept.contains(id));
+        lost.next().map_or(Ok(()), |(_, id)| {
+            Err(format!(
+                "T{id} is lost, and a view at {} was shown",
+                shown.stamp
+            ))
+        })
+    }
+
     fn known_stamps(&self) -> BTreeMap<u64, u64> {
         let known = |(id, done): (&u64, &Done)| done.stamp.map(|stamp| (*id, stamp));
         self.done.iter().filter_map(known).collect()
     }
 
-    /// The writers of each key, by stamp.
-    fn versions(&self, stamps: &BTreeMap<u64, u64>) -> BTreeMap<u64, BTreeMap<u64, u64>> {
-        let mut versions: BTreeMap<u64, BTreeMap<u64, u64>> = BTreeMap::new();
+    fn versions(&self, stamps: &BTreeMap<u64, u64>) -> Versions {
+        let mut versions = Versions::new();
         for (id, done) in &self.done {
             let Some(stamp) = stamps.get(id) else {
                 continue;
@@ -203,7 +263,7 @@ impl Oracle {
         id: u64,
         done: &Done,
         kept: &Kept,
-        versions: &BTreeMap<u64, BTreeMap<u64, u64>>,
+        versions: &Versions,
     ) -> Result<(), String> {
         for (key, stamp) in &done.reads {
             if *stamp == 0 {
@@ -224,11 +284,7 @@ impl Oracle {
         Ok(())
     }
 
-    fn check_closed(
-        &self,
-        kept: &Kept,
-        versions: &BTreeMap<u64, BTreeMap<u64, u64>>,
-    ) -> Result<(), String> {
+    fn check_closed(&self, kept: &Kept, versions: &Versions) -> Result<(), String> {
         for id in kept {
             self.check_reads(*id, &self.done[id], kept, versions)?;
         }
@@ -249,31 +305,39 @@ impl Oracle {
         Ok(())
     }
 
-    fn check_data(
+    fn check_data(&self, kept: &Kept, versions: &Versions, found: &Found) -> Result<(), String> {
+        self.check_is_state(&found.data, versions, |_, id| kept.contains(&id))
+    }
+
+    /// Compares data with the last versions among those that count, by their stamps and writers.
+    fn check_is_state(
         &self,
-        kept: &Kept,
-        versions: &BTreeMap<u64, BTreeMap<u64, u64>>,
-        found: &Found,
+        data: &BTreeMap<u64, Vec<u8>>,
+        versions: &Versions,
+        counts: impl Fn(u64, u64) -> bool,
     ) -> Result<(), String> {
         let mut expected = BTreeMap::new();
         for (key, versions) in versions {
-            let last = versions.values().rev().find(|id| kept.contains(id));
-            if let Some(id) = last
+            let last = versions
+                .iter()
+                .rev()
+                .find(|(stamp, id)| counts(**stamp, **id));
+            if let Some((_, id)) = last
                 && let Some(value) = &self.done[id].writes[key]
             {
                 expected.insert(*key, value);
             }
         }
-        let same = expected.len() == found.data.len()
+        let same = expected.len() == data.len()
             && expected
                 .iter()
-                .all(|(key, value)| found.data.get(key) == Some(value));
+                .all(|(key, value)| data.get(key) == Some(value));
         if same {
             return Ok(());
         }
         let writer = |bytes: &[u8]| bytes.first_chunk().map(|id| u64::from_le_bytes(*id));
         let expected: BTreeMap<_, _> = expected.iter().map(|(k, v)| (k, writer(v))).collect();
-        let data: BTreeMap<_, _> = found.data.iter().map(|(k, v)| (k, writer(v))).collect();
+        let data: BTreeMap<_, _> = data.iter().map(|(k, v)| (k, writer(v))).collect();
         Err(format!(
             "the last writers should be {expected:?}, but are {data:?}"
         ))
@@ -299,10 +363,10 @@ impl Found {
         session.transact(|tx| {
             let mut extra = BTreeSet::new();
             for (number, table) in &extras {
-                let rows = rows(tx, table, ids)?;
+                let rows = rows_in(tx, table, ids)?;
                 extra.extend(rows.into_keys().map(|id| (*number, id)));
             }
-            let first = rows(tx, &tables.first, ids)?;
+            let first = rows_in(tx, &tables.first, ids)?;
             let mut stamps = BTreeMap::new();
             for id in first.keys() {
                 let version = tx.version(&tables.first, &K::from(*id))?;
@@ -310,34 +374,21 @@ impl Found {
             }
             Ok(Self {
                 extra,
-                data: rows(tx, &tables.data, &keys)?,
+                data: rows_in(tx, &tables.data, &keys)?,
                 stamps,
                 first,
-                last: rows(tx, &tables.last, ids)?,
+                last: rows_in(tx, &tables.last, ids)?,
             })
         })
     }
 }
 
-/// What a table holds; if it cannot be scanned, of these keys.
-fn rows<K: Numbered, V: Value + ?Sized>(
+/// What a table holds for a transaction; if it cannot be scanned, of these keys.
+fn rows_in<K: Numbered, V: Value + ?Sized>(
     tx: &mut Transaction,
     table: &Table<K, V>,
     keys: &[u64],
 ) -> Result<BTreeMap<u64, V::Owned>, Error> {
-    match tx.scan(table, ..) {
-        Ok(rows) => {
-            let rows = rows.into_iter().map(|(key, value)| (key.into(), value));
-            Ok(rows.collect())
-        }
-        Err(Error::Unordered { .. }) => {
-            let mut rows = BTreeMap::new();
-            for key in keys {
-                let value = tx.get(table, &K::from(*key))?;
-                rows.extend(value.map(|value| (*key, value)));
-            }
-            Ok(rows)
-        }
-        Err(error) => Err(error),
-    }
+    let scanned = tx.scan(table, ..);
+    rows(scanned, keys, |key| tx.get(table, key))
 }

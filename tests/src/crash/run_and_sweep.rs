@@ -91,6 +91,14 @@ fn round_of<K: Numbered>(
     if oracle.refused() > 0 && kind != Kind::FullDisk {
         return Err(failed("a disk with room has refused commits".to_owned()));
     }
+    let disk_fails = match kind {
+        Kind::Shuffled | Kind::Threads => false,
+        Kind::FailedWrite | Kind::FullDisk => true,
+        Kind::Large => is_large_with_fault(seed),
+    };
+    if !disk_fails {
+        oracle.check_no_checkpoint_failed().map_err(failed)?;
+    }
     drop(db);
     sweep::<K>(&disk, setup, &oracle, depth, seed).map_err(failed)
 }
@@ -123,7 +131,7 @@ fn run_of<K: Numbered>(
             });
             Ok(shuffled(1, transactions, random).0)
         }
-        Kind::Large if seed.is_multiple_of(3) => {
+        Kind::Large if is_large_with_fault(seed) => {
             let steps = [
                 Step::Append,
                 Step::Sync,
@@ -149,6 +157,11 @@ fn run_of<K: Numbered>(
             Ok(oracle)
         }
     }
+}
+
+/// Whether one of the steps of a run of large transactions fails.
+fn is_large_with_fault(seed: u64) -> bool {
+    seed.is_multiple_of(3)
 }
 
 /// A run that nothing should have ended early.

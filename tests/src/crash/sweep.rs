@@ -10,14 +10,13 @@ use namiki_platform::seeded_random::Random;
 use super::{Acknowledge, Clients, Kept, Oracle, Setup, Tables, run_shuffled};
 use crate::key_encoding::{Numbered, Spelling};
 
-/// Of so many pending sectors, each is lost alone once, and kept alone once.
-const SECTORS_EACH_MAX: usize = 100;
-
 /// How many crashes to look at.
 #[derive(Clone, Copy, Debug)]
 pub struct Depth {
     /// Random subsets of what was pending, at each event.
     pub subsets: u64,
+    /// Of so many pending sectors, each is lost alone once, and kept alone once; of more, as many as there are subsets.
+    pub sectors_each_max: usize,
     /// Look at each event with this probability.
     pub events: f64,
     /// Go on after a recovery, and crash that and what follows it, with this probability.
@@ -30,13 +29,15 @@ impl Depth {
     /// For every change.
     pub const CI: Self = Self {
         subsets: 4,
-        events: 1.0,
-        second: 0.0045,
+        sectors_each_max: 8,
+        events: 0.5,
+        second: 0.003,
         third: 0.002,
     };
     /// For the long runs.
     pub const LONG: Self = Self {
         subsets: 128,
+        sectors_each_max: 100,
         events: 1.0,
         second: 0.02,
         third: 0.002,
@@ -60,6 +61,18 @@ pub struct Sweep {
     pub acknowledged: u64,
     /// Transactions of the run that a full disk refused.
     pub refused: u64,
+    /// Checkpoints of the runs, those after second crashes included.
+    pub checkpoints: u64,
+    /// Checkpoints that failed, as was planned.
+    pub checkpoints_failed: u64,
+    /// Files of the log that they have freed.
+    pub log_files_freed: u64,
+    /// Images of crashes in the middle of a checkpoint.
+    pub in_checkpoint: u64,
+    /// Images of second crashes, or third ones, in the middle of a recovery.
+    pub in_recovery: u64,
+    /// Views that were compared with the transactions up to their stamps.
+    pub views: u64,
     /// Images of first crashes, by index and keys of the run.
     pub by_index: BTreeMap<(String, Spelling), u64>,
 }
@@ -82,6 +95,12 @@ impl std::ops::AddAssign for Sweep {
         self.cut += other.cut;
         self.acknowledged += other.acknowledged;
         self.refused += other.refused;
+        self.checkpoints += other.checkpoints;
+        self.checkpoints_failed += other.checkpoints_failed;
+        self.log_files_freed += other.log_files_freed;
+        self.in_checkpoint += other.in_checkpoint;
+        self.in_recovery += other.in_recovery;
+        self.views += other.views;
         for (index, images) in other.by_index {
             *self.by_index.entry(index).or_default() += images;
         }
@@ -94,6 +113,8 @@ struct Before<'a> {
     ids_below: u64,
     /// How many crashes came before.
     crashes: u64,
+    /// So many events of the trace are those of the recovery.
+    recovery_events: usize,
 }
 
 /// Crashes a run at its events and verifies what is left.
@@ -126,8 +147,13 @@ fn sweep_from<K: Numbered>(
     let events = disk.events();
     let mut swept = Sweep {
         events: events as u64,
+        views: oracle.check_shown()?,
+        checkpoints: oracle.checkpoints.taken(),
+        checkpoints_failed: oracle.checkpoints.failures.len() as u64,
+        log_files_freed: oracle.checkpoints.log_files_freed,
         ..Sweep::default()
     };
+    let is_in_recovery = |at| before.is_some_and(|before| 0 < at && at < before.recovery_events);
     for at in 0..=events {
         if !random.chance(depth.events) && at != events {
             continue;
@@ -159,6 +185,8 @@ fn sweep_from<K: Numbered>(
             })?;
             swept += went;
             swept.images += 1;
+            swept.in_checkpoint += u64::from(oracle.checkpoints.has_within(at));
+            swept.in_recovery += u64::from(is_in_recovery(at));
             swept.acknowledged += acknowledged.len() as u64;
         }
     }
@@ -178,9 +206,9 @@ fn losses(disk: &SimDisk, at: usize, depth: Depth, random: &mut Random) -> Vec<L
         return losses;
     }
     losses.extend((0..names).map(Loss::NamesAfter));
-    if sectors > SECTORS_EACH_MAX {
-        // A large transaction: the first and the last, and some between.
-        for _ in 0..depth.subsets.max(4) {
+    if sectors > depth.sectors_each_max {
+        // A large transaction, or an image: the first and the last, and some between.
+        for _ in 0..depth.subsets {
             losses.push(Loss::Only(random.index(sectors)));
             losses.push(Loss::OnlyKept(random.index(sectors)));
         }
@@ -213,6 +241,7 @@ impl Crash<'_> {
             .setup
             .open(self.image)
             .map_err(|error| format!("does not open: {}", with_sources(&error)))?;
+        let recovery_events = self.image.events();
         let tables = Tables::<K>::of(&db).map_err(|error| error.to_string())?;
         let (kept, stamps) = self.oracle.verify(&db, &tables, self.acknowledged)?;
         if let Some(before) = self.before {
@@ -258,6 +287,8 @@ impl Crash<'_> {
         if new.refused() > 0 {
             return Err("after a recovery: a disk with room has refused commits".to_owned());
         }
+        new.check_no_checkpoint_failed()
+            .map_err(|wrong| format!("after a recovery: {wrong}"))?;
         for id in ids_below..ids_below + 8 {
             if let Some(stamp) = new.stamp_of_writer(id)
                 && stamp <= floor
@@ -271,10 +302,12 @@ impl Crash<'_> {
             kept: &kept,
             ids_below,
             crashes,
+            recovery_events,
         };
         let shallow = Depth {
             subsets: depth.subsets.min(8),
             events: 0.5,
+            sectors_each_max: depth.sectors_each_max.min(8),
             second: depth.third,
             third: 0.0,
         };

@@ -1,5 +1,7 @@
 //! The tables that transactions of these runs work on.
 
+use std::collections::BTreeMap;
+
 use namiki::{Database, Error, Table};
 
 use crate::key_encoding::Numbered;
@@ -28,5 +30,28 @@ impl<K: Numbered> Tables<K> {
             data: db.table_with_room("data", 24)?,
             last: db.table("last")?,
         })
+    }
+}
+
+/// What a scan has found; if the table cannot be scanned, what there is of these keys.
+pub(super) fn rows<K: Numbered, V>(
+    scanned: Result<Vec<(K, V)>, Error>,
+    keys: &[u64],
+    mut get: impl FnMut(&K) -> Result<Option<V>, Error>,
+) -> Result<BTreeMap<u64, V>, Error> {
+    match scanned {
+        Ok(rows) => {
+            let rows = rows.into_iter().map(|(key, value)| (key.into(), value));
+            Ok(rows.collect())
+        }
+        Err(Error::Unordered { .. }) => {
+            let mut rows = BTreeMap::new();
+            for key in keys {
+                let value = get(&K::from(*key))?;
+                rows.extend(value.map(|value| (*key, value)));
+            }
+            Ok(rows)
+        }
+        Err(error) => Err(error),
     }
 }

@@ -2,13 +2,16 @@
 
 use std::io::ErrorKind;
 
+use namiki::faults;
 use namiki::{
-    Database, Error, LockRelease, LogError, LogStyle, Session, Table, Ticket, Transaction, WorkerId,
+    Database, Error, LockRelease, LogError, LogStyle, Session, Table, Ticket, Transaction, View,
+    WorkerId,
 };
 use namiki_platform::disk::SimDisk;
 use namiki_platform::seeded_random::Random;
 
 use super::oracle::Done;
+use super::shown_views::ShownView;
 use super::tables::KEYS;
 use super::{Oracle, Tables};
 use crate::key_encoding::Numbered;
@@ -25,6 +28,8 @@ pub enum Acknowledge {
     WritersTooEarly,
     /// A bug, to see it found: readers are told at once.
     ReadersTooEarly,
+    /// A bug, to see it found: what a view shows is flushed, and not certified.
+    ViewsTooEarly,
 }
 
 /// How the clients of a run behave.
@@ -45,6 +50,9 @@ impl From<Acknowledge> for Clients {
     }
 }
 
+/// Views that a worker has open at a time.
+const VIEWS_MAX: usize = 2;
+
 /// A session, and its commits that are not acknowledged yet.
 struct Worker<K> {
     session: Session,
@@ -52,6 +60,7 @@ struct Worker<K> {
     flusher: Session,
     /// Has written, and never commits.
     open: Option<Transaction>,
+    views: Vec<View>,
     random: Random,
     waiting: Vec<(u64, Ticket)>,
     oracle: Oracle,
@@ -70,6 +79,7 @@ impl<K: Numbered> Worker<K> {
             session: db.session_on(WorkerId(number))?,
             flusher: db.session_on(WorkerId(number))?,
             open: None,
+            views: Vec::new(),
             random,
             waiting: Vec::new(),
             oracle: Oracle::default(),
@@ -80,7 +90,7 @@ impl<K: Numbered> Worker<K> {
     fn poll(&mut self, disk: &SimDisk) {
         let session = &self.session;
         let too_early = |id| match self.clients.acknowledge {
-            Acknowledge::WhenDurable => false,
+            Acknowledge::WhenDurable | Acknowledge::ViewsTooEarly => false,
             Acknowledge::WritersTooEarly => self.oracle.stamp_of_writer(id).is_some(),
             Acknowledge::ReadersTooEarly => self.oracle.stamp_of_writer(id).is_none(),
         };
@@ -150,6 +160,34 @@ impl<K: Numbered> Worker<K> {
                 }
                 Err(error)
             }
+        }
+    }
+
+    /// Sometimes a view, which is read for a while; sometimes a checkpoint, whatever is open. `id` is the transaction's
+    /// that came before.
+    fn look(&mut self, tables: &Tables<K>, disk: &SimDisk, id: u64) -> Result<(), Error> {
+        if self.views.len() < VIEWS_MAX && self.random.chance(0.06) {
+            let view = match self.clients.acknowledge {
+                Acknowledge::ViewsTooEarly => self.db.faulty_view::<faults::ViewOnlyFlushes>(),
+                _ => self.db.view(),
+            };
+            match view {
+                Ok(view) => self.views.push(view),
+                Err(error) if is_full(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if !self.views.is_empty() {
+            let at = self.random.index(self.views.len());
+            let shown = ShownView::read(&self.views[at], tables)?;
+            disk.mark(self.oracle.show(id, shown));
+            if self.random.chance(0.3) {
+                self.views.swap_remove(at);
+            }
+        }
+        match self.random.chance(0.05) {
+            true => self.oracle.checkpoints.take(&self.db, disk),
+            false => Ok(()),
         }
     }
 
@@ -381,6 +419,7 @@ fn shuffle<K: Numbered>(
     for id in first_id..first_id + transactions {
         let chosen = random.index(workers.len());
         let committed = workers[chosen].transact(&tables, id)?;
+        workers[chosen].look(&tables, disk, id)?;
         // Another worker's group may hold the lock, and no other thread runs.
         let to_flush = random.index(workers.len());
         let percent = if committed { flush_percent } else { 60 };
@@ -418,6 +457,7 @@ pub fn run_threads<K: Numbered>(
         let first_id = 1 + u64::from(thread) * 100_000;
         for id in first_id..first_id + transactions {
             let committed = worker.transact(&tables, id)?;
+            worker.look(&tables, disk, id)?;
             worker.idle(&tables, if committed { 10 } else { 50 })?;
             worker.poll(disk);
             if worker.random.chance(0.3) {

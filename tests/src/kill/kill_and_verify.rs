@@ -2,17 +2,21 @@
 
 use std::collections::BTreeSet;
 use std::io::Read;
+use std::ops::AddAssign;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use namiki_platform::seeded_random::Random;
 
+use super::image_folder::{checkpoint_is_under_way, image_number};
 use super::{ACCOUNTS, BALANCE, Bank, Opening, PowerCut, attachment, told};
 
 /// A child that does nothing for so long is killed in any case.
 const STALL_TIMEOUT: Duration = Duration::from_secs(20);
+/// Between two looks whether a checkpoint is under way.
+const LOOK: Duration = Duration::from_micros(200);
 
 /// How a child's life ends.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +25,27 @@ pub enum Cut<'a> {
     Kill,
     /// The file system under it loses its power; then it is killed.
     Power(&'a PowerCut),
+}
+
+/// When a child's life ends.
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    /// So long after its start: it may still be opening the database.
+    After(Duration),
+    /// When it has acknowledged so many payments.
+    Payments(usize),
+    /// So long after a checkpoint has begun.
+    InCheckpoint(Duration),
+}
+
+impl Moment {
+    fn random(random: &mut Random) -> Self {
+        match random.below(100) {
+            0..20 => Self::After(Duration::from_micros(random.below(40_000))),
+            20..50 => Self::Payments(1 + random.index(250)),
+            _ => Self::InCheckpoint(Duration::from_micros(random.below(20_000))),
+        }
+    }
 }
 
 /// What a witness saw.
@@ -34,6 +59,21 @@ pub struct Witnessed {
     pub in_flight: u64,
     /// Databases opened and compared with what had been acknowledged.
     pub checked: u64,
+    /// Children killed in the middle of a checkpoint.
+    pub in_checkpoint: u64,
+    /// Children that left another image than they had found.
+    pub new_images: u64,
+}
+
+impl AddAssign for Witnessed {
+    fn add_assign(&mut self, other: Self) {
+        self.rounds += other.rounds;
+        self.acknowledged += other.acknowledged;
+        self.in_flight += other.in_flight;
+        self.checked += other.checked;
+        self.in_checkpoint += other.in_checkpoint;
+        self.new_images += other.new_images;
+    }
 }
 
 /// Kills children that work in one directory, and knows what was acknowledged there.
@@ -48,6 +88,8 @@ pub struct Witness {
     seen_by_all: Witnessed,
     forgetful: bool,
     lives: u64,
+    /// The number of the last image that was there after a life.
+    image: Option<u32>,
 }
 
 impl Witness {
@@ -63,6 +105,7 @@ impl Witness {
             seen_by_all: Witnessed::default(),
             forgetful: false,
             lives: 0,
+            image: None,
         }
     }
 
@@ -89,6 +132,8 @@ impl Witness {
         opening.forgetful = self.forgetful;
         self.lives += 1;
         opening.life = self.lives;
+        let moment = Moment::random(&mut self.random);
+        opening.checkpoints_by_time |= matches!(moment, Moment::InCheckpoint(_));
         let mut command = Command::new(&self.program);
         command.arg("pay");
         opening.give(&mut command);
@@ -98,17 +143,16 @@ impl Witness {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| format!("cannot start {}: {error}", self.program.display()))?;
-        // Sometimes so early that it is still opening, sometimes after so many payments.
-        let (delay, payments) = match self.random.chance(0.35) {
-            true => (Duration::from_micros(self.random.below(40_000)), usize::MAX),
-            false => (STALL_TIMEOUT, 1 + self.random.index(250)),
-        };
-        let end = watch(child, cut, delay, payments)?;
+        let end = watch(child, cut, moment, &self.dir)?;
         if end.failed_by_itself {
             return Err(format!("{opening:?}: the child failed: {}", end.stderr));
         }
-        self.seen_by_all.rounds += 1;
-        self.seen_by_all.acknowledged += end.acknowledged.len() as u64;
+        let seen = &mut self.seen_by_all;
+        seen.rounds += 1;
+        seen.acknowledged += end.acknowledged.len() as u64;
+        seen.in_checkpoint += u64::from(end.in_checkpoint);
+        seen.new_images += u64::from(end.image > self.image);
+        self.image = self.image.max(end.image);
         self.acknowledged.extend(end.acknowledged);
         Ok(())
     }
@@ -187,14 +231,23 @@ impl Witness {
 
 struct End {
     acknowledged: Vec<u64>,
+    in_checkpoint: bool,
+    /// The number of the image that was there, if there was one.
+    image: Option<u32>,
     failed_by_itself: bool,
     stderr: String,
 }
 
-/// Reads what the child acknowledges, and ends it after `delay` or so many payments.
-fn watch(mut child: Child, cut: Cut<'_>, delay: Duration, payments: usize) -> Result<End, String> {
+/// Reads what the child acknowledges, and ends it.
+fn watch(mut child: Child, cut: Cut<'_>, moment: Moment, dir: &Path) -> Result<End, String> {
     let (Some(mut stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
         return Err("the child has no pipes".to_owned());
+    };
+    let (delay, payments) = match moment {
+        Moment::After(delay) => (delay, usize::MAX),
+        Moment::Payments(payments) => (STALL_TIMEOUT, payments),
+        // What the life before has left of a checkpoint is gone by then.
+        Moment::InCheckpoint(_) => (STALL_TIMEOUT, 1),
     };
     let (enough, told_enough) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
@@ -210,6 +263,7 @@ fn watch(mut child: Child, cut: Cut<'_>, delay: Duration, payments: usize) -> Re
                     let _ = enough.send(());
                 }
             }
+            drop(enough);
             bytes
         });
         let complaints = scope.spawn(move || {
@@ -218,13 +272,25 @@ fn watch(mut child: Child, cut: Cut<'_>, delay: Duration, payments: usize) -> Re
             text
         });
         // Disconnected: the child closed its pipe, so it has ended.
-        let ended = told_enough.recv_timeout(delay) == Err(RecvTimeoutError::Disconnected);
+        let mut ended = told_enough.recv_timeout(delay) == Err(RecvTimeoutError::Disconnected);
+        if let Moment::InCheckpoint(delay) = moment {
+            let began = Instant::now();
+            while !ended && !checkpoint_is_under_way(dir) && began.elapsed() < STALL_TIMEOUT {
+                ended = told_enough.recv_timeout(LOOK) == Err(RecvTimeoutError::Disconnected);
+            }
+            std::thread::sleep(delay);
+        }
         let mut cut_error = None;
+        // After the cut, nothing can be read there.
+        let mut left = (checkpoint_is_under_way(dir), image_number(dir));
         if let Cut::Power(power) = cut {
             cut_error = power.cut().err();
         }
         let killed = child.kill();
         let status = child.wait().map_err(|error| error.to_string())?;
+        if matches!(cut, Cut::Kill) {
+            left = (checkpoint_is_under_way(dir), image_number(dir));
+        }
         let bytes = join(reader);
         let stderr = join(complaints);
         if let Some(error) = cut_error {
@@ -234,6 +300,9 @@ fn watch(mut child: Child, cut: Cut<'_>, delay: Duration, payments: usize) -> Re
         let (ids, _) = bytes.as_chunks::<8>();
         Ok(End {
             acknowledged: ids.iter().map(|id| u64::from_le_bytes(*id)).collect(),
+            // Before it has acknowledged any, it may have been opening: then another has left that.
+            in_checkpoint: left.0 && !ids.is_empty(),
+            image: left.1,
             failed_by_itself: ended || (matches!(cut, Cut::Kill) && status.code().is_some()),
             stderr,
         })

@@ -4,10 +4,13 @@
 //! acknowledged payment into a pipe. Its parent, the witness, kills it at some moment and opens the
 //! database: every payment that was acknowledged is there, whole, and no money was lost or made.
 //!
+//! Checkpoints run by themselves meanwhile, and a good part of the kills hits one.
+//!
 //! A kill cannot find a missing sync, because what a dead process wrote is still in the page cache.
 //! So other rounds cut the power: of an ext4 in a file, which is shut down without a flush.
 
 mod child;
+mod image_folder;
 mod kill_and_verify;
 mod power_cut;
 
@@ -68,6 +71,8 @@ pub struct Opening {
     pub forgetful: bool,
     /// Which child this is: its payments' numbers begin with it.
     pub life: u64,
+    /// Whether checkpoints are taken after a while, too, and not only when the log is long.
+    pub checkpoints_by_time: bool,
 }
 
 impl Opening {
@@ -80,6 +85,7 @@ impl Opening {
             streams: 1 + random.below(4) as u16,
             forgetful: false,
             life: 0,
+            checkpoints_by_time: random.chance(0.3),
         }
     }
 
@@ -88,7 +94,12 @@ impl Opening {
             true => Database::builder().disk(Arc::new(DelayedDisk::new(Duration::ZERO))),
             false => Database::builder(),
         };
+        let builder = match self.checkpoints_by_time {
+            true => builder.checkpoint_interval(Duration::from_millis(1)),
+            false => builder,
+        };
         builder
+            .checkpoint_log_bytes(128 << 10)
             .spec(self.spec)
             .streams(NonZeroU16::new(self.streams).unwrap_or(NonZeroU16::MIN))
             .group_wait_max(Duration::from_millis(1))
@@ -106,7 +117,8 @@ impl Opening {
             .arg(self.spec.to_string())
             .arg(self.streams.to_string())
             .arg(self.forgetful.to_string())
-            .arg(self.life.to_string());
+            .arg(self.life.to_string())
+            .arg(self.checkpoints_by_time.to_string());
     }
 
     /// Reads what `give` wrote.
@@ -114,8 +126,11 @@ impl Opening {
     /// # Errors
     /// What is wrong with the arguments.
     pub fn parse(arguments: &[String]) -> Result<Self, String> {
-        let [dir, spec, streams, forgetful, life] = arguments else {
-            return Err("a directory, a protocol, streams, a bug and a life are wanted".to_owned());
+        let [dir, spec, streams, forgetful, life, by_time] = arguments else {
+            return Err(
+                "a directory, a protocol, streams, a bug, a life and a trigger are wanted"
+                    .to_owned(),
+            );
         };
         Ok(Self {
             dir: dir.into(),
@@ -123,6 +138,7 @@ impl Opening {
             streams: streams.parse().map_err(|error| format!("{error}"))?,
             forgetful: forgetful.parse().map_err(|error| format!("{error}"))?,
             life: life.parse().map_err(|error| format!("{error}"))?,
+            checkpoints_by_time: by_time.parse().map_err(|error| format!("{error}"))?,
         })
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::api::database::Database;
 use crate::api::view::View;
 use crate::commit::view_opening::OpenView;
+use crate::concurrency::cc::{Checks, NoFaults};
 use crate::error::Error;
 
 impl Database {
@@ -41,9 +42,15 @@ impl Database {
     /// [`Error::Closed`], [`Error::Forked`], [`Error::LogFailed`]; [`Error::DiskFull`] if what was committed before has no
     /// room to become durable.
     pub fn view(&self) -> Result<View, Error> {
+        self.faulty_view::<NoFaults>()
+    }
+
+    /// [`Database::view`] with a bug, to see it found.
+    #[doc(hidden)]
+    pub fn faulty_view<C: Checks>(&self) -> Result<View, Error> {
         let engine = &self.shared.engine;
         engine.check_open()?;
-        let open = OpenView::open(engine, true)?;
+        let open = OpenView::open::<C>(engine, true)?;
         Ok(View {
             open: Arc::new(open),
         })

@@ -19,6 +19,8 @@ use crate::api::open::{Opened, epochs_after, lock};
 use crate::api::session::Session;
 use crate::api::table::Table;
 use crate::catalogue::catalogue_files::CatalogueFiles;
+use crate::catalogue::image_files::FileNumber;
+use crate::catalogue::image_list::NamedList;
 use crate::catalogue::manifest::Manifest;
 use crate::error::{Error, OpenError};
 use crate::recovery::{self, RecoverySettings, ReplayOrder};
@@ -54,9 +56,10 @@ fn builder(spec: &str, disk: &Arc<dyn Disk>) -> Builder {
         .disk(Arc::clone(disk))
 }
 
-/// A manifest, which says in the place of the opening's number up to which stamp an image has all.
+/// Up to which stamp the image has all that a manifest names; there is no file of it.
 fn image_stamp(manifest: &Manifest) -> Stamp {
-    Stamp(u64::from_str_radix(&manifest.opening, 16).unwrap())
+    let list = manifest.image_list.as_ref();
+    list.map_or(Stamp(0), |list| list.stamp)
 }
 
 /// What is there after a crash, read over an image of this stamp.
@@ -131,7 +134,7 @@ impl Run {
         let disk: Arc<dyn Disk> = Arc::new(sim.clone());
         let db = builder(spec, &disk).open(DIR).unwrap();
         let table = db.table("rows").unwrap();
-        let mut run = Self {
+        Self {
             sessions: vec![db.session().unwrap(), db.session().unwrap()],
             sim,
             db,
@@ -140,9 +143,7 @@ impl Run {
             images: BTreeMap::from([(Stamp(0), Rows::new())]),
             random: Random::seeded(seed),
             long: None,
-        };
-        run.announce(Stamp(0), Rows::new());
-        run
+        }
     }
 
     fn value(&mut self) -> Vec<u8> {
@@ -239,7 +240,11 @@ impl Run {
     fn announce(&mut self, stamp: Stamp, rows: Rows) {
         self.images.insert(stamp, rows);
         let mut catalogue = self.db.shared.catalogue.lock();
-        catalogue.manifest.opening = format!("{:016x}", stamp.0);
+        catalogue.manifest.image_list = Some(NamedList {
+            file: FileNumber(1),
+            identity: format!("{:016x}", stamp.0),
+            stamp,
+        });
         catalogue.manifest.write(&self.sim, Path::new(DIR)).unwrap();
     }
 

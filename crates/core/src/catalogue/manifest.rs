@@ -342,7 +342,23 @@ impl Manifest {
             .or_else(|| generations_contradiction(&self.generations, self.next_generation))
             .or_else(|| self.oldest_contradiction())
             .or_else(|| self.image.contradiction())
-            .or_else(|| self.image_list.as_ref()?.contradiction())
+            .or_else(|| match &self.image_list {
+                Some(list) => list.contradiction(),
+                None => self.recycled_contradiction(),
+            })
+    }
+
+    /// Without an image, nothing stands for a part of the log that is gone.
+    fn recycled_contradiction(&self) -> Option<String> {
+        let begun_later = self.generations.iter().find(|info| !info.starts.is_empty());
+        let (gone, of) = match begun_later {
+            Some(info) => ("the beginning of ", info.generation),
+            None if self.oldest_generation > no_generation() => {
+                ("the log before ", self.oldest_generation)
+            }
+            None => return None,
+        };
+        Some(format!("there is no image, and {gone}{of} was recycled"))
     }
 
     fn oldest_contradiction(&self) -> Option<String> {
@@ -420,7 +436,7 @@ pub(crate) fn random_number() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use namiki_log::{CutRule, GenerationEnd, Layout, LogConfig, Placement};
+    use namiki_log::{CutRule, GenerationEnd, Layout, LogConfig, Placement, Retain, StreamStart};
     use namiki_platform::disk::SimDisk;
     use namiki_platform::{Epoch, Lsn, Stamp};
 
@@ -568,6 +584,17 @@ mod tests {
             ("named twice", &|it| {
                 it.image = image();
                 it.image.tables[0].indexes[0].segment.file = FileNumber(1);
+            }),
+            ("no image, and the log before generation 1", &|it| {
+                it.oldest_generation = Generation(1);
+            }),
+            ("no image, and the beginning of generation 3", &|it| {
+                let start = StreamStart {
+                    segment: 2,
+                    sequence: 9,
+                };
+                it.generations[1].retain = Retain::UntilRecycled;
+                it.generations[1].starts = vec![start; 2];
             }),
             ("the image list is file 0", &|it| {
                 let mut list = image_list::tests::named();

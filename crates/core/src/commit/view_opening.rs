@@ -10,6 +10,7 @@ use crate::commit::commit_path::{Awaits, not_appended};
 use crate::commit::engine::Engine;
 use crate::commit::ticket::{self, Ticket};
 use crate::commit::views::ViewState;
+use crate::concurrency::cc::Checks;
 use crate::error::Error;
 use crate::protocol_spec::LockRelease;
 use crate::storage::record::RecordRef;
@@ -36,7 +37,7 @@ impl OpenView {
     ///
     /// # Errors
     /// [`Error::Forked`], [`Error::LogFailed`]; [`Error::DiskFull`] if what was committed before has no room to become durable.
-    pub(crate) fn open(engine: &Arc<Engine>, is_limited: bool) -> Result<Self, Error> {
+    pub(crate) fn open<C: Checks>(engine: &Arc<Engine>, is_limited: bool) -> Result<Self, Error> {
         engine.check_process()?;
         loop {
             engine.check_poison()?;
@@ -45,7 +46,7 @@ impl OpenView {
                 state: engine.views.pin(&engine.epochs, is_limited),
                 stamp: Stamp(0),
             };
-            if let Some(stamp) = make_usable(engine, &view.state)? {
+            if let Some(stamp) = make_usable::<C>(engine, &view.state)? {
                 view.stamp = stamp;
                 return Ok(view);
             }
@@ -96,10 +97,10 @@ impl Drop for OpenView {
 
 /// Waits until what is below the view is finished and durable. Nothing if its epoch is so long ago that its floor is
 /// forgotten.
-fn make_usable(engine: &Engine, view: &ViewState) -> Result<Option<Stamp>, Error> {
+fn make_usable<C: Checks>(engine: &Engine, view: &ViewState) -> Result<Option<Stamp>, Error> {
     engine.epochs.close(view.epoch);
     let mut looks = 0;
-    while engine.epochs.finished() < view.epoch {
+    while C::VIEW_WAITS_FOR_COMMITS && engine.epochs.finished() < view.epoch {
         // A commit that has met a failed log may have panicked, and never end.
         engine.check_poison()?;
         match looks < YIELDS {
@@ -116,14 +117,14 @@ fn make_usable(engine: &Engine, view: &ViewState) -> Result<Option<Stamp>, Error
     };
     // Commits append before they deregister.
     let awaits = match engine.spec.release {
-        LockRelease::Normal => {
+        // Certified, not flushed: a stream that is idle writes nothing, and recovery would cut off what was shown.
+        LockRelease::EpochEarly if C::VIEW_CERTIFIES => Awaits::Epoch(None, view.epoch),
+        // Not what is at or below the stamp alone: a commit above it may have drawn a smaller LSN.
+        LockRelease::Early => Awaits::Prefix(None, log.last_drawn()),
+        LockRelease::Normal | LockRelease::EpochEarly => {
             log.flush_all().map_err(not_appended)?;
             Awaits::Nothing
         }
-        // Not what is at or below the stamp alone: a commit above it may have drawn a smaller LSN.
-        LockRelease::Early => Awaits::Prefix(None, log.last_drawn()),
-        // Certified, not flushed: a stream that is idle writes nothing, and recovery would cut off what was shown.
-        LockRelease::EpochEarly => Awaits::Epoch(None, view.epoch),
     };
     let ticket = Ticket {
         owner: engine.owner,

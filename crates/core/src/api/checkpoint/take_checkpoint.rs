@@ -20,6 +20,7 @@ use crate::catalogue::image_files::FileNumber;
 use crate::catalogue::image_list::{ImageList, ListedRun};
 use crate::commit::engine::{Engine, GroupLocks};
 use crate::commit::view_opening::OpenView;
+use crate::concurrency::cc::NoFaults;
 use crate::error::Error;
 use crate::events;
 use crate::image::image_error::ImageError;
@@ -244,7 +245,7 @@ impl Work {
         // In this order: what has ended by now is in the view. And what is logged from here on counts as since.
         let frame_bytes = self.log.counters().frame_bytes;
         let below_lsn = engine.oldest_operation();
-        let view = OpenView::open(engine, false)?;
+        let view = OpenView::open::<NoFaults>(engine, false)?;
         let _kept = self.keep_room_from_log();
         let mut progress = ImageProgress::default();
         let new = self.write(&view, image.as_ref(), is_last, &mut progress)?;

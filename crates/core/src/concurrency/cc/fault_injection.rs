@@ -14,6 +14,11 @@ pub trait Checks: 'static {
     const CHECK_DROPS: bool = true;
     /// What is overwritten and a view may see is kept for it.
     const KEEP_FOR_VIEWS: bool = true;
+    /// A view waits for the commits that may not have seen it.
+    const VIEW_WAITS_FOR_COMMITS: bool = true;
+    /// Under release by epochs, a view waits until every stream has certified its epoch. (Otherwise until each is flushed:
+    /// one that is idle writes nothing then, and recovery cuts off what the view has shown.)
+    const VIEW_CERTIFIES: bool = true;
     /// A version that was read must still be the current one when its validity is extended. (A
     /// published TicToc that keeps the previous wts accepts any overwritten version as long as the
     /// commit stamp lies below the current wts, without asking whether the version it read is the
@@ -75,6 +80,16 @@ pub mod faults {
         /// What is overwritten is not kept for views.
         NothingKeptForViews,
         KEEP_FOR_VIEWS
+    );
+    bug!(
+        /// A view is opened without waiting for commits that may not have seen it.
+        ViewWaitsForNoCommit,
+        VIEW_WAITS_FOR_COMMITS
+    );
+    bug!(
+        /// A view flushes all streams, and has none certified.
+        ViewOnlyFlushes,
+        VIEW_CERTIFIES
     );
     bug!(
         /// An overwritten version is accepted when the stamp lies below the current wts.

@@ -1,0 +1,166 @@
+//! Money moves between accounts under full load, and no view sees it anywhere else, whatever the protocol and the release.
+
+use std::ops::{AddAssign, ControlFlow};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use namiki::{Builder, Database, Direction, Error, ProtocolSpec, Stamp, Table, View};
+use namiki_platform::seeded_random::Random;
+
+/// Few, so that transfers meet.
+const ACCOUNTS: u64 = 1000;
+const BALANCE: i64 = 100;
+/// Threads that transfer.
+const PAYERS: u64 = 3;
+/// Transfers of a thread after which it waits for the log.
+const UNWAITED_MAX: u64 = 64;
+/// After so many other views, one that has stayed open is read again, and ends.
+const VIEWS_OF_OLD: u64 = 8;
+
+/// What there was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Transfers that were committed.
+    pub transfers: u64,
+    /// Scans of all accounts in a view, each of which had the whole sum.
+    pub scans: u64,
+    /// Checkpoints that were taken meanwhile.
+    pub checkpoints: u64,
+}
+
+impl AddAssign for Seen {
+    fn add_assign(&mut self, other: Self) {
+        self.transfers += other.transfers;
+        self.scans += other.scans;
+        self.checkpoints += other.checkpoints;
+    }
+}
+
+/// All protocols with a log, and each concurrency control without one.
+#[must_use]
+pub fn all_specs() -> Vec<ProtocolSpec> {
+    let mut specs = ProtocolSpec::all_durable();
+    let unlogged = ["TT(NLR)+NOLOG", "SILO(NLR)+NOLOG", "S2PL(NLR)+NOLOG"];
+    specs.extend(
+        unlogged
+            .iter()
+            .filter_map(|spec| spec.parse::<ProtocolSpec>().ok()),
+    );
+    specs
+}
+
+/// Transfers on several threads while one opens views and scans them, forward and backward, an old one among them.
+///
+/// # Errors
+/// The first view that is wrong, or what the engine says.
+pub fn transfer(builder: Builder, dir: &Path, seed: u64, transfers: u64) -> Result<Seen, String> {
+    let db = builder.open(dir).map_err(|error| error.to_string())?;
+    let told = |error: Error| format!("{}, seed {seed}: {error}", db.spec());
+    let accounts = db.table::<u64, i64>("accounts").map_err(told)?;
+    let opened = db
+        .transact(|tx| (0..ACCOUNTS).try_for_each(|account| tx.put(&accounts, &account, &BALANCE)));
+    opened.map_err(told)?;
+    let (paying, paid) = (AtomicU64::new(PAYERS), AtomicU64::new(0));
+    let failed = AtomicBool::new(false);
+    let scans = std::thread::scope(|scope| {
+        let payers: Vec<_> = (0..PAYERS)
+            .map(|payer| {
+                let (db, accounts, failed) = (&db, &accounts, &failed);
+                let (paying, paid) = (&paying, &paid);
+                scope.spawn(move || {
+                    let random = Random::stream(seed, payer);
+                    let done = pay(db, accounts, random, || {
+                        !failed.load(Ordering::Relaxed)
+                            && paid.fetch_add(1, Ordering::Relaxed) < transfers
+                    });
+                    paying.fetch_sub(1, Ordering::Release);
+                    done
+                })
+            })
+            .collect();
+        let scans = look(&db, &accounts, || paying.load(Ordering::Acquire) > 0);
+        failed.store(scans.is_err(), Ordering::Relaxed);
+        for payer in payers {
+            let done = payer.join();
+            done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                .map_err(told)?;
+        }
+        scans.map_err(|wrong| format!("{}, seed {seed}: {wrong}", db.spec()))
+    })?;
+    Ok(Seen {
+        transfers,
+        scans,
+        checkpoints: db.stats().checkpoints.taken,
+    })
+}
+
+fn pay(
+    db: &Database,
+    accounts: &Table<u64, i64>,
+    mut random: Random,
+    go_on: impl Fn() -> bool,
+) -> Result<(), Error> {
+    let mut session = db.session()?;
+    let mut unwaited = 0;
+    while go_on() {
+        let (from, to) = (random.below(ACCOUNTS), random.below(ACCOUNTS));
+        let amount = random.below(20) as i64;
+        let (_, ticket) = session.transact_async(|tx| {
+            tx.update(accounts, &from, |balance| balance - amount)?;
+            tx.update(accounts, &to, |balance| balance + amount)
+        })?;
+        unwaited += 1;
+        if unwaited == UNWAITED_MAX {
+            session.wait(&ticket)?;
+            unwaited = 0;
+        }
+    }
+    session.flush()
+}
+
+/// Opens views one after the other, and scans them; one stays open beside the next ones. Returns how many scans there were.
+fn look(
+    db: &Database,
+    accounts: &Table<u64, i64>,
+    go_on: impl Fn() -> bool,
+) -> Result<u64, String> {
+    let (mut opened, mut scans) = (0_u64, 0);
+    let mut last = Stamp(0);
+    let mut old: Option<View> = None;
+    while go_on() {
+        let view = db.view().map_err(|error| error.to_string())?;
+        let stamp = view.stamp();
+        if stamp < last {
+            return Err(format!("a view at {stamp} comes after one at {last}"));
+        }
+        last = stamp;
+        scan(&view, accounts, Direction::Forward)?;
+        opened += 1;
+        scans += 1;
+        if opened.is_multiple_of(VIEWS_OF_OLD)
+            && let Some(old) = old.replace(view)
+        {
+            scan(&old, accounts, Direction::Backward)?;
+            scans += 1;
+        }
+    }
+    Ok(scans)
+}
+
+/// Adds all balances up.
+fn scan(view: &View, accounts: &Table<u64, i64>, direction: Direction) -> Result<(), String> {
+    let (mut sum, mut count) = (0, 0);
+    let scanned = view.scan_with(accounts, .., direction, |_, balance| {
+        sum += balance;
+        count += 1;
+        ControlFlow::Continue(())
+    });
+    scanned.map_err(|error| error.to_string())?;
+    match (sum, count) == (BALANCE * ACCOUNTS as i64, ACCOUNTS) {
+        true => Ok(()),
+        false => Err(format!(
+            "a view at {} has {count} accounts with {sum}",
+            view.stamp()
+        )),
+    }
+}
