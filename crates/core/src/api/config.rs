@@ -72,6 +72,8 @@ pub(super) struct RecoveryTuning {
     pub(super) threads: usize,
     pub(super) on_progress: Option<OnProgress>,
     pub(super) interrupt: Option<Arc<AtomicBool>>,
+    /// Whether the image is loaded before the opening returns.
+    pub(super) loads_image: bool,
 }
 
 impl Default for Tuning {
@@ -98,6 +100,7 @@ impl Default for Tuning {
                 threads: threads::processors().get(),
                 on_progress: None,
                 interrupt: None,
+                loads_image: false,
             },
         }
     }
@@ -148,6 +151,7 @@ impl Tuning {
             threads,
             on_progress,
             interrupt,
+            loads_image,
         } = self.recovery.clone();
         RecoverySettings {
             image_stamp: Stamp(0),
@@ -155,6 +159,7 @@ impl Tuning {
             order,
             on_progress,
             interrupt,
+            loads_image,
             hardens: true,
         }
     }

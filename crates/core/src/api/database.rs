@@ -29,7 +29,7 @@ use crate::commit::ticket::{Acknowledged, Ticket};
 use crate::error::{Error, OpenError};
 use crate::events;
 use crate::protocol_spec::{LockRelease, Logging, ProtocolSpec};
-use crate::recovery::RecoveryReport;
+use crate::recovery::{ImageLoader, RecoveryReport};
 use crate::storage::record::INLINE_BYTES_MAX;
 use crate::table::raw_table::{RawTable, TableId, TableInfo};
 use crate::thread_number;
@@ -93,6 +93,8 @@ pub(crate) struct Shared {
     pub(crate) tuned_config: Option<TunedConfig>,
     pub(crate) recovery: RecoveryReport,
     pub(crate) catalogue: CatalogueCell,
+    /// Loads the tables of the image.
+    pub(crate) loader: Arc<ImageLoader>,
     /// Nothing where nothing is logged.
     pub(crate) checkpointer: Option<Checkpointer>,
     /// Nothing once the database is closed. Locked for moments only: a forked child has to let go of the directory,
@@ -575,6 +577,8 @@ impl Shared {
     fn close(&self) -> Result<(), Error> {
         self.engine.check_process()?;
         self.engine.shut();
+        // Before the checkpointer, which may wait for it.
+        self.loader.stop();
         if let Some(checkpointer) = &self.checkpointer {
             checkpointer.close();
         }
@@ -650,6 +654,7 @@ impl Shared {
             std::mem::forget(lock);
         }
         std::mem::forget(Arc::clone(&self.catalogue));
+        std::mem::forget(Arc::clone(&self.loader));
         if let Some(checkpointer) = self.checkpointer.take() {
             checkpointer.abandon();
         }

@@ -10,6 +10,7 @@ mod config;
 pub(crate) mod counters;
 pub(crate) mod database;
 pub(crate) mod load;
+mod loading;
 mod map;
 pub(crate) mod open;
 pub(crate) mod open_catalogue;

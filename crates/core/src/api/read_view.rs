@@ -46,6 +46,7 @@ impl Database {
         let open = OpenView::open(engine, true)?;
         Ok(View {
             open: Arc::new(open),
+            loader: Arc::clone(&self.shared.loader),
         })
     }
 

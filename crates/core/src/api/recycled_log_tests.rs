@@ -104,6 +104,7 @@ fn recover(
         manifest,
         files: CatalogueFiles::none(),
         image: None,
+        loader: found.loader,
     });
     let table: Bytes = db.table("rows").unwrap();
     let rows = db.transact(|tx| tx.scan(&table, ..)).unwrap();

@@ -8,7 +8,7 @@ use crate::api::counters::Counters;
 use crate::api::database::Database;
 use crate::commit::latency::CommitLatency;
 use crate::commit::views::ViewStats;
-use crate::recovery::log_file_bytes;
+use crate::recovery::{LoadingProgress, log_file_bytes};
 
 /// Numbers about an open database, see [`Database::stats`].
 #[derive(Clone, Debug)]
@@ -28,6 +28,8 @@ pub struct Stats {
     pub views: ViewStats,
     /// Checkpoints, and the image that is there.
     pub checkpoints: CheckpointStats,
+    /// How far the loading of the tables is that began with the opening.
+    pub loading: LoadingProgress,
     /// The tables in memory, in the order of their creation.
     pub tables: Vec<TableStats>,
 }
@@ -74,6 +76,7 @@ impl Database {
             segment_file_bytes: 0,
             views: ViewStats::default(),
             checkpoints: CheckpointStats::default(),
+            loading: LoadingProgress::default(),
             tables: Vec::new(),
         };
         // In a forked child, what follows may be locked by a thread that is not there.
@@ -84,6 +87,7 @@ impl Database {
         if let Some(checkpointer) = &shared.checkpointer {
             stats.checkpoints = checkpointer.stats();
         }
+        stats.loading = shared.loader.progress();
         let manifest = shared.catalogue.lock().manifest.clone();
         stats.log_file_bytes = log_file_bytes(&*shared.disk, &shared.dir.join("wal"), &manifest);
         stats.segment_file_bytes = manifest.image.segments().map(|it| it.len_bytes()).sum();
@@ -92,7 +96,11 @@ impl Database {
             .iter()
             .map(|raw_table| TableStats {
                 name: raw_table.name(),
-                index_bytes: raw_table.index_bytes(),
+                // Nothing else uses an index that is being built.
+                index_bytes: match raw_table.is_loaded() {
+                    true => raw_table.index_bytes(),
+                    false => 0,
+                },
                 record_bytes: raw_table.record_bytes(),
             })
             .collect();
@@ -181,6 +189,14 @@ impl fmt::Display for Stats {
         }
         if let Some(error) = &checkpoints.last_error {
             writeln!(f, "checkpoint       failed: {error:?}")?;
+        }
+        let loading = &self.loading;
+        if !loading.is_over() || loading.tables_failed > 0 {
+            writeln!(
+                f,
+                "loading          {} of {} tables, {} of {} rows; {} tables cannot be loaded",
+                loading.tables, loading.tables_total, loading.rows, loading.rows_total, loading.tables_failed
+            )?;
         }
         for table in &self.tables {
             writeln!(
@@ -341,6 +357,17 @@ impl Stats {
             "log_bytes_since_checkpoint",
             "Bytes of log since the last checkpoint.",
             checkpoints.log_bytes_since,
+        );
+        let loading = &self.loading;
+        text.gauge(
+            "tables_loading",
+            "Tables that are not loaded yet after the opening.",
+            loading.tables_total - loading.tables - loading.tables_failed,
+        );
+        text.gauge(
+            "tables_not_loaded",
+            "Tables that cannot be loaded.",
+            loading.tables_failed,
         );
         text.counter(
             "lock_waits_total",
