@@ -280,7 +280,9 @@ pub enum Error {
     /// The table's rows are still being read from the image, after an opening, and the transaction was run once only:
     /// when this is returned, they are there. Nothing was changed. (Inside a body, pass it on:
     /// [`Database::transact`](crate::Database::transact) waits for the table, and runs the body again.)
-    #[error("table {table:?} is being loaded after the opening; run the transaction again, as Database::transact does")]
+    #[error(
+        "table {table:?} is being loaded after the opening; run the transaction again, as Database::transact does"
+    )]
     TableLoading {
         /// The table's name.
         table: String,
@@ -288,7 +290,9 @@ pub enum Error {
     /// The table could not be loaded from the image after an opening: a file is damaged, most often. Nothing was changed.
     /// Other tables are used as ever, and no checkpoint is taken; close the database, and restore that file from a backup. Or
     /// drop the table.
-    #[error("table {table:?} cannot be used; close the database and restore the file from a backup, or drop the table")]
+    #[error(
+        "table {table:?} cannot be used; close the database and restore the file from a backup, or drop the table"
+    )]
     TableNotLoaded {
         /// The table's name.
         table: String,

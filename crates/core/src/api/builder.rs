@@ -12,7 +12,7 @@ use namiki_platform::disk::Disk;
 use crate::api::autotune::ProtocolChoice;
 use crate::api::config::{Format, Testing, Tuning};
 use crate::protocol_spec::{ProtocolSpec, WaitPolicy};
-use crate::recovery::{OnProgress, ReplayOrder};
+use crate::recovery::{BeforeLoad, OnProgress, ReplayOrder};
 use crate::storage::index::IndexKind;
 use crate::wal_format::encoding_primitives::RecordFormat;
 
@@ -318,6 +318,14 @@ impl Builder {
     #[must_use]
     pub fn replay_order(mut self, order: ReplayOrder) -> Self {
         self.testing.replay_order = order;
+        self
+    }
+
+    /// For tests: called before each part of a table is loaded, with the table's name.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn before_load(mut self, before_load: BeforeLoad) -> Self {
+        self.testing.before_load = Some(before_load);
         self
     }
 

@@ -169,7 +169,7 @@ impl Builder {
             list.as_ref().map(|list| ImageToLoad { dir, list }),
             &raw_tables,
             spec.concurrency,
-            &self.tuning.recovery_settings(self.testing.replay_order),
+            &self.tuning.recovery_settings(&self.testing),
         )?;
 
         let image = list.map(|list| PresentImage {

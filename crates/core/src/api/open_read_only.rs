@@ -75,7 +75,7 @@ impl Builder {
         let settings = RecoverySettings {
             hardens: false,
             loads_image: true,
-            ..self.tuning.recovery_settings(self.testing.replay_order)
+            ..self.tuning.recovery_settings(&self.testing)
         };
         let wal_dir = dir.join("wal");
         let found = recovery::recover(

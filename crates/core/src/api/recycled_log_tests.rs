@@ -72,9 +72,7 @@ fn recover(
     let settings = RecoverySettings {
         image_stamp: stamp,
         hardens: false,
-        ..builder
-            .tuning
-            .recovery_settings(builder.testing.replay_order)
+        ..builder.tuning.recovery_settings(&builder.testing)
     };
     let spec = manifest.spec;
     let wal = dir.join("wal");

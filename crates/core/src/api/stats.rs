@@ -195,7 +195,11 @@ impl fmt::Display for Stats {
             writeln!(
                 f,
                 "loading          {} of {} tables, {} of {} rows; {} tables cannot be loaded",
-                loading.tables, loading.tables_total, loading.rows, loading.rows_total, loading.tables_failed
+                loading.tables,
+                loading.tables_total,
+                loading.rows,
+                loading.rows_total,
+                loading.tables_failed
             )?;
         }
         for table in &self.tables {

@@ -283,7 +283,8 @@ mod tests {
             for byte in key.iter_mut().rev().take(3) {
                 *byte = random.below(4) as u8 + b'a';
             }
-            let value = vec![number as u8; random.below([10, 300, 20_000][number as usize % 3]) as usize];
+            let value =
+                vec![number as u8; random.below([10, 300, 20_000][number as usize % 3]) as usize];
             rows.insert(key, value);
         }
         rows

@@ -28,7 +28,7 @@ use parking_lot::{Condvar, Mutex};
 use super::image_records::{RunRecords, fill};
 use super::log_winners::LogWinners;
 use super::run_on_threads::on_threads;
-use super::settings_and_report::LoadingProgress;
+use super::settings_and_report::{BeforeLoad, LoadingProgress};
 use super::unloaded_table::{ImageFiles, UnloadedTable};
 use crate::catalogue::image_files::{FileNumber, image_dir};
 use crate::catalogue::image_list::ImageList;
@@ -65,6 +65,7 @@ pub(super) type WatchLoading<'a> = &'a (dyn Fn(u64, u64) -> Result<(), OpenError
 pub(crate) struct ImageLoader {
     /// The concurrency control that gives the records their words.
     concurrency: ConcurrencyControl,
+    before_load: Option<BeforeLoad>,
     tables: Vec<LoadingTable>,
     numbers: BTreeMap<TableId, usize>,
     queue: Mutex<Queue>,
@@ -125,7 +126,7 @@ impl ImageLoader {
         manifest: &Manifest,
         raw_tables: &BTreeMap<TableId, Arc<RawTable>>,
         mut winners: BTreeMap<TableId, LogWinners>,
-        concurrency: ConcurrencyControl,
+        (concurrency, before_load): (ConcurrencyControl, Option<BeforeLoad>),
     ) -> Arc<Self> {
         let files = Arc::new(ImageFiles {
             disk: Arc::clone(disk),
@@ -146,7 +147,8 @@ impl ImageLoader {
             let raw_table = raw_tables.get(&info.id).filter(|_| has_any)?;
             Some(UnloadedTable::new(raw_table, &files, info, runs, winners))
         });
-        let loader = Self::of(tables.collect(), concurrency);
+        let mut loader = Self::of(tables.collect(), concurrency);
+        loader.before_load = before_load;
         for (number, table) in loader.tables.iter().enumerate() {
             if let Some(table) = table.unloaded() {
                 table.raw_table.load_state.begin(&loader.wanted, number);
@@ -156,7 +158,11 @@ impl ImageLoader {
     }
 
     fn of(unloaded: Vec<UnloadedTable>, concurrency: ConcurrencyControl) -> Self {
-        let runs = || unloaded.iter().flat_map(|table| (0..table.run_count()).map(|run| table.run(run).listed));
+        let runs = || {
+            unloaded
+                .iter()
+                .flat_map(|table| (0..table.run_count()).map(|run| table.run(run).listed))
+        };
         let (rows_total, bytes_total) = (
             runs().map(|run| run.rows).sum(),
             runs().map(|run| run.segment.len_bytes()).sum(),
@@ -179,6 +185,7 @@ impl ImageLoader {
             .collect();
         Self {
             concurrency,
+            before_load: None,
             numbers,
             queue: Mutex::new(Queue {
                 others,
@@ -204,7 +211,11 @@ impl ImageLoader {
     /// # Errors
     /// [`OpenError::Image`], [`OpenError::ImageRows`], [`OpenError::Device`].
     pub(super) fn check_files(&self) -> Result<(), OpenError> {
-        let unloaded: Vec<_> = self.tables.iter().filter_map(LoadingTable::unloaded).collect();
+        let unloaded: Vec<_> = self
+            .tables
+            .iter()
+            .filter_map(LoadingTable::unloaded)
+            .collect();
         let Some(files) = unloaded.first().map(|table| &table.files) else {
             return Ok(());
         };
@@ -275,7 +286,11 @@ impl ImageLoader {
 
     /// No more threads than there are parts to load.
     fn threads_of_use(&self, threads: usize) -> usize {
-        let parts: usize = self.tables.iter().map(|table| table.parts.lock().left).sum();
+        let parts: usize = self
+            .tables
+            .iter()
+            .map(|table| table.parts.lock().left)
+            .sum();
         threads.clamp(1, parts.max(1))
     }
 
@@ -302,7 +317,10 @@ impl ImageLoader {
         }
         let queue = &mut *self.queue.lock();
         while let Some(wanted) = self.wanted.next() {
-            let place = queue.others.iter().position(|(number, _)| *number == wanted);
+            let place = queue
+                .others
+                .iter()
+                .position(|(number, _)| *number == wanted);
             let moved = place.and_then(|place| queue.others.remove(place));
             queue.wanted.extend(moved);
         }
@@ -330,6 +348,9 @@ impl ImageLoader {
         let Some(table) = loading.unloaded() else {
             return Ok(());
         };
+        if let Some(before_load) = &self.before_load {
+            before_load(&table.raw_table.name());
+        }
         let records = match part < table.run_count() {
             true => Some(self.read(loading, &table, part, watch)?),
             false => None,
@@ -384,7 +405,9 @@ impl ImageLoader {
             database,
         } = &*table.files;
         read_run(disk, dir, *database, run, &mut rows)?;
-        let RunRows { is_shrunk, records, .. } = rows;
+        let RunRows {
+            is_shrunk, records, ..
+        } = rows;
         if is_shrunk {
             self.shrunk_files.lock().insert(run.listed.segment.file);
         }
@@ -416,7 +439,9 @@ impl ImageLoader {
     fn fail(&self, number: usize, why: impl FnOnce(&UnloadedTable) -> OpenError) {
         let mut contents = self.tables[number].contents.lock();
         let table = match &*contents {
-            Contents::Unloaded(table) if !self.is_stopped.load(Ordering::Relaxed) => Arc::clone(table),
+            Contents::Unloaded(table) if !self.is_stopped.load(Ordering::Relaxed) => {
+                Arc::clone(table)
+            }
             _ => return,
         };
         let error = Error::TableNotLoaded {
@@ -468,6 +493,12 @@ impl ImageLoader {
         self.all_ended.notify_all();
     }
 
+    /// Whether it is to end, or has.
+    #[cfg(test)]
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::SeqCst)
+    }
+
     /// Waits until all tables are loaded, but for those that were dropped.
     ///
     /// # Errors
@@ -481,10 +512,13 @@ impl ImageLoader {
             self.all_ended.wait(&mut left);
         }
         drop(left);
-        let failed = self.tables.iter().find_map(|table| match &*table.contents.lock() {
-            Contents::Failed(error) => Some(error.clone()),
-            _ => None,
-        });
+        let failed = self
+            .tables
+            .iter()
+            .find_map(|table| match &*table.contents.lock() {
+                Contents::Failed(error) => Some(error.clone()),
+                _ => None,
+            });
         failed.map_or(Ok(()), Err)
     }
 
@@ -593,7 +627,8 @@ impl RunVisitor for RunRows<'_> {
             stamp,
         };
         let records = &mut self.records;
-        let pushed = with_protocol!(self.loader.concurrency, P => records.push::<P>(raw_table, &row));
+        let pushed =
+            with_protocol!(self.loader.concurrency, P => records.push::<P>(raw_table, &row));
         pushed.map_err(|error| error.to_string())
     }
 }

@@ -107,7 +107,10 @@ fn merge<'w, K: Kept, B>(
     of_winner: impl Fn(&'w K) -> B,
 ) -> impl Iterator<Item = (B, RecordRef)> {
     let present = |(key, record): &'w (K, Option<RecordRef>)| Some((key, (*record)?));
-    let (mut rows, mut winners) = (rows.peekable(), winners.iter().filter_map(present).peekable());
+    let (mut rows, mut winners) = (
+        rows.peekable(),
+        winners.iter().filter_map(present).peekable(),
+    );
     std::iter::from_fn(move || {
         let is_row_first = match (rows.peek(), winners.peek()) {
             (Some((row, _)), Some((winner, _))) => row.cmp(winner) == Ordering::Less,
@@ -133,4 +136,101 @@ fn until<T>(
         let is_over = passed % WATCHED_EVERY == 0 && is_stopped();
         (!is_over).then(|| items.next()).flatten()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::ops::ControlFlow;
+
+    use namiki_platform::Stamp;
+
+    use super::*;
+    use crate::concurrency::cc::TicToc;
+    use crate::storage::index::IndexKind;
+    use crate::table::raw_table::{Owner, TableId, TableInfo};
+
+    const KEYS: u64 = 20_000;
+
+    fn key(number: u64, fixed: bool) -> Vec<u8> {
+        match fixed {
+            true => number.to_be_bytes().to_vec(),
+            // Some the beginnings of others.
+            false => number.to_string().into_bytes(),
+        }
+    }
+
+    /// Every third key is in the image, every second one is changed by the log, and some of those are deleted by it.
+    #[test]
+    fn rows_and_winners_are_in_the_index_once() {
+        let indexes = IndexKind::those_in_build(&["art", "hash", "art+hash"]);
+        for (fixed, index) in [true, false]
+            .into_iter()
+            .flat_map(|fixed| indexes.iter().map(move |it| (fixed, *it)))
+        {
+            let info = TableInfo {
+                id: TableId(0),
+                name: String::new(),
+                key_type: String::new(),
+                value_type: String::new(),
+                fixed_keys: fixed,
+                inline_bytes: 8,
+            };
+            let raw_table = RawTable::new(info, index, Owner::new()).unwrap();
+            let keys: BTreeMap<_, _> = (0..KEYS)
+                .map(|number| (key(number, fixed), number))
+                .collect();
+            let mut expected = BTreeMap::new();
+            let mut runs = vec![RunRecords::of(&raw_table, 1)];
+            let (mut fixed8, mut variable) = (Vec::new(), Vec::new());
+            for (key, number) in &keys {
+                let is_changed = number % 2 == 0;
+                let stamp = Stamp(1 + u64::from(is_changed));
+                let value = number.to_le_bytes();
+                let row = Loaded {
+                    key,
+                    value: Some(&value),
+                    stamp,
+                };
+                if is_changed {
+                    let record = (number % 8 > 0).then(|| {
+                        let record = raw_table.loose_record::<TicToc>();
+                        RawTable::load::<TicToc>(record, &row);
+                        expected.insert(key.clone(), (stamp, *number));
+                        record
+                    });
+                    match fixed {
+                        true => fixed8.push((*number, record)),
+                        false => variable.push((Hashed::keep(0, key).unwrap(), record)),
+                    }
+                } else if number % 3 == 0 {
+                    if number % 999 == 0 {
+                        runs.push(RunRecords::of(&raw_table, 1));
+                    }
+                    let run = runs.last_mut().unwrap();
+                    run.push::<TicToc>(&raw_table, &row).unwrap();
+                    expected.insert(key.clone(), (stamp, *number));
+                }
+            }
+            let winners = match fixed {
+                true => LogWinners::Fixed8(fixed8),
+                false => LogWinners::Variable(variable),
+            };
+            fill(&raw_table, runs, &winners, || false).unwrap();
+            let mut found = BTreeMap::new();
+            let visit = |key: &[u8], record: RecordRef| {
+                let mut value = Vec::new();
+                let seen = record.copy_if(&mut value, |_| true).unwrap();
+                let number = u64::from_le_bytes(value.try_into().unwrap());
+                assert!(
+                    found
+                        .insert(key.to_vec(), (seen.creation, number))
+                        .is_none()
+                );
+                ControlFlow::Continue(())
+            };
+            raw_table.for_each(visit).unwrap();
+            assert!(found == expected, "{index}, fixed: {fixed}");
+        }
+    }
 }

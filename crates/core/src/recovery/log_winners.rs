@@ -40,7 +40,10 @@ impl LogWinners {
     /// Of how many of these keys there is a record.
     pub(super) fn present(&self) -> usize {
         fn present<K>(winners: &SortedWinners<K>) -> usize {
-            winners.iter().filter(|(_, record)| record.is_some()).count()
+            winners
+                .iter()
+                .filter(|(_, record)| record.is_some())
+                .count()
         }
         match self {
             Self::Fixed8(winners) => present(winners),
@@ -102,7 +105,9 @@ impl LogWinners {
     /// The first place whose key does not compare so with this one.
     fn partition(&self, is_before: impl Fn(Ordering) -> bool, key: &[u8]) -> usize {
         match self {
-            Self::Fixed8(winners) => winners.partition_point(|(kept, _)| is_before(kept.cmp_key(key))),
+            Self::Fixed8(winners) => {
+                winners.partition_point(|(kept, _)| is_before(kept.cmp_key(key)))
+            }
             Self::Variable(winners) => {
                 winners.partition_point(|(kept, _)| is_before(kept.cmp_key(key)))
             }

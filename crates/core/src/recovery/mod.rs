@@ -57,7 +57,7 @@ use self::apply::Tables;
 pub(crate) use self::image_loader::{ImageLoader, ImageToLoad};
 use self::progress::{Progress, Totals};
 use self::replay_context::Replay;
-pub(crate) use self::settings_and_report::RecoverySettings;
+pub(crate) use self::settings_and_report::{BeforeLoad, RecoverySettings};
 pub use self::settings_and_report::{
     LoadingProgress, OnProgress, RecoveryProgress, RecoveryReport, ReplayOrder,
 };
@@ -155,7 +155,8 @@ pub(crate) fn recover(
         }
         Some(image) => {
             let winners = tables.into_winners(threads, watch)?;
-            ImageLoader::new(disk, image, manifest, raw_tables, winners, concurrency)
+            let options = (concurrency, settings.before_load.clone());
+            ImageLoader::new(disk, image, manifest, raw_tables, winners, options)
         }
     };
     loader.check_files()?;

@@ -514,6 +514,42 @@ mod tests {
     }
 
     #[test]
+    fn winners_are_sorted_and_say_what_was_deleted() {
+        for (fixed, deletes) in [(true, true), (true, false), (false, true), (false, false)] {
+            let raw_table = raw_table(fixed, IndexKind::default());
+            let latest = Latest::new(&raw_table);
+            let mut expected = std::collections::BTreeMap::new();
+            for number in 0..50_000_u64 {
+                let key = key(number.wrapping_mul(7919) % 20_000, fixed);
+                let value = number.to_le_bytes();
+                let is_deleted = deletes && number % 3 == 0;
+                let version = Loaded {
+                    key: &key,
+                    value: (!is_deleted).then_some(&value[..]),
+                    stamp: Stamp(1 + number),
+                };
+                latest.load::<TicToc>(&[version]).unwrap();
+                expected.insert(key, (!is_deleted).then_some(value));
+            }
+            let winners = latest.into_winners(2, || Ok(())).unwrap();
+            assert_eq!(winners.len(), expected.len());
+            let present = expected.values().flatten().count();
+            assert_eq!(winners.present(), present);
+            let mut copied = Vec::new();
+            for (place, (key, value)) in expected.iter().enumerate() {
+                winners.copy_key(place, &mut copied);
+                assert_eq!((&copied, winners.find(key)), (key, Some(place)));
+                let found = winners.record(place).map(|record| {
+                    let mut value = Vec::new();
+                    record.copy_if(&mut value, |_| true).unwrap();
+                    value
+                });
+                assert_eq!(found.as_deref(), value.as_ref().map(|value| &value[..]));
+            }
+        }
+    }
+
+    #[test]
     fn a_key_that_the_tree_cannot_hold_is_refused() {
         for (fixed, key) in [(true, vec![0; 7]), (true, vec![]), (false, vec![0; 70_000])] {
             let raw_table = raw_table(fixed, IndexKind::default());

@@ -98,6 +98,9 @@ impl LoadingProgress {
 /// Called now and then during a recovery.
 pub type OnProgress = Arc<dyn Fn(RecoveryProgress) + Send + Sync>;
 
+/// For tests: called by each thread that loads tables, with the name of one before it loads a part of it.
+pub(crate) type BeforeLoad = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// How to recover.
 #[derive(Clone)]
 pub(crate) struct RecoverySettings {
@@ -109,6 +112,7 @@ pub(crate) struct RecoverySettings {
     pub(crate) interrupt: Option<Arc<AtomicBool>>,
     /// Whether the image is loaded before the recovery ends.
     pub(crate) loads_image: bool,
+    pub(crate) before_load: Option<BeforeLoad>,
     /// Whether what a crash left readable is made durable: not where nothing may be written, and so nothing sealed.
     pub(crate) hardens: bool,
 }

@@ -147,7 +147,10 @@ impl UnloadedTable {
                 (Some(winner), false) => (Some(winner), Ordering::Greater),
                 (Some(winner), true) => {
                     let winner_to_row = self.winners.cmp_key(winner, rows.key());
-                    (Some(winner), in_direction(winner_to_row.reverse(), range.direction))
+                    (
+                        Some(winner),
+                        in_direction(winner_to_row.reverse(), range.direction),
+                    )
                 }
             };
             // Which comes first, and goes ahead of the other where both have the key.

@@ -161,7 +161,11 @@ mod tests {
                 while wanted.next().is_none() {
                     std::thread::yield_now();
                 }
-                state.end(if is_loaded { Ok(()) } else { Err(Error::Closed) });
+                state.end(if is_loaded {
+                    Ok(())
+                } else {
+                    Err(Error::Closed)
+                });
                 for waiter in waiters {
                     assert_eq!(waiter.join().unwrap().is_ok(), is_loaded);
                 }
