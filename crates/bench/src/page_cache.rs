@@ -1,0 +1,41 @@
+//! What of a folder's files is in memory.
+
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Advice, fadvise};
+
+use crate::error::BenchError;
+
+/// Sees all files on the disk, and their pages dropped from memory.
+pub(crate) fn drop_cached(dir: &Path) -> Result<(), BenchError> {
+    for path in files_in(dir)? {
+        let file = std::fs::File::open(&path).map_err(BenchError::file("open", &path))?;
+        file.sync_all().map_err(BenchError::file("sync", &path))?;
+        fadvise(&file, 0, None, Advice::DontNeed)
+            .map_err(|error| BenchError::file("drop from memory", &path)(error.into()))?;
+    }
+    Ok(())
+}
+
+/// Reads all files, so that their pages are in memory.
+pub(crate) fn read_into_cache(dir: &Path) -> Result<(), BenchError> {
+    for path in files_in(dir)? {
+        let mut file = std::fs::File::open(&path).map_err(BenchError::file("open", &path))?;
+        let read = std::io::copy(&mut file, &mut std::io::sink());
+        read.map_err(BenchError::file("read", &path))?;
+    }
+    Ok(())
+}
+
+/// All files in a folder and in those inside it.
+pub(crate) fn files_in(dir: &Path) -> Result<Vec<PathBuf>, BenchError> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(BenchError::file("list", dir))? {
+        let path = entry.map_err(BenchError::file("list", dir))?.path();
+        match path.is_dir() {
+            true => files.extend(files_in(&path)?),
+            false => files.push(path),
+        }
+    }
+    Ok(files)
+}
