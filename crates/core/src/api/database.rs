@@ -108,7 +108,8 @@ pub(crate) struct Shared {
 }
 
 impl Database {
-    /// Opens the database in a directory, created if there is none, and recovers it.
+    /// Opens the database in a directory, created if there is none, and recovers it. It returns when the log is read; tables
+    /// are then loaded in the background, see [`Database::loading`].
     ///
     /// The process that opens it uses it: a forked child is refused ([`Error::Forked`]). A program that wants a database
     /// in its children forks before it opens one, or starts another program (`exec`): a child that was forked later has

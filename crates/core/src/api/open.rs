@@ -69,6 +69,9 @@ const LEFT_BY_INTERRUPTED_CREATION: [&str; 4] = ["LOCK", "MANIFEST", PROBE_FILES
 /// Unless something else is set or chosen.
 const EPOCH_LENGTH: Duration = Duration::from_millis(1);
 
+/// With so many generations of the log, the next checkpoint is not put off any more.
+const GENERATIONS_UNLOADED_MAX: usize = 32;
+
 /// Between two tries to lock a directory that is in use.
 const LOCK_DIR_POLL: Duration = Duration::from_millis(5);
 
@@ -162,6 +165,9 @@ impl Builder {
         let owner = Owner::new();
         let raw_tables = self.raw_tables(&manifest, owner)?;
         let wal_dir = dir.join("wal");
+        let mut settings = self.tuning.recovery_settings(&self.testing);
+        // Openings that are closed before all tables are loaded take no checkpoint, and leave a generation each.
+        settings.loads_image |= manifest.generations.len() >= GENERATIONS_UNLOADED_MAX;
         let mut found = recovery::recover(
             &disk,
             &wal_dir,
@@ -169,7 +175,7 @@ impl Builder {
             list.as_ref().map(|list| ImageToLoad { dir, list }),
             &raw_tables,
             spec.concurrency,
-            &self.tuning.recovery_settings(&self.testing),
+            &settings,
         )?;
 
         let image = list.map(|list| PresentImage {

@@ -480,8 +480,8 @@ impl ImageLoader {
     /// Ends the loading for good. What waits for a table fails.
     pub(crate) fn stop(&self) {
         self.is_stopped.store(true, Ordering::SeqCst);
-        let threads = std::mem::take(&mut *self.threads.lock());
-        for thread in threads {
+        // Locked until all have ended: a second caller waits for them, too.
+        for thread in self.threads.lock().drain(..) {
             // It does not panic.
             let _ = thread.join();
         }

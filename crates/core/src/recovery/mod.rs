@@ -97,7 +97,10 @@ pub(crate) fn recover(
     .map_err(OpenError::Log)?;
     let totals = Totals {
         log: log_file_bytes(&**disk, wal_dir, manifest),
-        image: image.map_or(0, |image| image.len_bytes(manifest)),
+        image: match image {
+            Some(image) if settings.loads_image => image.len_bytes(manifest),
+            _ => 0,
+        },
     };
     let progress = Progress::new(settings, totals, began);
     let tables = Tables::new(raw_tables, manifest.next_table(), concurrency);

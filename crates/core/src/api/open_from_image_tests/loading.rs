@@ -1,5 +1,6 @@
 //! What goes on while tables are loaded: transactions wait, and tables and databases end.
 
+use std::num::NonZeroU16;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
@@ -133,7 +134,8 @@ fn an_end_in_the_middle_of_loading_changes_nothing() {
             let held = Held::on_one_thread(&now);
             held.gate.begun(1);
             let a = held.table::<u64, u64>("a").unwrap();
-            let new = held.table::<u64, u64>("new").unwrap();
+            // One that is in no image, and in the log alone from the next opening on.
+            let new = held.table::<u64, u64>(&format!("new {round}")).unwrap();
             held.transact(|tx| tx.put(&new, &round, &round)).unwrap();
             if kill {
                 now = now.crash_image(now.events(), Loss::All);
@@ -166,9 +168,11 @@ fn an_end_in_the_middle_of_loading_changes_nothing() {
             let found = db.transact(|tx| tx.scan(&table, ..)).unwrap();
             assert_eq!(found, [(1, 10)]);
         }
-        let new = db.table::<u64, u64>("new").unwrap();
-        let found = db.transact(|tx| tx.scan(&new, ..)).unwrap();
-        assert_eq!(found, [(0, 0), (1, 1), (2, 2)], "killed: {kill}");
+        for round in 0..3 {
+            let new = db.table::<u64, u64>(&format!("new {round}")).unwrap();
+            let found = db.transact(|tx| tx.scan(&new, ..)).unwrap();
+            assert_eq!(found, [(round, round)], "killed: {kill}");
+        }
     }
 }
 
@@ -248,7 +252,7 @@ fn many_tables_are_loaded_by_many_threads() {
     let names: Vec<_> = (0..150).map(|number| format!("table {number}")).collect();
     let sim = with_tables(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-    let threads = std::num::NonZeroU16::new(4).unwrap();
+    let threads = NonZeroU16::new(4).unwrap();
     let builder = Database::builder().disk(disk).recovery_threads(threads);
     let db = builder.open(dir()).unwrap();
     // In no order, while they are loaded in theirs.
@@ -292,4 +296,43 @@ fn a_table_in_the_log_alone_is_read_beside_an_image() {
     assert_eq!(held.loading().tables_total, 2);
     held.gate.open();
     assert_eq!(held.transact(|tx| tx.scan(&new, ..)).unwrap(), [(2, 2)]);
+}
+
+/// A checkpoint at the end needs all tables; without one, each opening leaves a generation of the log.
+#[test]
+fn openings_that_load_nothing_leave_few_generations() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    let sim = with_tables(&["a"]);
+    for round in 0..70_u64 {
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        let is_over = Arc::new(AtomicBool::new(false));
+        let before_load = {
+            let is_over = Arc::clone(&is_over);
+            Arc::new(move |_: &str| {
+                let is_background = std::thread::current().name() == Some("namiki-load");
+                while is_background && !is_over.load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                }
+            })
+        };
+        let builder = Database::builder().disk(disk).before_load(before_load);
+        let builder = builder.segment_bytes(1 << 20).streams(NonZeroU16::MIN);
+        let db = builder.open(dir()).unwrap();
+        assert!(db.recovery().generations <= 32, "round {round}");
+        let other = db.table::<u64, u64>(&format!("other {round}")).unwrap();
+        db.transact(|tx| tx.put(&other, &1, &1)).unwrap();
+        std::thread::scope(|scope| {
+            let closes = scope.spawn(|| db.close());
+            while !db.shared.loader.is_stopped() {
+                std::thread::yield_now();
+            }
+            is_over.store(true, Ordering::SeqCst);
+            closes.join().unwrap().unwrap();
+        });
+    }
+    let db = open(&sim);
+    let a = db.table::<u64, u64>("a").unwrap();
+    assert_eq!(db.transact(|tx| tx.scan(&a, ..)).unwrap(), [(1, 10)]);
+    assert_eq!(db.tables().len(), 71);
 }
