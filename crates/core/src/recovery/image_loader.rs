@@ -10,6 +10,9 @@
 //! them; keys that the log has changed are passed over, for their winners are later. Tables that something waits for are
 //! loaded first, in the order in which that began.
 //!
+//! As long as nothing waits, one processor is left to what the program does: views that read right after the opening, and the
+//! log that they wait for.
+//!
 //! Until a table is loaded, views read it where it lies (`unloaded_table.rs`). One that cannot be loaded stays unusable, with
 //! an error for whatever waits for it or reads it; the others are loaded all the same.
 
@@ -272,9 +275,16 @@ impl ImageLoader {
             return;
         }
         let mut started = self.threads.lock();
-        for _ in 0..self.threads_of_use(threads) {
+        for number in 0..self.threads_of_use(threads) {
             let loader = Arc::clone(self);
-            let thread = threads::start("namiki-load", move || loader.load_in_background());
+            // One begins at once, however few processors there are.
+            let is_reserve = !started.is_empty() && number + 1 >= threads::processors().get();
+            let thread = threads::start("namiki-load", move || {
+                if is_reserve {
+                    loader.wanted.wait_until_urgent();
+                }
+                loader.load_in_background();
+            });
             started.extend(thread);
         }
         let is_alone = started.is_empty();
@@ -457,8 +467,13 @@ impl ImageLoader {
     }
 
     fn one_ended(&self) {
-        *self.left.lock() -= 1;
-        self.all_ended.notify_all();
+        let mut left = self.left.lock();
+        *left -= 1;
+        if *left == 0 {
+            self.all_ended.notify_all();
+            // Threads that have not begun end.
+            self.wanted.make_urgent();
+        }
     }
 
     /// A table was dropped: what is under way with it ends, and it stands in the way of nothing.
@@ -480,6 +495,7 @@ impl ImageLoader {
     /// Ends the loading for good. What waits for a table fails.
     pub(crate) fn stop(&self) {
         self.is_stopped.store(true, Ordering::SeqCst);
+        self.wanted.make_urgent();
         // Locked until all have ended: a second caller waits for them, too.
         for thread in self.threads.lock().drain(..) {
             // It does not panic.
@@ -505,6 +521,9 @@ impl ImageLoader {
     /// Why one is not: [`Error::TableNotLoaded`], [`Error::Closed`].
     pub(crate) fn wait(&self) -> Result<(), Error> {
         let mut left = self.left.lock();
+        if *left > 0 {
+            self.wanted.make_urgent();
+        }
         while *left > 0 {
             if self.is_stopped.load(Ordering::SeqCst) {
                 return Err(Error::Closed);

@@ -18,12 +18,41 @@ use crate::sync::{AtomicBool, Ordering};
 
 /// The numbers of tables that are waited for, in the order in which that began: those are loaded first.
 #[derive(Default)]
-pub(crate) struct WantedTables(Mutex<VecDeque<usize>>);
+pub(crate) struct WantedTables {
+    queue: Mutex<WantedQueue>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct WantedQueue {
+    numbers: VecDeque<usize>,
+    /// Whether anything has ever waited.
+    is_urgent: bool,
+}
 
 impl WantedTables {
     /// The one that has been waited for longest, each once.
     pub(crate) fn next(&self) -> Option<usize> {
-        self.0.lock().pop_front()
+        self.queue.lock().numbers.pop_front()
+    }
+
+    /// From now on, all threads that can load tables do.
+    pub(crate) fn make_urgent(&self) {
+        self.queue.lock().is_urgent = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits until something waits for a table, or for all.
+    pub(crate) fn wait_until_urgent(&self) {
+        let mut queue = self.queue.lock();
+        while !queue.is_urgent {
+            self.changed.wait(&mut queue);
+        }
+    }
+
+    fn push(&self, number: usize) {
+        self.queue.lock().numbers.push_back(number);
+        self.make_urgent();
     }
 }
 
@@ -47,7 +76,7 @@ struct Loading {
 impl Loading {
     fn want(&mut self) {
         if let Some((wanted, number)) = self.wanted.take() {
-            wanted.0.lock().push_back(number);
+            wanted.push(number);
         }
     }
 }
