@@ -101,7 +101,11 @@ fn make_usable(engine: &Engine, view: &ViewState) -> Result<Option<Stamp>, Error
     let Some(log) = &engine.log else {
         return Ok(Some(stamp));
     };
-    // Commits append before they deregister.
+    // Commits append before they deregister. Right after an opening, what the view shows was durable before, and the first
+    // write of a stream may have to wait for its file to be made.
+    if log.is_untouched() {
+        return Ok(Some(stamp));
+    }
     let awaits = match engine.spec.release {
         LockRelease::Normal => {
             log.flush_all().map_err(not_appended)?;

@@ -120,7 +120,7 @@ fn stored(key: &[u8], number: u32) -> Cow<'_, [u8]> {
     }
 }
 
-/// The rest of a key that is cut, and the table's value, of a row whose key has this behind its head.
+/// The rest of a key that is cut, and the table's value, of a row with this number behind the head of its key.
 fn split_rest<'v>(number: &[u8], value: &'v [u8]) -> Result<(&'v [u8], &'v [u8]), &'static str> {
     if number.len() != NUMBER_BYTES {
         return Err("a key that is cut has no number");

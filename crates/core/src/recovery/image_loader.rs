@@ -606,7 +606,7 @@ struct RunRows<'a> {
     loading: &'a LoadingTable,
     table: &'a UnloadedTable,
     watch: WatchLoading<'a>,
-    /// The first winner whose key is not below the next row's.
+    /// The first winner that is not below the next row.
     next_winner: usize,
     /// Whether the log has deleted one of the keys.
     is_shrunk: bool,

@@ -102,7 +102,7 @@ impl LogWinners {
         first..end.max(first)
     }
 
-    /// The first place whose key does not compare so with this one.
+    /// The first place of a key that does not compare so with this one.
     fn partition(&self, is_before: impl Fn(Ordering) -> bool, key: &[u8]) -> usize {
         match self {
             Self::Fixed8(winners) => {

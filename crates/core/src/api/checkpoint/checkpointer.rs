@@ -49,7 +49,7 @@ impl Checkpointer {
         self.trigger.stop();
         // Its files have to be gone before the directory is another opening's.
         work.wait();
-        // Tables that are not loaded have not changed since the opening, whose log is there; other tables are logged, too.
+        // A table that is not loaded has not changed since the opening. What was committed to others is in the log.
         let is_due = |log_bytes| work.has_all_tables() && work.is_due_from(log_bytes);
         if work.settings.closing_log_bytes.is_some_and(is_due) {
             let _ = work.checkpoint(true);

@@ -1,4 +1,4 @@
-//! A database whose tables are not loaded before a test says so.
+//! A database with tables that are not loaded before a test says so.
 
 use std::ops::Deref;
 
@@ -46,12 +46,12 @@ impl Gate {
 }
 
 /// A database with a gate, which is open before the database is closed.
-pub(super) struct Held {
+pub(super) struct HeldLoading {
     pub(super) gate: Arc<Gate>,
     db: Database,
 }
 
-impl Deref for Held {
+impl Deref for HeldLoading {
     type Target = Database;
 
     fn deref(&self) -> &Database {
@@ -59,13 +59,13 @@ impl Deref for Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldLoading {
     fn drop(&mut self) {
         self.gate.open();
     }
 }
 
-impl Held {
+impl HeldLoading {
     pub(super) fn open(builder: Builder) -> Self {
         let gate = Arc::<Gate>::default();
         let before_load = {

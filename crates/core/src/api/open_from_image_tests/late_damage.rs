@@ -2,11 +2,11 @@
 
 use namiki_segment::PAGE_BYTES;
 
-use super::held_loading::Held;
+use super::held_loading::HeldLoading;
 use super::*;
 use crate::error::Error;
 
-/// A database with a run whose first leaf is damaged, of table "fixed", and the file.
+/// A database with a run of table "fixed" in which the first leaf is damaged, and the file.
 fn damaged() -> (SimDisk, String) {
     let sim = SimDisk::new();
     create(&sim);
@@ -26,7 +26,7 @@ fn is_of(error: &Error, file: &str) -> bool {
 #[test]
 fn damage_found_late_is_an_error_of_its_table() {
     let (sim, file) = damaged();
-    let held = Held::on_one_thread(&sim);
+    let held = HeldLoading::on_one_thread(&sim);
     let fixed = held.table::<u64, [u8]>("fixed").unwrap();
     let variable = held.table::<[u8], [u8]>("variable").unwrap();
     let view = held.view().unwrap();

@@ -4,7 +4,7 @@ use std::num::NonZeroU16;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use super::held_loading::Held;
+use super::held_loading::HeldLoading;
 use super::*;
 use crate::error::Error;
 
@@ -24,7 +24,7 @@ fn with_tables(names: &[&str]) -> SimDisk {
 #[test]
 fn tables_that_are_waited_for_are_loaded_first() {
     let sim = with_tables(&["a", "b", "c", "d"]);
-    let held = Held::on_one_thread(&sim);
+    let held = HeldLoading::on_one_thread(&sim);
     assert_eq!(held.gate.begun(1), ["a"]);
     let tables = ["c", "b"].map(|name| held.table::<u64, u64>(name).unwrap());
     let tasks = tables.each_ref().map(|table| {
@@ -48,7 +48,7 @@ fn tables_that_are_waited_for_are_loaded_first() {
 #[test]
 fn transactions_wait_and_then_see_everything() {
     let sim = with_tables(&["a"]);
-    let held = Held::on_one_thread(&sim);
+    let held = HeldLoading::on_one_thread(&sim);
     let table = held.table::<u64, u64>("a").unwrap();
     let mut attempts = 0;
     let (db, table) = (&*held, &table);
@@ -92,7 +92,7 @@ fn transactions_wait_and_then_see_everything() {
 #[test]
 fn a_task_goes_on_when_its_table_is_loaded() {
     let sim = with_tables(&["a"]);
-    let held = Held::on_one_thread(&sim);
+    let held = HeldLoading::on_one_thread(&sim);
     let table = held.table::<u64, u64>("a").unwrap();
     let context = &mut Context::from_waker(Waker::noop());
     let mut task = pin!(held.transact_in_task(|tx| tx.update(&table, &1, |value| value + 1)));
@@ -114,7 +114,7 @@ fn a_task_goes_on_when_its_table_is_loaded() {
 #[test]
 fn other_tables_are_used_while_one_is_loaded() {
     let sim = with_tables(&["a"]);
-    let held = Held::on_one_thread(&sim);
+    let held = HeldLoading::on_one_thread(&sim);
     let other = held.table::<u64, u64>("new").unwrap();
     held.transact(|tx| tx.put(&other, &1, &2)).unwrap();
     let a = held.table::<u64, u64>("a").unwrap();
@@ -126,12 +126,11 @@ fn other_tables_are_used_while_one_is_loaded() {
 /// Closed in the middle, by a call or by the last handle, and killed.
 #[test]
 fn an_end_in_the_middle_of_loading_changes_nothing() {
-    let sim = with_tables(&["a", "b"]);
-    let before = files(&sim);
     for kill in [false, true] {
-        let mut now = sim.clone();
+        let mut now = with_tables(&["a", "b"]);
+        let before = files(&now);
         for round in 0..3 {
-            let held = Held::on_one_thread(&now);
+            let held = HeldLoading::on_one_thread(&now);
             held.gate.begun(1);
             let a = held.table::<u64, u64>("a").unwrap();
             // One that is in no image, and in the log alone from the next opening on.
@@ -179,7 +178,7 @@ fn an_end_in_the_middle_of_loading_changes_nothing() {
 #[test]
 fn tables_change_while_they_are_loaded() {
     let sim = with_tables(&["cleared", "dropped", "renamed", "kept"]);
-    let held = Held::on_one_thread(&sim);
+    let held = HeldLoading::on_one_thread(&sim);
     assert_eq!(held.gate.begun(1), ["cleared"]);
     let dropped = held.table::<u64, u64>("dropped").unwrap();
     let view = held.view().unwrap();
@@ -221,7 +220,7 @@ fn tables_change_while_they_are_loaded() {
 #[test]
 fn the_memory_of_a_table_dropped_while_loading_is_freed() {
     let sim = with_tables(&["a", "b"]);
-    let held = Held::on_one_thread(&sim);
+    let held = HeldLoading::on_one_thread(&sim);
     let a = held.table::<u64, u64>("a").unwrap();
     let raw_table = Arc::downgrade(a.raw_table());
     held.drop_table("a").unwrap();
@@ -234,7 +233,7 @@ fn the_memory_of_a_table_dropped_while_loading_is_freed() {
 #[test]
 fn a_checkpoint_waits_until_all_tables_are_loaded() {
     let sim = with_tables(&["a", "b"]);
-    let held = Held::on_one_thread(&sim);
+    let held = HeldLoading::on_one_thread(&sim);
     let new = held.table::<u64, u64>("new").unwrap();
     held.transact(|tx| tx.put(&new, &1, &1)).unwrap();
     std::thread::scope(|scope| {
@@ -282,7 +281,7 @@ fn a_system_without_threads_loads_before_the_opening_ends() {
 }
 
 #[test]
-fn a_table_in_the_log_alone_is_read_beside_an_image() {
+fn a_table_of_the_log_alone_is_read_and_loaded() {
     let sim = with_tables(&["a"]);
     let db = open(&sim);
     let new = db.table::<u64, u64>("new").unwrap();
@@ -290,7 +289,7 @@ fn a_table_in_the_log_alone_is_read_beside_an_image() {
     db.transact(|tx| tx.put(&new, &2, &2)).unwrap();
     db.transact(|tx| tx.delete(&new, &1)).unwrap();
     let crashed = sim.crash_image(sim.events(), Loss::All);
-    let held = Held::on_one_thread(&crashed);
+    let held = HeldLoading::on_one_thread(&crashed);
     let new = held.table::<u64, u64>("new").unwrap();
     assert_eq!(held.read(|view| view.scan(&new, ..)).unwrap(), [(2, 2)]);
     assert_eq!(held.loading().tables_total, 2);

@@ -4,7 +4,7 @@ use namiki_index::Direction;
 use namiki_platform::seeded_random::Random;
 use std::ops::Bound;
 
-use super::held_loading::Held;
+use super::held_loading::HeldLoading;
 use super::random_tables::{value, variable_key};
 use super::*;
 use crate::api::builder::Builder;
@@ -181,7 +181,7 @@ fn a_view_of_unloaded_tables_sees_every_row() {
         db.checkpoint().unwrap();
         change(&db, &mut models, random);
         let crashed = sim.crash_image(sim.events(), Loss::All);
-        let held = Held::open(builder(&crashed, spec));
+        let held = HeldLoading::open(builder(&crashed, spec));
         assert!(held.recovery().replayed > 0);
         let fixed = held.table::<u64, [u8]>("fixed").unwrap();
         let variable = held.table::<[u8], [u8]>("variable").unwrap();
@@ -217,7 +217,7 @@ fn keys_of_an_unloaded_table_without_order_are_found() {
     let tables = model(300);
     checkpoint(&sim, &tables, 100, 3000);
     let index: IndexKind = "hash".parse().unwrap();
-    let held = Held::open(builder(&sim, SPECS[0]).index(index));
+    let held = HeldLoading::open(builder(&sim, SPECS[0]).index(index));
     let table = held.table::<[u8], [u8]>("variable").unwrap();
     let view = held.view().unwrap();
     for is_loaded in [false, true] {
@@ -244,7 +244,7 @@ fn bad_keys_are_refused_before_and_after_loading() {
     let sim = SimDisk::new();
     create(&sim);
     checkpoint(&sim, &model(20), 100, 3000);
-    let held = Held::on_one_thread(&sim);
+    let held = HeldLoading::on_one_thread(&sim);
     let fixed = held.table::<u64, [u8]>("fixed").unwrap();
     let view = held.view().unwrap();
     let refused = || {
