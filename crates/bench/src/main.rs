@@ -2,8 +2,8 @@
 //!
 //! One module per command; what they share is in `args` (flags), `device_choice` (which disk;
 //! `interruptible_disk`, how its log is started), `run_folder` (which folder), `key_encoding` (what keys look like),
-//! `latency`, `page_cache`, `worker_threads`, `run_stages`, `repetitions`, `result_writer` (the one writer of results) and
-//! `interrupt` (Ctrl-C). No command uses another, save
+//! `latency`, `worker_threads`, `run_stages`, `repetitions`, `page_cache` (what of files is in memory), `result_writer` (the
+//! one writer of results) and `interrupt` (Ctrl-C). No command uses another, save
 //! that `log` and `query` measure the bare device as `device` does, `compare_command` has others do what `index` does, or in `kv`
 //! what `txn` does, and `figure` has its points run by `txn`, `device` and
 //! `query`.
@@ -26,6 +26,7 @@ mod page_cache;
 mod query;
 mod recover;
 mod repetitions;
+mod restart;
 mod result_writer;
 mod run_folder;
 mod run_stages;
@@ -60,6 +61,7 @@ Examples:
   namiki-bench log --streams 1,4,16 --layout parallel --group 16
   namiki-bench recover --log-mb 256 --threads 1,2
   namiki-bench sustain --dir /data --log-gb 50
+  namiki-bench restart --records 1000000 --updates 500000 --repeat 3
   namiki-bench query --dir /data/tpch --tasks 1,16,64,256 --threads 1,2
   namiki-bench cluster --nodes 5 --workers 1,2,4 --fault kill-leader:5s
   namiki-bench compare kv --stores namiki,floor --workload u1 --threads 1,16 --repeat 5
@@ -80,6 +82,8 @@ enum Command {
     Recover(recover::RecoverArgs),
     /// Updates for a long time under checkpoints: what files and memory the database takes, a line each minute.
     Sustain(sustain::SustainArgs),
+    /// How long after a restart the first read and the first write come, and all tables are loaded.
+    Restart(restart::RestartArgs),
     /// Queries over tables on disk, beside what their device can do at best.
     Query(query::QueryArgs),
     /// A replicated cluster of processes: transfers per second, failovers, and whether anything acknowledged is lost.
@@ -116,6 +120,7 @@ fn main() -> ExitCode {
         Command::Log(args) => log::run(&args),
         Command::Recover(args) => recover::run(&args),
         Command::Sustain(args) => sustain::run(&args),
+        Command::Restart(args) => restart::run(&args),
         Command::Query(args) => query::run(&args),
         Command::Cluster(args) => cluster::run(&args),
         Command::Device(args) => device::run(&args),

@@ -1,20 +1,14 @@
-//! Pages of files that the system keeps in memory.
+//! What of a folder's files is in memory.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Advice, fadvise};
 
 use crate::error::BenchError;
 
-/// Sees all files of a folder on the disk, and their pages dropped from memory.
+/// Sees all files on the disk, and their pages dropped from memory.
 pub(crate) fn drop_cached(dir: &Path) -> Result<(), BenchError> {
-    let entries = std::fs::read_dir(dir).map_err(BenchError::file("list", dir))?;
-    for entry in entries {
-        let path = entry.map_err(BenchError::file("list", dir))?.path();
-        if path.is_dir() {
-            drop_cached(&path)?;
-            continue;
-        }
+    for path in files_in(dir)? {
         let file = std::fs::File::open(&path).map_err(BenchError::file("open", &path))?;
         file.sync_all().map_err(BenchError::file("sync", &path))?;
         fadvise(&file, 0, None, Advice::DontNeed)
@@ -23,14 +17,21 @@ pub(crate) fn drop_cached(dir: &Path) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// The bytes of all files of a folder.
+/// Reads all files, so that their pages are in memory.
+pub(crate) fn read_into_cache(dir: &Path) -> Result<(), BenchError> {
+    for path in files_in(dir)? {
+        let mut file = std::fs::File::open(&path).map_err(BenchError::file("open", &path))?;
+        let read = std::io::copy(&mut file, &mut std::io::sink());
+        read.map_err(BenchError::file("read", &path))?;
+    }
+    Ok(())
+}
+
+/// The bytes of all files.
 pub(crate) fn file_bytes(dir: &Path) -> Result<u64, BenchError> {
     let mut bytes = 0;
-    let entries = std::fs::read_dir(dir).map_err(BenchError::file("list", dir))?;
-    for entry in entries {
-        let path = entry.map_err(BenchError::file("list", dir))?.path();
+    for path in files_in(dir)? {
         match std::fs::metadata(&path) {
-            Ok(found) if found.is_dir() => bytes += file_bytes(&path)?,
             Ok(found) => bytes += found.len(),
             // A store removes files while it runs.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
@@ -38,4 +39,17 @@ pub(crate) fn file_bytes(dir: &Path) -> Result<u64, BenchError> {
         }
     }
     Ok(bytes)
+}
+
+/// All files in a folder and in those inside it.
+pub(crate) fn files_in(dir: &Path) -> Result<Vec<PathBuf>, BenchError> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(BenchError::file("list", dir))? {
+        let path = entry.map_err(BenchError::file("list", dir))?.path();
+        match path.is_dir() {
+            true => files.extend(files_in(&path)?),
+            false => files.push(path),
+        }
+    }
+    Ok(files)
 }

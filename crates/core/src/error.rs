@@ -277,6 +277,29 @@ pub enum Error {
         /// The table's name.
         table: String,
     },
+    /// The table's rows are still being read from the image, after an opening, and the transaction was run once only:
+    /// when this is returned, they are there. Nothing was changed. (Inside a body, pass it on:
+    /// [`Database::transact`](crate::Database::transact) waits for the table, and runs the body again.)
+    #[error(
+        "table {table:?} is being loaded after the opening; run the transaction again, as Database::transact does"
+    )]
+    TableLoading {
+        /// The table's name.
+        table: String,
+    },
+    /// The table could not be loaded from the image after an opening: a file is damaged, most often. Nothing was changed.
+    /// Other tables are used as ever, and no checkpoint is taken; close the database, and restore that file from a backup. Or
+    /// drop the table.
+    #[error(
+        "table {table:?} cannot be used; close the database and restore the file from a backup, or drop the table"
+    )]
+    TableNotLoaded {
+        /// The table's name.
+        table: String,
+        /// What was in the way.
+        #[source]
+        source: std::sync::Arc<OpenError>,
+    },
     /// The table's handle comes from another database, or from an earlier opening of this one. Get it
     /// from this one, with [`Database::table`](crate::Database::table). The transaction can go on.
     #[error(
@@ -402,7 +425,10 @@ impl Error {
     /// Whether nothing was changed and just running the transaction again can succeed.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Conflict(_) | Self::TooManyConflicts { .. })
+        matches!(
+            self,
+            Self::Conflict(_) | Self::TooManyConflicts { .. } | Self::TableLoading { .. }
+        )
     }
 
     pub(crate) fn from_index(error: &IndexError, table: &str) -> Self {

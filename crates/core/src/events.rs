@@ -37,6 +37,10 @@ events! {
     info table_renamed(table: &str, to: &str) => "table renamed";
     /// It lies in segments.
     info table_loaded(table: &str, rows: u64) => "table loaded into segments";
+    /// A table of the image can be used by transactions.
+    info table_ready(table: &str) => "table loaded into memory";
+    /// One cannot be.
+    error table_not_loaded(error: &Error) => "a table cannot be loaded from the image";
     /// The log has failed: no transaction commits any more.
     error log_failed(error: &LogError) => "the log has failed; open the database again to recover";
     /// The catalogue was not written.

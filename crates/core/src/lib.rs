@@ -118,7 +118,7 @@ pub use protocol_spec::{
     ConcurrencyControl, Group, Layout, LockRelease, LogStyle, Logging, ParseSpecError,
     ProtocolSpec, WaitPolicy,
 };
-pub use recovery::{OnProgress, RecoveryProgress, RecoveryReport, ReplayOrder};
+pub use recovery::{LoadingProgress, OnProgress, RecoveryProgress, RecoveryReport, ReplayOrder};
 #[doc(hidden)]
 pub use storage::index;
 pub use storage::index::{IndexKind, IndexNotInBuild, TreeKind};

@@ -253,6 +253,12 @@ impl<H: GroupResource> Log<H> {
         }
     }
 
+    /// Whether nothing was ever appended to any stream, by whatever has ended before this call. A load for each stream.
+    #[must_use]
+    pub fn is_untouched(&self) -> bool {
+        self.streams.list.iter().all(|stream| stream.is_untouched())
+    }
+
     /// The last LSN drawn. Touches the shared counter, but does not write it.
     #[must_use]
     pub fn last_drawn(&self) -> Lsn {

@@ -250,6 +250,17 @@ fn other_commands_leave_a_given_folder_as_it_was() {
     for args in [
         &["log", "--ops", "100"][..],
         &["recover", "--log-mb", "1", "--records", "500"],
+        &[
+            "restart",
+            "--records",
+            "500",
+            "--updates",
+            "100",
+            "--ending",
+            "killed",
+            "--cache",
+            "warm",
+        ],
         &["device", "--ops", "10", "--bytes", "4096"],
     ] {
         assert_eq!(
@@ -435,7 +446,7 @@ fn a_log_to_recover_has_the_requested_transactions() {
 #[test]
 fn every_command_teaches_its_use() {
     for command in [
-        "txn", "index", "log", "recover", "device", "figure", "report",
+        "txn", "index", "log", "recover", "restart", "device", "figure", "report",
     ] {
         let output = run(&[command, "--help"]);
         assert!(output.status.success());
@@ -508,6 +519,7 @@ fn what_makes_no_sense_is_refused_by_name() {
         ),
         (&["device", "--seconds", "0"], "in no time"),
         (&["recover", "--spec", "NOLOG"], "NOLOG"),
+        (&["restart", "--spec", "NOLOG"], "NOLOG"),
         (&["device", "--mode", "memory,direct"], "memory"),
         (&["device", "--bytes", "100", "--file-mb", "1"], "100"),
         (&["frobnicate"], "frobnicate"),
@@ -557,6 +569,9 @@ fn numbers_out_of_range_are_refused_with_flag_and_range() {
         (&["recover"], "--log-mb", (1, 1048576)),
         (&["recover"], "--repeat", (1, 4294967295)),
         (&["recover"], "--seed", (0, u64::MAX)),
+        (&["restart"], "--records", (1, 2147483648)),
+        (&["restart"], "--updates", (1, 2147483648)),
+        (&["restart"], "--threads", (1, 1024)),
         (&["device"], "--bytes", (1, 1073741824)),
         (&["device"], "--writers", (1, 1024)),
         (&["device"], "--depth", (1, 1024)),

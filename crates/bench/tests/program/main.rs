@@ -6,5 +6,6 @@ mod device;
 mod figure;
 mod index;
 mod query;
+mod restart;
 mod support;
 mod txn;

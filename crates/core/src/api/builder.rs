@@ -12,7 +12,7 @@ use namiki_platform::disk::Disk;
 use crate::api::autotune::ProtocolChoice;
 use crate::api::config::{Format, Testing, Tuning};
 use crate::protocol_spec::{ProtocolSpec, WaitPolicy};
-use crate::recovery::{OnProgress, ReplayOrder};
+use crate::recovery::{BeforeLoad, OnProgress, ReplayOrder};
 use crate::storage::index::IndexKind;
 use crate::wal_format::encoding_primitives::RecordFormat;
 
@@ -293,7 +293,20 @@ impl Builder {
         self
     }
 
-    /// How many threads recover. Default: one for each processor. Fewer where the system allows no more.
+    /// Whether the tables are loaded from the image before the opening returns. Default: no, they are loaded in the
+    /// background: [views](crate::Database::view) read them where they lie until then, and transactions on a table wait until
+    /// it is loaded. See [`Database::loading`](crate::Database::loading).
+    ///
+    /// With it, a damaged file of the image fails the opening. Without it, what is damaged in the middle of a file is found
+    /// later, and whatever uses that table fails with [`Error::TableNotLoaded`](crate::Error::TableNotLoaded).
+    #[must_use]
+    pub fn load_before_open(mut self, loads: bool) -> Self {
+        self.tuning.recovery.loads_image = loads;
+        self
+    }
+
+    /// How many threads recover, and load tables in the background. Default: one for each processor. Fewer where the system
+    /// allows no more.
     #[must_use]
     pub fn recovery_threads(mut self, threads: NonZeroU16) -> Self {
         self.tuning.recovery.threads = usize::from(threads.get());
@@ -308,7 +321,15 @@ impl Builder {
         self
     }
 
-    /// Called now and then while the database recovers.
+    /// For tests: called before each part of a table is loaded, with the table's name.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn before_load(mut self, before_load: BeforeLoad) -> Self {
+        self.testing.before_load = Some(before_load);
+        self
+    }
+
+    /// Called now and then while the database recovers, and not once it is open.
     #[must_use]
     pub fn on_progress(mut self, on_progress: OnProgress) -> Self {
         self.tuning.recovery.on_progress = Some(on_progress);

@@ -215,6 +215,7 @@ impl Shared {
             };
         }
         engine.raw_tables.lock().remove(&id);
+        self.loader.forget(id);
         // Idle sessions of the pools may keep it in memory.
         for pool in &self.pools {
             let idle = std::mem::take(&mut *pool.lock());

@@ -20,7 +20,7 @@ use crate::api::autotune::ProtocolChoice;
 use crate::api::checkpoint::settings_and_reports::CheckpointSettings;
 use crate::commit::engine::Waits;
 use crate::protocol_spec::{ProtocolSpec, WaitPolicy};
-use crate::recovery::{OnProgress, RecoverySettings, ReplayOrder};
+use crate::recovery::{BeforeLoad, OnProgress, RecoverySettings, ReplayOrder};
 use crate::storage::index::{IndexKind, IndexNotInBuild};
 use crate::wal_format::encoding_primitives::RecordFormat;
 
@@ -72,6 +72,8 @@ pub(super) struct RecoveryTuning {
     pub(super) threads: usize,
     pub(super) on_progress: Option<OnProgress>,
     pub(super) interrupt: Option<Arc<AtomicBool>>,
+    /// Whether the image is loaded before the opening returns.
+    pub(super) loads_image: bool,
 }
 
 impl Default for Tuning {
@@ -98,6 +100,7 @@ impl Default for Tuning {
                 threads: threads::processors().get(),
                 on_progress: None,
                 interrupt: None,
+                loads_image: false,
             },
         }
     }
@@ -128,6 +131,7 @@ pub(super) struct Testing {
     pub(super) sequencer: SequencerKind,
     pub(super) prepare: Prepare,
     pub(super) replay_order: ReplayOrder,
+    pub(super) before_load: Option<BeforeLoad>,
 }
 
 impl Default for Testing {
@@ -137,24 +141,28 @@ impl Default for Testing {
             sequencer: SequencerKind::FetchAdd,
             prepare: Prepare::Background,
             replay_order: ReplayOrder::HighestStamp,
+            before_load: None,
         }
     }
 }
 
 impl Tuning {
     /// What recovery is given.
-    pub(super) fn recovery_settings(&self, order: ReplayOrder) -> RecoverySettings {
+    pub(super) fn recovery_settings(&self, testing: &Testing) -> RecoverySettings {
         let RecoveryTuning {
             threads,
             on_progress,
             interrupt,
+            loads_image,
         } = self.recovery.clone();
         RecoverySettings {
             image_stamp: Stamp(0),
             threads,
-            order,
+            order: testing.replay_order,
+            before_load: testing.before_load.clone(),
             on_progress,
             interrupt,
+            loads_image,
             hardens: true,
         }
     }

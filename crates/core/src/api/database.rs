@@ -29,7 +29,7 @@ use crate::commit::ticket::{Acknowledged, Ticket};
 use crate::error::{Error, OpenError};
 use crate::events;
 use crate::protocol_spec::{LockRelease, Logging, ProtocolSpec};
-use crate::recovery::RecoveryReport;
+use crate::recovery::{ImageLoader, RecoveryReport};
 use crate::storage::record::INLINE_BYTES_MAX;
 use crate::table::raw_table::{RawTable, TableId, TableInfo};
 use crate::thread_number;
@@ -93,6 +93,8 @@ pub(crate) struct Shared {
     pub(crate) tuned_config: Option<TunedConfig>,
     pub(crate) recovery: RecoveryReport,
     pub(crate) catalogue: CatalogueCell,
+    /// Loads the tables of the image.
+    pub(crate) loader: Arc<ImageLoader>,
     /// Nothing where nothing is logged.
     pub(crate) checkpointer: Option<Checkpointer>,
     /// Nothing once the database is closed. Locked for moments only: a forked child has to let go of the directory,
@@ -106,7 +108,8 @@ pub(crate) struct Shared {
 }
 
 impl Database {
-    /// Opens the database in a directory, created if there is none, and recovers it.
+    /// Opens the database in a directory, created if there is none, and recovers it. It returns when the log is read; tables
+    /// are then loaded in the background, see [`Database::loading`].
     ///
     /// The process that opens it uses it: a forked child is refused ([`Error::Forked`]). A program that wants a database
     /// in its children forks before it opens one, or starts another program (`exec`): a child that was forked later has
@@ -576,6 +579,8 @@ impl Shared {
     fn close(&self) -> Result<(), Error> {
         self.engine.check_process()?;
         self.engine.shut();
+        // Before the checkpointer, which may wait for it.
+        self.loader.stop();
         if let Some(checkpointer) = &self.checkpointer {
             checkpointer.close();
         }
@@ -651,6 +656,7 @@ impl Shared {
             std::mem::forget(lock);
         }
         std::mem::forget(Arc::clone(&self.catalogue));
+        std::mem::forget(Arc::clone(&self.loader));
         if let Some(checkpointer) = self.checkpointer.take() {
             checkpointer.abandon();
         }

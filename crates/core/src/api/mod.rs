@@ -11,6 +11,7 @@ pub(crate) mod counters;
 pub(crate) mod database;
 pub(crate) mod held_back;
 pub(crate) mod load;
+mod loading;
 mod map;
 pub(crate) mod open;
 pub(crate) mod open_catalogue;

@@ -1,11 +1,11 @@
 //! Opening a database: settings, recovery, and the start of a new log.
 //!
 //! ```text
-//!   lock the directory → read the manifest and its table journal, and make their names durable → recover → remove
+//!   lock the directory → read the manifest and its table journal, and make their names durable → replay the log → remove
 //!   what interrupted loads have left, and rename what announced ones have; remove files of the log that an image has made
 //!   superfluous → start the next generation of the log →
 //!   seal what was read, announce the new generation and take in the journal's tables (one replacement of the
-//!   manifest) → remove the journal, which no longer counts
+//!   manifest) → remove the journal, which no longer counts → begin to load the tables from the image
 //! ```
 //! A crash, or a log that cannot be started, before the manifest is replaced leaves everything as it
 //! was. Nothing commits before it is, so a generation that was started and not announced is empty,
@@ -22,7 +22,7 @@
 //!
 //! Paper: pwal §5.1 (the master record and its clean-exit mark)
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ use crate::events;
 use crate::image::image_writer::PresentImage;
 use crate::image::leftovers::{ImageSurvey, read_image};
 use crate::protocol_spec::{Layout, LockRelease, LogStyle, Logging, ProtocolSpec};
-use crate::recovery::{self, ImageToLoad, RecoveryReport};
+use crate::recovery::{self, ImageLoader, ImageToLoad, RecoveryReport};
 use crate::table::raw_table::{Owner, RawTable, TableId};
 use crate::wal_format::encoding_primitives::RecordFormat;
 
@@ -68,6 +68,9 @@ const LEFT_BY_INTERRUPTED_CREATION: [&str; 4] = ["LOCK", "MANIFEST", PROBE_FILES
 
 /// Unless something else is set or chosen.
 const EPOCH_LENGTH: Duration = Duration::from_millis(1);
+
+/// With so many generations of the log, the next checkpoint is not put off any more.
+const GENERATIONS_UNLOADED_MAX: usize = 32;
 
 /// Between two tries to lock a directory that is in use.
 const LOCK_DIR_POLL: Duration = Duration::from_millis(5);
@@ -97,6 +100,8 @@ pub(super) struct Opened {
     pub(super) files: CatalogueFiles,
     /// The image of the tables in memory.
     pub(super) image: Option<PresentImage>,
+    /// What loads it.
+    pub(super) loader: Arc<ImageLoader>,
 }
 
 /// Epochs with stamps above all that were recovered.
@@ -160,6 +165,9 @@ impl Builder {
         let owner = Owner::new();
         let raw_tables = self.raw_tables(&manifest, owner)?;
         let wal_dir = dir.join("wal");
+        let mut settings = self.tuning.recovery_settings(&self.testing);
+        // Openings that are closed before all tables are loaded take no checkpoint, and leave a generation each.
+        settings.loads_image |= manifest.generations.len() >= GENERATIONS_UNLOADED_MAX;
         let mut found = recovery::recover(
             &disk,
             &wal_dir,
@@ -167,11 +175,14 @@ impl Builder {
             list.as_ref().map(|list| ImageToLoad { dir, list }),
             &raw_tables,
             spec.concurrency,
-            &self.tuning.recovery_settings(self.testing.replay_order),
+            &settings,
         )?;
 
-        let shrunk_files = found.shrunk_files;
-        let image = list.map(|list| PresentImage { list, shrunk_files });
+        let image = list.map(|list| PresentImage {
+            list,
+            // The loader finds them.
+            shrunk_files: BTreeSet::new(),
+        });
         for (generation, seal) in found.seals {
             let unsealed = manifest
                 .generations
@@ -232,6 +243,7 @@ impl Builder {
             manifest,
             files,
             image,
+            loader: found.loader,
         }))
     }
 
@@ -282,7 +294,9 @@ impl Builder {
             disk: Arc::clone(&opened.disk),
             dir: opened.dir.clone(),
             catalogue: Arc::clone(&catalogue),
+            loader: Arc::clone(&opened.loader),
         };
+        opened.loader.start(self.tuning.recovery.threads);
         let log_bytes = opened.recovery.bytes;
         let settings = self.tuning.checkpoint;
         let checkpointer = engine.log.as_ref().map(|log| {
@@ -297,6 +311,7 @@ impl Builder {
             tuned_config: opened.tuned_config,
             recovery: opened.recovery,
             catalogue,
+            loader: opened.loader,
             dir_lock: Mutex::new(Some(opened.lock)),
             pools: Default::default(),
             next_worker: AtomicU16::new(0),

@@ -33,8 +33,7 @@ const SPEC: ProtocolSpec = ProtocolSpec {
 
 impl Builder {
     /// Opens the database in `dir` to read it. **Nothing in the directory is changed**, and it may lie on a read-only file
-    /// system; for as long as it is open, no other process can open it. The tables in memory are recovered as ever, so it
-    /// takes as long. Of the settings, those of the recovery, of indexes and of the page cache count.
+    /// system; for as long as it is open, no other process can open it. It returns when all tables are loaded. Of the settings, those of the recovery, of indexes and of the page cache count.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -75,7 +74,8 @@ impl Builder {
         let raw_tables = self.raw_tables(&manifest, owner)?;
         let settings = RecoverySettings {
             hardens: false,
-            ..self.tuning.recovery_settings(self.testing.replay_order)
+            loads_image: true,
+            ..self.tuning.recovery_settings(&self.testing)
         };
         let wal_dir = dir.join("wal");
         let found = recovery::recover(
@@ -102,6 +102,7 @@ impl Builder {
             manifest,
             files: CatalogueFiles::none(),
             image: None,
+            loader: found.loader,
         }))
     }
 }

@@ -53,6 +53,7 @@ impl Database {
         let open = OpenView::open::<C>(engine, true)?;
         Ok(View {
             open: Arc::new(open),
+            loader: Arc::clone(&self.shared.loader),
         })
     }
 

@@ -75,9 +75,7 @@ fn recover(
     let settings = RecoverySettings {
         image_stamp: stamp,
         hardens: false,
-        ..builder
-            .tuning
-            .recovery_settings(builder.testing.replay_order)
+        ..builder.tuning.recovery_settings(&builder.testing)
     };
     let spec = manifest.spec;
     let wal = dir.join("wal");
@@ -107,6 +105,7 @@ fn recover(
         manifest,
         files: CatalogueFiles::none(),
         image: None,
+        loader: found.loader,
     });
     let table: Bytes = db.table("rows").unwrap();
     let rows = db.transact(|tx| tx.scan(&table, ..)).unwrap();

@@ -1,5 +1,6 @@
 //! Running transactions one after the other: retries, waiting, and tickets.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use namiki_platform::WorkerId;
@@ -11,6 +12,7 @@ use crate::concurrency::cc::{Checks, NoFaults};
 use crate::concurrency::contention::retry_state::Backoff;
 use crate::error::{Conflict, Error};
 use crate::events;
+use crate::table::raw_table::RawTable;
 use crate::txn::Transaction;
 
 /// Runs transactions on one log stream.
@@ -25,7 +27,8 @@ pub struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(transaction: Transaction, seed: u64) -> Self {
+    pub(crate) fn new(mut transaction: Transaction, seed: u64) -> Self {
+        transaction.end_attempts_on_unloaded_tables();
         Self {
             transaction,
             random: Random::seeded(seed),
@@ -144,6 +147,9 @@ impl Session {
     /// After an attempt that failed, if it is worth another one: waits as long as is due.
     #[inline(never)]
     fn prepare_retry<E>(&mut self, failure: Failure<E>) -> Result<(), Failure<E>> {
+        if let Failure::Unloaded(raw_table) = failure {
+            return raw_table.load_state.wait().map_err(Failure::Engine);
+        }
         self.check_retry(failure)?;
         self.back_off();
         self.transaction.request_priority();
@@ -174,7 +180,7 @@ impl Session {
     /// Runs a transaction once, and returns without waiting for it to be durable.
     ///
     /// # Errors
-    /// As [`Session::transact`], and [`Error::Conflict`].
+    /// As [`Session::transact`], [`Error::Conflict`], and [`Error::TableLoading`].
     pub fn try_transact_async<T>(
         &mut self,
         body: impl FnOnce(&mut Transaction) -> Result<T, Error>,
@@ -185,15 +191,15 @@ impl Session {
     /// [`Session::try_transact_async`] for a body that refuses with an error of its own.
     ///
     /// # Errors
-    /// As [`Session::transact_with`]; and [`Error::Conflict`], as an `E`, if the transaction met one, whatever
-    /// `body` returned.
+    /// As [`Session::transact_with`]; and [`Error::Conflict`], as an `E`, if the transaction met one, or
+    /// [`Error::TableLoading`], whatever `body` returned.
     pub fn try_transact_async_with<T, E: From<Error>>(
         &mut self,
         body: impl FnOnce(&mut Transaction) -> Result<T, E>,
     ) -> Result<(T, Ticket), E> {
         let done = self.attempt::<NoFaults, _, _>(body, |_| None);
         self.transaction.free_large_buffers();
-        done.map_err(Failure::into_error)
+        done.map_err(Failure::of_only_attempt)
     }
 
     /// [`Session::try_transact_async`] with a bug, to see it found. Bugs in what a body does need the feature
@@ -205,7 +211,7 @@ impl Session {
     ) -> Result<(T, Ticket), Error> {
         let done = self.attempt::<C, _, _>(body, conflict_in);
         self.transaction.free_large_buffers();
-        done.map_err(Failure::into_error)
+        done.map_err(Failure::of_only_attempt)
     }
 
     #[inline]
@@ -349,6 +355,8 @@ pub(super) enum Failure<E> {
     Body(E),
     /// In an error of the engine.
     Engine(Error),
+    /// At a table that is not loaded yet: it is worth another attempt when it is.
+    Unloaded(Arc<RawTable>),
 }
 
 impl<E> From<Error> for Failure<E> {
@@ -366,6 +374,21 @@ impl<E: From<Error>> Failure<E> {
             Self::Conflict(conflict) => Error::Conflict(conflict).into(),
             Self::Body(error) => error,
             Self::Engine(error) => error.into(),
+            Self::Unloaded(raw_table) => {
+                let table = raw_table.name();
+                Error::TableLoading { table }.into()
+            }
+        }
+    }
+
+    /// The error of an attempt that no other follows. If it is for a table that was not loaded, it is when this returns.
+    fn of_only_attempt(self) -> E {
+        match &self {
+            Self::Unloaded(raw_table) => match raw_table.load_state.wait() {
+                Ok(()) => self.into_error(),
+                Err(error) => error.into(),
+            },
+            _ => self.into_error(),
         }
     }
 }
@@ -406,14 +429,18 @@ fn attempt<C: Checks, T, E>(
     drop(pinned);
     let value = match result {
         Ok(value) => value,
-        Err(Failure::Conflict(conflict)) => {
-            transaction.end();
-            return Err(Ended {
-                failure: Failure::Conflict(conflict),
-                reads: None,
-            });
-        }
         Err(failure) => {
+            let failure = match transaction.take_unloaded_table() {
+                Some(raw_table) => Failure::Unloaded(raw_table),
+                None => failure,
+            };
+            if let Failure::Conflict(_) | Failure::Unloaded(_) = failure {
+                transaction.end();
+                return Err(Ended {
+                    failure,
+                    reads: None,
+                });
+            }
             let reads = Some(Box::new(transaction.confirm_reads()?));
             return Err(Ended { failure, reads });
         }

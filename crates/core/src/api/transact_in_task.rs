@@ -23,6 +23,7 @@ use crate::concurrency::contention::retry_state::Backoff;
 use crate::concurrency::contention::task_timer::TimerEntry;
 use crate::concurrency::contention::wait_list::RequestId;
 use crate::error::{Conflict, Error};
+use crate::table::raw_table::RawTable;
 use crate::txn::Transaction;
 
 /// Transactions of tasks.
@@ -111,6 +112,13 @@ impl Database {
                 },
                 None => failure,
             };
+            if let Failure::Unloaded(raw_table) = failure {
+                // Another transaction may use the session meanwhile.
+                drop(pooled);
+                Loaded(&raw_table).await?;
+                pooled = self.take_for_task()?;
+                continue;
+            }
             if let Err(failure) = pooled.session().check_retry(failure) {
                 return Err(failure.into_error());
             }
@@ -273,6 +281,20 @@ impl Future for Sleep<'_> {
             },
         }
         Poll::Pending
+    }
+}
+
+/// Ends when a table is loaded, or cannot be.
+struct Loaded<'a>(&'a RawTable);
+
+impl Future for Loaded<'_> {
+    type Output = Result<(), Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.0.load_state.poll(context.waker()) {
+            Some(outcome) => Poll::Ready(outcome),
+            None => Poll::Pending,
+        }
     }
 }
 

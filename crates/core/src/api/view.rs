@@ -13,6 +13,7 @@ use crate::api::table::{AsKey, Key, KeyRange, Table, Value, ValueView};
 use crate::api::transaction::{decode_key, decode_value, undecodable, with_range};
 use crate::commit::view_opening::OpenView;
 use crate::error::Error;
+use crate::recovery::{ImageLoader, UnloadedTable};
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::{RawTable, Step};
 
@@ -23,6 +24,8 @@ use crate::table::raw_table::{RawTable, Step};
 #[derive(Clone)]
 pub struct View {
     pub(super) open: Arc<OpenView>,
+    /// Where tables are read that are not loaded.
+    pub(super) loader: Arc<ImageLoader>,
 }
 
 /// Reading typed tables.
@@ -37,7 +40,7 @@ impl View {
     ///
     /// # Errors
     /// [`Error::ViewExpired`]; [`Error::Undecodable`]; errors that name a bad key; [`Error::TableDropped`] of a table that
-    /// is dropped by now; [`Error::ForeignTable`], [`Error::Closed`], [`Error::Forked`].
+    /// is dropped by now; [`Error::TableNotLoaded`]; [`Error::ForeignTable`], [`Error::Closed`], [`Error::Forked`].
     pub fn get<K: Key + ?Sized, V: Value + ?Sized, Q: AsKey<K> + ?Sized>(
         &self,
         table: &Table<K, V>,
@@ -182,6 +185,22 @@ impl View {
         self.open.engine.check_table(raw_table)
     }
 
+    /// Where a table lies, if it is not loaded.
+    fn unloaded(&self, raw_table: &RawTable) -> Result<Option<Arc<UnloadedTable>>, Error> {
+        match raw_table.is_loaded() {
+            true => Ok(None),
+            false => self.loader.unloaded(raw_table.id),
+        }
+    }
+
+    /// About how many rows a table has: see [`RawTable::len_estimate`].
+    pub(crate) fn len_estimate(&self, raw_table: &RawTable) -> u64 {
+        match self.unloaded(raw_table) {
+            Ok(Some(unloaded)) => unloaded.len_estimate(),
+            _ => raw_table.len_estimate(),
+        }
+    }
+
     /// Hands the value of a key to `read`.
     pub(crate) fn with_value<T>(
         &self,
@@ -189,6 +208,11 @@ impl View {
         key: &[u8],
         read: impl FnOnce(Option<&[u8]>) -> Result<T, Error>,
     ) -> Result<T, Error> {
+        if let Some(unloaded) = self.unloaded(raw_table)? {
+            let mut value = Vec::new();
+            let present = unloaded.get(&self.open, key, &mut value)?;
+            return read(present.then_some(&value[..]));
+        }
         let found = raw_table.find(key);
         match found.map_err(|error| Error::from_index(&error, &raw_table.name()))? {
             Err(_leaf) => read(None),
@@ -208,12 +232,19 @@ impl View {
         keys: &[&[u8]],
         mut visit: impl FnMut(&[u8], Option<&[u8]>),
     ) -> Result<(), Error> {
+        let mut value = Vec::new();
+        if let Some(unloaded) = self.unloaded(raw_table)? {
+            for key in keys {
+                let present = unloaded.get(&self.open, key, &mut value)?;
+                visit(key, present.then_some(&value[..]));
+            }
+            return Ok(());
+        }
         let mut lookups = Vec::new();
         let found = raw_table.find_all(keys, &mut lookups);
         found.map_err(|error| Error::from_index(&error, &raw_table.name()))?;
         let records = || lookups.iter().map(|lookup| RawTable::found(*lookup).ok());
         records().flatten().for_each(RecordRef::prefetch);
-        let mut value = Vec::new();
         for (key, record) in keys.iter().zip(records()) {
             let present = match record {
                 Some(record) => self.open.copy(record, &mut value)?.is_some(),
@@ -231,6 +262,12 @@ impl View {
         range: ScanRange<'_>,
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Error>,
     ) -> Result<(), Error> {
+        // An index without an order says so itself.
+        if raw_table.is_ordered()
+            && let Some(unloaded) = self.unloaded(raw_table)?
+        {
+            return unloaded.scan(&self.open, range, visit);
+        }
         let mut value = Vec::new();
         let mut outcome = Ok(());
         let scanned = raw_table.scan(range, |step| {

@@ -115,7 +115,11 @@ fn make_usable<C: Checks>(engine: &Engine, view: &ViewState) -> Result<Option<St
     let Some(log) = &engine.log else {
         return Ok(Some(stamp));
     };
-    // Commits append before they deregister.
+    // Commits append before they deregister. Right after an opening, what the view shows was durable before, and the first
+    // write of a stream may have to wait for its file to be made.
+    if log.is_untouched() {
+        return Ok(Some(stamp));
+    }
     let awaits = match engine.spec.release {
         // Certified, not flushed: a stream that is idle writes nothing, and recovery would cut off what was shown.
         LockRelease::EpochEarly if C::VIEW_CERTIFIES => Awaits::Epoch(None, view.epoch),

@@ -13,6 +13,7 @@ pub(crate) mod new_image;
 pub(crate) mod pace;
 pub(crate) mod row_buffer;
 pub(crate) mod rows_at_stamp;
+pub(crate) mod run_lookup;
 pub(crate) mod run_plan;
 pub(crate) mod run_reader;
 pub(crate) mod run_writer;

@@ -9,6 +9,8 @@
 //! key is never longer than the beginning of a cut one, so the two are told apart by their lengths, and compare as they
 //! should.
 
+use std::borrow::Cow;
+
 use namiki_segment::KEY_BYTES_MAX;
 
 /// The longest key that lies in a segment as it is.
@@ -68,17 +70,8 @@ impl KeyJoiner {
             return Ok((key, value));
         }
         let (head, number) = key.split_at(WHOLE_BYTES_MAX);
-        if number.len() != NUMBER_BYTES {
-            return Err("a key that is cut has no number");
-        }
+        let (rest, value) = split_rest(number, value)?;
         let number = be_number(number);
-        let Some((len, rest)) = value.split_first_chunk::<LENGTH_BYTES>() else {
-            return Err("the rest of a key that is cut is missing");
-        };
-        let len = u32::from_le_bytes(*len) as usize;
-        let Some((rest, value)) = rest.split_at_checked(len) else {
-            return Err("the rest of a key that is cut is missing");
-        };
         let (expected, follows) = match &self.last {
             Some((last, number)) if last.starts_with(head) => {
                 (number.saturating_add(1), rest > &last[WHOLE_BYTES_MAX..])
@@ -95,6 +88,47 @@ impl KeyJoiner {
         *last_number = number;
         Ok((last, value))
     }
+}
+
+/// Completes a key as it lies in a segment to the table's, whatever came before it, and returns where in the row's value
+/// the table's value begins; or what is wrong with the row.
+pub(crate) fn complete_key(key: &mut Vec<u8>, value: &[u8]) -> Result<usize, &'static str> {
+    if key.len() <= WHOLE_BYTES_MAX {
+        return Ok(0);
+    }
+    let (rest, _) = split_rest(&key[WHOLE_BYTES_MAX..], value)?;
+    key.truncate(WHOLE_BYTES_MAX);
+    key.extend_from_slice(rest);
+    Ok(LENGTH_BYTES + rest.len())
+}
+
+/// The least key of a segment that a key of the table, or one above it, can have there.
+pub(crate) fn first_stored(key: &[u8]) -> Cow<'_, [u8]> {
+    stored(key, 0)
+}
+
+/// The greatest key of a segment that a key of the table, or one below it, can have there.
+pub(crate) fn last_stored(key: &[u8]) -> Cow<'_, [u8]> {
+    stored(key, u32::MAX)
+}
+
+/// The key itself, or if it is cut, its head with this number.
+fn stored(key: &[u8], number: u32) -> Cow<'_, [u8]> {
+    match key.split_at_checked(WHOLE_BYTES_MAX) {
+        Some((head, [_, ..])) => Cow::Owned([head, &number.to_be_bytes()].concat()),
+        _ => Cow::Borrowed(key),
+    }
+}
+
+/// The rest of a key that is cut, and the table's value, of a row with this number behind the head of its key.
+fn split_rest<'v>(number: &[u8], value: &'v [u8]) -> Result<(&'v [u8], &'v [u8]), &'static str> {
+    if number.len() != NUMBER_BYTES {
+        return Err("a key that is cut has no number");
+    }
+    let rest = value
+        .split_first_chunk::<LENGTH_BYTES>()
+        .and_then(|(len, rest)| rest.split_at_checked(u32::from_le_bytes(*len) as usize));
+    rest.ok_or("the rest of a key that is cut is missing")
 }
 
 fn be_number(bytes: &[u8]) -> u32 {
@@ -152,6 +186,11 @@ mod tests {
             last = Some(stored.to_vec());
             let joined = joiner.join(stored, stored_value).unwrap();
             assert_eq!(joined, (&**key, &*value), "{number}");
+            // And without those before it.
+            let mut alone = stored.to_vec();
+            let from = complete_key(&mut alone, stored_value).unwrap();
+            assert_eq!((&alone, &stored_value[from..]), (key, &*value), "{number}");
+            assert!(*first_stored(key) <= *stored && *stored <= *last_stored(key));
         }
     }
 

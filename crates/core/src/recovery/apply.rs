@@ -4,15 +4,14 @@
 //! in at a gigabyte a second brings changes faster than a table can be searched for one after the
 //! other.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use namiki_platform::{Generation, Stamp};
 use smallvec::SmallVec;
 
-use super::image_records::ImageRecords;
+use super::log_winners::LogWinners;
 use super::replay_hash_table::Latest;
-use crate::catalogue::image_files::FileNumber;
 use crate::catalogue::table_journal::unknown_table;
 use crate::concurrency::cc::with_protocol;
 use crate::error::OpenError;
@@ -31,23 +30,20 @@ pub(super) struct Tables<'a> {
 
 struct Replayed<'a> {
     raw_table: &'a RawTable,
-    /// Made when the log first speaks of the table, or with what the image has of it.
+    /// Made when the log first speaks of the table.
     latest: OnceLock<Latest<'a>>,
 }
 
 impl<'a> Tables<'a> {
-    /// These, some with records of an image, and tables that were dropped in the place of all others before `next_table`.
+    /// These, and tables that were dropped in the place of all others before `next_table`.
     pub(super) fn new(
         raw_tables: &'a BTreeMap<TableId, Arc<RawTable>>,
         next_table: TableId,
         concurrency: ConcurrencyControl,
-        mut image: ImageRecords,
     ) -> Self {
         let replayed = (0..next_table.0).map(|id| {
             let raw_table = raw_tables.get(&TableId(id))?;
-            let runs = image.remove(&TableId(id));
-            let latest = runs.map(|runs| Latest::new(raw_table, runs));
-            let latest = latest.map_or_else(OnceLock::new, OnceLock::from);
+            let latest = OnceLock::new();
             Some(Replayed { raw_table, latest })
         });
         Self {
@@ -109,9 +105,9 @@ impl<'a> Tables<'a> {
     /// Nothing of a table that was dropped.
     fn latest(&self, table: TableId) -> Result<Option<&Latest<'a>>, String> {
         match self.replayed.get(table.0 as usize) {
-            Some(Some(Replayed { raw_table, latest })) => Ok(Some(
-                latest.get_or_init(|| Latest::new(raw_table, Vec::new())),
-            )),
+            Some(Some(Replayed { raw_table, latest })) => {
+                Ok(Some(latest.get_or_init(|| Latest::new(raw_table))))
+            }
             Some(None) => Ok(None),
             None => Err(format!("it changes {}", unknown_table(table))),
         }
@@ -129,18 +125,31 @@ impl<'a> Tables<'a> {
         loaded.map_err(|(stamp, error)| (stamp, error.to_string()))
     }
 
-    /// Builds the tables' trees once all is replayed, without the keys that were deleted. Returns the files of the image
-    /// that have rows of such keys.
+    /// Builds the tables' trees once all is replayed, without the keys that were deleted.
     pub(super) fn finish(
         self,
         threads: usize,
         watch: impl Fn() -> Result<(), OpenError> + Sync,
-    ) -> Result<BTreeSet<FileNumber>, OpenError> {
-        let mut shrunk_files = BTreeSet::new();
+    ) -> Result<(), OpenError> {
         let replayed = self.replayed.into_iter().flatten();
         for latest in replayed.filter_map(|it| it.latest.into_inner()) {
-            shrunk_files.extend(latest.build(threads, &watch)?);
+            latest.build(threads, &watch)?;
         }
-        Ok(shrunk_files)
+        Ok(())
+    }
+
+    /// Sorts what was replayed, to be put into the tables' trees together with the rows of an image.
+    pub(super) fn into_winners(
+        self,
+        threads: usize,
+        watch: impl Fn() -> Result<(), OpenError> + Sync,
+    ) -> Result<BTreeMap<TableId, LogWinners>, OpenError> {
+        let mut winners = BTreeMap::new();
+        for Replayed { raw_table, latest } in self.replayed.into_iter().flatten() {
+            if let Some(latest) = latest.into_inner() {
+                winners.insert(raw_table.id, latest.into_winners(threads, &watch)?);
+            }
+        }
+        Ok(winners)
     }
 }

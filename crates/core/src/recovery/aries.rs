@@ -189,7 +189,6 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::Arc;
 
-    use super::super::image_records::ImageRecords;
     use super::*;
     use crate::protocol_spec::ConcurrencyControl;
     use crate::storage::index::IndexKind;
@@ -253,12 +252,7 @@ mod tests {
         };
         let raw_table = RawTable::new(info, IndexKind::default(), Owner::new()).unwrap();
         let raw_tables = [(TableId(0), Arc::new(raw_table))].into();
-        let tables = Tables::new(
-            &raw_tables,
-            TableId(1),
-            ConcurrencyControl::TwoPhase,
-            ImageRecords::new(),
-        );
+        let tables = Tables::new(&raw_tables, TableId(1), ConcurrencyControl::TwoPhase);
         let mut story = Story {
             history: History {
                 tables: &tables,
@@ -299,12 +293,7 @@ mod tests {
     #[test]
     fn an_operation_that_cannot_replay_is_named() {
         let raw_tables = BTreeMap::new();
-        let tables = Tables::new(
-            &raw_tables,
-            TableId(0),
-            ConcurrencyControl::TwoPhase,
-            ImageRecords::new(),
-        );
+        let tables = Tables::new(&raw_tables, TableId(0), ConcurrencyControl::TwoPhase);
         let mut history = History {
             tables: &tables,
             generation: Generation(3),

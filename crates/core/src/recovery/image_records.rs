@@ -1,24 +1,24 @@
 //! The records of an image's rows, in the order of their keys.
 //!
-//! Rows of an image come sorted, each key once, and most often there are far more of them than keys that the log changes. So
-//! they are not put into the hash table of a replay (`replay_hash_table.rs`): a key that is met in the log for the first time
-//! is looked up here by a binary search, and what is here goes into the table's tree as it is.
+//! Rows of an image come sorted, each key once, and those that the log has changed are left out: so they go into the table's
+//! index as they are, merged with what the log says.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::cmp::Ordering;
 
 use namiki_index::IndexError;
 
 use super::kept_keys::{Hashed, Kept};
-use crate::catalogue::image_files::FileNumber;
+use super::log_winners::{LogWinners, SortedWinners};
 use crate::concurrency::cc::CcProtocol;
 use crate::storage::record::RecordRef;
-use crate::table::raw_table::{Loaded, RawTable, TableId};
+use crate::table::raw_table::{Loaded, RawTable};
 
 /// So many rows have room from the start; a list is not believed more.
 const ROOM_MAX: u64 = 1 << 20;
 
-/// Of each table that has rows in an image, the records of its runs, in the order of keys, and the file of each.
-pub(super) type ImageRecords = BTreeMap<TableId, Vec<(FileNumber, RunRecords)>>;
+/// How many keys enter the index between two looks whether to stop.
+const WATCHED_EVERY: usize = 4096;
 
 /// The records of one run, as it is read.
 pub(super) enum RunRecords {
@@ -69,106 +69,168 @@ fn push<P: CcProtocol, K: Kept>(
     Ok(())
 }
 
-/// The records of a run, and the file that it is in.
-pub(super) struct SortedRun<K> {
-    pub(super) file: FileNumber,
-    pub(super) records: Vec<(K, RecordRef)>,
+/// Puts the records of a table's runs, which follow each other, and those of the log's winners into the table's index. Ends
+/// early if `is_stopped` says so now and then: the index is of no use then.
+pub(super) fn fill(
+    raw_table: &RawTable,
+    runs: Vec<RunRecords>,
+    winners: &LogWinners,
+    is_stopped: impl FnMut() -> bool,
+) -> Result<(), IndexError> {
+    let (mut fixed, mut variable) = (Vec::new(), Vec::new());
+    for run in runs {
+        match run {
+            RunRecords::Fixed8(records) => fixed.push(records),
+            RunRecords::Variable(records) => variable.push(records),
+        }
+    }
+    match winners {
+        LogWinners::Fixed8(winners) => {
+            let rows = fixed.into_iter().flatten();
+            let keys = merge(rows, winners, u64::to_be_bytes, |key| key.to_be_bytes());
+            raw_table.fill(until(keys, is_stopped))
+        }
+        LogWinners::Variable(winners) => {
+            let rows = variable.into_iter().flatten();
+            let of_row = |row: Hashed| Cow::Owned(row.key.into_vec());
+            let keys = merge(rows, winners, of_row, |winner| Cow::Borrowed(&*winner.key));
+            raw_table.fill(until(keys, is_stopped))
+        }
+    }
 }
 
-/// The records of all runs of a table.
-pub(super) struct SortedRecords<K> {
-    /// None is empty, and their keys follow each other.
-    runs: Vec<SortedRun<K>>,
-}
-
-impl<K: Kept> SortedRecords<K> {
-    /// Of runs whose keys follow each other.
-    pub(super) fn new(mut runs: Vec<SortedRun<K>>) -> Self {
-        runs.retain(|run| !run.records.is_empty());
-        Self { runs }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.runs.is_empty()
-    }
-
-    /// The key's record, if there is one.
-    pub(super) fn find(&self, key: &[u8]) -> Option<RecordRef> {
-        let is_at_or_below = |run: &SortedRun<K>| {
-            let first = run.records.first();
-            first.is_some_and(|(kept, _)| kept.cmp_key(key).is_le())
+/// Merges rows with winners, which have other keys, into their order.
+fn merge<'w, K: Kept, B>(
+    rows: impl Iterator<Item = (K, RecordRef)>,
+    winners: &'w SortedWinners<K>,
+    of_row: impl Fn(K) -> B,
+    of_winner: impl Fn(&'w K) -> B,
+) -> impl Iterator<Item = (B, RecordRef)> {
+    let present = |(key, record): &'w (K, Option<RecordRef>)| Some((key, (*record)?));
+    let (mut rows, mut winners) = (
+        rows.peekable(),
+        winners.iter().filter_map(present).peekable(),
+    );
+    std::iter::from_fn(move || {
+        let is_row_first = match (rows.peek(), winners.peek()) {
+            (Some((row, _)), Some((winner, _))) => row.cmp(winner) == Ordering::Less,
+            (row, _) => row.is_some(),
         };
-        let run = self.runs.partition_point(is_at_or_below).checked_sub(1)?;
-        let run = &self.runs[run].records;
-        let found = run.binary_search_by(|(kept, _)| kept.cmp_key(key)).ok()?;
-        Some(run[found].1)
-    }
+        if is_row_first {
+            let (key, record) = rows.next()?;
+            return Some((of_row(key), record));
+        }
+        let (key, record) = winners.next()?;
+        Some((of_winner(key), record))
+    })
+}
 
-    /// The runs.
-    pub(super) fn into_runs(self) -> Vec<SortedRun<K>> {
-        self.runs
-    }
+/// The items, or fewer if `is_stopped` says so.
+fn until<T>(
+    mut items: impl Iterator<Item = T>,
+    mut is_stopped: impl FnMut() -> bool,
+) -> impl Iterator<Item = T> {
+    let mut passed = 0;
+    std::iter::from_fn(move || {
+        passed += 1;
+        let is_over = passed % WATCHED_EVERY == 0 && is_stopped();
+        (!is_over).then(|| items.next()).flatten()
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::ops::ControlFlow;
+
+    use namiki_platform::Stamp;
+
     use super::*;
     use crate::concurrency::cc::TicToc;
     use crate::storage::index::IndexKind;
-    use crate::table::raw_table::{Owner, TableInfo};
+    use crate::table::raw_table::{Owner, TableId, TableInfo};
 
-    fn raw_table(fixed_keys: bool) -> RawTable {
-        let info = TableInfo {
-            id: TableId(0),
-            name: String::new(),
-            key_type: String::new(),
-            value_type: String::new(),
-            fixed_keys,
-            inline_bytes: 8,
-        };
-        RawTable::new(info, IndexKind::default(), Owner::new()).unwrap()
+    const KEYS: u64 = 20_000;
+
+    fn key(number: u64, fixed: bool) -> Vec<u8> {
+        match fixed {
+            true => number.to_be_bytes().to_vec(),
+            // Some the beginnings of others.
+            false => number.to_string().into_bytes(),
+        }
     }
 
+    /// Every third key is in the image, every second one is changed by the log, and some of those are deleted by it.
     #[test]
-    fn records_are_found_in_whichever_run_they_are() {
-        let raw_table = raw_table(false);
-        let runs = [&["b", "bb", "d"][..], &[], &["f"], &["h", "i"]];
-        let mut expected = Vec::new();
-        let sorted = SortedRecords::<Hashed>::new(
-            runs.iter()
-                .map(|keys| {
-                    let records = keys.iter().map(|key| {
+    fn rows_and_winners_are_in_the_index_once() {
+        let indexes = IndexKind::those_in_build(&["art", "hash", "art+hash"]);
+        for (fixed, index) in [true, false]
+            .into_iter()
+            .flat_map(|fixed| indexes.iter().map(move |it| (fixed, *it)))
+        {
+            let info = TableInfo {
+                id: TableId(0),
+                name: String::new(),
+                key_type: String::new(),
+                value_type: String::new(),
+                fixed_keys: fixed,
+                inline_bytes: 8,
+            };
+            let raw_table = RawTable::new(info, index, Owner::new()).unwrap();
+            let keys: BTreeMap<_, _> = (0..KEYS)
+                .map(|number| (key(number, fixed), number))
+                .collect();
+            let mut expected = BTreeMap::new();
+            let mut runs = vec![RunRecords::of(&raw_table, 1)];
+            let (mut fixed8, mut variable) = (Vec::new(), Vec::new());
+            for (key, number) in &keys {
+                let is_changed = number % 2 == 0;
+                let stamp = Stamp(1 + u64::from(is_changed));
+                let value = number.to_le_bytes();
+                let row = Loaded {
+                    key,
+                    value: Some(&value),
+                    stamp,
+                };
+                if is_changed {
+                    let record = (number % 8 > 0).then(|| {
                         let record = raw_table.loose_record::<TicToc>();
-                        expected.push((*key, record));
-                        (Hashed::keep(0, key.as_bytes()).unwrap(), record)
+                        RawTable::load::<TicToc>(record, &row);
+                        expected.insert(key.clone(), (stamp, *number));
+                        record
                     });
-                    let (file, records) = (FileNumber(1), records.collect());
-                    SortedRun { file, records }
-                })
-                .collect(),
-        );
-        for (key, record) in expected {
-            assert_eq!(sorted.find(key.as_bytes()), Some(record), "{key}");
-        }
-        for key in ["", "a", "ba", "bbb", "c", "e", "g", "hh", "j"] {
-            assert_eq!(sorted.find(key.as_bytes()), None, "{key}");
-        }
-        assert_eq!(SortedRecords::<u64>::new(Vec::new()).find(&[0; 8]), None);
-    }
-
-    #[test]
-    fn numbers_are_found_by_their_bytes() {
-        let raw_table = raw_table(true);
-        let numbers = [0_u64, 1, 255, 256, 1 << 40, u64::MAX];
-        let records = numbers.map(|number| (number, raw_table.loose_record::<TicToc>()));
-        let sorted = SortedRecords::new(vec![SortedRun {
-            file: FileNumber(1),
-            records: records.to_vec(),
-        }]);
-        for (number, record) in records {
-            assert_eq!(sorted.find(&number.to_be_bytes()), Some(record));
-            let other = number.wrapping_add(7);
-            assert_eq!(sorted.find(&other.to_be_bytes()), None, "{other}");
+                    match fixed {
+                        true => fixed8.push((*number, record)),
+                        false => variable.push((Hashed::keep(0, key).unwrap(), record)),
+                    }
+                } else if number % 3 == 0 {
+                    if number % 999 == 0 {
+                        runs.push(RunRecords::of(&raw_table, 1));
+                    }
+                    let run = runs.last_mut().unwrap();
+                    run.push::<TicToc>(&raw_table, &row).unwrap();
+                    expected.insert(key.clone(), (stamp, *number));
+                }
+            }
+            let winners = match fixed {
+                true => LogWinners::Fixed8(fixed8),
+                false => LogWinners::Variable(variable),
+            };
+            fill(&raw_table, runs, &winners, || false).unwrap();
+            let mut found = BTreeMap::new();
+            let visit = |key: &[u8], record: RecordRef| {
+                let mut value = Vec::new();
+                let seen = record.copy_if(&mut value, |_| true).unwrap();
+                let number = u64::from_le_bytes(value.try_into().unwrap());
+                assert!(
+                    found
+                        .insert(key.to_vec(), (seen.creation, number))
+                        .is_none()
+                );
+                ControlFlow::Continue(())
+            };
+            raw_table.for_each(visit).unwrap();
+            assert!(found == expected, "{index}, fixed: {fixed}");
         }
     }
 }

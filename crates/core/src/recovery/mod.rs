@@ -1,6 +1,8 @@
-//! Recovery: loading the image, and reading the logs back into the tables.
+//! Recovery: reading the logs back into the tables, and loading the image.
 //!
-//! The image has the rows of all tables as of one stamp (`image_loader.rs`); what the logs have is replayed over it.
+//! The image has the rows of all tables as of one stamp; what the logs have is later. So the logs are replayed first, without
+//! it, down to the last version of each key (`log_winners.rs`), and the image is loaded under these, by now or in the
+//! background (`image_loader.rs`).
 //!
 //! Every generation of the log says by itself which of its commits count (its [`CutRule`]): under
 //! normal lock release all that are whole; under early release, and in a single log, those below the first log
@@ -22,7 +24,7 @@
 //! held no others are gone: streams begin where the manifest says.
 //!
 //! Deleted keys stay as absent records until all is replayed, or a late insert would resurrect them.
-//! The tables' trees are built at the end, in one piece.
+//! The tables' trees are built at the end, in one piece: where there is an image, once its rows are read.
 //!
 //! Paper: tictoc-pwal §3.4, pwal §4.3, §5.6
 
@@ -31,6 +33,7 @@ mod aries;
 mod image_loader;
 mod image_records;
 mod kept_keys;
+mod log_winners;
 mod merge;
 mod parallel_replay;
 mod progress;
@@ -38,9 +41,10 @@ mod replay_context;
 mod replay_hash_table;
 mod run_on_threads;
 mod settings_and_report;
+mod unloaded_table;
 mod winners;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -50,14 +54,14 @@ use namiki_platform::disk::Disk;
 use namiki_platform::{Generation, Lsn, WorkerId};
 
 use self::apply::Tables;
-use self::image_loader::ImageLoader;
-pub(crate) use self::image_loader::ImageToLoad;
-use self::image_records::ImageRecords;
+pub(crate) use self::image_loader::{ImageLoader, ImageToLoad};
 use self::progress::{Progress, Totals};
 use self::replay_context::Replay;
-pub(crate) use self::settings_and_report::RecoverySettings;
-pub use self::settings_and_report::{OnProgress, RecoveryProgress, RecoveryReport, ReplayOrder};
-use crate::catalogue::image_files::FileNumber;
+pub(crate) use self::settings_and_report::{BeforeLoad, RecoverySettings};
+pub use self::settings_and_report::{
+    LoadingProgress, OnProgress, RecoveryProgress, RecoveryReport, ReplayOrder,
+};
+pub(crate) use self::unloaded_table::UnloadedTable;
 use crate::catalogue::manifest::Manifest;
 use crate::error::OpenError;
 use crate::protocol_spec::ConcurrencyControl;
@@ -68,11 +72,11 @@ pub(crate) struct Recovered {
     pub(crate) report: RecoveryReport,
     pub(crate) seals: Vec<(Generation, GenerationEnd)>,
     pub(crate) next_lsn: Lsn,
-    /// The files of the image that have rows of keys that the log has deleted. The tables say nothing of those keys.
-    pub(crate) shrunk_files: BTreeSet<FileNumber>,
+    /// Loads the tables of the image. It is to be started, or has nothing left to do.
+    pub(crate) loader: Arc<ImageLoader>,
 }
 
-/// Loads the image into the tables, if there is one, and replays all generations of the manifest over it.
+/// Replays all generations of the manifest, over the image if there is one.
 pub(crate) fn recover(
     disk: &Arc<dyn Disk>,
     wal_dir: &Path,
@@ -93,23 +97,13 @@ pub(crate) fn recover(
     .map_err(OpenError::Log)?;
     let totals = Totals {
         log: log_file_bytes(&**disk, wal_dir, manifest),
-        image: image.map_or(0, |image| image.len_bytes(manifest)),
+        image: match image {
+            Some(image) if settings.loads_image => image.len_bytes(manifest),
+            _ => 0,
+        },
     };
     let progress = Progress::new(settings, totals, began);
-    let records = match image {
-        None => ImageRecords::new(),
-        Some(image) => {
-            let loader = ImageLoader {
-                disk,
-                raw_tables,
-                concurrency,
-                threads: settings.threads,
-                progress: &progress,
-            };
-            loader.load(image, manifest)?
-        }
-    };
-    let tables = Tables::new(raw_tables, manifest.next_table(), concurrency, records);
+    let tables = Tables::new(raw_tables, manifest.next_table(), concurrency);
     let image_stamp = image.map_or(settings.image_stamp, |image| image.list.stamp);
     let replay = Replay {
         disk,
@@ -156,16 +150,33 @@ pub(crate) fn recover(
         ReplayOrder::HighestStamp => settings.threads,
         ReplayOrder::Merge => 1,
     };
-    let shrunk_files = tables.finish(threads, || progress.advance(0, 0))?;
-    let done = progress.now();
+    let watch = || progress.advance(0, 0);
+    let loader = match image {
+        None => {
+            tables.finish(threads, watch)?;
+            ImageLoader::none(concurrency)
+        }
+        Some(image) => {
+            let winners = tables.into_winners(threads, watch)?;
+            let options = (concurrency, settings.before_load.clone());
+            ImageLoader::new(disk, image, manifest, raw_tables, winners, options)
+        }
+    };
+    loader.check_files()?;
+    if settings.loads_image {
+        loader.load_now(settings.threads, &|bytes, rows| {
+            progress.advance_image(bytes, rows)
+        })?;
+    }
+    let (done, image) = (progress.now(), loader.progress());
     (report.bytes, report.replayed) = (done.bytes, done.replayed);
-    (report.image_bytes, report.image_rows) = (done.image_bytes, done.image_rows);
+    (report.image_bytes, report.image_rows) = (image.bytes_total, image.rows_total);
     report.seconds = began.elapsed().as_secs_f64();
     Ok(Recovered {
         report,
         seals,
         next_lsn,
-        shrunk_files,
+        loader,
     })
 }
 

@@ -12,13 +12,11 @@
 //! quarters of the slots are in use once there are some. Each shard is given back when its keys go into
 //! the sorted runs, and those when the tree is built.
 //!
-//! Where an image was loaded, its rows have records before the log is read (`image_records.rs`), in the order of their
-//! keys. A key that the log changes is looked for there when it comes into the hash table, which then leads to the same
-//! record: so what both have is merged into the tree once.
+//! Where there is an image, the keys do not go into the tree yet: they are sorted, those that are deleted too, and wait for the
+//! image's rows (`log_winners.rs`).
 //!
 //! # Invariants
-//! - L1. A key is in one slot at most, of the shard that its hash names, and keeps its record. If the image has a row of
-//!   it, that record is the row's.
+//! - L1. A key is in one slot at most, of the shard that its hash names, and keeps its record.
 //! - L2. There is an empty slot in every shard, so that every search ends.
 
 use std::cmp::Reverse;
@@ -34,14 +32,13 @@ use namiki_platform::hash::hash_of;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use crate::catalogue::image_files::FileNumber;
 use crate::concurrency::cc::CcProtocol;
 use crate::error::OpenError;
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::{Loaded, RawTable};
 
-use super::image_records::{RunRecords, SortedRecords, SortedRun};
 use super::kept_keys::{Hashed, Kept};
+use super::log_winners::{LogWinners, SortedWinners};
 use super::run_on_threads::on_threads;
 
 /// A power of two; far more than threads, so that two seldom want the same.
@@ -70,19 +67,11 @@ pub(super) enum Latest<'a> {
 }
 
 impl<'a> Latest<'a> {
-    /// With the records of an image's runs, whose keys follow each other.
-    pub(super) fn new(raw_table: &'a RawTable, image: Vec<(FileNumber, RunRecords)>) -> Self {
-        let (mut fixed, mut variable) = (Vec::new(), Vec::new());
-        for (file, run) in image {
-            match run {
-                RunRecords::Fixed8(records) => fixed.push(SortedRun { file, records }),
-                RunRecords::Variable(records) => variable.push(SortedRun { file, records }),
-            }
-        }
+    pub(super) fn new(raw_table: &'a RawTable) -> Self {
         if raw_table.fixed_keys {
-            Self::Fixed8(Map::new(raw_table, SortedRecords::new(fixed)))
+            Self::Fixed8(Map::new(raw_table))
         } else {
-            Self::Variable(Map::new(raw_table, SortedRecords::new(variable)))
+            Self::Variable(Map::new(raw_table))
         }
     }
 
@@ -106,17 +95,29 @@ impl<'a> Latest<'a> {
         }
     }
 
-    /// Builds the table's tree, on so many threads. Returns the runs of the image that have rows of keys that were deleted.
-    /// `watch` is called now and then; its error is returned, and the tree is of no use then.
+    /// Builds the table's tree, on so many threads. `watch` is called now and then; its error is returned, and the tree is
+    /// of no use then.
     pub(super) fn build(
         self,
         threads: usize,
         watch: impl Fn() -> Result<(), OpenError> + Sync,
-    ) -> Result<Vec<FileNumber>, OpenError> {
+    ) -> Result<(), OpenError> {
         match self {
             Self::Fixed8(map) => map.build(threads, watch, |key| key.to_be_bytes()),
             Self::Variable(map) => map.build(threads, watch, |hashed| hashed.key),
         }
+    }
+
+    /// All keys with their last versions, in their order, sorted on so many threads. `watch` as for [`Latest::build`].
+    pub(super) fn into_winners(
+        self,
+        threads: usize,
+        watch: impl Fn() -> Result<(), OpenError> + Sync,
+    ) -> Result<LogWinners, OpenError> {
+        Ok(match self {
+            Self::Fixed8(map) => LogWinners::Fixed8(map.into_winners(threads, watch)?),
+            Self::Variable(map) => LogWinners::Variable(map.into_winners(threads, watch)?),
+        })
     }
 }
 
@@ -215,20 +216,17 @@ pub(super) struct Map<'a, K> {
     /// Unpredictable for the source of the keys.
     seed: u64,
     shards: Box<[CachePadded<Shard<K>>]>,
-    /// The records of the image's rows.
-    image: SortedRecords<K>,
     /// Whether any version said that its key is not there.
     deletes: AtomicBool,
 }
 
 impl<'a, K: Kept> Map<'a, K> {
-    fn new(raw_table: &'a RawTable, image: SortedRecords<K>) -> Self {
+    fn new(raw_table: &'a RawTable) -> Self {
         let shards = std::iter::repeat_with(|| CachePadded::new(Shard::new()));
         Self {
             raw_table,
             seed: RandomState::new().hash_one(0),
             shards: shards.take(SHARDS).collect(),
-            image,
             deletes: AtomicBool::new(false),
         }
     }
@@ -279,9 +277,7 @@ impl<'a, K: Kept> Map<'a, K> {
             expected: 8,
             got: key.len(),
         })?;
-        let in_image = self.image.find(key);
-        let record = in_image.unwrap_or_else(|| self.raw_table.loose_record::<P>());
-        Ok((kept, record))
+        Ok((kept, self.raw_table.loose_record::<P>()))
     }
 
     fn build<B: AsRef<[u8]>>(
@@ -289,22 +285,20 @@ impl<'a, K: Kept> Map<'a, K> {
         threads: usize,
         watch: impl Fn() -> Result<(), OpenError> + Sync,
         bytes: impl Fn(K) -> B,
-    ) -> Result<Vec<FileNumber>, OpenError> {
+    ) -> Result<(), OpenError> {
         let raw_table = self.raw_table;
-        // Keys that are there twice are side by side then.
-        let ordered = raw_table.is_ordered() || !self.image.is_empty();
+        let ordered = raw_table.is_ordered();
         let deletes = self.deletes.load(Ordering::Relaxed);
-        let Runs {
-            mut runs,
-            shrunk_files,
-        } = self.runs(threads, ordered, &watch)?;
+        // To look at a record is a miss; spared if it cannot be absent.
+        let is_kept = |record: RecordRef| !deletes || !record.is_absent();
+        let mut runs = self.runs(threads, ordered, is_kept, &watch)?;
         if deletes {
             // The map is gone, so only the runs lead to records.
             let records = runs.iter_mut().flatten().map(|(_, record)| record);
             raw_table.compact(records);
         }
         let mut keys: Box<dyn Iterator<Item = (K, RecordRef)>> = if ordered {
-            Box::new(each_once(merge(runs)))
+            Box::new(merge(runs))
         } else {
             Box::new(runs.into_iter().flatten())
         };
@@ -325,40 +319,42 @@ impl<'a, K: Kept> Map<'a, K> {
                 index: raw_table.index_kind(),
             },
             other => unreachable!("the keys were checked when they came, and are sorted: {other}"),
-        })?;
-        Ok(shrunk_files)
+        })
     }
 
-    /// All keys with their records, in runs, each of which is sorted if the keys are to be in order. What the image and the
-    /// log have is there twice.
+    fn into_winners(
+        self,
+        threads: usize,
+        watch: impl Fn() -> Result<(), OpenError> + Sync,
+    ) -> Result<SortedWinners<K>, OpenError> {
+        let raw_table = self.raw_table;
+        let deletes = self.deletes.load(Ordering::Relaxed);
+        let runs = self.runs(threads, true, |_| true, &watch)?;
+        let is_present = |record: &RecordRef| !deletes || !record.is_absent();
+        let winners = merge(runs).map(|(key, record)| (key, Some(record).filter(is_present)));
+        let mut winners: SortedWinners<K> = winners.collect();
+        watch()?;
+        if deletes {
+            // The map is gone, so nothing else leads to records.
+            raw_table.compact(winners.iter_mut().filter_map(|(_, record)| record.as_mut()));
+        }
+        Ok(winners)
+    }
+
+    /// All keys that are kept with their records, in runs, each of which is sorted if the keys are to be in order.
     fn runs(
         self,
         threads: usize,
         ordered: bool,
+        is_kept: impl Fn(RecordRef) -> bool + Sync,
         watch: &(impl Fn() -> Result<(), OpenError> + Sync),
-    ) -> Result<Runs<K>, OpenError> {
+    ) -> Result<Vec<Vec<(K, RecordRef)>>, OpenError> {
         let keys: usize = self.shards.iter().map(|it| it.slots.lock().used).sum();
         let enough = keys.div_ceil(threads.max(1)).clamp(1, SORTED_AT_ONCE);
         let threads = keys.div_ceil(KEYS_PER_THREAD).clamp(1, threads.max(1));
-        let deletes = self.deletes.into_inner();
-        let image = Mutex::new(self.image.into_runs().into_iter());
         let left = Mutex::new(self.shards.into_iter());
-        let (runs, shrunk_files) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+        let runs = Mutex::new(Vec::new());
         let work = || -> Result<(), OpenError> {
-            loop {
-                watch()?;
-                let Some(SortedRun { file, mut records }) = image.lock().next() else {
-                    break;
-                };
-                let rows = records.len();
-                if deletes {
-                    records.retain(|(_, record)| !record.is_absent());
-                }
-                if records.len() < rows {
-                    shrunk_files.lock().push(file);
-                }
-                runs.lock().push(records);
-            }
             loop {
                 watch()?;
                 let mut run = Vec::new();
@@ -368,8 +364,7 @@ impl<'a, K: Kept> Map<'a, K> {
                     };
                     let slots = shard.into_inner().slots.into_inner().slots;
                     let records = slots.into_iter().flatten();
-                    // To look at a record is a miss; spared if it cannot be absent.
-                    run.extend(records.filter(|(_, record)| !deletes || !record.is_absent()));
+                    run.extend(records.filter(|(_, record)| is_kept(*record)));
                 }
                 if run.is_empty() {
                     return Ok(());
@@ -381,30 +376,8 @@ impl<'a, K: Kept> Map<'a, K> {
             }
         };
         on_threads(threads, work)?;
-        Ok(Runs {
-            runs: runs.into_inner(),
-            shrunk_files: shrunk_files.into_inner(),
-        })
+        Ok(runs.into_inner())
     }
-}
-
-/// What is left of a map.
-struct Runs<K> {
-    runs: Vec<Vec<(K, RecordRef)>>,
-    /// The files of the image that have rows of keys that were deleted.
-    shrunk_files: Vec<FileNumber>,
-}
-
-/// Leaves out what is as the one before it.
-fn each_once<K: Ord>(
-    sorted: impl Iterator<Item = (K, RecordRef)>,
-) -> impl Iterator<Item = (K, RecordRef)> {
-    let mut sorted = sorted.peekable();
-    std::iter::from_fn(move || {
-        let (key, record) = sorted.next()?;
-        while sorted.next_if(|(next, _)| *next == key).is_some() {}
-        Some((key, record))
-    })
 }
 
 /// Merges sorted runs.
@@ -494,7 +467,7 @@ mod tests {
         {
             for (keys, versions) in [(0, 0), (1, 50), (70_000, 200_000)] {
                 let raw_table = raw_table(fixed, index);
-                let latest = Latest::new(&raw_table, Vec::new());
+                let latest = Latest::new(&raw_table);
                 let mut random = Random::seeded(5);
                 let written: Vec<(Vec<u8>, u64)> = (1..=versions)
                     .map(|stamp| (key(random.below(keys.max(1)), fixed), stamp))
@@ -540,76 +513,39 @@ mod tests {
         }
     }
 
-    /// Every third key is in the image, every second one is changed by the log, and some are deleted by it.
     #[test]
-    fn what_the_log_changes_of_an_image_is_there_once() {
-        const KEYS: u64 = 20_000;
-        let indexes = IndexKind::those_in_build(&["art", "hash", "art+hash"]);
-        for (fixed, deletes, index) in [(true, true), (false, true), (true, false), (false, false)]
-            .into_iter()
-            .flat_map(|(fixed, deletes)| indexes.iter().map(move |it| (fixed, deletes, *it)))
-        {
-            let raw_table = raw_table(fixed, index);
-            let keys: Vec<_> = (0..KEYS)
-                .map(|number| (key(number, fixed), number))
-                .collect();
+    fn winners_are_sorted_and_say_what_was_deleted() {
+        for (fixed, deletes) in [(true, true), (true, false), (false, true), (false, false)] {
+            let raw_table = raw_table(fixed, IndexKind::default());
+            let latest = Latest::new(&raw_table);
             let mut expected = std::collections::BTreeMap::new();
-            let mut image: Vec<_> = keys.iter().filter(|(_, number)| number % 3 == 0).collect();
-            image.sort();
-            let runs = (1..).zip(image.chunks(KEYS as usize / 12));
-            let runs = runs.map(|(file, rows)| {
-                let mut run = RunRecords::of(&raw_table, 1);
-                for (key, number) in rows {
-                    let value = number.to_le_bytes();
-                    let value = Some(&value[..]);
-                    let row = Loaded {
-                        key,
-                        value,
-                        stamp: Stamp(1),
-                    };
-                    run.push::<TicToc>(&raw_table, &row).unwrap();
-                    expected.insert(key.clone(), (Stamp(1), number.to_le_bytes()));
-                }
-                (FileNumber(file), run)
-            });
-            let latest = Latest::new(&raw_table, runs.collect());
-            for (key, number) in keys.iter().filter(|(_, number)| number % 2 == 0) {
-                let is_deleted = deletes && number % 8 == 0;
-                let value = (number + 1).to_le_bytes();
+            for number in 0..50_000_u64 {
+                let key = key(number.wrapping_mul(7919) % 20_000, fixed);
+                let value = number.to_le_bytes();
+                let is_deleted = deletes && number % 3 == 0;
                 let version = Loaded {
-                    key,
+                    key: &key,
                     value: (!is_deleted).then_some(&value[..]),
-                    stamp: Stamp(2),
+                    stamp: Stamp(1 + number),
                 };
-                for _ in 0..2 {
-                    latest.load::<TicToc>(&[version]).unwrap();
-                }
-                if is_deleted {
-                    expected.remove(key);
-                } else {
-                    expected.insert(key.clone(), (Stamp(2), value));
-                }
+                latest.load::<TicToc>(&[version]).unwrap();
+                expected.insert(key, (!is_deleted).then_some(value));
             }
-            let shrunk = latest.build(2, || Ok(())).unwrap();
-            let runs = image.chunks(KEYS as usize / 12);
-            let is_shrunk = |run: &&[&(Vec<u8>, u64)]| run.iter().any(|(_, it)| it % 8 == 0);
-            let expected_shrunk = if deletes {
-                runs.filter(is_shrunk).count()
-            } else {
-                0
-            };
-            assert_eq!(shrunk.len(), expected_shrunk);
-            let found = contents(&raw_table, keys.iter().map(|(key, _)| key));
-            let mut found: Vec<_> = found
-                .into_iter()
-                .map(|(key, stamp, value)| (key, (stamp, value.unwrap().try_into().unwrap())))
-                .collect();
-            found.sort();
-            let expected: Vec<_> = expected.into_iter().collect();
-            assert!(
-                found == expected,
-                "{index}, fixed: {fixed}, deletes: {deletes}"
-            );
+            let winners = latest.into_winners(2, || Ok(())).unwrap();
+            assert_eq!(winners.len(), expected.len());
+            let present = expected.values().flatten().count();
+            assert_eq!(winners.present(), present);
+            let mut copied = Vec::new();
+            for (place, (key, value)) in expected.iter().enumerate() {
+                winners.copy_key(place, &mut copied);
+                assert_eq!((&copied, winners.find(key)), (key, Some(place)));
+                let found = winners.record(place).map(|record| {
+                    let mut value = Vec::new();
+                    record.copy_if(&mut value, |_| true).unwrap();
+                    value
+                });
+                assert_eq!(found.as_deref(), value.as_ref().map(|value| &value[..]));
+            }
         }
     }
 
@@ -622,7 +558,7 @@ mod tests {
                 value: None,
                 stamp: Stamp(1),
             };
-            Latest::new(&raw_table, Vec::new())
+            Latest::new(&raw_table)
                 .load::<TicToc>(&[version])
                 .unwrap_err();
         }
@@ -642,7 +578,7 @@ mod tests {
         ]) {
             let raw_table = raw_table(true, index);
             raw_table.use_up();
-            let latest = Latest::new(&raw_table, Vec::new());
+            let latest = Latest::new(&raw_table);
             for key in &keys {
                 let version = Loaded {
                     key,
@@ -664,7 +600,7 @@ mod tests {
         let numbers: Vec<_> = (0..100_000_u64).map(u64::to_be_bytes).collect();
         for calls in [0, 1, 2, 10] {
             let raw_table = raw_table(true, IndexKind::default());
-            let latest = Latest::new(&raw_table, Vec::new());
+            let latest = Latest::new(&raw_table);
             let versions: Vec<_> = numbers
                 .iter()
                 .map(|key| Loaded {

@@ -30,9 +30,10 @@ pub struct RecoveryReport {
     pub in_image: u64,
     /// Bytes of log that were read.
     pub bytes: u64,
-    /// Rows that were loaded from the image, before the log was read.
+    /// Rows of the image, under what the log has: loaded in the background, or before the database was open
+    /// ([`Builder::load_before_open`](crate::Builder::load_before_open)).
     pub image_rows: u64,
-    /// Bytes of the image's files that were read.
+    /// Bytes of its files.
     pub image_bytes: u64,
     /// Streams that ended in a torn frame.
     pub torn: u32,
@@ -45,11 +46,11 @@ pub struct RecoveryReport {
     pub closed: bool,
     /// The largest stamp found.
     pub max_stamp: Stamp,
-    /// How long it took, in seconds.
+    /// How long it took, in seconds, without what was loaded in the background.
     pub seconds: f64,
 }
 
-/// How far a recovery is. The image is loaded first, and then the log is read.
+/// How far a recovery is. The log is read first; then the image is loaded, if that is not done in the background.
 #[derive(Clone, Copy, Debug)]
 pub struct RecoveryProgress {
     /// Bytes of log read.
@@ -66,8 +67,39 @@ pub struct RecoveryProgress {
     pub image_rows: u64,
 }
 
+/// How far the loading of the tables is, see [`Database::loading`](crate::Database::loading).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LoadingProgress {
+    /// Tables that are loaded, or were dropped meanwhile.
+    pub tables: u64,
+    /// Tables that cannot be loaded.
+    pub tables_failed: u64,
+    /// All that there were to load when the database was opened.
+    pub tables_total: u64,
+    /// Rows of the image that were read.
+    pub rows: u64,
+    /// Those that there are.
+    pub rows_total: u64,
+    /// Bytes of the image that were read.
+    pub bytes: u64,
+    /// Those that there are.
+    pub bytes_total: u64,
+}
+
+impl LoadingProgress {
+    /// Whether no table is left to be loaded.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.tables + self.tables_failed == self.tables_total
+    }
+}
+
 /// Called now and then during a recovery.
 pub type OnProgress = Arc<dyn Fn(RecoveryProgress) + Send + Sync>;
+
+/// For tests: called by each thread that loads tables, with the name of one before it loads a part of it.
+pub(crate) type BeforeLoad = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// How to recover.
 #[derive(Clone)]
@@ -78,6 +110,9 @@ pub(crate) struct RecoverySettings {
     pub(crate) order: ReplayOrder,
     pub(crate) on_progress: Option<OnProgress>,
     pub(crate) interrupt: Option<Arc<AtomicBool>>,
+    /// Whether the image is loaded before the recovery ends.
+    pub(crate) loads_image: bool,
+    pub(crate) before_load: Option<BeforeLoad>,
     /// Whether what a crash left readable is made durable: not where nothing may be written, and so nothing sealed.
     pub(crate) hardens: bool,
 }

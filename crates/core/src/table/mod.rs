@@ -1,5 +1,6 @@
 //! One table without its types: an index from key bytes to records.
 
+pub(crate) mod load_state;
 pub(crate) mod lookup_cache;
 pub(crate) mod raw_table;
 pub(crate) mod value_bytes;

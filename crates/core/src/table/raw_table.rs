@@ -29,6 +29,7 @@ use crate::storage::arena::Arena;
 use crate::storage::index::{Added, Index, IndexKind, IndexNotInBuild, KeyKind};
 use crate::storage::record::RecordRef;
 use crate::sync::{AtomicBool, Ordering};
+use crate::table::load_state::LoadState;
 
 /// Keys that are looked up together.
 pub(crate) const BATCH_KEYS_MAX: usize = 16;
@@ -74,6 +75,8 @@ pub(crate) struct RawTable {
     pub(crate) owner: Owner,
     /// It was dropped, or is about to be: transactions that use it fail (`commit::dropped_tables`).
     dropped: AtomicBool,
+    /// Whether its rows are all here: if not, nothing but its loading uses its index.
+    pub(crate) load_state: LoadState,
     /// Whether its keys all have eight bytes.
     pub(crate) fixed_keys: bool,
     /// The room in its records.
@@ -155,6 +158,7 @@ impl RawTable {
             id: info.id,
             owner,
             dropped: AtomicBool::new(false),
+            load_state: LoadState::loaded(),
             fixed_keys: info.fixed_keys,
             inline_bytes: info.inline_bytes,
             name: RwLock::new(info.name),
@@ -169,6 +173,12 @@ impl RawTable {
     #[inline]
     pub(crate) fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::Acquire)
+    }
+
+    /// Whether all its rows are in memory.
+    #[inline]
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.load_state.is_loaded()
     }
 
     /// Its name now.

@@ -74,8 +74,8 @@ impl Transaction {
     /// Asks for what a look-up of some keys will look at, and for their records. The misses of the look-ups
     /// are waited for, together; those of the records are not.
     pub(crate) fn prefetch_batch(&mut self, raw_table: &RawTable, keys: &[&[u8]]) {
-        // A key that the table cannot hold is reported when it is used.
-        if raw_table.find_all(keys, &mut self.lookups).is_ok() {
+        // A key that the table cannot hold is reported when it is used. A table that is not loaded has nothing to fetch.
+        if raw_table.is_loaded() && raw_table.find_all(keys, &mut self.lookups).is_ok() {
             prefetch_found(&self.lookups);
         }
     }

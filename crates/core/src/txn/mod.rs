@@ -9,7 +9,7 @@
 //! together are in `batched_lookup.rs`, writes that wait to be looked up so in `deferred_writes.rs`, commutative
 //! increments in `increment.rs`, ranges of keys in `scan.rs`, and keys that are not there in `gap_locks.rs`. Reads and
 //! writes of one key are in `read.rs` and `write.rs`. Which values are refused is in `stage_write.rs`, which of their
-//! checks tests turn off in `fault_injection.rs`.
+//! checks tests turn off in `fault_injection.rs`. Tables that are not loaded yet are in `unloaded_tables.rs`.
 
 mod batched_lookup;
 mod deferred_writes;
@@ -20,6 +20,7 @@ mod increment;
 mod read;
 mod scan;
 pub(crate) mod stage_write;
+mod unloaded_tables;
 mod write;
 
 use crate::commit::access_set::{AccessSet, Mark};
@@ -41,6 +42,7 @@ use namiki_platform::{Stamp, WorkerId};
 use std::sync::Arc;
 
 use self::fault_injection::FaultInjection;
+use self::unloaded_tables::UnloadedTables;
 
 /// A running transaction.
 ///
@@ -68,6 +70,7 @@ pub struct Transaction {
     /// A call failed with this and left a gap in what the transaction has read or is to write: it must not
     /// commit, whatever its code makes of the error.
     doomed: Option<Error>,
+    unloaded_tables: UnloadedTables,
     faults: FaultInjection,
 }
 
@@ -111,6 +114,7 @@ impl Transaction {
             lookup_cache: LookupCache::default(),
             asked_for_permit: false,
             doomed: None,
+            unloaded_tables: UnloadedTables::default(),
             faults: FaultInjection::of::<NoFaults>(),
         }
     }
@@ -120,10 +124,10 @@ impl Transaction {
         self.faults = FaultInjection::of::<C>();
     }
 
-    /// Notes that the transaction uses a table from now on.
+    /// Notes that the transaction uses a table from now on: it is loaded then.
     ///
     /// # Errors
-    /// [`Error::ForeignTable`], [`Error::TableDropped`].
+    /// [`Error::ForeignTable`], [`Error::TableDropped`], [`Error::TableLoading`], [`Error::TableNotLoaded`].
     #[inline(always)]
     pub(crate) fn use_table(&mut self, raw_table: &Arc<RawTable>) -> Result<(), Error> {
         match self.access_set.uses_again(raw_table) {
@@ -136,6 +140,9 @@ impl Transaction {
     #[inline(never)]
     fn begin_to_use(&mut self, raw_table: &Arc<RawTable>) -> Result<(), Error> {
         self.resources.engine.check_table(raw_table)?;
+        if !raw_table.is_loaded() {
+            self.await_loaded(raw_table)?;
+        }
         self.access_set.use_table(raw_table);
         Ok(())
     }

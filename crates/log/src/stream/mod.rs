@@ -163,6 +163,11 @@ impl<H: GroupResource> Stream<H> {
         self.appended.load(Ordering::Acquire) != hardened
     }
 
+    /// Whether nothing was ever appended.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.appended.load(Ordering::Acquire) == 0
+    }
+
     /// Whether the commit is hardened. One load.
     #[must_use]
     pub fn is_hardened(&self, ticket: Ticket) -> bool {

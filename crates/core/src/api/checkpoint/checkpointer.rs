@@ -39,7 +39,7 @@ impl Checkpointer {
     }
 
     /// Ends a checkpoint that is under way, and takes the last one if it is worth its while: the next opening has no log to
-    /// replay then. If it fails, the log has all. No transaction begins any more.
+    /// replay then. If it fails, or not all tables are loaded, the log has all. No transaction begins any more.
     pub(crate) fn close(&self) {
         let work = &*self.work;
         let mut is_closed = work.is_closed.lock();
@@ -50,7 +50,8 @@ impl Checkpointer {
         self.trigger.stop();
         // Its files have to be gone before the directory is another opening's.
         work.wait();
-        let is_due = |log_bytes| work.is_due_from(log_bytes);
+        // A table that is not loaded has not changed since the opening. What was committed to others is in the log.
+        let is_due = |log_bytes| work.has_all_tables() && work.is_due_from(log_bytes);
         if work.settings.closing_log_bytes.is_some_and(is_due) {
             let _ = work.checkpoint(true);
         }

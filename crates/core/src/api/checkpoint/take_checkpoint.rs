@@ -29,6 +29,7 @@ use crate::image::image_writer::{
     write_image,
 };
 use crate::image::new_image::NewImage;
+use crate::recovery::ImageLoader;
 
 /// So many generations of the log, of openings before this one, make a checkpoint due.
 const GENERATIONS_MAX: usize = 8;
@@ -43,6 +44,8 @@ pub(crate) struct Parts {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) dir: PathBuf,
     pub(crate) catalogue: CatalogueCell,
+    /// A checkpoint waits until it has loaded all tables.
+    pub(crate) loader: Arc<ImageLoader>,
 }
 
 /// What the thread shares with the database. It keeps the tables in memory, and the database not open.
@@ -196,6 +199,11 @@ impl Work {
         }
     }
 
+    /// Whether all tables are loaded, of which a checkpoint writes what has changed.
+    pub(super) fn has_all_tables(&self) -> bool {
+        self.parts.loader.is_done()
+    }
+
     /// Whether commits were refused or lost by the log: no checkpoint can be taken any more.
     pub(super) fn is_over(&self) -> bool {
         self.is_closing.load(Ordering::SeqCst) || self.parts.engine.check_poison().is_err()
@@ -203,12 +211,14 @@ impl Work {
 
     /// Takes a checkpoint, after one that is under way. `is_last`: the database is being closed.
     pub(super) fn checkpoint(&self, is_last: bool) -> Result<CheckpointReport, Error> {
+        // Not with the image locked: a close waits for that.
+        let loaded = self.parts.loader.wait();
         let mut image = self.image.lock();
         if !is_last && self.is_closing.load(Ordering::SeqCst) {
             return Err(Error::Closed);
         }
         self.told.lock().began = Some(Instant::now());
-        let done = self.take(&mut image, is_last);
+        let done = loaded.and_then(|()| self.take(&mut image, is_last));
         let mut told = self.told.lock();
         told.began = None;
         let stats = &mut told.stats;
@@ -241,6 +251,10 @@ impl Work {
         is_last: bool,
     ) -> Result<CheckpointReport, Error> {
         let began = Instant::now();
+        if let Some(image) = image {
+            let shrunk_files = &mut self.parts.loader.take_shrunk_files();
+            image.shrunk_files.append(shrunk_files);
+        }
         let engine = &self.parts.engine;
         // In this order: what has ended by now is in the view. And what is logged from here on counts as since.
         let frame_bytes = self.log.counters().frame_bytes;

@@ -3,7 +3,11 @@
 
 mod crashes;
 mod damage;
+mod held_loading;
+mod late_damage;
+mod loading;
 mod random_tables;
+mod unloaded_tables;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,7 +57,8 @@ fn create(sim: &SimDisk) {
 
 fn try_open(sim: &SimDisk) -> Result<Database, OpenError> {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-    Database::builder().disk(disk).open(dir())
+    let builder = Database::builder().disk(disk);
+    builder.load_before_open(true).open(dir())
 }
 
 fn open(sim: &SimDisk) -> Database {
@@ -270,6 +275,7 @@ fn a_key_deleted_before_an_opening_leaves_the_image() {
             let disk: Arc<dyn Disk> = Arc::new(sim.clone());
             let builder = Database::builder().disk(disk).spec(spec);
             let db = builder.checkpoint_at_close(None).open(dir()).unwrap();
+            db.wait_until_loaded().unwrap();
             let table = db.table::<u64, [u8]>("fixed").unwrap();
             (db, table)
         };

@@ -7,7 +7,7 @@ use namiki_platform::seeded_random::Random;
 use super::*;
 
 /// A key of a table of keys of any length: often short, sometimes as long as a key can be, many alike.
-fn variable_key(random: &mut Random) -> Vec<u8> {
+pub(super) fn variable_key(random: &mut Random) -> Vec<u8> {
     let len = match random.below(10) {
         0 => 0,
         1..6 => random.index(12),
@@ -26,7 +26,7 @@ fn variable_key(random: &mut Random) -> Vec<u8> {
     key
 }
 
-fn value(random: &mut Random) -> Vec<u8> {
+pub(super) fn value(random: &mut Random) -> Vec<u8> {
     let len = match random.below(200) {
         0 => random.index(3 << 20),
         1..20 => 0,

@@ -102,7 +102,7 @@ impl Source for TableSource {
     }
 
     fn rows(&self) -> u64 {
-        self.raw_table.len_estimate()
+        self.view.len_estimate(&self.raw_table)
     }
 
     fn scan(

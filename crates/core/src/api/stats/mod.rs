@@ -13,7 +13,7 @@ use crate::api::database::Database;
 use crate::api::held_back::HeldBack;
 use crate::commit::latency::CommitLatency;
 use crate::commit::views::ViewStats;
-use crate::recovery::log_file_bytes;
+use crate::recovery::{LoadingProgress, log_file_bytes};
 
 /// Numbers about an open database, see [`Database::stats`].
 #[derive(Clone, Debug)]
@@ -33,6 +33,8 @@ pub struct Stats {
     pub views: ViewStats,
     /// Checkpoints, and the image that is there.
     pub checkpoints: CheckpointStats,
+    /// How far the loading of the tables is that began with the opening.
+    pub loading: LoadingProgress,
     /// Bytes on the disk, against those of keys and values.
     pub disk_use: DiskUse,
     /// What new views, checkpoints and the log wait for.
@@ -83,6 +85,7 @@ impl Database {
             segment_file_bytes: 0,
             views: ViewStats::default(),
             checkpoints: CheckpointStats::default(),
+            loading: LoadingProgress::default(),
             disk_use: DiskUse::default(),
             held_back: HeldBack::default(),
             tables: Vec::new(),
@@ -96,6 +99,7 @@ impl Database {
             stats.checkpoints = checkpointer.stats();
             stats.held_back = checkpointer.held_back();
         }
+        stats.loading = shared.loader.progress();
         let manifest = shared.catalogue.lock().manifest.clone();
         stats.log_file_bytes = log_file_bytes(&*shared.disk, &shared.dir.join("wal"), &manifest);
         stats.disk_use = DiskUse::new(&stats.counters, &stats.checkpoints, stats.log_file_bytes);
@@ -105,7 +109,11 @@ impl Database {
             .iter()
             .map(|raw_table| TableStats {
                 name: raw_table.name(),
-                index_bytes: raw_table.index_bytes(),
+                // Nothing else uses an index that is being built.
+                index_bytes: match raw_table.is_loaded() {
+                    true => raw_table.index_bytes(),
+                    false => 0,
+                },
                 record_bytes: raw_table.record_bytes(),
             })
             .collect();

@@ -196,6 +196,17 @@ impl Stats {
             "How long the log has been kept for a transaction that has not ended.",
             held_back.operation_since.unwrap_or_default().as_secs_f64(),
         );
+        let loading = &self.loading;
+        text.gauge(
+            "tables_loading",
+            "Tables that are not loaded yet after the opening.",
+            loading.tables_total - loading.tables - loading.tables_failed,
+        );
+        text.gauge(
+            "tables_not_loaded",
+            "Tables that cannot be loaded.",
+            loading.tables_failed,
+        );
         text.counter(
             "lock_waits_total",
             "Waits for locks of others.",

@@ -120,6 +120,18 @@ impl fmt::Display for Stats {
         if let Some(error) = &checkpoints.last_error {
             writeln!(f, "checkpoint       failed: {error:?}")?;
         }
+        let loading = &self.loading;
+        if !loading.is_over() || loading.tables_failed > 0 {
+            writeln!(
+                f,
+                "loading          {} of {} tables, {} of {} rows; {} tables cannot be loaded",
+                loading.tables,
+                loading.tables_total,
+                loading.rows,
+                loading.rows_total,
+                loading.tables_failed
+            )?;
+        }
         for table in &self.tables {
             writeln!(
                 f,
