@@ -59,6 +59,7 @@ pub mod guide {}
 struct Readme;
 
 mod api;
+mod backup;
 mod catalogue;
 mod commit;
 mod concurrency;
@@ -99,6 +100,10 @@ pub use api::table::{
 };
 pub use api::untyped::UntypedTable;
 pub use api::view::View;
+pub use backup::error::BackupError;
+pub use backup::options_and_reports::{
+    BackupOptions, BackupProgress, BackupReport, OnBackupProgress,
+};
 pub use commit::engine::LockCounters;
 pub use commit::latency::CommitLatency;
 pub use commit::ticket::{Acknowledged, Ticket};
@@ -150,6 +155,7 @@ pub mod disk {
 
 /// The files of a database, for programs that look into them without opening it.
 pub mod files {
+    pub use crate::catalogue::backup_mark::{BackupMark, CopiedLog};
     pub use crate::catalogue::image::{ImageIndex, ImageTable, SegmentFile, TableImage};
     pub use crate::catalogue::image_files::{FileNumber, image_dir};
     pub use crate::catalogue::image_list::{ImageList, ListedRun, ListedTable, NamedList};

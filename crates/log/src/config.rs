@@ -151,6 +151,7 @@ impl LogConfig {
             records: Records::default(),
             first_lsn: self.first_lsn,
             seal: None,
+            last_stamp: None,
         }
     }
 

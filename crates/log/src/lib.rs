@@ -18,6 +18,7 @@ mod async_waiters;
 mod background_threads;
 mod certify_epoch;
 mod config;
+mod copy_stream;
 mod cover_lsn;
 mod epoch_horizon;
 #[cfg(test)]
@@ -51,6 +52,7 @@ mod sync;
 
 pub use async_waiters::AckWaiter;
 pub use config::{Group, GroupResource, LogConfig, Prepare};
+pub use copy_stream::{CopiedThrough, CopyError, LogPlace, copy_stream};
 pub use epoch_source::EpochSource;
 pub use error::LogError;
 pub use format::frame::{FrameHeader, LogRecord, RECORD_HEADER_BYTES};
@@ -69,5 +71,5 @@ pub use recycle::RecyclePoint;
 pub use sequencer::SequencerKind;
 pub use stream::{Appended, Entry, OversizeEntry, Stream, Ticket};
 pub use superfluous_files::{
-    RemovedFiles, remove_generations, remove_superfluous, split_superfluous,
+    RemovedFiles, remove_generations, remove_superfluous, remove_unfinished, split_superfluous,
 };

@@ -206,6 +206,7 @@ impl Builder {
                 source,
             })?);
         }
+        manifest.leave_backup();
         manifest.opening = Manifest::new_opening();
         manifest.spec = spec;
         manifest.closed = false;

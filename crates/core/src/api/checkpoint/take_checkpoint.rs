@@ -99,6 +99,12 @@ impl Work {
         drop(self.image.lock());
     }
 
+    /// Runs `body` while no checkpoint does.
+    pub(super) fn hold<T>(&self, body: impl FnOnce(Option<&ImageList>) -> T) -> T {
+        let image = self.image.lock();
+        body(image.as_ref().map(|image| &image.list))
+    }
+
     /// Bytes of log since the last checkpoint.
     pub(super) fn log_bytes_since(&self) -> u64 {
         let written = self.log.counters().frame_bytes;
