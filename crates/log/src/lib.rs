@@ -63,6 +63,7 @@ pub use generation_info::{
 pub use layout_config::{Layout, Placement, Retain};
 pub use log::{Log, LogCounters};
 pub use log_start::{LogStart, StreamStart};
+pub use log_target::remove_unnumbered;
 pub use read::{
     Frame, Merge, MergeEnd, ReadError, SortedRun, StreamEnd, StreamReader, check_all_announced,
     durable_epoch, harden_tail, merge_by_stamp, merge_sorted,
@@ -71,5 +72,5 @@ pub use recycle::RecyclePoint;
 pub use sequencer::SequencerKind;
 pub use stream::{Appended, Entry, OversizeEntry, Stream, Ticket};
 pub use superfluous_files::{
-    RemovedFiles, remove_generations, remove_superfluous, remove_unfinished, split_superfluous,
+    RemovedFiles, remove_generations, remove_superfluous, split_superfluous,
 };

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use namiki_platform::disk::Disk;
 use namiki_platform::{Generation, Stamp, WorkerId};
 
-use crate::format::segment::{is_unnumbered, parse_file_name, stream_dir};
+use crate::format::segment::{parse_file_name, stream_dir};
 use crate::generation_info::GenerationInfo;
 use crate::layout_config::Placement;
 
@@ -88,19 +88,6 @@ pub fn remove_superfluous(
                 })
         },
     )
-}
-
-/// Removes segments that a copy or a log has not finished, where neither is under way. What cannot be removed stays.
-pub fn remove_unfinished(disk: &dyn Disk, wal: &Path) {
-    for worker in (0..=u16::MAX).map(WorkerId) {
-        let dir = stream_dir(wal, worker);
-        let Ok(entries) = disk.list(&dir) else { break };
-        let entries = entries.into_iter().map(|entry| entry.path);
-        let unfinished = disk.unfinished(&dir).unwrap_or_default();
-        for path in entries.chain(unfinished).filter(|path| is_unnumbered(path)) {
-            let _ = disk.remove(&path);
-        }
-    }
 }
 
 /// Removes the segments that are superfluous, in the directories of these streams and of those that follow them.

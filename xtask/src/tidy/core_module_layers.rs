@@ -114,6 +114,7 @@ const ORDER: &[&str] = &[
     "api/open_from_image_tests",
     "api/transaction_cleanup_tests",
     "api/recycled_log_tests",
+    "api/backup_tests",
 ];
 
 /// The file that lists the order, for the advice.

@@ -27,9 +27,41 @@ pub(crate) fn back_up(
     options: &BackupOptions,
     is_open: &dyn Fn() -> Result<(), BackupError>,
 ) -> Result<BackupReport, BackupError> {
+    copy(source, dir, options, is_open, Purpose::Backup)
+}
+
+/// Copies a database into a directory that is new or empty. It goes its own way from there on.
+///
+/// # Errors
+/// [`BackupError`].
+pub(crate) fn restore(
+    source: &Source<'_>,
+    dir: &Path,
+    options: &BackupOptions,
+) -> Result<BackupReport, BackupError> {
+    copy(source, dir, options, &|| Ok(()), Purpose::Restore)
+}
+
+/// What a copy is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Backup,
+    Restore,
+}
+
+fn copy(
+    source: &Source<'_>,
+    dir: &Path,
+    options: &BackupOptions,
+    is_open: &dyn Fn() -> Result<(), BackupError>,
+    purpose: Purpose,
+) -> Result<BackupReport, BackupError> {
     let began = Instant::now();
     let disk = disk_for(dir, options)?;
-    let destination = Destination::take(&disk, dir, source)?;
+    let destination = match purpose {
+        Purpose::Backup => Destination::take(&disk, dir, source)?,
+        Purpose::Restore => Destination::take_empty(&disk, dir, source)?,
+    };
     let mut go_on = GoOn::new(options, is_open);
     go_on.check()?;
     let files = copy_image(source, &destination, &mut go_on)?;
@@ -37,11 +69,16 @@ pub(crate) fn back_up(
     let mut manifest = source.manifest.clone();
     manifest.closed = true;
     manifest.opening = Manifest::new_opening();
-    manifest.backup = Some(BackupMark {
-        stamp: source.stamp,
-        taken_at_ms: now_ms(),
-        log,
-    });
+    match purpose {
+        Purpose::Restore => manifest.leave(),
+        Purpose::Backup => {
+            manifest.backup = Some(BackupMark {
+                stamp: source.stamp,
+                taken_at_ms: now_ms(),
+                log,
+            });
+        }
+    }
     destination.switch(&manifest)?;
     Ok(BackupReport {
         stamp: source.stamp,

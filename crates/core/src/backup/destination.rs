@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use namiki_log::{remove_superfluous, remove_unfinished};
+use namiki_log::{remove_superfluous, remove_unnumbered};
 use namiki_platform::disk::{DirLock, Disk, PROBE_FILES, PROFILE_FILES};
 
 use crate::backup::error::BackupError;
@@ -45,15 +45,7 @@ impl<'a> Destination<'a> {
         dir: &'a Path,
         source: &Source<'_>,
     ) -> Result<Self, BackupError> {
-        let device = |error| BackupError::device(dir, error);
-        disk.create_dir_all(dir).map_err(device)?;
-        let lock = disk.lock_dir(dir).map_err(|error| match error.kind() {
-            io::ErrorKind::ResourceBusy => OpenError::InUse {
-                dir: dir.to_owned(),
-            }
-            .into(),
-            _ => device(error),
-        })?;
+        let lock = lock(disk, dir)?;
         let before = match Manifest::read(&**disk, dir)? {
             Some(manifest) => Some(backup_before(disk, dir, source, manifest)?),
             None => {
@@ -65,6 +57,29 @@ impl<'a> Destination<'a> {
             disk,
             dir,
             before,
+            _lock: lock,
+        })
+    }
+
+    /// Takes a new or empty directory for what is to be restored from this source, or one in which that was interrupted.
+    ///
+    /// # Errors
+    /// [`BackupError`], if it holds anything else.
+    pub(super) fn take_empty(
+        disk: &'a Arc<dyn Disk>,
+        dir: &'a Path,
+        source: &Source<'_>,
+    ) -> Result<Self, BackupError> {
+        let lock = lock(disk, dir)?;
+        if Manifest::read_alone(&**disk, dir)?.is_some() {
+            let dir = dir.to_owned();
+            return Err(BackupError::NotEmpty { dir });
+        }
+        begin(&**disk, dir, source)?;
+        Ok(Self {
+            disk,
+            dir,
+            before: None,
             _lock: lock,
         })
     }
@@ -85,7 +100,8 @@ impl<'a> Destination<'a> {
         let wal = dir.join("wal");
         let removed = remove_superfluous(disk, &wal, generations, oldest);
         events::superfluous_removed(&removed);
-        remove_unfinished(disk, &wal);
+        let streams = generations.iter().map(|info| info.streams).max();
+        remove_unnumbered(disk, &wal, streams.unwrap_or(0).into());
         let _ = disk.remove(&dir.join(BEGUN));
         Ok(())
     }
@@ -126,6 +142,19 @@ impl<'a> Destination<'a> {
         let synced = self.disk.sync_dir(&image_dir);
         synced.map_err(|error| BackupError::device(&image_dir, error))
     }
+}
+
+/// Makes the directory if there is none, and keeps other processes out.
+fn lock(disk: &Arc<dyn Disk>, dir: &Path) -> Result<DirLock, BackupError> {
+    let device = |error| BackupError::device(dir, error);
+    disk.create_dir_all(dir).map_err(device)?;
+    disk.lock_dir(dir).map_err(|error| match error.kind() {
+        io::ErrorKind::ResourceBusy => OpenError::InUse {
+            dir: dir.to_owned(),
+        }
+        .into(),
+        _ => device(error),
+    })
 }
 
 /// The backup in a directory, if that of the source can take its place.

@@ -32,7 +32,10 @@ pub enum BackupError {
         path: PathBuf,
     },
     /// The directory for the backup holds something else.
-    #[error("{} is not empty and holds no backup; name a new or an empty directory", dir.display())]
+    #[error(
+        "{} is not empty, and holds nothing that this could go on with; name a new or an empty directory",
+        dir.display()
+    )]
     NotEmpty {
         /// The directory.
         dir: PathBuf,

@@ -273,9 +273,15 @@ impl Manifest {
 
     /// To be called before the database is written: a backup that is written is none any more, and goes its own way.
     pub(crate) fn leave_backup(&mut self) {
-        if self.backup.take().is_some() {
-            self.branch = Self::new_opening();
+        if self.backup.is_some() {
+            self.leave();
         }
+    }
+
+    /// What is written from here on has no backups yet.
+    pub(crate) fn leave(&mut self) {
+        self.backup = None;
+        self.branch = Self::new_opening();
     }
 
     /// A number for [`Manifest::opening`] that no other has.
