@@ -153,6 +153,16 @@ pub(crate) enum Failure {
     /// A backup was not taken or restored.
     #[error(transparent)]
     Backup(#[from] BackupError),
+    /// The backup has no restore point that is so old.
+    #[error("{} has no restore point at or before {time}: {first}", backup.display())]
+    NoRestorePoint {
+        /// The backup.
+        backup: PathBuf,
+        /// The time that was asked for.
+        time: String,
+        /// What it has.
+        first: String,
+    },
     /// A log cannot be read back.
     #[error(transparent)]
     Log(#[from] ReadError),

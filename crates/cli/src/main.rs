@@ -40,6 +40,7 @@ mod progress;
 mod query;
 mod read_only_directory;
 mod tables;
+mod time_of_day;
 mod transfer;
 mod typed;
 

@@ -129,6 +129,7 @@ pub use storage::index::{IndexKind, IndexNotInBuild, TreeKind};
 pub use table::raw_table::{TableId, TableInfo};
 pub use txn::{Savepoint, Transaction, Version};
 pub use wal_format::encoding_primitives::RecordFormat;
+pub use wal_format::restore_point::RestorePoint;
 
 /// What tables with columns are described with, and what their rows are made of.
 pub mod query {

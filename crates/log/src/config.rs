@@ -149,6 +149,7 @@ impl LogConfig {
             complete_from: Lsn(0),
             cut,
             records: Records::default(),
+            restore_points: false,
             first_lsn: self.first_lsn,
             seal: None,
             last_stamp: None,

@@ -59,6 +59,9 @@ pub struct GenerationInfo {
     /// What its records are.
     #[serde(default)]
     pub records: Records,
+    /// Whether restore points may stand among its records, which are neither commits nor operations.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub restore_points: bool,
     /// The first LSN it could draw.
     pub first_lsn: Lsn,
     /// Where it ends. Set when it was closed, or when recovery has read it; from then on nothing

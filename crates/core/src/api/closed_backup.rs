@@ -17,6 +17,7 @@ use crate::error::OpenError;
 use crate::image::leftovers::read_image;
 use crate::recovery::{self, ImageToLoad, RecoverySettings};
 use crate::table::raw_table::Owner;
+use crate::wal_format::restore_point::RestorePoint;
 
 impl Builder {
     /// Backs up the database in `dir`, which no process has open, into the directory `to`, as
@@ -75,11 +76,42 @@ impl Builder {
         })
     }
 
+    /// The moments to which a backup can be restored, oldest first: those of the
+    /// [restore points](Builder::restore_points) in its log, after its image and after the last time that a table in memory was
+    /// dropped or cleared. Reads the log.
+    ///
+    /// # Errors
+    /// [`BackupError`].
+    pub fn restore_points_of(
+        self,
+        backup: impl AsRef<Path>,
+    ) -> Result<Vec<RestorePoint>, BackupError> {
+        self.of_closed(backup.as_ref(), |source| source.restore_points())
+    }
+
+    /// [`Builder::restore`], as of a restore point: with what commits have left up to its stamp, and with nothing of others.
+    /// Which tables there are, and what they are called, is as the backup has it; those in segments have all their rows.
+    ///
+    /// # Errors
+    /// [`BackupError::NoSuchPoint`]; as [`Builder::restore`].
+    pub fn restore_to(
+        self,
+        backup: impl AsRef<Path>,
+        to: impl AsRef<Path>,
+        point: Stamp,
+        options: &BackupOptions,
+    ) -> Result<BackupReport, BackupError> {
+        self.of_closed(backup.as_ref(), |source| {
+            source.end_at(point)?;
+            restore(source, to.as_ref(), options)
+        })
+    }
+
     /// Calls `body` with the database in a directory, which no other process has open meanwhile.
     fn of_closed<T>(
         mut self,
         dir: &Path,
-        body: impl FnOnce(&Source<'_>) -> Result<T, BackupError>,
+        body: impl FnOnce(&mut Source<'_>) -> Result<T, BackupError>,
     ) -> Result<T, BackupError> {
         self.create = false;
         self.check()?;
@@ -96,8 +128,8 @@ impl Builder {
             self.seal(&disk, dir, &mut manifest, list.as_ref())?;
         }
         let stamp = stamp_of(&manifest);
-        let source = Source::new(&disk, dir, manifest, list, stamp)?;
-        body(&source)
+        let mut source = Source::new(&disk, dir, manifest, list, stamp)?;
+        body(&mut source)
     }
 
     /// Finds out where the log ends that was not closed in order.

@@ -277,6 +277,7 @@ impl Builder {
             files: opened.files,
             closed: None,
             loading: Loading::default(),
+            last_point: opened.recovery.max_stamp,
         }));
         let parts = Parts {
             engine: Arc::clone(&engine),
@@ -534,6 +535,7 @@ impl Builder {
         };
         let info = GenerationInfo {
             records,
+            restore_points: self.tuning.checkpoint.restore_points.is_some(),
             ..config.generation_info(cut)
         };
         Ok(Some((config, info)))

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use namiki_log::{CopyError, ReadError};
+use namiki_platform::Stamp;
 use namiki_segment::SegmentError;
 
 use crate::error::{Error, OpenError};
@@ -66,6 +67,16 @@ pub enum BackupError {
         /// The directory.
         dir: PathBuf,
     },
+    /// There is no restore point with this stamp that the backup has everything of.
+    #[error("there is no restore point {stamp}: {}", points(*oldest, *newest))]
+    NoSuchPoint {
+        /// What was asked for.
+        stamp: Stamp,
+        /// The oldest point; none if there are no points.
+        oldest: Option<Stamp>,
+        /// The newest one.
+        newest: Option<Stamp>,
+    },
     /// The database cannot be read: it is in use, damaged, or none.
     #[error(transparent)]
     Source(#[from] OpenError),
@@ -114,6 +125,15 @@ pub enum BackupError {
     /// It was interrupted, see [`BackupOptions::interrupt`](crate::BackupOptions::interrupt).
     #[error("interrupted; the next backup goes on from what was copied")]
     Interrupted,
+}
+
+fn points(oldest: Option<Stamp>, newest: Option<Stamp>) -> String {
+    match (oldest, newest) {
+        (Some(oldest), Some(newest)) => {
+            format!("those of the backup are from {oldest} to {newest}")
+        }
+        _ => "the backup has none".to_owned(),
+    }
 }
 
 impl BackupError {

@@ -21,4 +21,5 @@ mod destination;
 pub(crate) mod error;
 mod go_on;
 pub(crate) mod options_and_reports;
+mod points;
 pub(crate) mod source;

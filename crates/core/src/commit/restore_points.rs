@@ -42,7 +42,7 @@ pub(crate) fn mark_restore_point(
         let encode = |into: &mut [u8], _| point.encode(into);
         let appended = stream.append(entry, stamp, epoch, RESTORE_POINT_BYTES, encode, |_| {});
         engine.epochs.deregister(slot);
-        appended.map_err(not_appended)?;
+        let _flushed_below = appended.map_err(not_appended)?;
         stream.flush().map_err(Error::LogFailed)?;
         Ok(Some(point))
     });

@@ -31,6 +31,7 @@ use crate::error::OpenError;
 use crate::storage::record::{AddressHasher, RecordRef};
 use crate::table::raw_table::TableId;
 use crate::wal_format::aries_operation::{Image, Operation};
+use crate::wal_format::restore_point::RestorePoint;
 use crate::wal_format::transaction_table::{Followed, TransactionTable};
 
 impl Replay<'_, '_> {
@@ -104,6 +105,9 @@ struct History<'a, 't> {
 impl History<'_, '_> {
     /// Redoes one logged operation. Returns whether a transaction has committed.
     fn redo(&mut self, log_record: &LogRecord<'_>) -> Result<bool, OpenError> {
+        if RestorePoint::decode(log_record.payload).is_some() {
+            return Ok(false);
+        }
         let (generation, lsn) = (self.generation, log_record.lsn);
         let broken = |why: String| OpenError::BrokenTransaction {
             generation,

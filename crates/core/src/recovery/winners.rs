@@ -19,6 +19,7 @@ use super::replay_context::{Outcome, Replay};
 use crate::error::OpenError;
 use crate::table::raw_table::{Loaded, TableId};
 use crate::wal_format::aries_operation::Operation;
+use crate::wal_format::restore_point::RestorePoint;
 use crate::wal_format::transaction_table::{Followed, TransactionTable};
 
 /// A change that is made when its transaction has committed.
@@ -63,6 +64,9 @@ impl Replay<'_, '_> {
 impl Winners<'_, '_> {
     /// Follows one logged operation. Returns whether a transaction was replayed.
     fn follow(&mut self, log_record: &LogRecord<'_>) -> Result<bool, OpenError> {
+        if RestorePoint::decode(log_record.payload).is_some() {
+            return Ok(false);
+        }
         let (generation, lsn, stamp) = (self.info.generation, log_record.lsn, log_record.stamp);
         let broken = |why: String| OpenError::BrokenTransaction {
             generation,

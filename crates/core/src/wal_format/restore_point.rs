@@ -8,7 +8,7 @@
 use namiki_platform::{Epoch, Stamp};
 
 /// The first byte.
-const RESTORE_POINT: u8 = 6;
+pub(crate) const RESTORE_POINT: u8 = 6;
 /// The length of the payload.
 pub(crate) const RESTORE_POINT_BYTES: usize = 25;
 

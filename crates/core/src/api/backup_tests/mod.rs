@@ -2,6 +2,7 @@
 
 mod crashes;
 mod refusals;
+mod restore_points;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
