@@ -46,7 +46,7 @@
 //!
 //! Each folder uses only those before it: `storage` (records) → `concurrency` (locks, protocols, contention) →
 //! `table` (keys to records) → `wal_format` → [`replica`] (a cluster node's tables) → `commit` → `txn` → `catalogue` (manifest
-//! and table journal) → `recovery` → `image` (tables in segments) → `api` ([`Database`], [`Session`], [`Table`],
+//! and table journal) → `recovery` → `image` (tables in segments) → `backup` → `api` ([`Database`], [`Session`], [`Table`],
 //! [`Builder`]). `error`, `protocol_spec`, `sync` and `thread_number` are free to all.
 //!
 //! Paper: tictoc-pwal, pwal

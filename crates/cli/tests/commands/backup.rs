@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use namiki::Database;
 
@@ -87,4 +89,75 @@ fn a_damaged_database_is_not_backed_up() {
     let told = refuses(1, &["backup", data, dest]);
     assert!(told.contains(path.to_str().unwrap()), "{told}");
     refuses(1, &["check", dest]);
+}
+
+/// What `check` and `dump-log` make of a log that was cut at a stamp, and of restore points.
+#[test]
+fn a_live_backup_is_sound_and_restored_to_a_point() {
+    for spec in [
+        "TT(EPOCH)+PWAL(auto)",
+        "SILO(NLR)+PWAL(4)",
+        "TT(ELR)+PWAL(16)",
+        "TT(ELR)+SWAL(16)",
+        "S2PL(NLR)+PWAL(4)+ARIES",
+        "S2PL(ELR)+PWAL(4)+ARIES",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ["data", "copy", "again"].map(|name| folder.path().join(name));
+        let [dir, copy, _] = &paths;
+        let [_, dest, restored] = paths.each_ref().map(|path| path.to_str().unwrap());
+        let builder = Database::builder().spec(spec.parse().unwrap());
+        let builder = builder.restore_points(Duration::from_millis(1));
+        let db = builder.segment_bytes(256 << 10).open(dir).unwrap();
+        let table = db.table::<u64, [u8]>("values").unwrap();
+        let done = AtomicBool::new(false);
+        let points = std::thread::scope(|scope| {
+            for writer in 0..2_u64 {
+                let (db, table, done) = (&db, &table, &done);
+                scope.spawn(move || {
+                    for key in 0.. {
+                        if done.load(Ordering::Relaxed) {
+                            break;
+                        }
+                        let key = (key * 2 + writer) % 1000;
+                        db.transact(|tx| tx.put(table, &key, &[7; 200])).unwrap();
+                    }
+                });
+            }
+            let mut points = String::new();
+            while points.lines().count() < 2 {
+                db.backup(copy).unwrap();
+                assert!(said(0, "check", copy).contains("sound: "), "{spec}");
+                points = works(&["restore", dest, "--list"]);
+            }
+            done.store(true, Ordering::Relaxed);
+            points
+        });
+        assert!(
+            works(&["dump-log", dest]).contains("restore point "),
+            "{spec}"
+        );
+        let first = points.lines().next().unwrap();
+        let (number, time) = first.trim().split_once("  ").unwrap();
+        let told = works(&["restore", dest, restored, "--to", time]);
+        assert!(
+            told.contains(&format!("as of stamp {number}")),
+            "{spec}: {told}"
+        );
+        assert!(
+            said(0, "check", Path::new(restored)).contains("sound: "),
+            "{spec}"
+        );
+        works(&["scan", restored, "values", "--count"]);
+        let told = refuses(1, &["restore", dest, dest, "--to", "1999-12-31"]);
+        assert!(
+            told.contains("no restore point at or before 1999-12-31"),
+            "{told}"
+        );
+        let told = refuses(2, &["restore", dest, dest, "--to", "noon"]);
+        assert!(
+            told.contains("neither a restore point's number nor a time"),
+            "{told}"
+        );
+    }
 }

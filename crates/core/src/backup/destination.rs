@@ -171,8 +171,8 @@ fn backup_before(
     let Some(mark) = manifest.backup.clone() else {
         return Err(BackupError::WasOpened { dir: here() });
     };
-    let is_ahead = mark.stamp > source.stamp
-        || manifest.next_generation > source.manifest.next_generation
+    // (Its stamp tells nothing: that of a view can be above all that were given out.)
+    let is_ahead = manifest.next_generation > source.manifest.next_generation
         || manifest.next_table() > source.manifest.next_table();
     if manifest.branch != source.manifest.branch || is_ahead {
         return Err(BackupError::OtherBranch { dir: here() });
