@@ -45,10 +45,7 @@ fn a_backup_is_checked_read_and_restored() {
     works(&["restore", dest, restored]);
     assert_eq!(everything(copy), kept);
     assert!(said(0, "check", again).contains("sound: "));
-    for command in ["tables", "check"] {
-        let lines = |dir: &str| works(&[command, dir]).lines().count();
-        assert_eq!(lines(restored), lines(dest));
-    }
+    assert_eq!(works(&["tables", restored]), works(&["tables", dest]));
     assert_eq!(
         works(&["scan", restored, "numbers"]),
         works(&["scan", data, "numbers"])
@@ -108,7 +105,7 @@ fn a_live_backup_is_sound_and_restored_to_a_point() {
         let [_, dest, restored] = paths.each_ref().map(|path| path.to_str().unwrap());
         let builder = Database::builder().spec(spec.parse().unwrap());
         let builder = builder.restore_points(Duration::from_millis(1));
-        let db = builder.segment_bytes(256 << 10).open(dir).unwrap();
+        let db = builder.segment_bytes(1 << 20).open(dir).unwrap();
         let table = db.table::<u64, [u8]>("values").unwrap();
         let done = AtomicBool::new(false);
         let points = std::thread::scope(|scope| {

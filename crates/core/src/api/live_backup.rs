@@ -62,6 +62,9 @@ impl Database {
     ) -> Result<BackupReport, BackupError> {
         let shared = &*self.shared;
         shared.engine.check_open()?;
+        if shared.engine.read_only {
+            return Err(Error::ReadOnly.into());
+        }
         let (Some(checkpointer), Some(log)) = (&shared.checkpointer, &shared.engine.log) else {
             return Err(BackupError::NoLog);
         };
