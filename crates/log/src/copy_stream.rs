@@ -24,7 +24,7 @@ use crate::read::{ReadError, StreamReader};
 
 /// So much is gathered for a write in place.
 const PIECE_BYTES: usize = 1 << 20;
-const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// Up to where a stream was copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
