@@ -2,7 +2,7 @@
 //!
 //! One module per command; what they share is in `args` (flags), `device_choice` (which disk;
 //! `interruptible_disk`, how its log is started), `run_folder` (which folder), `key_encoding` (what keys look like),
-//! `latency`, `worker_threads`, `run_stages`, `repetitions`, `result_writer` (the one writer of results) and
+//! `latency`, `page_cache`, `worker_threads`, `run_stages`, `repetitions`, `result_writer` (the one writer of results) and
 //! `interrupt` (Ctrl-C). No command uses another, save
 //! that `log` and `query` measure the bare device as `device` does, `compare_command` has others do what `index` does, or in `kv`
 //! what `txn` does, and `figure` has its points run by `txn`, `device` and
@@ -22,12 +22,14 @@ mod key_encoding;
 mod kv;
 mod latency;
 mod log;
+mod page_cache;
 mod query;
 mod recover;
 mod repetitions;
 mod result_writer;
 mod run_folder;
 mod run_stages;
+mod sustain;
 mod txn;
 mod worker_threads;
 
@@ -57,6 +59,7 @@ Examples:
   namiki-bench device --bytes 512,8192 --writers 1,2,4 --mode direct
   namiki-bench log --streams 1,4,16 --layout parallel --group 16
   namiki-bench recover --log-mb 256 --threads 1,2
+  namiki-bench sustain --dir /data --log-gb 50
   namiki-bench query --dir /data/tpch --tasks 1,16,64,256 --threads 1,2
   namiki-bench cluster --nodes 5 --workers 1,2,4 --fault kill-leader:5s
   namiki-bench compare kv --stores namiki,floor --workload u1 --threads 1,16 --repeat 5
@@ -75,6 +78,8 @@ enum Command {
     Log(log::LogArgs),
     /// How fast a log is recovered, checked against what was written.
     Recover(recover::RecoverArgs),
+    /// Updates for a long time under checkpoints: what files and memory the database takes, a line each minute.
+    Sustain(sustain::SustainArgs),
     /// Queries over tables on disk, beside what their device can do at best.
     Query(query::QueryArgs),
     /// A replicated cluster of processes: transfers per second, failovers, and whether anything acknowledged is lost.
@@ -110,6 +115,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare_command::run(&args),
         Command::Log(args) => log::run(&args),
         Command::Recover(args) => recover::run(&args),
+        Command::Sustain(args) => sustain::run(&args),
         Command::Query(args) => query::run(&args),
         Command::Cluster(args) => cluster::run(&args),
         Command::Device(args) => device::run(&args),

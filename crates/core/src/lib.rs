@@ -86,10 +86,11 @@ pub use api::builder::Builder;
 pub use api::checkpoint::settings_and_reports::{CheckpointReport, CheckpointStats};
 pub use api::counters::{ConflictCounters, Counters};
 pub use api::database::Database;
+pub use api::held_back::HeldBack;
 pub use api::load::{LoadOptions, LoadProgress, OnLoadProgress};
 pub use api::rows::Rows;
 pub use api::session::Session;
-pub use api::stats::{Stats, TableStats};
+pub use api::stats::{DiskUse, Stats, TableStats};
 #[cfg(feature = "serde")]
 pub use api::table::Serde;
 #[doc(hidden)]

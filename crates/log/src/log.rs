@@ -47,6 +47,8 @@ pub struct LogCounters {
     pub submitted: u64,
     /// Bytes of frames written, padding included.
     pub frame_bytes: u64,
+    /// Bytes of zeros written to make segments ready for frames. A segment that is written again needs none.
+    pub zero_bytes: u64,
     /// Commits hardened.
     pub commits: u64,
     /// Attempts to draw an LSN that another thread won; compare-and-swap only.
@@ -600,6 +602,7 @@ impl<H: GroupResource> Log<H> {
             sum.flushes += one.flushes;
             sum.submitted += one.submitted;
             sum.frame_bytes += one.frame_bytes;
+            sum.zero_bytes += one.zero_bytes;
             sum.commits += one.commits;
             sum.cas_misses += one.cas_misses;
             sum.flush_ns += one.flush_ns;

@@ -66,19 +66,32 @@ impl<H: GroupResource> Log<H> {
     }
 
     /// Gives up the segments before `start`, which [`Log::recyclable`] has said and the manifest says durably by now.
-    /// One of each stream is kept to be written again, under another name; the others are removed, and so are those that
-    /// were made for a long frame. A segment that cannot be removed is in the way of nothing, and removed at the next
+    /// Some are kept to be written again, under other names, which spares the next ones the zeros and needs no more room on
+    /// the disk: no more than `reuse_bytes` of all streams. The others are removed, and so are those that were made for a
+    /// long frame. A segment that cannot be removed is in the way of nothing, and removed at the next
     /// opening. The current segments stay, whatever `start` says.
     ///
     /// # Errors
     /// [`LogError::Forked`].
-    pub fn recycle(&self, start: &LogStart) -> Result<RemovedFiles, LogError> {
+    pub fn recycle(&self, start: &LogStart, reuse_bytes: u64) -> Result<RemovedFiles, LogError> {
         self.streams.shared.check_process()?;
         let mut files = RemovedFiles::default();
+        let mut reuse_bytes = reuse_bytes;
         for (stream, start) in self.streams.list.iter().zip(&start.streams) {
-            stream.recycle_before(start.segment, |bytes, removed| files.count(bytes, removed));
+            stream.recycle_before(start.segment, &mut reuse_bytes, |bytes, removed| {
+                files.count(bytes, removed);
+            });
         }
         Ok(files)
+    }
+
+    /// Whether a stream found no room on the disk for its next segment, when it tried last. What the segments that are
+    /// there cannot take is refused with [`LogError::DiskFull`] until there is room; recycling makes some. Takes each
+    /// stream's lock: meant to be asked a few times a second. Never so on a shared device.
+    #[must_use]
+    pub fn is_short_of_room(&self) -> bool {
+        let mut streams = self.streams.list.iter();
+        streams.any(|stream| stream.is_short_of_room())
     }
 
     /// The bytes of log files of this generation that hold frames, spare segments not counted; of a shared device, the

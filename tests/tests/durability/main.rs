@@ -5,6 +5,7 @@ mod checkpoints;
 mod damaged_files;
 mod epoch_commit_durability;
 mod failing_disks;
+mod full_disks;
 mod image_loads;
 mod image_openings;
 mod image_queries;

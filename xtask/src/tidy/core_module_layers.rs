@@ -95,6 +95,7 @@ const ORDER: &[&str] = &[
     "api/query_error",
     "api/opened_tables",
     "api/open_catalogue",
+    "api/held_back",
     "api/checkpoint",
     "api/config",
     "api/builder",

@@ -25,6 +25,7 @@ mod run_one;
 mod sqlite;
 mod store;
 mod stores;
+pub(crate) mod upkeep;
 mod verify;
 mod worker;
 mod workload;

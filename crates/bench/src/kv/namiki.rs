@@ -190,4 +190,19 @@ impl Handle for NamikiHandle<'_> {
         })?;
         Ok(ended)
     }
+
+    fn sum_all(&mut self) -> Result<(u64, u64), BenchError> {
+        let NamikiStore { db, records, .. } = self.store;
+        let (mut count, mut sum) = (0, 0_u64);
+        db.read(|view| {
+            (count, sum) = (0, 0);
+            for row in view.range(records, ..) {
+                let (_, payload) = row?;
+                count += 1;
+                sum = sum.wrapping_add(payload.tag);
+            }
+            Ok(())
+        })?;
+        Ok((count, sum))
+    }
 }

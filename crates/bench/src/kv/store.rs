@@ -118,6 +118,15 @@ pub(crate) trait Handle {
         count: usize,
         into: &mut Vec<(u64, Payload)>,
     ) -> Result<Committed, BenchError>;
+
+    /// Counts all records in one state of the store, while others write, and adds up their tags, wrapping. Stores whose
+    /// scans are of one state already have nothing of their own to say.
+    fn sum_all(&mut self) -> Result<(u64, u64), BenchError> {
+        let mut all = Vec::new();
+        self.scan(0, usize::MAX, &mut all)?;
+        let sum = |sum: u64, (_, payload): &(u64, Payload)| sum.wrapping_add(payload.tag);
+        Ok((all.len() as u64, all.iter().fold(0, sum)))
+    }
 }
 
 /// What a record holds after a transaction that has read it: one more.

@@ -15,11 +15,11 @@ use namiki::files::Manifest;
 use namiki::{Database, ProtocolSpec, Table, WorkerId};
 use namiki_platform::disk::DelayedDisk;
 use namiki_platform::seeded_random::Random;
-use rustix::fs::{Advice, fadvise};
 
 use crate::args::{RecordBytes, Switch};
 use crate::error::BenchError;
 use crate::interrupt;
+use crate::page_cache::drop_cached;
 use crate::worker_threads::{join, share, spawn};
 
 /// The one table.
@@ -181,21 +181,4 @@ impl Built {
         }
         drop_cached(dir)
     }
-}
-
-/// Sees all files on the disk, and their pages dropped from memory.
-fn drop_cached(dir: &Path) -> Result<(), BenchError> {
-    let entries = std::fs::read_dir(dir).map_err(BenchError::file("list", dir))?;
-    for entry in entries {
-        let path = entry.map_err(BenchError::file("list", dir))?.path();
-        if path.is_dir() {
-            drop_cached(&path)?;
-            continue;
-        }
-        let file = std::fs::File::open(&path).map_err(BenchError::file("open", &path))?;
-        file.sync_all().map_err(BenchError::file("sync", &path))?;
-        fadvise(&file, 0, None, Advice::DontNeed)
-            .map_err(|error| BenchError::file("drop from memory", &path)(error.into()))?;
-    }
-    Ok(())
 }

@@ -1,61 +1,98 @@
-//! A thread that commits large transactions beside those that are measured: what do these wait for it?
+//! What runs beside the transactions that are measured: large transactions, views, checkpoints. What do they cost?
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use namiki::{Database, Error, Table};
 use serde::Serialize;
 
+use crate::args;
 use crate::error::BenchError;
 
 /// Bytes of each value, and of what the log has beside it.
 const ROW_BYTES: usize = 64 << 10;
 /// More than a key, lengths and headers take.
 const OVERHEAD_BYTES: usize = 64;
+/// Between two looks whether the run is over.
+const LOOK: Duration = Duration::from_millis(5);
 
-/// What is committed beside the measured transactions.
+/// What runs beside the measured transactions.
 #[derive(Args, Debug)]
 pub(super) struct BesideArgs {
     /// Beside the threads, one more commits transactions of so many MiB, one after the other, to a table of its own;
     /// its commits are not in the counts. Latencies then tell what the others wait for them
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u16).range(1..=1024))]
     beside_mib: Option<u16>,
+    /// Beside the threads, a view is open all the time, and replaced by a new one after so many seconds
+    #[arg(long, value_name = "S", value_parser = args::some_seconds)]
+    view_seconds: Option<Duration>,
+    /// Beside the threads, checkpoints are taken, so many seconds from the end of one to the beginning of the next
+    #[arg(long, value_name = "S", value_parser = args::seconds)]
+    checkpoint_seconds: Option<Duration>,
 }
 
-/// What was committed beside, for a row.
-#[derive(Clone, Copy, Debug, Serialize)]
+/// What was done beside, for a row.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct BesideRow {
-    beside_mib: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    beside_mib: Option<u16>,
     beside_commits: u64,
     /// Of all of them together, from the first row that was put until the last was durable.
     beside_seconds: f64,
+    views: u64,
+    checkpoints: u64,
+    /// Rows that all of them have written.
+    checkpoint_rows: u64,
+    /// The longest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoint_seconds_max: Option<f64>,
 }
 
 impl BesideArgs {
-    /// Runs `measured` beside the large transactions, if there are to be any.
+    /// Runs `measured` beside what there is to be.
     pub(super) fn run<T>(
         &self,
         db: &Database,
         measured: impl FnOnce() -> Result<T, BenchError>,
     ) -> Result<(T, Option<BesideRow>), BenchError> {
-        let Some(mib) = self.beside_mib else {
+        let Self {
+            beside_mib,
+            view_seconds,
+            checkpoint_seconds,
+        } = *self;
+        if beside_mib.is_none() && view_seconds.is_none() && checkpoint_seconds.is_none() {
             return Ok((measured()?, None));
-        };
-        let table: Table<u64, [u8]> = db.table("beside")?;
-        let stop = AtomicBool::new(false);
+        }
+        let table: Option<Table<u64, [u8]>> =
+            (beside_mib.map(|_| db.table("beside"))).transpose()?;
+        let stop = &AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let beside = scope.spawn(|| commit_until(&stop, db, &table, mib));
+            let commits = (table.as_ref().zip(beside_mib))
+                .map(|(table, mib)| scope.spawn(move || commit_until(stop, db, table, mib)));
+            let views =
+                view_seconds.map(|length| scope.spawn(move || view_until(stop, db, length)));
+            let checkpoints = checkpoint_seconds
+                .map(|pause| scope.spawn(move || checkpoint_until(stop, db, pause)));
             let measured = measured();
             stop.store(true, Ordering::Relaxed);
-            let (commits, seconds) = beside
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-            let row = BesideRow {
-                beside_mib: mib,
-                beside_commits: commits,
-                beside_seconds: seconds,
+            let mut row = BesideRow {
+                beside_mib,
+                ..BesideRow::default()
             };
+            if let Some(commits) = commits {
+                let done = commits.join().map_err(|_| BenchError::Panicked)?;
+                (row.beside_commits, row.beside_seconds) = done?;
+            }
+            if let Some(views) = views {
+                row.views = views.join().map_err(|_| BenchError::Panicked)??;
+            }
+            if let Some(checkpoints) = checkpoints {
+                let taken = checkpoints.join().map_err(|_| BenchError::Panicked)??;
+                row.checkpoints = taken.count;
+                row.checkpoint_rows = taken.rows;
+                row.checkpoint_seconds_max = Some(taken.longest.as_secs_f64());
+            }
             Ok((measured?, Some(row)))
         })
     }
@@ -85,6 +122,49 @@ fn commit_until(
         commits += 1;
         if stop.load(Ordering::Relaxed) {
             return Ok((commits, began.elapsed().as_secs_f64()));
+        }
+    }
+}
+
+/// Waits so long, or until it is to stop. Says whether it is.
+fn wait(stop: &AtomicBool, length: Duration) -> bool {
+    let began = Instant::now();
+    while !stop.load(Ordering::Relaxed) && began.elapsed() < length {
+        std::thread::sleep(LOOK.min(length));
+    }
+    stop.load(Ordering::Relaxed)
+}
+
+/// Keeps a view open until it is to stop. Returns how many there were.
+fn view_until(stop: &AtomicBool, db: &Database, length: Duration) -> Result<u64, Error> {
+    let mut views = 1;
+    let mut view = db.view()?;
+    while !wait(stop, length) {
+        view = db.view()?;
+        views += 1;
+    }
+    drop(view);
+    Ok(views)
+}
+
+/// Checkpoints that were taken.
+#[derive(Default)]
+struct Taken {
+    count: u64,
+    rows: u64,
+    longest: Duration,
+}
+
+/// Takes checkpoints until it is to stop, one at least.
+fn checkpoint_until(stop: &AtomicBool, db: &Database, pause: Duration) -> Result<Taken, Error> {
+    let mut taken = Taken::default();
+    loop {
+        let report = db.checkpoint()?;
+        taken.count += 1;
+        taken.rows += report.rows;
+        taken.longest = taken.longest.max(report.took);
+        if wait(stop, pause) {
+            return Ok(taken);
         }
     }
 }

@@ -40,6 +40,8 @@ impl ConflictCounters {
 pub struct Counters {
     /// Commits that wrote something.
     pub committed: u64,
+    /// Bytes of the keys and values that these have changed; 0 without a log.
+    pub changed_bytes: u64,
     /// Commits that only read.
     pub read_only: u64,
     /// Attempts that ended in a conflict.

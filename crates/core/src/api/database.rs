@@ -464,6 +464,7 @@ impl Database {
         };
         Counters {
             committed: engine.epochs.counted(Count::Committed),
+            changed_bytes: engine.epochs.counted(Count::ChangedBytes),
             read_only: engine.epochs.counted(Count::ReadOnly),
             conflicts: conflicts_by_kind.all(),
             conflicts_by_kind,

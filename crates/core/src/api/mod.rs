@@ -12,6 +12,7 @@ mod closed_backup;
 mod config;
 pub(crate) mod counters;
 pub(crate) mod database;
+pub(crate) mod held_back;
 mod live_backup;
 pub(crate) mod load;
 mod map;

@@ -271,7 +271,7 @@ impl Run {
         self.announce(stamp, rows);
         let removed = remove_generations(&self.sim, &Path::new(DIR).join("wal"), oldest);
         assert!(removed.failed.is_empty());
-        assert!(log.recycle(&start).unwrap().failed.is_empty());
+        assert!(log.recycle(&start, 1 << 20).unwrap().failed.is_empty());
         !start.streams.is_empty()
     }
 
@@ -378,7 +378,7 @@ fn replay_trusts_the_manifest_where_no_frame_tells_of_l0() {
     let info = |manifest: &mut Manifest| manifest.generations.last_mut().unwrap().begin_at(&start);
     info(&mut run.db.shared.catalogue.lock().manifest);
     run.announce(stamp, Rows::new());
-    log.recycle(&start).unwrap();
+    log.recycle(&start, 1 << 20).unwrap();
     let disk: Arc<dyn Disk> = Arc::new(run.sim.crash_image(run.sim.events(), Loss::All));
     for order in [ReplayOrder::HighestStamp, ReplayOrder::Merge] {
         let builder = builder(spec, &disk).replay_order(order);

@@ -132,7 +132,7 @@ fn is_sound(
             removed.map_err(|error| BackupError::device(&file.to, error))?;
             Ok(false)
         }
-        Err(Stopped::Told(error)) => Err(error),
+        Err(Stopped::Told(error)) => Err(*error),
     }
 }
 
@@ -164,7 +164,7 @@ fn copy(
     appender.finish().map_err(failed)?;
     let wrong = match verify(source, to, file, go_on) {
         Ok(()) => return Ok(()),
-        Err(Stopped::Told(error)) => return Err(error),
+        Err(Stopped::Told(error)) => return Err(*error),
         Err(Stopped::Segment(wrong)) => wrong,
     };
     let _ = to.disk.remove(&file.to);
@@ -172,7 +172,7 @@ fn copy(
         .damage(&file.from, file.segment)
         .unwrap_or_else(|| BackupError::CopyDamaged {
             path: file.to.clone(),
-            source: wrong,
+            source: *wrong,
         }))
 }
 
@@ -191,13 +191,13 @@ fn write_list(to: &Destination<'_>, list: &ImageList, path: &Path) -> Result<(),
 
 /// Why a file was not read to its end.
 enum Stopped {
-    Segment(SegmentError),
-    Told(BackupError),
+    Segment(Box<SegmentError>),
+    Told(Box<BackupError>),
 }
 
 impl From<SegmentError> for Stopped {
     fn from(error: SegmentError) -> Self {
-        Self::Segment(error)
+        Self::Segment(Box::new(error))
     }
 }
 
@@ -207,7 +207,9 @@ impl CheckVisitor for Asking<'_, '_> {
     type Error = Stopped;
 
     fn on_progress(&mut self, _: CheckProgress) -> Result<(), Stopped> {
-        self.0.check().map_err(Stopped::Told)
+        self.0
+            .check()
+            .map_err(|error| Stopped::Told(Box::new(error)))
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use namiki_index::{Inserted, LeafVersion};
 
-use crate::commit::views::ViewList;
+use crate::commit::views::{Overwritten, ViewList};
 use crate::concurrency::cc::{Before, ObservedVersion};
 use crate::storage::free_large_buffers::{Sizes, free_if_large, free_map_if_large};
 use crate::storage::record::{AddressHasher, RecordRef, Snapshot};
@@ -311,6 +311,29 @@ impl AccessSet {
             key: self.slice(&write.key),
             value: self.value(write),
         }
+    }
+
+    /// What a commit is about to overwrite, and the list of views that it has seen last.
+    #[inline]
+    pub(crate) fn overwritten(
+        &mut self,
+    ) -> (impl Iterator<Item = Overwritten<'_>>, &mut Arc<ViewList>) {
+        let (writes, bytes) = (&self.writes, &self.bytes);
+        let overwritten = writes.iter().map(|write| Overwritten {
+            record: write.record,
+            table: write.table,
+            key: &bytes[write.key.start as usize..write.key.end as usize],
+        });
+        (overwritten, &mut self.view_list)
+    }
+
+    /// The bytes of the keys and values that are written.
+    pub(crate) fn changed_bytes(&self) -> u64 {
+        let bytes = self.writes.iter().map(|write| {
+            let value = write.effect.range().map_or(0, Range::len);
+            (write.key.len() + value) as u64
+        });
+        bytes.sum()
     }
 
     fn slice(&self, range: &Range<u32>) -> &[u8] {

@@ -157,10 +157,9 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
     }
 
     if C::KEEP_FOR_VIEWS {
-        let records = access_set.writes.iter().map(|write| write.record);
-        let cached = &mut access_set.view_list;
         let (views, epochs) = (&engine.views, &engine.epochs);
-        views.keep_overwritten(epochs, epoch, records, cached);
+        let (overwritten, cached) = access_set.overwritten();
+        views.keep_overwritten(epochs, epoch, overwritten, cached);
     }
     let (Some(stream), Some(record)) = (stream, &mut record) else {
         install(engine, access_set, held, stamp, None);

@@ -1,7 +1,7 @@
 //! What all transactions of a database share while it is open.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
@@ -197,6 +197,8 @@ pub(crate) struct Engine {
     pub(crate) live_operations: LiveOperations,
     pub(crate) task_timer: TaskTimer,
     pub(crate) latencies: Latencies,
+    /// So many milliseconds commits wait, because the disk is full.
+    slowed_ms: AtomicU32,
     log_failure_told: Once,
     closed: AtomicBool,
 }
@@ -237,6 +239,7 @@ impl Engine {
             live_operations: LiveOperations::default(),
             task_timer: TaskTimer::default(),
             latencies: Latencies::new(),
+            slowed_ms: AtomicU32::new(0),
             log_failure_told: Once::new(),
             closed: AtomicBool::new(false),
         }
@@ -362,6 +365,19 @@ impl Engine {
     /// above it. A transaction that has ended by then is registered in that epoch or in one before, so the image has it;
     /// any other is in the log from its beginning.
     pub(crate) fn oldest_operation(&self) -> Option<Lsn> {
+        // First (live_operations.rs, V2).
+        let next = self.next_operation()?;
+        Some(self.live_operations.oldest(next))
+    }
+
+    /// Where operations are logged: the LSN of the oldest transaction that has logged any and has not ended, if there is
+    /// one.
+    pub(crate) fn live_operation(&self) -> Option<Lsn> {
+        let next = self.next_operation()?;
+        Some(self.live_operations.oldest(next)).filter(|oldest| *oldest < next)
+    }
+
+    fn next_operation(&self) -> Option<Lsn> {
         let Logging::Log {
             style: LogStyle::Operations,
             ..
@@ -369,9 +385,21 @@ impl Engine {
         else {
             return None;
         };
-        // First (live_operations.rs, V2).
-        let next = self.log.as_ref()?.last_drawn().next();
-        Some(self.live_operations.oldest(next))
+        Some(self.log.as_ref()?.last_drawn().next())
+    }
+
+    /// Lets each commit that writes wait so long before it takes locks, or each transaction where reads take some.
+    pub(crate) fn slow_down(&self, milliseconds: u32) {
+        self.slowed_ms.store(milliseconds, Ordering::Relaxed);
+    }
+
+    /// Waits as long as was said, if anything was. Not to be called with locks held.
+    #[inline]
+    pub(crate) fn wait_while_slowed(&self) {
+        let milliseconds = self.slowed_ms.load(Ordering::Relaxed);
+        if milliseconds > 0 {
+            std::thread::sleep(Duration::from_millis(milliseconds.into()));
+        }
     }
 
     /// From now on, no transaction begins.

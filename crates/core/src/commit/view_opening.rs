@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::protocol_spec::LockRelease;
 use crate::storage::record::RecordRef;
 use crate::sync::sleep;
+use crate::table::raw_table::TableId;
 
 /// Between two looks whether the last commit is through: it may be waiting for the device.
 const POLL: Duration = Duration::from_micros(100);
@@ -49,6 +50,18 @@ impl OpenView {
                 return Ok(view);
             }
         }
+    }
+
+    /// Of a checkpoint: everything up to this key of the table is written, and is not looked at again; without a key, all of
+    /// the table.
+    pub(crate) fn set_written(&self, table: TableId, key: Option<&[u8]>) {
+        self.state.set_written(table, key);
+    }
+
+    /// Of a checkpoint: a record was copied for the last time.
+    pub(crate) fn forget_written(&self, record: RecordRef) {
+        let views = &self.engine.views;
+        views.forget_written(&self.state, self.stamp, record);
     }
 
     /// The epoch that S closes.

@@ -229,6 +229,7 @@ impl Checkpoint<'_, '_> {
                 Part::Rewritten(keys) => runs.extend(self.rewritten(id, rows, keys)?),
             }
         }
+        rows.written_through(None);
         // The first covers the keys of runs before it that are gone (I8).
         if let Some(first) = runs.first_mut() {
             first.from.clear();
@@ -261,6 +262,7 @@ impl Checkpoint<'_, '_> {
                 break;
             }
             last = piece.last_key().map(<[u8]>::to_vec);
+            rows.written_through(last.as_deref());
             piece.clear();
         }
         let mut runs = runs.finish(&mut self.files)?;

@@ -29,4 +29,9 @@ pub(crate) trait RowsAtStamp {
     /// # Errors
     /// As [`RowsAtStamp::visit`].
     fn changed_since(&mut self, bounds: KeyBounds<'_>, since: Stamp) -> Result<bool, Error>;
+
+    /// No key up to this one will be looked at again; without a key, none of the table.
+    fn written_through(&mut self, key: Option<&[u8]>) {
+        let _ = key;
+    }
 }

@@ -27,6 +27,11 @@ pub(crate) trait RowsByKey {
     /// # Errors
     /// As [`RowsByKey::visit_keys`].
     fn has_changed(&mut self, key: &[u8], since: Stamp) -> Result<bool, Error>;
+
+    /// As [`RowsAtStamp::written_through`].
+    fn written_through(&mut self, key: Option<&[u8]>) {
+        let _ = key;
+    }
 }
 
 /// Such rows in the order of their keys. The keys are gathered when the first are asked for, and stay in memory.
@@ -73,6 +78,10 @@ impl<R: RowsByKey> RowsAtStamp for SortedRows<R> {
             }
         }
         Ok(false)
+    }
+
+    fn written_through(&mut self, key: Option<&[u8]>) {
+        self.rows.written_through(key);
     }
 }
 

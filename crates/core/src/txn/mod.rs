@@ -157,6 +157,9 @@ impl Transaction {
         self.lookup_cache.clear();
         self.asked_for_permit = false;
         self.doomed = None;
+        if self.locks_reads() {
+            self.resources.engine.wait_while_slowed();
+        }
         self.resources.engine.check_open()
     }
 
@@ -255,6 +258,11 @@ impl Transaction {
         } = &mut self.resources;
         let (engine, slot, access_set) = (&**engine, *slot, &mut self.access_set);
         let stream = engine.log.as_ref().map(|log| log.stream(*worker));
+        // What holds locks has waited before it took them.
+        let holds_locks = with_protocol!(self.concurrency, P => P::LOCKS_READS);
+        if stream.is_some() && !holds_locks && !access_set.writes.is_empty() {
+            engine.wait_while_slowed();
+        }
         let committed = with_protocol!(self.concurrency, P => match engine.spec.release {
             LockRelease::Normal => commit_path::commit::<P, Normal, C>(engine, stream, slot, access_set, held),
             LockRelease::Early => commit_path::commit::<P, Early, C>(engine, stream, slot, access_set, held),
@@ -264,7 +272,13 @@ impl Transaction {
             Ok(_) if self.access_set.writes.is_empty() => {
                 engine.epochs.count(slot, Count::ReadOnly);
             }
-            Ok(_) => engine.epochs.count(slot, Count::Committed),
+            Ok(_) => {
+                if stream.is_some() {
+                    let changed_bytes = self.access_set.changed_bytes();
+                    engine.epochs.add(slot, Count::ChangedBytes, changed_bytes);
+                }
+                engine.epochs.count(slot, Count::Committed);
+            }
             Err(Error::Conflict(conflict)) => engine.epochs.count(slot, conflict.into()),
             Err(_) => {}
         }

@@ -40,6 +40,16 @@ pub(crate) struct Job {
     recycled: Option<u64>,
 }
 
+impl Job {
+    /// How many zeros are written for a segment of this length.
+    pub(crate) fn zero_bytes(&self, segment_bytes: u64) -> u64 {
+        match self.recycled {
+            Some(_) => 0,
+            None => segment_bytes,
+        }
+    }
+}
+
 /// An order for an oversize segment's number.
 pub(crate) struct Numbering {
     pub(super) number: u64,
@@ -51,6 +61,8 @@ pub(crate) struct SegmentTarget {
     pub(crate) block_bytes: usize,
     /// Whether a thread is making a spare right now.
     pub(crate) preparing: bool,
+    /// Whether no spare could be made because the disk was full.
+    pub(crate) is_short_of_room: bool,
     /// Whether the background was asked for a spare.
     pub(crate) requested: bool,
     retain: Retain,
@@ -88,6 +100,7 @@ impl SegmentTarget {
         Self {
             block_bytes: BLOCK_BYTES_MAX,
             preparing: false,
+            is_short_of_room: false,
             requested: false,
             retain,
             salt: Salt::of(identity),
@@ -277,9 +290,15 @@ impl SegmentTarget {
         beginning
     }
 
-    /// Gives up the segments before this one: the first is kept to be written again, unless another is; the numbers and
-    /// lengths of the others, which are to be removed, are returned. Without effect unless segments may be recycled.
-    pub(crate) fn recycle_before(&mut self, segment: u64) -> Vec<(u64, u64)> {
+    /// Gives up the segments before this one. They are kept to be written again as long as all of those have no more than
+    /// `reuse_bytes` together, from which they are taken off; the numbers and lengths of the others, which are to be
+    /// removed, are returned. Without effect unless segments may be recycled.
+    pub(crate) fn recycle_before(
+        &mut self,
+        segment: u64,
+        segment_bytes: u64,
+        reuse_bytes: &mut u64,
+    ) -> Vec<(u64, u64)> {
         let mut removed = Vec::new();
         if self.retain != Retain::UntilRecycled {
             return removed;
@@ -288,12 +307,15 @@ impl SegmentTarget {
             && let Some(old) = self.give_up_first()
         {
             // One of another length cannot be written again.
-            if !old.is_oversize && self.recyclable.is_empty() {
-                self.recyclable.push_back(old.number);
-            } else {
-                removed.push((old.number, old.bytes));
+            match old.is_oversize {
+                true => removed.push((old.number, old.bytes)),
+                false => self.recyclable.push_back(old.number),
             }
         }
+        let reused = (*reuse_bytes / segment_bytes).min(self.recyclable.len() as u64);
+        *reuse_bytes -= reused * segment_bytes;
+        let removable = self.recyclable.split_off(reused as usize);
+        removed.extend(removable.into_iter().map(|number| (number, segment_bytes)));
         removed
     }
 }
@@ -303,7 +325,7 @@ pub(crate) struct SegmentMaker {
     pub(super) frame_bytes_max: u32,
     pub(super) disk: Arc<dyn Disk>,
     pub(super) dir: PathBuf,
-    pub(super) segment_bytes: u64,
+    pub(crate) segment_bytes: u64,
     pub(super) identity: u128,
     pub(super) generation: Generation,
     pub(super) worker: WorkerId,

@@ -251,6 +251,7 @@ impl<H: GroupResource> Stream<H> {
         };
         target.preparing = true;
         let mut job = target.job();
+        let zeros = job.zero_bytes(maker.segment_bytes);
         let abandoned = Preparing { stream: self };
         drop(state);
         let made = maker.make(&mut job);
@@ -260,10 +261,13 @@ impl<H: GroupResource> Stream<H> {
             (Ok(segment), LogTarget::Segments(target)) => {
                 target.preparing = false;
                 target.put_spare(segment);
+                target.is_short_of_room = false;
+                state.counters.zero_bytes += zeros;
                 Ok(())
             }
             (Err(error), LogTarget::Segments(target)) => {
                 target.give_up(&job);
+                target.is_short_of_room = error.is_full();
                 let error = self.shared.poison.if_poisonous(error);
                 self.shared.call_flusher();
                 Err(error)

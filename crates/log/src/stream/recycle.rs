@@ -14,6 +14,12 @@ impl<H: GroupResource> Stream<H> {
         self.kept_bytes.load(Ordering::Relaxed)
     }
 
+    /// Whether the disk has no room for the next segment.
+    pub(crate) fn is_short_of_room(&self) -> bool {
+        let state = self.state.lock();
+        matches!(&state.target, LogTarget::Segments(target) if target.is_short_of_room)
+    }
+
     /// Where the stream may begin; nothing in a region. The log is not poisoned: an error of this stream is set under its
     /// lock, so what is not in flight then is hardened.
     pub(crate) fn beginning(&self, superfluous: Superfluous) -> Option<Beginning> {
@@ -26,25 +32,27 @@ impl<H: GroupResource> Stream<H> {
         Some(target.beginning(superfluous, hardened))
     }
 
-    /// Gives up the segments before this one, and removes those that are not to be written again. What could not be
-    /// removed is said.
+    /// Gives up the segments before this one, and removes those that are not to be written again: see
+    /// [`SegmentTarget::recycle_before`](crate::log_target::SegmentTarget::recycle_before). What could not be removed is
+    /// said.
     pub(crate) fn recycle_before(
         &self,
         segment: u64,
+        reuse_bytes: &mut u64,
         mut removed: impl FnMut(u64, Result<(), (PathBuf, io::Error)>),
     ) {
+        let Some(maker) = &self.maker else {
+            return;
+        };
         let given_up = {
             let mut state = self.state.lock();
             let LogTarget::Segments(target) = &mut state.target else {
                 return;
             };
-            let given_up = target.recycle_before(segment);
+            let given_up = target.recycle_before(segment, maker.segment_bytes, reuse_bytes);
             self.kept_bytes
                 .store(target.kept_bytes(), Ordering::Relaxed);
             given_up
-        };
-        let Some(maker) = &self.maker else {
-            return;
         };
         for (number, bytes) in given_up {
             removed(bytes, maker.remove(number));

@@ -26,6 +26,7 @@ pub(crate) struct StreamCounters {
     pub(crate) flushes: u64,
     pub(crate) submitted: u64,
     pub(crate) frame_bytes: u64,
+    pub(crate) zero_bytes: u64,
     pub(crate) commits: u64,
     pub(crate) cas_misses: u64,
     pub(crate) flush_ns: u64,

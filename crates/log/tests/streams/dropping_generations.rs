@@ -165,7 +165,7 @@ impl Engine {
         self.manifest.write(&*self.disk);
         let removed = remove_generations(&*self.disk, &wal(), self.manifest.oldest);
         assert!(removed.failed.is_empty());
-        self.log.recycle(&start).unwrap();
+        self.log.recycle(&start, 1 << 20).unwrap();
     }
 }
 

@@ -50,7 +50,7 @@ fn checkpoint(log: &Log<()>, disk: &dyn Disk, manifest: &mut Manifest, stamp: u6
     manifest.last().begin_at(&start);
     manifest.image = Stamp(stamp);
     manifest.write(disk);
-    let files = log.recycle(&start).unwrap();
+    let files = log.recycle(&start, SEGMENT).unwrap();
     assert!(files.failed.is_empty(), "{files:?}");
     start
 }
@@ -99,7 +99,7 @@ fn whole_segments_below_the_image_go_and_no_others() {
         assert_eq!(stamps(&disk, &info(&config)).len(), 60);
         assert_eq!(log.kept_bytes(), kept_bytes);
 
-        let removed = log.recycle(&start).unwrap();
+        let removed = log.recycle(&start, SEGMENT).unwrap();
         // One is kept to be written again.
         assert_eq!(removed.files, gone.saturating_sub(1), "{image}");
         assert_eq!(removed.bytes, removed.files * SEGMENT);
@@ -110,7 +110,7 @@ fn whole_segments_below_the_image_go_and_no_others() {
         assert_eq!(stamps(&disk, &info), (first..=60).collect::<Vec<_>>());
         // Said again, it is the same, and nothing else goes.
         assert_eq!(log.recyclable(at(image)).unwrap(), start);
-        assert_eq!(log.recycle(&start).unwrap().files, 0);
+        assert_eq!(log.recycle(&start, SEGMENT).unwrap().files, 0);
         for stamp in 61..=100 {
             write(&log, stamp);
         }
@@ -134,6 +134,41 @@ fn a_log_under_checkpoints_stays_bounded() {
     }
 }
 
+/// Between two checkpoints as much is written as before, into the files that there are.
+#[test]
+fn segments_that_are_kept_for_reuse_need_no_zeros() {
+    for reuse in [0, 1, 3, 100] {
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        let config = recycling(2);
+        let log: Arc<Log<()>> = create(&disk, config.clone());
+        let mut manifest = Manifest::of(info(&config));
+        let mut most = 0;
+        for round in 0..20 {
+            if round == 5 {
+                most = log.counters().zero_bytes;
+            }
+            for stamp in round * 80 + 1..=round * 80 + 80 {
+                let worker = WorkerId((stamp % 2) as u16);
+                put(log.stream(worker), stamp, &[7; 700]).unwrap();
+                log.stream(worker).flush().unwrap();
+            }
+            let start = log.recyclable(at(round * 80 + 80)).unwrap();
+            manifest.last().begin_at(&start);
+            manifest.write(&*disk);
+            let removed = log.recycle(&start, reuse * SEGMENT).unwrap();
+            assert!(removed.failed.is_empty(), "{removed:?}");
+            let spare = (files(&*disk, 0).len() + files(&*disk, 1).len()) as u64;
+            let kept = log.kept_bytes() / SEGMENT;
+            // What is kept, what is to be written again, and one of each stream that is ready.
+            assert!(spare <= kept + reuse + 2, "{spare} {kept} {reuse}");
+        }
+        let zeros = log.counters().zero_bytes - most;
+        assert_eq!(zeros == 0, reuse == 100, "{reuse}: {zeros}");
+        let read: Vec<_> = stamps(&disk, &manifest.generations[0]);
+        assert_eq!(read.last(), Some(&1600));
+    }
+}
+
 #[test]
 fn only_what_may_be_recycled_is() {
     for retain in [Retain::All, Retain::Last(NonZeroU32::new(9).unwrap())] {
@@ -154,7 +189,7 @@ fn only_what_may_be_recycled_is() {
             }],
             complete_from: Lsn(31),
         };
-        assert_eq!(log.recycle(&forced).unwrap().files, 0);
+        assert_eq!(log.recycle(&forced, SEGMENT).unwrap().files, 0);
         assert_eq!(stamps(&disk, &info(&config)).len(), 60);
     }
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
@@ -422,7 +457,7 @@ fn a_segment_that_cannot_be_removed_does_no_harm() {
     manifest.last().begin_at(&start);
     manifest.write(&*disk);
     sim.inject(Fault::once(Step::Remove, 1, ErrorKind::PermissionDenied));
-    let removed = log.recycle(&start).unwrap();
+    let removed = log.recycle(&start, SEGMENT).unwrap();
     assert_eq!(removed.files, 2);
     let failed: Vec<_> = removed.failed.iter().map(|(path, _)| path).collect();
     assert_eq!(failed, [&segment(3)]);
@@ -471,7 +506,7 @@ fn a_segment_of_another_length_is_not_written_again() {
     );
     manifest.last().begin_at(&start);
     manifest.write(&*disk);
-    let removed = log.recycle(&start).unwrap();
+    let removed = log.recycle(&start, SEGMENT).unwrap();
     assert_eq!(removed.files, 2);
     assert!(removed.bytes > 2 * long.len() as u64);
     assert_eq!(log.kept_bytes() + removed.bytes, kept_bytes);

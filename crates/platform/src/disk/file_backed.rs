@@ -23,6 +23,7 @@ use super::file_names::{
     already_exists, is_own, is_unfinished, parent_of, rename_to_new, temporary_path,
 };
 use super::moved_dir::or_here;
+use super::room::{FileRoom, Room};
 use super::{
     AlignedBuf, BUFFER_ALIGN_BYTES, DirLock, Disk, DiskFile, FileEntry, FramePool, ReadQueue,
     directory_lock,
@@ -74,6 +75,10 @@ impl<T: FileBacked> Disk for T {
 
     fn create_unnamed(&self, dir: &Path, len_bytes: u64) -> io::Result<Option<Arc<dyn DiskFile>>> {
         self.create_unnamed_file(dir, len_bytes).map(Some)
+    }
+
+    fn room(&self, dir: &Path) -> io::Result<Option<Box<dyn Room>>> {
+        Ok(Some(Box::new(FileRoom::in_dir(dir)?)))
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
@@ -285,7 +290,12 @@ pub fn next_data(file: &File, len_bytes: u64, offset: u64) -> io::Result<Option<
 }
 
 /// Reserves `len_bytes` in an empty file, so that a full disk is met before anything is written.
-pub(super) fn reserve(file: &File, len_bytes: u64) -> io::Result<()> {
+fn reserve(file: &File, len_bytes: u64) -> io::Result<()> {
+    reserve_from(file, 0, len_bytes)
+}
+
+/// Reserves `len_bytes` from `offset` on, the end of the file.
+pub(super) fn reserve_from(file: &File, offset: u64, len_bytes: u64) -> io::Result<()> {
     use rustix::fs::FallocateFlags;
     use rustix::io::Errno;
     if len_bytes == 0 {
@@ -302,7 +312,7 @@ pub(super) fn reserve(file: &File, len_bytes: u64) -> io::Result<()> {
         ));
     }
     loop {
-        match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, len_bytes) {
+        match rustix::fs::fallocate(file, FallocateFlags::empty(), offset, len_bytes) {
             Ok(()) => return Ok(()),
             Err(Errno::INTR) => {}
             // Not every file system can; writing the zeros reserves as well.

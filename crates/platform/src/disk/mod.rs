@@ -19,6 +19,7 @@ mod null;
 mod nvm_emulation;
 mod profile;
 mod read_only;
+mod room;
 pub mod sim;
 mod slow;
 mod synced;
@@ -50,6 +51,7 @@ pub use null::NullDisk;
 pub use nvm_emulation::DelayedDisk;
 pub use profile::{DeviceProfile, PROFILE_FILES};
 pub use read_only::ReadOnlyDisk;
+pub use room::Room;
 pub use sim::SimDisk;
 pub use slow::{SlowDisk, SlowDrives};
 pub use synced::SyncedDisk;
@@ -87,6 +89,15 @@ pub trait Disk: Send + Sync + Debug {
     /// As [`Disk::create`].
     fn create_unnamed(&self, dir: &Path, len_bytes: u64) -> io::Result<Option<Arc<dyn DiskFile>>> {
         let _ = (dir, len_bytes);
+        Ok(None)
+    }
+
+    /// Room on the device of `dir` that can be taken ahead, none yet. Nothing where the disk cannot do so.
+    ///
+    /// # Errors
+    /// Whatever the device says.
+    fn room(&self, dir: &Path) -> io::Result<Option<Box<dyn Room>>> {
+        let _ = dir;
         Ok(None)
     }
 

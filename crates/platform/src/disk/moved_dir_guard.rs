@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::moved_dir::DirIdentity;
-use super::{Appender, DirLock, Disk, DiskFile, FileEntry, FramePool, ReadQueue};
+use super::{Appender, DirLock, Disk, DiskFile, FileEntry, FramePool, ReadQueue, Room};
 
 /// The disk, made to refuse every change of a name in a directory that it has locked, with
 /// [`DirMoved`](super::DirMoved), while the directory is not at the path at which it was locked. It does not hold the lock.
@@ -56,6 +56,10 @@ impl Disk for HeldDirDisk {
 
     fn create_unnamed(&self, dir: &Path, len_bytes: u64) -> io::Result<Option<Arc<dyn DiskFile>>> {
         self.disk.create_unnamed(dir, len_bytes)
+    }
+
+    fn room(&self, dir: &Path) -> io::Result<Option<Box<dyn Room>>> {
+        self.disk.room(dir)
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {

@@ -38,7 +38,7 @@ fn damage_in_the_source_is_named_and_not_copied() {
     let image = disk.list(&image_dir(Path::new(DIR))).unwrap();
     let rows = image.iter().map(|file| &file.path);
     let rows = rows.filter(|path| path.extension().is_some_and(|it| it == "rows"));
-    let rows = rows.last().unwrap().clone();
+    let rows = rows.max().unwrap().clone();
     let manifest = Manifest::read(&disk, Path::new(DIR)).unwrap().unwrap();
     let info = manifest.generations.last().unwrap();
     let segment = info.start(WorkerId(0)).segment;

@@ -46,6 +46,13 @@ impl RowsAtStamp for TableRows<'_> {
             Self::Unordered(rows) => rows.changed_since(bounds, since),
         }
     }
+
+    fn written_through(&mut self, key: Option<&[u8]>) {
+        match self {
+            Self::Ordered(rows) => RowsAtStamp::written_through(rows, key),
+            Self::Unordered(rows) => rows.written_through(key),
+        }
+    }
 }
 
 /// A table, in a view.
@@ -85,7 +92,10 @@ impl RowsAtStamp for RowsOfView<'_> {
                 return ControlFlow::Continue(());
             };
             match self.view.copy(record, &mut value) {
-                Ok(Some(stamp)) => visit(key, &value, stamp),
+                Ok(Some(stamp)) => {
+                    self.view.forget_written(record);
+                    visit(key, &value, stamp)
+                }
                 Ok(None) => ControlFlow::Continue(()),
                 Err(error) => {
                     outcome = Err(error);
@@ -108,6 +118,10 @@ impl RowsAtStamp for RowsOfView<'_> {
         })?;
         Ok(is_changed)
     }
+
+    fn written_through(&mut self, key: Option<&[u8]>) {
+        self.view.set_written(self.raw_table.id, key);
+    }
 }
 
 impl RowsByKey for RowsOfView<'_> {
@@ -120,15 +134,21 @@ impl RowsByKey for RowsOfView<'_> {
     }
 
     fn row(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<Stamp>, Error> {
-        match self.find(key)? {
-            Some(record) => self.view.copy(record, value),
-            None => Ok(None),
-        }
+        let Some(record) = self.find(key)? else {
+            return Ok(None);
+        };
+        let copied = self.view.copy(record, value)?;
+        self.view.forget_written(record);
+        Ok(copied)
     }
 
     fn has_changed(&mut self, key: &[u8], since: Stamp) -> Result<bool, Error> {
         Ok(self
             .find(key)?
             .is_some_and(|record| record.creation() > since))
+    }
+
+    fn written_through(&mut self, key: Option<&[u8]>) {
+        RowsAtStamp::written_through(self, key);
     }
 }

@@ -46,9 +46,11 @@ pub struct CheckpointReport {
     pub rows: u64,
     /// The bytes of their keys and values.
     pub bytes: u64,
+    /// The bytes of the files that they were written to.
+    pub file_bytes: u64,
     /// Files of the image before that were kept.
     pub files_kept: u64,
-    /// Log files that were removed or given to be written again, and their bytes.
+    /// Log files that were removed. Others were kept to be written again.
     pub log_files_freed: u64,
     /// How long it took.
     pub took: Duration,
@@ -76,4 +78,14 @@ pub struct CheckpointStats {
     pub log_bytes_since: u64,
     /// Bytes of keys and values that all checkpoints have written.
     pub bytes_written: u64,
+    /// Bytes of the files that they were written to.
+    pub file_bytes_written: u64,
+    /// Bytes of keys and values in the image.
+    pub image_bytes: u64,
+    /// Room on the disk that is taken ahead for the next one, in bytes of files that have no name.
+    pub room_bytes: u64,
+    /// Whether there was less than is expected to be needed. Checkpoints are taken more often then.
+    pub is_short_of_room: bool,
+    /// For how long the one has been under way that is.
+    pub under_way_for: Option<Duration>,
 }

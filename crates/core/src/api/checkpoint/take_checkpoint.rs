@@ -4,18 +4,20 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use namiki_log::{Log, RecyclePoint, remove_generations};
 use namiki_platform::disk::Disk;
 use parking_lot::Mutex;
 
+use super::room_for_next::{self, RoomForNext};
 use super::rows_of_view::TableRows;
 use super::settings_and_reports::{CheckpointReport, CheckpointSettings, CheckpointStats};
+use crate::api::held_back::Watch;
 use crate::api::open_catalogue::{CatalogueCell, NotChanged, catalogue_error};
 use crate::catalogue::image_files::FileNumber;
-use crate::catalogue::image_list::ImageList;
+use crate::catalogue::image_list::{ImageList, ListedRun};
 use crate::commit::engine::{Engine, GroupLocks};
 use crate::commit::restore_points::mark_restore_point;
 use crate::commit::view_opening::OpenView;
@@ -30,6 +32,10 @@ use crate::image::new_image::NewImage;
 
 /// So many generations of the log, of openings before this one, make a checkpoint due.
 const GENERATIONS_MAX: usize = 8;
+/// Where the disk is nearly full, a checkpoint is due after this part of the log that makes one due otherwise.
+const SHORT_PART: u64 = 16;
+/// The longest that a commit waits because the log finds no room.
+const SLOWED_MS_MAX: u32 = 128;
 
 /// What checkpoints work on.
 pub(crate) struct Parts {
@@ -57,7 +63,12 @@ pub(super) struct Work {
     /// Bytes of keys and values in the image, and of its files.
     image_bytes: AtomicU64,
     image_file_bytes: AtomicU64,
+    /// For the next checkpoint.
+    room: RoomForNext,
+    /// How long commits wait because the log finds no room.
+    slowed_ms: AtomicU32,
     told: Mutex<Told>,
+    pub(super) watch: Mutex<Watch>,
     /// Whether the last checkpoint was taken, or tried.
     pub(super) is_closed: Mutex<bool>,
 }
@@ -66,6 +77,8 @@ pub(super) struct Work {
 struct Told {
     stats: CheckpointStats,
     last: Option<Instant>,
+    /// When the one began that is under way.
+    began: Option<Instant>,
 }
 
 impl Work {
@@ -79,7 +92,10 @@ impl Work {
         // The last one is this opening's.
         let generations = parts.catalogue.lock().manifest.generations.len();
         let generations_before = generations.saturating_sub(1);
+        let room = RoomForNext::new(&*parts.disk, &parts.dir, settings.log_bytes);
         Self {
+            room,
+            slowed_ms: AtomicU32::new(0),
             parts,
             log,
             settings,
@@ -91,6 +107,7 @@ impl Work {
             generations_before: AtomicUsize::new(generations_before),
             frame_bytes_then: AtomicU64::new(0),
             told: Mutex::default(),
+            watch: Mutex::default(),
             is_closed: Mutex::default(),
         }
     }
@@ -122,6 +139,28 @@ impl Work {
         body(image.as_ref().map(|image| &image.list))
     }
 
+    /// Looks at what holds things back, and at the room on the disk: takes what the next checkpoint will need, and lets
+    /// commits wait while the log finds none, the longer the longer.
+    pub(super) fn look(&self) {
+        self.watch.lock().look(&self.parts.engine);
+        // A checkpoint that is under way needs less and less.
+        if let Some(_none_under_way) = self.image.try_lock() {
+            self.room.take(self.expected_bytes());
+        }
+        let slowed_ms = match self.log.is_short_of_room() {
+            true => (2 * self.slowed_ms.load(Ordering::Relaxed)).clamp(1, SLOWED_MS_MAX),
+            false => 0,
+        };
+        self.slowed_ms.store(slowed_ms, Ordering::Relaxed);
+        self.parts.engine.slow_down(slowed_ms);
+    }
+
+    /// How many bytes of files the next checkpoint is expected to write.
+    fn expected_bytes(&self) -> u64 {
+        let image_file_bytes = self.image_file_bytes.load(Ordering::Relaxed);
+        room_for_next::expected_bytes(image_file_bytes, self.log_bytes_since())
+    }
+
     /// Bytes of log since the last checkpoint.
     pub(super) fn log_bytes_since(&self) -> u64 {
         let written = self.log.counters().frame_bytes;
@@ -138,9 +177,19 @@ impl Work {
     }
 
     /// How many bytes of log make a checkpoint due while the database is open.
-    pub(super) fn log_bytes_max(&self) -> u64 {
+    fn log_bytes_max(&self) -> u64 {
         let half = self.image_bytes.load(Ordering::Relaxed) / 2;
         self.settings.log_bytes.max(half)
+    }
+
+    /// Whether a checkpoint is due while the database is open: sooner if the disk is nearly full.
+    pub(super) fn is_due(&self) -> bool {
+        let log_bytes = self.log_bytes_max();
+        let is_short = self.room.is_short() || self.slowed_ms.load(Ordering::Relaxed) > 0;
+        match is_short && log_bytes < u64::MAX {
+            true => self.is_due_from(log_bytes / SHORT_PART),
+            false => self.is_due_from(log_bytes),
+        }
     }
 
     /// Whether commits were refused or lost by the log: no checkpoint can be taken any more.
@@ -154,8 +203,10 @@ impl Work {
         if !is_last && self.is_closing.load(Ordering::SeqCst) {
             return Err(Error::Closed);
         }
+        self.told.lock().began = Some(Instant::now());
         let done = self.take(&mut image, is_last);
         let mut told = self.told.lock();
+        told.began = None;
         let stats = &mut told.stats;
         match &done {
             Ok(report) => {
@@ -163,6 +214,7 @@ impl Work {
                 stats.last_error = None;
                 stats.last = Some(*report);
                 stats.bytes_written += report.bytes;
+                stats.file_bytes_written += report.file_bytes;
                 told.last = Some(Instant::now());
             }
             // Not a failure: it was told to end.
@@ -195,10 +247,16 @@ impl Work {
         let stamp = view.stamp;
         drop(view);
         let point = RecyclePoint { stamp, below_lsn };
-        let (list, log_files_freed) = self.announce(new, point)?;
+        let (list, log_files_freed) = self.announce(new, point, is_last)?;
+        let files_before: BTreeSet<_> = (image.iter().flat_map(|it| it.list.runs()))
+            .map(|run| run.segment.file)
+            .collect();
+        let is_new = |run: &&ListedRun| !files_before.contains(&run.segment.file);
+        let new_runs = list.runs().filter(is_new);
+        let file_bytes = new_runs.map(|run| run.segment.len_bytes()).sum();
         self.image_bytes.store(row_bytes(&list), Ordering::Relaxed);
         self.image_file_bytes
-            .store(file_bytes(&list), Ordering::Relaxed);
+            .store(self::file_bytes(&list), Ordering::Relaxed);
         self.frame_bytes_then.store(frame_bytes, Ordering::Relaxed);
         self.log_bytes_before.store(0, Ordering::Relaxed);
         self.generations_before.store(0, Ordering::Relaxed);
@@ -211,6 +269,7 @@ impl Work {
             tables: progress.tables,
             rows: progress.rows,
             bytes: progress.bytes,
+            file_bytes,
             files_kept: progress.runs_kept,
             log_files_freed,
             took: began.elapsed(),
@@ -226,6 +285,8 @@ impl Work {
         progress: &mut ImageProgress,
     ) -> Result<NewImage, Error> {
         let (engine, disk) = (&self.parts.engine, &self.parts.disk);
+        let expected_bytes = self.expected_bytes();
+        self.room.give_up_to(expected_bytes);
         let (identity, generation, named) = {
             let manifest = &self.parts.catalogue.lock().manifest;
             let generation = manifest.generations.last().map(|info| info.generation);
@@ -256,6 +317,8 @@ impl Work {
             bytes_per_second: self.settings.bytes_per_second.filter(|_| !is_last),
             on_progress: &mut |now| {
                 *progress = now;
+                self.room
+                    .give_up_to(expected_bytes.saturating_sub(now.bytes));
                 match !is_last && self.is_over() {
                     true => ControlFlow::Break(()),
                     false => ControlFlow::Continue(()),
@@ -278,7 +341,12 @@ impl Work {
 
     /// Makes the image the database's, and frees what it makes superfluous of the log. Returns its list, and how many log
     /// files were freed.
-    fn announce(&self, mut new: NewImage, point: RecyclePoint) -> Result<(ImageList, u64), Error> {
+    fn announce(
+        &self,
+        mut new: NewImage,
+        point: RecyclePoint,
+        is_last: bool,
+    ) -> Result<(ImageList, u64), Error> {
         let (disk, dir) = (&*self.parts.disk, &*self.parts.dir);
         let start = self.log.recyclable(point).map_err(Error::LogFailed)?;
         let mut catalogue = self.parts.catalogue.lock();
@@ -316,7 +384,10 @@ impl Work {
         let list = new.remove_superseded();
         let removed = remove_generations(disk, &dir.join("wal"), oldest);
         events::superfluous_removed(&removed);
-        let recycled = self.log.recycle(&start).map_err(Error::LogFailed)?;
+        // Until the next checkpoint, as much will be written again.
+        let reuse_bytes = if is_last { 0 } else { self.log_bytes_max() };
+        let recycled = self.log.recycle(&start, reuse_bytes);
+        let recycled = recycled.map_err(Error::LogFailed)?;
         events::superfluous_removed(&recycled);
         Ok((list, removed.files + recycled.files))
     }
@@ -327,6 +398,10 @@ impl Work {
         CheckpointStats {
             last_ago: told.last.map(|last| last.elapsed()),
             image_stamp: named.map(|list| list.stamp),
+            image_bytes: self.image_bytes.load(Ordering::Relaxed),
+            room_bytes: self.room.taken_bytes(),
+            is_short_of_room: self.room.is_short(),
+            under_way_for: told.began.map(|began| began.elapsed()),
             image_file_bytes: self.image_file_bytes.load(Ordering::Relaxed),
             log_bytes_since: self.log_bytes_since(),
             ..told.stats.clone()

@@ -70,6 +70,7 @@ fn take_when_due(work: &Work, stop: &Stop) {
     let mut pause = LOOK;
     while !stop.wait(pause) {
         pause = LOOK;
+        work.look();
         if work.is_over() {
             continue;
         }
@@ -82,7 +83,7 @@ fn take_when_due(work: &Work, stop: &Stop) {
         let bytes = work.log_bytes_since();
         let is_long_ago = |interval| last.elapsed() >= interval;
         let is_time = bytes > 0 && work.settings.interval.is_some_and(is_long_ago);
-        if !work.is_due_from(work.log_bytes_max()) && !is_time {
+        if !work.is_due() && !is_time {
             continue;
         }
         if work.checkpoint(false).is_err() {

@@ -87,10 +87,12 @@ pub(crate) enum Count {
     Phantom,
     /// Rounds of locking a commit's writes that met a lock that stayed taken.
     FailedLock,
+    /// Bytes of keys and values that commits have changed.
+    ChangedBytes,
 }
 
 impl Count {
-    const ALL: usize = 8;
+    const ALL: usize = 9;
 }
 
 impl From<&Conflict> for Count {
@@ -289,6 +291,11 @@ impl Epochs {
         if sum.is_multiple_of(COUNTS_PER_CLOCK) || self.length_min.is_zero() {
             self.tick();
         }
+    }
+
+    /// Counts so many more for this committer.
+    pub(crate) fn add(&self, id: SlotId, what: Count, more: u64) {
+        self.slot(id).counts[what as usize].add(more);
     }
 
     /// Closes the current epoch if it is old enough and no other thread is about to.

@@ -15,11 +15,12 @@ use namiki_log::EpochSource;
 use namiki_platform::Stamp;
 use namiki_platform::model_checker::explore;
 
-use super::{ViewList, Views};
+use super::{Overwritten, ViewList, Views};
 use crate::commit::epoch::{Epochs, SlotId};
 use crate::storage::arena::Arena;
 use crate::storage::record::RecordRef;
 use crate::sync::{Mutex, sleep};
+use crate::table::raw_table::TableId;
 
 const POLL: Duration = Duration::from_micros(100);
 
@@ -54,10 +55,14 @@ impl World {
         let (epoch, stamp) = self
             .epochs
             .register(slot, |floor| floor.max(Stamp(self.record.creation().0 + 1)));
-        let records = std::iter::once(self.record);
+        let writes = std::iter::once(Overwritten {
+            record: self.record,
+            table: TableId(0),
+            key: &[],
+        });
         let mut cached = Arc::<ViewList>::default();
         self.views
-            .keep_overwritten(&self.epochs, epoch, records, &mut cached);
+            .keep_overwritten(&self.epochs, epoch, writes, &mut cached);
         self.record.install(Some(&stamp.0.to_ne_bytes()), stamp);
         drop(locked);
         self.epochs.deregister(slot);

@@ -24,6 +24,8 @@
 //! **When a view ends**, what was kept for it is handed on to the next older view, as far as that may see it, and is
 //! forgotten otherwise. Readers that meet this half-way see the list's number changed, and look again.
 //!
+//! **A checkpoint** goes through its view once, in order: what it has written is not kept for it any more.
+//!
 //! **Memory** is bounded: beyond a limit, the oldest view ends with an error of its own. Commits never fail or wait.
 //!
 //! # Invariants
@@ -36,6 +38,7 @@ mod kept_versions;
 #[cfg(all(test, loom))]
 mod loom_model;
 pub(crate) mod uncommitted;
+mod written_through;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -46,10 +49,11 @@ use namiki_platform::{Epoch, Stamp};
 
 use self::kept_versions::{Closed, KeptVersion, KeptVersions};
 use self::uncommitted::Uncommitted;
+use self::written_through::WrittenThrough;
 use crate::commit::epoch::Epochs;
 use crate::storage::record::{AtStamp, RecordRef};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence, sleep};
-use crate::table::raw_table::RawTable;
+use crate::table::raw_table::{RawTable, TableId};
 
 /// Between two looks whether a view has ended that has not found its stamp.
 const FORGOTTEN_POLL: Duration = Duration::from_micros(10);
@@ -85,6 +89,8 @@ pub(crate) struct ViewState {
     /// The floor of the next epoch, S + 1; 0 until it is known.
     floor: AtomicU64,
     kept: KeptVersions,
+    /// Of a checkpoint's view: what it does not look at any more.
+    written: Option<WrittenThrough>,
     /// Whether it ends when what is kept takes too much memory. A checkpoint's does not: it keeps each key once at most,
     /// and without it the log would grow.
     is_limited: bool,
@@ -95,6 +101,14 @@ pub(crate) struct ViewState {
     /// Tables that were dropped meanwhile (V3).
     dropped_tables: Mutex<Vec<Arc<RawTable>>>,
     opened: Instant,
+}
+
+/// What a commit is about to overwrite.
+#[derive(Clone, Copy)]
+pub(crate) struct Overwritten<'w> {
+    pub(crate) record: RecordRef,
+    pub(crate) table: TableId,
+    pub(crate) key: &'w [u8],
 }
 
 /// A view has ended, because what was kept for views took too much memory.
@@ -140,6 +154,7 @@ impl Views {
                 epoch,
                 floor: AtomicU64::new(0),
                 kept: KeptVersions::new(),
+                written: (!is_limited).then(WrittenThrough::default),
                 is_limited,
                 is_ending: AtomicBool::new(false),
                 is_expired: AtomicBool::new(false),
@@ -217,40 +232,42 @@ impl Views {
     }
 
     /// Keeps the versions that a commit is about to overwrite and that a view may see. The commit is registered in
-    /// `epoch`, and `records` are locked. `cached` is the list that the caller has seen last.
+    /// `epoch`, and the records of `writes`, with their tables and keys, are locked. `cached` is the list that the caller has seen last.
     #[inline]
-    pub(crate) fn keep_overwritten(
+    pub(crate) fn keep_overwritten<'w>(
         &self,
         epochs: &Epochs,
         epoch: Epoch,
-        records: impl Iterator<Item = RecordRef> + Clone,
+        writes: impl Iterator<Item = Overwritten<'w>>,
         cached: &mut Arc<ViewList>,
     ) {
         let number = self.number.load(Ordering::SeqCst);
         if number != 0 {
-            self.keep_for_newest(epochs, (epoch, number), records, cached);
+            self.keep_for_newest(epochs, (epoch, number), writes, cached);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn keep_for_newest(
+    fn keep_for_newest<'w>(
         &self,
         epochs: &Epochs,
         (epoch, number): (Epoch, u64),
-        records: impl Iterator<Item = RecordRef> + Clone,
+        writes: impl Iterator<Item = Overwritten<'w>>,
         cached: &mut Arc<ViewList>,
     ) {
         if cached.number != number {
             *cached = self.list();
         }
         let mut value = Vec::new();
-        'records: for record in records {
+        'records: for Overwritten { record, table, key } in writes {
             let creation = record.creation();
             let mut version = None;
             loop {
-                let Some((view, stamp)) = cached.newest_before(epoch, epochs) else {
-                    return;
+                let looks_at_it = |view: &ViewState| !view.has_written(table, key);
+                let newest = cached.newest_before(epoch, epochs, looks_at_it);
+                let Some((view, stamp)) = newest else {
+                    continue 'records;
                 };
                 if creation > stamp {
                     continue 'records;
@@ -362,6 +379,16 @@ impl Views {
         }
     }
 
+    /// A checkpoint has written a record, and does not look at it again: what is kept for that is forgotten, unless an older
+    /// view may look for it here.
+    pub(crate) fn forget_written(&self, view: &ViewState, stamp: Stamp, record: RecordRef) {
+        let is_overwritten = record.creation() > stamp || record.is_uncommitted();
+        if is_overwritten && (self.list().views.first()).is_some_and(|it| std::ptr::eq(&**it, view))
+        {
+            self.add_bytes(view, -(view.kept.remove(record) as i64));
+        }
+    }
+
     /// Keeps a table in memory that is dropped, as long as a view may see it (V3).
     pub(crate) fn keep_dropped_table(&self, raw_table: &Arc<RawTable>) {
         for view in &self.list().views {
@@ -387,9 +414,15 @@ impl Views {
 }
 
 impl ViewList {
-    /// The newest view that a commit of this epoch comes after, and its stamp.
-    fn newest_before(&self, epoch: Epoch, epochs: &Epochs) -> Option<(&ViewState, Stamp)> {
-        let mut before = self.views.iter().rev().filter(|view| view.epoch < epoch);
+    /// The newest view that a commit of this epoch comes after and that still looks at the key, and its stamp.
+    fn newest_before(
+        &self,
+        epoch: Epoch,
+        epochs: &Epochs,
+        looks_at_it: impl Fn(&ViewState) -> bool,
+    ) -> Option<(&ViewState, Stamp)> {
+        let before = self.views.iter().rev();
+        let mut before = before.filter(|view| view.epoch < epoch && looks_at_it(view));
         before.find_map(|view| Some((&**view, view.stamp_unless_ended(epochs)?)))
     }
 
@@ -408,6 +441,19 @@ impl ViewList {
 }
 
 impl ViewState {
+    /// Everything up to this key of the table is written, by a checkpoint that goes through all tables in order; without a
+    /// key, all of the table.
+    pub(crate) fn set_written(&self, table: TableId, key: Option<&[u8]>) {
+        if let Some(written) = &self.written {
+            written.set(table, key);
+        }
+    }
+
+    /// Whether a checkpoint does not look at a key any more.
+    fn has_written(&self, table: TableId, key: &[u8]) -> bool {
+        (self.written.as_ref()).is_some_and(|written| written.has(table, key))
+    }
+
     fn stamp(&self) -> Option<Stamp> {
         let floor = self.floor.load(Ordering::Acquire);
         Some(Stamp(floor.checked_sub(1)?))
@@ -435,5 +481,109 @@ impl ViewState {
         // Whichever thread comes first, it is the same.
         self.floor.store(floor.0, Ordering::Release);
         self.stamp()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::storage::arena::Arena;
+
+    struct World {
+        epochs: Epochs,
+        views: Views,
+        record: RecordRef,
+        _arena: Arena,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let arena = Arena::default();
+            Self {
+                epochs: Epochs::new(Stamp(1), Duration::MAX),
+                views: Views::new(u64::MAX),
+                record: arena.record(8, 0),
+                _arena: arena,
+            }
+        }
+
+        /// Puts a number into the record, which is table 5's under the key `k`.
+        fn put(&self, number: u64) {
+            let slot = self.epochs.acquire().unwrap();
+            let above = Stamp(self.record.creation().0 + 1);
+            let (epoch, stamp) = self.epochs.register(slot, |floor| floor.max(above));
+            let overwritten = Overwritten {
+                record: self.record,
+                table: TableId(5),
+                key: b"k",
+            };
+            let writes = std::iter::once(overwritten);
+            let mut cached = Arc::<ViewList>::default();
+            self.views
+                .keep_overwritten(&self.epochs, epoch, writes, &mut cached);
+            self.record.install(Some(&number.to_ne_bytes()), stamp);
+            self.epochs.deregister(slot);
+            self.epochs.release(slot);
+        }
+
+        fn view(&self, is_limited: bool) -> (Arc<ViewState>, Stamp) {
+            let view = self.views.pin(&self.epochs, is_limited);
+            self.epochs.close(view.epoch);
+            let stamp = view.known_stamp(&self.epochs).unwrap();
+            (view, stamp)
+        }
+
+        fn read(&self, (view, stamp): &(Arc<ViewState>, Stamp)) -> u64 {
+            let mut value = Vec::new();
+            let read = self.views.read(view, *stamp, self.record, &mut value);
+            read.unwrap().unwrap();
+            u64::from_ne_bytes(value.try_into().unwrap())
+        }
+    }
+
+    #[test]
+    fn nothing_is_kept_for_what_a_checkpoint_has_written() {
+        let world = World::new();
+        world.put(1);
+        let checkpoint = world.view(false);
+        checkpoint.0.set_written(TableId(5), Some(b"j"));
+        world.put(2);
+        assert_eq!(world.read(&checkpoint), 1);
+        assert!(world.views.stats().kept_bytes > 0);
+        world
+            .views
+            .forget_written(&checkpoint.0, checkpoint.1, world.record);
+        assert_eq!(world.views.stats().kept_bytes, 0);
+        let next = world.view(false);
+        next.0.set_written(TableId(5), Some(b"k"));
+        world.put(3);
+        assert_eq!(world.views.stats().kept_bytes, 0);
+    }
+
+    #[test]
+    fn what_a_checkpoint_has_written_is_kept_for_older_views() {
+        let world = World::new();
+        world.put(1);
+        let older = world.view(true);
+        let checkpoint = world.view(false);
+        world.put(2);
+        // It is found among what is kept for the checkpoint.
+        world
+            .views
+            .forget_written(&checkpoint.0, checkpoint.1, world.record);
+        assert_eq!(world.read(&older), 1);
+        world.views.end(&checkpoint.0, &world.epochs);
+        assert_eq!(world.read(&older), 1);
+
+        let world = World::new();
+        world.put(1);
+        let older = world.view(true);
+        let checkpoint = world.view(false);
+        checkpoint.0.set_written(TableId(6), Some(b""));
+        world.put(2);
+        world.put(3);
+        assert_eq!(world.read(&older), 1);
+        world.views.end(&older.0, &world.epochs);
+        assert_eq!(world.views.stats().kept_bytes, 0);
     }
 }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use self::drives::Drives;
 use self::file::SlowFile;
 use self::queue::SlowReads;
-use super::{Appender, DirLock, Disk, DiskFile, FileEntry, FramePool, ReadQueue};
+use super::{Appender, DirLock, Disk, DiskFile, FileEntry, FramePool, ReadQueue, Room};
 
 pub use self::drives::SlowDrives;
 
@@ -70,6 +70,10 @@ impl Disk for SlowDisk {
     fn create_unnamed(&self, dir: &Path, len_bytes: u64) -> io::Result<Option<Arc<dyn DiskFile>>> {
         let made = self.disk.create_unnamed(dir, len_bytes)?;
         Ok(made.map(|file| self.slowed(file)))
+    }
+
+    fn room(&self, dir: &Path) -> io::Result<Option<Box<dyn Room>>> {
+        self.disk.room(dir)
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {

@@ -1,0 +1,88 @@
+//! A process that updates records until it is killed, and what it has left.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use namiki_platform::seeded_random::Random;
+
+use super::{BATCH, open};
+use crate::error::BenchError;
+use crate::kv::store::Setting;
+use crate::kv::stores::StoreName;
+use crate::txn::record_payload::Payload;
+
+/// What it updates.
+#[derive(Args, Debug)]
+pub(crate) struct KilledWriterArgs {
+    #[arg(long, value_enum)]
+    store: StoreName,
+    #[arg(long)]
+    dir: PathBuf,
+    #[arg(long)]
+    records: u64,
+    #[arg(long)]
+    value_bytes: u16,
+    #[arg(long)]
+    seed: u64,
+}
+
+/// The transactions, one after the other.
+pub(super) struct Batches {
+    random: Random,
+    records: u64,
+    number: u64,
+}
+
+/// One of them: it puts its tag to these records.
+pub(super) struct Batch {
+    pub(super) tag: u64,
+    pub(super) keys: Vec<u64>,
+}
+
+impl Batches {
+    pub(super) fn new(seed: u64, records: u64) -> Self {
+        Self {
+            random: Random::seeded(seed),
+            records,
+            number: 0,
+        }
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Batch;
+
+    fn next(&mut self) -> Option<Batch> {
+        self.number += 1;
+        let keys = (0..BATCH).map(|_| self.random.below(self.records));
+        Some(Batch {
+            keys: keys.collect(),
+            // Apart from what is loaded.
+            tag: u64::MAX / 2 + self.number,
+        })
+    }
+}
+
+/// Opens a loaded store, and updates it until the process is killed: a line for each transaction that is durable.
+pub(crate) fn write_until_killed(args: &KilledWriterArgs) -> Result<(), BenchError> {
+    let setting = Setting {
+        dir: &args.dir,
+        durable: true,
+        records: args.records,
+        value_bytes: args.value_bytes,
+    };
+    let store = open(args.store, &setting)?;
+    let mut handle = store.handle()?;
+    let mut out = std::io::stdout();
+    for batch in Batches::new(args.seed, args.records) {
+        let payload = Payload {
+            tag: batch.tag,
+            bytes: args.value_bytes,
+        };
+        handle.update(&batch.keys, payload)?;
+        out.write_all(b".").map_err(BenchError::Output)?;
+        out.flush().map_err(BenchError::Output)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! Room on the disk for the next checkpoint, taken ahead: a checkpoint frees log, and must not fail for lack of room while
+//! the log takes what is left.
+//!
+//! How much that will be is an estimate: all of the image is written again, and a quarter of the log since it is new rows.
+//! While a checkpoint writes, it gives up as much room as it is about to write.
+
+use std::io;
+use std::path::Path;
+
+use namiki_platform::disk::{Disk, Room};
+use parking_lot::Mutex;
+
+/// Room is taken in units of so many bytes, and given up so many bytes before it is written to.
+const UNIT_BYTES: u64 = 32 << 20;
+
+/// The room that is taken.
+pub(super) struct RoomForNext {
+    room: Option<Box<dyn Room>>,
+    unit_bytes: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    taken_bytes: u64,
+    /// There was less than was wanted.
+    is_short: bool,
+}
+
+/// What a checkpoint is expected to write: the bytes of the image's files, and of the log since.
+pub(super) fn expected_bytes(image_file_bytes: u64, log_bytes_since: u64) -> u64 {
+    match (image_file_bytes, log_bytes_since) {
+        (_, 0) => 0,
+        (0, since) => since,
+        (image, since) => image.saturating_add(since / 4),
+    }
+}
+
+impl RoomForNext {
+    /// None yet, on the device of `dir`. A disk that cannot take any has none. Checkpoints are taken each `log_bytes` of log.
+    pub(super) fn new(disk: &dyn Disk, dir: &Path, log_bytes: u64) -> Self {
+        let takes_any = log_bytes < u64::MAX;
+        Self {
+            room: takes_any.then(|| disk.room(dir).ok()).flatten().flatten(),
+            // A small one for small logs, for tests.
+            unit_bytes: UNIT_BYTES.min(log_bytes / 4).max(1),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Takes room for so many bytes, if there is more wanted than is taken.
+    pub(super) fn take(&self, wanted_bytes: u64) {
+        let Some(room) = &self.room else { return };
+        let mut state = self.state.lock();
+        let bytes = wanted_bytes.next_multiple_of(self.unit_bytes);
+        // Less than a unit is not worth its while.
+        if wanted_bytes < self.unit_bytes || bytes <= state.taken_bytes {
+            return;
+        }
+        match room.resize(bytes) {
+            Ok(()) => {
+                *state = State {
+                    taken_bytes: bytes,
+                    is_short: false,
+                }
+            }
+            Err(error) => state.is_short = is_full(&error),
+        }
+    }
+
+    /// Keeps no more than so many bytes, less a unit that is about to be written.
+    pub(super) fn give_up_to(&self, bytes: u64) {
+        let Some(room) = &self.room else { return };
+        let mut state = self.state.lock();
+        let left = bytes.saturating_sub(self.unit_bytes);
+        let left = left - left % self.unit_bytes;
+        if left < state.taken_bytes && room.resize(left).is_ok() {
+            state.taken_bytes = left;
+        }
+    }
+
+    pub(super) fn taken_bytes(&self) -> u64 {
+        self.state.lock().taken_bytes
+    }
+
+    /// Whether there was less room than was wanted when it was wanted last.
+    pub(super) fn is_short(&self) -> bool {
+        self.state.lock().is_short
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use namiki_platform::disk::SimDisk;
+
+    use super::*;
+
+    #[test]
+    fn room_grows_in_units_and_is_given_up_ahead() {
+        let disk = SimDisk::new();
+        let dir = Path::new("/db");
+        disk.create_dir_all(dir).unwrap();
+        disk.set_capacity(Some(1000));
+        let room = RoomForNext::new(&disk, dir, 400);
+        for (wanted, taken, is_short) in [
+            (0, 0, false),
+            (99, 0, false),
+            (101, 200, false),
+            (150, 200, false),
+            (930, 1000, false),
+            (1001, 1000, true),
+        ] {
+            room.take(wanted);
+            assert_eq!((room.taken_bytes(), room.is_short()), (taken, is_short));
+        }
+        room.give_up_to(1000);
+        assert_eq!(room.taken_bytes(), 900);
+        disk.create(&dir.join("a"), 100).unwrap();
+        room.give_up_to(650);
+        assert_eq!(room.taken_bytes(), 500);
+        room.give_up_to(20);
+        assert_eq!(room.taken_bytes(), 0);
+        room.take(900);
+        assert!(!room.is_short());
+        // Where no checkpoints are taken, no room is.
+        let none = RoomForNext::new(&disk, dir, u64::MAX);
+        none.take(1 << 30);
+        assert_eq!((none.taken_bytes(), none.is_short()), (0, false));
+    }
+
+    #[test]
+    fn nothing_is_expected_of_an_idle_database() {
+        assert_eq!(expected_bytes(1000, 0), 0);
+        assert_eq!(expected_bytes(0, 80), 80);
+        assert_eq!(expected_bytes(1000, 80), 1020);
+    }
+}

@@ -1,0 +1,271 @@
+//! The numbers of an open database in Prometheus's text format.
+
+use std::fmt::{self, Write};
+use std::time::Duration;
+
+use super::{Stats, TableStats};
+use crate::api::counters::Counters;
+
+impl Stats {
+    /// All numbers in Prometheus's text format, version 0.0.4: what a program answers on its `/metrics`.
+    #[must_use]
+    pub fn to_prometheus(&self) -> String {
+        let mut text = Exposition::default();
+        let Counters {
+            committed,
+            read_only,
+            conflicts_by_kind,
+            failed_locks,
+            log,
+            locks,
+            ..
+        } = &self.counters;
+        text.gauge(
+            "open_seconds",
+            "How long ago the database was opened.",
+            self.open_for.as_secs_f64(),
+        );
+        text.counter(
+            "commits_total",
+            "Transactions that wrote and committed.",
+            *committed,
+        );
+        text.counter(
+            "read_only_commits_total",
+            "Transactions that only read.",
+            *read_only,
+        );
+        let kinds = [
+            ("write_locked", conflicts_by_kind.write_locked),
+            ("read_locked", conflicts_by_kind.read_locked),
+            ("read_changed", conflicts_by_kind.read_changed),
+            ("wounded", conflicts_by_kind.wounded),
+            ("phantom", conflicts_by_kind.phantom),
+        ];
+        text.head(
+            "conflicts_total",
+            "Attempts that ended in a conflict.",
+            "counter",
+        );
+        for (kind, count) in kinds {
+            text.line("conflicts_total", &[("kind", kind)], count);
+        }
+        text.counter(
+            "failed_locks_total",
+            "Rounds of locking that failed.",
+            *failed_locks,
+        );
+        let latency = &self.commit_latency;
+        let name = "commit_latency_seconds";
+        text.head(
+            name,
+            "From a transaction's beginning until it was durable.",
+            "summary",
+        );
+        for (quantile, time) in [
+            ("0.5", latency.p50),
+            ("0.9", latency.p90),
+            ("0.99", latency.p99),
+            ("0.999", latency.p999),
+            ("1", latency.max),
+        ] {
+            text.line(name, &[("quantile", quantile)], time.as_secs_f64());
+        }
+        text.line(&format!("{name}_sum"), &[], latency.sum.as_secs_f64());
+        text.line(&format!("{name}_count"), &[], latency.count);
+        text.counter(
+            "log_flushes_total",
+            "Frames written to the log.",
+            log.flushes,
+        );
+        text.counter(
+            "log_frame_bytes_total",
+            "Bytes of these frames.",
+            log.frame_bytes,
+        );
+        text.counter(
+            "log_flush_seconds_total",
+            "The time of all flushes.",
+            Duration::from_nanos(log.flush_ns).as_secs_f64(),
+        );
+        let name = "log_group_commits";
+        text.head(name, "Commits in each frame of the log.", "histogram");
+        let mut frames = 0;
+        for (class, count) in log.group_sizes.iter().enumerate() {
+            frames += count;
+            // The class of 2^(n-1) to 2^n - 1 commits.
+            let le = ((1_u64 << class) - 1).to_string();
+            if class + 1 < log.group_sizes.len() {
+                text.line(&format!("{name}_bucket"), &[("le", &le)], frames);
+            }
+        }
+        text.line(&format!("{name}_bucket"), &[("le", "+Inf")], frames);
+        text.line(&format!("{name}_sum"), &[], log.commits);
+        text.line(&format!("{name}_count"), &[], frames);
+        text.gauge(
+            "log_file_bytes",
+            "Bytes of all log files.",
+            self.log_file_bytes,
+        );
+        text.gauge(
+            "segment_file_bytes",
+            "Bytes of all segments.",
+            self.segment_file_bytes,
+        );
+        text.gauge("views_open", "Read views that are open.", self.views.open);
+        text.gauge(
+            "view_kept_bytes",
+            "Memory for versions that views may see.",
+            self.views.kept_bytes,
+        );
+        let oldest = self.views.oldest_for.unwrap_or_default();
+        text.gauge(
+            "oldest_view_seconds",
+            "How long ago the oldest view was opened.",
+            oldest.as_secs_f64(),
+        );
+        text.counter(
+            "views_expired_total",
+            "Views ended because they took too much memory.",
+            self.views.expired,
+        );
+        let checkpoints = &self.checkpoints;
+        text.counter(
+            "checkpoints_total",
+            "Checkpoints that were taken.",
+            checkpoints.taken,
+        );
+        text.counter(
+            "checkpoints_failed_total",
+            "Checkpoints that failed.",
+            checkpoints.failed,
+        );
+        text.counter(
+            "checkpoint_bytes_total",
+            "Bytes of keys and values that checkpoints have written.",
+            checkpoints.bytes_written,
+        );
+        text.gauge(
+            "image_file_bytes",
+            "Bytes of the image's files.",
+            checkpoints.image_file_bytes,
+        );
+        text.gauge(
+            "log_bytes_since_checkpoint",
+            "Bytes of log since the last checkpoint.",
+            checkpoints.log_bytes_since,
+        );
+        text.counter(
+            "changed_bytes_total",
+            "Bytes of keys and values that commits have changed.",
+            self.disk_use.changed_bytes,
+        );
+        text.counter(
+            "log_zero_bytes_total",
+            "Bytes of zeros written to make log files ready.",
+            self.disk_use.zero_bytes,
+        );
+        text.counter(
+            "checkpoint_file_bytes_total",
+            "Bytes of files that checkpoints have written.",
+            self.disk_use.checkpoint_file_bytes,
+        );
+        text.gauge(
+            "image_bytes",
+            "Bytes of keys and values in the image.",
+            self.disk_use.image_bytes,
+        );
+        text.gauge(
+            "checkpoint_room_bytes",
+            "Room on the disk taken ahead for the next checkpoint.",
+            checkpoints.room_bytes,
+        );
+        text.gauge(
+            "checkpoint_short_of_room",
+            "1 if there was less room than the next checkpoint is expected to need.",
+            u8::from(checkpoints.is_short_of_room),
+        );
+        let held_back = &self.held_back;
+        text.gauge(
+            "commit_holds_views_seconds",
+            "How long an epoch has waited for a commit.",
+            held_back.commit_since.unwrap_or_default().as_secs_f64(),
+        );
+        text.gauge(
+            "transaction_holds_log_seconds",
+            "How long the log has been kept for a transaction that has not ended.",
+            held_back.operation_since.unwrap_or_default().as_secs_f64(),
+        );
+        text.counter(
+            "lock_waits_total",
+            "Waits for locks of others.",
+            locks.waits,
+        );
+        text.counter(
+            "lock_wait_seconds_total",
+            "The time of these waits.",
+            Duration::from_nanos(locks.waited_ns).as_secs_f64(),
+        );
+        text.counter(
+            "lock_timeouts_total",
+            "Waits for locks that took too long.",
+            locks.timeouts,
+        );
+        for (name, help, bytes) in [
+            (
+                "table_index_bytes",
+                "Memory of a table's index.",
+                (|table| table.index_bytes) as fn(&TableStats) -> usize,
+            ),
+            (
+                "table_record_bytes",
+                "Memory of a table's records.",
+                |table| table.record_bytes,
+            ),
+        ] {
+            text.head(name, help, "gauge");
+            for table in &self.tables {
+                text.line(name, &[("table", &table.name)], bytes(table));
+            }
+        }
+        text.0
+    }
+}
+
+/// Prometheus's text format.
+#[derive(Default)]
+struct Exposition(String);
+
+impl Exposition {
+    fn head(&mut self, name: &str, help: &str, kind: &str) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            self.0,
+            "# HELP namiki_{name} {help}\n# TYPE namiki_{name} {kind}"
+        );
+    }
+
+    fn line(&mut self, name: &str, labels: &[(&str, &str)], value: impl fmt::Display) {
+        let _ = write!(self.0, "namiki_{name}");
+        for (at, (label, text)) in labels.iter().enumerate() {
+            let before = if at == 0 { '{' } else { ',' };
+            let text = text
+                .replace('\\', r"\\")
+                .replace('"', r#"\""#)
+                .replace('\n', r"\n");
+            let _ = write!(self.0, "{before}{label}=\"{text}\"");
+        }
+        let end = if labels.is_empty() { "" } else { "}" };
+        let _ = writeln!(self.0, "{end} {value}");
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: impl fmt::Display) {
+        self.head(name, help, "counter");
+        self.line(name, &[], value);
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: impl fmt::Display) {
+        self.head(name, help, "gauge");
+        self.line(name, &[], value);
+    }
+}

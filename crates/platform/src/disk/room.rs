@@ -1,0 +1,67 @@
+//! Room on a disk that is taken ahead, so that nothing else takes it.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+use super::{file_backed, unnamed_file};
+
+/// Room on a disk that nothing else can take, until it is given up: what is about to be written gives up as much before.
+/// It has no name, and is gone when it is dropped and with its process.
+pub trait Room: Send + Sync {
+    /// Takes so many bytes in all: more than before, or fewer.
+    ///
+    /// # Errors
+    /// `StorageFull`, and as many are taken as before; whatever the device says otherwise.
+    fn resize(&self, bytes: u64) -> io::Result<()>;
+}
+
+/// Room in a file without a name.
+pub(super) struct FileRoom(File);
+
+impl FileRoom {
+    /// None yet, on the device of `dir`.
+    pub(super) fn in_dir(dir: &Path) -> io::Result<Self> {
+        unnamed_file::open(dir, OFlags::empty()).map(Self)
+    }
+}
+
+impl Room for FileRoom {
+    fn resize(&self, bytes: u64) -> io::Result<()> {
+        let taken = self.0.metadata()?.len();
+        if bytes <= taken {
+            return self.0.set_len(bytes);
+        }
+        let reserved = file_backed::reserve_from(&self.0, taken, bytes - taken);
+        if reserved.is_err() {
+            // What was taken of it half-way.
+            self.0.set_len(taken)?;
+        }
+        reserved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn room_is_taken_and_given_up_without_a_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let room = FileRoom::in_dir(dir.path()).unwrap();
+        for bytes in [1 << 20, 3 << 20, 64 << 10, 0, 1 << 20] {
+            room.resize(bytes).unwrap();
+            // In units of 512 bytes.
+            assert!(room.0.metadata().unwrap().blocks() * 512 >= bytes);
+            assert_eq!(room.0.metadata().unwrap().len(), bytes);
+        }
+        let error = room.resize(1 << 60).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert_eq!(room.0.metadata().unwrap().len(), 1 << 20);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}
