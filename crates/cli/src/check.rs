@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use namiki::files::{Changes, Manifest, Operation, TransactionTable, unknown_table};
-use namiki::{Epoch, Lsn, OpenError, ReadError, Stamp, TableId, WorkerId};
+use namiki::{Epoch, Lsn, OpenError, ReadError, RestorePoint, Stamp, TableId, WorkerId};
 use namiki_log::{
     CutRule, Frame, GenerationInfo, Records, StreamEnd, check_all_announced, durable_epoch,
 };
@@ -108,6 +108,9 @@ fn describe(dir: &Path, manifest: &Manifest, out: &mut impl Write) -> std::io::R
             "not closed in order: the next opening recovers it"
         },
     )?;
+    if let Some(backup) = &manifest.backup {
+        writeln!(out, "a backup, as of {}", backup.stamp)?;
+    }
     for table in &manifest.tables {
         let (keys, values) = (&table.key_type, &table.value_type);
         writeln!(out, "table {:?}: {keys} to {values}", table.name)?;
@@ -315,6 +318,7 @@ impl Stream<'_> {
         let numbered = self.info.cut == CutRule::Lsn || self.info.records == Records::Operations;
         for record in frame.records() {
             let stamp = record.stamp;
+            let is_point = RestorePoint::decode(record.payload).is_some();
             if stamp > frame.header.max_stamp || stamp > Stamp::MAX {
                 return Err(nonsense(format!("it holds {stamp}, above its own largest")));
             }
@@ -341,6 +345,7 @@ impl Stream<'_> {
                 }
             }
             let counted = match self.info.records {
+                _ if is_point => Ok(()),
                 Records::Commits => self
                     .count_commit(record.payload)
                     .map_err(|why| format!("the commit with {stamp} {why}")),

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use namiki::files::{Change, Changes, Image, ImageTable, Manifest, Operation, unknown_table};
-use namiki::{Epoch, Generation, Lsn, TableId, TableInfo, WorkerId};
+use namiki::{Epoch, Generation, Lsn, RestorePoint, TableId, TableInfo, WorkerId};
 use namiki_log::{CutRule, Frame, FrameHeader, GenerationInfo, LogRecord, Records};
 use serde::Serialize;
 
@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::number_format::{counted, grouped, hex};
 use crate::read_only_directory::Directory;
+use crate::time_of_day::utc;
 use crate::typed::{TableTypes, read_key, read_value};
 
 const HELP: &str = "\
@@ -27,8 +28,8 @@ the directory is changed. A database that is in use cannot be dumped.
 
 Tables that were loaded into segments are in no log. Without --generation and --stream, they are named first.
 
-With --format json, each line is an object with a \"kind\": \"frame\", \"commit\", \"operation\" or \"end\" (of a
-stream), or \"loaded\" (a table in segments).
+With --format json, each line is an object with a \"kind\": \"frame\", \"commit\", \"operation\", \"restore_point\" or
+\"end\" (of a stream), or \"loaded\" (a table in segments).
 
 Examples:
   namiki dump-log /data/shop | head
@@ -229,6 +230,16 @@ enum Line<'a> {
         #[serde(flatten)]
         change: Option<ShownImages<'a>>,
     },
+    /// A moment to which a backup can be restored.
+    #[serde(rename = "restore_point")]
+    RestorePoint {
+        generation: u32,
+        stream: u16,
+        frame: u64,
+        time: String,
+        stamp: u64,
+        epoch: u64,
+    },
     End {
         generation: u32,
         stream: u16,
@@ -332,12 +343,36 @@ impl<'a, W: Write> Dump<'a, W> {
                 (Some(seal), CutRule::Epoch) => record.counts_through(seal.durable_epoch),
                 (Some(_), CutRule::Stamp) | (None, _) => true,
             };
+            let counts = counts && !info.is_beyond(record.stamp);
+            if let Some(point) = RestorePoint::decode(record.payload) {
+                self.restore_point(&header, &point)?;
+                continue;
+            }
             match info.records {
                 Records::Commits => self.commit(&header, &record, info.cut, counts)?,
                 Records::Operations => self.operation(&header, &record, counts)?,
             }
         }
         Ok(())
+    }
+
+    fn restore_point(&mut self, header: &FrameHeader, point: &RestorePoint) -> Result<(), Failure> {
+        let json = Line::RestorePoint {
+            generation: header.generation.0,
+            stream: header.worker.0,
+            frame: header.sequence,
+            time: utc(point.time_ms),
+            stamp: point.stamp.0,
+            epoch: point.epoch.0,
+        };
+        let text = || {
+            format!(
+                "  restore point {} at {}",
+                point.stamp.0,
+                utc(point.time_ms)
+            )
+        };
+        self.line(text, &json)
     }
 
     fn commit(

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use namiki::query::QueryError;
-use namiki::{Generation, LoadError, Lsn, OpenError, ReadError, Stamp, WorkerId};
+use namiki::{BackupError, Generation, LoadError, Lsn, OpenError, ReadError, Stamp, WorkerId};
 use namiki_client::ClientError;
 use namiki_client::tls::{IssueError, TlsError};
 use namiki_cluster::ServerError;
@@ -150,6 +150,19 @@ pub(crate) enum Failure {
     /// A database could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// A backup was not taken or restored.
+    #[error(transparent)]
+    Backup(#[from] BackupError),
+    /// The backup has no restore point that is so old.
+    #[error("{} has no restore point at or before {time}: {first}", backup.display())]
+    NoRestorePoint {
+        /// The backup.
+        backup: PathBuf,
+        /// The time that was asked for.
+        time: String,
+        /// What it has.
+        first: String,
+    },
     /// A log cannot be read back.
     #[error(transparent)]
     Log(#[from] ReadError),
@@ -454,7 +467,10 @@ impl Failure {
             Self::Usage(_) => 2,
             Self::Interrupted
             | Self::Open(OpenError::Interrupted)
-            | Self::Load(LoadError::Interrupted) => 130,
+            | Self::Load(LoadError::Interrupted)
+            | Self::Backup(
+                BackupError::Interrupted | BackupError::Source(OpenError::Interrupted),
+            ) => 130,
             _ => 1,
         }
     }

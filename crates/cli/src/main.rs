@@ -3,6 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `demo/` | the demonstration: load, pay, kill, recover, compare with an outside witness |
+//! | `backup/` | backs a database up, and restores it |
 //! | `check.rs` | verifies a directory without changing it |
 //! | `tables/` | lists, reads and writes tables without the program that made them |
 //! | `transfer/` | exports tables to files and imports them |
@@ -20,6 +21,7 @@
 //! Exit status: 0 if all is well, 1 if something failed or was found wrong, 2 if the command line
 //! makes no sense, 130 after Ctrl-C.
 
+mod backup;
 mod bench;
 mod check;
 mod check_image;
@@ -38,6 +40,7 @@ mod progress;
 mod query;
 mod read_only_directory;
 mod tables;
+mod time_of_day;
 mod transfer;
 mod typed;
 
@@ -59,6 +62,7 @@ Examples:
   namiki tables /data/demo                 which tables does it have?
   namiki scan /data/demo accounts          what is in a table? (get, put, remove: one row)
   namiki export /data/demo --all /backup   all of it as JSON lines; import reads them back
+  namiki backup /data/demo /backup/demo    a copy that is a database; again, and only what has changed is copied
   namiki load tpch --dir /data/tpch        fill a database with the tables of TPC-H
   namiki query /data/tpch paper            run the paper's query over them
   namiki bench txn --workload u10          how fast is it here?
@@ -98,6 +102,10 @@ enum Command {
     Export(transfer::ExportArguments),
     /// Read tables from files that `export` has written
     Import(transfer::ImportArguments),
+    /// Back a closed database up into a directory, incrementally if there is a backup
+    Backup(backup::BackupArguments),
+    /// Restore a backup into a new directory
+    Restore(backup::RestoreArguments),
     /// Fill a database with a known data set, such as TPC-H
     Load(load::LoadArguments),
     /// Run a query over tables in segments
@@ -143,6 +151,8 @@ fn main() -> ExitCode {
         Command::Remove(arguments) => tables::run_remove(&arguments),
         Command::Export(arguments) => transfer::run_export(&arguments),
         Command::Import(arguments) => transfer::run_import(&arguments),
+        Command::Backup(arguments) => backup::run_backup(&arguments),
+        Command::Restore(arguments) => backup::run_restore(&arguments),
         Command::Load(arguments) => load::run(&arguments),
         Command::Query(arguments) => query::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),

@@ -46,7 +46,7 @@
 //!
 //! Each folder uses only those before it: `storage` (records) → `concurrency` (locks, protocols, contention) →
 //! `table` (keys to records) → `wal_format` → [`replica`] (a cluster node's tables) → `commit` → `txn` → `catalogue` (manifest
-//! and table journal) → `recovery` → `image` (tables in segments) → `api` ([`Database`], [`Session`], [`Table`],
+//! and table journal) → `recovery` → `image` (tables in segments) → `backup` → `api` ([`Database`], [`Session`], [`Table`],
 //! [`Builder`]). `error`, `protocol_spec`, `sync` and `thread_number` are free to all.
 //!
 //! Paper: tictoc-pwal, pwal
@@ -59,6 +59,7 @@ pub mod guide {}
 struct Readme;
 
 mod api;
+mod backup;
 mod catalogue;
 mod commit;
 mod concurrency;
@@ -100,6 +101,10 @@ pub use api::table::{
 };
 pub use api::untyped::UntypedTable;
 pub use api::view::View;
+pub use backup::error::BackupError;
+pub use backup::options_and_reports::{
+    BackupOptions, BackupProgress, BackupReport, OnBackupProgress,
+};
 pub use commit::engine::LockCounters;
 pub use commit::latency::CommitLatency;
 pub use commit::ticket::{Acknowledged, Ticket};
@@ -125,6 +130,7 @@ pub use storage::index::{IndexKind, IndexNotInBuild, TreeKind};
 pub use table::raw_table::{TableId, TableInfo};
 pub use txn::{Savepoint, Transaction, Version};
 pub use wal_format::encoding_primitives::RecordFormat;
+pub use wal_format::restore_point::RestorePoint;
 
 /// What tables with columns are described with, and what their rows are made of.
 pub mod query {
@@ -151,6 +157,7 @@ pub mod disk {
 
 /// The files of a database, for programs that look into them without opening it.
 pub mod files {
+    pub use crate::catalogue::backup_mark::{BackupMark, CopiedLog};
     pub use crate::catalogue::image::{ImageIndex, ImageTable, SegmentFile, TableImage};
     pub use crate::catalogue::image_files::{FileNumber, image_dir};
     pub use crate::catalogue::image_list::{ImageList, ListedRun, ListedTable, NamedList};

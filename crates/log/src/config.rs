@@ -149,8 +149,10 @@ impl LogConfig {
             complete_from: Lsn(0),
             cut,
             records: Records::default(),
+            restore_points: false,
             first_lsn: self.first_lsn,
             seal: None,
+            last_stamp: None,
         }
     }
 

@@ -59,11 +59,18 @@ pub struct GenerationInfo {
     /// What its records are.
     #[serde(default)]
     pub records: Records,
+    /// Whether restore points may stand among its records, which are neither commits nor operations.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub restore_points: bool,
     /// The first LSN it could draw.
     pub first_lsn: Lsn,
     /// Where it ends. Set when it was closed, or when recovery has read it; from then on nothing
     /// behind the seal is ever looked at.
     pub seal: Option<GenerationEnd>,
+    /// Of a sealed generation in a backup: commits with larger stamps do not count, whatever else is said of them. A
+    /// boundary between epochs, so what counts depends on nothing that does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_stamp: Option<Stamp>,
 }
 
 impl GenerationInfo {
@@ -72,6 +79,12 @@ impl GenerationInfo {
     pub fn start(&self, worker: WorkerId) -> StreamStart {
         let start = self.starts.get(usize::from(worker.0));
         start.copied().unwrap_or(StreamStart::FIRST)
+    }
+
+    /// Whether commits with this stamp lie beyond the last one that counts.
+    #[must_use]
+    pub fn is_beyond(&self, stamp: Stamp) -> bool {
+        self.last_stamp.is_some_and(|last| stamp > last)
     }
 
     /// The first LSN from which on none may be missing.
@@ -140,6 +153,9 @@ pub fn generations_contradiction(
         }
         if info.seal.is_none() && number + 1 < generations.len() {
             return Some(format!("{generation} has a follower and no seal"));
+        }
+        if info.last_stamp.is_some() && info.seal.is_none() {
+            return Some(format!("{generation} ends at a stamp, and has no seal"));
         }
         if info.streams == 0 || (info.layout == Layout::Single && info.streams != 1) {
             return Some(format!("{generation} has {} streams", info.streams));

@@ -18,6 +18,7 @@ mod async_waiters;
 mod background_threads;
 mod certify_epoch;
 mod config;
+mod copy_stream;
 mod cover_lsn;
 mod epoch_horizon;
 #[cfg(test)]
@@ -51,6 +52,7 @@ mod sync;
 
 pub use async_waiters::AckWaiter;
 pub use config::{Group, GroupResource, LogConfig, Prepare};
+pub use copy_stream::{CopiedThrough, CopyError, LogPlace, copy_stream};
 pub use epoch_source::EpochSource;
 pub use error::LogError;
 pub use format::frame::{FrameHeader, LogRecord, RECORD_HEADER_BYTES};
@@ -61,6 +63,7 @@ pub use generation_info::{
 pub use layout_config::{Layout, Placement, Retain};
 pub use log::{Log, LogCounters};
 pub use log_start::{LogStart, StreamStart};
+pub use log_target::remove_unnumbered;
 pub use read::{
     Frame, Merge, MergeEnd, ReadError, SortedRun, StreamEnd, StreamReader, check_all_announced,
     durable_epoch, harden_tail, merge_by_stamp, merge_sorted,

@@ -653,6 +653,41 @@ impl<H: GroupResource> Log<H> {
         Ok(seal)
     }
 
+    /// What a seal would say if the generation ended with what is hardened at some moment during this call: for a copy
+    /// that is taken while the log is written. Every commit that was hardened before the call is in it. Under release by
+    /// epochs and by LSN, later ones may be in part: what counts of those frames, [`GenerationInfo::last_stamp`] says.
+    ///
+    /// # Errors
+    /// The error that poisoned the log; [`LogError::Forked`].
+    ///
+    /// [`GenerationInfo::last_stamp`]: crate::GenerationInfo::last_stamp
+    pub fn hardened_end(&self) -> Result<GenerationEnd, LogError> {
+        let shared = &*self.streams.shared;
+        shared.check_process()?;
+        // Before any stream is looked at: what is below it is in the frames that are counted then.
+        let last_lsn = if shared.horizon.sequencer.draws() {
+            Lsn(self.horizon().0 - 1)
+        } else {
+            Lsn(0)
+        };
+        let mut end = GenerationEnd {
+            last_sequences: Vec::with_capacity(self.streams()),
+            last_lsn,
+            durable_epoch: match &shared.epochs {
+                Some(_) => self.certified_epoch(),
+                None => Epoch(0),
+            },
+            max_stamp: Stamp(0),
+        };
+        for stream in &self.streams.list {
+            let (sequence, max_stamp) = stream.hardened_end();
+            end.last_sequences.push(sequence);
+            end.max_stamp = end.max_stamp.max(max_stamp);
+        }
+        shared.poison.check()?;
+        Ok(end)
+    }
+
     /// What the flusher's thread does, in a model.
     #[cfg(all(test, loom))]
     pub(crate) fn flush_late(&self, group_wait_max: Duration) {

@@ -1,5 +1,6 @@
 //! The commands of the program, as its user sees them.
 
+mod backup;
 mod bench;
 mod check_image;
 mod command;

@@ -206,7 +206,11 @@ impl Shared {
             return readmit(error);
         }
         engine.views.keep_dropped_table(&raw_table);
-        let changed = catalogue.change_manifest(&*self.disk, &self.dir, change);
+        let last_point = catalogue.last_point;
+        let changed = catalogue.change_manifest(&*self.disk, &self.dir, |manifest| {
+            change(manifest);
+            manifest.give_up_restore_points(last_point);
+        });
         if let Err(NotChanged { why, is_as_before }) = changed {
             let error = catalogue_error(&self.dir, why);
             return match is_as_before {

@@ -1,15 +1,19 @@
 //! What a program uses: a database, its sessions, typed tables, and the settings to open it with.
 
 pub(crate) mod autotune;
+#[cfg(test)]
+mod backup_tests;
 pub(crate) mod batch_load;
 pub(crate) mod builder;
 mod change_tables;
 pub(crate) mod checkpoint;
 mod checkpoint_on_demand;
+mod closed_backup;
 mod config;
 pub(crate) mod counters;
 pub(crate) mod database;
 pub(crate) mod held_back;
+mod live_backup;
 pub(crate) mod load;
 mod loading;
 mod map;

@@ -217,6 +217,7 @@ impl Builder {
                 source,
             })?);
         }
+        manifest.leave_backup();
         manifest.opening = Manifest::new_opening();
         manifest.spec = spec;
         manifest.closed = false;
@@ -288,6 +289,7 @@ impl Builder {
             files: opened.files,
             closed: None,
             loading: Loading::default(),
+            last_point: opened.recovery.max_stamp,
         }));
         let parts = Parts {
             engine: Arc::clone(&engine),
@@ -548,6 +550,7 @@ impl Builder {
         };
         let info = GenerationInfo {
             records,
+            restore_points: self.tuning.checkpoint.restore_points.is_some(),
             ..config.generation_info(cut)
         };
         Ok(Some((config, info)))

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use namiki_platform::Stamp;
 use namiki_platform::disk::{DirLock, Disk};
 use parking_lot::Mutex;
 
@@ -25,6 +26,8 @@ pub(crate) struct Catalogue {
     /// How closing ended; nothing while the database is open.
     pub(crate) closed: Option<Result<(), Error>>,
     pub(crate) loading: Loading,
+    /// No restore point has a larger stamp.
+    pub(crate) last_point: Stamp,
 }
 
 /// The loads that are under way.

@@ -22,6 +22,10 @@
 //!
 //! A manifest that names an image list (image_list.rs) has format 5: what the log had up to the image's stamp may be
 //! gone from it, so a program that does not know of image lists would open the database without that.
+//!
+//! A manifest with a log that ends at a stamp, as a backup's does (backup_mark.rs), has format 6: a program that does not know
+//! of that would replay parts of what was committed after the backup was taken. So has one with a log that may have restore
+//! points (wal_format/restore_point.rs), which that program takes for damage.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
@@ -35,6 +39,7 @@ use namiki_platform::disk::Disk;
 use namiki_platform::{Generation, Stamp};
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::backup_mark::BackupMark;
 use crate::catalogue::image::TableImage;
 use crate::catalogue::image_files::FileNumber;
 use crate::catalogue::image_list::NamedList;
@@ -45,8 +50,11 @@ use crate::storage::record::INLINE_BYTES_MAX;
 use crate::table::raw_table::{TableId, TableInfo};
 
 const MAGIC: &str = "namiki-manifest";
-/// The latest format that this release reads: that of a database with an image of its tables in memory.
-pub const FORMAT: u32 = 5;
+/// The latest format that this release reads: that of a database with restore points in its log, of a backup with a log that
+/// ends at a stamp, and of a database that was opened from one, until an image has what that log has.
+pub const FORMAT: u32 = 6;
+/// The format of a database with an image of its tables in memory.
+const FORMAT_LIST: u32 = 5;
 /// The format of a database with dropped tables.
 const FORMAT_DROPPED: u32 = 4;
 /// The format of a database with an image.
@@ -88,6 +96,17 @@ pub struct Manifest {
     /// The image of the tables in memory, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_list: Option<NamedList>,
+    /// Restore points with smaller stamps are none any more: a table was dropped since that had rows then. 0 if that is so of
+    /// none.
+    #[serde(default, skip_serializing_if = "is_no_stamp")]
+    pub points_from: Stamp,
+    /// A random number that all have in common that go on from the same state of the database; drawn anew where a backup is
+    /// restored or opened to be written, which goes another way from there on. Empty until then.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub branch: String,
+    /// What the next backup into the same directory has to know. Only in a backup that was not opened to be written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<BackupMark>,
 }
 
 /// A manifest's file as it was written.
@@ -113,6 +132,9 @@ impl Manifest {
             oldest_generation: Generation(0),
             image: TableImage::default(),
             image_list: None,
+            points_from: Stamp(0),
+            branch: String::new(),
+            backup: None,
         }
     }
 
@@ -255,6 +277,27 @@ impl Manifest {
         }
     }
 
+    /// The log no longer has what the tables had at the restore points up to this one, for the replacement that drops a
+    /// table.
+    pub(crate) fn give_up_restore_points(&mut self, last: Stamp) {
+        if self.generations.iter().any(|info| info.restore_points) {
+            self.points_from = self.points_from.max(last.next());
+        }
+    }
+
+    /// To be called before the database is written: a backup that is written is none any more, and goes its own way.
+    pub(crate) fn leave_backup(&mut self) {
+        if self.backup.is_some() {
+            self.leave();
+        }
+    }
+
+    /// What is written from here on has no backups yet.
+    pub(crate) fn leave(&mut self) {
+        self.backup = None;
+        self.branch = Self::new_opening();
+    }
+
     /// A number for [`Manifest::opening`] that no other has.
     pub(crate) fn new_opening() -> String {
         format!("{:016x}", random_number())
@@ -293,8 +336,11 @@ impl Manifest {
     }
 
     fn encode(&self) -> String {
-        let format = if self.image_list.is_some() {
+        let mut generations = self.generations.iter();
+        let format = if generations.any(|info| info.last_stamp.is_some() || info.restore_points) {
             FORMAT
+        } else if self.image_list.is_some() {
+            FORMAT_LIST
         } else if self.dropped > 0 {
             FORMAT_DROPPED
         } else if !self.image.is_empty() {
@@ -421,6 +467,11 @@ fn no_generation() -> Generation {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
 fn is_no_generation(generation: &Generation) -> bool {
     *generation == no_generation()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
+fn is_no_stamp(stamp: &Stamp) -> bool {
+    *stamp == Stamp(0)
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]

@@ -1,6 +1,7 @@
 //! The catalogue: which tables a directory has, and which logs and segments hold their contents. It is in two files: the
 //! manifest, and the journal of tables that are created while the database is open.
 
+pub(crate) mod backup_mark;
 pub(crate) mod catalogue_files;
 pub(crate) mod image;
 pub(crate) mod image_files;

@@ -11,6 +11,7 @@ pub(crate) mod live_operations;
 pub(crate) mod lock_acquisition;
 pub(crate) mod log_record;
 mod read_durability;
+pub(crate) mod restore_points;
 pub(crate) mod ticket;
 pub(crate) mod undo;
 pub(crate) mod view_opening;

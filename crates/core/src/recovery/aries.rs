@@ -15,7 +15,7 @@
 //!   disk was full, its compensations may be missing. So the last change of each record is all that has to be
 //!   known, and transactions that ended long ago are not looked at again.
 //!
-//! Where there is an image, none of this is needed: see `winners.rs`.
+//! Where there is an image, or a backup ends at a stamp, none of this is needed: see `winners.rs`.
 //!
 //! Paper: pwal §4.3.3, §5.3, §5.6, Algorithm 4
 
@@ -31,12 +31,14 @@ use crate::error::OpenError;
 use crate::storage::record::{AddressHasher, RecordRef};
 use crate::table::raw_table::TableId;
 use crate::wal_format::aries_operation::{Image, Operation};
+use crate::wal_format::restore_point::RestorePoint;
 use crate::wal_format::transaction_table::{Followed, TransactionTable};
 
 impl Replay<'_, '_> {
     /// Replays a generation of operations.
     pub(super) fn operations(&self, info: &GenerationInfo) -> Result<Outcome, OpenError> {
-        if self.image_stamp > Stamp(0) {
+        // What was committed beyond a backup's last stamp is in no order in which it could be undone.
+        if self.image_stamp > Stamp(0) || info.last_stamp.is_some() {
             return self.winners(info);
         }
         let mut history = History {
@@ -103,6 +105,9 @@ struct History<'a, 't> {
 impl History<'_, '_> {
     /// Redoes one logged operation. Returns whether a transaction has committed.
     fn redo(&mut self, log_record: &LogRecord<'_>) -> Result<bool, OpenError> {
+        if RestorePoint::decode(log_record.payload).is_some() {
+            return Ok(false);
+        }
         let (generation, lsn) = (self.generation, log_record.lsn);
         let broken = |why: String| OpenError::BrokenTransaction {
             generation,

@@ -45,7 +45,8 @@ impl Replay<'_, '_> {
                 in_image += 1;
                 return false;
             }
-            let counts = info.cut != CutRule::Epoch || record.counts_through(epoch);
+            let counts = (info.cut != CutRule::Epoch || record.counts_through(epoch))
+                && !info.is_beyond(record.stamp);
             dropped += u64::from(!counts);
             counts
         };
@@ -75,10 +76,13 @@ impl Replay<'_, '_> {
     fn in_lsn_order(&self, info: &GenerationInfo) -> Result<Outcome, OpenError> {
         let sealed = info.seal.as_ref().map(|seal| seal.last_lsn);
         let mut merge = Merge::by_lsn(self.open_all(info)?, info.complete_lsn(), sealed);
-        let mut in_image = 0;
+        let (mut in_image, mut beyond) = (0, 0);
         while let Some(commit) = merge.next_record().map_err(OpenError::Log)? {
-            let is_replayed = !self.is_in_image(commit.stamp);
-            if is_replayed {
+            let is_beyond = info.is_beyond(commit.stamp);
+            let is_replayed = !self.is_in_image(commit.stamp) && !is_beyond;
+            if is_beyond {
+                beyond += 1;
+            } else if is_replayed {
                 self.tables
                     .apply(info.generation, [(commit.stamp, commit.payload)])?;
             } else {
@@ -91,7 +95,12 @@ impl Replay<'_, '_> {
             lsn: end.last_lsn,
             ..Last::default()
         };
-        Ok(outcome(info, last, (end.dropped, in_image), end.streams))
+        Ok(outcome(
+            info,
+            last,
+            (end.dropped + beyond, in_image),
+            end.streams,
+        ))
     }
 
     pub(super) fn open_all(&self, info: &GenerationInfo) -> Result<Vec<StreamReader>, OpenError> {

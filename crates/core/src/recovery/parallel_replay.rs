@@ -55,11 +55,11 @@ struct Waiting {
 /// What became of commits.
 #[derive(Clone, Copy, Default)]
 struct Counts {
-    /// They lie beyond the cut.
+    /// They lie beyond the cut, or beyond the last stamp of a backup.
     dropped: u64,
     /// The image has them.
     in_image: u64,
-    /// They count, in the image or replayed, and have LSNs from which on none is missing.
+    /// They are below the cut, in the image or replayed or not, and have LSNs from which on none is missing.
     complete: u64,
 }
 
@@ -167,6 +167,10 @@ impl Replay<'_, '_> {
     /// Counts a commit that counts. Returns whether it is to be replayed.
     fn takes(&self, info: &GenerationInfo, place: u64, stamp: Stamp, counts: &mut Counts) -> bool {
         counts.complete += u64::from(place >= info.complete_lsn().0);
+        if info.is_beyond(stamp) {
+            counts.dropped += 1;
+            return false;
+        }
         let in_image = self.is_in_image(stamp);
         counts.in_image += u64::from(in_image);
         !in_image

@@ -1,8 +1,9 @@
-//! Replay of operations over an image: the winners are redone, and nothing is undone.
+//! Replay of operations over an image, or of those of a backup: the winners are redone, and nothing is undone.
 //!
 //! An image never holds what had not committed. So history is not repeated: the changes of a transaction are kept aside
 //! until its END, which carries the stamp. If that is above the image's, they are made then; what was rolled back, or had
 //! not ended, was never made. Stamps rise with every version of a key, so the version with the highest one is the last.
+//! So it is without an image, too, where a backup ends at a stamp: as if there were one of empty tables.
 //!
 //! The log may begin in the middle of transactions: it is kept from the first LSN of the oldest one that had not ended
 //! when the image's stamp was to be chosen, so those that began before have ended, and the image has what became of them.
@@ -10,7 +11,7 @@
 //! Paper: pwal §5.6, with an image in the place of the pages
 
 use namiki_log::{GenerationInfo, LogRecord};
-use namiki_platform::{Generation, Stamp};
+use namiki_platform::Stamp;
 
 use super::apply::Tables;
 use super::aries::operations_outcome;
@@ -18,6 +19,7 @@ use super::replay_context::{Outcome, Replay};
 use crate::error::OpenError;
 use crate::table::raw_table::{Loaded, TableId};
 use crate::wal_format::aries_operation::Operation;
+use crate::wal_format::restore_point::RestorePoint;
 use crate::wal_format::transaction_table::{Followed, TransactionTable};
 
 /// A change that is made when its transaction has committed.
@@ -30,10 +32,12 @@ struct Change {
 /// Transactions while the log is followed.
 struct Winners<'a, 't> {
     tables: &'a Tables<'t>,
-    generation: Generation,
+    info: &'a GenerationInfo,
     image_stamp: Stamp,
     table: TransactionTable<Change>,
     in_image: u64,
+    /// Transactions that have committed beyond the last stamp that counts.
+    beyond: u64,
 }
 
 impl Replay<'_, '_> {
@@ -41,15 +45,17 @@ impl Replay<'_, '_> {
     pub(super) fn winners(&self, info: &GenerationInfo) -> Result<Outcome, OpenError> {
         let mut winners = Winners {
             tables: self.tables,
-            generation: info.generation,
+            info,
             image_stamp: self.image_stamp,
             table: TransactionTable::of_log_from(info.complete_from),
             in_image: 0,
+            beyond: 0,
         };
         let end = self.merge_operations(info, |record| winners.follow(record))?;
         let outcome = operations_outcome(info, end, winners.in_image);
         Ok(Outcome {
             undone: winners.table.len() as u64,
+            dropped: outcome.dropped + winners.beyond,
             ..outcome
         })
     }
@@ -58,7 +64,10 @@ impl Replay<'_, '_> {
 impl Winners<'_, '_> {
     /// Follows one logged operation. Returns whether a transaction was replayed.
     fn follow(&mut self, log_record: &LogRecord<'_>) -> Result<bool, OpenError> {
-        let (generation, lsn, stamp) = (self.generation, log_record.lsn, log_record.stamp);
+        if RestorePoint::decode(log_record.payload).is_some() {
+            return Ok(false);
+        }
+        let (generation, lsn, stamp) = (self.info.generation, log_record.lsn, log_record.stamp);
         let broken = |why: String| OpenError::BrokenTransaction {
             generation,
             lsn,
@@ -77,7 +86,12 @@ impl Winners<'_, '_> {
             _ => unreachable!("it is asked for of updates alone"),
         };
         let is_in_image = stamp <= self.image_stamp;
-        match self.table.follow(lsn, &operation, kept).map_err(broken)? {
+        let followed = self.table.follow(lsn, &operation, kept).map_err(broken)?;
+        if matches!(operation, Operation::End { .. }) && self.info.is_beyond(stamp) {
+            self.beyond += 1;
+            return Ok(false);
+        }
+        match followed {
             Followed::Committed(_) if is_in_image => {
                 self.in_image += 1;
                 Ok(false)

@@ -17,6 +17,7 @@ use crate::table::raw_table::TableId;
 use crate::wal_format::encoding_primitives::{
     DecodeError, PADDING, Reader, RecordFormat, Writer, slot_bytes, varint_bytes,
 };
+use crate::wal_format::restore_point::{RESTORE_POINT, RESTORE_POINT_BYTES};
 
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
@@ -133,6 +134,8 @@ impl<'a> Changes<'a> {
                     let value = value_bytes.map(|bytes| from.take(bytes)).transpose()?;
                     return Ok(Some(Change { table, key, value }));
                 }
+                // It stands alone, in the place of a commit.
+                RESTORE_POINT => drop(from.take(RESTORE_POINT_BYTES - 1)?),
                 unknown => return Err(DecodeError::UnknownKind(unknown)),
             }
         }

@@ -18,7 +18,8 @@ use namiki_platform::disk::{AlignedBuf, DiskFile, PendingWrite};
 use crate::error::LogError;
 use crate::format::frame::Salt;
 pub(crate) use contents::{FrameFacts, Superfluous};
-pub(crate) use oversize_segment::{UnnumberedSegment, remove_unnumbered};
+pub(crate) use oversize_segment::UnnumberedSegment;
+pub use oversize_segment::remove_unnumbered;
 pub(crate) use region::{RegionTarget, open_shared};
 pub(crate) use segments::{Beginning, SegmentMaker, SegmentTarget};
 

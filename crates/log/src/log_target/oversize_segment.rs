@@ -192,7 +192,7 @@ impl Drop for UnnumberedSegment {
 
 /// Removes the segments that never got a number (O3), of these streams and of those behind them that were used before.
 /// One that cannot be removed is in the way of nothing.
-pub(crate) fn remove_unnumbered(disk: &dyn Disk, wal: &Path, streams: usize) {
+pub fn remove_unnumbered(disk: &dyn Disk, wal: &Path, streams: usize) {
     for worker in (0..=u16::MAX).map(WorkerId) {
         let dir = stream_dir(wal, worker);
         let Ok(listed) = disk.list(&dir) else {

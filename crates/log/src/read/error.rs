@@ -118,7 +118,7 @@ pub enum ReadError {
 
 impl ReadError {
     /// The disk refused to open or read a file.
-    pub(super) fn device(file: &Path, source: io::Error) -> Self {
+    pub(crate) fn device(file: &Path, source: io::Error) -> Self {
         let path = file.to_owned();
         if let Some(found) = NotAFile::in_error(&source) {
             let kind = found.kind;
@@ -142,7 +142,7 @@ impl ReadError {
     }
 
     /// Something is there, and is not what it has to be.
-    pub(super) fn damaged(file: &Path, offset_bytes: u64, what: &'static str) -> Self {
+    pub(crate) fn damaged(file: &Path, offset_bytes: u64, what: &'static str) -> Self {
         Self::Damaged {
             file: file.to_owned(),
             offset_bytes,

@@ -229,6 +229,8 @@ impl Merge {
             end.streams.push(stream);
         }
         end.dropped = all - self.records;
+        // A frame of a copy may say that more was hardened than the copy has.
+        let horizon = self.last.map_or(horizon, |last| horizon.min(last.next()));
         if horizon > self.expected && !self.gaps {
             let lsn = self.expected;
             return Err(E::from(ReadError::HardenedMissing { lsn, horizon }));

@@ -84,18 +84,26 @@ pub struct Frame<'a> {
     pub header: FrameHeader,
     /// Where it is.
     pub position: FramePosition,
-    bytes: &'a [u8],
+    /// All of it, header and records.
+    whole: &'a [u8],
 }
 
 impl<'a> Frame<'a> {
+    /// As it stands in its file, without the padding.
+    pub(crate) fn whole(&self) -> &'a [u8] {
+        self.whole
+    }
+
     /// Its records from a byte on.
     pub(super) fn bytes_from(&self, at: usize) -> &'a [u8] {
-        self.bytes.get(at..).unwrap_or_default()
+        self.whole
+            .get(FRAME_HEADER_BYTES + at..)
+            .unwrap_or_default()
     }
 
     /// Its commits, in the order in which they were appended.
     pub fn records(&self) -> impl Iterator<Item = LogRecord<'a>> + use<'a> {
-        let mut rest = self.bytes;
+        let mut rest = self.bytes_from(0);
         std::iter::from_fn(move || {
             let (record, bytes) = record(rest)?;
             rest = &rest[bytes..];
@@ -223,7 +231,6 @@ impl StreamReader {
     }
 
     pub(super) fn frame_at(&self, header: FrameHeader, at: u64) -> Frame<'_> {
-        let bytes = self.window.held(at, header.length as usize);
         Frame {
             header,
             position: FramePosition {
@@ -233,7 +240,7 @@ impl StreamReader {
                 offset: at,
                 length: header.length,
             },
-            bytes: bytes.get(FRAME_HEADER_BYTES..).unwrap_or_default(),
+            whole: self.window.held(at, header.length as usize),
         }
     }
 

@@ -207,8 +207,13 @@ fn list(
             sequence: start.sequence,
         });
     }
-    for (expected, (number, _)) in (first..).zip(&files) {
-        if *number != expected {
+    for (at, expected) in (first..).take(files.len()).enumerate() {
+        if files[at].0 != expected {
+            if info.last_stamp.is_some() {
+                // A backup that is to grow, behind what was recycled meanwhile. If it ends before its seal, the frames tell.
+                files.truncate(at);
+                break;
+            }
             return Err(ReadError::missing(
                 &dir.join(file_name(info.generation, expected)),
                 "a later file of the stream is there",

@@ -205,7 +205,15 @@ impl<H: GroupResource> Stream<H> {
         self.shared.call_flusher();
     }
 
-    /// The last frame that is hardened, and the largest stamp ever appended.
+    /// The last frame that is hardened while others may be written, and the largest stamp ever appended.
+    pub(crate) fn hardened_end(&self) -> (u64, namiki_platform::Stamp) {
+        let state = self.state.lock();
+        let in_doubt = state.in_flight.is_some() || self.shared.poison.get().is_some();
+        let hardened = state.sequence - u64::from(in_doubt && state.sequence > 0);
+        (hardened, state.max_stamp)
+    }
+
+    /// The last frame that is hardened once the stream is closed, and the largest stamp ever appended.
     pub(crate) fn end(&self) -> (u64, namiki_platform::Stamp) {
         let state = self.state.lock();
         (state.sequence, state.max_stamp)

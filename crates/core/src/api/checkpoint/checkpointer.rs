@@ -9,6 +9,7 @@ use super::settings_and_reports::{CheckpointReport, CheckpointSettings, Checkpoi
 use super::take_checkpoint::{Parts, Work};
 use super::trigger::Trigger;
 use crate::api::held_back::HeldBack;
+use crate::catalogue::image_list::ImageList;
 use crate::commit::engine::GroupLocks;
 use crate::error::Error;
 use crate::image::image_writer::PresentImage;
@@ -55,6 +56,17 @@ impl Checkpointer {
         if work.settings.closing_log_bytes.is_some_and(is_due) {
             let _ = work.checkpoint(true);
         }
+    }
+
+    /// Runs `body` while no checkpoint does: nothing goes that the manifest names of the log and of the image, which `body` is
+    /// given.
+    pub(crate) fn hold<T>(&self, body: impl FnOnce(Option<&ImageList>) -> T) -> T {
+        self.work.hold(body)
+    }
+
+    /// Whether the database is being closed, or its log has failed.
+    pub(crate) fn is_over(&self) -> bool {
+        self.work.is_over()
     }
 
     pub(crate) fn stats(&self) -> CheckpointStats {

@@ -16,6 +16,8 @@ pub(crate) struct CheckpointSettings {
     pub(crate) interval: Option<Duration>,
     /// And when the database is closed, if so many bytes of log were written since the last one.
     pub(crate) closing_log_bytes: Option<u64>,
+    /// While there are commits, a restore point is put into the log after so long; none if that is not wanted.
+    pub(crate) restore_points: Option<Duration>,
     /// Bytes of keys and values that are written in a second at most.
     pub(crate) bytes_per_second: Option<NonZeroU64>,
 }
@@ -26,6 +28,7 @@ impl Default for CheckpointSettings {
             log_bytes: 1 << 30,
             interval: None,
             closing_log_bytes: Some(16 << 20),
+            restore_points: None,
             bytes_per_second: None,
         }
     }

@@ -19,6 +19,7 @@ use crate::api::open_catalogue::{CatalogueCell, NotChanged, catalogue_error};
 use crate::catalogue::image_files::FileNumber;
 use crate::catalogue::image_list::{ImageList, ListedRun};
 use crate::commit::engine::{Engine, GroupLocks};
+use crate::commit::restore_points::mark_restore_point;
 use crate::commit::view_opening::OpenView;
 use crate::concurrency::cc::NoFaults;
 use crate::error::Error;
@@ -133,6 +134,28 @@ impl Work {
     /// Waits for the checkpoint that is under way. No other begins once the database is being closed, but the last one.
     pub(super) fn wait(&self) {
         drop(self.image.lock());
+    }
+
+    /// Puts a restore point into the log if it has grown since it had so many bytes of frames. Returns how many it has now.
+    pub(super) fn mark_restore_point(&self, frame_bytes: u64) -> Result<u64, Error> {
+        if self.log.counters().frame_bytes == frame_bytes {
+            return Ok(frame_bytes);
+        }
+        // As long as it is locked, no table is dropped.
+        let mut catalogue = self.parts.catalogue.lock();
+        if catalogue.closed.is_some() {
+            return Err(Error::Closed);
+        }
+        if let Some(point) = mark_restore_point(&self.parts.engine, &self.log)? {
+            catalogue.last_point = point.stamp;
+        }
+        Ok(self.log.counters().frame_bytes)
+    }
+
+    /// Runs `body` while no checkpoint does.
+    pub(super) fn hold<T>(&self, body: impl FnOnce(Option<&ImageList>) -> T) -> T {
+        let image = self.image.lock();
+        body(image.as_ref().map(|image| &image.list))
     }
 
     /// Looks at what holds things back, and at the room on the disk: takes what the next checkpoint will need, and lets

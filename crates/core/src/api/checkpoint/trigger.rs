@@ -1,4 +1,4 @@
-//! The thread that takes checkpoints when they are due.
+//! The thread that takes checkpoints when they are due, and puts restore points into the log.
 //!
 //! It keeps the tables in memory, and not the database open: the last handle stops it. Where the system allows no further
 //! thread, checkpoints are taken on demand and at the end alone.
@@ -66,12 +66,19 @@ impl Stop {
 
 fn take_when_due(work: &Work, stop: &Stop) {
     let mut last = Instant::now();
+    let (mut last_point, mut frame_bytes) = (Instant::now(), 0);
     let mut pause = LOOK;
     while !stop.wait(pause) {
         pause = LOOK;
         work.look();
         if work.is_over() {
             continue;
+        }
+        let points = work.settings.restore_points;
+        if points.is_some_and(|interval| last_point.elapsed() >= interval) {
+            last_point = Instant::now();
+            // One that failed is none; what was in its way, commits tell.
+            frame_bytes = work.mark_restore_point(frame_bytes).unwrap_or(frame_bytes);
         }
         let bytes = work.log_bytes_since();
         let is_long_ago = |interval| last.elapsed() >= interval;

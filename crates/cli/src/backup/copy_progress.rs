@@ -1,0 +1,61 @@
+//! The line that says how far a copy is, and what is said of it in the end.
+
+use std::num::NonZeroU64;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use namiki::{BackupError, BackupOptions, BackupReport};
+
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::number_format::{bytes, counted};
+use crate::progress::Progress;
+
+/// Runs a copy, which Ctrl-C ends. `doing` is what its line begins with.
+pub(super) fn copy(
+    doing: &'static str,
+    rate: Option<NonZeroU64>,
+    copy: impl FnOnce(&BackupOptions) -> Result<BackupReport, BackupError>,
+) -> Result<BackupReport, Failure> {
+    let progress = Arc::new(Mutex::new(Progress::new()));
+    let shown = Arc::clone(&progress);
+    let mut options = BackupOptions::default()
+        .interrupt(Arc::clone(interrupt::asked()))
+        .on_progress(Arc::new(move |at| {
+            let Ok(mut shown) = shown.lock() else { return };
+            let line = || format!("{doing}  {} of log", bytes(at.log_bytes));
+            match at.log_bytes {
+                0 => shown.say_of(at.image_bytes, at.image_bytes_total, || {
+                    let total = bytes(at.image_bytes_total);
+                    format!("{doing}  {} of {total} of rows", bytes(at.image_bytes))
+                }),
+                _ => shown.say(line),
+            }
+        }));
+    if let Some(rate) = rate {
+        options = options.bytes_per_second(rate);
+    }
+    let copied = copy(&options);
+    if let Ok(mut shown) = progress.lock() {
+        shown.clear();
+    }
+    Ok(copied?)
+}
+
+/// What a copy has done.
+pub(super) fn said(did: &str, from: &Path, to: &Path, report: &BackupReport) -> String {
+    let kept = match report.files_kept {
+        0 => String::new(),
+        kept => format!(", {} already there", counted(kept, "file")),
+    };
+    format!(
+        "{did} {} to {}, as of {}: {} of rows in {}{kept}, and {} of log, in {:.1} s",
+        from.display(),
+        to.display(),
+        report.stamp,
+        bytes(report.image_bytes),
+        counted(report.files_copied, "file"),
+        bytes(report.log_bytes),
+        report.took.as_secs_f64(),
+    )
+}

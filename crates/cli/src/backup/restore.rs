@@ -1,0 +1,105 @@
+//! `namiki restore`: a backup, into a directory that is new.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use namiki::{Builder, Database, RestorePoint, Stamp};
+
+use super::copy_progress::{copy, said};
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::read_only_directory::check_directory;
+use crate::time_of_day::{parse_utc, utc};
+
+const HELP: &str = "\
+Every checksum is verified on the way, and nothing in BACKUP is changed. DIR is new or empty: what is in the way of a
+restored database is moved away by hand. If the restore is interrupted, the same command goes on with it.
+
+A program that opens its database with Builder::restore_points puts restore points into the log. --list shows those of
+a backup, and --to restores the state of one: by its number, or by a time in UTC, for the last point at or before it.
+Points go back as far as the last checkpoint before the backup.
+
+What is restored goes its own way from there on. Its backups go to a directory of their own: the one that it came from
+may have later commits than it has.
+
+Examples:
+  namiki restore /backup/shop /data/shop-again
+  namiki restore /backup/shop --list
+  namiki restore /backup/shop /data/shop-at-noon --to 2026-11-26T12:00";
+
+/// What `namiki restore` is told.
+#[derive(Args)]
+#[command(after_help = HELP)]
+pub(crate) struct RestoreArguments {
+    /// The directory of the backup
+    backup: PathBuf,
+    /// The directory of the database to be made
+    #[arg(required_unless_present = "list")]
+    dir: Option<PathBuf>,
+    /// Show the restore points of the backup, one a line, and restore nothing
+    #[arg(long, conflicts_with_all = ["dir", "to"])]
+    list: bool,
+    /// Restore the state of a restore point: its number, or a time such as 2026-11-26T12:00:00 (UTC)
+    #[arg(long, value_name = "POINT|TIME")]
+    to: Option<String>,
+}
+
+/// Restores a backup, and says what it copied.
+pub(crate) fn run(arguments: &RestoreArguments) -> Result<(), Failure> {
+    interrupt::listen();
+    let backup = &arguments.backup;
+    check_directory(backup)?;
+    let Some(dir) = &arguments.dir else {
+        return list(backup);
+    };
+    let point = match &arguments.to {
+        Some(to) => Some(point(backup, to)?),
+        None => None,
+    };
+    let report = copy("restoring", None, |options| match point {
+        Some(point) => settings().restore_to(backup, dir, point, options),
+        None => settings().restore(backup, dir, options),
+    })?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", said("restored", backup, dir, &report)).map_err(Failure::output)
+}
+
+fn settings() -> Builder {
+    Database::builder().interrupt(Arc::clone(interrupt::asked()))
+}
+
+fn list(backup: &Path) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    for RestorePoint { stamp, time_ms, .. } in settings().restore_points_of(backup)? {
+        writeln!(out, "{:>12}  {}", stamp.0, utc(time_ms)).map_err(Failure::output)?;
+    }
+    Ok(())
+}
+
+/// The restore point of this number, or the last one at or before this time.
+fn point(backup: &Path, to: &str) -> Result<Stamp, Failure> {
+    if let Ok(number) = to.parse() {
+        return Ok(Stamp(number));
+    }
+    let Some(time) = parse_utc(to) else {
+        let why = format!(
+            "--to {to} is neither a restore point's number nor a time such as 2026-11-26T12:00:00"
+        );
+        return Err(Failure::Usage(why));
+    };
+    let points = settings().restore_points_of(backup)?;
+    let before = points.iter().rev().find(|point| point.time_ms <= time);
+    before.map(|point| point.stamp).ok_or_else(|| {
+        let first = points.first();
+        let first = first.map_or("it has none".to_owned(), |first| {
+            format!("its first one is of {}", utc(first.time_ms))
+        });
+        Failure::NoRestorePoint {
+            backup: backup.to_owned(),
+            time: utc(time),
+            first,
+        }
+    })
+}

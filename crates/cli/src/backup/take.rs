@@ -1,0 +1,59 @@
+//! `namiki backup`: a closed database, into a directory that is a database.
+
+use std::io::Write;
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use namiki::Database;
+
+use super::copy_progress::{copy, said};
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::read_only_directory::check_directory;
+
+const MIB: NonZeroU64 = NonZeroU64::new(1 << 20).unwrap();
+
+const HELP: &str = "\
+Nothing in DIR is changed. A database that is in use is backed up by its program, with Database::backup; here it is
+refused. After a crash, its log is recovered first, in memory, to find out where it ends.
+
+DEST is new, empty, or has an earlier backup of the same database: then only what has changed since is copied, and the
+earlier backup is there until the new one is complete, whatever happens. What an interrupted backup has copied, the next
+one uses. Every checksum is verified on the way; damage is named, and not copied.
+
+A backup is a database: check verifies it, tables, get, scan and export read it, and restore copies it to where it is
+to be used. Opened to be written, it is no backup any more, and the next backup needs another directory.
+
+Examples:
+  namiki backup /data/shop /backup/shop
+  namiki backup /data/shop /backup/shop --rate-mib 50 && namiki check /backup/shop
+  namiki restore /backup/shop /data/shop-again";
+
+/// What `namiki backup` is told.
+#[derive(Args)]
+#[command(after_help = HELP)]
+pub(crate) struct BackupArguments {
+    /// The database's directory
+    dir: PathBuf,
+    /// The directory of the backup
+    dest: PathBuf,
+    /// Copy at most so many MiB in a second
+    #[arg(long, value_name = "MIB")]
+    rate_mib: Option<NonZeroU64>,
+}
+
+/// Takes a backup, and says what it copied.
+pub(crate) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
+    interrupt::listen();
+    let BackupArguments { dir, dest, .. } = arguments;
+    check_directory(dir)?;
+    let rate = arguments.rate_mib.map(|rate| rate.saturating_mul(MIB));
+    let report = copy("backing up", rate, |options| {
+        let recovery = Database::builder().interrupt(Arc::clone(interrupt::asked()));
+        recovery.backup_closed(dir, dest, options)
+    })?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", said("backed up", dir, dest, &report)).map_err(Failure::output)
+}

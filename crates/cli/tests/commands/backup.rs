@@ -1,0 +1,160 @@
+//! Backing up and restoring from the command line.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use namiki::Database;
+
+use crate::check_image::load;
+use crate::program::{everything, refuses, said, works};
+
+fn put(dir: &Path, keys: std::ops::Range<u64>) {
+    let db = Database::open(dir).unwrap();
+    let table = db.table::<u64, u64>("numbers").unwrap();
+    for key in keys {
+        db.transact(|tx| tx.put(&table, &key, &key)).unwrap();
+    }
+    db.checkpoint().unwrap();
+    db.transact(|tx| tx.put(&table, &1_000_000, &1)).unwrap();
+    db.close().unwrap();
+}
+
+#[test]
+fn a_backup_is_checked_read_and_restored() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["data", "copy", "again", "notes"].map(|name| folder.path().join(name));
+    let [dir, copy, again, notes] = &paths;
+    let [data, dest, restored, other] = paths.each_ref().map(|path| path.to_str().unwrap());
+    put(dir, 0..100);
+    load(dir, "people");
+    let before = everything(dir);
+    let told = works(&["backup", data, dest]);
+    assert!(told.contains("of rows in 3 files, and"), "{told}");
+    assert_eq!(everything(dir), before);
+    assert!(said(0, "check", copy).contains("sound: "));
+    assert_eq!(works(&["get", dest, "numbers", "7"]).trim(), "7");
+
+    put(dir, 50..200);
+    let told = works(&["backup", data, dest, "--rate-mib", "1000"]);
+    assert!(told.contains("2 files already there"), "{told}");
+    assert!(said(0, "check", copy).contains("sound: "));
+
+    let kept = everything(copy);
+    works(&["restore", dest, restored]);
+    assert_eq!(everything(copy), kept);
+    assert!(said(0, "check", again).contains("sound: "));
+    assert_eq!(works(&["tables", restored]), works(&["tables", dest]));
+    assert_eq!(
+        works(&["scan", restored, "numbers"]),
+        works(&["scan", data, "numbers"])
+    );
+
+    std::fs::create_dir(notes).unwrap();
+    std::fs::write(notes.join("a"), "x").unwrap();
+    for command in ["backup", "restore"] {
+        let told = refuses(1, &[command, dest, other]);
+        assert!(told.contains("notes is not empty"), "{told}");
+    }
+    let told = refuses(1, &["restore", dest, restored]);
+    assert!(told.contains("again is not empty"), "{told}");
+    put(again, 0..1);
+    let told = refuses(1, &["backup", restored, dest]);
+    assert!(
+        told.contains("has commits that this database does not have"),
+        "{told}"
+    );
+    put(copy, 0..1);
+    let told = refuses(1, &["backup", data, dest]);
+    assert!(told.contains("it is no backup any more"), "{told}");
+}
+
+#[test]
+fn a_damaged_database_is_not_backed_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dir, copy) = (folder.path().join("data"), folder.path().join("copy"));
+    put(&dir, 0..100);
+    let image = std::fs::read_dir(dir.join("image")).unwrap();
+    let paths = image.map(|entry| entry.unwrap().path());
+    let rows = |path: &std::path::PathBuf| path.extension().is_some_and(|it| it == "rows");
+    let path = paths.filter(rows).next().unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[100] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let (data, dest) = (dir.to_str().unwrap(), copy.to_str().unwrap());
+    let told = refuses(1, &["backup", data, dest]);
+    assert!(told.contains(path.to_str().unwrap()), "{told}");
+    refuses(1, &["check", dest]);
+}
+
+/// What `check` and `dump-log` make of a log that was cut at a stamp, and of restore points.
+#[test]
+fn a_live_backup_is_sound_and_restored_to_a_point() {
+    for spec in [
+        "TT(EPOCH)+PWAL(auto)",
+        "SILO(NLR)+PWAL(4)",
+        "TT(ELR)+PWAL(16)",
+        "TT(ELR)+SWAL(16)",
+        "S2PL(NLR)+PWAL(4)+ARIES",
+        "S2PL(ELR)+PWAL(4)+ARIES",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ["data", "copy", "again"].map(|name| folder.path().join(name));
+        let [dir, copy, _] = &paths;
+        let [_, dest, restored] = paths.each_ref().map(|path| path.to_str().unwrap());
+        let builder = Database::builder().spec(spec.parse().unwrap());
+        let builder = builder.restore_points(Duration::from_millis(1));
+        let db = builder.segment_bytes(1 << 20).open(dir).unwrap();
+        let table = db.table::<u64, [u8]>("values").unwrap();
+        let done = AtomicBool::new(false);
+        let points = std::thread::scope(|scope| {
+            for writer in 0..2_u64 {
+                let (db, table, done) = (&db, &table, &done);
+                scope.spawn(move || {
+                    for key in 0.. {
+                        if done.load(Ordering::Relaxed) {
+                            break;
+                        }
+                        let key = (key * 2 + writer) % 1000;
+                        db.transact(|tx| tx.put(table, &key, &[7; 200])).unwrap();
+                    }
+                });
+            }
+            let mut points = String::new();
+            while points.lines().count() < 2 {
+                db.backup(copy).unwrap();
+                assert!(said(0, "check", copy).contains("sound: "), "{spec}");
+                points = works(&["restore", dest, "--list"]);
+            }
+            done.store(true, Ordering::Relaxed);
+            points
+        });
+        assert!(
+            works(&["dump-log", dest]).contains("restore point "),
+            "{spec}"
+        );
+        let first = points.lines().next().unwrap();
+        let (number, time) = first.trim().split_once("  ").unwrap();
+        let told = works(&["restore", dest, restored, "--to", time]);
+        assert!(
+            told.contains(&format!("as of stamp {number}")),
+            "{spec}: {told}"
+        );
+        assert!(
+            said(0, "check", Path::new(restored)).contains("sound: "),
+            "{spec}"
+        );
+        works(&["scan", restored, "values", "--count"]);
+        let told = refuses(1, &["restore", dest, dest, "--to", "1999-12-31"]);
+        assert!(
+            told.contains("no restore point at or before 1999-12-31"),
+            "{told}"
+        );
+        let told = refuses(2, &["restore", dest, dest, "--to", "noon"]);
+        assert!(
+            told.contains("neither a restore point's number nor a time"),
+            "{told}"
+        );
+    }
+}

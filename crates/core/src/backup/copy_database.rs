@@ -1,0 +1,107 @@
+//! One backup, from the files to the manifest.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use namiki_platform::disk::{Disk, open_best};
+
+use crate::backup::copy_image::copy_image;
+use crate::backup::copy_log::copy_log;
+use crate::backup::destination::Destination;
+use crate::backup::error::BackupError;
+use crate::backup::go_on::GoOn;
+use crate::backup::options_and_reports::{BackupOptions, BackupReport};
+use crate::backup::source::Source;
+use crate::catalogue::backup_mark::BackupMark;
+use crate::catalogue::manifest::Manifest;
+
+/// Copies what the directory does not have, and makes that the backup in it. `is_open` fails if the source is about to
+/// close.
+///
+/// # Errors
+/// [`BackupError`].
+pub(crate) fn back_up(
+    source: &Source<'_>,
+    dir: &Path,
+    options: &BackupOptions,
+    is_open: &dyn Fn() -> Result<(), BackupError>,
+) -> Result<BackupReport, BackupError> {
+    copy(source, dir, options, is_open, Purpose::Backup)
+}
+
+/// Copies a database into a directory that is new or empty. It goes its own way from there on.
+///
+/// # Errors
+/// [`BackupError`].
+pub(crate) fn restore(
+    source: &Source<'_>,
+    dir: &Path,
+    options: &BackupOptions,
+) -> Result<BackupReport, BackupError> {
+    copy(source, dir, options, &|| Ok(()), Purpose::Restore)
+}
+
+/// What a copy is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Backup,
+    Restore,
+}
+
+fn copy(
+    source: &Source<'_>,
+    dir: &Path,
+    options: &BackupOptions,
+    is_open: &dyn Fn() -> Result<(), BackupError>,
+    purpose: Purpose,
+) -> Result<BackupReport, BackupError> {
+    let began = Instant::now();
+    let disk = disk_for(dir, options)?;
+    let destination = match purpose {
+        Purpose::Backup => Destination::take(&disk, dir, source)?,
+        Purpose::Restore => Destination::take_empty(&disk, dir, source)?,
+    };
+    let mut go_on = GoOn::new(options, is_open);
+    go_on.check()?;
+    let files = copy_image(source, &destination, &mut go_on)?;
+    let log = copy_log(source, &destination, &mut go_on)?;
+    let mut manifest = source.manifest.clone();
+    manifest.closed = true;
+    manifest.opening = Manifest::new_opening();
+    match purpose {
+        Purpose::Restore => manifest.leave(),
+        Purpose::Backup => {
+            manifest.backup = Some(BackupMark {
+                stamp: source.stamp,
+                taken_at_ms: now_ms(),
+                log,
+            });
+        }
+    }
+    destination.switch(&manifest)?;
+    Ok(BackupReport {
+        stamp: source.stamp,
+        files_copied: files.files,
+        files_kept: files.kept,
+        image_bytes: go_on.progress.image_bytes,
+        log_bytes: go_on.progress.log_bytes,
+        took: began.elapsed(),
+    })
+}
+
+/// The disk that a new directory is on.
+fn disk_for(dir: &Path, options: &BackupOptions) -> Result<Arc<dyn Disk>, BackupError> {
+    if let Some(disk) = &options.disk {
+        return Ok(Arc::clone(disk));
+    }
+    let device = |error| BackupError::device(dir, error);
+    std::fs::create_dir_all(dir).map_err(device)?;
+    let (disk, _) = open_best(dir).map_err(device)?;
+    Ok(disk)
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}

@@ -1,0 +1,75 @@
+//! Copies the log: of each generation what the destination does not have.
+
+use namiki_log::{CopiedThrough, GenerationInfo, LogPlace, copy_stream};
+use namiki_platform::WorkerId;
+
+use crate::backup::destination::{BackupBefore, Destination};
+use crate::backup::error::BackupError;
+use crate::backup::go_on::GoOn;
+use crate::backup::source::Source;
+use crate::catalogue::backup_mark::CopiedLog;
+
+/// Copies the frames that the destination does not have. All are durable then. Returns up to where it has the last
+/// generation.
+pub(super) fn copy_log(
+    source: &Source<'_>,
+    to: &Destination<'_>,
+    go_on: &mut GoOn<'_>,
+) -> Result<Option<CopiedLog>, BackupError> {
+    let (from_wal, to_wal) = (source.wal(), to.dir.join("wal"));
+    let from = LogPlace {
+        disk: source.disk,
+        wal: &from_wal,
+    };
+    let to_place = LogPlace {
+        disk: to.disk,
+        wal: &to_wal,
+    };
+    let mut last = None;
+    for info in &source.manifest.generations {
+        let Some(has) = Has::of(info, to.before.as_ref()) else {
+            continue;
+        };
+        let mut streams = Vec::with_capacity(info.streams.into());
+        for worker in (0..info.streams).map(WorkerId) {
+            let mut on_bytes = |bytes| go_on.copied_log(bytes);
+            let identity = source.manifest.identity();
+            let has = has.stream(worker);
+            let copied = copy_stream::<BackupError>(
+                from,
+                to_place,
+                identity,
+                info,
+                worker,
+                has,
+                &mut on_bytes,
+            );
+            streams.push(copied?);
+        }
+        last = Some(CopiedLog {
+            generation: info.generation,
+            streams,
+        });
+    }
+    Ok(last)
+}
+
+/// What the destination has of a generation that may have more.
+struct Has<'a>(&'a [CopiedThrough]);
+
+impl<'a> Has<'a> {
+    /// Nothing if the destination has all of it: it had ended before the last generation that the backup before has.
+    fn of(info: &GenerationInfo, before: Option<&'a BackupBefore>) -> Option<Self> {
+        let log = before.and_then(|before| before.mark.log.as_ref());
+        match log {
+            Some(log) if log.generation == info.generation => Some(Self(&log.streams)),
+            Some(log) if log.generation > info.generation => None,
+            _ => Some(Self(&[])),
+        }
+    }
+
+    fn stream(&self, worker: WorkerId) -> CopiedThrough {
+        let stream = self.0.get(usize::from(worker.0));
+        stream.copied().unwrap_or_default()
+    }
+}

@@ -1,0 +1,218 @@
+//! The directory of a backup: what may be there, and how the new backup takes the place of the one before.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use namiki_log::{remove_superfluous, remove_unnumbered};
+use namiki_platform::disk::{DirLock, Disk, PROBE_FILES, PROFILE_FILES};
+
+use crate::backup::error::BackupError;
+use crate::backup::source::Source;
+use crate::catalogue::backup_mark::BackupMark;
+use crate::catalogue::image_files::{FileNumber, ImageFileName, image_dir};
+use crate::catalogue::image_list::ImageList;
+use crate::catalogue::manifest::Manifest;
+use crate::error::OpenError;
+use crate::events;
+use crate::image::leftovers::read_image;
+
+/// Says that the first backup in a directory is under way, or was interrupted: the identity of its database.
+const BEGUN: &str = "BACKUP";
+
+/// The backup that is there already.
+pub(super) struct BackupBefore {
+    pub(super) manifest: Manifest,
+    pub(super) mark: BackupMark,
+    pub(super) list: Option<ImageList>,
+}
+
+/// Where a backup goes. Other processes are kept out.
+pub(super) struct Destination<'a> {
+    pub(super) disk: &'a Arc<dyn Disk>,
+    pub(super) dir: &'a Path,
+    pub(super) before: Option<BackupBefore>,
+    _lock: DirLock,
+}
+
+impl<'a> Destination<'a> {
+    /// Takes a directory for a backup of this source, made if there is none.
+    ///
+    /// # Errors
+    /// [`BackupError`], if it holds anything else than an earlier backup.
+    pub(super) fn take(
+        disk: &'a Arc<dyn Disk>,
+        dir: &'a Path,
+        source: &Source<'_>,
+    ) -> Result<Self, BackupError> {
+        let lock = lock(disk, dir)?;
+        let before = match Manifest::read(&**disk, dir)? {
+            Some(manifest) => Some(backup_before(disk, dir, source, manifest)?),
+            None => {
+                begin(&**disk, dir, source)?;
+                None
+            }
+        };
+        Ok(Self {
+            disk,
+            dir,
+            before,
+            _lock: lock,
+        })
+    }
+
+    /// Takes a new or empty directory for what is to be restored from this source, or one in which that was interrupted.
+    ///
+    /// # Errors
+    /// [`BackupError`], if it holds anything else.
+    pub(super) fn take_empty(
+        disk: &'a Arc<dyn Disk>,
+        dir: &'a Path,
+        source: &Source<'_>,
+    ) -> Result<Self, BackupError> {
+        let lock = lock(disk, dir)?;
+        if Manifest::read_alone(&**disk, dir)?.is_some() {
+            let dir = dir.to_owned();
+            return Err(BackupError::NotEmpty { dir });
+        }
+        begin(&**disk, dir, source)?;
+        Ok(Self {
+            disk,
+            dir,
+            before: None,
+            _lock: lock,
+        })
+    }
+
+    /// Makes what was copied the backup, once all of it is durable.
+    ///
+    /// # Errors
+    /// [`BackupError::Device`], [`BackupError::DiskFull`]: if the very last step has failed, either backup may be there.
+    pub(super) fn switch(&self, manifest: &Manifest) -> Result<(), BackupError> {
+        let (disk, dir) = (&**self.disk, self.dir);
+        self.step_back(manifest)?;
+        let written = manifest.write(disk, dir);
+        written.map_err(|error| BackupError::device(&Manifest::path(dir), error))?;
+        // From here on it is the new one, whatever can be removed.
+        let (_, survey) = read_image(disk, dir, manifest)?;
+        survey.clean_up(disk, dir);
+        let (generations, oldest) = (&manifest.generations, manifest.oldest_generation);
+        let wal = dir.join("wal");
+        let removed = remove_superfluous(disk, &wal, generations, oldest);
+        events::superfluous_removed(&removed);
+        let streams = generations.iter().map(|info| info.streams).max();
+        remove_unnumbered(disk, &wal, streams.unwrap_or(0).into());
+        let _ = disk.remove(&dir.join(BEGUN));
+        Ok(())
+    }
+
+    /// Gives files that only the backup before names their first names, durably.
+    fn step_back(&self, manifest: &Manifest) -> Result<(), BackupError> {
+        let Some(before) = &self.before else {
+            return Ok(());
+        };
+        let mut names = Vec::new();
+        let list = |manifest: &Manifest| manifest.image_list.as_ref().map(|list| list.file);
+        if let Some(file) = list(&before.manifest)
+            && list(manifest) != Some(file)
+        {
+            names.push((ImageFileName::List(file), ImageFileName::NewList(file)));
+        }
+        let has = |file: FileNumber| manifest.image.segments().any(|it| it.file == file);
+        let segments = before.manifest.image.segments().map(|segment| segment.file);
+        for file in segments.filter(|file| !has(*file)) {
+            names.push((
+                ImageFileName::Segment(file),
+                ImageFileName::NewSegment(file),
+            ));
+        }
+        if names.is_empty() {
+            return Ok(());
+        }
+        for (lasting, first) in names {
+            let lasting = lasting.path(self.dir);
+            match self.disk.rename(&lasting, &first.path(self.dir)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(BackupError::device(&lasting, error));
+                }
+                _ => {}
+            }
+        }
+        let image_dir = image_dir(self.dir);
+        let synced = self.disk.sync_dir(&image_dir);
+        synced.map_err(|error| BackupError::device(&image_dir, error))
+    }
+}
+
+/// Makes the directory if there is none, and keeps other processes out.
+fn lock(disk: &Arc<dyn Disk>, dir: &Path) -> Result<DirLock, BackupError> {
+    let device = |error| BackupError::device(dir, error);
+    disk.create_dir_all(dir).map_err(device)?;
+    disk.lock_dir(dir).map_err(|error| match error.kind() {
+        io::ErrorKind::ResourceBusy => OpenError::InUse {
+            dir: dir.to_owned(),
+        }
+        .into(),
+        _ => device(error),
+    })
+}
+
+/// The backup in a directory, if that of the source can take its place.
+fn backup_before(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    source: &Source<'_>,
+    manifest: Manifest,
+) -> Result<BackupBefore, BackupError> {
+    let here = || dir.to_owned();
+    if manifest.database != source.manifest.database {
+        return Err(BackupError::OtherDatabase { dir: here() });
+    }
+    let Some(mark) = manifest.backup.clone() else {
+        return Err(BackupError::WasOpened { dir: here() });
+    };
+    // (Its stamp tells nothing: that of a view can be above all that were given out.)
+    let is_ahead = manifest.next_generation > source.manifest.next_generation
+        || manifest.next_table() > source.manifest.next_table();
+    if manifest.branch != source.manifest.branch || is_ahead {
+        return Err(BackupError::OtherBranch { dir: here() });
+    }
+    let (list, _) = read_image(&**disk, dir, &manifest)?;
+    Ok(BackupBefore {
+        manifest,
+        mark,
+        list,
+    })
+}
+
+/// Begins the first backup in a directory, which holds nothing, or what an interrupted one has left.
+fn begin(disk: &dyn Disk, dir: &Path, source: &Source<'_>) -> Result<(), BackupError> {
+    let path = dir.join(BEGUN);
+    let identity = source.manifest.database.as_bytes();
+    match disk.read(&path) {
+        Ok(found) if found == identity => return Ok(()),
+        Ok(_) => {
+            let dir = dir.to_owned();
+            return Err(BackupError::NotEmpty { dir });
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(BackupError::device(&path, error)),
+    }
+    let found = disk.list(dir);
+    let found = found.map_err(|error| BackupError::device(dir, error))?;
+    if found.iter().any(|file| !is_of_the_disk(&file.path)) {
+        let dir = dir.to_owned();
+        return Err(BackupError::NotEmpty { dir });
+    }
+    let written = disk.replace(&path, identity);
+    written.map_err(|error| BackupError::device(&path, error))
+}
+
+/// Whether a file is one that a disk makes to lock a directory or to be tried.
+fn is_of_the_disk(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    let name = name.to_string_lossy();
+    ["LOCK", PROBE_FILES, PROFILE_FILES]
+        .iter()
+        .any(|it| name.starts_with(it))
+}

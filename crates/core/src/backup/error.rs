@@ -1,0 +1,161 @@
+//! Why there is no backup. The one that was in its directory before is as it was.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use namiki_log::{CopyError, ReadError};
+use namiki_platform::Stamp;
+use namiki_segment::SegmentError;
+
+use crate::error::{Error, OpenError};
+use crate::error_sentence::debug_as_sentence;
+
+debug_as_sentence!(BackupError);
+
+/// Why a backup was not taken, or not restored. A backup that was in the directory before is as it was, and what was copied
+/// for the new one is used by the next.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum BackupError {
+    /// The database has no log, so nothing of it is on the disk.
+    #[error(
+        "a database without a log has nothing that could be copied; open it with a protocol that logs"
+    )]
+    NoLog,
+    /// Its log is on a shared device.
+    #[error(
+        "the log is on the shared device {}, and only logs in segments can be copied; export the tables instead",
+        path.display()
+    )]
+    SharedDevice {
+        /// The device.
+        path: PathBuf,
+    },
+    /// The directory for the backup holds something else.
+    #[error(
+        "{} is not empty, and holds nothing that this could go on with; name a new or an empty directory",
+        dir.display()
+    )]
+    NotEmpty {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The directory for the backup holds one of another database.
+    #[error("{} holds a backup of another database; name another directory", dir.display())]
+    OtherDatabase {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The directory for the backup holds a database that goes its own way: it was a backup, and was opened to be written.
+    #[error(
+        "{} holds a database that was opened to be written, so it is no backup any more; name another directory",
+        dir.display()
+    )]
+    WasOpened {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The backup in the directory has commits that this database does not have: one of the two was restored from an
+    /// earlier backup.
+    #[error(
+        "the backup in {} has commits that this database does not have, as after a restore from an earlier one; name \
+         another directory",
+        dir.display()
+    )]
+    OtherBranch {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// There is no restore point with this stamp that the backup has everything of.
+    #[error("there is no restore point {stamp}: {}", points(*oldest, *newest))]
+    NoSuchPoint {
+        /// What was asked for.
+        stamp: Stamp,
+        /// The oldest point; none if there are no points.
+        oldest: Option<Stamp>,
+        /// The newest one.
+        newest: Option<Stamp>,
+    },
+    /// The database cannot be read: it is in use, damaged, or none.
+    #[error(transparent)]
+    Source(#[from] OpenError),
+    /// The log of the database cannot be read, or is damaged.
+    #[error("the log cannot be copied")]
+    Log(#[source] ReadError),
+    /// A file with rows cannot be read, or is damaged.
+    #[error("{} cannot be copied", path.display())]
+    Segment {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: SegmentError,
+    },
+    /// What was written to the backup reads back as something else, and what was copied is sound.
+    #[error("the copy {} is not what was written: its device is not to be trusted", path.display())]
+    CopyDamaged {
+        /// The file of the backup.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: SegmentError,
+    },
+    /// There is no room for the backup. Make room; the next backup goes on from what was copied.
+    #[error("no room for {}; make room, and take the backup again", path.display())]
+    DiskFull {
+        /// What was to be written.
+        path: PathBuf,
+        /// What the device said.
+        #[source]
+        source: Arc<io::Error>,
+    },
+    /// A device failed.
+    #[error("cannot access {}", path.display())]
+    Device {
+        /// What was accessed.
+        path: PathBuf,
+        /// What the device said.
+        #[source]
+        source: Arc<io::Error>,
+    },
+    /// The database has failed or was closed meanwhile.
+    #[error(transparent)]
+    Database(#[from] Error),
+    /// It was interrupted, see [`BackupOptions::interrupt`](crate::BackupOptions::interrupt).
+    #[error("interrupted; the next backup goes on from what was copied")]
+    Interrupted,
+}
+
+fn points(oldest: Option<Stamp>, newest: Option<Stamp>) -> String {
+    match (oldest, newest) {
+        (Some(oldest), Some(newest)) => {
+            format!("those of the backup are from {oldest} to {newest}")
+        }
+        _ => "the backup has none".to_owned(),
+    }
+}
+
+impl BackupError {
+    /// What the device said of a file.
+    pub(crate) fn device(path: &Path, source: io::Error) -> Self {
+        let path = path.to_owned();
+        let source = Arc::new(source);
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::DiskFull { path, source }
+            }
+            _ => Self::Device { path, source },
+        }
+    }
+}
+
+impl From<CopyError> for BackupError {
+    fn from(error: CopyError) -> Self {
+        match error {
+            CopyError::Write { path, source } => Self::device(&path, source),
+            CopyError::Read(error) => Self::Log(error),
+            _ => unreachable!("these are all that there are"),
+        }
+    }
+}

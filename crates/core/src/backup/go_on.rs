@@ -1,0 +1,70 @@
+//! Whether a copy goes on after each piece, how fast, and how far it is.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::backup::error::BackupError;
+use crate::backup::options_and_reports::{BackupOptions, BackupProgress};
+use crate::image::pace::Pace;
+
+/// The rate is waited for no longer than this between two questions whether to go on.
+const WAIT_MAX: Duration = Duration::from_millis(50);
+
+/// Asks, waits and tells while files are copied.
+pub(super) struct GoOn<'a> {
+    options: &'a BackupOptions,
+    /// Fails if the source is about to close.
+    is_open: &'a dyn Fn() -> Result<(), BackupError>,
+    pace: Pace,
+    pub(super) progress: BackupProgress,
+}
+
+impl<'a> GoOn<'a> {
+    pub(super) fn new(
+        options: &'a BackupOptions,
+        is_open: &'a dyn Fn() -> Result<(), BackupError>,
+    ) -> Self {
+        Self {
+            options,
+            is_open,
+            pace: Pace::new(options.bytes_per_second, Instant::now()),
+            progress: BackupProgress::default(),
+        }
+    }
+
+    /// Fails once the copying is to end.
+    pub(super) fn check(&self) -> Result<(), BackupError> {
+        let interrupt = self.options.interrupt.as_ref();
+        if interrupt.is_some_and(|asked| asked.load(Ordering::Relaxed)) {
+            return Err(BackupError::Interrupted);
+        }
+        (self.is_open)()
+    }
+
+    /// Bytes of an image's file were copied.
+    pub(super) fn copied_image(&mut self, bytes: u64) -> Result<(), BackupError> {
+        self.progress.image_bytes += bytes;
+        self.copied(bytes)
+    }
+
+    /// Bytes of log were copied.
+    pub(super) fn copied_log(&mut self, bytes: u64) -> Result<(), BackupError> {
+        self.progress.log_bytes += bytes;
+        self.copied(bytes)
+    }
+
+    fn copied(&mut self, bytes: u64) -> Result<(), BackupError> {
+        if let Some(on_progress) = &self.options.on_progress {
+            on_progress(self.progress);
+        }
+        self.check()?;
+        let mut pause = self.pace.written(bytes, Instant::now());
+        while !pause.is_zero() {
+            let now = pause.min(WAIT_MAX);
+            std::thread::sleep(now);
+            pause -= now;
+            self.check()?;
+        }
+        Ok(())
+    }
+}

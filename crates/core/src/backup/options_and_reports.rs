@@ -1,0 +1,91 @@
+//! How a backup is taken, and what it tells.
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use namiki_platform::Stamp;
+use namiki_platform::disk::Disk;
+
+/// Called now and then while a backup is taken or restored.
+pub type OnBackupProgress = Arc<dyn Fn(BackupProgress) + Send + Sync>;
+
+/// How far a backup is. Files with rows are copied first, then the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BackupProgress {
+    /// Bytes of files with rows that were copied.
+    pub image_bytes: u64,
+    /// How many there are to be copied; what the backup had already is left out.
+    pub image_bytes_total: u64,
+    /// Bytes of log that were copied.
+    pub log_bytes: u64,
+}
+
+/// What a backup did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct BackupReport {
+    /// The backup has what commits with this stamp or a lower one have left, and nothing else.
+    pub stamp: Stamp,
+    /// Files with rows that were copied.
+    pub files_copied: u64,
+    /// Files with rows that the directory had already.
+    pub files_kept: u64,
+    /// Bytes of files with rows that were copied.
+    pub image_bytes: u64,
+    /// Bytes of log that were copied.
+    pub log_bytes: u64,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// How a backup is taken or restored. The default suits most.
+#[derive(Clone, Default)]
+pub struct BackupOptions {
+    pub(crate) bytes_per_second: Option<NonZeroU64>,
+    pub(crate) interrupt: Option<Arc<AtomicBool>>,
+    pub(crate) on_progress: Option<OnBackupProgress>,
+    pub(crate) disk: Option<Arc<dyn Disk>>,
+}
+
+impl BackupOptions {
+    /// Bytes that are copied in a second at most, so that enough of the disk is left for others. Default: no limit.
+    #[must_use]
+    pub fn bytes_per_second(mut self, bytes: NonZeroU64) -> Self {
+        self.bytes_per_second = Some(bytes);
+        self
+    }
+
+    /// The backup ends with [`BackupError::Interrupted`](crate::BackupError::Interrupted) soon after this becomes true.
+    #[must_use]
+    pub fn interrupt(mut self, asked: Arc<AtomicBool>) -> Self {
+        self.interrupt = Some(asked);
+        self
+    }
+
+    /// Called now and then.
+    #[must_use]
+    pub fn on_progress(mut self, on_progress: OnBackupProgress) -> Self {
+        self.on_progress = Some(on_progress);
+        self
+    }
+
+    /// The disk that the new directory is on, for programs with a [`disk`](crate::disk) of their own. Default: the file
+    /// system.
+    #[must_use]
+    pub fn disk(mut self, disk: Arc<dyn Disk>) -> Self {
+        self.disk = Some(disk);
+        self
+    }
+}
+
+impl fmt::Debug for BackupOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BackupOptions")
+            .field("bytes_per_second", &self.bytes_per_second)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,78 @@
+//! Puts restore points into the log: which stamp was the last at which time.
+//!
+//! The time is read before the current epoch is closed, and the point's stamp is the last of that epoch. So whatever was
+//! acknowledged by the time is in the state, and what begins after the point is not. Nothing waits for the device: a
+//! point that a crash takes away is none, and one that it leaves is a boundary in what it leaves.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use namiki_log::{Entry, Log};
+use namiki_platform::{Epoch, Stamp, WorkerId};
+
+use crate::commit::commit_path::not_appended;
+use crate::commit::engine::{Engine, GroupLocks};
+use crate::error::Error;
+use crate::protocol_spec::LockRelease;
+use crate::sync::sleep;
+use crate::wal_format::restore_point::{RESTORE_POINT_BYTES, RestorePoint};
+
+/// Between two looks whether the last commit of the epoch is through.
+const POLL: std::time::Duration = std::time::Duration::from_micros(100);
+
+/// Puts a point for the present state into the log, durably. Nothing if there is no slot for one more committer.
+///
+/// # Errors
+/// Those of a commit: there may be a point then.
+pub(crate) fn mark_restore_point(
+    engine: &Engine,
+    log: &Log<GroupLocks>,
+) -> Result<Option<RestorePoint>, Error> {
+    engine.check_open()?;
+    let Some(slot) = engine.epochs.acquire() else {
+        return Ok(None);
+    };
+    let marked = last_stamp(engine).and_then(|point| {
+        let stream = log.stream(WorkerId(0));
+        let (epoch, stamp) = engine.epochs.register(slot, |floor| floor);
+        let entry = match engine.spec.release {
+            // It is of an epoch, as a commit is.
+            LockRelease::EpochEarly => Entry::Commit,
+            LockRelease::Normal | LockRelease::Early => Entry::Part,
+        };
+        let encode = |into: &mut [u8], _| point.encode(into);
+        let appended = stream.append(entry, stamp, epoch, RESTORE_POINT_BYTES, encode, |_| {});
+        engine.epochs.deregister(slot);
+        let _flushed_below = appended.map_err(not_appended)?;
+        stream.flush().map_err(Error::LogFailed)?;
+        Ok(Some(point))
+    });
+    engine.epochs.release(slot);
+    marked
+}
+
+/// Closes the current epoch, and waits until all of it has got its stamps.
+fn last_stamp(engine: &Engine) -> Result<RestorePoint, Error> {
+    loop {
+        let time_ms = now_ms();
+        let epoch: Epoch = engine.epochs.current();
+        namiki_log::EpochSource::close(&*engine.epochs, epoch);
+        while namiki_log::EpochSource::finished(&*engine.epochs) < epoch {
+            engine.check_poison()?;
+            sleep(POLL);
+        }
+        // Forgotten if this thread was held up for a thousand epochs.
+        if let Some(floor) = engine.epochs.known_floor_after(epoch) {
+            return Ok(RestorePoint {
+                stamp: Stamp(floor.0 - 1),
+                time_ms,
+                epoch,
+            });
+        }
+    }
+}
+
+/// The time of the computer's clock.
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}
