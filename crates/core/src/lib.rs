@@ -86,7 +86,7 @@ pub use api::builder::Builder;
 pub use api::checkpoint::settings_and_reports::{CheckpointReport, CheckpointStats};
 pub use api::counters::{ConflictCounters, Counters};
 pub use api::database::Database;
-pub use api::held_back::HeldBack;
+pub use api::horizon_stats::HorizonStats;
 pub use api::load::{LoadOptions, LoadProgress, OnLoadProgress};
 pub use api::rows::Rows;
 pub use api::session::Session;

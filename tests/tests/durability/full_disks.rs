@@ -35,7 +35,7 @@ fn used_bytes(db: &Database, disk: &SimDisk) -> u64 {
     let dirs = ["/db", "/db/image", "/db/wal/0000", "/db/wal/0001"];
     let files = dirs.iter().filter_map(|dir| disk.list(Path::new(dir)).ok());
     let files: u64 = files.flatten().map(|file| file.len_bytes).sum();
-    files + db.stats().checkpoints.room_bytes
+    files + db.stats().checkpoints.preallocated_bytes
 }
 
 /// Writes 200 bytes under a key, and again as long as there is no room. Returns how often there was none.
@@ -82,7 +82,7 @@ fn updates_go_on_after_the_disk_was_filled() {
         put(&db, &table, 0, 0);
         expected.insert(0, 0);
         // Its thread looks ten times a second what room the next checkpoint will need.
-        while db.stats().checkpoints.room_bytes == 0 {
+        while db.stats().checkpoints.preallocated_bytes == 0 {
             std::thread::sleep(Duration::from_millis(5));
         }
         disk.set_capacity(Some(used_bytes(&db, &disk) + 4096));

@@ -97,7 +97,7 @@ const ORDER: &[&str] = &[
     "api/query_error",
     "api/opened_tables",
     "api/open_catalogue",
-    "api/held_back",
+    "api/horizon_stats",
     "api/checkpoint",
     "api/config",
     "api/builder",

@@ -12,7 +12,7 @@ mod closed_backup;
 mod config;
 pub(crate) mod counters;
 pub(crate) mod database;
-pub(crate) mod held_back;
+pub(crate) mod horizon_stats;
 mod live_backup;
 pub(crate) mod load;
 mod loading;

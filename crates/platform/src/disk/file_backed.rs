@@ -23,7 +23,7 @@ use super::file_names::{
     already_exists, is_own, is_unfinished, parent_of, rename_to_new, temporary_path,
 };
 use super::moved_dir::or_here;
-use super::room::{FileRoom, Room};
+use super::preallocation::{FilePreallocation, Preallocation, allocate};
 use super::{
     AlignedBuf, BUFFER_ALIGN_BYTES, DirLock, Disk, DiskFile, FileEntry, FramePool, ReadQueue,
     directory_lock,
@@ -77,8 +77,8 @@ impl<T: FileBacked> Disk for T {
         self.create_unnamed_file(dir, len_bytes).map(Some)
     }
 
-    fn room(&self, dir: &Path) -> io::Result<Option<Box<dyn Room>>> {
-        Ok(Some(Box::new(FileRoom::in_dir(dir)?)))
+    fn preallocation(&self, dir: &Path) -> io::Result<Option<Box<dyn Preallocation>>> {
+        Ok(Some(Box::new(FilePreallocation::in_dir(dir)?)))
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
@@ -289,43 +289,11 @@ pub fn next_data(file: &File, len_bytes: u64, offset: u64) -> io::Result<Option<
     }
 }
 
-/// Reserves `len_bytes` in an empty file, so that a full disk is met before anything is written.
-fn reserve(file: &File, len_bytes: u64) -> io::Result<()> {
-    reserve_from(file, 0, len_bytes)
-}
-
-/// Reserves `len_bytes` from `offset` on, the end of the file.
-pub(super) fn reserve_from(file: &File, offset: u64, len_bytes: u64) -> io::Result<()> {
-    use rustix::fs::FallocateFlags;
-    use rustix::io::Errno;
-    if len_bytes == 0 {
-        return Ok(());
-    }
-    // A reservation that fails half-way fills the disk for all processes until it is undone; so ask first. A
-    // file system that does not count its blocks cannot be asked.
-    let facts = rustix::fs::fstatvfs(file)?;
-    let free_bytes = facts.f_bavail.saturating_mul(facts.f_frsize);
-    if facts.f_blocks > 0 && len_bytes > free_bytes {
-        return Err(io::Error::new(
-            io::ErrorKind::StorageFull,
-            format!("{len_bytes} bytes are wanted and {free_bytes} are free"),
-        ));
-    }
-    loop {
-        match rustix::fs::fallocate(file, FallocateFlags::empty(), offset, len_bytes) {
-            Ok(()) => return Ok(()),
-            Err(Errno::INTR) => {}
-            // Not every file system can; writing the zeros reserves as well.
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
 /// Reserves `len_bytes` and writes zeros over all of them. A reserved extent that was never
 /// written costs a journal commit at its first durable write; a written one does not.
 pub(super) fn fill_with_zeros(file: &File, len_bytes: u64) -> io::Result<()> {
-    reserve(file, len_bytes)?;
+    // So that a full disk is met before anything is written.
+    allocate(file, 0, len_bytes)?;
     let whole_blocks = len_bytes.next_multiple_of(BUFFER_ALIGN_BYTES as u64);
     let zeros = AlignedBuf::zeroed(FILL_BYTES.min(whole_blocks as usize));
     let mut at = 0;

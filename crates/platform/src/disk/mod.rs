@@ -17,9 +17,9 @@ mod moved_dir;
 mod moved_dir_guard;
 mod null;
 mod nvm_emulation;
+mod preallocation;
 mod profile;
 mod read_only;
-mod room;
 pub mod sim;
 mod slow;
 mod synced;
@@ -49,9 +49,9 @@ pub use moved_dir::DirMoved;
 pub use moved_dir_guard::guarded;
 pub use null::NullDisk;
 pub use nvm_emulation::DelayedDisk;
+pub use preallocation::Preallocation;
 pub use profile::{DeviceProfile, PROFILE_FILES};
 pub use read_only::ReadOnlyDisk;
-pub use room::Room;
 pub use sim::SimDisk;
 pub use slow::{SlowDisk, SlowDrives};
 pub use synced::SyncedDisk;
@@ -96,7 +96,7 @@ pub trait Disk: Send + Sync + Debug {
     ///
     /// # Errors
     /// Whatever the device says.
-    fn room(&self, dir: &Path) -> io::Result<Option<Box<dyn Room>>> {
+    fn preallocation(&self, dir: &Path) -> io::Result<Option<Box<dyn Preallocation>>> {
         let _ = dir;
         Ok(None)
     }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::moved_dir::DirIdentity;
-use super::{Appender, DirLock, Disk, DiskFile, FileEntry, FramePool, ReadQueue, Room};
+use super::{Appender, DirLock, Disk, DiskFile, FileEntry, FramePool, Preallocation, ReadQueue};
 
 /// The disk, made to refuse every change of a name in a directory that it has locked, with
 /// [`DirMoved`](super::DirMoved), while the directory is not at the path at which it was locked. It does not hold the lock.
@@ -58,8 +58,8 @@ impl Disk for HeldDirDisk {
         self.disk.create_unnamed(dir, len_bytes)
     }
 
-    fn room(&self, dir: &Path) -> io::Result<Option<Box<dyn Room>>> {
-        self.disk.room(dir)
+    fn preallocation(&self, dir: &Path) -> io::Result<Option<Box<dyn Preallocation>>> {
+        self.disk.preallocation(dir)
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {

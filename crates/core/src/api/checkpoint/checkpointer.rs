@@ -8,7 +8,7 @@ use namiki_log::Log;
 use super::settings_and_reports::{CheckpointReport, CheckpointSettings, CheckpointStats};
 use super::take_checkpoint::{Parts, Work};
 use super::trigger::Trigger;
-use crate::api::held_back::HeldBack;
+use crate::api::horizon_stats::HorizonStats;
 use crate::catalogue::image_list::ImageList;
 use crate::commit::engine::GroupLocks;
 use crate::error::Error;
@@ -73,8 +73,8 @@ impl Checkpointer {
         self.work.stats()
     }
 
-    pub(crate) fn held_back(&self) -> HeldBack {
-        self.work.watch.lock().held_back()
+    pub(crate) fn horizon(&self) -> HorizonStats {
+        self.work.watch.lock().horizon()
     }
 
     /// In a forked child, the thread is not there, and what it shares may be locked.

@@ -12,7 +12,7 @@
 //! One thread does so when the log has become long (`trigger.rs`); any other may ask for one.
 
 pub(crate) mod checkpointer;
-mod room_for_next;
+mod preallocated;
 mod rows_of_view;
 pub(crate) mod settings_and_reports;
 pub(crate) mod take_checkpoint;

@@ -83,7 +83,7 @@ pub struct CheckpointStats {
     /// Bytes of keys and values in the image.
     pub image_bytes: u64,
     /// Room on the disk that is taken ahead for the next one, in bytes of files that have no name.
-    pub room_bytes: u64,
+    pub preallocated_bytes: u64,
     /// Whether there was less than is expected to be needed. Checkpoints are taken more often then.
     pub is_short_of_room: bool,
     /// For how long the one has been under way that is.

@@ -11,10 +11,10 @@ use namiki_log::{Log, RecyclePoint, remove_generations};
 use namiki_platform::disk::Disk;
 use parking_lot::Mutex;
 
-use super::room_for_next::{self, RoomForNext};
+use super::preallocated::{self, PreallocatedBytes};
 use super::rows_of_view::TableRows;
 use super::settings_and_reports::{CheckpointReport, CheckpointSettings, CheckpointStats};
-use crate::api::held_back::Watch;
+use crate::api::horizon_stats::HorizonSamples;
 use crate::api::open_catalogue::{CatalogueCell, NotChanged, catalogue_error};
 use crate::catalogue::image_files::FileNumber;
 use crate::catalogue::image_list::{ImageList, ListedRun};
@@ -68,11 +68,11 @@ pub(super) struct Work {
     image_bytes: AtomicU64,
     image_file_bytes: AtomicU64,
     /// For the next checkpoint.
-    room: RoomForNext,
+    room: PreallocatedBytes,
     /// How long commits wait because the log finds no room.
     slowed_ms: AtomicU32,
     told: Mutex<Told>,
-    pub(super) watch: Mutex<Watch>,
+    pub(super) watch: Mutex<HorizonSamples>,
     /// Whether the last checkpoint was taken, or tried.
     pub(super) is_closed: Mutex<bool>,
 }
@@ -95,7 +95,7 @@ impl Drop for RoomKept<'_> {
         let image_file_bytes = work.image_file_bytes.load(Ordering::Relaxed);
         let since = work.log_bytes_since().max(1);
         work.room
-            .take(room_for_next::expected_bytes(image_file_bytes, since));
+            .take(preallocated::expected_bytes(image_file_bytes, since));
         work.log.set_growth(true);
     }
 }
@@ -111,7 +111,7 @@ impl Work {
         // The last one is this opening's.
         let generations = parts.catalogue.lock().manifest.generations.len();
         let generations_before = generations.saturating_sub(1);
-        let room = RoomForNext::new(&*parts.disk, &parts.dir, settings.log_bytes);
+        let room = PreallocatedBytes::new(&*parts.disk, &parts.dir, settings.log_bytes);
         Self {
             room,
             slowed_ms: AtomicU32::new(0),
@@ -188,7 +188,7 @@ impl Work {
     /// How many bytes of files the next checkpoint is expected to write.
     fn expected_bytes(&self) -> u64 {
         let image_file_bytes = self.image_file_bytes.load(Ordering::Relaxed);
-        room_for_next::expected_bytes(image_file_bytes, self.log_bytes_since())
+        preallocated::expected_bytes(image_file_bytes, self.log_bytes_since())
     }
 
     /// Bytes of log since the last checkpoint.
@@ -441,7 +441,7 @@ impl Work {
             last_ago: told.last.map(|last| last.elapsed()),
             image_stamp: named.map(|list| list.stamp),
             image_bytes: self.image_bytes.load(Ordering::Relaxed),
-            room_bytes: self.room.taken_bytes(),
+            preallocated_bytes: self.room.taken_bytes(),
             is_short_of_room: self.room.is_short(),
             under_way_for: told.began.map(|began| began.elapsed()),
             image_file_bytes: self.image_file_bytes.load(Ordering::Relaxed),

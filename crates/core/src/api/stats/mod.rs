@@ -10,7 +10,7 @@ pub use self::disk_use::DiskUse;
 use crate::api::checkpoint::settings_and_reports::CheckpointStats;
 use crate::api::counters::Counters;
 use crate::api::database::Database;
-use crate::api::held_back::HeldBack;
+use crate::api::horizon_stats::HorizonStats;
 use crate::commit::latency::CommitLatency;
 use crate::commit::views::ViewStats;
 use crate::recovery::{LoadingProgress, log_file_bytes};
@@ -38,7 +38,7 @@ pub struct Stats {
     /// Bytes on the disk, against those of keys and values.
     pub disk_use: DiskUse,
     /// What new views, checkpoints and the log wait for.
-    pub held_back: HeldBack,
+    pub horizon: HorizonStats,
     /// The tables in memory, in the order of their creation.
     pub tables: Vec<TableStats>,
 }
@@ -87,7 +87,7 @@ impl Database {
             checkpoints: CheckpointStats::default(),
             loading: LoadingProgress::default(),
             disk_use: DiskUse::default(),
-            held_back: HeldBack::default(),
+            horizon: HorizonStats::default(),
             tables: Vec::new(),
         };
         // In a forked child, what follows may be locked by a thread that is not there.
@@ -97,7 +97,7 @@ impl Database {
         stats.views = engine.views.stats();
         if let Some(checkpointer) = &shared.checkpointer {
             stats.checkpoints = checkpointer.stats();
-            stats.held_back = checkpointer.held_back();
+            stats.horizon = checkpointer.horizon();
         }
         stats.loading = shared.loader.progress();
         let manifest = shared.catalogue.lock().manifest.clone();

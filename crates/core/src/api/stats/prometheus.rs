@@ -176,25 +176,25 @@ impl Stats {
             self.disk_use.image_bytes,
         );
         text.gauge(
-            "checkpoint_room_bytes",
+            "checkpoint_preallocated_bytes",
             "Room on the disk taken ahead for the next checkpoint.",
-            checkpoints.room_bytes,
+            checkpoints.preallocated_bytes,
         );
         text.gauge(
             "checkpoint_short_of_room",
             "1 if there was less room than the next checkpoint is expected to need.",
             u8::from(checkpoints.is_short_of_room),
         );
-        let held_back = &self.held_back;
+        let horizon = &self.horizon;
         text.gauge(
             "commit_holds_views_seconds",
             "How long an epoch has waited for a commit.",
-            held_back.commit_since.unwrap_or_default().as_secs_f64(),
+            horizon.commit_since.unwrap_or_default().as_secs_f64(),
         );
         text.gauge(
             "transaction_holds_log_seconds",
             "How long the log has been kept for a transaction that has not ended.",
-            held_back.operation_since.unwrap_or_default().as_secs_f64(),
+            horizon.operation_since.unwrap_or_default().as_secs_f64(),
         );
         let loading = &self.loading;
         text.gauge(

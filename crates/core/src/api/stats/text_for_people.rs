@@ -97,11 +97,11 @@ impl fmt::Display for Stats {
                 None => writeln!(f)?,
             }
         }
-        let held_back = &self.held_back;
-        if let Some(since) = held_back.commit_since {
+        let horizon = &self.horizon;
+        if let Some(since) = horizon.commit_since {
             writeln!(f, "held back        by a commit, for {since:.1?}")?;
         }
-        if let (Some(lsn), Some(since)) = (held_back.oldest_operation, held_back.operation_since) {
+        if let (Some(lsn), Some(since)) = (horizon.oldest_operation, horizon.operation_since) {
             writeln!(
                 f,
                 "log kept from    {lsn} on, by a transaction that has not ended for {since:.1?}"
@@ -111,7 +111,7 @@ impl fmt::Display for Stats {
             writeln!(
                 f,
                 "checkpoint       short of room on the disk: {} bytes are taken ahead for the next one, more would be needed",
-                checkpoints.room_bytes
+                checkpoints.preallocated_bytes
             )?;
         }
         if let Some(under_way) = checkpoints.under_way_for {

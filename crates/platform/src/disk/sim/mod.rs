@@ -38,8 +38,8 @@ mod append;
 mod contents;
 mod cow_pages;
 mod fault;
+mod preallocation;
 mod reads;
-mod room;
 mod trace;
 
 use std::collections::BTreeSet;
@@ -53,14 +53,14 @@ use self::append::SimAppender;
 use self::contents::{Contents, FileId, NameChange};
 use self::cow_pages::Pages;
 use self::fault::{Failure, Faults};
+use self::preallocation::SimPreallocation;
 use self::reads::{ReadPlan, SimReads};
-use self::room::SimRoom;
 use self::trace::{Event, Frontier};
 use super::file_backed;
 use super::file_names::{already_exists, is_own, is_unfinished, parent_of, temporary_path};
 use super::{
     AlignedBuf, Appender, DirLock, Disk, DiskFile, FileEntry, FileKind, FramePool, PendingWrite,
-    ReadQueue, Room, directory_lock,
+    Preallocation, ReadQueue, directory_lock,
 };
 use crate::fork_check::ProcessToken;
 use crate::seeded_random::Random;
@@ -93,8 +93,8 @@ struct State {
     locked: BTreeSet<Arc<Path>>,
     faults: Faults,
     capacity_bytes: Option<u64>,
-    /// Taken ahead, see [`Room`].
-    room_bytes: u64,
+    /// Taken ahead, see [`Preallocation`].
+    preallocated_bytes: u64,
     files_ever: FileId,
     writes_ever: u64,
     yields: Option<Random>,
@@ -119,7 +119,7 @@ impl SimDisk {
                 locked: BTreeSet::new(),
                 faults: Faults::default(),
                 capacity_bytes: None,
-                room_bytes: 0,
+                preallocated_bytes: 0,
                 files_ever,
                 writes_ever: 0,
                 yields: None,
@@ -350,7 +350,7 @@ impl State {
         let Some(capacity) = self.capacity_bytes else {
             return Ok(());
         };
-        let used = self.live.used_bytes() + self.room_bytes;
+        let used = self.live.used_bytes() + self.preallocated_bytes;
         if used.checked_add(bytes).is_some_and(|all| all <= capacity) {
             return Ok(());
         }
@@ -404,9 +404,9 @@ impl Disk for SimDisk {
         Ok(self.file(file, len_bytes))
     }
 
-    fn room(&self, dir: &Path) -> io::Result<Option<Box<dyn Room>>> {
+    fn preallocation(&self, dir: &Path) -> io::Result<Option<Box<dyn Preallocation>>> {
         let _ = dir;
-        Ok(Some(Box::new(SimRoom::new(self))))
+        Ok(Some(Box::new(SimPreallocation::new(self))))
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use self::drives::Drives;
 use self::file::SlowFile;
 use self::queue::SlowReads;
-use super::{Appender, DirLock, Disk, DiskFile, FileEntry, FramePool, ReadQueue, Room};
+use super::{Appender, DirLock, Disk, DiskFile, FileEntry, FramePool, Preallocation, ReadQueue};
 
 pub use self::drives::SlowDrives;
 
@@ -72,8 +72,8 @@ impl Disk for SlowDisk {
         Ok(made.map(|file| self.slowed(file)))
     }
 
-    fn room(&self, dir: &Path) -> io::Result<Option<Box<dyn Room>>> {
-        self.disk.room(dir)
+    fn preallocation(&self, dir: &Path) -> io::Result<Option<Box<dyn Preallocation>>> {
+        self.disk.preallocation(dir)
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {

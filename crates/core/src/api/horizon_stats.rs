@@ -12,7 +12,7 @@ use crate::commit::engine::Engine;
 /// log, none is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct HeldBack {
+pub struct HorizonStats {
     /// An epoch that has ended while a transaction of it still commits. A view that is opened now waits for it. Only a
     /// thread that gets no processor in the middle of a commit, or that waits for the log there, takes longer than the
     /// fraction of a millisecond.
@@ -26,7 +26,7 @@ pub struct HeldBack {
 
 /// What was found in the looks so far.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
+pub(crate) struct HorizonSamples {
     epoch: Option<Since<Epoch>>,
     operation: Option<Since<Lsn>>,
 }
@@ -44,7 +44,7 @@ impl<T: PartialEq> Since<T> {
     }
 }
 
-impl Watch {
+impl HorizonSamples {
     /// Looks once more.
     pub(crate) fn look(&mut self, engine: &Engine) {
         let epochs = &*engine.epochs;
@@ -55,8 +55,8 @@ impl Watch {
         Since::update(&mut self.operation, engine.live_operation());
     }
 
-    pub(crate) fn held_back(&self) -> HeldBack {
-        HeldBack {
+    pub(crate) fn horizon(&self) -> HorizonStats {
+        HorizonStats {
             commit_since: self.epoch.map(|since| since.1.elapsed()),
             oldest_operation: self.operation.map(|since| since.0),
             operation_since: self.operation.map(|since| since.1.elapsed()),

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-use super::{file_backed, unnamed_file};
+use super::unnamed_file;
 
 /// Room on a disk that nothing else can take, until it is given up: what is about to be written gives up as much before.
 /// It has no name, and is gone when it is dropped and with its process.
-pub trait Room: Send + Sync {
+pub trait Preallocation: Send + Sync {
     /// Takes so many bytes in all: more than before, or fewer.
     ///
     /// # Errors
@@ -19,27 +19,55 @@ pub trait Room: Send + Sync {
 }
 
 /// Room in a file without a name.
-pub(super) struct FileRoom(File);
+pub(super) struct FilePreallocation(File);
 
-impl FileRoom {
+impl FilePreallocation {
     /// None yet, on the device of `dir`.
     pub(super) fn in_dir(dir: &Path) -> io::Result<Self> {
         unnamed_file::open(dir, OFlags::empty()).map(Self)
     }
 }
 
-impl Room for FileRoom {
+impl Preallocation for FilePreallocation {
     fn resize(&self, bytes: u64) -> io::Result<()> {
         let taken = self.0.metadata()?.len();
         if bytes <= taken {
             return self.0.set_len(bytes);
         }
-        let reserved = file_backed::reserve_from(&self.0, taken, bytes - taken);
+        let reserved = allocate(&self.0, taken, bytes - taken);
         if reserved.is_err() {
             // What was taken of it half-way.
             self.0.set_len(taken)?;
         }
         reserved
+    }
+}
+
+/// Allocates `len_bytes` of a file from `offset` on, where it ends.
+pub(super) fn allocate(file: &File, offset: u64, len_bytes: u64) -> io::Result<()> {
+    use rustix::fs::FallocateFlags;
+    use rustix::io::Errno;
+    if len_bytes == 0 {
+        return Ok(());
+    }
+    // A reservation that fails half-way fills the disk for all processes until it is undone; so ask first. A
+    // file system that does not count its blocks cannot be asked.
+    let facts = rustix::fs::fstatvfs(file)?;
+    let free_bytes = facts.f_bavail.saturating_mul(facts.f_frsize);
+    if facts.f_blocks > 0 && len_bytes > free_bytes {
+        return Err(io::Error::new(
+            io::ErrorKind::StorageFull,
+            format!("{len_bytes} bytes are wanted and {free_bytes} are free"),
+        ));
+    }
+    loop {
+        match rustix::fs::fallocate(file, FallocateFlags::empty(), offset, len_bytes) {
+            Ok(()) => return Ok(()),
+            Err(Errno::INTR) => {}
+            // Not every file system can; writing the zeros reserves as well.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 
@@ -52,7 +80,7 @@ mod tests {
     #[test]
     fn room_is_taken_and_given_up_without_a_name() {
         let dir = tempfile::tempdir().unwrap();
-        let room = FileRoom::in_dir(dir.path()).unwrap();
+        let room = FilePreallocation::in_dir(dir.path()).unwrap();
         for bytes in [1 << 20, 3 << 20, 64 << 10, 0, 1 << 20] {
             room.resize(bytes).unwrap();
             // In units of 512 bytes.

@@ -9,15 +9,15 @@
 use std::io;
 use std::path::Path;
 
-use namiki_platform::disk::{Disk, Room};
+use namiki_platform::disk::{Disk, Preallocation};
 use parking_lot::Mutex;
 
 /// Room is taken in units of so many bytes, and given up so many bytes before it is written to.
 const UNIT_BYTES: u64 = 32 << 20;
 
 /// The room that is taken.
-pub(super) struct RoomForNext {
-    room: Option<Box<dyn Room>>,
+pub(super) struct PreallocatedBytes {
+    room: Option<Box<dyn Preallocation>>,
     unit_bytes: u64,
     state: Mutex<State>,
 }
@@ -38,12 +38,15 @@ pub(super) fn expected_bytes(image_file_bytes: u64, log_bytes_since: u64) -> u64
     }
 }
 
-impl RoomForNext {
+impl PreallocatedBytes {
     /// None yet, on the device of `dir`. A disk that cannot take any has none. Checkpoints are taken each `log_bytes` of log.
     pub(super) fn new(disk: &dyn Disk, dir: &Path, log_bytes: u64) -> Self {
         let takes_any = log_bytes < u64::MAX;
         Self {
-            room: takes_any.then(|| disk.room(dir).ok()).flatten().flatten(),
+            room: takes_any
+                .then(|| disk.preallocation(dir).ok())
+                .flatten()
+                .flatten(),
             // A small one for small logs, for tests.
             unit_bytes: UNIT_BYTES.min(log_bytes / 4).max(1),
             state: Mutex::default(),
@@ -77,7 +80,7 @@ impl RoomForNext {
     }
 
     /// Takes some room beside what is taken, so that as much is left. Returns what is taken then.
-    fn take_half(&self, room: &dyn Room, taken: u64, wanted: u64) -> u64 {
+    fn take_half(&self, room: &dyn Preallocation, taken: u64, wanted: u64) -> u64 {
         let mut more = (wanted - taken) / 2;
         while more >= self.unit_bytes {
             if room.resize(taken + 2 * more).is_ok() {
@@ -144,7 +147,7 @@ mod tests {
         let dir = Path::new("/db");
         disk.create_dir_all(dir).unwrap();
         disk.set_capacity(Some(1000));
-        let room = RoomForNext::new(&disk, dir, 400);
+        let room = PreallocatedBytes::new(&disk, dir, 400);
         for (wanted, taken, is_short) in [
             (0, 0, false),
             (99, 0, false),
@@ -171,7 +174,7 @@ mod tests {
         room.take(800);
         assert_eq!((room.taken_bytes(), room.is_short()), (800, false));
         // Where no checkpoints are taken, no room is.
-        let none = RoomForNext::new(&disk, dir, u64::MAX);
+        let none = PreallocatedBytes::new(&disk, dir, u64::MAX);
         none.take(1 << 30);
         assert_eq!((none.taken_bytes(), none.is_short()), (0, false));
     }

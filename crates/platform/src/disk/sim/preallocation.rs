@@ -3,15 +3,15 @@
 use std::io;
 
 use super::SimDisk;
-use crate::disk::Room;
+use crate::disk::Preallocation;
 
 /// Room of a [`SimDisk`], none at first.
-pub(super) struct SimRoom {
+pub(super) struct SimPreallocation {
     disk: SimDisk,
     bytes: parking_lot::Mutex<u64>,
 }
 
-impl SimRoom {
+impl SimPreallocation {
     pub(super) fn new(disk: &SimDisk) -> Self {
         Self {
             disk: disk.clone(),
@@ -20,22 +20,22 @@ impl SimRoom {
     }
 }
 
-impl Room for SimRoom {
+impl Preallocation for SimPreallocation {
     fn resize(&self, bytes: u64) -> io::Result<()> {
         let mut taken = self.bytes.lock();
         let mut state = self.disk.0.state.lock();
         if bytes > *taken {
             state.require_room(bytes - *taken)?;
         }
-        state.room_bytes = state.room_bytes - *taken + bytes;
+        state.preallocated_bytes = state.preallocated_bytes - *taken + bytes;
         *taken = bytes;
         Ok(())
     }
 }
 
-impl Drop for SimRoom {
+impl Drop for SimPreallocation {
     fn drop(&mut self) {
-        self.disk.0.state.lock().room_bytes -= *self.bytes.lock();
+        self.disk.0.state.lock().preallocated_bytes -= *self.bytes.lock();
     }
 }
 
@@ -52,7 +52,7 @@ mod tests {
         let dir = Path::new("/db");
         disk.create_dir_all(dir).unwrap();
         disk.set_capacity(Some(100 << 10));
-        let room = disk.room(dir).unwrap().unwrap();
+        let room = disk.preallocation(dir).unwrap().unwrap();
         room.resize(80 << 10).unwrap();
         let error = disk.create(&dir.join("a"), 40 << 10).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
