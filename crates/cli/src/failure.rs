@@ -468,9 +468,12 @@ impl Failure {
             Self::Interrupted
             | Self::Open(OpenError::Interrupted)
             | Self::Load(LoadError::Interrupted)
-            | Self::Backup(
-                BackupError::Interrupted | BackupError::Source(OpenError::Interrupted),
-            ) => 130,
+            | Self::Backup(BackupError::Interrupted) => 130,
+            Self::Backup(BackupError::Source(source))
+                if matches!(**source, OpenError::Interrupted) =>
+            {
+                130
+            }
             _ => 1,
         }
     }

@@ -76,9 +76,9 @@ fn a_damaged_database_is_not_backed_up() {
     let (dir, copy) = (folder.path().join("data"), folder.path().join("copy"));
     put(&dir, 0..100);
     let image = std::fs::read_dir(dir.join("image")).unwrap();
-    let paths = image.map(|entry| entry.unwrap().path());
+    let mut paths = image.map(|entry| entry.unwrap().path());
     let rows = |path: &std::path::PathBuf| path.extension().is_some_and(|it| it == "rows");
-    let path = paths.filter(rows).next().unwrap();
+    let path = paths.find(rows).unwrap();
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[100] ^= 1;
     std::fs::write(&path, bytes).unwrap();

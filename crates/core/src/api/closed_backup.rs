@@ -143,7 +143,7 @@ impl Builder {
         let raw_tables = self.raw_tables(manifest, Owner::new())?;
         let settings = RecoverySettings {
             hardens: false,
-            ..self.tuning.recovery_settings(self.testing.replay_order)
+            ..self.tuning.recovery_settings(&self.testing)
         };
         let found = recovery::recover(
             disk,

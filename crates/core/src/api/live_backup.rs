@@ -13,6 +13,7 @@ use crate::backup::source::Source;
 use crate::catalogue::image_list::ImageList;
 use crate::commit::engine::GroupLocks;
 use crate::commit::view_opening::OpenView;
+use crate::concurrency::cc::NoFaults;
 use crate::error::Error;
 
 impl Database {
@@ -102,7 +103,7 @@ impl Shared {
         if catalogue.closed.is_some() {
             return Err(Error::Closed.into());
         }
-        let stamp = OpenView::open(&self.engine, false)?.stamp;
+        let stamp = OpenView::open::<NoFaults>(&self.engine, false)?.stamp;
         let mut manifest = catalogue.manifest.clone();
         // After the view: everything up to its stamp is hardened.
         let end = log.hardened_end().map_err(Error::LogFailed)?;

@@ -172,7 +172,7 @@ fn copy(
         .damage(&file.from, file.segment)
         .unwrap_or_else(|| BackupError::CopyDamaged {
             path: file.to.clone(),
-            source: *wrong,
+            source: wrong,
         }))
 }
 

@@ -79,10 +79,10 @@ pub enum BackupError {
     },
     /// The database cannot be read: it is in use, damaged, or none.
     #[error(transparent)]
-    Source(#[from] OpenError),
+    Source(Box<OpenError>),
     /// The log of the database cannot be read, or is damaged.
     #[error("the log cannot be copied")]
-    Log(#[source] ReadError),
+    Log(#[source] Box<ReadError>),
     /// A file with rows cannot be read, or is damaged.
     #[error("{} cannot be copied", path.display())]
     Segment {
@@ -90,7 +90,7 @@ pub enum BackupError {
         path: PathBuf,
         /// What is wrong with it.
         #[source]
-        source: SegmentError,
+        source: Box<SegmentError>,
     },
     /// What was written to the backup reads back as something else, and what was copied is sound.
     #[error("the copy {} is not what was written: its device is not to be trusted", path.display())]
@@ -99,7 +99,7 @@ pub enum BackupError {
         path: PathBuf,
         /// What is wrong with it.
         #[source]
-        source: SegmentError,
+        source: Box<SegmentError>,
     },
     /// There is no room for the backup. Make room; the next backup goes on from what was copied.
     #[error("no room for {}; make room, and take the backup again", path.display())]
@@ -125,6 +125,12 @@ pub enum BackupError {
     /// It was interrupted, see [`BackupOptions::interrupt`](crate::BackupOptions::interrupt).
     #[error("interrupted; the next backup goes on from what was copied")]
     Interrupted,
+}
+
+impl From<OpenError> for BackupError {
+    fn from(error: OpenError) -> Self {
+        Self::Source(Box::new(error))
+    }
 }
 
 fn points(oldest: Option<Stamp>, newest: Option<Stamp>) -> String {
@@ -154,7 +160,7 @@ impl From<CopyError> for BackupError {
     fn from(error: CopyError) -> Self {
         match error {
             CopyError::Write { path, source } => Self::device(&path, source),
-            CopyError::Read(error) => Self::Log(error),
+            CopyError::Read(error) => Self::Log(Box::new(error)),
             _ => unreachable!("these are all that there are"),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use namiki_log::{GenerationEnd, StreamReader};
+use namiki_log::{GenerationEnd, ReadError, StreamReader};
 use namiki_platform::{Stamp, WorkerId};
 
 use crate::backup::error::BackupError;
@@ -24,8 +24,8 @@ impl Source<'_> {
             for worker in (0..info.streams).map(WorkerId) {
                 let disk = Arc::clone(self.disk);
                 let reader = StreamReader::open(disk, &wal, identity, info, worker);
-                let mut reader = reader.map_err(BackupError::Log)?;
-                while let Some(frame) = reader.next_frame().map_err(BackupError::Log)? {
+                let mut reader = reader.map_err(log_failed)?;
+                while let Some(frame) = reader.next_frame().map_err(log_failed)? {
                     let records = frame.records();
                     points.extend(records.filter_map(|it| RestorePoint::decode(it.payload)));
                 }
@@ -66,4 +66,8 @@ impl Source<'_> {
         let image = self.manifest.image_list.as_ref().map(|list| list.stamp);
         image.unwrap_or_default().max(self.manifest.points_from)
     }
+}
+
+fn log_failed(source: ReadError) -> BackupError {
+    BackupError::Log(Box::new(source))
 }

@@ -99,7 +99,7 @@ fn damage(
     let source = found.err()?;
     Some(BackupError::Segment {
         path: path.to_owned(),
-        source,
+        source: Box::new(source),
     })
 }
 

@@ -485,6 +485,7 @@ impl ViewState {
 }
 
 #[cfg(all(test, not(loom)))]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
     use crate::storage::arena::Arena;
