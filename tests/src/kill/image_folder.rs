@@ -35,7 +35,6 @@ fn files(dir: &Path) -> Vec<(u32, String)> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
 

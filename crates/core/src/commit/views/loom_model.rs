@@ -15,7 +15,7 @@ use namiki_log::EpochSource;
 use namiki_platform::Stamp;
 use namiki_platform::model_checker::explore;
 
-use super::{Overwritten, ViewList, Views};
+use super::{Overwritten, ViewList, ViewState, Views};
 use crate::commit::epoch::{Epochs, SlotId};
 use crate::storage::arena::Arena;
 use crate::storage::record::RecordRef;
@@ -69,26 +69,30 @@ impl World {
         stamp
     }
 
-    /// Opens a view, and ends it after the record was read twice, with what it saw.
-    fn view(&self) -> (Stamp, Stamp) {
+    /// Opens a view, and returns its stamp, too.
+    fn open(&self) -> (Arc<ViewState>, Stamp) {
         let view = self.views.pin(&self.epochs, true);
         self.epochs.close(view.epoch);
         while self.epochs.finished() < view.epoch {
             sleep(POLL);
         }
         let stamp = view.known_stamp(&self.epochs);
-        let stamp = stamp.expect("a model has few epochs");
+        (view, stamp.expect("a model has few epochs"))
+    }
+
+    /// Ends a view after the record was read twice, with what it saw.
+    fn read_and_end(&self, (view, stamp): &(Arc<ViewState>, Stamp)) -> (Stamp, Stamp) {
         let read = || {
             let mut value = Vec::new();
-            let present = self.views.read(&view, stamp, self.record, &mut value);
+            let present = self.views.read(view, *stamp, self.record, &mut value);
             let version = present.expect("there is no limit");
             assert!(version.is_none_or(|version| value == version.0.to_ne_bytes()));
             version.unwrap_or(Stamp(0))
         };
         let seen = read();
         assert_eq!(read(), seen, "a view sees one state");
-        self.views.end(&view, &self.epochs);
-        (stamp, seen)
+        self.views.end(view, &self.epochs);
+        (*stamp, seen)
     }
 }
 
@@ -107,7 +111,7 @@ fn a_view_sees_the_last_commit_below_it() {
             let world = Arc::clone(&world);
             thread::spawn(move || world.commit(1))
         };
-        let seen = world.view();
+        let seen = world.read_and_end(&world.open());
         let second = committer.join().expect("a commit does not fail");
         assert_is_the_state(&[first, second], seen);
         assert_eq!(world.views.stats().kept_bytes, 0);
@@ -122,10 +126,12 @@ fn what_was_kept_for_a_view_is_handed_on() {
         let first = world.commit(0);
         let older = {
             let world = Arc::clone(&world);
-            thread::spawn(move || world.view())
+            thread::spawn(move || world.read_and_end(&world.open()))
         };
-        let newer = world.view();
+        let newer = world.open();
+        // What it overwrites is kept for the newer one.
         let second = world.commit(1);
+        let newer = world.read_and_end(&newer);
         let older = older.join().expect("a view does not fail");
         assert_is_the_state(&[first, second], older);
         assert_is_the_state(&[first, second], newer);

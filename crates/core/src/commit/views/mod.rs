@@ -362,18 +362,19 @@ impl Views {
             }
             // Pairs with the Release fence in `install`: what a newer version has overwritten is kept by now.
             fence(Ordering::Acquire);
+            // Before the first look: what is handed on after it, with a new number, would be missed.
+            let number = self.number.load(Ordering::SeqCst);
             if let Some(version) = view.kept.copy(record, stamp, out) {
                 return Ok(version);
             }
-            let list = self.list();
-            if let Some(version) = list.find(view, record, stamp, out) {
+            if let Some(version) = self.list().find(view, record, stamp, out) {
                 return Ok(version);
             }
             if view.is_expired.load(Ordering::SeqCst) {
                 return Err(Expired);
             }
             // What was not found was not there, unless a view has ended meanwhile.
-            if self.number.load(Ordering::SeqCst) == list.number {
+            if self.number.load(Ordering::SeqCst) == number {
                 return Ok(None);
             }
         }
