@@ -510,16 +510,47 @@ mod tests {
             );
             assert!(Manifest::decode(&bytes[..at], path).is_err() || at + 1 == bytes.len());
         }
-        let future = String::from_utf8(bytes).unwrap().replacen(" 1 ", " 6 ", 1);
+        let future = String::from_utf8(bytes).unwrap().replacen(" 1 ", " 7 ", 1);
         let error = Manifest::decode(future.as_bytes(), path).unwrap_err();
         assert!(matches!(
             error,
             OpenError::FromTheFuture {
-                found: 6,
+                found: 7,
                 known: FORMAT,
                 ..
             }
         ));
+    }
+
+    #[test]
+    fn ends_at_stamps_and_restore_points_need_a_later_format() {
+        let ends = |info: &mut GenerationInfo| info.last_stamp = Some(Stamp(9));
+        let has_points = |info: &mut GenerationInfo| info.restore_points = true;
+        let changes: [fn(&mut GenerationInfo); 2] = [ends, has_points];
+        for change in changes {
+            let mut info = LogConfig::new(7, Generation(1)).generation_info(CutRule::Epoch);
+            info.seal = Some(GenerationEnd {
+                last_sequences: vec![0; info.streams.into()],
+                last_lsn: Lsn(0),
+                durable_epoch: Epoch(0),
+                max_stamp: Stamp(12),
+            });
+            change(&mut info);
+            let mut manifest = Manifest {
+                generations: vec![info],
+                next_generation: Generation(2),
+                ..Manifest::new(7, ProtocolSpec::DEFAULT)
+            };
+            let text = manifest.encode();
+            assert!(text.starts_with("namiki-manifest 6 "), "{text}");
+            let path = Path::new("x/MANIFEST");
+            assert_eq!(Manifest::decode(text.as_bytes(), path).unwrap(), manifest);
+            // Only what has ended ends at a stamp.
+            manifest.generations[0].seal = None;
+            let is_fine = manifest.generations[0].last_stamp.is_none();
+            let text = manifest.encode();
+            assert_eq!(Manifest::decode(text.as_bytes(), path).is_ok(), is_fine);
+        }
     }
 
     #[test]
