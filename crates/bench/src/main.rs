@@ -22,6 +22,7 @@ mod key_encoding;
 mod kv;
 mod latency;
 mod log;
+mod memory;
 mod query;
 mod recover;
 mod repetitions;
@@ -75,6 +76,8 @@ enum Command {
     Log(log::LogArgs),
     /// How fast a log is recovered, checked against what was written.
     Recover(recover::RecoverArgs),
+    /// What rows take in memory, and whether a queue takes more the longer it runs.
+    Memory(memory::MemoryArgs),
     /// Queries over tables on disk, beside what their device can do at best.
     Query(query::QueryArgs),
     /// A replicated cluster of processes: transfers per second, failovers, and whether anything acknowledged is lost.
@@ -110,6 +113,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare_command::run(&args),
         Command::Log(args) => log::run(&args),
         Command::Recover(args) => recover::run(&args),
+        Command::Memory(args) => memory::run(&args),
         Command::Query(args) => query::run(&args),
         Command::Cluster(args) => cluster::run(&args),
         Command::Device(args) => device::run(&args),

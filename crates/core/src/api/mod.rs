@@ -9,6 +9,7 @@ mod checkpoint_on_demand;
 mod config;
 pub(crate) mod counters;
 pub(crate) mod database;
+mod deleted_keys;
 pub(crate) mod load;
 mod map;
 pub(crate) mod open;

@@ -68,6 +68,9 @@ pub struct Transaction {
     /// A call failed with this and left a gap in what the transaction has read or is to write: it must not
     /// commit, whatever its code makes of the error.
     doomed: Option<Error>,
+    /// How many keys had been taken out of indexes when its writes were last found to be of records that are still those of
+    /// their keys.
+    taken_out_seen: u64,
     faults: FaultInjection,
 }
 
@@ -78,7 +81,8 @@ pub struct Savepoint(Mark);
 /// A version, as [`Transaction::version`] reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// The stamp of the commit that wrote it; 0 if the key was never written.
+    /// The stamp of the commit that wrote it; 0 if the key was never written, or was deleted so long ago that nothing is
+    /// left of it.
     pub stamp: Stamp,
     /// Whether it says that the key is there.
     pub present: bool,
@@ -111,6 +115,7 @@ impl Transaction {
             lookup_cache: LookupCache::default(),
             asked_for_permit: false,
             doomed: None,
+            taken_out_seen: 0,
             faults: FaultInjection::of::<NoFaults>(),
         }
     }
@@ -274,7 +279,12 @@ impl Transaction {
             ticket::wait(&self.resources.engine, &reads)?;
             return Err(error);
         }
-        committed.map(|committed| self.ticket(committed))
+        let committed = committed?;
+        if self.access_set.has_deletions() || !self.resources.held.new_records.is_empty() {
+            self.resources
+                .leave_removed_keys(&self.access_set, committed.stamp);
+        }
+        Ok(self.ticket(committed))
     }
 
     /// An attempt ended in a conflict. Returns how many did, in a row.

@@ -1,4 +1,4 @@
-//! The thread that takes checkpoints when they are due.
+//! The thread that takes checkpoints when they are due, and deleted keys out of the indexes when no transaction does.
 //!
 //! It keeps the tables in memory, and not the database open: the last handle stops it. Where the system allows no further
 //! thread, checkpoints are taken on demand and at the end alone.
@@ -67,11 +67,13 @@ impl Stop {
 fn take_when_due(work: &Work, stop: &Stop) {
     let mut last = Instant::now();
     let mut pause = LOOK;
+    let mut waiting_before = 0;
     while !stop.wait(pause) {
         pause = LOOK;
         if work.is_over() {
             continue;
         }
+        waiting_before = work.take_out_removed(waiting_before);
         let bytes = work.log_bytes_since();
         let is_long_ago = |interval| last.elapsed() >= interval;
         let is_time = bytes > 0 && work.settings.interval.is_some_and(is_long_ago);

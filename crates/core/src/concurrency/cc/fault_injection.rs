@@ -14,6 +14,8 @@ pub trait Checks: 'static {
     const CHECK_DROPS: bool = true;
     /// What is overwritten and a view may see is kept for it.
     const KEEP_FOR_VIEWS: bool = true;
+    /// A record that a commit has locked has to be still that of the key that it was found for.
+    const COMPARE_INCARNATIONS: bool = true;
     /// A version that was read must still be the current one when its validity is extended. (A
     /// published TicToc that keeps the previous wts accepts any overwritten version as long as the
     /// commit stamp lies below the current wts, without asking whether the version it read is the
@@ -75,6 +77,11 @@ pub mod faults {
         /// What is overwritten is not kept for views.
         NothingKeptForViews,
         KEEP_FOR_VIEWS
+    );
+    bug!(
+        /// A commit writes a record that serves another key by now, or none.
+        RecordReused,
+        COMPARE_INCARNATIONS
     );
     bug!(
         /// An overwritten version is accepted when the stamp lies below the current wts.
