@@ -22,6 +22,7 @@ mod key_encoding;
 mod kv;
 mod latency;
 mod log;
+mod memory;
 mod page_cache;
 mod query;
 mod recover;
@@ -84,6 +85,8 @@ enum Command {
     Sustain(sustain::SustainArgs),
     /// How long after a restart the first read and the first write come, and all tables are loaded.
     Restart(restart::RestartArgs),
+    /// What rows take in memory, and whether a queue takes more the longer it runs.
+    Memory(memory::MemoryArgs),
     /// Queries over tables on disk, beside what their device can do at best.
     Query(query::QueryArgs),
     /// A replicated cluster of processes: transfers per second, failovers, and whether anything acknowledged is lost.
@@ -121,6 +124,7 @@ fn main() -> ExitCode {
         Command::Recover(args) => recover::run(&args),
         Command::Sustain(args) => sustain::run(&args),
         Command::Restart(args) => restart::run(&args),
+        Command::Memory(args) => memory::run(&args),
         Command::Query(args) => query::run(&args),
         Command::Cluster(args) => cluster::run(&args),
         Command::Device(args) => device::run(&args),

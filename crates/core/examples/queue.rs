@@ -81,9 +81,8 @@ impl Queue {
 
     /// Takes the next job. Of workers that come at the same time, each gets another one.
     ///
-    /// `pop_first` passes over the keys of jobs that are gone, until the database is opened again: a queue that takes
-    /// millions of jobs in between remembers where it found the last one, and takes the next from
-    /// `tx.range(&waiting, there..)`.
+    /// `pop_first` passes over the keys of jobs that are gone, for a moment or for as long as a view may see them: a queue
+    /// beside long views remembers where it found the last one, and takes the next from `tx.range(&waiting, there..)`.
     fn take(&self) -> Result<Option<(u64, Job)>, Error> {
         self.db.transact(|tx| {
             let Some(((_, number), job)) = tx.pop_first(&self.waiting)? else {

@@ -310,11 +310,11 @@ impl Attempt {
                 assert_eq!(value, *own, "a scan sees its transaction's own {key}");
                 continue;
             }
-            let never = Version {
-                stamp: Stamp(0),
-                present: false,
+            // Of one that is not in the index, or has no version, it is told which deletion came before.
+            let version = match versions.get(&key) {
+                Some(version) if version.stamp > Stamp(0) => *version,
+                _ => tx.version(table, &K::from(key))?,
             };
-            let version = versions.get(&key).copied().unwrap_or(never);
             self.saw(key, version, value);
         }
         Ok(())

@@ -9,13 +9,15 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::num::{NonZeroU16, NonZeroU32};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use namiki::faults::{self, Checks, NoFaults};
 use namiki::{
-    Builder, ConcurrencyControl, Database, IndexKind, Logging, ProtocolSpec, Session, TreeKind,
-    WaitPolicy, WorkerId,
+    Builder, ConcurrencyControl, Database, Error, IndexKind, Logging, ProtocolSpec, Session,
+    TreeKind, WaitPolicy, WorkerId,
 };
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_tests::history::Violation;
@@ -450,6 +452,63 @@ fn an_increment_of_an_older_version_is_caught() {
 }
 
 /// The bug of a published TicToc with a timestamp history.
+/// The record of a deleted key serves another key, or none, when a transaction that has met it before writes it.
+#[test]
+fn a_record_that_serves_another_key_is_caught() {
+    for spec in ["TT(NLR)+NOLOG", "TT(EPOCH)+PWAL(1)", "SILO(ELR)+PWAL(1)"] {
+        let is_caught = (1..=100).any(|seed| {
+            let db = open_churning(spec.parse().unwrap(), seed);
+            let table = table::<u64>(&db);
+            let run = beside_removals(&db, || {
+                threads::run::<faults::RecordReused>(&db, &table, Mix::PHANTOMS, seed, 500, 4)
+            });
+            let left = contents(&mut db.session().unwrap(), &table).unwrap();
+            run.check_contents(&left).is_err() || run.check(promise_of(db.spec())).is_err()
+        });
+        assert!(is_caught, "{spec}: the bug was not caught");
+    }
+}
+
+/// Deleted keys leave the index as soon as they can, while other transactions look at it and insert them anew.
+#[test]
+fn keys_that_leave_the_index_disturb_no_transaction() {
+    for (seed, spec) in (6000..).zip(all_specs()) {
+        for mix in [Mix::HOT, Mix::PHANTOMS] {
+            let db = open_churning(spec, seed);
+            let table = table::<u64>(&db);
+            let run = beside_removals(&db, || {
+                threads::run::<NoFaults>(&db, &table, mix, seed, 400 * rounds(), 4)
+            });
+            let context = format!("{spec}, seed {seed}, {mix:?}");
+            let mut session = db.session().unwrap();
+            run.assert_right(&table, &mut session, promise_of(spec), &context);
+        }
+    }
+}
+
+fn open_churning(spec: ProtocolSpec, seed: u64) -> Database {
+    let disk = SimDisk::new().with_yields(seed);
+    let index = index_of(TreeKind::default(), seed);
+    let settings = settings(index, spec, &disk, Duration::from_millis(1), seed);
+    settings.epoch_length(Duration::ZERO).open("/db").unwrap()
+}
+
+fn beside_removals(db: &Database, run: impl FnOnce() -> Result<Run, Error>) -> Run {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                db.take_out_deleted_keys().unwrap();
+                std::thread::yield_now();
+            }
+        });
+        let run = std::panic::catch_unwind(AssertUnwindSafe(run));
+        is_over.store(true, Ordering::Relaxed);
+        run.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            .unwrap()
+    })
+}
+
 #[test]
 fn a_skipped_check_of_the_predecessor_is_caught() {
     for spec in ["TT(NLR)+NOLOG", "TT(ELR)+PWAL(1)"] {

@@ -5,6 +5,7 @@ mod aries;
 mod async_commits;
 mod batched_keys;
 mod deferred_writes;
+mod deleted_keys;
 mod foreign_tickets_and_savepoints;
 mod full_tables;
 mod increments;

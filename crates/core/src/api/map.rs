@@ -85,9 +85,9 @@ impl Transaction {
 
     /// Removes the row with the least key, and returns it.
     ///
-    /// A deleted key keeps its place in the index until the database is opened again, and this passes over those before
-    /// the row: a queue that is long in use takes its rows from a [`range`](Transaction::range) that begins where it
-    /// last found one.
+    /// A deleted key keeps its place in the index for a moment, or for as long as a view may see it, and this passes over
+    /// those before the row: a queue beside a long view takes its rows from a [`range`](Transaction::range) that
+    /// begins where it last found one.
     ///
     /// # Errors
     /// As [`Transaction::get`].

@@ -12,6 +12,7 @@ mod closed_backup;
 mod config;
 pub(crate) mod counters;
 pub(crate) mod database;
+mod deleted_keys;
 pub(crate) mod horizon_stats;
 mod live_backup;
 pub(crate) mod load;

@@ -215,7 +215,10 @@ impl View {
         }
         let found = raw_table.find(key);
         match found.map_err(|error| Error::from_index(&error, &raw_table.name()))? {
-            Err(_leaf) => read(None),
+            Err(_leaf) => {
+                self.open.check()?;
+                read(None)
+            }
             Ok(record) => {
                 let mut value = Vec::new();
                 let present = self.open.copy(record, &mut value)?.is_some();
@@ -250,6 +253,7 @@ impl View {
                 Some(record) => self.open.copy(record, &mut value)?.is_some(),
                 None => false,
             };
+            self.open.check()?;
             visit(key, present.then_some(&value[..]));
         }
         Ok(())
@@ -285,7 +289,8 @@ impl View {
             })
         });
         scanned.map_err(|error| Error::from_index(&error, &raw_table.name()))?;
-        outcome
+        outcome?;
+        self.open.check()
     }
 }
 

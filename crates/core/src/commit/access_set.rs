@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use namiki_index::{Inserted, LeafVersion};
+use namiki_platform::Stamp;
 
 use crate::commit::views::{Overwritten, ViewList};
 use crate::concurrency::cc::{Before, ObservedVersion};
@@ -147,6 +148,8 @@ pub(crate) struct AccessSet {
     sum: Vec<u8>,
     /// Some writes are amounts to be added.
     adds: bool,
+    /// Some writes may be deletions.
+    deletes: bool,
     /// The numbers of the marks that can be returned to, in order.
     marks: Vec<u64>,
     /// Numbers for marks that are unique.
@@ -166,6 +169,7 @@ impl AccessSet {
         }
         self.undo.clear();
         self.adds = false;
+        self.deletes = false;
         self.marks.clear();
         self.used_tables = 0;
     }
@@ -271,6 +275,26 @@ impl AccessSet {
             self.writes[at].effect,
             WriteEffect::Sum(..) | WriteEffect::Failed(_)
         )
+    }
+
+    /// Whether any of the writes may be a deletion.
+    #[inline]
+    pub(crate) fn has_deletions(&self) -> bool {
+        self.deletes
+    }
+
+    /// The keys that a commit of this stamp has deleted: table, record, stamp and key.
+    pub(crate) fn deleted(
+        &self,
+        stamp: Stamp,
+    ) -> impl Iterator<Item = (TableId, RecordRef, Stamp, &[u8])> {
+        let deletions = (self.writes.iter()).filter(|it| matches!(it.effect, WriteEffect::Nothing));
+        deletions.map(move |it| (it.table, it.record, stamp, self.slice(&it.key)))
+    }
+
+    /// Whether the records of all writes are still those of their keys.
+    pub(crate) fn writes_are_current(&self) -> bool {
+        self.writes.iter().all(|write| write.record.is_current())
     }
 
     /// Whether any of the writes may be to add an amount.
@@ -472,6 +496,7 @@ impl AccessSet {
         };
         read.is_written = true;
         let record = read.record;
+        self.deletes |= value.is_none();
         let effect = WriteEffect::value_or_nothing(value);
         self.insert(record, table, effect, |access_set| access_set.store(key));
     }
@@ -529,6 +554,7 @@ impl AccessSet {
         key: &[u8],
         value: Option<Range<u32>>,
     ) {
+        self.deletes |= value.is_none();
         let effect = WriteEffect::value_or_nothing(value);
         self.set(record, table, effect, |access_set| access_set.store(key));
     }
@@ -549,6 +575,7 @@ impl AccessSet {
 
     /// Changes the value that the write at `at` will leave.
     pub(crate) fn set_value(&mut self, at: usize, value: Option<Range<u32>>) {
+        self.deletes |= value.is_none();
         self.rewrite(at, WriteEffect::value_or_nothing(value));
     }
 

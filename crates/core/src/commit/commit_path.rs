@@ -30,7 +30,7 @@
 use namiki_log::{Entry, LogError, Stream};
 use namiki_platform::{Epoch, Lsn, Stamp};
 
-use crate::commit::access_set::{AccessSet, Read};
+use crate::commit::access_set::{AccessSet, Read, Write};
 use crate::commit::engine::{Engine, GroupLocks, publish};
 use crate::commit::epoch::{Count, SlotId};
 use crate::commit::held_resources::HeldResources;
@@ -237,12 +237,17 @@ pub(crate) fn commit_read_only<P: CcProtocol, R: Release, C: Checks>(
     access_set: &AccessSet,
 ) -> Result<Committed, Error> {
     // No floor: it would have every record that was not read in this epoch touched.
-    let stamp = access_set
+    let of_reads = access_set
         .reads
         .iter()
         .map(|read| read.seen.from)
         .max()
         .unwrap_or_default();
+    // After the deletion of every key that it has missed (`removal.rs`).
+    let stamp = match P::VALIDATES_AT_STAMP && !access_set.has_gaps() {
+        true => of_reads,
+        false => of_reads.max(engine.removed_keys.through()),
+    };
     validate::<P, C>(access_set, stamp, false).map_err(Error::Conflict)?;
     // After the last read: what was read may have come after the drop.
     if C::CHECK_DROPS
@@ -299,7 +304,7 @@ fn lock_writes<P: CcProtocol, C: Checks>(
     held: &mut HeldResources,
 ) -> Result<(), Error> {
     if P::LOCKS_READS {
-        return access_set.writes.iter().try_for_each(|write| {
+        return access_set.writes.iter_mut().try_for_each(|write| {
             acquire(
                 engine,
                 stream,
@@ -307,7 +312,8 @@ fn lock_writes<P: CcProtocol, C: Checks>(
                 &mut held.retry.wait_age,
                 write.record,
                 LockMode::EXCLUSIVE,
-            )
+            )?;
+            require_current::<C>(write)
         });
     }
     let groups_hold = engine.groups_hold_locks();
@@ -319,11 +325,12 @@ fn lock_writes<P: CcProtocol, C: Checks>(
         && !held.retry.is_in_task();
     for round in 0.. {
         let Some(failed) = lock_each::<P>(access_set) else {
-            return Ok(());
+            return require_all_current::<P, C>(access_set);
         };
         for write in &access_set.writes[..failed] {
             P::unlock(write.record, write.before);
         }
+        require_current::<C>(&mut access_set.writes[failed])?;
         engine.epochs.count(slot, Count::FailedLock);
         let is_dead = |read: &Read| P::is_dead(read.record, read.seen);
         if round >= COMMIT_LOCK_ROUNDS && !is_patient || access_set.reads.iter().any(is_dead) {
@@ -367,6 +374,30 @@ fn lock_each<P: CcProtocol>(access_set: &mut AccessSet) -> Option<usize> {
     None
 }
 
+/// Fails if one of the records, which are locked, is another key's by now; without a lock then.
+#[inline]
+fn require_all_current<P: CcProtocol, C: Checks>(access_set: &mut AccessSet) -> Result<(), Error> {
+    let mut writes = access_set.writes.iter_mut();
+    let current = writes.try_for_each(require_current::<C>);
+    if current.is_err() {
+        unlock_writes::<P>(access_set);
+    }
+    current
+}
+
+/// Fails if a record is another key's by now (`storage/record.rs`, R5).
+#[inline]
+fn require_current<C: Checks>(write: &mut Write) -> Result<(), Error> {
+    match write.record.is_current() {
+        true => Ok(()),
+        false if C::COMPARE_INCARNATIONS => Err(Error::Conflict(Conflict::ReadChanged)),
+        false => {
+            write.record = write.record.as_it_is();
+            Ok(())
+        }
+    }
+}
+
 /// Takes the locks of a commit back that did not come about. Where reads are locked, the transaction's end does.
 fn unlock_writes<P: CcProtocol>(access_set: &AccessSet) {
     if P::LOCKS_READS {
@@ -401,7 +432,7 @@ fn apply_increments(engine: &Engine, access_set: &mut AccessSet) -> Result<(), E
 /// answer stands.
 fn own_reads_are_stale(access_set: &AccessSet) -> bool {
     access_set.reads.iter().any(|read| {
-        read.record.creation() != read.seen.creation
+        !read.record.has_version(read.seen.creation)
             && access_set.writes_sorted(read.record).is_some()
     })
 }

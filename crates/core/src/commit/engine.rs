@@ -15,6 +15,7 @@ use crate::commit::drops::Drops;
 use crate::commit::epoch::Epochs;
 use crate::commit::latency::Latencies;
 use crate::commit::live_operations::LiveOperations;
+use crate::commit::removed_keys::RemovedKeys;
 use crate::commit::views::Views;
 use crate::concurrency::cc::CcProtocol;
 use crate::concurrency::contention::admission::AdmissionControl;
@@ -193,6 +194,8 @@ pub(crate) struct Engine {
     pub(crate) raw_tables: Mutex<BTreeMap<TableId, Arc<RawTable>>>,
     pub(crate) drops: Drops,
     pub(crate) views: Views,
+    /// What is to be taken out of the indexes.
+    pub(crate) removed_keys: RemovedKeys,
     /// Where operations are logged: the transactions that have logged some.
     pub(crate) live_operations: LiveOperations,
     pub(crate) task_timer: TaskTimer,
@@ -236,6 +239,7 @@ impl Engine {
             raw_tables: Mutex::new(raw_tables),
             drops: Drops::new(),
             views: Views::new(view_bytes_max),
+            removed_keys: RemovedKeys::new(),
             live_operations: LiveOperations::default(),
             task_timer: TaskTimer::default(),
             latencies: Latencies::new(),

@@ -14,11 +14,12 @@
 use std::sync::Arc;
 
 use namiki_log::Stream;
-use namiki_platform::WorkerId;
+use namiki_platform::{Stamp, WorkerId};
 
 use crate::commit::access_set::AccessSet;
 use crate::commit::engine::{Engine, GroupLocks};
 use crate::commit::epoch::SlotId;
+use crate::commit::removed_keys::{NewRecords, Taken};
 use crate::commit::undo::UndoList;
 use crate::commit::views::uncommitted::Uncommitted;
 use crate::concurrency::contention::admission::AdmissionPermit;
@@ -26,6 +27,11 @@ use crate::concurrency::contention::retry_state::RetryState;
 use crate::concurrency::lock::{LockMode, LockWaitList, Locks};
 use crate::storage::free_large_buffers::Sizes;
 use crate::wal_format::aries_operation::OperationLog;
+
+/// Keys are taken out of the indexes when so many wait: a scan that has read their leaf meets one conflict for all.
+const REMOVED_BATCH: usize = 64;
+/// So many are too many to wait for a commit that takes them out, and the most that one does.
+const MANY_REMOVED: usize = 1024;
 
 /// The resources of a transaction, and of its retries.
 pub(crate) struct TxnResources {
@@ -48,6 +54,8 @@ pub(crate) struct HeldResources {
     pub(crate) permit: Option<AdmissionPermit>,
     /// What it carries over its attempts, the priority token among it.
     pub(crate) retry: RetryState,
+    /// The records that it has made for new keys.
+    pub(crate) new_records: NewRecords,
 }
 
 impl TxnResources {
@@ -88,6 +96,39 @@ impl TxnResources {
             self.roll_back();
         }
         self.held.release_locks(&self.engine.lock_wait_list);
+        if !self.held.new_records.is_empty() {
+            self.leave_new_records();
+        }
+    }
+
+    /// The transaction has not committed: the records that it has made stay without a version, unless others give them one.
+    #[cold]
+    fn leave_new_records(&mut self) {
+        let (engine, new_records) = (&*self.engine, &mut self.held.new_records);
+        let left = new_records.left(|_| false);
+        engine.removed_keys.note(engine.epochs.current(), left);
+        new_records.clear();
+        // Others would meet conflicts, and leave new records, and so on.
+        if engine.removed_keys.waiting(Taken::All) >= MANY_REMOVED {
+            engine.take_out_removed(REMOVED_BATCH, Taken::All);
+        }
+    }
+
+    /// The transaction has committed. Notes the keys that it has deleted, and records that it has made and given no
+    /// version; and now and then takes some out of the indexes that were noted before.
+    #[cold]
+    pub(crate) fn leave_removed_keys(&mut self, access_set: &AccessSet, stamp: Stamp) {
+        let (engine, new_records) = (&*self.engine, &mut self.held.new_records);
+        let has_version = |record| access_set.writes_sorted(record).is_some();
+        let deleted = access_set.deleted(stamp);
+        let left = new_records.left(has_version);
+        let noted = (engine.removed_keys).note(engine.epochs.current(), deleted.chain(left));
+        new_records.clear();
+        if engine.removed_keys.waiting(Taken::Deleted) >= REMOVED_BATCH {
+            // Twice as many as come, so that those that wait become fewer.
+            let most = (2 * noted).clamp(2 * REMOVED_BATCH, MANY_REMOVED);
+            engine.take_out_removed(most, Taken::Deleted);
+        }
     }
 
     #[inline(never)]

@@ -11,6 +11,8 @@ pub(crate) mod live_operations;
 pub(crate) mod lock_acquisition;
 pub(crate) mod log_record;
 mod read_durability;
+mod removal;
+pub(crate) mod removed_keys;
 pub(crate) mod restore_points;
 pub(crate) mod ticket;
 pub(crate) mod undo;

@@ -73,7 +73,7 @@ impl OpenView {
     /// Copies the value of a record into `out`; returns the stamp of its version, if there is one.
     ///
     /// # Errors
-    /// [`Error::ViewExpired`].
+    /// As [`OpenView::check`].
     pub(crate) fn copy(
         &self,
         record: RecordRef,
@@ -81,9 +81,29 @@ impl OpenView {
     ) -> Result<Option<Stamp>, Error> {
         let views = &self.engine.views;
         let read = views.read(&self.state, self.stamp, record, out);
-        read.map_err(|_| Error::ViewExpired {
-            bytes_max: views.bytes_max(),
-        })
+        let found = read.map_err(|_| self.expired())?;
+        self.check()?;
+        Ok(found)
+    }
+
+    /// Whether it can still be read. To be asked after an index was looked at: once it has ended, keys that it sees may
+    /// leave the index.
+    ///
+    /// # Errors
+    /// [`Error::ViewExpired`].
+    #[inline]
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match self.state.is_expired() {
+            false => Ok(()),
+            true => Err(self.expired()),
+        }
+    }
+
+    #[cold]
+    fn expired(&self) -> Error {
+        Error::ViewExpired {
+            bytes_max: self.engine.views.bytes_max(),
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use super::error::ReplicaError;
 use super::held_locks::{HeldLocks, PREFETCHED};
 use super::row_lock::{self, FREE};
 use super::{Replica, Tables};
+use crate::storage::arena::LockedWord;
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::{BATCH_KEYS_MAX, RawTable, Resolved};
 
@@ -149,7 +150,7 @@ fn resolve(
         for (key, lookup) in keys.iter().zip(&*lookups) {
             let record = match RawTable::found(*lookup) {
                 Ok(record) => record,
-                Err(_) => match raw_table.create_record(key, FREE)? {
+                Err(_) => match raw_table.create_record(key, LockedWord::unused(FREE))? {
                     Resolved::Found(record) | Resolved::New { record, .. } => record,
                 },
             };

@@ -23,6 +23,7 @@ use super::error::{LockError, WriteError};
 use super::held_locks::HeldLocks;
 use super::row_lock::{self, Attempt};
 use super::{Replica, copy};
+use crate::storage::arena::LockedWord;
 use crate::storage::record::{RecordRef, VALUE_BYTES_MAX};
 use crate::table::lookup_cache::LookupCache;
 use crate::table::raw_table::{BATCH_KEYS_MAX, RawTable, Resolved, TableId};
@@ -252,6 +253,7 @@ impl GroupTransaction {
         slot: u32,
     ) -> Result<(RecordRef, bool), LockError> {
         let word = row_lock::locked(self.locks.group, slot);
+        let word = LockedWord::unused(word);
         let raw_table = self.buffers.table(&self.locks.replica, table)?;
         let resolved = raw_table.find_or_create_record(key, word);
         match resolved.map_err(|error| LockError::from_index(&error, table))? {

@@ -1,7 +1,8 @@
 //! Where a table's records live: memory that only grows, in chunks that grow with it.
 //!
 //! Records are never freed one by one (`record.rs`, R1), so a bump allocator is enough, and it lays
-//! records that are inserted together side by side. Large chunks ask for huge pages: with a million
+//! records that are inserted together side by side. Those of keys that have left the index are given out again first; all
+//! threads take them from one list, as those that insert are often not those that delete. Large chunks ask for huge pages: with a million
 //! records or more, most look-ups would otherwise miss the TLB as well as the cache. Threads,
 //! up to 16, fill chunks of their own, so that those that insert share no counter. The first chunk has room for a few
 //! records only: a table that is empty should cost next to nothing.
@@ -12,6 +13,8 @@
 //! - A1. The first `used` bytes of a chunk are whole records, one after the other. `used` sinks only by a record at
 //!   its end that no thread but its maker has known.
 //! - A2. Chunks are freed only by `drop`, and by [`Arena::compact`] when no other thread uses the arena.
+//! - A3. A record in `free` has an incarnation that no other reference has, and no value; its lock may be held for a moment
+//!   by a transaction that has a reference to an earlier one.
 #![expect(unsafe_code, reason = "hands out raw memory for records")]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -23,6 +26,7 @@ use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
 use crate::storage::record::RecordRef;
+use crate::sync;
 use crate::thread_number;
 
 const CHUNK_BYTES_MIN: usize = 256;
@@ -48,6 +52,35 @@ unsafe impl Sync for Chunk {}
 pub(crate) struct Arena {
     /// Each is made when one of its threads inserts.
     shards: [OnceLock<Box<CachePadded<Shard>>>; SHARDS],
+    /// Records to be used again.
+    free: sync::Mutex<Vec<RecordRef>>,
+    /// About how many there are.
+    free_count: AtomicUsize,
+}
+
+/// A record for a new key: absent, locked, and known to no other thread in its incarnation.
+#[derive(Clone, Copy)]
+pub(crate) struct FreshRecord {
+    pub(crate) record: RecordRef,
+    /// The word that it had before it was locked, if it has been used before.
+    word_before: Option<u64>,
+}
+
+/// The word of a new record that enters the index locked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LockedWord {
+    /// That of one that has not been used before; and what is added to that of another.
+    pub(crate) word: u64,
+    /// The bits that are zero in the word of a record that is not locked.
+    pub(crate) lock_bits: u64,
+}
+
+impl LockedWord {
+    /// Where no record is used again.
+    pub(crate) const fn unused(word: u64) -> Self {
+        let lock_bits = u64::MAX;
+        Self { word, lock_bits }
+    }
 }
 
 /// The records of some of the threads.
@@ -69,6 +102,67 @@ impl Arena {
         // SAFETY: fresh memory of the right size, aligned to 8 because all sizes are multiples of
         // 8; it lives as long as the arena, which its table owns (R1).
         unsafe { RecordRef::create(memory, value_bytes, word) }
+    }
+
+    /// A record for a new key: one that has been used before, if there is one that is not locked, or one with room for
+    /// `value_bytes`.
+    pub(crate) fn locked_record(&self, value_bytes: usize, locked: LockedWord) -> FreshRecord {
+        if self.free_count.load(Ordering::Relaxed) > 0
+            && let Some(used) = self.lock_used(locked)
+        {
+            return used;
+        }
+        FreshRecord {
+            record: self.record(value_bytes, locked.word),
+            word_before: None,
+        }
+    }
+
+    #[inline(never)]
+    fn lock_used(&self, locked: LockedWord) -> Option<FreshRecord> {
+        let mut free = self.free.lock();
+        let record = *free.last()?;
+        let word = record.word().load(Ordering::Relaxed);
+        if word & locked.lock_bits != 0
+            || record
+                .word()
+                .compare_exchange(
+                    word,
+                    word | locked.word,
+                    Ordering::Acquire,
+                    Ordering::Relaxed,
+                )
+                .is_err()
+        {
+            // The next time another one is tried.
+            free.rotate_right(1);
+            return None;
+        }
+        free.pop();
+        self.free_count.store(free.len(), Ordering::Relaxed);
+        Some(FreshRecord {
+            record,
+            word_before: Some(word),
+        })
+    }
+
+    /// Takes back a record that has not come into an index: no other thread has known it in its incarnation.
+    pub(crate) fn give_up(&self, fresh: FreshRecord) {
+        match fresh.word_before {
+            // SAFETY: it is absent as it was made, and not used again.
+            None => unsafe { self.take_back(fresh.record) },
+            Some(word) => {
+                fresh.record.word().store(word, Ordering::Release);
+                self.reuse(fresh.record);
+            }
+        }
+    }
+
+    /// Keeps a record for another key (A3).
+    pub(crate) fn reuse(&self, record: RecordRef) {
+        let mut free = self.free.lock();
+        free.push(record);
+        self.free_count.store(free.len(), Ordering::Relaxed);
     }
 
     /// Takes back the record that this thread was given last, if no other was allocated from the same chunk since.
@@ -97,6 +191,7 @@ impl Arena {
     /// No other thread uses the arena or its records meanwhile. From now on a record is used by what
     /// [`Moved::record`] says of it, and an absent one, other than `kept`, is not used again.
     pub(crate) unsafe fn compact(&self, kept: RecordRef) -> Moved {
+        debug_assert!(self.free.lock().is_empty(), "no transaction has run");
         let mut chunks: Vec<Box<Chunk>> = Vec::new();
         for shard in self.shards.iter().filter_map(OnceLock::get) {
             chunks.append(&mut shard.chunks.lock());
@@ -264,7 +359,7 @@ impl Chunk {
             // this returns: the callers drop no chunk before.
             let record = unsafe {
                 let address = self.start.add(at).as_ptr().expose_provenance() as u64;
-                RecordRef::from_address(address)
+                RecordRef::from_payload(address)
             };
             at += record.bytes();
             Some(record)

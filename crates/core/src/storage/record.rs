@@ -3,17 +3,23 @@
 //! ```text
 //!   0         8             16                                            24
 //!   | word 64 | creation 64 | absent 1 | boxed 1 | moved 1 | rollbacks 21 | cap 8 | len 32 | data: cap × 64 bits |
+//!              | installing 1 | uncommitted 1 | 0 | incarnation 13 | stamp 48 |
 //! ```
-//! `word` belongs to the concurrency control alone. `creation` is the stamp of the commit that wrote this version; it
-//! is the version's identity. A payload of at most `cap` words lies in `data`; a longer one lies in an immutable box
+//! `word` belongs to the concurrency control alone. `creation` has the stamp of the commit that wrote this version; it
+//! is the version's identity. Beside it is the record's *incarnation*: how many keys have had it before. A payload of at most `cap` words lies in `data`; a longer one lies in an immutable box
 //! at the address `data[0]`.
 //!
 //! Readers race with the one writer that holds the record's lock, so every field is an atomic, and
 //! a reader's copy counts only if the word did not change around it.
 //!
+//! **Reuse.** When a deleted key has left its index, its record serves another key of the same table. Transactions keep
+//! references without a guard, so a [`RecordRef`] carries the incarnation of the record that it was made for, in the bits
+//! that an address does not use, and in the index, too. Whoever follows one compares: after each lock, with each copy, and
+//! when a version is validated (R5).
+//!
 //! # Invariants
-//! - R1. Once a record's address is known to any thread but its maker, its memory is not freed or reused while its
-//!   table exists, and the owner of a [`RecordRef`] keeps the table alive: a transaction holds the tables that it has used
+//! - R1. Once a record's address is known to any thread but its maker, its memory is not freed while its table exists,
+//!   and is a record throughout, and the owner of a [`RecordRef`] keeps the table alive: a transaction holds the tables that it has used
 //!   until the next one on its session begins (`AccessSet::use_table`), and a group of commits those of the engine, which
 //!   releases one that was dropped when no commit of it is under way and all groups are flushed that hold its locks
 //!   (`commit/drops.rs`, `api/change_tables.rs`). So a `RecordRef` can always be followed.
@@ -27,6 +33,10 @@
 //!   ([`RecordRef::install_newer`], [`RecordRef::copy_installed`]).
 //! - R4. When `boxed` is set, `data[0]` is the address of a live box of exactly `len` bytes. A replaced box is
 //!   retired through epoch reclamation, not freed.
+//! - R5. The incarnation only rises, under the lock, and only of a record that has no value and whose key is about to
+//!   leave the index ([`RecordRef::retire`]). The last one is never used: a record that has come to it is left alone. The
+//!   protocol word does not come back to what it was under an earlier incarnation, except under strict two-phase locking,
+//!   where nothing is read but under a lock.
 //!
 //! Paper: tictoc-pwal §2.1.1
 #![expect(
@@ -36,6 +46,7 @@
 
 use std::fmt;
 use std::hash::Hasher;
+use std::num::NonZeroU64;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -63,7 +74,13 @@ const INSTALLING: u64 = 1 << 63;
 /// Of a creation: the payload is that of a transaction that has not committed, and the version of the stamp beside it is
 /// kept elsewhere (`commit/views`).
 const UNCOMMITTED: u64 = 1 << 62;
-const _: () = assert!(Stamp::MAX.0 < UNCOMMITTED);
+const STAMP_MASK: u64 = Stamp::MAX.0;
+/// Of a creation, of a reference and of an index's payload: the incarnation. (One of the trees keeps the highest three
+/// bits of a payload for itself.)
+const INCARNATION: u64 = 0x1fff << INCARNATION_SHIFT;
+const INCARNATION_SHIFT: u32 = 48;
+const ADDRESS: u64 = (1 << INCARNATION_SHIFT) - 1;
+const _: () = assert!(STAMP_MASK == ADDRESS && INCARNATION & (STAMP_MASK | UNCOMMITTED) == 0);
 const LEN_MASK: u64 = u32::MAX as u64;
 
 /// The longest payload of a record, in bytes.
@@ -78,14 +95,24 @@ struct Header {
     meta: AtomicU64,
 }
 
-/// A shared pointer to a record (R1).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct RecordRef(NonNull<Header>);
+/// A shared pointer to a record (R1) in one of its incarnations. The order is that of the addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct RecordRef(NonZeroU64);
 
-// SAFETY: all fields of a record are atomics, and its memory outlives every reference (R1).
-unsafe impl Send for RecordRef {}
-// SAFETY: as above.
-unsafe impl Sync for RecordRef {}
+impl Ord for RecordRef {
+    #[inline]
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let address_first = |it: &Self| it.0.get().rotate_left(u64::BITS - INCARNATION_SHIFT);
+        address_first(self).cmp(&address_first(other))
+    }
+}
+
+impl PartialOrd for RecordRef {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 /// What a view found in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +145,8 @@ impl RecordRef {
     pub(crate) unsafe fn create(memory: NonNull<u8>, value_bytes: usize, word: u64) -> Self {
         let capacity = capacity_words(value_bytes);
         let header = memory.cast::<Header>();
+        let address = header.as_ptr().expose_provenance() as u64;
+        assert!(address & !ADDRESS == 0, "an address has 48 bits");
         // SAFETY: the caller vouches for the memory; `Header` and the words after it fit into it.
         unsafe {
             header.write(Header {
@@ -129,35 +158,95 @@ impl RecordRef {
             for i in 0..capacity {
                 data.add(i).write(AtomicU64::new(0));
             }
+            Self::from_payload(address)
         }
-        Self(header)
     }
 
-    /// The record at an address that came from [`RecordRef::address`].
+    /// The record of an index's payload, or at an address in its first incarnation.
     ///
     /// # Safety
-    /// `address` came from [`RecordRef::address`] of a record in a table that still exists (R1).
-    pub(crate) unsafe fn from_address(address: u64) -> Self {
+    /// `payload` came from [`RecordRef::payload`], or is the [address](RecordRef::address) of a record, in a table that
+    /// still exists (R1).
+    pub(crate) unsafe fn from_payload(payload: u64) -> Self {
         // SAFETY: the caller vouches that it came from a non-null pointer.
-        Self(unsafe {
-            NonNull::new_unchecked(std::ptr::with_exposed_provenance_mut(address as usize))
-        })
+        Self(unsafe { NonZeroU64::new_unchecked(payload) })
     }
 
-    /// The record's address, for an index's payload.
+    /// The record's address and its incarnation, for an index.
+    pub(crate) fn payload(self) -> u64 {
+        self.0.get()
+    }
+
+    /// The record's address.
     pub(crate) fn address(self) -> u64 {
-        self.0.as_ptr().expose_provenance() as u64
+        self.0.get() & ADDRESS
     }
 
+    /// The same record in whichever incarnation: what its lock is known by.
+    #[inline]
+    pub(crate) fn place(self) -> Self {
+        // SAFETY: it is the address of the same record.
+        unsafe { Self::from_payload(self.address()) }
+    }
+
+    #[inline(always)]
+    fn as_ptr(self) -> *const Header {
+        std::ptr::with_exposed_provenance(self.address() as usize)
+    }
+
+    #[inline(always)]
     fn header(&self) -> &Header {
-        // SAFETY: R1.
-        unsafe { self.0.as_ref() }
+        // SAFETY: R1; `create` has exposed the address.
+        unsafe { &*self.as_ptr() }
     }
 
     fn data(&self, index: usize) -> &AtomicU64 {
         debug_assert!(index < self.capacity());
         // SAFETY: callers stay below the capacity, and `cap` words follow the header (R2).
-        unsafe { self.0.add(1).cast::<AtomicU64>().add(index).as_ref() }
+        unsafe { &*self.as_ptr().add(1).cast::<AtomicU64>().add(index) }
+    }
+
+    /// The incarnation that it was made for, where a creation has it.
+    #[inline(always)]
+    fn incarnation(self) -> u64 {
+        self.0.get() & INCARNATION
+    }
+
+    /// Whether the record is still that of the key that it was found for (R5). For good if the caller holds its lock;
+    /// otherwise it was so at some time after the last load with `Acquire`.
+    #[inline]
+    pub(crate) fn is_current(self) -> bool {
+        self.header().creation.load(Ordering::Relaxed) & INCARNATION == self.incarnation()
+    }
+
+    /// Whether this is the record's version, and its key still the same.
+    #[inline]
+    pub(crate) fn has_version(self, creation: Stamp) -> bool {
+        let found = self.header().creation.load(Ordering::Relaxed);
+        found & (INCARNATION | STAMP_MASK) == self.incarnation() | creation.0
+    }
+
+    /// The same record in the incarnation that it has now, whichever key's it is: what following a reference without the
+    /// comparison comes to, for tests.
+    #[cold]
+    pub(crate) fn as_it_is(self) -> Self {
+        let found = self.header().creation.load(Ordering::Relaxed) & INCARNATION;
+        // SAFETY: it is the address of the same record.
+        unsafe { Self::from_payload(self.address() | found) }
+    }
+
+    /// Ends the record's incarnation: its key is about to leave the index. The caller holds its lock, and it has no value.
+    /// Returns the record for another key, unless it has had as many as there can be; nothing but its word is to be
+    /// changed until it has one.
+    pub(crate) fn retire(self) -> Option<Self> {
+        let header = self.header();
+        debug_assert!(self.is_current() && self.is_absent() && !self.is_uncommitted());
+        let next = self.incarnation() + (1 << INCARNATION_SHIFT);
+        // As in `replace`.
+        fence(Ordering::Release);
+        header.creation.store(next, Ordering::Release);
+        // SAFETY: it is the address of the same record.
+        (next < INCARNATION).then(|| unsafe { Self::from_payload(self.address() | next) })
     }
 
     /// The words that its payload has room for.
@@ -178,7 +267,7 @@ impl RecordRef {
     /// The creation stamp. It belongs to the version that a word loaded with `Acquire` before
     /// describes if that word was unlocked and is still the same after.
     pub(crate) fn creation(self) -> Stamp {
-        Stamp(self.header().creation.load(Ordering::Relaxed) & !UNCOMMITTED)
+        Stamp(self.header().creation.load(Ordering::Relaxed) & STAMP_MASK)
     }
 
     /// Whether its payload is that of a transaction that has not committed.
@@ -217,19 +306,19 @@ impl RecordRef {
         let moved = header.meta.load(Ordering::Relaxed) & MOVED != 0;
         // SAFETY: `move_to` has stored the address of a record. It is in the same arena, and stays there: records are
         // moved once in the life of an arena, and what was moved to is not moved.
-        moved.then(|| unsafe { Self::from_address(header.creation.load(Ordering::Relaxed)) })
+        moved.then(|| unsafe { Self::from_payload(header.creation.load(Ordering::Relaxed)) })
     }
 
     /// Asks the processor to bring the record's first line closer, for a lock that is taken later.
     pub(crate) fn prefetch(self) {
-        namiki_platform::prefetch(self.0.as_ptr().cast());
+        namiki_platform::prefetch(self.as_ptr().cast());
     }
 
     /// The same for a record with room for a value of `inline_bytes`, which will be read: all lines of it, up to
     /// four.
     pub(crate) fn prefetch_value(self, inline_bytes: usize) {
         let bytes = size_of::<Header>() + inline_bytes;
-        let start: *const u8 = self.0.as_ptr().cast();
+        let start: *const u8 = self.as_ptr().cast();
         for line in (0..bytes).step_by(LINE_BYTES).take(4) {
             namiki_platform::prefetch(start.wrapping_add(line));
         }
@@ -237,7 +326,7 @@ impl RecordRef {
 
     /// Copies the payload into `out` and returns what it belongs to, or nothing if `unchanged`,
     /// asked after the copy, denies that the word is still the one the caller had loaded (with
-    /// `Acquire`, unlocked) before.
+    /// `Acquire`, unlocked) before; or if the record is not [current](Self::is_current).
     #[inline]
     pub(crate) fn copy_if(
         self,
@@ -245,7 +334,11 @@ impl RecordRef {
         unchanged: impl FnOnce(&ProtocolWord) -> bool,
     ) -> Option<Snapshot> {
         let header = self.header();
-        let creation = Stamp(header.creation.load(Ordering::Relaxed) & !UNCOMMITTED);
+        let creation = header.creation.load(Ordering::Relaxed);
+        if creation & INCARNATION != self.incarnation() {
+            return None;
+        }
+        let creation = Stamp(creation & STAMP_MASK);
         let meta = header.meta.load(Ordering::Relaxed);
         out.clear();
         if meta & BOXED != 0 {
@@ -287,9 +380,9 @@ impl RecordRef {
         let header = self.header();
         let meta = header.meta.load(Ordering::Relaxed);
         let address = self.data(0).load(Ordering::Acquire);
-        let again = header.creation.load(Ordering::Relaxed) & !UNCOMMITTED;
+        let is_same = self.has_version(creation);
         fence(Ordering::Acquire);
-        if meta & BOXED == 0 || again != creation.0 || !unchanged(&header.word) {
+        if meta & BOXED == 0 || !is_same || !unchanged(&header.word) {
             return None;
         }
         let start: *const u8 = std::ptr::with_exposed_provenance(address as usize);
@@ -340,7 +433,9 @@ impl RecordRef {
         let header = self.header();
         // Pairs with the readers' Acquire fence: a reader that sees a store below sees the lock.
         fence(Ordering::Release);
-        header.creation.store(creation.0, Ordering::Relaxed);
+        header
+            .creation
+            .store(self.incarnation() | creation.0, Ordering::Relaxed);
         // Pairs with the Acquire fence in `copy_at`: a reader that sees a store below sees the stamp, too.
         fence(Ordering::Release);
         let old_meta = header.meta.load(Ordering::Relaxed);
@@ -396,7 +491,11 @@ impl RecordRef {
         let Header { creation, meta, .. } = self.header();
         // Acquire: its payload, or a later one, is what is copied.
         let before = creation.load(Ordering::Acquire);
-        if before > stamp.0 {
+        if before & INCARNATION != self.incarnation() {
+            // Its key had left the index, deleted at or before the stamp of every view (`commit/removals.rs`, D2).
+            return AtStamp::Version(None);
+        }
+        if before & !INCARNATION > stamp.0 {
             return AtStamp::Newer;
         }
         let meta_before = meta.load(Ordering::Relaxed);
@@ -429,14 +528,15 @@ impl RecordRef {
             // It wraps around.
             let rollbacks = old.wrapping_add(1 << ROLLBACKS_SHIFT) & ROLLBACKS_MASK;
             meta.store(old & !ROLLBACKS_MASK | rollbacks, Ordering::Relaxed);
-            creation.store(self.creation().0, Ordering::Release);
+            creation.store(self.incarnation() | self.creation().0, Ordering::Release);
         }
     }
 
     /// Makes the payload that is there the version of a commit. The caller holds the record's lock (R3).
     pub(crate) fn restamp(self, creation: Stamp) {
         // As in `install`; and a view that begins with this stamp sees the whole payload.
-        self.header().creation.store(creation.0, Ordering::Release);
+        let creation = self.incarnation() | creation.0;
+        self.header().creation.store(creation, Ordering::Release);
     }
 
     /// Stores a payload that fits.
@@ -538,7 +638,7 @@ fn capacity_words(value_bytes: usize) -> usize {
 
 impl fmt::Debug for RecordRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RecordRef({:p}, {})", self.0, self.creation())
+        write!(f, "RecordRef({:#x}, {})", self.0, self.creation())
     }
 }
 

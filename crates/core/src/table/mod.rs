@@ -3,4 +3,5 @@
 pub(crate) mod load_state;
 pub(crate) mod lookup_cache;
 pub(crate) mod raw_table;
+pub(crate) mod removed_ranges;
 pub(crate) mod value_bytes;

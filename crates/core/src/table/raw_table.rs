@@ -2,8 +2,8 @@
 //!
 //! Updates never touch the index. A key that is written for the first time gets an **absent
 //! record** first; from then on, its presence is a matter of the record alone, and every protocol
-//! treats "not there" as one more version. Absent records stay until the database is opened again, which leaves nothing of
-//! them behind (`RawTable::compact`).
+//! treats "not there" as one more version. Absent records leave the index when no transaction, view or recovery needs them
+//! any more (`commit/removals.rs`); an opening leaves nothing of them behind (`RawTable::compact`).
 //!
 //! The new record enters the index locked, and is unlocked with the leaf's rts as its own: a transaction that has
 //! read the gap before, at a stamp up to that rts, stays ahead of the one that fills it (see `cc`, phantoms). Where
@@ -25,11 +25,12 @@ use smallvec::SmallVec;
 
 use crate::concurrency::cc::{Before, CcProtocol};
 use crate::concurrency::lock::LockWord;
-use crate::storage::arena::Arena;
+use crate::storage::arena::{Arena, LockedWord};
 use crate::storage::index::{Added, Index, IndexKind, IndexNotInBuild, KeyKind};
 use crate::storage::record::RecordRef;
 use crate::sync::{AtomicBool, Ordering};
 use crate::table::load_state::LoadState;
+use crate::table::removed_ranges::RemovedRanges;
 
 /// Keys that are looked up together.
 pub(crate) const BATCH_KEYS_MAX: usize = 16;
@@ -69,6 +70,11 @@ impl Owner {
     }
 }
 
+/// See [`RawTable::removed_version`].
+#[cfg(feature = "fault-injection")]
+type RemovedVersions =
+    std::sync::OnceLock<Box<parking_lot::Mutex<std::collections::HashMap<Box<[u8]>, Stamp>>>>;
+
 /// A table: its index, and its records.
 pub(crate) struct RawTable {
     pub(crate) id: TableId,
@@ -87,6 +93,9 @@ pub(crate) struct RawTable {
     pub(crate) value_type: String,
     index: Index,
     arena: Arena,
+    removed_ranges: RemovedRanges,
+    #[cfg(feature = "fault-injection")]
+    removed_versions: RemovedVersions,
     /// Stands for the end of all keys: the gap below it is that above the last key.
     end: RecordRef,
 }
@@ -165,6 +174,9 @@ impl RawTable {
             value_type: info.value_type,
             index: Index::new(index, keys)?,
             arena,
+            removed_ranges: RemovedRanges::default(),
+            #[cfg(feature = "fault-injection")]
+            removed_versions: RemovedVersions::default(),
             end,
         })
     }
@@ -198,9 +210,9 @@ impl RawTable {
 
     fn record(payload: u64) -> RecordRef {
         // SAFETY: only `find_or_create` and `fill` put payloads into the index, both from
-        // `RecordRef::address` of records in `self.arena`, which lives as long as the index
+        // `RecordRef::payload` of records in `self.arena`, which lives as long as the index
         // (record.rs, R1).
-        unsafe { RecordRef::from_address(payload) }
+        unsafe { RecordRef::from_payload(payload) }
     }
 
     /// The key's record, or the leaf that says that it has none.
@@ -232,7 +244,7 @@ impl RawTable {
     pub(crate) fn find_or_create_record(
         &self,
         key: &[u8],
-        locked: u64,
+        locked: LockedWord,
     ) -> Result<Resolved, IndexError> {
         match self.index.get(key)? {
             Lookup::Found(payload) => Ok(Resolved::Found(Self::record(payload))),
@@ -241,12 +253,16 @@ impl RawTable {
     }
 
     /// The same for a key that was not there a moment ago.
-    pub(crate) fn create_record(&self, key: &[u8], locked: u64) -> Result<Resolved, IndexError> {
-        let fresh = self.arena.record(self.inline_bytes, locked);
-        let found = match self.index.add(key, fresh.address()) {
+    pub(crate) fn create_record(
+        &self,
+        key: &[u8],
+        locked: LockedWord,
+    ) -> Result<Resolved, IndexError> {
+        let fresh = self.arena.locked_record(self.inline_bytes, locked);
+        let found = match self.index.add(key, fresh.record.payload()) {
             Ok(Added::New { leaf, scanned, rts }) => {
                 return Ok(Resolved::New {
-                    record: fresh,
+                    record: fresh.record,
                     inserted: Insertion { leaf, scanned },
                     rts,
                 });
@@ -255,10 +271,68 @@ impl RawTable {
             Ok(Added::Exists(payload)) => Ok(Resolved::Found(Self::record(payload))),
             Err(error) => Err(error),
         };
-        // SAFETY: it is absent as it was made, and the index has neither taken its address nor published it
-        // (`Index::add`).
-        unsafe { self.arena.take_back(fresh) };
+        // It is absent as it was made, and the index has neither taken its address nor published it (`Index::add`).
+        self.arena.give_up(fresh);
         found
+    }
+
+    /// Takes a key out of the index whose record is locked as a whole and has no value; its incarnation ends. `read_until`
+    /// is the largest stamp at which the record was read: an inserter of the key gets a larger one. The caller releases the
+    /// lock, and then gives the record that is returned back with [`RawTable::reuse`]; without one it is never used again.
+    pub(crate) fn take_out(
+        &self,
+        key: &[u8],
+        record: RecordRef,
+        read_until: Stamp,
+    ) -> Result<Option<RecordRef>, IndexError> {
+        if read_until > Stamp(0) {
+            // First: an inserter that finds no key reads the leaf's rts after that.
+            while !self.raise_leaves(key, read_until)? {
+                std::hint::spin_loop();
+            }
+        }
+        #[cfg(feature = "fault-injection")]
+        if let Some(removed) = self.removed_versions.get()
+            && record.creation() > Stamp(0)
+        {
+            removed.lock().insert(key.into(), record.creation());
+        }
+        // Before the key is gone: a transaction that misses it finds that its own write is void (`txn/read.rs`).
+        let reusable = record.retire();
+        let was_there = self.index.remove_if(key, record.payload())?;
+        debug_assert!(was_there, "a record that is current is in the index");
+        Ok(reusable)
+    }
+
+    /// Raises the rts of the leaves that hold a key; returns whether they are still those.
+    fn raise_leaves(&self, key: &[u8], rts: Stamp) -> Result<bool, IndexError> {
+        let leaves = self.index.leaves_of(key)?;
+        Ok(leaves.iter().all(|leaf| self.extend_leaf(*leaf, rts.0)))
+    }
+
+    /// The stamp of the last deletion of a key that was taken out of the index, for histories that are checked for cycles:
+    /// it is remembered in builds for tests alone, once it was asked for. 0 for none.
+    pub(crate) fn removed_version(&self, _key: &[u8]) -> Stamp {
+        #[cfg(feature = "fault-injection")]
+        if let Some(removed) = self
+            .removed_versions
+            .get_or_init(Box::default)
+            .lock()
+            .get(_key)
+        {
+            return *removed;
+        }
+        Stamp(0)
+    }
+
+    /// Where keys have been taken out since the last image.
+    pub(crate) fn removed_ranges(&self) -> &RemovedRanges {
+        &self.removed_ranges
+    }
+
+    /// Keeps the record of a key that was [taken out](RawTable::take_out) for another key.
+    pub(crate) fn reuse(&self, record: RecordRef) {
+        self.arena.reuse(record);
     }
 
     /// A record that is not in the index: absent, and older than any version. Replay.
@@ -316,7 +390,7 @@ impl RawTable {
     ) -> Result<(), IndexError> {
         let entries = entries
             .into_iter()
-            .map(|(key, record)| (key, record.address()));
+            .map(|(key, record)| (key, record.payload()));
         self.index.fill(entries).map(|_| ())
     }
 

@@ -98,6 +98,10 @@ impl Transaction {
             Err(error) => (find_before_bad(raw_table, keys, &mut lookups), Some(error)),
         };
         prefetch_found(&lookups);
+        if let Err(error) = self.check_own_writes() {
+            self.lookups = lookups;
+            return Err(error);
+        }
         let visited = keys
             .iter()
             .zip(&lookups)

@@ -106,6 +106,8 @@ impl Transaction {
         let resolved = raw_table
             .create_record(self.access_set.key_of(write), locked)
             .map_err(|error| Error::from_index(&error, &raw_table.name()))?;
+        let new_records = &mut self.resources.held.new_records;
+        new_records.note_if_new(raw_table.id, &resolved, self.access_set.key_of(write));
         Ok(self.admit_resolved(resolved, |access_set, inserted| {
             access_set.own_insert_in(write.raw_table as usize, inserted)
         }))

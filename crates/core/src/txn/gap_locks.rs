@@ -122,6 +122,10 @@ impl Transaction {
             if let Ok(Resolved::New { record, .. }) = resolved {
                 locks.made(record, locked);
             }
+            if let Ok(resolved) = &resolved {
+                let new_records = &mut self.resources.held.new_records;
+                new_records.note_if_new(raw_table.id, resolved, key);
+            }
             if let Some(next) = next {
                 self.release(next, LockMode::INSERT);
             }

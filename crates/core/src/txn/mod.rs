@@ -71,6 +71,9 @@ pub struct Transaction {
     /// commit, whatever its code makes of the error.
     doomed: Option<Error>,
     unloaded_tables: UnloadedTables,
+    /// How many keys had been taken out of indexes when its writes were last found to be of records that are still those of
+    /// their keys.
+    taken_out_seen: u64,
     faults: FaultInjection,
 }
 
@@ -81,7 +84,8 @@ pub struct Savepoint(Mark);
 /// A version, as [`Transaction::version`] reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// The stamp of the commit that wrote it; 0 if the key was never written.
+    /// The stamp of the commit that wrote it; 0 if the key was never written, or was deleted so long ago that nothing is
+    /// left of it.
     pub stamp: Stamp,
     /// Whether it says that the key is there.
     pub present: bool,
@@ -115,6 +119,7 @@ impl Transaction {
             asked_for_permit: false,
             doomed: None,
             unloaded_tables: UnloadedTables::default(),
+            taken_out_seen: 0,
             faults: FaultInjection::of::<NoFaults>(),
         }
     }
@@ -295,7 +300,12 @@ impl Transaction {
             ticket::wait(&self.resources.engine, &reads)?;
             return Err(error);
         }
-        committed.map(|committed| self.ticket(committed))
+        let committed = committed?;
+        if self.access_set.has_deletions() || !self.resources.held.new_records.is_empty() {
+            self.resources
+                .leave_removed_keys(&self.access_set, committed.stamp);
+        }
+        Ok(self.ticket(committed))
     }
 
     /// An attempt ended in a conflict. Returns how many did, in a row.

@@ -65,6 +65,9 @@ impl Transaction {
     #[cold]
     pub(super) fn read_busy(&mut self, record: RecordRef) -> Result<bool, Error> {
         for attempt in 0..READ_SPINS + READ_YIELDS {
+            if !record.is_current() {
+                break;
+            }
             self.wait_for_lock(attempt)?;
             let read = with_protocol!(self.concurrency, P => P::read(record, &mut self.value));
             if let Ok(seen) = read {
@@ -72,7 +75,36 @@ impl Transaction {
                 return Ok(!seen.absent);
             }
         }
-        Err(self.doom(Error::Conflict(Conflict::ReadLocked)))
+        let conflict = match record.is_current() {
+            true => Conflict::ReadLocked,
+            false => Conflict::ReadChanged,
+        };
+        Err(self.doom(Error::Conflict(conflict)))
+    }
+
+    /// After a look at an index: fails if a key that the transaction has written may have gone from it, with its record,
+    /// meanwhile. The transaction would not see its own write any more, and could not commit.
+    #[inline(always)]
+    pub(super) fn check_own_writes(&mut self) -> Result<(), Error> {
+        if self.access_set.writes.is_empty() {
+            return Ok(());
+        }
+        let taken_out = self.resources.engine.removed_keys.taken_out();
+        match taken_out == self.taken_out_seen {
+            true => Ok(()),
+            false => self.check_each_write(taken_out),
+        }
+    }
+
+    #[cold]
+    fn check_each_write(&mut self, taken_out: u64) -> Result<(), Error> {
+        // What was looked up before may be written after this.
+        self.lookup_cache.clear();
+        if self.access_set.writes_are_current() {
+            self.taken_out_seen = taken_out;
+            return Ok(());
+        }
+        Err(self.doom(Error::Conflict(Conflict::ReadChanged)))
     }
 
     /// Locks a record, or a gap, where that is done before reading.
@@ -94,7 +126,17 @@ impl Transaction {
             record,
             wanted,
         );
-        locked.map_err(|error| self.doom(error))
+        locked.map_err(|error| self.doom(error))?;
+        self.require_current(record)
+    }
+
+    /// Fails if a record that has just been locked is another key's by now. Its lock goes with the others.
+    #[inline]
+    fn require_current(&mut self, record: RecordRef) -> Result<(), Error> {
+        match record.is_current() {
+            true => Ok(()),
+            false => Err(self.doom(Error::Conflict(Conflict::ReadChanged))),
+        }
     }
 
     /// Before each lock: the first one waits for a permit to hold locks, if these are limited, and for the
@@ -122,7 +164,11 @@ impl Transaction {
     /// The same without waiting; returns whether the transaction has the lock now.
     pub(super) fn try_lock(&mut self, record: RecordRef, wanted: LockMode) -> Result<bool, Error> {
         self.acquire_permit()?;
-        Ok(self.resources.held.locks.try_acquire(record, wanted))
+        let is_locked = self.resources.held.locks.try_acquire(record, wanted);
+        if is_locked {
+            self.require_current(record)?;
+        }
+        Ok(is_locked)
     }
 
     /// The transaction has failed with this, and must not commit, whatever its code makes of the error.
@@ -191,10 +237,11 @@ impl Transaction {
         locked: LockMode,
     ) -> Result<Option<RecordRef>, Error> {
         self.resolve_deferred_writes()?;
-        match raw_table
+        let found = raw_table
             .find(key)
-            .map_err(|error| Error::from_index(&error, &raw_table.name()))?
-        {
+            .map_err(|error| Error::from_index(&error, &raw_table.name()))?;
+        self.check_own_writes()?;
+        match found {
             Ok(record) => {
                 self.lookup_cache.note(raw_table.id, key, record);
                 Ok(Some(record))
@@ -248,14 +295,24 @@ impl Transaction {
         raw_table: &Arc<RawTable>,
         key: &[u8],
     ) -> Result<Version, Error> {
-        let never = Version {
-            stamp: Stamp(0),
-            present: false,
-        };
-        let Some(record) = self.find(raw_table, key, LockMode::SHARED)? else {
-            return Ok(never);
-        };
-        self.version_of(record)
+        loop {
+            let removed = raw_table.removed_version(key);
+            let mut version = match self.find(raw_table, key, LockMode::SHARED)? {
+                Some(record) => self.version_of(record)?,
+                None => Version {
+                    stamp: Stamp(0),
+                    present: false,
+                },
+            };
+            if version.stamp != Stamp(0) {
+                return Ok(version);
+            }
+            // What is not there was deleted, or has never been there. (If it was deleted once more meanwhile, again.)
+            if raw_table.removed_version(key) == removed {
+                version.stamp = removed;
+                return Ok(version);
+            }
+        }
     }
 
     pub(super) fn version_of(&mut self, record: RecordRef) -> Result<Version, Error> {

@@ -27,7 +27,7 @@ impl Transaction {
         })
     }
 
-    /// The versions of all keys in a range that were ever written, deleted ones included. They
+    /// The versions of all keys in a range, deleted ones included that are still in the index. They
     /// count as read.
     pub(crate) fn versions_bytes(
         &mut self,
@@ -51,7 +51,8 @@ impl Transaction {
     ) -> Result<(), Error> {
         self.resolve_deferred_writes()?;
         if self.locks_reads() {
-            return self.scan_locking(raw_table, range, visit);
+            self.scan_locking(raw_table, range, visit)?;
+            return self.check_own_writes();
         }
         let mut outcome = Ok(());
         let scanned = raw_table.scan(range, |step| {
@@ -68,6 +69,7 @@ impl Transaction {
             })
         });
         scanned.map_err(|error| Error::from_index(&error, &raw_table.name()))?;
-        outcome
+        outcome?;
+        self.check_own_writes()
     }
 }

@@ -23,17 +23,21 @@ impl Transaction {
             return Ok(record);
         }
         if self.locks_reads() {
-            return Ok(self
-                .resolve_in_locked_gap(raw_table, key, LockMode::EXCLUSIVE)?
-                .record);
+            let resolved = self.resolve_in_locked_gap(raw_table, key, LockMode::EXCLUSIVE)?;
+            self.check_own_writes()?;
+            return Ok(resolved.record);
         }
         let locked = with_protocol!(self.concurrency, P => P::NEW_LOCKED);
         let resolved = raw_table
             .find_or_create_record(key, locked)
             .map_err(|error| Error::from_index(&error, &raw_table.name()))?;
-        Ok(self.admit_resolved(resolved, |access_set, inserted| {
+        let new_records = &mut self.resources.held.new_records;
+        new_records.note_if_new(raw_table.id, &resolved, key);
+        let record = self.admit_resolved(resolved, |access_set, inserted| {
             access_set.own_insert(raw_table, inserted)
-        }))
+        });
+        self.check_own_writes()?;
+        Ok(record)
     }
 
     /// Admits a new record. `own_insert` says whether the transaction had read the gap it is in.

@@ -89,6 +89,15 @@ impl<K: HashKey> HashIndex<K> {
         K::hash(self.table.seed, key)
     }
 
+    /// The stripe of a key, whether it is there or not, as it is now.
+    ///
+    /// # Errors
+    /// If the key is not one this table can hold.
+    pub fn leaf_of(&self, key: &[u8]) -> Result<LeafVersion, IndexError> {
+        let hash = self.hash(K::parse(key)?);
+        Ok(self.table.stripes.version(hash))
+    }
+
     /// Whether a word that was found in a used slot is that of the key. The caller has the bucket's lock,
     /// or was pinned before it read the bucket's control word.
     #[inline]

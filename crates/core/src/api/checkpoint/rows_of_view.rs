@@ -14,37 +14,49 @@ use crate::storage::record::RecordRef;
 use crate::table::raw_table::{RawTable, Step};
 
 /// A table in a view, in the order of its keys.
-pub(super) enum TableRows<'v> {
-    /// As its index has it.
-    Ordered(RowsOfView<'v>),
-    /// Its keys are gathered and sorted first.
-    Unordered(SortedRows<RowsOfView<'v>>),
+pub(super) struct TableRows<'v> {
+    raw_table: Arc<RawTable>,
+    rows: OrderedRows<'v>,
+}
+
+enum OrderedRows<'v> {
+    /// As its index has them.
+    AsTheyAre(RowsOfView<'v>),
+    /// The keys are gathered and sorted first.
+    Sorted(SortedRows<RowsOfView<'v>>),
 }
 
 impl<'v> TableRows<'v> {
     pub(super) fn new(view: &'v OpenView, raw_table: Arc<RawTable>) -> Self {
-        let is_ordered = raw_table.is_ordered();
-        let rows = RowsOfView { view, raw_table };
-        match is_ordered {
-            true => Self::Ordered(rows),
-            false => Self::Unordered(SortedRows::new(rows)),
-        }
+        let rows = RowsOfView {
+            view,
+            raw_table: Arc::clone(&raw_table),
+        };
+        let rows = match raw_table.is_ordered() {
+            true => OrderedRows::AsTheyAre(rows),
+            false => OrderedRows::Sorted(SortedRows::new(rows)),
+        };
+        Self { raw_table, rows }
     }
 }
 
 impl RowsAtStamp for TableRows<'_> {
     fn visit(&mut self, bounds: KeyBounds<'_>, visit: &mut VisitRow<'_>) -> Result<(), Error> {
-        match self {
-            Self::Ordered(rows) => rows.visit(bounds, visit),
-            Self::Unordered(rows) => rows.visit(bounds, visit),
+        match &mut self.rows {
+            OrderedRows::AsTheyAre(rows) => rows.visit(bounds, visit),
+            OrderedRows::Sorted(rows) => rows.visit(bounds, visit),
         }
     }
 
     fn changed_since(&mut self, bounds: KeyBounds<'_>, since: Stamp) -> Result<bool, Error> {
-        match self {
-            Self::Ordered(rows) => rows.changed_since(bounds, since),
-            Self::Unordered(rows) => rows.changed_since(bounds, since),
-        }
+        let is_changed = match &mut self.rows {
+            OrderedRows::AsTheyAre(rows) => rows.changed_since(bounds, since),
+            OrderedRows::Sorted(rows) => rows.changed_since(bounds, since),
+        }?;
+        // After the index: of a deleted key that was not there any more, this knows.
+        let removed = self.raw_table.removed_ranges();
+        removed.forget_through(since);
+        Ok(is_changed || removed.any_since(bounds, since))
     }
 
     fn written_through(&mut self, key: Option<&[u8]>) {

@@ -19,6 +19,7 @@ use crate::api::open_catalogue::{CatalogueCell, NotChanged, catalogue_error};
 use crate::catalogue::image_files::FileNumber;
 use crate::catalogue::image_list::{ImageList, ListedRun};
 use crate::commit::engine::{Engine, GroupLocks};
+use crate::commit::removed_keys::Taken;
 use crate::commit::restore_points::mark_restore_point;
 use crate::commit::view_opening::OpenView;
 use crate::concurrency::cc::NoFaults;
@@ -38,6 +39,9 @@ const GENERATIONS_MAX: usize = 8;
 const SHORT_PART: u64 = 16;
 /// The longest that a commit waits because the log finds no room.
 const SLOWED_MS_MAX: u32 = 128;
+
+/// So many deleted keys are taken out of the indexes between two looks whether to go on.
+const REMOVED_AT_ONCE: usize = 256;
 
 /// What checkpoints work on.
 pub(crate) struct Parts {
@@ -230,6 +234,25 @@ impl Work {
     /// Whether commits were refused or lost by the log: no checkpoint can be taken any more.
     pub(super) fn is_over(&self) -> bool {
         self.is_closing.load(Ordering::SeqCst) || self.parts.engine.check_poison().is_err()
+    }
+
+    /// Takes deleted keys out of the indexes. If there are as many as at the last look, which it is told, transactions do
+    /// nothing about them: they may wait for an epoch to end. Returns how many are left.
+    pub(super) fn take_out_removed(&self, waiting_before: usize) -> usize {
+        let engine = &self.parts.engine;
+        let take_out_all =
+            || while engine.take_out_removed(REMOVED_AT_ONCE, Taken::All) > 0 && !self.is_over() {};
+        let waiting = || engine.removed_keys.waiting(Taken::All);
+        if waiting() == 0 {
+            return 0;
+        }
+        take_out_all();
+        if waiting() > 0 && waiting() == waiting_before && engine.views.oldest_epoch().is_none() {
+            // A view closes the current epoch, and waits until it is durable. If it cannot, they stay.
+            drop(OpenView::open::<NoFaults>(engine, false));
+            take_out_all();
+        }
+        waiting()
     }
 
     /// Takes a checkpoint, after one that is under way. `is_last`: the database is being closed.

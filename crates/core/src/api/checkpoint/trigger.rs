@@ -1,4 +1,5 @@
-//! The thread that takes checkpoints when they are due, and puts restore points into the log.
+//! The thread that takes checkpoints when they are due, puts restore points into the log, and takes deleted keys out of the
+//! indexes when no transaction does.
 //!
 //! It keeps the tables in memory, and not the database open: the last handle stops it. Where the system allows no further
 //! thread, checkpoints are taken on demand and at the end alone.
@@ -68,6 +69,7 @@ fn take_when_due(work: &Work, stop: &Stop) {
     let mut last = Instant::now();
     let (mut last_point, mut frame_bytes) = (Instant::now(), 0);
     let mut pause = LOOK;
+    let mut waiting_before = 0;
     while !stop.wait(pause) {
         pause = LOOK;
         work.look();
@@ -80,6 +82,7 @@ fn take_when_due(work: &Work, stop: &Stop) {
             // One that failed is none; what was in its way, commits tell.
             frame_bytes = work.mark_restore_point(frame_bytes).unwrap_or(frame_bytes);
         }
+        waiting_before = work.take_out_removed(waiting_before);
         let bytes = work.log_bytes_since();
         let is_long_ago = |interval| last.elapsed() >= interval;
         let is_time = bytes > 0 && work.settings.interval.is_some_and(is_long_ago);

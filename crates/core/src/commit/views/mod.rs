@@ -390,6 +390,16 @@ impl Views {
         }
     }
 
+    /// The epoch of the oldest view, if there is one. A view that is missed here closes an epoch that is the current one now,
+    /// or a later one.
+    pub(crate) fn oldest_epoch(&self) -> Option<Epoch> {
+        // SeqCst, as is the view's second look at the epoch, which comes after it is in the list.
+        if self.number.load(Ordering::SeqCst) == 0 {
+            return None;
+        }
+        self.list().views.first().map(|view| view.epoch)
+    }
+
     /// Keeps a table in memory that is dropped, as long as a view may see it (V3).
     pub(crate) fn keep_dropped_table(&self, raw_table: &Arc<RawTable>) {
         for view in &self.list().views {
@@ -453,6 +463,12 @@ impl ViewState {
     /// Whether a checkpoint does not look at a key any more.
     fn has_written(&self, table: TableId, key: &[u8]) -> bool {
         (self.written.as_ref()).is_some_and(|written| written.has(table, key))
+    }
+
+    /// Whether it has ended because of the limit of memory.
+    #[inline]
+    pub(crate) fn is_expired(&self) -> bool {
+        self.is_expired.load(Ordering::SeqCst)
     }
 
     fn stamp(&self) -> Option<Stamp> {

@@ -19,6 +19,8 @@ pub trait Checks: 'static {
     /// Under release by epochs, a view waits until every stream has certified its epoch. (Otherwise until each is flushed:
     /// one that is idle writes nothing then, and recovery cuts off what the view has shown.)
     const VIEW_CERTIFIES: bool = true;
+    /// A record that a commit has locked has to be still that of the key that it was found for.
+    const COMPARE_INCARNATIONS: bool = true;
     /// A version that was read must still be the current one when its validity is extended. (A
     /// published TicToc that keeps the previous wts accepts any overwritten version as long as the
     /// commit stamp lies below the current wts, without asking whether the version it read is the
@@ -90,6 +92,11 @@ pub mod faults {
         /// A view flushes all streams, and has none certified.
         ViewOnlyFlushes,
         VIEW_CERTIFIES
+    );
+    bug!(
+        /// A commit writes a record that serves another key by now, or none.
+        RecordReused,
+        COMPARE_INCARNATIONS
     );
     bug!(
         /// An overwritten version is accepted when the stamp lies below the current wts.

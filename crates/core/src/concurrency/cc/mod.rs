@@ -4,6 +4,8 @@
 //! read, locked and released, which stamp a commit gets, and whether what was read may stand.
 
 mod fault_injection;
+#[cfg(all(test, loom))]
+mod loom_model;
 mod silo;
 mod tictoc;
 mod tictoc_word;
@@ -17,6 +19,7 @@ pub(crate) use silo::Silo;
 pub(crate) use tictoc::TicToc;
 pub(crate) use two_phase::TwoPhase;
 
+use crate::storage::arena::LockedWord;
 use crate::storage::record::RecordRef;
 
 /// Does something with the type of a database's protocol.
@@ -67,11 +70,14 @@ pub(crate) trait CcProtocol {
     /// reads are validated at the commit.
     const LOCKS_READS: bool = false;
 
+    /// Whether a version that was read has to be valid at the commit's stamp; otherwise, at the moment of the commit.
+    const VALIDATES_AT_STAMP: bool = false;
+
     /// The word of a new record that enters the index locked.
-    const NEW_LOCKED: u64;
+    const NEW_LOCKED: LockedWord;
 
     /// Unlocks such a record, unless reads are locked, too. `leaf_rts` is the largest stamp at which the key was read
-    /// as absent. Returns the version that the record begins with, as if it had been read.
+    /// as absent. Its word comes after all that the record has had before. Returns the version that the record begins with, as if it had been read.
     fn admit(record: RecordRef, leaf_rts: u64) -> ObservedVersion;
 
     /// Copies the payload into `out`. Takes no lock and writes nothing shared.
@@ -82,6 +88,29 @@ pub(crate) trait CcProtocol {
 
     /// Releases a lock under which nothing was changed.
     fn unlock(record: RecordRef, before: Before);
+
+    /// Locks a record whose key is to leave the index, and where gaps are locked the gap below it.
+    fn try_lock_whole(record: RecordRef) -> Result<Before, Busy> {
+        Self::try_lock(record)
+    }
+
+    /// Releases such a lock under which nothing was changed. Returns whether there are waiters for it, which the caller
+    /// wakes.
+    #[must_use]
+    fn unlock_whole(record: RecordRef, before: Before) -> bool {
+        Self::unlock(record, before);
+        false
+    }
+
+    /// The largest stamp at which a record locked with `before` is known to have been read.
+    fn read_until(_before: Before) -> Stamp {
+        Stamp(0)
+    }
+
+    /// Releases the lock of a record whose incarnation has ended under it, with a word that the record has not had before.
+    /// Returns whether there are waiters for the lock, which the caller wakes.
+    #[must_use]
+    fn release_retired(record: RecordRef, before: Before) -> bool;
 
     /// The word of an unlocked record with a version of this stamp.
     fn published(stamp: Stamp) -> u64;
@@ -112,6 +141,6 @@ pub(crate) trait CcProtocol {
     /// Whether the version that was read can no longer be valid at a stamp that the transaction
     /// might get: a hint, asked before giving up on something else.
     fn is_dead(record: RecordRef, seen: ObservedVersion) -> bool {
-        record.creation() != seen.creation
+        !record.has_version(seen.creation)
     }
 }

@@ -24,6 +24,7 @@ use std::sync::atomic::Ordering;
 use namiki_platform::Stamp;
 
 use super::{Before, Busy, CcProtocol, Checks, ObservedVersion};
+use crate::storage::arena::LockedWord;
 use crate::storage::record::{ProtocolWord, RecordRef};
 
 const LOCK: u64 = 1 << 63;
@@ -33,11 +34,16 @@ const LOCK: u64 = 1 << 63;
 pub(crate) struct Silo;
 
 impl CcProtocol for Silo {
-    const NEW_LOCKED: u64 = LOCK;
+    const NEW_LOCKED: LockedWord = LockedWord {
+        word: LOCK,
+        lock_bits: LOCK,
+    };
 
     fn admit(record: RecordRef, _leaf_rts: u64) -> ObservedVersion {
-        record.word().store(0, Ordering::Release);
-        seen_at(0, Stamp(0), true)
+        // 0, or what comes after all that the record has had before.
+        let word = record.word().load(Ordering::Relaxed) & !LOCK;
+        record.word().store(word, Ordering::Release);
+        seen_at(word, Stamp(0), true)
     }
 
     #[inline]
@@ -51,6 +57,9 @@ impl CcProtocol for Silo {
             let unchanged = |now: &ProtocolWord| now.load(Ordering::Relaxed) == word;
             if let Some(snapshot) = record.copy_if(out, unchanged) {
                 return Ok(seen_at(word, snapshot.creation, snapshot.absent));
+            }
+            if !record.is_current() {
+                return Err(Busy);
             }
         }
     }
@@ -70,6 +79,12 @@ impl CcProtocol for Silo {
 
     fn unlock(record: RecordRef, Before(word): Before) {
         record.word().store(word, Ordering::Release);
+    }
+
+    fn release_retired(record: RecordRef, Before(word): Before) -> bool {
+        let next = (word + 1).min(Stamp::MAX.0);
+        record.word().store(next, Ordering::Release);
+        false
     }
 
     fn published(stamp: Stamp) -> u64 {
@@ -93,7 +108,9 @@ impl CcProtocol for Silo {
     fn validate<C: Checks>(record: RecordRef, seen: ObservedVersion, _stamp: Stamp) -> bool {
         // SeqCst: after the locks of `try_lock`, see above. A holder of the lock may be about to publish.
         let word = record.word().load(Ordering::SeqCst);
-        word == seen.from.0 || !C::REQUIRE_UNLOCKED && word & !LOCK == seen.from.0
+        let is_same = word == seen.from.0 || !C::REQUIRE_UNLOCKED && word & !LOCK == seen.from.0;
+        // Incarnations rise: one that is the same now was so when the word was loaded.
+        is_same && record.is_current()
     }
 }
 

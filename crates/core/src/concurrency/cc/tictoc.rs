@@ -29,6 +29,7 @@ use namiki_platform::Stamp;
 
 use super::tictoc_word::TsWord;
 use super::{Before, Busy, CcProtocol, Checks, ObservedVersion};
+use crate::storage::arena::LockedWord;
 use crate::storage::record::{ProtocolWord, RecordRef};
 
 /// The protocol of `tictoc-pwal` §2.1.
@@ -36,9 +37,16 @@ use crate::storage::record::{ProtocolWord, RecordRef};
 pub(crate) struct TicToc;
 
 impl CcProtocol for TicToc {
-    const NEW_LOCKED: u64 = TsWord::at(0).locked().0;
+    const VALIDATES_AT_STAMP: bool = true;
+
+    const NEW_LOCKED: LockedWord = LockedWord {
+        word: TsWord::at(0).locked().0,
+        lock_bits: TsWord::at(0).locked().0,
+    };
 
     fn admit(record: RecordRef, leaf_rts: u64) -> ObservedVersion {
+        let before = TsWord(record.word().load(Ordering::Relaxed));
+        let leaf_rts = leaf_rts.max(before.rts());
         // The record is locked by us: `find_or_create` has just put it into the index that way. Release: the next holder of
         // the record's lock sees the rts.
         record
@@ -73,6 +81,9 @@ impl CcProtocol for TicToc {
                     until: Stamp(word.rts()),
                 });
             }
+            if !record.is_current() {
+                return Err(Busy);
+            }
         }
     }
 
@@ -99,6 +110,16 @@ impl CcProtocol for TicToc {
         record.word().store(word, Ordering::Release);
     }
 
+    fn read_until(Before(word): Before) -> Stamp {
+        Stamp(TsWord(word).rts())
+    }
+
+    fn release_retired(record: RecordRef, Before(word): Before) -> bool {
+        let next = TsWord::at((TsWord(word).rts() + 1).min(Stamp::MAX.0));
+        record.word().store(next.0, Ordering::Release);
+        false
+    }
+
     fn published(stamp: Stamp) -> u64 {
         TsWord::at(stamp.0).0
     }
@@ -123,7 +144,7 @@ impl CcProtocol for TicToc {
         }
         loop {
             let word = TsWord(record.word().load(Ordering::Acquire));
-            if record.creation() != seen.creation {
+            if !record.has_version(seen.creation) {
                 return !C::REQUIRE_CURRENT && stamp.0 < word.wts();
             }
             if word.rts() >= stamp.0 {
@@ -137,7 +158,8 @@ impl CcProtocol for TicToc {
             let extended = word.extended_to(stamp.0);
             // On success the word has not changed since we loaded it, so the creation stamp that
             // we read in between was that of the version we extend. (A word never returns to an
-            // earlier value: every version's wts lies above its predecessor's rts.)
+            // earlier value: every version's wts lies above its predecessor's rts, and so does that of a record that is
+            // used again.)
             if record
                 .word()
                 .compare_exchange(word.0, extended.0, Ordering::AcqRel, Ordering::Relaxed)

@@ -22,6 +22,7 @@ use namiki_platform::{Stamp, WorkerId};
 
 use super::{Before, Busy, CcProtocol, Checks, ObservedVersion};
 use crate::concurrency::lock::{self, LockMode, LockWord};
+use crate::storage::arena::LockedWord;
 use crate::storage::record::RecordRef;
 
 /// Pessimistic, and strictly serializable.
@@ -31,7 +32,7 @@ pub(crate) struct TwoPhase;
 impl CcProtocol for TwoPhase {
     const LOCKS_READS: bool = true;
 
-    const NEW_LOCKED: u64 = LockWord::NEW.0;
+    const NEW_LOCKED: LockedWord = LockWord::NEW.of_new_record();
 
     fn admit(_record: RecordRef, _leaf_rts: u64) -> ObservedVersion {
         // It stays locked by us.
@@ -71,6 +72,28 @@ impl CcProtocol for TwoPhase {
     fn unlock(record: RecordRef, _before: Before) {
         let has_waiters = lock::release(record, LockMode::EXCLUSIVE);
         debug_assert!(!has_waiters, "only replay locks so, before there are any");
+    }
+
+    fn try_lock_whole(record: RecordRef) -> Result<Before, Busy> {
+        // Of the gap as well: a transaction that relies on it is in the way, and none can begin to. Waiters are, too.
+        record
+            .word()
+            .compare_exchange(
+                LockWord::FREE.0,
+                LockWord::WHOLE.0,
+                Ordering::SeqCst,
+                Ordering::Relaxed,
+            )
+            .map(Before)
+            .map_err(|_| Busy)
+    }
+
+    fn unlock_whole(record: RecordRef, _before: Before) -> bool {
+        lock::release(record, LockMode::EXCLUSIVE.and(LockMode::INSERT))
+    }
+
+    fn release_retired(record: RecordRef, before: Before) -> bool {
+        Self::unlock_whole(record, before)
     }
 
     fn published(_stamp: Stamp) -> u64 {

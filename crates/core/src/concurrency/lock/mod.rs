@@ -5,8 +5,12 @@
 //!
 //! Keys that are not there are locked by the gap that they would lie in: it belongs to the record of the next key, or
 //! to the table's last record, which stands for the end of all keys (next-key locking). An inserted key divides a
-//! gap; no other transaction relies on either part then, because the inserter holds the gap exclusively. Keys never
-//! leave the index while the database is open.
+//! gap; no other transaction relies on either part then, because the inserter holds the gap exclusively. A deleted key
+//! leaves the index only when no lock of its record or of the gap below it is held, so the next key's gap takes that in
+//! before another transaction can rely on it.
+//!
+//! Locks are known by the record's place, whatever its incarnation: what waits for a record that has been used again
+//! meanwhile gets the lock, and its caller then compares (`storage/record.rs`, R5).
 //!
 //! # Invariants
 //! - K1. A transaction's [`Locks`] are exactly what its record's words count for it, except those that it has handed
@@ -30,6 +34,7 @@ pub(crate) use self::word::{LockMode, LockWord};
 
 use self::held_locks::HeldLocks;
 use crate::concurrency::contention::wait_age::WaitAge;
+use crate::storage::arena::LockedWord;
 use crate::storage::free_large_buffers::Sizes;
 use crate::storage::record::RecordRef;
 use crate::sync::Ordering;
@@ -44,6 +49,7 @@ impl Locks {
     /// Acquires a lock if there is no conflict. Returns whether the transaction has it now.
     #[inline]
     pub(crate) fn try_acquire(&mut self, record: RecordRef, wanted: LockMode) -> bool {
+        let record = record.place();
         let own = self.held.of(record);
         if own.has(wanted) {
             return true;
@@ -84,6 +90,7 @@ impl Locks {
         longest: Duration,
         context: &impl WaitContext,
     ) -> WaitOutcome {
+        let record = record.place();
         let (waiters, held) = (context.lock_wait_list(), &mut self.held);
         let waited = waiters.wait(record, wanted, held, wait_age, longest, context);
         if waited == WaitOutcome::Acquired {
@@ -99,30 +106,35 @@ impl Locks {
 
     /// The word for a new record in the gap below `next`, of which this transaction is to hold `wanted`; and what it
     /// then holds. A transaction that relies on the gap relies on both parts of it.
-    pub(crate) fn word_of_new(&self, wanted: LockMode, next: Option<RecordRef>) -> (u64, LockMode) {
-        let gap = next.is_some_and(|next| self.held.of(next).has(LockMode::GAP));
+    pub(crate) fn word_of_new(
+        &self,
+        wanted: LockMode,
+        next: Option<RecordRef>,
+    ) -> (LockedWord, LockMode) {
+        let gap = next.is_some_and(|next| self.held.of(next.place()).has(LockMode::GAP));
         let locked = match gap {
             true => wanted.and(LockMode::GAP),
             false => wanted,
         };
         let word = LockWord::FREE.granted(locked, LockMode::default());
-        (word.expect("a new record is not locked").0, locked)
+        let word = word.expect("a new record is not locked");
+        (word.of_new_record(), locked)
     }
 
     /// Notes that a record has come into the index with such a word.
     pub(crate) fn made(&mut self, record: RecordRef, locked: LockMode) {
-        self.held.add(record, locked);
+        self.held.add(record.place(), locked);
     }
 
     /// Releases one lock.
     pub(crate) fn release(&mut self, record: RecordRef, locked: LockMode, waiters: &LockWaitList) {
-        self.held.remove(record, locked);
+        self.held.remove(record.place(), locked);
         release_and_wake(record, locked, waiters);
     }
 
     /// Notes that a lock is another's now, or released.
     pub(crate) fn forget(&mut self, record: RecordRef, locked: LockMode) {
-        self.held.remove(record, locked);
+        self.held.remove(record.place(), locked);
     }
 
     /// The sizes of the buffers that are kept.

@@ -181,7 +181,7 @@ impl LockWaitList {
     /// After the release of a record with waiters: wakes those that could be granted it now.
     #[cold]
     pub(crate) fn wake(&self, record: RecordRef) {
-        self.requests.lock().wake(record);
+        self.requests.lock().wake(record.place());
     }
 }
 

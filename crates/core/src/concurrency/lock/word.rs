@@ -13,6 +13,8 @@
 
 use namiki_platform::WorkerId;
 
+use crate::storage::arena::LockedWord;
+
 const READER: u64 = 1;
 const READERS: u64 = (1 << 20) - 1;
 const GAP_READER: u64 = 1 << 20;
@@ -75,6 +77,16 @@ pub(crate) struct LockWord(pub(crate) u64);
 impl LockWord {
     pub(crate) const FREE: Self = Self(0);
     pub(crate) const NEW: Self = Self(EXCLUSIVE);
+    /// Of a record whose key leaves the index: the gap below it is locked, too.
+    pub(crate) const WHOLE: Self = Self(EXCLUSIVE | INSERTER);
+
+    /// The word as that of a new record, which may have been used before and is free then.
+    pub(crate) const fn of_new_record(self) -> LockedWord {
+        LockedWord {
+            word: self.0,
+            lock_bits: !Self::FREE.0,
+        }
+    }
 
     /// The word with the rest of `wanted` granted to a transaction that holds `own` already; nothing if another
     /// transaction holds a conflicting lock.

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use namiki_index::hash::{FixedHash, VariableHash};
+use namiki_index::{IndexError, LeafVersion};
 
 use super::dispatch::dispatch_point_index;
 use super::key_kind::KeyKind;
@@ -54,6 +55,13 @@ macro_rules! each_point {
             Point::Variable($index) => $call,
         }
     };
+}
+
+impl Point {
+    /// See [`HashIndex::leaf_of`](namiki_index::hash::HashIndex::leaf_of).
+    pub(crate) fn leaf_of(&self, key: &[u8]) -> Result<LeafVersion, IndexError> {
+        each_point!(self, hash => hash.leaf_of(key))
+    }
 }
 
 dispatch_point_index!(Point, each_point);

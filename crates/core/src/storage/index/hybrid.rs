@@ -82,6 +82,10 @@ impl HybridIndex {
         }
     }
 
+    pub(crate) const fn point(&self) -> &Point {
+        &self.point
+    }
+
     pub(crate) const fn tree(&self) -> &Tree {
         &self.tree
     }

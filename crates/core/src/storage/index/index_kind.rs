@@ -2,12 +2,14 @@
 //! both together.
 
 use std::fmt;
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 use std::str::FromStr;
 
 use namiki_index::{
-    IndexError, InsertOutcome, Inserted, OrderedIndex, PointIndex, ScanItem, ScanRange,
+    IndexError, InsertOutcome, Inserted, LeafVersion, OrderedIndex, PointIndex, ScanItem, ScanRange,
 };
+
+use smallvec::SmallVec;
 
 use super::dispatch::dispatch_point_index;
 use super::hash_index::Point;
@@ -187,6 +189,31 @@ impl Index {
         let of_scanned = scanned.map_or(0, |scanned| self.leaf_rts(scanned.after.leaf));
         let rts = self.leaf_rts(leaf.after.leaf).max(of_scanned);
         Ok(Added::New { leaf, scanned, rts })
+    }
+
+    /// The leaves that hold a key, or would: what a look-up that misses it relies on, and a scan.
+    ///
+    /// # Errors
+    /// If the key is not one that this index can hold.
+    pub(crate) fn leaves_of(&self, key: &[u8]) -> Result<SmallVec<[LeafVersion; 2]>, IndexError> {
+        let mut leaves = SmallVec::new();
+        match self {
+            Self::Hash(point) => leaves.push(point.leaf_of(key)?),
+            Self::OrderedAndHash(both) => leaves.push(both.point().leaf_of(key)?),
+            Self::Ordered(_) => {}
+        }
+        if self.kind().is_ordered() {
+            self.scan(
+                ScanRange::forward(Bound::Included(key), Bound::Included(key)),
+                |item| {
+                    if let ScanItem::Leaf(leaf) = item {
+                        leaves.push(leaf);
+                    }
+                    ControlFlow::Continue(())
+                },
+            )?;
+        }
+        Ok(leaves)
     }
 
     /// Leaves its tree no page number that was never used, so that it soon has to refuse new keys with

@@ -1,0 +1,176 @@
+//! `memory`: what rows take, and whether a queue takes more the longer it runs.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+use namiki::{Database, ProtocolSpec, Table};
+use namiki_platform::machine::resident_bytes;
+use serde::Serialize;
+
+use crate::args::{self, OutputArgs};
+use crate::error::BenchError;
+use crate::interrupt;
+use crate::result_writer::{Cell, Report, Row};
+use crate::run_folder::Place;
+
+/// Rows of the queue at any time.
+const QUEUE_ROWS: u64 = 10;
+/// The queue's memory is compared with what it is after so many.
+const SETTLED: u64 = 100_000;
+const VALUE_BYTES: usize = 100;
+const KEY_BYTES: usize = 8;
+
+const NOTES: &str = "\
+Both run in one process, the rows first, each in a database of its own. The queue has ten rows; each transaction
+inserts a row at its end and deletes the one at its head, and waits for no acknowledgement. growth_mb is beyond what the
+process had when 100,000 had gone through it.
+
+Examples:
+  namiki-bench memory
+  namiki-bench memory --pops 1000000 --spec 'SILO(NLR)+PWAL(16)'";
+
+/// What `memory` measures.
+#[derive(Args, Debug)]
+#[command(after_help = NOTES)]
+pub(crate) struct MemoryArgs {
+    /// Protocols; several with commas
+    #[arg(long, value_name = "SPEC,…", value_delimiter = ',', default_value = "TT(EPOCH)+PWAL(16)", value_parser = args::spec)]
+    spec: Vec<ProtocolSpec>,
+    /// Rows with keys of 8 bytes and values of 100 bytes
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = RangedU64ValueParser::<u64>::from(1..=u64::from(u32::MAX)))]
+    rows: u64,
+    /// How many rows go through the queue
+    #[arg(long, value_name = "N", default_value = "10000000", value_parser = RangedU64ValueParser::<u64>::from(SETTLED..=u64::MAX))]
+    pops: u64,
+    /// Folder for the databases, which are removed at the end [default: the system's temporary folder]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// A result. The keys are a contract.
+#[derive(Debug, Serialize)]
+struct MemoryRow {
+    what: &'static str,
+    spec: String,
+    ops: u64,
+    seconds: f64,
+    rss_bytes: u64,
+    /// Of the queue: beyond its memory after 100,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    growth_bytes: Option<i64>,
+    /// Of rows: bytes of memory for each byte of keys and values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_per_payload_byte: Option<f64>,
+}
+
+impl Row for MemoryRow {
+    const HEADINGS: &'static [&'static str] = &[
+        "what",
+        "spec",
+        "ops",
+        "seconds",
+        "rss_mb",
+        "growth_mb",
+        "x_payload",
+    ];
+
+    fn cells(&self) -> Vec<Cell> {
+        vec![
+            Cell::key(self.what),
+            Cell::key(&self.spec),
+            Cell::key(self.ops),
+            Cell::measure(self.seconds),
+            Cell::measure(self.rss_bytes as f64 / 1e6),
+            Cell::measure(self.growth_bytes.map(|bytes| bytes as f64 / 1e6)),
+            Cell::measure(self.bytes_per_payload_byte),
+        ]
+    }
+}
+
+/// Runs `memory`.
+pub(crate) fn run(args: &MemoryArgs) -> Result<(), BenchError> {
+    let place = Place::fresh_in(args.dir.as_deref())?;
+    let mut report = Report::new(args.output.format);
+    for (number, spec) in args.spec.iter().enumerate() {
+        let open = |what: &str| {
+            let dir = place.path().join(format!("{what}-{number}"));
+            let opened = Database::builder().spec(*spec).open(dir);
+            opened.map_err(BenchError::Open)
+        };
+        report.row(&rows(&open("rows")?, *spec, args.rows)?)?;
+        report.row(&queue(&open("queue")?, *spec, args.pops)?)?;
+    }
+    report.finish()
+}
+
+fn resident() -> Result<u64, BenchError> {
+    resident_bytes().map_err(BenchError::system("ask for memory in use"))
+}
+
+fn rows(db: &Database, spec: ProtocolSpec, rows: u64) -> Result<MemoryRow, BenchError> {
+    let began = Instant::now();
+    let before = resident()?;
+    let table: Table<u64, [u8; VALUE_BYTES]> = db.table("rows")?;
+    let mut session = db.session()?;
+    for key in 0..rows {
+        if key % 4096 == 0 {
+            interrupt::check()?;
+        }
+        // In no order.
+        let key = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        session.transact_async(|tx| tx.put(&table, &key, &[7; VALUE_BYTES]))?;
+    }
+    session.flush()?;
+    let rss_bytes = resident()?;
+    let payload = rows * (KEY_BYTES + VALUE_BYTES) as u64;
+    Ok(MemoryRow {
+        what: "rows",
+        spec: spec.to_string(),
+        ops: rows,
+        seconds: began.elapsed().as_secs_f64(),
+        rss_bytes,
+        growth_bytes: None,
+        bytes_per_payload_byte: Some(rss_bytes.saturating_sub(before) as f64 / payload as f64),
+    })
+}
+
+fn queue(db: &Database, spec: ProtocolSpec, pops: u64) -> Result<MemoryRow, BenchError> {
+    let began = Instant::now();
+    let table: Table<u64, u64> = db.table("queue")?;
+    let mut session = db.session()?;
+    let mut settled = 0;
+    for n in 0..QUEUE_ROWS {
+        session.transact_async(|tx| tx.put(&table, &n, &n))?;
+    }
+    for n in 0..pops {
+        if n % 4096 == 0 {
+            interrupt::check()?;
+        }
+        if n == SETTLED {
+            settled = resident()?;
+        }
+        let (found, _) = session.transact_async(|tx| {
+            tx.insert(&table, &(n + QUEUE_ROWS), &n)?;
+            tx.pop_first(&table)
+        })?;
+        if found.is_none_or(|(key, _)| key != n) {
+            return Err(BenchError::Check(format!(
+                "row {n} of the queue is not its first"
+            )));
+        }
+    }
+    let rss_bytes = resident()?;
+    Ok(MemoryRow {
+        what: "queue",
+        spec: spec.to_string(),
+        ops: pops,
+        seconds: began.elapsed().as_secs_f64(),
+        rss_bytes,
+        growth_bytes: Some(rss_bytes as i64 - settled as i64),
+        bytes_per_payload_byte: None,
+    })
+}

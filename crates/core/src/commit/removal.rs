@@ -1,0 +1,130 @@
+//! How deleted keys leave the index while the database runs, and their records come to serve other keys.
+//!
+//! A deletion leaves a record without a value, as does a transaction that has made a record for a new key and fails. The
+//! transaction notes it at its end; now and then one that commits takes some out that were noted before, and a thread in
+//! the background takes out the rest when there are no more that do.
+//!
+//! ```text
+//!   lock record and gap ─▶ still without a value, of the same deletion?
+//!     ─▶ the leaf's rts: at least the record's ─▶ key ranges: one may have changed since the last image
+//!     ─▶ the incarnation ends ─▶ the key leaves the index ─▶ unlock ─▶ the record is free
+//! ```
+//!
+//! **Why a transaction that has met the record is not misled.** It has the record's incarnation with the reference, and
+//! compares it: when it has locked what it writes, when it copies, and when it validates. It then fails, and runs again.
+//! If it only reads, at a stamp at which the record was known to be without a value, it may commit: the leaf's rts has
+//! taken over the record's, so a later insert of the key gets a larger stamp. (Under strict two-phase locking it holds a
+//! lock of the record or of the gap, and then nothing is taken out.)
+//!
+//! **Why one that misses the key is not misled.** It notes the gap as for a key that never was. What it cannot see there is
+//! the stamp of the deletion, which it has to come after. One that writes does: it registers in an epoch after the
+//! deletion's, which was closed before the key went (D1). One that only reads takes [`RemovedKeys::through`] for its stamp
+//! at least, where there are stamps of reads. And what it has read is durable (D1), so it need not wait for the deletion.
+//!
+//! # Invariants
+//! - D1. A key leaves the index when the epoch of its deletion is finished, and where commits are released by epochs also
+//!   certified. A later insert of the key registers in a later epoch, so its stamp is larger: replay by the highest stamp
+//!   needs no deletion in memory, and the log keeps the one that it has until an image without the key is there.
+//! - D2. No view is open whose stamp is below that of the deletion. One that is opened later closes a later epoch. So a view
+//!   that misses the key, or finds a record that is not current, is right to take it for absent; but for one that has
+//!   ended because of the limit of memory, and that is told so. What was kept for views is known by record and
+//!   incarnation, and is never that of another key.
+//! - D3. The table knows which ranges have lost keys before they are gone ([`RemovedRanges`]), so that the next image does
+//!   not keep a file with their rows.
+//!
+//! [`RemovedRanges`]: crate::table::removed_ranges::RemovedRanges
+
+use std::sync::Arc;
+
+use namiki_log::EpochSource;
+use namiki_platform::{Epoch, Stamp};
+
+use crate::commit::engine::Engine;
+use crate::commit::removed_keys::{RemovedKey, Taken};
+use crate::concurrency::cc::{CcProtocol, with_protocol};
+use crate::protocol_spec::LockRelease;
+use crate::table::raw_table::RawTable;
+
+/// What came of one.
+enum Outcome {
+    /// It is out, or need not go.
+    Done,
+    /// It is locked.
+    Locked,
+}
+
+impl Engine {
+    /// Takes some keys out of their indexes that need not be there any more. Called by a transaction that has ended; it
+    /// waits for no lock of another and for no device. Returns how many it has looked at.
+    pub(crate) fn take_out_removed(&self, most: usize, which: Taken) -> usize {
+        if self.removed_keys.waiting(which) == 0 || !self.is_own() {
+            return 0;
+        }
+        let taken = self
+            .removed_keys
+            .take(self.removable_through(), most, which);
+        let looked_at = taken.len();
+        let mut last: Option<Arc<RawTable>> = None;
+        for removed in taken {
+            if last.as_ref().is_none_or(|last| last.id != removed.table) {
+                last = self.raw_tables.lock().get(&removed.table).cloned();
+            }
+            // The records of a table that was dropped are gone with it.
+            let Some(raw_table) = &last else { continue };
+            let outcome =
+                with_protocol!(self.spec.concurrency, P => self.take_out::<P>(raw_table, &removed));
+            if let Outcome::Locked = outcome {
+                self.removed_keys.put_back(self.epochs.current(), removed);
+            }
+        }
+        looked_at
+    }
+
+    /// What was deleted in this epoch or before may go (D1, D2).
+    fn removable_through(&self) -> Epoch {
+        let mut through = self.epochs.finished();
+        if let Some(log) = &self.log
+            && self.spec.release == LockRelease::EpochEarly
+        {
+            through = through.min(log.certified_epoch());
+        }
+        // Only now: a view that is not in the list yet closes a later epoch.
+        let oldest = self.views.oldest_epoch();
+        oldest.map_or(through, |oldest| oldest.min(through))
+    }
+
+    fn take_out<P: CcProtocol>(&self, raw_table: &RawTable, removed: &RemovedKey) -> Outcome {
+        let RemovedKey {
+            record, creation, ..
+        } = *removed;
+        if !record.has_version(creation) {
+            return Outcome::Done;
+        }
+        let Ok(before) = P::try_lock_whole(record) else {
+            return Outcome::Locked;
+        };
+        let has_waiters =
+            if record.has_version(creation) && record.is_absent() && !record.is_uncommitted() {
+                self.removed_keys.begin(creation);
+                if creation > Stamp(0) && self.log.is_some() {
+                    raw_table.removed_ranges().note(&removed.key, creation);
+                }
+                let read_until = P::read_until(before);
+                let reusable = match raw_table.take_out(&removed.key, record, read_until) {
+                    Ok(reusable) => reusable,
+                    Err(error) => unreachable!("the index has taken the key: {error}"),
+                };
+                let has_waiters = P::release_retired(record, before);
+                if let Some(record) = reusable {
+                    raw_table.reuse(record);
+                }
+                has_waiters
+            } else {
+                P::unlock_whole(record, before)
+            };
+        if has_waiters {
+            self.lock_wait_list.wake(record);
+        }
+        Outcome::Done
+    }
+}

@@ -1,0 +1,213 @@
+//! The keys that are not there any more, or never were, and still have a record in the index: what is to be taken out of
+//! it (`removal.rs`), in the order in which it may be.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use crossbeam_utils::CachePadded;
+use namiki_platform::{Epoch, Stamp};
+use smallvec::SmallVec;
+
+use crate::storage::free_large_buffers::free_if_large;
+use crate::storage::record::RecordRef;
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
+use crate::table::raw_table::{Resolved, TableId};
+
+/// A key with a record that has no value.
+#[derive(Debug)]
+pub(super) struct RemovedKey {
+    pub(super) table: TableId,
+    pub(super) record: RecordRef,
+    /// That of the deletion; 0 if the record has never had a version.
+    pub(super) creation: Stamp,
+    /// The deletion was committed in this epoch or before.
+    pub(super) epoch: Epoch,
+    pub(super) key: SmallVec<[u8; 16]>,
+}
+
+/// All of a database.
+pub(crate) struct RemovedKeys {
+    waiting: Mutex<Waiting>,
+    deleted_count: CachePadded<AtomicUsize>,
+    all_count: AtomicUsize,
+    taken_out: CachePadded<AtomicU64>,
+    through: AtomicU64,
+}
+
+#[derive(Default)]
+struct Waiting {
+    deleted: VecDeque<RemovedKey>,
+    /// Those that no transaction has given a version yet. The next attempt often does.
+    tried: VecDeque<RemovedKey>,
+}
+
+/// Which keys are to be taken out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// Those that were deleted.
+    Deleted,
+    /// Those that no transaction has given a version, too.
+    All,
+}
+
+impl RemovedKeys {
+    pub(crate) fn new() -> Self {
+        Self {
+            waiting: Mutex::default(),
+            deleted_count: CachePadded::new(AtomicUsize::new(0)),
+            all_count: AtomicUsize::new(0),
+            taken_out: CachePadded::new(AtomicU64::new(0)),
+            through: AtomicU64::new(0),
+        }
+    }
+
+    /// How many keys have been taken out of an index, or are about to be. A transaction that misses a key in an index sees
+    /// that this has changed.
+    #[inline]
+    pub(crate) fn taken_out(&self) -> u64 {
+        self.taken_out.load(Ordering::Acquire)
+    }
+
+    /// No key was taken out of an index that was deleted above this stamp. To be asked after a key was missed.
+    #[inline]
+    pub(crate) fn through(&self) -> Stamp {
+        Stamp(self.through.load(Ordering::SeqCst))
+    }
+
+    /// How many are waiting.
+    #[inline]
+    pub(crate) fn waiting(&self, which: Taken) -> usize {
+        match which {
+            Taken::Deleted => self.deleted_count.load(Ordering::Relaxed),
+            Taken::All => self.all_count.load(Ordering::Relaxed),
+        }
+    }
+
+    fn count(&self, waiting: &Waiting) {
+        let deleted = waiting.deleted.len();
+        self.deleted_count.store(deleted, Ordering::Relaxed);
+        let all = deleted + waiting.tried.len();
+        self.all_count.store(all, Ordering::Relaxed);
+    }
+
+    /// Notes keys whose deletions were committed in `epoch` or before; returns how many there were.
+    pub(crate) fn note<'k>(
+        &self,
+        epoch: Epoch,
+        keys: impl Iterator<Item = (TableId, RecordRef, Stamp, &'k [u8])>,
+    ) -> usize {
+        let mut waiting = self.waiting.lock();
+        let mut noted = 0;
+        for (table, record, creation, key) in keys {
+            waiting.put(RemovedKey {
+                table,
+                record,
+                creation,
+                epoch,
+                key: SmallVec::from_slice(key),
+            });
+            noted += 1;
+        }
+        self.count(&waiting);
+        noted
+    }
+
+    /// One could not be taken out now: its turn comes again after the others.
+    pub(super) fn put_back(&self, epoch: Epoch, removed: RemovedKey) {
+        let mut waiting = self.waiting.lock();
+        waiting.put(RemovedKey { epoch, ..removed });
+        self.count(&waiting);
+    }
+
+    /// Takes some of those out that were noted through an epoch.
+    pub(super) fn take(
+        &self,
+        through: Epoch,
+        most: usize,
+        which: Taken,
+    ) -> SmallVec<[RemovedKey; 8]> {
+        let mut taken = SmallVec::new();
+        let mut waiting = self.waiting.lock();
+        let Waiting { deleted, tried } = &mut *waiting;
+        take_from(deleted, through, most, &mut taken);
+        if which == Taken::All {
+            take_from(tried, through, most, &mut taken);
+        }
+        self.count(&waiting);
+        taken
+    }
+
+    /// A key is about to be taken out that was deleted at this stamp.
+    pub(super) fn begin(&self, creation: Stamp) {
+        self.through.fetch_max(creation.0, Ordering::SeqCst);
+        self.taken_out.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Waiting {
+    fn put(&mut self, removed: RemovedKey) {
+        match removed.creation {
+            Stamp(0) => self.tried.push_back(removed),
+            _ => self.deleted.push_back(removed),
+        }
+    }
+}
+
+fn take_from(
+    waiting: &mut VecDeque<RemovedKey>,
+    through: Epoch,
+    most: usize,
+    taken: &mut SmallVec<[RemovedKey; 8]>,
+) {
+    while taken.len() < most
+        && let Some(removed) = waiting.pop_front_if(|removed| removed.epoch <= through)
+    {
+        taken.push(removed);
+    }
+    // Many at once are not there again soon.
+    if waiting.capacity() > 1024 && waiting.len() < waiting.capacity() / 8 {
+        waiting.shrink_to(2 * waiting.len());
+    }
+}
+
+/// The records that a transaction has put into an index: if it does not give them a version, they stay without a value.
+#[derive(Default)]
+pub(crate) struct NewRecords {
+    records: Vec<(TableId, RecordRef, Range<usize>)>,
+    keys: Vec<u8>,
+}
+
+impl NewRecords {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Notes the record of a key if it was made just now.
+    #[inline]
+    pub(crate) fn note_if_new(&mut self, table: TableId, resolved: &Resolved, key: &[u8]) {
+        let Resolved::New { record, .. } = *resolved else {
+            return;
+        };
+        let start = self.keys.len();
+        self.keys.extend_from_slice(key);
+        self.records.push((table, record, start..self.keys.len()));
+    }
+
+    /// Those that were left without a version, as [`RemovedKeys::note`] wants them.
+    pub(crate) fn left(
+        &self,
+        has_version: impl Fn(RecordRef) -> bool,
+    ) -> impl Iterator<Item = (TableId, RecordRef, Stamp, &[u8])> {
+        let left = (self.records.iter()).filter(move |(_, record, _)| !has_version(*record));
+        left.map(|(table, record, key)| (*table, *record, Stamp(0), &self.keys[key.clone()]))
+    }
+
+    /// Forgets all, and frees the buffers if they are large.
+    pub(crate) fn clear(&mut self) {
+        self.records.clear();
+        self.keys.clear();
+        free_if_large(&mut self.records);
+        free_if_large(&mut self.keys);
+    }
+}
