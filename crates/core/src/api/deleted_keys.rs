@@ -3,6 +3,7 @@
 use crate::api::database::Database;
 use crate::commit::removed_keys::Taken;
 use crate::commit::view_opening::OpenView;
+use crate::concurrency::cc::NoFaults;
 use crate::error::Error;
 
 /// So many are taken out between two looks whether any are left.
@@ -20,7 +21,7 @@ impl Database {
         let engine = &self.shared.engine;
         if engine.removed_keys.waiting(Taken::All) > 0 {
             // Closes the current epoch, and waits until it is durable.
-            drop(OpenView::open(engine, false)?);
+            drop(OpenView::open::<NoFaults>(engine, false)?);
             while engine.take_out_removed(AT_ONCE, Taken::All) > 0 {}
         }
         Ok(engine.removed_keys.waiting(Taken::All))

@@ -60,9 +60,9 @@ impl RowsAtStamp for TableRows<'_> {
     }
 
     fn written_through(&mut self, key: Option<&[u8]>) {
-        match self {
-            Self::Ordered(rows) => RowsAtStamp::written_through(rows, key),
-            Self::Unordered(rows) => rows.written_through(key),
+        match &mut self.rows {
+            OrderedRows::AsTheyAre(rows) => RowsAtStamp::written_through(rows, key),
+            OrderedRows::Sorted(rows) => rows.written_through(key),
         }
     }
 }
