@@ -25,7 +25,7 @@
 //! - D1. A key leaves the index when the epoch of its deletion is finished, and where commits are released by epochs also
 //!   certified. A later insert of the key registers in a later epoch, so its stamp is larger: replay by the highest stamp
 //!   needs no deletion in memory, and the log keeps the one that it has until an image without the key is there.
-//! - D2. No view is open whose stamp is below that of the deletion. One that is opened later closes a later epoch. So a view
+//! - D2. No view is open with a stamp below that of the deletion. One that is opened later closes a later epoch. So a view
 //!   that misses the key, or finds a record that is not current, is right to take it for absent; but for one that has
 //!   ended because of the limit of memory, and that is told so. What was kept for views is known by record and
 //!   incarnation, and is never that of another key.
@@ -50,7 +50,7 @@ enum Outcome {
     /// It is out, or need not go.
     Done,
     /// It is locked.
-    Locked,
+    Busy,
 }
 
 impl Engine {
@@ -73,7 +73,7 @@ impl Engine {
             let Some(raw_table) = &last else { continue };
             let outcome =
                 with_protocol!(self.spec.concurrency, P => self.take_out::<P>(raw_table, &removed));
-            if let Outcome::Locked = outcome {
+            if let Outcome::Busy = outcome {
                 self.removed_keys.put_back(self.epochs.current(), removed);
             }
         }
@@ -101,7 +101,7 @@ impl Engine {
             return Outcome::Done;
         }
         let Ok(before) = P::try_lock_whole(record) else {
-            return Outcome::Locked;
+            return Outcome::Busy;
         };
         let has_waiters =
             if record.has_version(creation) && record.is_absent() && !record.is_uncommitted() {

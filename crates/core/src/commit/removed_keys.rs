@@ -90,7 +90,7 @@ impl RemovedKeys {
         self.all_count.store(all, Ordering::Relaxed);
     }
 
-    /// Notes keys whose deletions were committed in `epoch` or before; returns how many there were.
+    /// Notes keys that were deleted in `epoch` or before; returns how many there were.
     pub(crate) fn note<'k>(
         &self,
         epoch: Epoch,

@@ -14,8 +14,8 @@
 //!
 //! **Reuse.** When a deleted key has left its index, its record serves another key of the same table. Transactions keep
 //! references without a guard, so a [`RecordRef`] carries the incarnation of the record that it was made for, in the bits
-//! that an address does not use, and in the index, too. Whoever follows one compares: after each lock, with each copy, and
-//! when a version is validated (R5).
+//! that an address does not use, and in the index, too. It is compared after each lock, with each copy, and when a
+//! version is validated (R5).
 //!
 //! # Invariants
 //! - R1. Once a record's address is known to any thread but its maker, its memory is not freed while its table exists,
@@ -33,7 +33,7 @@
 //!   ([`RecordRef::install_newer`], [`RecordRef::copy_installed`]).
 //! - R4. When `boxed` is set, `data[0]` is the address of a live box of exactly `len` bytes. A replaced box is
 //!   retired through epoch reclamation, not freed.
-//! - R5. The incarnation only rises, under the lock, and only of a record that has no value and whose key is about to
+//! - R5. The incarnation only rises, under the lock, and only of a record without a value when its key is about to
 //!   leave the index ([`RecordRef::retire`]). The last one is never used: a record that has come to it is left alone. The
 //!   protocol word does not come back to what it was under an earlier incarnation, except under strict two-phase locking,
 //!   where nothing is read but under a lock.

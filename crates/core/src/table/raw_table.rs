@@ -276,7 +276,7 @@ impl RawTable {
         found
     }
 
-    /// Takes a key out of the index whose record is locked as a whole and has no value; its incarnation ends. `read_until`
+    /// Takes a key out of the index with a record that is locked as a whole and has no value: the record's incarnation ends. `read_until`
     /// is the largest stamp at which the record was read: an inserter of the key gets a larger one. The caller releases the
     /// lock, and then gives the record that is returned back with [`RawTable::reuse`]; without one it is never used again.
     pub(crate) fn take_out(
