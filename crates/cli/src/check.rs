@@ -527,6 +527,9 @@ mod tests {
             oldest_generation: Generation(0),
             image: TableImage::default(),
             image_list: None,
+            points_from: Stamp(0),
+            branch: String::new(),
+            backup: None,
         };
         let mut lsns = LsnSet::default();
         let mut stream = Stream {
