@@ -42,7 +42,7 @@ pub(crate) fn file_bytes(dir: &Path) -> Result<u64, BenchError> {
 }
 
 /// All files in a folder and in those inside it.
-pub(crate) fn files_in(dir: &Path) -> Result<Vec<PathBuf>, BenchError> {
+fn files_in(dir: &Path) -> Result<Vec<PathBuf>, BenchError> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(BenchError::file("list", dir))? {
         let path = entry.map_err(BenchError::file("list", dir))?.path();

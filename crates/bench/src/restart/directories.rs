@@ -10,7 +10,6 @@ use namiki_platform::seeded_random::Random;
 
 use crate::error::BenchError;
 use crate::interrupt;
-use crate::page_cache::files_in;
 
 /// The one table.
 pub(super) const TABLE: &str = "records";
@@ -156,14 +155,17 @@ impl Drop for KilledOnDrop {
     }
 }
 
-/// Copies a directory to a place where there is nothing.
+/// Copies a directory to a place where there is nothing, with the folders in it that are empty.
 pub(super) fn copy_into(from: &Path, to: &Path) -> Result<(), BenchError> {
-    for file in files_in(from)? {
-        let inside = file.strip_prefix(from).unwrap_or(&file);
-        let copy = to.join(inside);
-        let parent = copy.parent().unwrap_or(to);
-        std::fs::create_dir_all(parent).map_err(BenchError::file("create", parent))?;
-        std::fs::copy(&file, &copy).map_err(BenchError::file("copy", &file))?;
+    std::fs::create_dir_all(to).map_err(BenchError::file("create", to))?;
+    for entry in std::fs::read_dir(from).map_err(BenchError::file("list", from))? {
+        let path = entry.map_err(BenchError::file("list", from))?.path();
+        let copy = to.join(path.file_name().unwrap_or_default());
+        if path.is_dir() {
+            copy_into(&path, &copy)?;
+        } else {
+            std::fs::copy(&path, &copy).map_err(BenchError::file("copy", &path))?;
+        }
     }
     Ok(())
 }
