@@ -1,6 +1,8 @@
 //! Deleted keys leave nothing behind while the database runs: no record, no entry of the index, and no trace in what
 //! transactions, views and openings find.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
