@@ -150,6 +150,8 @@ pub(crate) struct AccessSet {
     adds: bool,
     /// Some writes may be deletions.
     deletes: bool,
+    /// So many of the writes, the first ones, were looked at by [`AccessSet::check_writes`].
+    checked_writes: usize,
     /// The numbers of the marks that can be returned to, in order.
     marks: Vec<u64>,
     /// Numbers for marks that are unique.
@@ -170,6 +172,7 @@ impl AccessSet {
         self.undo.clear();
         self.adds = false;
         self.deletes = false;
+        self.checked_writes = 0;
         self.marks.clear();
         self.used_tables = 0;
     }
@@ -292,9 +295,18 @@ impl AccessSet {
         deletions.map(move |it| (it.table, it.record, stamp, self.slice(&it.key)))
     }
 
-    /// Whether the records of all writes are still those of their keys.
-    pub(crate) fn writes_are_current(&self) -> bool {
-        self.writes.iter().all(|write| write.record.is_current())
+    /// Whether there are writes that [`AccessSet::check_writes`] has not looked at.
+    #[inline]
+    pub(crate) fn has_unchecked_writes(&self) -> bool {
+        self.checked_writes < self.writes.len()
+    }
+
+    /// Whether the records of all writes are still those of their keys; or of those that it has not looked at yet.
+    pub(crate) fn check_writes(&mut self, all: bool) -> bool {
+        let from = if all { 0 } else { self.checked_writes };
+        let mut writes = self.writes[from..].iter();
+        self.checked_writes = self.writes.len();
+        writes.all(|write| write.record.is_current())
     }
 
     /// Whether any of the writes may be to add an amount.
@@ -661,6 +673,7 @@ impl AccessSet {
             }
         }
         self.writes.truncate(mark.writes);
+        self.checked_writes = self.checked_writes.min(mark.writes);
         for read in &mut self.reads {
             // Its write may be one of those.
             read.is_written = false;

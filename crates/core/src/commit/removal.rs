@@ -83,8 +83,10 @@ impl Engine {
     /// What was deleted in this epoch or before may go (D1, D2).
     fn removable_through(&self) -> Epoch {
         let mut through = self.epochs.finished();
+        // Commits append before they deregister: if nothing was appended, nothing was deleted.
         if let Some(log) = &self.log
             && self.spec.release == LockRelease::EpochEarly
+            && !log.is_untouched()
         {
             through = through.min(log.certified_epoch());
         }
@@ -110,7 +112,8 @@ impl Engine {
                     raw_table.removed_ranges().note(&removed.key, creation);
                 }
                 let read_until = P::read_until(before);
-                let reusable = match raw_table.take_out(&removed.key, record, read_until) {
+                let gone = || self.removed_keys.count_taken_out();
+                let reusable = match raw_table.take_out(&removed.key, record, read_until, gone) {
                     Ok(reusable) => reusable,
                     Err(error) => unreachable!("the index has taken the key: {error}"),
                 };

@@ -61,8 +61,8 @@ impl RemovedKeys {
         }
     }
 
-    /// How many keys have been taken out of an index, or are about to be. A transaction that misses a key in an index sees
-    /// that this has changed.
+    /// How many records had to be given up by their keys. A transaction that misses a key in an index that was there sees that
+    /// this has changed, and that the record is not current any more (`Transaction::check_own_writes`).
     #[inline]
     pub(crate) fn taken_out(&self) -> u64 {
         self.taken_out.load(Ordering::Acquire)
@@ -140,6 +140,10 @@ impl RemovedKeys {
     /// A key is about to be taken out that was deleted at this stamp.
     pub(super) fn begin(&self, creation: Stamp) {
         self.through.fetch_max(creation.0, Ordering::SeqCst);
+    }
+
+    /// The incarnation of a record has ended whose key is about to leave the index.
+    pub(super) fn count_taken_out(&self) {
         self.taken_out.fetch_add(1, Ordering::SeqCst);
     }
 }

@@ -69,7 +69,7 @@ struct Loading {
     /// Where the table is to be put when something begins to wait for it, and its number there.
     wanted: Option<(Arc<WantedTables>, usize)>,
     /// How it ended.
-    outcome: Option<Result<(), Error>>,
+    outcome: Option<Result<(), Box<Error>>>,
     wakers: Vec<Waker>,
 }
 
@@ -78,6 +78,11 @@ impl Loading {
         if let Some((wanted, number)) = self.wanted.take() {
             wanted.push(number);
         }
+    }
+
+    fn outcome(&self) -> Option<Result<(), Error>> {
+        let outcome = self.outcome.as_ref()?;
+        Some(outcome.clone().map_err(|error| *error))
     }
 }
 
@@ -115,7 +120,7 @@ impl LoadState {
             // What was put into the index is seen by whatever sees this.
             self.is_loaded.store(true, Ordering::Release);
         }
-        loading.outcome = Some(outcome);
+        loading.outcome = Some(outcome.map_err(Box::new));
         loading.wanted = None;
         let wakers = std::mem::take(&mut loading.wakers);
         drop(loading);
@@ -130,8 +135,8 @@ impl LoadState {
     pub(crate) fn wait(&self) -> Result<(), Error> {
         let mut loading = self.loading.lock();
         while !self.is_loaded() {
-            if let Some(outcome) = &loading.outcome {
-                return outcome.clone();
+            if let Some(outcome) = loading.outcome() {
+                return outcome;
             }
             loading.want();
             self.ended.wait(&mut loading);
@@ -151,7 +156,7 @@ impl LoadState {
                 loading.wakers.push(waker.clone());
             }
         }
-        loading.outcome.clone()
+        loading.outcome()
     }
 }
 

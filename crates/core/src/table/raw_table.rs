@@ -276,7 +276,8 @@ impl RawTable {
         found
     }
 
-    /// Takes a key out of the index with a record that is locked as a whole and has no value: the record's incarnation ends. `read_until`
+    /// Takes a key out of the index with a record that is locked as a whole and has no value: the record's incarnation ends,
+    /// and `ended` is called, before the key goes. `read_until`
     /// is the largest stamp at which the record was read: an inserter of the key gets a larger one. The caller releases the
     /// lock, and then gives the record that is returned back with [`RawTable::reuse`]; without one it is never used again.
     pub(crate) fn take_out(
@@ -284,6 +285,7 @@ impl RawTable {
         key: &[u8],
         record: RecordRef,
         read_until: Stamp,
+        ended: impl FnOnce(),
     ) -> Result<Option<RecordRef>, IndexError> {
         if read_until > Stamp(0) {
             // First: an inserter that finds no key reads the leaf's rts after that.
@@ -297,8 +299,9 @@ impl RawTable {
         {
             removed.lock().insert(key.into(), record.creation());
         }
-        // Before the key is gone: a transaction that misses it finds that its own write is void (`txn/read.rs`).
+        // In this order: a transaction that misses the key knows of the end, and finds its own write void (`txn/read.rs`).
         let reusable = record.retire();
+        ended();
         let was_there = self.index.remove_if(key, record.payload())?;
         debug_assert!(was_there, "a record that is current is in the index");
         Ok(reusable)

@@ -90,17 +90,17 @@ impl Transaction {
             return Ok(());
         }
         let taken_out = self.resources.engine.removed_keys.taken_out();
-        match taken_out == self.taken_out_seen {
+        let is_seen = taken_out == self.taken_out_seen;
+        match is_seen && !self.access_set.has_unchecked_writes() {
             true => Ok(()),
-            false => self.check_each_write(taken_out),
+            false => self.check_writes(taken_out, !is_seen),
         }
     }
 
-    #[cold]
-    fn check_each_write(&mut self, taken_out: u64) -> Result<(), Error> {
-        // What was looked up before may be written after this.
-        self.lookup_cache.clear();
-        if self.access_set.writes_are_current() {
+    /// Looks at all writes, or at those that were added since: one that was found to be current when so many records had
+    /// been given up is current until there are more.
+    fn check_writes(&mut self, taken_out: u64, all: bool) -> Result<(), Error> {
+        if self.access_set.check_writes(all) {
             self.taken_out_seen = taken_out;
             return Ok(());
         }
