@@ -26,7 +26,9 @@ impl<K: HashKey> HashIndex<K> {
         let mut next = Some(0_u64);
         while let Some(from) = next {
             let pin = K::pin();
-            let bucket = self.table.lock(from.reverse_bits());
+            // Another hash of the same bucket: one that is a place's number by itself passes for the dead bucket's there
+            // (`Control::mask`), and hashes of keys are none.
+            let bucket = self.table.lock((from | 1).reverse_bits());
             // All ones behind the bits that the place fixes.
             let within = u64::MAX.checked_shr(bucket.depth()).unwrap_or(0);
             let mut entries = bucket.entries();
