@@ -1,8 +1,8 @@
 //! Puts restore points into the log: which stamp was the last at which time.
 //!
 //! The time is read before the current epoch is closed, and the point's stamp is the last of that epoch. So whatever was
-//! acknowledged by the time is in the state, and what begins after the point is not. Nothing waits for the device: a
-//! point that a crash takes away is none, and one that it leaves is a boundary in what it leaves.
+//! acknowledged by the time is in the state, and what begins after the point is not. No commit waits for a point: one
+//! that a crash takes away is none, and one that it leaves is a boundary in what it leaves.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

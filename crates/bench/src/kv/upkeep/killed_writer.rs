@@ -64,7 +64,7 @@ impl Iterator for Batches {
     }
 }
 
-/// Opens a loaded store, and updates it until the process is killed: a line for each transaction that is durable.
+/// Opens a loaded store, and updates it until the process is killed: a byte for each transaction that is durable.
 pub(crate) fn write_until_killed(args: &KilledWriterArgs) -> Result<(), BenchError> {
     let setting = Setting {
         dir: &args.dir,
