@@ -1,14 +1,11 @@
 //! Whether a copy goes on after each piece, how fast, and how far it is.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::backup::error::BackupError;
 use crate::backup::options_and_reports::{BackupOptions, BackupProgress};
-use crate::image::pace::Pace;
-
-/// The rate is waited for no longer than this between two questions whether to go on.
-const WAIT_MAX: Duration = Duration::from_millis(50);
+use crate::image::pace::{Pace, pause};
 
 /// Asks, waits and tells while files are copied.
 pub(super) struct GoOn<'a> {
@@ -58,13 +55,7 @@ impl<'a> GoOn<'a> {
             on_progress(self.progress);
         }
         self.check()?;
-        let mut pause = self.pace.written(bytes, Instant::now());
-        while !pause.is_zero() {
-            let now = pause.min(WAIT_MAX);
-            std::thread::sleep(now);
-            pause -= now;
-            self.check()?;
-        }
-        Ok(())
+        let length = self.pace.written(bytes, Instant::now());
+        pause(length, || self.check())
     }
 }

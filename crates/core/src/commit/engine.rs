@@ -6,8 +6,8 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
-use namiki_log::{GroupResource, Log};
-use namiki_platform::{Lsn, ProcessToken, Stamp, WorkerId};
+use namiki_log::{EpochSource, GroupResource, Log};
+use namiki_platform::{Epoch, Lsn, ProcessToken, Stamp, WorkerId};
 use parking_lot::Mutex;
 
 use crate::commit::access_set::AddError;
@@ -27,8 +27,14 @@ use crate::events;
 use crate::protocol_spec::{LockRelease, LogStyle, Logging, ProtocolSpec, WaitPolicy};
 use crate::storage::free_large_buffers::free_if_large;
 use crate::storage::record::{RecordRef, VALUE_BYTES_MAX};
+use crate::sync::sleep;
 use crate::table::raw_table::{Owner, RawTable, TableId};
 use crate::wal_format::encoding_primitives::RecordFormat;
+
+/// Between two looks whether the last commit of an epoch is through: it may be waiting for the device.
+const POLL: Duration = Duration::from_micros(100);
+/// So many looks come before, without a pause.
+const YIELDS: u32 = 64;
 
 /// The locks that a group of commits holds until its flush, under normal lock release: each record
 /// with the stamp of its new version.
@@ -404,6 +410,23 @@ impl Engine {
         if milliseconds > 0 {
             std::thread::sleep(Duration::from_millis(milliseconds.into()));
         }
+    }
+
+    /// Waits until no commit of an epoch that is closed runs any more.
+    ///
+    /// # Errors
+    /// That of the log: a commit that has met a failed log may have panicked, and never end.
+    pub(crate) fn wait_until_finished(&self, epoch: Epoch) -> Result<(), Error> {
+        let mut looks = 0;
+        while self.epochs.finished() < epoch {
+            self.check_poison()?;
+            match looks < YIELDS {
+                true => std::thread::yield_now(),
+                false => sleep(POLL),
+            }
+            looks += 1;
+        }
+        Ok(())
     }
 
     /// From now on, no transaction begins.

@@ -6,18 +6,14 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use namiki_log::{Entry, Log};
+use namiki_log::{Entry, EpochSource, Log};
 use namiki_platform::{Epoch, Stamp, WorkerId};
 
 use crate::commit::commit_path::not_appended;
 use crate::commit::engine::{Engine, GroupLocks};
 use crate::error::Error;
 use crate::protocol_spec::LockRelease;
-use crate::sync::sleep;
 use crate::wal_format::restore_point::{RESTORE_POINT_BYTES, RestorePoint};
-
-/// Between two looks whether the last commit of the epoch is through.
-const POLL: std::time::Duration = std::time::Duration::from_micros(100);
 
 /// Puts a point for the present state into the log, durably. Nothing if there is no slot for one more committer.
 ///
@@ -55,11 +51,8 @@ fn last_stamp(engine: &Engine) -> Result<RestorePoint, Error> {
     loop {
         let time_ms = now_ms();
         let epoch: Epoch = engine.epochs.current();
-        namiki_log::EpochSource::close(&*engine.epochs, epoch);
-        while namiki_log::EpochSource::finished(&*engine.epochs) < epoch {
-            engine.check_poison()?;
-            sleep(POLL);
-        }
+        engine.epochs.close(epoch);
+        engine.wait_until_finished(epoch)?;
         // Forgotten if this thread was held up for a thousand epochs.
         if let Some(floor) = engine.epochs.known_floor_after(epoch) {
             return Ok(RestorePoint {

@@ -1,7 +1,6 @@
 //! How a view comes to its stamp, and when it may be used.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use namiki_log::EpochSource;
 use namiki_platform::{Epoch, Stamp};
@@ -14,13 +13,7 @@ use crate::concurrency::cc::Checks;
 use crate::error::Error;
 use crate::protocol_spec::LockRelease;
 use crate::storage::record::RecordRef;
-use crate::sync::sleep;
 use crate::table::raw_table::TableId;
-
-/// Between two looks whether the last commit is through: it may be waiting for the device.
-const POLL: Duration = Duration::from_micros(100);
-/// So many looks come before, without a pause.
-const YIELDS: u32 = 64;
 
 /// A view that is open: it ends when this is dropped.
 pub(crate) struct OpenView {
@@ -119,15 +112,8 @@ impl Drop for OpenView {
 /// forgotten.
 fn make_usable<C: Checks>(engine: &Engine, view: &ViewState) -> Result<Option<Stamp>, Error> {
     engine.epochs.close(view.epoch);
-    let mut looks = 0;
-    while C::VIEW_WAITS_FOR_COMMITS && engine.epochs.finished() < view.epoch {
-        // A commit that has met a failed log may have panicked, and never end.
-        engine.check_poison()?;
-        match looks < YIELDS {
-            true => std::thread::yield_now(),
-            false => sleep(POLL),
-        }
-        looks += 1;
+    if C::VIEW_WAITS_FOR_COMMITS {
+        engine.wait_until_finished(view.epoch)?;
     }
     let Some(stamp) = view.known_stamp(&engine.epochs) else {
         return Ok(None);

@@ -13,7 +13,7 @@ use std::num::NonZeroU64;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use namiki_platform::disk::Disk;
 use namiki_platform::{Epoch, Generation, Stamp};
@@ -24,7 +24,7 @@ use crate::catalogue::manifest::random_number;
 use crate::image::image_error::ImageError;
 use crate::image::new_files::NewFiles;
 use crate::image::new_image::NewImage;
-use crate::image::pace::Pace;
+use crate::image::pace::{Pace, pause};
 use crate::image::row_buffer::RowBuffer;
 use crate::image::rows_at_stamp::{KeyBounds, RowsAtStamp};
 use crate::image::run_plan::{Keys, Part, plan};
@@ -35,8 +35,6 @@ use crate::table::raw_table::TableId;
 pub(crate) const RUN_BYTES: u64 = 32 << 20;
 /// So many bytes are copied from a source at a time, or one row.
 const PIECE_BYTES: usize = 1 << 20;
-/// The rate is waited for no longer than this between two questions whether to go on.
-const WAIT_MAX: Duration = Duration::from_millis(50);
 
 /// Where an image is written.
 pub(crate) struct ImageTarget<'a> {
@@ -277,14 +275,8 @@ impl Checkpoint<'_, '_> {
         self.progress.rows += rows.len() as u64;
         self.progress.bytes += rows.bytes() as u64;
         self.go_on()?;
-        let mut pause = self.pace.written(rows.bytes() as u64, Instant::now());
-        while !pause.is_zero() {
-            let now = pause.min(WAIT_MAX);
-            std::thread::sleep(now);
-            pause -= now;
-            self.go_on()?;
-        }
-        Ok(())
+        let length = self.pace.written(rows.bytes() as u64, Instant::now());
+        pause(length, || self.go_on())
     }
 
     /// Fails once the checkpoint is to end.

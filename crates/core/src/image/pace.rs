@@ -1,10 +1,31 @@
-//! How fast an image is written: so many bytes in a second, and no catching up.
+//! How fast files are written beside running transactions: so many bytes in a second, and no catching up.
 
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 /// So much of what was not used is kept for later. A writer that was held up for longer does not make up for it.
 const CREDIT: Duration = Duration::from_millis(50);
+
+/// A pause is no longer than this between two questions whether to go on.
+const PAUSE_MAX: Duration = Duration::from_millis(50);
+
+/// Pauses so long, and asks now and then whether to go on.
+///
+/// # Errors
+/// What `go_on` says.
+pub(crate) fn pause<E>(
+    length: Duration,
+    mut go_on: impl FnMut() -> Result<(), E>,
+) -> Result<(), E> {
+    let mut left = length;
+    while !left.is_zero() {
+        let now = left.min(PAUSE_MAX);
+        std::thread::sleep(now);
+        left -= now;
+        go_on()?;
+    }
+    Ok(())
+}
 
 /// Says how long to pause after each piece.
 pub(crate) struct Pace {

@@ -262,6 +262,7 @@ impl Transaction {
     fn try_finish<C: Checks>(&mut self) -> Result<Ticket, Error> {
         self.resources.engine.check_open()?;
         self.resolve_writes()?;
+        let locks_reads = self.locks_reads();
         let TxnResources {
             engine,
             worker,
@@ -271,8 +272,7 @@ impl Transaction {
         let (engine, slot, access_set) = (&**engine, *slot, &mut self.access_set);
         let stream = engine.log.as_ref().map(|log| log.stream(*worker));
         // What holds locks has waited before it took them.
-        let holds_locks = with_protocol!(self.concurrency, P => P::LOCKS_READS);
-        if stream.is_some() && !holds_locks && !access_set.writes.is_empty() {
+        if stream.is_some() && !locks_reads && !access_set.writes.is_empty() {
             engine.wait_while_slowed();
         }
         let committed = with_protocol!(self.concurrency, P => match engine.spec.release {
