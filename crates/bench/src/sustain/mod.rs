@@ -23,6 +23,7 @@ use crate::interrupt;
 use crate::result_writer::{Cell, Report, Row};
 use crate::run_folder::Place;
 
+const MIB: NonZeroU64 = NonZeroU64::new(1 << 20).expect("not 0");
 /// Between two looks whether a line is due.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -155,9 +156,7 @@ pub(crate) fn run(args: &SustainArgs) -> Result<(), BenchError> {
         builder = builder.checkpoint_log_bytes(mib << 20);
     }
     if let Some(mib) = args.checkpoint_mib_per_second {
-        builder = builder.checkpoint_bytes_per_second(
-            mib.saturating_mul(NonZeroU64::MIN.saturating_add((1 << 20) - 1)),
-        );
+        builder = builder.checkpoint_bytes_per_second(mib.saturating_mul(MIB));
     }
     let updates = Updates {
         records: args.records,

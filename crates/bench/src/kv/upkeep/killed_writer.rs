@@ -40,6 +40,22 @@ pub(super) struct Batch {
     pub(super) keys: Vec<u64>,
 }
 
+impl Batch {
+    /// Does to the tags of the records what it does to the store.
+    pub(super) fn apply(&self, tags: &mut [u64]) {
+        for key in &self.keys {
+            tags[*key as usize] = self.tag;
+        }
+    }
+}
+
+/// The first record that does not hold its tag.
+pub(super) fn first_wrong(tags: &[u64], found: &[Option<Payload>]) -> Option<u64> {
+    let mut records = (0..).zip(tags.iter().zip(found));
+    let wrong = records.find(|(_, (tag, found))| found.is_none_or(|found| found.tag != **tag));
+    wrong.map(|(key, _)| key)
+}
+
 impl Batches {
     pub(super) fn new(seed: u64, records: u64) -> Self {
         Self {

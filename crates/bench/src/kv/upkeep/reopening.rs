@@ -4,7 +4,7 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use super::killed_writer::Batches;
+use super::killed_writer::{Batches, first_wrong};
 use super::{BATCH, Outcome, UpkeepRun};
 use crate::error::BenchError;
 use crate::interrupt;
@@ -103,25 +103,16 @@ impl UpkeepRun<'_> {
     ) -> Result<Vec<u64>, BenchError> {
         let mut batches = Batches::new(self.args.seed, self.args.records);
         for batch in batches.by_ref().take(durable as usize) {
-            for key in batch.keys {
-                tags[key as usize] = batch.tag;
-            }
+            batch.apply(&mut tags);
         }
-        let holds = |tags: &[u64]| {
-            let mut both = (0..).zip(tags.iter().zip(found));
-            both.find(|(_, (tag, found))| found.is_none_or(|found| found.tag != **tag))
-                .map(|(key, _): (u64, _)| key)
-        };
-        let Some(wrong) = holds(&tags) else {
+        let Some(wrong) = first_wrong(&tags, found) else {
             return Ok(tags);
         };
         // The one that was under way.
         if let Some(batch) = batches.next() {
-            for key in batch.keys {
-                tags[key as usize] = batch.tag;
-            }
+            batch.apply(&mut tags);
         }
-        match holds(&tags) {
+        match first_wrong(&tags, found) {
             None => Ok(tags),
             Some(_) => Err(BenchError::Check(format!(
                 "record {wrong} holds {:?} after {durable} durable transactions and a kill",

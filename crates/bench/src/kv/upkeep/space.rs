@@ -1,6 +1,6 @@
 //! How much room a store has after many updates.
 
-use super::killed_writer::Batches;
+use super::killed_writer::{Batches, first_wrong};
 use super::{BATCH, Outcome, UpkeepRun};
 use crate::error::BenchError;
 use crate::interrupt;
@@ -21,19 +21,13 @@ impl UpkeepRun<'_> {
                 bytes: args.value_bytes,
             };
             handle.update(&batch.keys, payload)?;
-            for key in batch.keys {
-                tags[key as usize] = batch.tag;
-            }
+            batch.apply(&mut tags);
             interrupt::check()?;
         }
         drop(handle);
         let bytes = file_bytes(self.dir)?;
         let found = store.contents(args.records)?;
-        let mut both = (0..).zip(tags.iter().zip(&found));
-        if let Some((key, _)) =
-            both.find(|(_, (tag, found))| found.is_none_or(|found| found.tag != **tag))
-        {
-            let key: u64 = key;
+        if let Some(key) = first_wrong(&tags, &found) {
             let why = format!("record {key} does not hold its last update");
             return Err(BenchError::Check(why));
         }
