@@ -181,10 +181,9 @@ impl Work {
     /// If the log could not grow without taking room that the checkpoint gives up, it makes no new files as long as the
     /// result is there.
     fn keep_room_from_log(&self) -> RoomKept<'_> {
-        // Before it is known what is free: what the log makes now is made.
-        self.log.set_growth(false);
-        if self.room.is_free_beside(self.log_bytes_max()) {
-            self.log.set_growth(true);
+        // Only then: where there is room, no commit is refused, not for a moment.
+        if !self.room.is_free_beside(self.log_bytes_max()) {
+            self.log.set_growth(false);
         }
         RoomKept(self)
     }
