@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use namiki_platform::disk::is_full;
 use namiki_platform::{Generation, Lsn, WorkerId};
 
 /// What went wrong while writing the log. Cheap to clone, because every waiter of a failed flush
@@ -145,12 +146,12 @@ impl LogError {
 
     /// The error for a segment that could not be made: only lack of space leaves the log usable.
     pub(crate) fn preparing(path: &Path, source: io::Error) -> Self {
-        match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull {
+        match is_full(&source) {
+            true => Self::DiskFull {
                 path: path.to_owned(),
                 source: Arc::new(source),
             },
-            _ => Self::device("preparing", path, source),
+            false => Self::device("preparing", path, source),
         }
     }
 }

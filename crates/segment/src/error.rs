@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use namiki_platform::disk::PAGE_BYTES;
+use namiki_platform::disk::{PAGE_BYTES, is_full};
 
 use crate::identity::{PageNo, SegmentId};
 
@@ -221,12 +221,12 @@ impl SegmentError {
     }
 
     pub(crate) fn writing(path: &Path, source: io::Error) -> Self {
-        match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull {
+        match is_full(&source) {
+            true => Self::DiskFull {
                 path: path.to_owned(),
                 source: Arc::new(source),
             },
-            _ => Self::device("writing", path, source),
+            false => Self::device("writing", path, source),
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use namiki_log::{LogError, ReadError};
 use namiki_platform::Generation;
+use namiki_platform::disk::is_full;
 
 use super::identity::NodeIdentity;
 use super::log_budget::BudgetExhausted;
@@ -206,12 +207,12 @@ pub enum StoreError {
 impl StoreError {
     pub(super) fn device(doing: &'static str, path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
-        match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+        match is_full(&source) {
+            true => {
                 let source = Arc::new(source);
                 Self::DiskFull { path, source }
             }
-            _ => Self::Device {
+            false => Self::Device {
                 doing,
                 path,
                 source,

@@ -35,7 +35,7 @@ use namiki_log::{
     remove_superfluous,
 };
 use namiki_platform::disk::{
-    DeviceProfile, DirLock, Disk, FileKind, PROBE_FILES, PROFILE_FILES, guarded, open_best,
+    DeviceProfile, DirLock, Disk, FileKind, PROBE_FILES, PROFILE_FILES, guarded, is_full, open_best,
 };
 use namiki_platform::{Generation, Stamp};
 use parking_lot::Mutex;
@@ -460,7 +460,7 @@ impl Builder {
                 let measure = || DeviceProfile::measure(disk, dir, TunedConfig::writers(cores));
                 let device = match measure() {
                     // What an interrupted load has left may be what fills the disk: it cannot wait for the recovery then.
-                    Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+                    Err(error) if is_full(&error) => {
                         left.clean_up(disk, dir);
                         measure()?
                     }

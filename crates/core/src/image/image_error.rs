@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use namiki_platform::Stamp;
+use namiki_platform::disk::is_full;
 use namiki_segment::SegmentError;
 
 use crate::error::Error;
@@ -78,11 +79,9 @@ impl ImageError {
     pub(crate) fn device(path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         let source = Arc::new(source);
-        match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                Self::DiskFull { path, source }
-            }
-            _ => Self::Device { path, source },
+        match is_full(&source) {
+            true => Self::DiskFull { path, source },
+            false => Self::Device { path, source },
         }
     }
 

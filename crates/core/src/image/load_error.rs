@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use namiki_exec::data::key_codec::EncodeError;
+use namiki_platform::disk::is_full;
 use namiki_segment::SegmentError;
 
 use crate::error_sentence::debug_as_sentence;
@@ -156,11 +157,9 @@ impl LoadError {
     pub(crate) fn device(path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         let source = Arc::new(source);
-        match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                Self::DiskFull { path, source }
-            }
-            _ => Self::Device { path, source },
+        match is_full(&source) {
+            true => Self::DiskFull { path, source },
+            false => Self::Device { path, source },
         }
     }
 }

@@ -6,10 +6,9 @@
 //! taking that, it does not grow meanwhile. Where there is less room than wanted, half of what is left is taken, and the log
 //! has the other half.
 
-use std::io;
 use std::path::Path;
 
-use namiki_platform::disk::{Disk, Preallocation};
+use namiki_platform::disk::{Disk, Preallocation, is_full};
 use parking_lot::Mutex;
 
 /// Room is taken in units of so many bytes, and given up so many bytes before it is written to.
@@ -126,13 +125,6 @@ impl PreallocatedBytes {
     pub(super) fn is_short(&self) -> bool {
         self.state.lock().is_short
     }
-}
-
-fn is_full(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    )
 }
 
 #[cfg(test)]
