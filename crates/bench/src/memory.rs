@@ -1,13 +1,15 @@
 //! `memory`: what rows take, and whether a queue takes more the longer it runs.
 
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use clap::Args;
 use clap::builder::RangedU64ValueParser;
+use clap::{Args, ValueEnum};
 use namiki::{Database, ProtocolSpec, Table};
 use namiki_platform::machine::resident_bytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::args::{self, OutputArgs};
 use crate::error::BenchError;
@@ -23,9 +25,9 @@ const VALUE_BYTES: usize = 100;
 const KEY_BYTES: usize = 8;
 
 const NOTES: &str = "\
-Both run in one process, the rows first, each in a database of its own. The queue has ten rows; each transaction
-inserts a row at its end and deletes the one at its head, and waits for no acknowledgement. growth_mb is beyond what the
-process had when 100,000 had gone through it.
+Each is measured in a process of its own, so that what one has given back is not counted for the other. The queue has ten
+rows; each transaction inserts a row at its end and deletes the one at its head, and waits for no acknowledgement.
+growth_mb is beyond what the process had when 100,000 had gone through it.
 
 Examples:
   namiki-bench memory
@@ -44,6 +46,9 @@ pub(crate) struct MemoryArgs {
     /// How many rows go through the queue
     #[arg(long, value_name = "N", default_value = "10000000", value_parser = RangedU64ValueParser::<u64>::from(SETTLED..=u64::MAX))]
     pops: u64,
+    /// Measures one of them in this process, and prints it as JSON: what the other processes do
+    #[arg(long, hide = true, value_name = "WHAT")]
+    measure: Option<Measured>,
     /// Folder for the databases, which are removed at the end [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -51,10 +56,27 @@ pub(crate) struct MemoryArgs {
     output: OutputArgs,
 }
 
+/// What a process is measured with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Measured {
+    Rows,
+    Queue,
+}
+
+impl Measured {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Rows => "rows",
+            Self::Queue => "queue",
+        }
+    }
+}
+
 /// A result. The keys are a contract.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct MemoryRow {
-    what: &'static str,
+    what: Measured,
     spec: String,
     ops: u64,
     seconds: f64,
@@ -80,7 +102,7 @@ impl Row for MemoryRow {
 
     fn cells(&self) -> Vec<Cell> {
         vec![
-            Cell::key(self.what),
+            Cell::key(self.what.name()),
             Cell::key(&self.spec),
             Cell::key(self.ops),
             Cell::measure(self.seconds),
@@ -93,18 +115,71 @@ impl Row for MemoryRow {
 
 /// Runs `memory`.
 pub(crate) fn run(args: &MemoryArgs) -> Result<(), BenchError> {
+    if let Some(what) = args.measure {
+        return measure(args, what);
+    }
     let place = Place::fresh_in(args.dir.as_deref())?;
     let mut report = Report::new(args.output.format);
     for (number, spec) in args.spec.iter().enumerate() {
-        let open = |what: &str| {
-            let dir = place.path().join(format!("{what}-{number}"));
-            let opened = Database::builder().spec(*spec).open(dir);
-            opened.map_err(BenchError::Open)
-        };
-        report.row(&rows(&open("rows")?, *spec, args.rows)?)?;
-        report.row(&queue(&open("queue")?, *spec, args.pops)?)?;
+        for what in [Measured::Rows, Measured::Queue] {
+            let dir = place.path().join(format!("{}-{number}", what.name()));
+            report.row(&in_another_process(args, what, *spec, &dir)?)?;
+        }
     }
     report.finish()
+}
+
+fn in_another_process(
+    args: &MemoryArgs,
+    what: Measured,
+    spec: ProtocolSpec,
+    dir: &Path,
+) -> Result<MemoryRow, BenchError> {
+    let program = std::env::current_exe().map_err(BenchError::system("name this program"))?;
+    let mut command = Command::new(&program);
+    command.args(["memory", "--measure", what.name()]);
+    command.args(["--spec", &spec.to_string()]);
+    command.args(["--rows", &args.rows.to_string()]);
+    command.args(["--pops", &args.pops.to_string()]);
+    command.arg("--dir").arg(dir);
+    command.stdin(Stdio::null()).stderr(Stdio::inherit());
+    let ended = command
+        .output()
+        .map_err(BenchError::file("run", &program))?;
+    interrupt::check()?;
+    if !ended.status.success() {
+        return Err(BenchError::Check(format!(
+            "the process that measures the {} ended with {}",
+            what.name(),
+            ended.status
+        )));
+    }
+    serde_json::from_slice(&ended.stdout).map_err(|error| {
+        BenchError::Check(format!(
+            "the process that measures the {} printed no result: {error}",
+            what.name()
+        ))
+    })
+}
+
+/// What the other process does.
+fn measure(args: &MemoryArgs, what: Measured) -> Result<(), BenchError> {
+    let (Some(dir), [spec]) = (&args.dir, args.spec.as_slice()) else {
+        return Err(BenchError::Check(
+            "--measure takes one --spec and a --dir".to_owned(),
+        ));
+    };
+    let db = Database::builder()
+        .spec(*spec)
+        .open(dir)
+        .map_err(BenchError::Open)?;
+    let row = match what {
+        Measured::Rows => rows(&db, *spec, args.rows)?,
+        Measured::Queue => queue(&db, *spec, args.pops)?,
+    };
+    let text = serde_json::to_string(&row);
+    let text = text.map_err(|error| BenchError::Check(error.to_string()))?;
+    writeln!(std::io::stdout(), "{text}").map_err(BenchError::Output)
 }
 
 fn resident() -> Result<u64, BenchError> {
@@ -128,7 +203,7 @@ fn rows(db: &Database, spec: ProtocolSpec, rows: u64) -> Result<MemoryRow, Bench
     let rss_bytes = resident()?;
     let payload = rows * (KEY_BYTES + VALUE_BYTES) as u64;
     Ok(MemoryRow {
-        what: "rows",
+        what: Measured::Rows,
         spec: spec.to_string(),
         ops: rows,
         seconds: began.elapsed().as_secs_f64(),
@@ -165,7 +240,7 @@ fn queue(db: &Database, spec: ProtocolSpec, pops: u64) -> Result<MemoryRow, Benc
     }
     let rss_bytes = resident()?;
     Ok(MemoryRow {
-        what: "queue",
+        what: Measured::Queue,
         spec: spec.to_string(),
         ops: pops,
         seconds: began.elapsed().as_secs_f64(),
