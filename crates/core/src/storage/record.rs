@@ -327,7 +327,8 @@ impl RecordRef {
     /// Copies the payload into `out` and returns what it belongs to, or nothing if `unchanged`,
     /// asked after the copy, denies that the word is still the one the caller had loaded (with
     /// `Acquire`, unlocked) before; or if the record is not [current](Self::is_current).
-    #[inline]
+    // Always: it is most of what a read does, and left to itself it was called.
+    #[inline(always)]
     pub(crate) fn copy_if(
         self,
         out: &mut Vec<u8>,
