@@ -79,6 +79,13 @@ pub struct Setup {
     pub keys: Spelling,
     /// Whether some transactions are longer than a log buffer, or than a log file.
     pub large: bool,
+    /// How long the runs of an image get. The shorter, the more of them are kept by the next checkpoint.
+    pub run_bytes: u64,
+}
+
+/// Runs of a few rows each, sometimes; more files make more events, and each image takes longer.
+fn run_bytes(random: &mut Random) -> u64 {
+    if random.chance(0.2) { 400 } else { 32 << 20 }
 }
 
 impl Setup {
@@ -102,6 +109,7 @@ impl Setup {
             index: index_of(run),
             keys: Spelling::of(run / (2 * KINDS)),
             large: false,
+            run_bytes: run_bytes(random),
         }
     }
 
@@ -135,6 +143,7 @@ impl Setup {
             index: index_of(random.below(2 * KINDS)),
             keys: self.keys,
             large: self.large,
+            run_bytes: run_bytes(random),
         }
     }
 
@@ -169,6 +178,7 @@ impl Setup {
             .async_flush_min_commits(NonZeroU32::MIN.saturating_add(1))
             .buffer_bytes(8 << 10)
             .segment_bytes(SEGMENT_BYTES)
+            .image_run_bytes(self.run_bytes)
             .replay_order(self.order)
             .recovery_threads(some(self.recovery_threads));
         let builder = match NonZeroU16::new(512) {

@@ -331,6 +331,14 @@ impl Builder {
         self
     }
 
+    /// For tests: how long the runs of an image get, of which those without changes are kept. Default: 32 MiB.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn image_run_bytes(mut self, bytes: u64) -> Self {
+        self.tuning.checkpoint.run_bytes = bytes;
+        self
+    }
+
     /// For tests: called before each part of a table is loaded, with the table's name.
     #[doc(hidden)]
     #[must_use]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use namiki_platform::Stamp;
 
 use crate::error::Error;
+use crate::image::image_writer::RUN_BYTES;
 
 /// When checkpoints are taken, and how.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct CheckpointSettings {
     pub(crate) restore_points: Option<Duration>,
     /// Bytes of keys and values that are written in a second at most.
     pub(crate) bytes_per_second: Option<NonZeroU64>,
+    /// How long a run of an image gets: the key range that is kept or written as a whole.
+    pub(crate) run_bytes: u64,
 }
 
 impl Default for CheckpointSettings {
@@ -30,6 +33,7 @@ impl Default for CheckpointSettings {
             closing_log_bytes: Some(16 << 20),
             restore_points: None,
             bytes_per_second: None,
+            run_bytes: RUN_BYTES,
         }
     }
 }

@@ -27,8 +27,7 @@ use crate::error::Error;
 use crate::events;
 use crate::image::image_error::ImageError;
 use crate::image::image_writer::{
-    ImageBefore, ImageMoment, ImageOptions, ImageProgress, ImageTarget, PresentImage, RUN_BYTES,
-    write_image,
+    ImageBefore, ImageMoment, ImageOptions, ImageProgress, ImageTarget, PresentImage, write_image,
 };
 use crate::image::new_image::NewImage;
 use crate::recovery::ImageLoader;
@@ -377,7 +376,7 @@ impl Work {
             (id, TableRows::new(view, raw_table))
         });
         let options = ImageOptions {
-            run_bytes: RUN_BYTES,
+            run_bytes: self.settings.run_bytes,
             bytes_per_second: self.settings.bytes_per_second.filter(|_| !is_last),
             on_progress: &mut |now| {
                 *progress = now;
