@@ -20,6 +20,7 @@ use namiki_exec::data::Datum;
 
 use crate::api::database::{Database, Shared};
 use crate::api::open_catalogue::Catalogue;
+use crate::api::reserved_name::ReservedName;
 use crate::catalogue::catalogue_files::NotWritten;
 use crate::catalogue::image::ImageTable;
 use crate::catalogue::image_files::{FileNumber, image_dir};
@@ -192,8 +193,10 @@ impl Database {
     }
 }
 
-/// A load under way. It has the table's name, and keeps the directory locked if the database is closed meanwhile.
+/// A load under way.
 struct Load<'a> {
+    /// Released at the end.
+    _reserved: ReservedName<'a>,
     shared: &'a Shared,
     table: &'a NewTable,
     options: &'a LoadOptions,
@@ -228,23 +231,20 @@ impl<'a> Load<'a> {
         if catalogue.manifest.image.table(name).is_some() {
             return Err(LoadError::AlreadyLoaded { table: taken() });
         }
-        let Catalogue {
-            manifest, loading, ..
-        } = &mut *catalogue;
-        let first_file = manifest.image.next_file;
+        let first_file = catalogue.manifest.image.next_file;
         let next_file = first_file.0.checked_add(table.files());
         let next_file = next_file.ok_or_else(|| LoadError::Definition {
             why: "would need a file number beyond 2^32".to_owned(),
         })?;
-        if !loading.names.insert(name.clone()) {
-            return Err(LoadError::BeingLoaded { table: taken() });
-        }
-        manifest.image.next_file = FileNumber(next_file);
+        let reserved = ReservedName::reserve(shared, &mut catalogue, name);
+        let reserved = reserved.ok_or_else(|| LoadError::BeingLoaded { table: taken() })?;
+        catalogue.manifest.image.next_file = FileNumber(next_file);
         Ok(Self {
             shared,
             table,
             options,
-            identity: manifest.identity(),
+            _reserved: reserved,
+            identity: catalogue.manifest.identity(),
             first_file,
             // The standard library's hash keys come from the operating system's random numbers.
             salt: RandomState::new().hash_one(first_file) as u32,
@@ -317,20 +317,6 @@ impl<'a> Load<'a> {
         files.keep();
         events::table_loaded(&table.name, table.rows);
         Ok(table)
-    }
-}
-
-impl Drop for Load<'_> {
-    fn drop(&mut self) {
-        if !self.shared.engine.is_own() {
-            return;
-        }
-        let mut catalogue = self.shared.catalogue.lock();
-        let loading = &mut catalogue.loading;
-        loading.names.remove(&self.table.name);
-        if loading.names.is_empty() {
-            loading.dir_lock = None;
-        }
     }
 }
 
