@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::Arc;
 
 use namiki::files::{ImageList, Manifest, image_dir};
 use namiki::query::{
     AggregateCall, AggregateFunction, Column, ColumnType, Datum, Plan, QueryError, Schema, column,
     encode_row,
 };
-use namiki::{Builder, Database, Direction, Error, NewTable, Table};
+use namiki::{BackupOptions, Builder, Database, Direction, Error, NewTable, Table};
 use namiki_platform::disk::Disk;
 use namiki_platform::disk::sim::{Fault, Loss, SimDisk, Step};
 use namiki_platform::seeded_random::Random;
@@ -107,7 +108,11 @@ fn summed(db: &Database) -> Vec<Datum> {
 
 fn expected_sum(model: &Model) -> Vec<Datum> {
     let count = model.len() as i64;
-    vec![Datum::I64(count), Datum::I64(model.values().sum())]
+    let sum = match count {
+        0 => Datum::Null,
+        _ => Datum::I64(model.values().sum()),
+    };
+    vec![Datum::I64(count), sum]
 }
 
 /// A query of a database without a handle of the table, a view, and a transaction all see the model.
@@ -130,8 +135,8 @@ fn change(db: &Database, model: &mut Model, step: u64) {
         .unwrap();
     model.insert(changed, 1_000);
     let removed = (customer(step + 1), step + 1);
-    let was = db.transact(|tx| tx.remove(&table, &removed)).unwrap();
-    assert_eq!(was.is_some(), model.remove(&removed).is_some());
+    db.transact(|tx| tx.delete(&table, &removed)).unwrap();
+    model.remove(&removed);
     let new = (format!("a new one {step}"), step);
     db.transact(|tx| tx.insert(&table, &new, &value(&new, 7)))
         .unwrap();
@@ -363,7 +368,7 @@ fn an_opening_that_fails_at_any_step_changes_nothing() {
         .into_iter()
         .flat_map(|step| [ErrorKind::Other, ErrorKind::StorageFull].map(|kind| (step, kind)))
     {
-        let mut failed = 0;
+        let (mut failed, mut quiet) = (0, 0);
         for after in 0.. {
             let disk = SimDisk::new();
             let db = open(SPEC, &disk);
@@ -372,7 +377,6 @@ fn an_opening_that_fails_at_any_step_changes_nothing() {
             let mut model = load(&db, 60);
             disk.inject(Fault::once(step, after, kind));
             let opened = db.table::<(String, u64), [u8]>(TABLE);
-            let was_hit = disk.has_failed();
             disk.heal();
             let place = format!("{step:?} {after}, {kind:?}");
             if let Err(error) = &opened {
@@ -396,7 +400,9 @@ fn an_opening_that_fails_at_any_step_changes_nothing() {
             drop(db);
             assert_is(&open(SPEC, &disk), &model, &place);
             assert_no_other_files(&disk, &place);
-            if !was_hit {
+            // Some steps may fail, and the opening goes on.
+            quiet = if opened.is_ok() { quiet + 1 } else { 0 };
+            if quiet > 3 {
                 break;
             }
         }
@@ -407,12 +413,9 @@ fn an_opening_that_fails_at_any_step_changes_nothing() {
 #[test]
 fn a_table_too_large_is_read_where_it_lies() {
     let disk = SimDisk::new();
-    let db = without_room(&disk).open(DIR).unwrap();
+    let mut db = without_room(&disk).open(DIR).unwrap();
     let mut model = load(&db, ROWS);
     for _ in 0..2 {
-        let db = without_room(&disk).open(DIR);
-        // The first time, the database is open.
-        let db = db.unwrap_or_else(|_| db.clone());
         let table = orders(&db);
         let refused = |error: Error| match error {
             Error::TableTooLarge {
@@ -433,7 +436,7 @@ fn a_table_too_large_is_read_where_it_lies() {
         refused(tx.scan(&table, ..).unwrap_err());
         drop(tx);
         let mut session = db.session().unwrap();
-        refused(session.transact(|tx| tx.remove(&table, &key)).unwrap_err());
+        refused(session.transact(|tx| tx.delete(&table, &key)).unwrap_err());
         // Other tables are none of its business.
         put(&db, 1).unwrap();
         let view = db.view().unwrap();
@@ -457,6 +460,8 @@ fn a_table_too_large_is_read_where_it_lies() {
         );
         db.checkpoint().unwrap();
         assert!(is_in_segments(&disk));
+        drop(db);
+        db = without_room(&disk).open(DIR).unwrap();
     }
     drop(db);
     let db = open(SPEC, &disk);
@@ -636,10 +641,15 @@ fn a_backup_has_tables_of_both_kinds() {
     let mut model = load(&db, ROWS);
     load_as(&db, "in segments", 30);
     let copy = |number: u32| format!("/copy{number}");
+    let on = || {
+        let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+        BackupOptions::default().disk(disk)
+    };
+    let back_up = |number| drop(db.backup_with(copy(number), &on()).unwrap());
     let restored = |number: u32, model: &Model| {
         let to = format!("/restored{number}");
         let from = builder(SPEC, &disk);
-        from.restore(copy(number), &to).unwrap();
+        from.restore(copy(number), &to, &on()).unwrap();
         let db = builder(SPEC, &disk).open(&to).unwrap();
         assert_is(&db, model, &to);
         assert_eq!(keys(&db), [1]);
@@ -651,25 +661,79 @@ fn a_backup_has_tables_of_both_kinds() {
         drop(db);
         assert_is(&builder(SPEC, &disk).open(&to).unwrap(), &model, &to);
     };
-    db.backup(copy(0)).unwrap();
+    back_up(0);
     restored(0, &model);
     // Into the same directory once it is in memory, and once more after changes and a checkpoint.
     orders(&db);
-    db.backup(copy(0)).unwrap();
+    back_up(0);
     change(&db, &mut model, 3);
-    db.backup(copy(1)).unwrap();
+    back_up(1);
     restored(1, &model);
     db.checkpoint().unwrap();
     change(&db, &mut model, 33);
-    db.backup(copy(0)).unwrap();
-    restored_twice(&disk, &copy(0), &model);
+    back_up(0);
+    // A backup is read as any other database, and by a restore.
+    let copied = builder(SPEC, &disk).open_read_only(copy(0)).unwrap();
+    assert_is(&copied, &model, "copied");
+    drop(copied);
+    let from = builder(SPEC, &disk);
+    from.restore(copy(0), "/last", &on()).unwrap();
+    assert_is(
+        &builder(SPEC, &disk).open("/last").unwrap(),
+        &model,
+        "restored",
+    );
 }
 
-/// A backup is read as any other database, and by a restore.
-fn restored_twice(disk: &SimDisk, copy: &str, model: &Model) {
-    let db = builder(SPEC, disk).open_read_only(copy).unwrap();
-    assert_is(&db, model, copy);
+/// The image cuts keys that are almost as long as a segment's longest ones, and segments do not.
+#[test]
+fn the_longest_keys_are_read_in_both_places() {
+    let columns = vec![
+        Column::new("key", ColumnType::Bytes),
+        Column::new("long", ColumnType::Bytes),
+    ];
+    let schema = Schema::new(columns, &["key"]).unwrap();
+    let key = |number: u64| {
+        let len = 1_526 + number as usize % 11;
+        let mut key = vec![number as u8 / 11; len];
+        key.push(number as u8);
+        key.truncate(1_536);
+        key
+    };
+    let mut rows: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+    rows.extend((0..200).map(|number| (key(number), vec![number as u8; 30 * number as usize])));
+    let disk = SimDisk::new();
+    let db = without_room(&disk).open(DIR).unwrap();
+    let loaded = rows.iter().map(|(key, long)| {
+        let row = vec![Datum::Bytes(key.clone()), Datum::Bytes(long.clone())];
+        Ok::<_, Infallible>(row)
+    });
+    db.load_sorted(&NewTable::new("long", schema.clone()), loaded)
+        .unwrap();
+    let row = |(key, long): (&Vec<u8>, &Vec<u8>)| {
+        let values = [Datum::Bytes(key.clone()), Datum::Bytes(long.clone())];
+        (key.clone(), encode_row(&schema, &values).unwrap())
+    };
+    let expected: Vec<_> = rows.iter().map(row).collect();
+    let check = |db: &Database| {
+        let table = db.table::<[u8], [u8]>("long").unwrap();
+        let view = db.view().unwrap();
+        assert!(view.scan(&table, ..).unwrap() == expected);
+        let back = view.range(&table, ..).rev().map(Result::unwrap);
+        assert!(back.eq(expected.iter().rev().cloned()));
+        for (key, value) in &expected {
+            assert_eq!(view.get(&table, key).unwrap().as_ref(), Some(value));
+            let beside = [&key[..], &[0]].concat();
+            assert_eq!(view.get(&table, &beside).unwrap(), None);
+        }
+    };
+    check(&db);
     drop(db);
-    builder(SPEC, disk).restore(copy, "/last").unwrap();
-    assert_is(&builder(SPEC, disk).open("/last").unwrap(), model, "/last");
+    for _ in 0..2 {
+        let db = open(SPEC, &disk);
+        check(&db);
+        let table = db.table::<[u8], [u8]>("long").unwrap();
+        let found = db.transact(|tx| tx.scan(&table, ..)).unwrap();
+        assert!(found == expected);
+    }
 }
