@@ -645,7 +645,9 @@ fn a_backup_has_tables_of_both_kinds() {
         let disk: Arc<dyn Disk> = Arc::new(disk.clone());
         BackupOptions::default().disk(disk)
     };
-    let back_up = |number| drop(db.backup_with(copy(number), &on()).unwrap());
+    let back_up = |number| {
+        db.backup_with(copy(number), &on()).unwrap();
+    };
     let restored = |number: u32, model: &Model| {
         let to = format!("/restored{number}");
         let from = builder(SPEC, &disk);
