@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io::ErrorKind;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 
 use namiki::files::{ImageList, Manifest, image_dir};
 use namiki::query::{
@@ -499,6 +500,8 @@ fn all_loaded_tables_together_keep_to_the_limit() {
     let db = db.open(DIR).unwrap();
     assert_eq!(taken(count(&db, "c")), of_two);
     db.drop_table("a").unwrap();
+    // Decided for as long as the database is open.
+    assert_eq!(taken(count(&db, "c")), of_two);
     db.close().unwrap();
     let db = builder(SPEC, &disk).loaded_tables_bytes_max(150_000);
     assert_eq!(count(&db.open(DIR).unwrap(), "c").unwrap(), 500);
@@ -610,14 +613,29 @@ fn threads_that_open_one_table_get_the_same() {
         let db = open(SPEC, &disk);
         let mut model = load(&db, ROWS);
         let key = |thread: u64| (format!("thread {thread}"), thread);
+        let begin = Barrier::new(5);
+        let is_open = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let (db, begin, is_open) = (&db, &begin, &is_open);
+            // Other tables are created meanwhile, which takes numbers.
+            scope.spawn(move || {
+                begin.wait();
+                for number in 0.. {
+                    let table = db.table::<u64, u64>(&number.to_string()).unwrap();
+                    db.transact(|tx| tx.put(&table, &1, &number)).unwrap();
+                    if is_open.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            });
             for thread in 0..4 {
-                let db = &db;
                 scope.spawn(move || {
+                    begin.wait();
                     if thread == seed % 4 {
                         db.checkpoint().unwrap();
                     }
                     let table = orders(db);
+                    is_open.store(true, Ordering::Relaxed);
                     let key = key(thread);
                     db.transact(|tx| tx.put(&table, &key, &value(&key, 1)))
                         .unwrap();
@@ -631,6 +649,31 @@ fn threads_that_open_one_table_get_the_same() {
         assert_is(&open(SPEC, &disk), &model, "opened again");
         assert_no_other_files(&disk, "at the end");
     }
+}
+
+/// A row that was deleted before an opening, and is in a run: the first checkpoint that is taken writes that run anew.
+#[test]
+fn a_deleted_row_stays_deleted_when_a_checkpoint_has_failed() {
+    let disk = SimDisk::new();
+    let db = open(SPEC, &disk);
+    (0..9).for_each(|key| put(&db, key).unwrap());
+    let model = load(&db, 30);
+    db.checkpoint().unwrap();
+    let numbers = db.table::<u64, u64>("numbers").unwrap();
+    db.transact(|tx| tx.delete(&numbers, &4)).unwrap();
+    std::mem::forget(db);
+    let disk = disk.crash_image(disk.events(), Loss::All);
+    let db = open(SPEC, &disk);
+    db.wait_until_loaded().unwrap();
+    disk.inject(Fault::once(Step::Append, 0, ErrorKind::Other));
+    assert!(db.checkpoint().is_err());
+    disk.heal();
+    orders(&db);
+    db.checkpoint().unwrap();
+    drop(db);
+    let db = open(SPEC, &disk);
+    assert_eq!(keys(&db), [0, 1, 2, 3, 5, 6, 7, 8]);
+    assert_is(&db, &model, "at the end");
 }
 
 #[test]

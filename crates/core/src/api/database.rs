@@ -169,9 +169,15 @@ impl Database {
 
     /// The table of this name, created if there is none.
     ///
+    /// One that was loaded into segments ([`Database::load_sorted`]) is taken into memory first, which takes about as long as
+    /// its load, and is a table as any other from then on. If it cannot be, the handle is one for views: transactions on it
+    /// fail with [`Error::TableTooLarge`] or [`Error::TableHasIndexes`], or, in a database that was opened to be read alone,
+    /// with [`Error::TableInImage`]. That is decided once for as long as the database is open.
+    ///
     /// # Errors
-    /// [`Error::TableType`] if it exists with other types, or with types of another shape; [`Error::TableInImage`] if it
-    /// was loaded into segments, and [`Error::TableBeingLoaded`] if it is about to be; [`Error::TableName`];
+    /// [`Error::TableType`] if it exists with other types, or with types of another shape; [`Error::TableNotWritten`] or
+    /// [`Error::TableNotLoaded`] if it lies in segments, and they cannot be read, or it cannot be written anew;
+    /// [`Error::TableBeingLoaded`] if it is about to be loaded; [`Error::TableName`];
     /// [`Error::NoSuchTable`] if there is none and the database was opened to be read alone;
     /// [`Error::Manifest`] if the catalogue cannot be written, and then there is no such table, or it has the type that it
     /// had.

@@ -111,8 +111,10 @@ impl Database {
     /// A source of rows that can fail says so with an error, which ends the load: a table is as long as its rows, so one
     /// that ends early must not look like one that is complete.
     ///
-    /// A loaded table lies on the disk, not in memory. It is read by [`Database::query`] and cannot be changed; in
-    /// transactions it takes no part ([`Error::TableInImage`]).
+    /// A loaded table lies on the disk, not in memory, and is read there by [`Database::query`]. [`Database::table`] takes it
+    /// into memory, where transactions change it, if it fits ([`Builder::loaded_tables_bytes_max`](crate::Builder::loaded_tables_bytes_max))
+    /// and has no indexes. The types are those of its key's columns and `[u8]`, which are rows by
+    /// [`encode_row`](crate::query::encode_row).
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -134,6 +136,14 @@ impl Database {
     /// });
     /// let loaded = db.load_sorted(&nations, rows)?;
     /// assert_eq!(loaded.rows, 3);
+    /// # let schema = nations.schema();
+    ///
+    /// // Without an index, it could be changed:
+    /// # let nations = NewTable::new("others", schema.clone());
+    /// # let rows = [Ok::<_, String>(vec![Datum::I64(0), Datum::Text("Algeria".to_owned())])];
+    /// # db.load_sorted(&nations, rows)?;
+    /// let nations = db.table::<i64, [u8]>(nations.name())?;
+    /// db.transact(|tx| tx.delete(&nations, &0))?;
     /// # Ok(())
     /// # }
     /// ```
@@ -181,7 +191,7 @@ impl Database {
         load.announce(described, files)
     }
 
-    /// The tables that were loaded into segments, in the order of their loads. None in a forked child of the process
+    /// The tables that lie in segments, in the order of their loads: those that were loaded and not taken into memory since. None in a forked child of the process
     /// that opened the database.
     #[must_use]
     pub fn loaded_tables(&self) -> Vec<ImageTable> {

@@ -52,6 +52,11 @@ fn transactions_wait_and_then_see_everything() {
     let table = held.table::<u64, u64>("a").unwrap();
     let mut attempts = 0;
     let (db, table) = (&*held, &table);
+    let mut session = db.session().unwrap();
+    let error = session
+        .try_transact_async(|tx| tx.get(table, &1))
+        .unwrap_err();
+    assert!(matches!(error, Error::TableLoading { .. }) && error.is_retryable());
     std::thread::scope(|scope| {
         let waiters = [
             scope.spawn(|| {
@@ -69,14 +74,8 @@ fn transactions_wait_and_then_see_everything() {
                 tx.commit()?;
                 Ok(found)
             }),
-            scope.spawn(|| {
-                let mut session = db.session()?;
-                let error = session
-                    .try_transact_async(|tx| tx.get(table, &1))
-                    .unwrap_err();
-                assert!(matches!(error, Error::TableLoading { .. }) && error.is_retryable());
-                Ok(session.try_transact_async(|tx| tx.get(table, &1))?.0)
-            }),
+            // And one that was tried before.
+            scope.spawn(move || Ok(session.try_transact_async(|tx| tx.get(table, &1))?.0)),
         ];
         std::thread::yield_now();
         held.gate.open();
