@@ -3,7 +3,7 @@
 use crate::api::database::Shared;
 use crate::api::open_catalogue::Catalogue;
 
-/// A name that no table is given, and whose table is neither dropped nor renamed, as long as this is there. It keeps the directory
+/// A name that no table is given, and that no table loses by being dropped or renamed, as long as this is there. It keeps the directory
 /// locked if the database is closed meanwhile.
 pub(super) struct ReservedName<'a> {
     shared: &'a Shared,

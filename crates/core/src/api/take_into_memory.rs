@@ -159,7 +159,7 @@ impl Shared {
         Ok(raw_table)
     }
 
-    /// Makes the table one in memory, whose rows are those of the image.
+    /// Makes the table one in memory, with the rows that the image has.
     fn put_into_image(
         &self,
         table: &ImageTable,

@@ -47,7 +47,7 @@ pub(crate) struct ImageTarget<'a> {
 }
 
 impl<'a> ImageTarget<'a> {
-    /// For runs whose rows have this stamp or a lower one.
+    /// For runs of rows with this stamp or a lower one.
     pub(crate) fn for_runs(&self, stamp: Stamp, run_bytes: u64) -> RunTarget<'a> {
         RunTarget {
             disk: self.disk,

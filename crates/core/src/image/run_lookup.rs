@@ -1,5 +1,5 @@
 //! Reads rows of a run by their keys, page by page: for views of a table that is not loaded. And those of a table that was
-//! loaded into a segment, which is a run whose keys are never cut.
+//! loaded into a segment, which is a run where keys are never cut.
 //!
 //! Every page is verified when it is read, so nothing that is damaged is ever shown. What only the whole run tells, such as
 //! the number of its rows, is verified when it is loaded (`run_reader.rs`).

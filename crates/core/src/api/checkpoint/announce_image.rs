@@ -17,7 +17,7 @@ use crate::image::new_image::NewImage;
 /// # Errors
 /// Why that could not be done. The image before is the database's, unless it is not known what the disk has: the next opening
 /// finds whatever the manifest names.
-pub(in crate::api) fn announce_image(
+pub(crate) fn announce_image(
     (disk, dir): (&dyn Disk, &Path),
     catalogue: &mut Catalogue,
     mut new: NewImage,

@@ -64,8 +64,8 @@ impl Checkpointer {
         self.work.hold(body)
     }
 
-    /// Runs `body` while no checkpoint does, and gives it the list of the image. The image whose list it returns is there from
-    /// then on.
+    /// Runs `body` while no checkpoint does, and gives it the list of the image. The list that it returns is that of the image
+    /// from then on.
     pub(crate) fn replace_image<E>(
         &self,
         body: impl FnOnce(Option<&ImageList>) -> Result<ImageList, E>,

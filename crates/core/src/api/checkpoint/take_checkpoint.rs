@@ -163,7 +163,7 @@ impl Work {
         body(image.as_ref().map(|image| &image.list))
     }
 
-    /// Runs `body` while no checkpoint does. The image whose list it returns is there from then on.
+    /// Runs `body` while no checkpoint does. The list that it returns is that of the image from then on.
     pub(super) fn replace_image<E>(
         &self,
         body: impl FnOnce(Option<&ImageList>) -> Result<ImageList, E>,

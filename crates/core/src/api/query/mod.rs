@@ -274,7 +274,7 @@ impl Query {
 }
 
 impl Shared {
-    /// A table in memory whose columns the manifest has.
+    /// A table in memory of which the manifest has the columns.
     fn described(&self, catalogue: &Catalogue, name: &str) -> Option<Described> {
         let id = catalogue.ids.get(name)?;
         let schema = catalogue.manifest.table(id)?.columns.clone()?;
