@@ -52,11 +52,7 @@ fn transactions_wait_and_then_see_everything() {
     let table = held.table::<u64, u64>("a").unwrap();
     let mut attempts = 0;
     let (db, table) = (&*held, &table);
-    let mut session = db.session().unwrap();
-    let error = session
-        .try_transact_async(|tx| tx.get(table, &1))
-        .unwrap_err();
-    assert!(matches!(error, Error::TableLoading { .. }) && error.is_retryable());
+    let tried = std::sync::Barrier::new(2);
     std::thread::scope(|scope| {
         let waiters = [
             scope.spawn(|| {
@@ -74,10 +70,20 @@ fn transactions_wait_and_then_see_everything() {
                 tx.commit()?;
                 Ok(found)
             }),
-            // And one that was tried before.
-            scope.spawn(move || Ok(session.try_transact_async(|tx| tx.get(table, &1))?.0)),
+            scope.spawn(|| {
+                let mut session = db.session()?;
+                let error = session
+                    .try_transact_async(|tx| {
+                        let found = tx.get(table, &1);
+                        tried.wait();
+                        found
+                    })
+                    .unwrap_err();
+                assert!(matches!(error, Error::TableLoading { .. }) && error.is_retryable());
+                Ok(session.try_transact_async(|tx| tx.get(table, &1))?.0)
+            }),
         ];
-        std::thread::yield_now();
+        tried.wait();
         held.gate.open();
         for waiter in waiters {
             assert_eq!(waiter.join().unwrap().unwrap(), Some(10));
