@@ -520,6 +520,7 @@ mod tests {
                 value_type: "u64".to_owned(),
                 fixed_keys: true,
                 inline_bytes: 8,
+                columns: None,
             }],
             dropped: 0,
             generations: vec![info.clone()],

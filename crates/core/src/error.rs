@@ -264,12 +264,49 @@ pub enum Error {
     /// The table was loaded into segments, see [`Database::load_sorted`](crate::Database::load_sorted). Its rows are read by
     /// [`Database::query`](crate::Database::query) and take part in no transactions.
     #[error(
-        "table {table:?} was loaded into segments: it takes no transactions, and cannot be cleared; read it with a \
-         query, or drop it and load it again"
+        "table {table:?} lies in segments, as it was loaded: it takes no transactions here, and cannot be cleared; read it in a \
+         view or with a query, or drop it and load it again"
     )]
     TableInImage {
         /// The table's name.
         table: String,
+    },
+    /// The table was loaded into segments, and would take more memory than such tables may take. Views and queries read it.
+    /// Open the database with a larger [`Builder::loaded_tables_bytes_max`](crate::Builder::loaded_tables_bytes_max).
+    #[error(
+        "table {table:?} lies in segments, and would take about {bytes} bytes of memory: tables that were loaded may take \
+         {bytes_max}, and others have {taken_bytes}; read it in a view or with a query, or open the database with a larger \
+         Builder::loaded_tables_bytes_max"
+    )]
+    TableTooLarge {
+        /// The table's name.
+        table: String,
+        /// What it would take, about, in bytes.
+        bytes: u64,
+        /// What other tables take that were loaded, about, in bytes.
+        taken_bytes: u64,
+        /// What all of them may take, in bytes.
+        bytes_max: u64,
+    },
+    /// The table was loaded into segments with indexes, and transactions keep none. Views and queries read it.
+    #[error(
+        "table {table:?} lies in segments with indexes, which transactions do not keep; read it in a view or with a query, or drop \
+         it and load it without them"
+    )]
+    TableHasIndexes {
+        /// The table's name.
+        table: String,
+    },
+    /// The table was loaded into segments, and could not be written to be used by transactions. It lies in them as before.
+    #[error(
+        "table {table:?} cannot be taken from its segments into memory; nothing was changed, and it can be tried again"
+    )]
+    TableNotWritten {
+        /// The table's name.
+        table: String,
+        /// What was in the way.
+        #[source]
+        source: std::sync::Arc<dyn std::error::Error + Send + Sync>,
     },
     /// A table of this name is being loaded. Use another name, or wait for the end of the load.
     #[error("table {table:?} is being loaded; use another name, or wait for the end of the load")]

@@ -136,7 +136,7 @@ pub use wal_format::restore_point::RestorePoint;
 pub mod query {
     pub use crate::api::query::Query;
     pub use crate::api::query_error::QueryError;
-    pub use namiki_exec::data::key_codec::EncodeError;
+    pub use namiki_exec::data::key_codec::{EncodeError, encode as encode_key};
     pub use namiki_exec::data::row_codec::{decode as decode_row, encode as encode_row};
     pub use namiki_exec::data::{Column, ColumnType, Datum, Schema, SchemaError, Value};
     pub use namiki_exec::plan::*;

@@ -1,6 +1,7 @@
 //! What Namiki asks of the machine: disks, time, randomness, processors, counters, identifiers; and
 //! what its programs ask of a command line.
 
+mod available_memory;
 pub mod bytes;
 pub mod checked_text;
 pub mod clock;
@@ -22,6 +23,7 @@ pub mod seeded_random;
 pub mod threads;
 pub mod zipf;
 
+pub use available_memory::available_memory_bytes;
 pub use fork_check::ProcessToken;
 pub use huge_pages::advise_huge_pages;
 pub use memory_mapping::Mapping;

@@ -238,7 +238,7 @@ fn a_name_is_either_in_memory_or_in_the_image() {
     let refused = |db: &Database| {
         let error = db.table::<u64, u64>(TABLE).unwrap_err();
         assert!(
-            matches!(&error, Error::TableInImage { table } if table == TABLE),
+            matches!(&error, Error::TableType { table, .. } if table == TABLE),
             "{error:?}"
         );
         let error = load(db, 3).unwrap_err();

@@ -10,6 +10,7 @@ mod image_loads;
 mod image_openings;
 mod image_queries;
 mod links_and_fifos;
+mod loaded_tables;
 mod log_start_failures;
 mod moved_while_open;
 mod old_directories;

@@ -1,11 +1,13 @@
 //! Directories that an earlier program wrote: they open with everything in them.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::convert::Infallible;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use namiki::files::Manifest;
-use namiki::{Database, ReplayOrder};
+use namiki::query::{Column, ColumnType, Datum, Schema};
+use namiki::{Database, NewTable, ReplayOrder};
 use namiki_log::Records;
 use namiki_platform::disk::SyncedDisk;
 use namiki_tests::fixture_contents::{LIVES, Rows};
@@ -84,4 +86,32 @@ fn an_old_directory_takes_new_commits() {
     let mut expected = Rows::written();
     expected.accounts.insert(5, -7);
     assert_eq!(Rows::read(&db).unwrap(), expected);
+}
+
+/// Its first commits have the stamp that loaded rows have.
+#[test]
+fn an_old_directory_takes_a_loaded_table() {
+    let dir = tempfile::tempdir().unwrap();
+    copy(&format_1(), dir.path());
+    let open = || Database::builder().create(false).open(dir.path()).unwrap();
+    let db = open();
+    let columns = vec![Column::new("id", ColumnType::U64)];
+    let table = NewTable::new("loaded", Schema::new(columns, &["id"]).unwrap());
+    let rows = (0..9).map(|id| Ok::<_, Infallible>(vec![Datum::U64(id)]));
+    db.load_sorted(&table, rows).unwrap();
+    let count = |db: &Database| {
+        let table = db.table::<u64, [u8]>("loaded").unwrap();
+        db.transact(|tx| tx.count(&table, ..)).unwrap()
+    };
+    assert_eq!(count(&db), 9);
+    drop(db);
+    // Without an image of a checkpoint, and with one.
+    let db = open();
+    assert_eq!(Rows::read(&db).unwrap(), Rows::written());
+    assert_eq!(count(&db), 9);
+    db.checkpoint().unwrap();
+    drop(db);
+    let db = open();
+    assert_eq!(Rows::read(&db).unwrap(), Rows::written());
+    assert_eq!(count(&db), 9);
 }

@@ -125,6 +125,10 @@ impl Database {
             }
         });
         changed.map_err(|unchanged| catalogue_error(&shared.dir, unchanged.why))?;
+        let staying = catalogue.manifest.image.table(to);
+        if let Some(raw_table) = staying.and_then(|table| shared.in_segments.staying(table)) {
+            raw_table.rename(to);
+        }
         if let Some(id) = id {
             catalogue.ids.remove(from);
             catalogue.ids.add(to.to_owned(), id);
@@ -220,6 +224,7 @@ impl Shared {
         }
         engine.raw_tables.lock().remove(&id);
         self.loader.forget(id);
+        self.in_segments.release(id);
         // Idle sessions of the pools may keep it in memory.
         for pool in &self.pools {
             let idle = std::mem::take(&mut *pool.lock());
@@ -249,8 +254,22 @@ impl Shared {
     fn drop_image_table(&self, catalogue: &mut Catalogue, table: &ImageTable) -> Result<(), Error> {
         // A transaction may have copied what a query has read of it.
         self.harden_commits()?;
+        self.give_segments_first_names(table)?;
         let (disk, dir) = (&*self.disk, &*self.dir);
-        let image_dir = image_dir(dir);
+        let name = &table.name;
+        let changed = catalogue.change_manifest(disk, dir, |manifest| {
+            manifest.image.tables.retain(|table| table.name != *name);
+        });
+        changed.map_err(|unchanged| catalogue_error(dir, unchanged.why))?;
+        self.opened.forget(table);
+        self.drop_staying(table);
+        self.remove_segments(table);
+        Ok(())
+    }
+
+    /// For a replacement of the manifest by one without the table.
+    pub(super) fn give_segments_first_names(&self, table: &ImageTable) -> Result<(), Error> {
+        let (disk, dir) = (&*self.disk, &*self.dir);
         let failed = |source| catalogue_error(dir, NotWritten::Device(source));
         for segment in table.segments() {
             match disk.rename(&segment.file.path(dir), &segment.file.new_path(dir)) {
@@ -258,19 +277,15 @@ impl Shared {
                 _ => {}
             }
         }
-        disk.sync_dir(&image_dir).map_err(failed)?;
-        let name = &table.name;
-        let changed = catalogue.change_manifest(disk, dir, |manifest| {
-            manifest.image.tables.retain(|table| table.name != *name);
-        });
-        changed.map_err(|unchanged| catalogue_error(dir, unchanged.why))?;
-        self.opened.forget(table);
+        disk.sync_dir(&image_dir(dir)).map_err(failed)
+    }
+
+    /// After it. What stays is removed by the next opening.
+    pub(super) fn remove_segments(&self, table: &ImageTable) {
         for segment in table.segments() {
-            // One that stays is removed by the next opening.
-            let _ = disk.remove(&segment.file.new_path(dir));
+            let _ = self.disk.remove(&segment.file.new_path(&self.dir));
         }
-        let _ = disk.sync_dir(&image_dir);
-        Ok(())
+        let _ = self.disk.sync_dir(&image_dir(&self.dir));
     }
 }
 

@@ -63,6 +63,8 @@ pub(super) struct Tuning {
     pub(super) attempts_max: u32,
     pub(super) waits: Waits,
     pub(super) page_cache_bytes: usize,
+    /// Default: half of the memory that is available.
+    pub(super) loaded_tables_bytes_max: Option<u64>,
     pub(super) recovery: RecoveryTuning,
 }
 
@@ -96,6 +98,7 @@ impl Default for Tuning {
                 longest: Duration::from_secs(10),
             },
             page_cache_bytes: 256 << 20,
+            loaded_tables_bytes_max: None,
             recovery: RecoveryTuning {
                 threads: threads::processors().get(),
                 on_progress: None,

@@ -21,6 +21,7 @@ use crate::api::open_catalogue::{Catalogue, CatalogueCell, catalogue_error};
 use crate::api::opened_tables::OpenedTables;
 use crate::api::session::Session;
 use crate::api::table::{Key, Table, Value};
+use crate::api::tables_in_segments::TablesInSegments;
 use crate::catalogue::manifest::Manifest;
 use crate::commit::engine::Engine;
 use crate::commit::epoch::Count;
@@ -104,6 +105,9 @@ pub(crate) struct Shared {
     pub(crate) next_worker: AtomicU16,
     /// What queries share.
     pub(crate) opened: OpenedTables,
+    pub(crate) in_segments: TablesInSegments,
+    /// How many threads load a table.
+    pub(crate) loading_threads: usize,
     pub(crate) opened_at: Instant,
 }
 
@@ -165,9 +169,15 @@ impl Database {
 
     /// The table of this name, created if there is none.
     ///
+    /// One that was loaded into segments ([`Database::load_sorted`]) is taken into memory first, which takes about as long as
+    /// its load, and is a table as any other from then on. If it cannot be, the handle is one for views: transactions on it
+    /// fail with [`Error::TableTooLarge`] or [`Error::TableHasIndexes`], or, in a database that was opened to be read alone,
+    /// with [`Error::TableInImage`]. That is decided once for as long as the database is open.
+    ///
     /// # Errors
-    /// [`Error::TableType`] if it exists with other types, or with types of another shape; [`Error::TableInImage`] if it
-    /// was loaded into segments, and [`Error::TableBeingLoaded`] if it is about to be; [`Error::TableName`];
+    /// [`Error::TableType`] if it exists with other types, or with types of another shape; [`Error::TableNotWritten`] or
+    /// [`Error::TableNotLoaded`] if it lies in segments, and they cannot be read, or it cannot be written anew;
+    /// [`Error::TableBeingLoaded`] if it is about to be loaded; [`Error::TableName`];
     /// [`Error::NoSuchTable`] if there is none and the database was opened to be read alone;
     /// [`Error::Manifest`] if the catalogue cannot be written, and then there is no such table, or it has the type that it
     /// had.
@@ -204,10 +214,14 @@ impl Database {
                 max_bytes: INLINE_BYTES_MAX,
             });
         }
-        if catalogue.manifest.image.table(name).is_some() {
-            return Err(Error::TableInImage {
-                table: name.to_owned(),
-            });
+        while catalogue.manifest.image.table(name).is_some() {
+            drop(catalogue);
+            let opened = shared.open_table_in_segment(name, &has_types::<K, V>)?;
+            if let Some(raw_table) = opened {
+                return Ok(Table::new(raw_table));
+            }
+            // It was opened or dropped meanwhile.
+            catalogue = shared.catalogue.lock();
         }
         if catalogue.loading.names.contains(name) {
             return Err(Error::TableBeingLoaded {
@@ -228,6 +242,7 @@ impl Database {
             value_type: V::type_name().into_owned(),
             fixed_keys: K::EIGHT_BYTES,
             inline_bytes,
+            columns: None,
         };
         shared.create_table(&mut catalogue, info).map(Table::new)
     }
@@ -505,6 +520,19 @@ pub(super) fn check_name(name: &str) -> Result<(), Error> {
     Err(Error::TableName { name, why })
 }
 
+/// Whether a table has these types.
+fn has_types<K: Key + ?Sized, V: Value + ?Sized>(info: &TableInfo) -> Result<(), Error> {
+    let (key_type, value_type) = (K::type_name(), V::type_name());
+    if info.key_type == key_type && info.value_type == value_type {
+        return Ok(());
+    }
+    Err(Error::TableType {
+        table: info.name.clone(),
+        found: format!("{} to {}", info.key_type, info.value_type),
+        expected: format!("{key_type} to {value_type}"),
+    })
+}
+
 impl Shared {
     /// Creates a table that there is not yet.
     pub(super) fn create_table(
@@ -564,11 +592,7 @@ impl Shared {
             let changed = files.change(&*self.disk, &self.dir, manifest, change);
             return changed.map_err(|why| catalogue_error(&self.dir, why));
         }
-        Err(Error::TableType {
-            table: info.name.clone(),
-            found: format!("{} to {}", info.key_type, info.value_type),
-            expected: format!("{key_type} to {value_type}"),
-        })
+        has_types::<K, V>(info)
     }
 
     /// The log's streams, round-robin.
@@ -665,6 +689,7 @@ impl Shared {
         }
         // Its threads are not here, and what they share with each other may be locked.
         std::mem::forget(std::mem::replace(&mut self.opened, OpenedTables::new(0)));
+        std::mem::forget(std::mem::take(&mut self.in_segments));
         std::mem::forget(Arc::clone(&self.engine));
         std::mem::forget(Arc::clone(&self.disk));
     }

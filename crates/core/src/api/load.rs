@@ -20,6 +20,7 @@ use namiki_exec::data::Datum;
 
 use crate::api::database::{Database, Shared};
 use crate::api::open_catalogue::Catalogue;
+use crate::api::reserved_name::ReservedName;
 use crate::catalogue::catalogue_files::NotWritten;
 use crate::catalogue::image::ImageTable;
 use crate::catalogue::image_files::{FileNumber, image_dir};
@@ -110,8 +111,10 @@ impl Database {
     /// A source of rows that can fail says so with an error, which ends the load: a table is as long as its rows, so one
     /// that ends early must not look like one that is complete.
     ///
-    /// A loaded table lies on the disk, not in memory. It is read by [`Database::query`] and cannot be changed; in
-    /// transactions it takes no part ([`Error::TableInImage`]).
+    /// A loaded table lies on the disk, not in memory, and is read there by [`Database::query`]. [`Database::table`] takes it
+    /// into memory, where transactions change it, if it fits ([`Builder::loaded_tables_bytes_max`](crate::Builder::loaded_tables_bytes_max))
+    /// and has no indexes. The types are those of its key's columns and `[u8]`, which are rows by
+    /// [`encode_row`](crate::query::encode_row).
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -133,6 +136,14 @@ impl Database {
     /// });
     /// let loaded = db.load_sorted(&nations, rows)?;
     /// assert_eq!(loaded.rows, 3);
+    /// # let schema = nations.schema();
+    ///
+    /// // Without an index, it could be changed:
+    /// # let nations = NewTable::new("others", schema.clone());
+    /// # let rows = [Ok::<_, String>(vec![Datum::I64(0), Datum::Text("Algeria".to_owned())])];
+    /// # db.load_sorted(&nations, rows)?;
+    /// let nations = db.table::<i64, [u8]>(nations.name())?;
+    /// db.transact(|tx| tx.delete(&nations, &0))?;
     /// # Ok(())
     /// # }
     /// ```
@@ -180,7 +191,7 @@ impl Database {
         load.announce(described, files)
     }
 
-    /// The tables that were loaded into segments, in the order of their loads. None in a forked child of the process
+    /// The tables that lie in segments, in the order of their loads: those that were loaded and not taken into memory since. None in a forked child of the process
     /// that opened the database.
     #[must_use]
     pub fn loaded_tables(&self) -> Vec<ImageTable> {
@@ -192,8 +203,10 @@ impl Database {
     }
 }
 
-/// A load under way. It has the table's name, and keeps the directory locked if the database is closed meanwhile.
+/// A load under way.
 struct Load<'a> {
+    /// Released at the end.
+    _reserved: ReservedName<'a>,
     shared: &'a Shared,
     table: &'a NewTable,
     options: &'a LoadOptions,
@@ -228,23 +241,20 @@ impl<'a> Load<'a> {
         if catalogue.manifest.image.table(name).is_some() {
             return Err(LoadError::AlreadyLoaded { table: taken() });
         }
-        let Catalogue {
-            manifest, loading, ..
-        } = &mut *catalogue;
-        let first_file = manifest.image.next_file;
+        let first_file = catalogue.manifest.image.next_file;
         let next_file = first_file.0.checked_add(table.files());
         let next_file = next_file.ok_or_else(|| LoadError::Definition {
             why: "would need a file number beyond 2^32".to_owned(),
         })?;
-        if !loading.names.insert(name.clone()) {
-            return Err(LoadError::BeingLoaded { table: taken() });
-        }
-        manifest.image.next_file = FileNumber(next_file);
+        let reserved = ReservedName::reserve(shared, &mut catalogue, name);
+        let reserved = reserved.ok_or_else(|| LoadError::BeingLoaded { table: taken() })?;
+        catalogue.manifest.image.next_file = FileNumber(next_file);
         Ok(Self {
             shared,
             table,
             options,
-            identity: manifest.identity(),
+            _reserved: reserved,
+            identity: catalogue.manifest.identity(),
             first_file,
             // The standard library's hash keys come from the operating system's random numbers.
             salt: RandomState::new().hash_one(first_file) as u32,
@@ -317,20 +327,6 @@ impl<'a> Load<'a> {
         files.keep();
         events::table_loaded(&table.name, table.rows);
         Ok(table)
-    }
-}
-
-impl Drop for Load<'_> {
-    fn drop(&mut self) {
-        if !self.shared.engine.is_own() {
-            return;
-        }
-        let mut catalogue = self.shared.catalogue.lock();
-        let loading = &mut catalogue.loading;
-        loading.names.remove(&self.table.name);
-        if loading.names.is_empty() {
-            loading.dir_lock = None;
-        }
     }
 }
 

@@ -29,13 +29,17 @@ pub(crate) mod query_error;
 mod read_view;
 #[cfg(test)]
 mod recycled_log_tests;
+mod reserved_name;
 pub(crate) mod rows;
 pub(crate) mod session;
 pub(crate) mod stats;
 pub(crate) mod table;
+pub(crate) mod tables_in_segments;
+mod take_into_memory;
 mod transact_in_task;
 mod transaction;
 #[cfg(test)]
 mod transaction_cleanup_tests;
+mod types_of_columns;
 pub(crate) mod untyped;
 pub(crate) mod view;

@@ -47,8 +47,10 @@ use crate::api::checkpoint::take_checkpoint::Parts;
 use crate::api::database::{Database, Shared};
 use crate::api::open_catalogue::{Catalogue, Loading};
 use crate::api::opened_tables::OpenedTables;
+use crate::api::tables_in_segments::TablesInSegments;
 use crate::catalogue::catalogue_files::CatalogueFiles;
 use crate::catalogue::image_files::{ImageFileName, image_dir};
+use crate::catalogue::image_list::LOADED;
 use crate::catalogue::manifest::{Manifest, Written, random_number};
 use crate::catalogue::table_ids_by_name::TableIds;
 use crate::commit::engine::{Engine, GroupLocks, Settings};
@@ -104,9 +106,9 @@ pub(super) struct Opened {
     pub(super) loader: Arc<ImageLoader>,
 }
 
-/// Epochs with stamps above all that were recovered.
+/// Epochs with stamps above all that were recovered, and above that of rows that were loaded or will be.
 pub(super) fn epochs_after(recovered: &RecoveryReport, length_min: Duration) -> Arc<Epochs> {
-    let floor = Stamp(recovered.max_stamp.0 + 1).min(Stamp::MAX);
+    let floor = Stamp(recovered.max_stamp.max(LOADED).0 + 1).min(Stamp::MAX);
     Arc::new(Epochs::new(floor, length_min))
 }
 
@@ -301,6 +303,11 @@ impl Builder {
         opened.loader.start(self.tuning.recovery.threads);
         let log_bytes = opened.recovery.bytes;
         let settings = self.tuning.checkpoint;
+        let in_segments = TablesInSegments::new(
+            self.tuning.loaded_tables_bytes_max,
+            &catalogue.lock().manifest,
+            opened.image.as_ref().map(|image| &image.list),
+        );
         let checkpointer = engine.log.as_ref().map(|log| {
             Checkpointer::start(parts, Arc::clone(log), settings, opened.image, log_bytes)
         });
@@ -319,6 +326,8 @@ impl Builder {
             next_worker: AtomicU16::new(0),
             opened_at: Instant::now(),
             opened: OpenedTables::new(self.tuning.page_cache_bytes),
+            in_segments,
+            loading_threads: self.tuning.recovery.threads,
         })
     }
 

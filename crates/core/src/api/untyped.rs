@@ -43,13 +43,20 @@ impl Database {
     /// what is written has to be what the types of its program write.
     ///
     /// # Errors
-    /// [`Error::TableInImage`] if it was loaded into segments, and [`Error::TableBeingLoaded`] if it is about to be;
-    /// [`Error::Closed`], [`Error::Forked`].
+    /// As [`Database::table`].
     #[doc(hidden)]
     pub fn untyped_table(&self, name: &str) -> Result<Option<Table<[u8], [u8]>>, Error> {
         let shared = &*self.shared;
         shared.engine.check_process()?;
-        let catalogue = shared.catalogue.lock();
+        let mut catalogue = shared.catalogue.lock();
+        while catalogue.manifest.image.table(name).is_some() {
+            drop(catalogue);
+            let opened = shared.open_table_in_segment(name, &|_| Ok(()))?;
+            if let Some(raw_table) = opened {
+                return Ok(Some(Table::new(raw_table)));
+            }
+            catalogue = shared.catalogue.lock();
+        }
         let found = shared.find_untyped(&catalogue, name)?;
         Ok(found.map(Table::new))
     }
@@ -87,6 +94,7 @@ impl Database {
             value_type: table.value_type.to_owned(),
             fixed_keys: table.eight_byte_keys,
             inline_bytes: room_bytes(table.room_bytes),
+            columns: None,
         };
         shared.create_table(&mut catalogue, info).map(Table::new)
     }

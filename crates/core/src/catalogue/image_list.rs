@@ -9,14 +9,17 @@
 //! later ones. It is text like the manifest, a line with a checksum and then JSON, and apart from it, because a large
 //! database has thousands of runs and the manifest is replaced whenever a table is loaded or dropped.
 //!
+//! A table that was loaded into segments (image.rs) and takes part in transactions now is listed at once: its rows have the
+//! stamp [`LOADED`], before every commit that changes the table. A list with S = 0 has no other tables.
+//!
 //! A *run* has all rows of a table from one key up to the next run's. Runs are segments (`namiki_segment`), and their rows
 //! carry the stamps of the commits that wrote them. An image keeps runs of the one before whose rows have not changed.
 //!
 //! # Invariants
 //! - I8. The runs of a table cover all keys: the first begins with the empty key, each other one where the one before
 //!   ends. A table without runs was empty at S, and so was one that is not listed.
-//! - I9. A table that is listed was in a manifest before the first one that names the list. It may have been dropped since, or
-//!   while the image was written; its runs are passed over then.
+//! - I9. A table that is listed was in a manifest before the first one that names the list, or is in that one for the first
+//!   time. It may have been dropped since, or while the image was written; its runs are passed over then.
 //! - I10. Every number of a run's file is below that of the list.
 
 use std::collections::BTreeSet;
@@ -36,6 +39,9 @@ use crate::table::raw_table::TableId;
 const MAGIC: &str = "namiki-image";
 /// The format that this release writes, and the latest that it reads.
 const FORMAT: u32 = 1;
+
+/// The stamp of rows that were loaded and not committed. Commits have larger ones, in the tables that have such rows.
+pub(crate) const LOADED: Stamp = Stamp(1);
 
 /// What the manifest says of an image list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -235,7 +241,7 @@ impl ListedTable {
             if run.rows == 0 {
                 return Some(format!("has a run, file {file}, without rows"));
             }
-            if run.stamp > at {
+            if run.stamp > at.max(LOADED) {
                 return Some(format!(
                     "has a run, file {file}, of {}, after the image",
                     run.stamp

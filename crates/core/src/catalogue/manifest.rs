@@ -26,6 +26,9 @@
 //! A manifest with a log that ends at a stamp, as a backup's does (backup_mark.rs), has format 6: a program that does not know
 //! of that would replay parts of what was committed after the backup was taken. So has one with a log that may have restore
 //! points (wal_format/restore_point.rs), which that program takes for damage.
+//!
+//! A manifest with a table that has [columns](TableInfo::columns) has format 7: a program that does not know of them would open
+//! the table, and forget them when it writes the manifest.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
@@ -40,7 +43,7 @@ use namiki_platform::{Generation, Stamp};
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::backup_mark::BackupMark;
-use crate::catalogue::image::TableImage;
+use crate::catalogue::image::{TableImage, definition_contradiction};
 use crate::catalogue::image_files::FileNumber;
 use crate::catalogue::image_list::NamedList;
 use crate::catalogue::table_journal::{self, Continues};
@@ -50,9 +53,12 @@ use crate::storage::record::INLINE_BYTES_MAX;
 use crate::table::raw_table::{TableId, TableInfo};
 
 const MAGIC: &str = "namiki-manifest";
-/// The latest format that this release reads: that of a database with restore points in its log, of a backup with a log that
-/// ends at a stamp, and of a database that was opened from one, until an image has what that log has.
-pub const FORMAT: u32 = 6;
+/// The latest format that this release reads: that of a database with a table that was loaded into segments and takes part in
+/// transactions now.
+pub const FORMAT: u32 = 7;
+/// The format of a database with restore points in its log, of a backup with a log that ends at a stamp, and of a database that
+/// was opened from one, until an image has what that log has.
+const FORMAT_LOG_END: u32 = 6;
 /// The format of a database with an image of its tables in memory.
 const FORMAT_LIST: u32 = 5;
 /// The format of a database with dropped tables.
@@ -337,8 +343,10 @@ impl Manifest {
 
     fn encode(&self) -> String {
         let mut generations = self.generations.iter();
-        let format = if generations.any(|info| info.last_stamp.is_some() || info.restore_points) {
+        let format = if self.tables.iter().any(|table| table.columns.is_some()) {
             FORMAT
+        } else if generations.any(|info| info.last_stamp.is_some() || info.restore_points) {
+            FORMAT_LOG_END
         } else if self.image_list.is_some() {
             FORMAT_LIST
         } else if self.dropped > 0 {
@@ -446,6 +454,12 @@ impl Manifest {
                     format!("table {name:?} is in memory and in the image, too"),
                 ));
             }
+            let columns = table.columns.as_ref();
+            if let Some(why) =
+                columns.and_then(|columns| definition_contradiction(name, columns, &[]))
+            {
+                return Some((number, format!("table {name:?} {why}")));
+            }
             if table.inline_bytes > INLINE_BYTES_MAX {
                 return Some((
                     number,
@@ -510,12 +524,12 @@ mod tests {
             );
             assert!(Manifest::decode(&bytes[..at], path).is_err() || at + 1 == bytes.len());
         }
-        let future = String::from_utf8(bytes).unwrap().replacen(" 1 ", " 7 ", 1);
+        let future = String::from_utf8(bytes).unwrap().replacen(" 1 ", " 8 ", 1);
         let error = Manifest::decode(future.as_bytes(), path).unwrap_err();
         assert!(matches!(
             error,
             OpenError::FromTheFuture {
-                found: 7,
+                found: 8,
                 known: FORMAT,
                 ..
             }
@@ -590,6 +604,7 @@ mod tests {
             value_type: "u64".to_owned(),
             fixed_keys: true,
             inline_bytes: 8,
+            columns: None,
         };
         let seal = |streams: usize| GenerationEnd {
             last_sequences: vec![1; streams],

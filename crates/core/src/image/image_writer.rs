@@ -19,7 +19,7 @@ use namiki_platform::disk::Disk;
 use namiki_platform::{Epoch, Generation, Stamp};
 
 use crate::catalogue::image_files::{FileNumber, image_dir};
-use crate::catalogue::image_list::{ImageList, ListedRun, ListedTable, NamedList};
+use crate::catalogue::image_list::{ImageList, LOADED, ListedRun, ListedTable, NamedList};
 use crate::catalogue::manifest::random_number;
 use crate::image::image_error::ImageError;
 use crate::image::new_files::NewFiles;
@@ -46,6 +46,21 @@ pub(crate) struct ImageTarget<'a> {
     pub(crate) take_number: &'a dyn Fn() -> Option<FileNumber>,
 }
 
+impl<'a> ImageTarget<'a> {
+    /// For runs of rows with this stamp or a lower one.
+    pub(crate) fn for_runs(&self, stamp: Stamp, run_bytes: u64) -> RunTarget<'a> {
+        RunTarget {
+            disk: self.disk,
+            dir: self.dir,
+            identity: self.identity,
+            take_number: self.take_number,
+            salt: random_number() as u32,
+            stamp,
+            run_bytes,
+        }
+    }
+}
+
 /// Of which moment an image is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ImageMoment {
@@ -55,6 +70,24 @@ pub(crate) struct ImageMoment {
     pub(crate) generation: Generation,
     /// The epoch of that generation that S closes.
     pub(crate) epoch: Epoch,
+}
+
+impl ImageMoment {
+    /// Before all commits: no table has rows, but those that were loaded.
+    pub(crate) const BEFORE_ALL: Self = Self {
+        stamp: Stamp(0),
+        generation: Generation(0),
+        epoch: Epoch(0),
+    };
+
+    /// That of this image.
+    pub(crate) fn of(list: &ImageList) -> Self {
+        Self {
+            stamp: list.stamp,
+            generation: list.generation,
+            epoch: list.epoch,
+        }
+    }
 }
 
 /// The image of an open database: what the opening has loaded, or the last checkpoint has written.
@@ -116,15 +149,7 @@ pub(crate) fn write_image<R: RowsAtStamp>(
     let image_dir = image_dir(target.dir);
     let device = |source| ImageError::device(&image_dir, source);
     target.disk.create_dir_all(&image_dir).map_err(device)?;
-    let run_target = RunTarget {
-        disk: target.disk,
-        dir: target.dir,
-        identity: target.identity,
-        take_number: target.take_number,
-        salt: random_number() as u32,
-        stamp: moment.stamp,
-        run_bytes: options.run_bytes,
-    };
+    let run_target = target.for_runs(moment.stamp, options.run_bytes);
     let mut checkpoint = Checkpoint {
         target: &run_target,
         files: NewFiles::on(target.disk),
@@ -139,9 +164,25 @@ pub(crate) fn write_image<R: RowsAtStamp>(
         checkpoint.progress.tables += 1;
         checkpoint.go_on()?;
     }
-    listed.sort_unstable_by_key(|table| table.id);
+    let before = before.map(|before| (before.named, &before.image.list));
+    name_runs(&run_target, moment, before, listed, checkpoint.files)
+}
+
+/// Writes the list that names the runs of these tables, which are in `files` or in the image before. All files are durable
+/// when this returns.
+///
+/// # Errors
+/// [`ImageError`]; none of the files is there then.
+pub(crate) fn name_runs(
+    target: &RunTarget<'_>,
+    moment: ImageMoment,
+    before: Option<(&NamedList, &ImageList)>,
+    mut tables: Vec<ListedTable>,
+    mut files: NewFiles,
+) -> Result<NewImage, ImageError> {
+    tables.sort_unstable_by_key(|table| table.id);
     // The list's number is the largest (I10).
-    let (file, identity) = run_target.next_file()?;
+    let (file, identity) = target.next_file()?;
     let identity = format!("{identity:016x}");
     let list = ImageList {
         database: format!("{:032x}", target.identity),
@@ -149,17 +190,17 @@ pub(crate) fn write_image<R: RowsAtStamp>(
         stamp: moment.stamp,
         generation: moment.generation,
         epoch: moment.epoch,
-        tables: listed,
+        tables,
     };
     let named = NamedList {
         file,
         identity,
         stamp: moment.stamp,
     };
-    let mut files = checkpoint.files;
-    write_list(&run_target, &list, file, &mut files)?;
-    target.disk.sync_dir(&image_dir).map_err(device)?;
-    let before = before.map(|before| (before.named, &before.image.list));
+    write_list(target, &list, file, &mut files)?;
+    let image_dir = image_dir(target.dir);
+    let synced = target.disk.sync_dir(&image_dir);
+    synced.map_err(|source| ImageError::device(&image_dir, source))?;
     Ok(NewImage::new(
         target.disk,
         target.dir,
@@ -203,7 +244,8 @@ impl Checkpoint<'_, '_> {
         before: Option<ImageBefore<'_>>,
     ) -> Result<Vec<ListedRun>, ImageError> {
         let (listed, since) = match before {
-            Some(ImageBefore { image, named }) => (image.list.table(id), named.stamp),
+            // No commit has changed a row of a table with runs at or below the latter.
+            Some(ImageBefore { image, named }) => (image.list.table(id), named.stamp.max(LOADED)),
             None => (None, Stamp(0)),
         };
         let runs_before = listed.map_or(&[][..], |table| &table.runs);

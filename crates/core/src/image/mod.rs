@@ -6,6 +6,7 @@ pub(crate) mod image_writer;
 pub(crate) mod index_digests;
 pub(crate) mod leftovers;
 pub(crate) mod load_error;
+pub(crate) mod loaded_runs;
 #[cfg(test)]
 pub(crate) mod model_table;
 pub(crate) mod new_files;

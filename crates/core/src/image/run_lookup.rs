@@ -1,11 +1,13 @@
-//! Reads rows of a run by their keys, page by page: for views of a table that is not loaded.
+//! Reads rows of a run by their keys, page by page: for views of a table that is not loaded. And those of a table that was
+//! loaded into a segment, which is a run where keys are never cut.
 //!
 //! Every page is verified when it is read, so nothing that is damaged is ever shown. What only the whole run tells, such as
 //! the number of its rows, is verified when it is loaded (`run_reader.rs`).
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::Bound;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use namiki_index::Direction;
@@ -14,6 +16,7 @@ use namiki_segment::{
     Cursor, Found, LongReader, PAGE_BYTES, PageNo, PageRef, Pages, Segment, SegmentError, Value,
 };
 
+use crate::catalogue::image::SegmentFile;
 use crate::catalogue::image_list::ListedRun;
 use crate::error::OpenError;
 use crate::image::stored_keys::{complete_key, first_stored, last_stored};
@@ -27,6 +30,8 @@ const AHEAD_GROWTH: usize = 4;
 pub(crate) struct RunLookup {
     table: String,
     segment: Segment,
+    /// Whether long keys are cut (`stored_keys.rs`).
+    cuts_keys: bool,
 }
 
 impl RunLookup {
@@ -42,8 +47,38 @@ impl RunLookup {
         listed: &ListedRun,
     ) -> Result<Self, OpenError> {
         let path = listed.segment.file.rows_path(dir);
-        match Segment::open(disk, &path, listed.segment.id(database)) {
-            Ok(segment) => Ok(Self { table, segment }),
+        let opened = Segment::open(disk, &path, listed.segment.id(database));
+        Self::of(opened, table, path, true)
+    }
+
+    /// Opens the rows of a table that was loaded into a segment.
+    ///
+    /// # Errors
+    /// [`OpenError::Image`].
+    pub(crate) fn open_segment(
+        disk: &Arc<dyn Disk>,
+        dir: &Path,
+        database: u128,
+        table: String,
+        segment: &SegmentFile,
+    ) -> Result<Self, OpenError> {
+        let path = segment.file.path_of_named(&**disk, dir);
+        let opened = Segment::open(disk, &path, segment.id(database));
+        Self::of(opened, table, path, false)
+    }
+
+    fn of(
+        opened: Result<Segment, SegmentError>,
+        table: String,
+        path: PathBuf,
+        cuts_keys: bool,
+    ) -> Result<Self, OpenError> {
+        match opened {
+            Ok(segment) => Ok(Self {
+                table,
+                segment,
+                cuts_keys,
+            }),
             Err(source) => Err(OpenError::Image {
                 table,
                 path,
@@ -144,12 +179,14 @@ impl RowsOfRun<'_> {
             if !stepped.map_err(|error| run.damaged(error))? {
                 return Ok(false);
             }
-            let completed = complete_key(&mut self.key, &self.value);
-            self.value_from = completed.map_err(|why| OpenError::ImageRows {
-                table: run.table.clone(),
-                path: run.segment.path().to_owned(),
-                why: why.to_owned(),
-            })?;
+            if run.cuts_keys {
+                let completed = complete_key(&mut self.key, &self.value);
+                self.value_from = completed.map_err(|why| OpenError::ImageRows {
+                    table: run.table.clone(),
+                    path: run.segment.path().to_owned(),
+                    why: why.to_owned(),
+                })?;
+            }
             if self.from.as_ref().is_none_or(|from| self.has_reached(from)) {
                 self.from = None;
                 return Ok(true);
@@ -178,6 +215,7 @@ impl RowsOfRun<'_> {
             return Ok(());
         };
         let stored = match self.direction {
+            _ if !run.cuts_keys => Cow::Borrowed(&**key),
             Direction::Forward => first_stored(key),
             Direction::Backward => last_stored(key),
         };
@@ -263,7 +301,6 @@ mod tests {
     use namiki_segment::Writer;
 
     use super::*;
-    use crate::catalogue::image::SegmentFile;
     use crate::catalogue::image_files::FileNumber;
     use crate::image::stored_keys::KeyCutter;
 

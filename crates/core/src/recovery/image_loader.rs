@@ -33,8 +33,9 @@ use super::log_winners::LogWinners;
 use super::run_on_threads::on_threads;
 use super::settings_and_report::{BeforeLoad, LoadingProgress};
 use super::unloaded_table::{ImageFiles, UnloadedTable};
+use crate::catalogue::image::ImageTable;
 use crate::catalogue::image_files::{FileNumber, image_dir};
-use crate::catalogue::image_list::ImageList;
+use crate::catalogue::image_list::{ImageList, ListedRun};
 use crate::catalogue::manifest::Manifest;
 use crate::concurrency::cc::with_protocol;
 use crate::error::{Error, OpenError};
@@ -43,7 +44,7 @@ use crate::image::run_reader::{RunVisitor, read_run, runs_to_read};
 use crate::protocol_spec::ConcurrencyControl;
 use crate::storage::record::VALUE_BYTES_MAX;
 use crate::table::load_state::WantedTables;
-use crate::table::raw_table::{Loaded, RawTable, TableId};
+use crate::table::raw_table::{Loaded, RawTable, TableId, TableInfo};
 
 /// An image to begin with.
 #[derive(Clone, Copy)]
@@ -84,6 +85,8 @@ pub(crate) struct ImageLoader {
     bytes_total: u64,
     /// Files with rows of keys that the log has deleted.
     shrunk_files: Mutex<BTreeSet<FileNumber>>,
+    /// Tables in segments that are read where they lie, and never loaded.
+    in_segments: Mutex<BTreeMap<TableId, Arc<UnloadedTable>>>,
 }
 
 /// One of the tables.
@@ -205,7 +208,44 @@ impl ImageLoader {
             rows_total,
             bytes_total,
             shrunk_files: Mutex::default(),
+            in_segments: Mutex::default(),
         }
+    }
+
+    /// Loads a table from runs that were written for it: its rows are all that it has.
+    ///
+    /// # Errors
+    /// Why it cannot be loaded; what `watch` says.
+    pub(crate) fn load_table(
+        raw_table: RawTable,
+        info: &TableInfo,
+        runs: Vec<ListedRun>,
+        files: &Arc<ImageFiles>,
+        (concurrency, threads): (ConcurrencyControl, usize),
+        watch: WatchLoading<'_>,
+    ) -> Result<RawTable, OpenError> {
+        let raw_table = Arc::new(raw_table);
+        if !runs.is_empty() {
+            let winners = LogWinners::none(info.fixed_keys);
+            let table = UnloadedTable::new(&raw_table, files, info, runs, winners);
+            let loader = Arc::new(Self::of(vec![table], concurrency));
+            loader.load_now(threads, watch)?;
+        }
+        let raw_table = Arc::into_inner(raw_table);
+        Ok(raw_table.unwrap_or_else(|| unreachable!("its loader is gone")))
+    }
+
+    /// Views read this table where it lies from now on: in the segment into which it was loaded.
+    pub(crate) fn read_in_segment(
+        &self,
+        raw_table: &Arc<RawTable>,
+        info: &TableInfo,
+        table: &ImageTable,
+        files: &Arc<ImageFiles>,
+    ) {
+        let unloaded = UnloadedTable::in_segment(raw_table, files, info, table);
+        let mut in_segments = self.in_segments.lock();
+        in_segments.insert(raw_table.id, Arc::new(unloaded));
     }
 
     /// Verifies of the runs' files what can be known without reading them: that they are there, and are as long as they have
@@ -478,6 +518,7 @@ impl ImageLoader {
 
     /// A table was dropped: what is under way with it ends, and it stands in the way of nothing.
     pub(crate) fn forget(&self, id: TableId) {
+        self.in_segments.lock().remove(&id);
         let Some(loading) = self.numbers.get(&id).map(|number| &self.tables[*number]) else {
             return;
         };
@@ -554,7 +595,7 @@ impl ImageLoader {
     /// [`Error::TableNotLoaded`].
     pub(crate) fn unloaded(&self, id: TableId) -> Result<Option<Arc<UnloadedTable>>, Error> {
         let Some(number) = self.numbers.get(&id) else {
-            return Ok(None);
+            return Ok(self.in_segments.lock().get(&id).cloned());
         };
         match &*self.tables[*number].contents.lock() {
             Contents::Unloaded(table) => Ok(Some(Arc::clone(table))),

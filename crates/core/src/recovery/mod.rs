@@ -61,7 +61,7 @@ pub(crate) use self::settings_and_report::{BeforeLoad, RecoverySettings};
 pub use self::settings_and_report::{
     LoadingProgress, OnProgress, RecoveryProgress, RecoveryReport, ReplayOrder,
 };
-pub(crate) use self::unloaded_table::UnloadedTable;
+pub(crate) use self::unloaded_table::{ImageFiles, UnloadedTable};
 use crate::catalogue::manifest::Manifest;
 use crate::error::OpenError;
 use crate::protocol_spec::ConcurrencyControl;

@@ -1,5 +1,8 @@
 //! A table that is not loaded yet, read where it lies: in the runs of the image, under what the log has changed.
 //!
+//! A table that was loaded into a segment and that takes no transactions is read in the same way: it has one run, which is never
+//! loaded, and the log says nothing of it.
+//!
 //! It does not change: transactions wait until the table is loaded. A view that goes on reading here when it is sees its own
 //! moment all the same: what the runs have was written before the database was opened, and of records it reads its version.
 
@@ -12,7 +15,8 @@ use namiki_index::{Direction, ScanRange};
 use namiki_platform::disk::Disk;
 
 use super::log_winners::LogWinners;
-use crate::catalogue::image_list::ListedRun;
+use crate::catalogue::image::ImageTable;
+use crate::catalogue::image_list::{LOADED, ListedRun};
 use crate::commit::view_opening::OpenView;
 use crate::error::{Error, OpenError};
 use crate::image::run_lookup::{RowsOfRun, RunLookup};
@@ -20,12 +24,12 @@ use crate::image::run_reader::RunToRead;
 use crate::table::raw_table::{RawTable, TableInfo};
 
 /// Where the files of an image are.
-pub(super) struct ImageFiles {
-    pub(super) disk: Arc<dyn Disk>,
+pub(crate) struct ImageFiles {
+    pub(crate) disk: Arc<dyn Disk>,
     /// The database's directory.
-    pub(super) dir: PathBuf,
+    pub(crate) dir: PathBuf,
     /// The identity of the database.
-    pub(super) database: u128,
+    pub(crate) database: u128,
 }
 
 /// The rows of a table that is not loaded.
@@ -40,6 +44,8 @@ pub(crate) struct UnloadedTable {
 
 struct Run {
     listed: ListedRun,
+    /// Whether it is the segment into which its table was loaded.
+    is_segment: bool,
     /// Opened when it is first read by its keys.
     lookup: OnceLock<RunLookup>,
 }
@@ -54,6 +60,7 @@ impl UnloadedTable {
     ) -> Self {
         let runs = runs.into_iter().map(|listed| Run {
             listed,
+            is_segment: false,
             lookup: OnceLock::new(),
         });
         Self {
@@ -62,6 +69,31 @@ impl UnloadedTable {
             info: info.clone(),
             runs: runs.collect(),
             winners,
+        }
+    }
+
+    /// A table that lies in the segment into which it was loaded.
+    pub(super) fn in_segment(
+        raw_table: &Arc<RawTable>,
+        files: &Arc<ImageFiles>,
+        info: &TableInfo,
+        table: &ImageTable,
+    ) -> Self {
+        let run = Run {
+            listed: ListedRun {
+                from: Vec::new(),
+                segment: table.segment.clone(),
+                rows: table.rows,
+                bytes: table.segment.len_bytes(),
+                stamp: LOADED,
+            },
+            is_segment: true,
+            lookup: OnceLock::new(),
+        };
+        let winners = LogWinners::none(info.fixed_keys);
+        Self {
+            runs: vec![run],
+            ..Self::new(raw_table, files, info, Vec::new(), winners)
         }
     }
 
@@ -195,7 +227,11 @@ impl UnloadedTable {
             dir,
             database,
         } = &*self.files;
-        let opened = RunLookup::open(disk, dir, *database, self.info.name.clone(), &run.listed);
+        let (table, listed) = (self.info.name.clone(), &run.listed);
+        let opened = match run.is_segment {
+            true => RunLookup::open_segment(disk, dir, *database, table, &listed.segment),
+            false => RunLookup::open(disk, dir, *database, table, listed),
+        };
         let opened = opened.map_err(|error| self.damaged(error))?;
         Ok(run.lookup.get_or_init(|| opened))
     }

@@ -15,6 +15,7 @@ use std::ops::Bound;
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicU64;
 
+use namiki_exec::data::Schema;
 use namiki_index::{
     Direction, IndexError, Inserted, LeafVersion, Lookup, PointIndex, ScanItem, ScanRange,
 };
@@ -55,6 +56,10 @@ pub struct TableInfo {
     pub fixed_keys: bool,
     /// The length that records have room for in themselves, in bytes.
     pub inline_bytes: usize,
+    /// Of a table that was loaded into segments and takes part in transactions now: its columns. Its values are rows, encoded
+    /// for them. Queries know it by them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<Schema>,
 }
 
 /// One opening of a database. Its tables work in its own transactions only: these keep it alive, and
@@ -529,6 +534,7 @@ mod tests {
                 value_type: String::new(),
                 fixed_keys: false,
                 inline_bytes: 8,
+                columns: None,
             };
             let raw_table = RawTable::new(info, index, Owner::new()).unwrap();
             let mut expected = std::collections::BTreeMap::new();
@@ -561,6 +567,7 @@ mod tests {
                 value_type: String::new(),
                 fixed_keys: true,
                 inline_bytes: 8,
+                columns: None,
             };
             let raw_table = RawTable::new(info, index, Owner::new()).unwrap();
             raw_table.use_up();

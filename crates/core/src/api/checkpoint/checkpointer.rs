@@ -64,6 +64,15 @@ impl Checkpointer {
         self.work.hold(body)
     }
 
+    /// Runs `body` while no checkpoint does, and gives it the list of the image. The list that it returns is that of the image
+    /// from then on.
+    pub(crate) fn replace_image<E>(
+        &self,
+        body: impl FnOnce(Option<&ImageList>) -> Result<ImageList, E>,
+    ) -> Result<(), E> {
+        self.work.replace_image(body)
+    }
+
     /// Whether the database is being closed, or its log has failed.
     pub(crate) fn is_over(&self) -> bool {
         self.work.is_over()

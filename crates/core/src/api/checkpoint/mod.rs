@@ -11,6 +11,7 @@
 //!
 //! One thread does so when the log has become long (`trigger.rs`); any other may ask for one.
 
+pub(crate) mod announce_image;
 pub(crate) mod checkpointer;
 mod preallocated;
 mod rows_of_view;

@@ -11,11 +11,12 @@ use namiki_log::{Log, RecyclePoint, remove_generations};
 use namiki_platform::disk::Disk;
 use parking_lot::Mutex;
 
+use super::announce_image::{announce_image, checkpoint_failed};
 use super::preallocated::{self, PreallocatedBytes};
 use super::rows_of_view::TableRows;
 use super::settings_and_reports::{CheckpointReport, CheckpointSettings, CheckpointStats};
 use crate::api::horizon_stats::HorizonSamples;
-use crate::api::open_catalogue::{CatalogueCell, NotChanged, catalogue_error};
+use crate::api::open_catalogue::CatalogueCell;
 use crate::catalogue::image_files::FileNumber;
 use crate::catalogue::image_list::{ImageList, ListedRun};
 use crate::commit::engine::{Engine, GroupLocks};
@@ -159,6 +160,24 @@ impl Work {
     pub(super) fn hold<T>(&self, body: impl FnOnce(Option<&ImageList>) -> T) -> T {
         let image = self.image.lock();
         body(image.as_ref().map(|image| &image.list))
+    }
+
+    /// Runs `body` while no checkpoint does. The list that it returns is that of the image from then on.
+    pub(super) fn replace_image<E>(
+        &self,
+        body: impl FnOnce(Option<&ImageList>) -> Result<ImageList, E>,
+    ) -> Result<(), E> {
+        let mut image = self.image.lock();
+        let list = body(image.as_ref().map(|image| &image.list))?;
+        self.image_bytes.store(row_bytes(&list), Ordering::Relaxed);
+        self.image_file_bytes
+            .store(file_bytes(&list), Ordering::Relaxed);
+        let shrunk_files = image.take().map(|image| image.shrunk_files);
+        *image = Some(PresentImage {
+            list,
+            shrunk_files: shrunk_files.unwrap_or_default(),
+        });
+        Ok(())
     }
 
     /// Looks at what holds things back, and at the room on the disk: takes what the next checkpoint will need, and lets
@@ -406,7 +425,7 @@ impl Work {
     /// files were freed.
     fn announce(
         &self,
-        mut new: NewImage,
+        new: NewImage,
         point: RecyclePoint,
         is_last: bool,
     ) -> Result<(ImageList, u64), Error> {
@@ -416,32 +435,12 @@ impl Work {
         if catalogue.closed.is_some() {
             return Err(Error::Closed);
         }
-        new.step_back().map_err(checkpoint_failed)?;
-        let before = catalogue.manifest.clone();
-        let changed = catalogue.change_manifest(disk, dir, |manifest| {
-            manifest.image_list = Some(new.named().clone());
+        let new = announce_image((disk, dir), &mut catalogue, new, |manifest| {
             manifest.drop_superfluous_generations(point.stamp);
             if let Some(written) = manifest.generations.last_mut() {
                 written.begin_at(&start);
             }
-        });
-        if let Err(NotChanged { why, is_as_before }) = changed {
-            if !is_as_before {
-                new.keep();
-            }
-            return Err(catalogue_error(dir, why));
-        }
-        if let Err(gone) = new.give_lasting_name() {
-            let taken_back = catalogue.change_manifest(disk, dir, |manifest| {
-                manifest.image_list.clone_from(&before.image_list);
-                manifest.generations.clone_from(&before.generations);
-                manifest.oldest_generation = before.oldest_generation;
-            });
-            if taken_back.is_err() {
-                new.keep();
-            }
-            return Err(checkpoint_failed(gone));
-        }
+        })?;
         let oldest = catalogue.manifest.oldest_generation;
         drop(catalogue);
         let list = new.remove_superseded();
@@ -479,8 +478,4 @@ fn row_bytes(list: &ImageList) -> u64 {
 
 fn file_bytes(list: &ImageList) -> u64 {
     list.runs().map(|run| run.segment.len_bytes()).sum()
-}
-
-fn checkpoint_failed(error: ImageError) -> Error {
-    Error::CheckpointFailed(Arc::new(error))
 }

@@ -52,6 +52,7 @@ fn transactions_wait_and_then_see_everything() {
     let table = held.table::<u64, u64>("a").unwrap();
     let mut attempts = 0;
     let (db, table) = (&*held, &table);
+    let tried = std::sync::Barrier::new(2);
     std::thread::scope(|scope| {
         let waiters = [
             scope.spawn(|| {
@@ -72,13 +73,17 @@ fn transactions_wait_and_then_see_everything() {
             scope.spawn(|| {
                 let mut session = db.session()?;
                 let error = session
-                    .try_transact_async(|tx| tx.get(table, &1))
+                    .try_transact_async(|tx| {
+                        let found = tx.get(table, &1);
+                        tried.wait();
+                        found
+                    })
                     .unwrap_err();
                 assert!(matches!(error, Error::TableLoading { .. }) && error.is_retryable());
                 Ok(session.try_transact_async(|tx| tx.get(table, &1))?.0)
             }),
         ];
-        std::thread::yield_now();
+        tried.wait();
         held.gate.open();
         for waiter in waiters {
             assert_eq!(waiter.join().unwrap().unwrap(), Some(10));

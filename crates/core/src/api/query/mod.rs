@@ -1,8 +1,9 @@
 //! Queries: plans that are run by the out-of-order executor, over tables in segments and tables in memory.
 //!
-//! A table that was loaded ([`Database::load_sorted`]) is found by its name. A table in memory has types, and no names
-//! for its columns: a query is told them. All such tables are read in one [view](Database::view) (table_source.rs), and
-//! tables in segments never change: so a query reads everything at one moment.
+//! A table that was loaded ([`Database::load_sorted`]) is found by its name, whether it lies in segments or takes part in
+//! transactions by now. Any other table in memory has types, and no names for its columns: a query is told them. All tables in
+//! memory are read in one [view](Database::view) (table_source.rs), and tables in segments never change: so a query reads
+//! everything at one moment.
 //!
 //! Paper: oode §1, §2
 
@@ -18,7 +19,8 @@ use namiki_exec::source::{Source, Table as QueryTable, Tables};
 use namiki_exec::{Degree, Explanation, Mode, Options, Rows};
 
 use self::table_source::{TableSource, Values, columns, key_columns, value_column};
-use crate::api::database::Database;
+use crate::api::database::{Database, Shared};
+use crate::api::open_catalogue::Catalogue;
 use crate::api::query_error::QueryError;
 use crate::api::table::{Key, Table, Value};
 use crate::api::view::View;
@@ -231,7 +233,14 @@ impl Query {
             if tables.get(name).is_some() {
                 continue;
             }
-            if let Some(described) = self.described.get(name) {
+            // Locked until it is open: it could be dropped in between.
+            let catalogue = shared.catalogue.lock();
+            if catalogue.closed.is_some() {
+                return Err(QueryError::Closed);
+            }
+            let known = shared.described(&catalogue, name);
+            if let Some(described) = self.described.get(name).or(known.as_ref()) {
+                drop(catalogue);
                 // One for all: what the query reads is of one moment.
                 let view = match &view {
                     Some(view) => view,
@@ -240,20 +249,18 @@ impl Query {
                 tables.insert(name, described.source(view));
                 continue;
             }
-            // Locked until it is open: it could be dropped in between.
-            let catalogue = shared.catalogue.lock();
-            if catalogue.closed.is_some() {
-                return Err(QueryError::Closed);
-            }
             let image = &catalogue.manifest.image;
             let table = name.to_owned();
             let Some(loaded) = image.table(name) else {
                 if catalogue.ids.get(name).is_some() {
                     return Err(QueryError::NotDescribed { table });
                 }
-                let known = image.tables.iter().map(|table| table.name.clone());
-                let described = self.described.keys().cloned();
-                let known = known.chain(described).collect();
+                let in_memory = catalogue.manifest.tables.iter();
+                let in_memory = in_memory.filter(|table| table.columns.is_some());
+                let known = (image.tables.iter().map(|table| &table.name))
+                    .chain(in_memory.map(|table| &table.name))
+                    .chain(self.described.keys());
+                let known = known.cloned().collect();
                 return Err(QueryError::UnknownTable { table, known });
             };
             let identity = catalogue.manifest.identity();
@@ -263,6 +270,20 @@ impl Query {
             tables.insert(name, opened);
         }
         Ok(tables)
+    }
+}
+
+impl Shared {
+    /// A table in memory of which the manifest has the columns.
+    fn described(&self, catalogue: &Catalogue, name: &str) -> Option<Described> {
+        let id = catalogue.ids.get(name)?;
+        let schema = catalogue.manifest.table(id)?.columns.clone()?;
+        let raw_table = self.engine.raw_tables.lock().get(&id).cloned()?;
+        Some(Described {
+            raw_table,
+            schema,
+            values: Values::Rows,
+        })
     }
 }
 

@@ -1,0 +1,98 @@
+//! What an open database knows of tables that were loaded into segments: which of them stay there, and how much memory the others
+//! take.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use namiki_platform::available_memory_bytes;
+use parking_lot::Mutex;
+
+use crate::catalogue::image::ImageTable;
+use crate::catalogue::image_list::ImageList;
+use crate::catalogue::manifest::Manifest;
+use crate::table::raw_table::{RawTable, TableId};
+
+/// The memory that a row takes beside its key and its value, about, in bytes: a record, its place in the index, and what
+/// allocations round up.
+const BYTES_BESIDE_ROW: u64 = 64;
+
+/// What tables that stay in segments have for numbers: none that the manifest gives.
+const FIRST_NUMBER: u32 = u32::MAX;
+
+/// The tables of a database that were loaded into segments.
+#[derive(Default)]
+pub(crate) struct TablesInSegments {
+    /// As the database was opened with.
+    bytes_max: Option<u64>,
+    /// Locked while a table is taken into memory: one after the other.
+    pub(crate) taking: Mutex<()>,
+    /// The handles of those that stay, by the identities of their segments. Locked for moments, after the catalogue.
+    staying: Mutex<BTreeMap<String, Arc<RawTable>>>,
+    /// What the others take, about. Locked for moments, after the catalogue.
+    taken: Mutex<BTreeMap<TableId, u64>>,
+}
+
+impl TablesInSegments {
+    /// Of a database with this image of its tables in memory.
+    pub(crate) fn new(
+        bytes_max: Option<u64>,
+        manifest: &Manifest,
+        image: Option<&ImageList>,
+    ) -> Self {
+        let taken = manifest.tables.iter().filter_map(|table| {
+            table.columns.as_ref()?;
+            let runs = &image?.table(table.id)?.runs;
+            let bytes = runs.iter().map(|run| memory_bytes(run.rows, run.bytes));
+            Some((table.id, bytes.sum()))
+        });
+        Self {
+            bytes_max,
+            taking: Mutex::default(),
+            staying: Mutex::default(),
+            taken: Mutex::new(taken.collect()),
+        }
+    }
+
+    /// How much memory all of them may take that take part in transactions, in bytes.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        let half = || available_memory_bytes().map_or(u64::MAX, |bytes| bytes / 2);
+        self.bytes_max.unwrap_or_else(half)
+    }
+
+    /// How much those take that do.
+    pub(crate) fn taken_bytes(&self) -> u64 {
+        self.taken.lock().values().sum()
+    }
+
+    /// One takes so much now.
+    pub(crate) fn take(&self, id: TableId, bytes: u64) {
+        self.taken.lock().insert(id, bytes);
+    }
+
+    /// A table was dropped.
+    pub(crate) fn release(&self, id: TableId) {
+        self.taken.lock().remove(&id);
+    }
+
+    /// The handle of a table that stays, if it has one.
+    pub(crate) fn staying(&self, table: &ImageTable) -> Option<Arc<RawTable>> {
+        let staying = self.staying.lock();
+        staying.get(&table.segment.identity).cloned()
+    }
+
+    /// The number for one more table that stays.
+    pub(crate) fn next_number(&self) -> TableId {
+        TableId(FIRST_NUMBER - self.staying.lock().len() as u32)
+    }
+
+    /// The table stays, and has this handle.
+    pub(crate) fn stay(&self, table: &ImageTable, raw_table: &Arc<RawTable>) {
+        let identity = table.segment.identity.clone();
+        self.staying.lock().insert(identity, Arc::clone(raw_table));
+    }
+}
+
+/// The memory that rows take, about, with so many bytes of keys and values.
+pub(crate) fn memory_bytes(rows: u64, bytes: u64) -> u64 {
+    bytes.saturating_add(rows.saturating_mul(BYTES_BESIDE_ROW))
+}
