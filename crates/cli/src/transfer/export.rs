@@ -26,7 +26,7 @@ Integers beyond 2^53 are strings, bytes and values of a program's own types \"0x
 CSV has the types in the names of its columns, key.1:string,key.2:u64,value:u32, and each part of a tuple in a column
 of its own. A table with bytes that are no value of their type has no CSV.
 
-With --all, each table becomes a file in JSON lines, those in segments with their columns; namiki import --all makes
+With --all, each table becomes a file in JSON lines, those with columns in rows of these; namiki import --all makes
 the same database of the folder, in this release or another.
 
 Examples:

@@ -35,6 +35,7 @@ struct ExportedTable {
     table: String,
     file: String,
     rows: u64,
+    /// Whether it has columns: it is loaded into segments.
     #[serde(default)]
     in_segments: bool,
 }
@@ -61,13 +62,17 @@ pub(super) fn export_all(db: &Database, folder: &Path) -> Result<(), Failure> {
     for (number, info) in db.table_infos().into_iter().enumerate() {
         let table = TypedTable::find(db, &info.name)?;
         let file = file_name(number, &info.name);
-        let rows = export_to_file(db, &table, FileFormat::Jsonl, &folder.join(&file))?;
+        let path = folder.join(&file);
+        let rows = match &info.columns {
+            Some(schema) => segments::export_from_memory(db, &table, schema, &path)?,
+            None => export_to_file(db, &table, FileFormat::Jsonl, &path)?,
+        };
         eprintln!("exported {} of table {:?}", counted(rows, "row"), info.name);
         contents.tables.push(ExportedTable {
             table: info.name,
             file,
             rows,
-            in_segments: false,
+            in_segments: info.columns.is_some(),
         });
     }
     for table in db.loaded_tables() {

@@ -1,4 +1,4 @@
-//! Tables in segments, whole: their columns in a header, a row on each line, and a last line that counts them.
+//! Tables with columns, whole, those in segments and those that were taken into memory: their columns in a header, a row on each line, and a last line that counts them.
 //!
 //! ```text
 //! {"namiki":1,"table":"nations","schema":{…},"indexes":[{"name":"by_name","columns":["name"]}]}
@@ -10,12 +10,13 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use namiki::files::{ImageTable, Manifest};
 use namiki::query::{ColumnType, Datum, Schema, decode_row};
-use namiki::{Database, LoadOptions, NewTable, Stamp};
+use namiki::{Database, Direction, LoadOptions, NewTable, Stamp};
 use namiki_platform::disk::{Disk, ReadOnlyDisk};
 use namiki_segment::{CheckProgress, CheckVisitor};
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::number_format::counted;
 use crate::progress::Progress;
+use crate::tables::TypedTable;
 use crate::typed::datum::{from_hex, hex};
 
 /// The largest integer up to which a float says each of them.
@@ -53,63 +55,137 @@ enum Line {
     End { end: bool, rows: u64 },
 }
 
-/// Writes a table of the database in `dir`.
+/// Writes a table in segments of the database in `dir`.
 pub(super) fn export(dir: &Path, table: &ImageTable, path: &Path) -> Result<(), Failure> {
     let disk: Arc<dyn Disk> = Arc::new(ReadOnlyDisk::new());
     let Some(manifest) = Manifest::read(&*disk, dir)? else {
         return Err(Failure::NoDatabase(dir.to_owned()));
     };
-    let target = Target::File(path.to_owned());
-    let file = File::create(path).map_err(|error| target.failed(error))?;
-    let mut rows = RowLines {
-        out: BufWriter::with_capacity(1 << 20, &file),
-        target: &target,
-        table,
-        path: table.segment.file.path_of_named(&*disk, dir),
-        progress: Progress::new(),
-    };
     let indexes = table.indexes.iter().map(|index| Index {
         name: index.name.clone(),
         columns: index.columns.clone(),
     });
-    let header = HeaderLine {
-        namiki: VERSION,
-        table: table.name.clone(),
-        schema: table.schema.clone(),
-        indexes: indexes.collect(),
+    let segment = table.segment.file.path_of_named(&*disk, dir);
+    let mut rows = RowLines {
+        out: WrittenFile::begin(path, &table.name, &table.schema, indexes.collect())?,
+        schema: &table.schema,
+        table: &table.name,
+        read_from: &segment,
+        progress: Progress::new(),
     };
-    let header = serde_json::to_string(&header).map_err(|error| target.failed(error.into()))?;
-    rows.line(&header)?;
     let id = table.segment.id(manifest.identity());
-    let segment = rows.path.clone();
     namiki_segment::check_with(&disk, &segment, id, &mut rows)?;
-    rows.line(&format!("{{\"end\":true,\"rows\":{}}}", table.rows))?;
-    rows.out.flush().map_err(|error| target.failed(error))?;
-    drop(rows);
-    file.sync_all().map_err(|error| target.failed(error))
+    rows.out.end().map(drop)
 }
 
-/// Writes each row of a segment while that is verified.
+/// Writes a table in memory that has these columns. Returns how many rows it has.
+pub(super) fn export_from_memory(
+    db: &Database,
+    table: &TypedTable,
+    schema: &Schema,
+    path: &Path,
+) -> Result<u64, Failure> {
+    let mut rows = RowLines {
+        out: WrittenFile::begin(path, &table.info.name, schema, Vec::new())?,
+        schema,
+        table: &table.info.name,
+        read_from: db.dir(),
+        progress: Progress::new(),
+    };
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    table.pages(db, all, Direction::Forward, None, |page| {
+        let mut page = page.rows.iter();
+        page.try_for_each(|(key, value)| rows.write(key, value))?;
+        let done = rows.out.rows;
+        let name = &table.info.name;
+        let progress = &mut rows.progress;
+        progress.say(|| format!("exporting table {name:?}: {}", counted(done, "row")));
+        Ok(())
+    })?;
+    rows.out.end()
+}
+
+/// A file that such a table is written to, and how many rows it has.
+struct WrittenFile {
+    out: BufWriter<File>,
+    target: Target,
+    rows: u64,
+}
+
+impl WrittenFile {
+    fn begin(
+        path: &Path,
+        table: &str,
+        schema: &Schema,
+        indexes: Vec<Index>,
+    ) -> Result<Self, Failure> {
+        let target = Target::File(path.to_owned());
+        let file = File::create(path).map_err(|error| target.failed(error))?;
+        let header = HeaderLine {
+            namiki: VERSION,
+            table: table.to_owned(),
+            schema: schema.clone(),
+            indexes,
+        };
+        let header = serde_json::to_string(&header);
+        let header = header.map_err(|error| target.failed(error.into()))?;
+        let mut written = Self {
+            out: BufWriter::with_capacity(1 << 20, file),
+            target,
+            rows: 0,
+        };
+        written.line(&header)?;
+        Ok(written)
+    }
+
+    fn line(&mut self, line: &str) -> Result<(), Failure> {
+        writeln!(self.out, "{line}").map_err(|error| self.target.failed(error))
+    }
+
+    /// Returns how many rows it has.
+    fn end(mut self) -> Result<u64, Failure> {
+        self.line(&format!("{{\"end\":true,\"rows\":{}}}", self.rows))?;
+        self.out
+            .flush()
+            .and_then(|()| self.out.get_ref().sync_all())
+            .map_err(|error| self.target.failed(error))?;
+        Ok(self.rows)
+    }
+}
+
+/// Writes rows with columns.
 struct RowLines<'a> {
-    out: BufWriter<&'a File>,
-    target: &'a Target,
-    table: &'a ImageTable,
-    path: PathBuf,
+    out: WrittenFile,
+    schema: &'a Schema,
+    table: &'a str,
+    /// What the rows are read from.
+    read_from: &'a Path,
     progress: Progress,
 }
 
 impl RowLines<'_> {
-    fn line(&mut self, line: &str) -> Result<(), Failure> {
-        writeln!(self.out, "{line}").map_err(|error| self.target.failed(error))
+    fn write(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+        let Some(row) = decode_row(self.schema, key, value) else {
+            return Err(Failure::RowNonsense {
+                table: self.table.to_owned(),
+                path: self.read_from.to_owned(),
+            });
+        };
+        let row: Vec<Value> = row.iter().map(to_json).collect();
+        self.out
+            .line(&format!("{{\"row\":{}}}", Value::Array(row)))?;
+        self.out.rows += 1;
+        Ok(())
     }
 }
 
+/// Writes each row of a segment while that is verified.
 impl CheckVisitor for RowLines<'_> {
     type Error = Failure;
 
     fn on_progress(&mut self, now: CheckProgress) -> Result<(), Failure> {
         let (done, total) = (now.pages_done.into(), now.pages.into());
-        let name = &self.table.name;
+        let name = self.table;
         self.progress
             .say_of(done, total, || format!("exporting table {name:?}"));
         interrupt::check()
@@ -120,14 +196,7 @@ impl CheckVisitor for RowLines<'_> {
     }
 
     fn on_row(&mut self, key: &[u8], value: &[u8], _: Stamp) -> Result<(), Failure> {
-        let Some(row) = decode_row(&self.table.schema, key, value) else {
-            return Err(Failure::RowNonsense {
-                table: self.table.name.clone(),
-                path: self.path.clone(),
-            });
-        };
-        let row: Vec<Value> = row.iter().map(to_json).collect();
-        self.line(&format!("{{\"row\":{}}}", Value::Array(row)))
+        self.write(key, value)
     }
 }
 

@@ -282,8 +282,8 @@ fn contents(db: &Database) -> Vec<(TableInfo, Vec<(Vec<u8>, Vec<u8>)>)> {
     tables.collect()
 }
 
-/// A table in segments with all types of columns.
-fn load_columns(dir: &Path, random: &mut Random) {
+/// A table in segments with all types of columns, and with an index if that is wanted.
+fn load_columns(dir: &Path, random: &mut Random, with_index: bool) {
     let columns = vec![
         Column::new("id", ColumnType::U64),
         Column::new("small", ColumnType::I64).nullable(),
@@ -293,8 +293,10 @@ fn load_columns(dir: &Path, random: &mut Random) {
         Column::new("name", ColumnType::Text),
         Column::new("picture", ColumnType::Bytes).nullable(),
     ];
-    let table = NewTable::new("columns", Schema::new(columns, &["id"]).unwrap());
-    let table = table.index("by_name", &["name"]);
+    let mut table = NewTable::new("columns", Schema::new(columns, &["id"]).unwrap());
+    if with_index {
+        table = table.index("by_name", &["name"]);
+    }
     let rows: BTreeMap<u64, Vec<Datum>> = (0..100)
         .map(|_| {
             let id = Draw::draw(random);
@@ -382,7 +384,7 @@ fn what_is_imported_is_what_was_exported() {
     db.transact(|tx| tx.put(&damaged, &[255][..], &[1, 2][..]))
         .unwrap();
     db.close().unwrap();
-    load_columns(&shop, random);
+    load_columns(&shop, random, true);
 
     let before = everything(&shop);
     works(&["export", &name(&shop), "--all", &name(&folder)]);
@@ -502,6 +504,28 @@ fn a_bad_line_is_named_and_resume_does_the_rest() {
         let equal = contents(&opened(Path::new(&shop))) == contents(&opened(Path::new(copy)));
         assert!(equal, "{format}");
     }
+}
+
+/// A transaction has changed it, so it is in memory; the copy is in segments again.
+#[test]
+fn a_loaded_table_in_memory_is_exported_with_columns() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = |name: &str| dir.path().join(name);
+    let (shop, folder, copy) = (place("shop"), place("folder"), place("copy"));
+    let name = |path: &Path| path.to_str().unwrap().to_owned();
+    load_columns(&shop, &mut Random::seeded(7), false);
+    let (_, schema, _, mut rows) = segments(&shop).pop().unwrap();
+    let db = Database::open(&shop).unwrap();
+    let table = db.untyped_table("columns").unwrap().unwrap();
+    let (first, _) = rows.remove(0);
+    db.transact(|tx| tx.delete(&table, &first)).unwrap();
+    db.close().unwrap();
+    assert!(segments(&shop).is_empty());
+
+    works(&["export", &name(&shop), "--all", &name(&folder)]);
+    works(&["import", &name(&copy), "--all", &name(&folder)]);
+    let expected = ("columns".to_owned(), schema, Vec::new(), rows);
+    assert_eq!(segments(&copy), [expected]);
 }
 
 #[test]
