@@ -68,7 +68,7 @@ pub use read::{
     Frame, Merge, MergeEnd, ReadError, SortedRun, StreamEnd, StreamReader, check_all_announced,
     durable_epoch, harden_tail, merge_by_stamp, merge_sorted,
 };
-pub use recycle::RecyclePoint;
+pub use recycle::{RecyclePoint, RegionUse};
 pub use sequencer::SequencerKind;
 pub use stream::{Appended, Entry, OversizeEntry, Stream, Ticket};
 pub use superfluous_files::{

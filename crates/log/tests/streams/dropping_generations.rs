@@ -165,7 +165,8 @@ impl Engine {
         self.manifest.write(&*self.disk);
         let removed = remove_generations(&*self.disk, &wal(), self.manifest.oldest);
         assert!(removed.failed.is_empty());
-        self.log.recycle(&start, 1 << 20).unwrap();
+        let oldest = self.manifest.oldest;
+        self.log.recycle(&start, oldest, 1 << 20).unwrap();
     }
 }
 
