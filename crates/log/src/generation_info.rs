@@ -82,6 +82,12 @@ impl GenerationInfo {
         start.copied().unwrap_or(StreamStart::FIRST)
     }
 
+    /// Whether it lies in rings: in a shared device, written by a release that recycles there.
+    #[must_use]
+    pub fn is_in_rings(&self) -> bool {
+        matches!(self.placement, Placement::Shared { .. }) && !self.starts.is_empty()
+    }
+
     /// Whether commits with this stamp lie beyond the last one that counts.
     #[must_use]
     pub fn is_beyond(&self, stamp: Stamp) -> bool {
@@ -225,7 +231,9 @@ fn start_contradiction(info: &GenerationInfo) -> Option<String> {
             offset,
         } = *start;
         let makes_sense = match is_ring {
-            true => segment == 1 && sequence > 0 && offset > 0 && offset.is_multiple_of(SECTOR_BYTES),
+            true => {
+                segment == 1 && sequence > 0 && offset > 0 && offset.is_multiple_of(SECTOR_BYTES)
+            }
             // Each segment before has at least one frame.
             false => {
                 segment > 0 && offset == 0 && sequence >= segment && (segment > 1 || sequence == 1)

@@ -26,6 +26,9 @@
 //! A manifest with a log that ends at a stamp, as a backup's does (backup_mark.rs), has format 6: a program that does not know
 //! of that would replay parts of what was committed after the backup was taken. So has one with a log that may have restore
 //! points (wal_format/restore_point.rs), which that program takes for damage.
+//!
+//! A manifest with a log in a shared device that this release or a later one has written has format 7: its regions are rings,
+//! and the manifest says where in them the streams begin. A program that does not know of that would look in vain.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
@@ -33,7 +36,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use namiki_log::{GenerationInfo, generations_contradiction, split_superfluous};
+use namiki_log::{GenerationInfo, StreamStart, generations_contradiction, split_superfluous};
 use namiki_platform::checked_text::{self, HeadError};
 use namiki_platform::disk::Disk;
 use namiki_platform::{Generation, Stamp};
@@ -50,9 +53,11 @@ use crate::storage::record::INLINE_BYTES_MAX;
 use crate::table::raw_table::{TableId, TableInfo};
 
 const MAGIC: &str = "namiki-manifest";
-/// The latest format that this release reads: that of a database with restore points in its log, of a backup with a log that
-/// ends at a stamp, and of a database that was opened from one, until an image has what that log has.
-pub const FORMAT: u32 = 6;
+/// The latest format that this release reads: that of a database with a log in the rings of a shared device.
+pub const FORMAT: u32 = 7;
+/// The format of a database with restore points in its log, of a backup with a log that ends at a stamp, and of a database that
+/// was opened from one, until an image has what that log has.
+const FORMAT_STAMPS: u32 = 6;
 /// The format of a database with an image of its tables in memory.
 const FORMAT_LIST: u32 = 5;
 /// The format of a database with dropped tables.
@@ -336,9 +341,11 @@ impl Manifest {
     }
 
     fn encode(&self) -> String {
-        let mut generations = self.generations.iter();
-        let format = if generations.any(|info| info.last_stamp.is_some() || info.restore_points) {
+        let any = |has: fn(&GenerationInfo) -> bool| self.generations.iter().any(has);
+        let format = if any(GenerationInfo::is_in_rings) {
             FORMAT
+        } else if any(|info| info.last_stamp.is_some() || info.restore_points) {
+            FORMAT_STAMPS
         } else if self.image_list.is_some() {
             FORMAT_LIST
         } else if self.dropped > 0 {
@@ -396,7 +403,8 @@ impl Manifest {
 
     /// Without an image, nothing stands for a part of the log that is gone.
     fn recycled_contradiction(&self) -> Option<String> {
-        let begun_later = self.generations.iter().find(|info| !info.starts.is_empty());
+        let is_later = |info: &&GenerationInfo| !info.starts.iter().all(StreamStart::is_first);
+        let begun_later = self.generations.iter().find(is_later);
         let (gone, of) = match begun_later {
             Some(info) => ("the beginning of ", info.generation),
             None if self.oldest_generation > no_generation() => {
@@ -487,7 +495,7 @@ pub(crate) fn random_number() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use namiki_log::{CutRule, GenerationEnd, Layout, LogConfig, Placement, Retain, StreamStart};
+    use namiki_log::{CutRule, GenerationEnd, Layout, LogConfig, Placement, Retain};
     use namiki_platform::disk::SimDisk;
     use namiki_platform::{Epoch, Lsn, Stamp};
 
@@ -510,12 +518,12 @@ mod tests {
             );
             assert!(Manifest::decode(&bytes[..at], path).is_err() || at + 1 == bytes.len());
         }
-        let future = String::from_utf8(bytes).unwrap().replacen(" 1 ", " 7 ", 1);
+        let future = String::from_utf8(bytes).unwrap().replacen(" 1 ", " 8 ", 1);
         let error = Manifest::decode(future.as_bytes(), path).unwrap_err();
         assert!(matches!(
             error,
             OpenError::FromTheFuture {
-                found: 7,
+                found: 8,
                 known: FORMAT,
                 ..
             }
@@ -550,6 +558,81 @@ mod tests {
             let is_fine = manifest.generations[0].last_stamp.is_none();
             let text = manifest.encode();
             assert_eq!(Manifest::decode(text.as_bytes(), path).is_ok(), is_fine);
+        }
+    }
+
+    #[test]
+    fn rings_need_a_later_format_and_beginnings_within_them() {
+        let path = Path::new("x/MANIFEST");
+        let with = |start: StreamStart, retain| {
+            let info = GenerationInfo {
+                placement: Placement::Shared {
+                    path: "/device".into(),
+                    region_bytes: 1 << 20,
+                },
+                retain,
+                starts: vec![start],
+                ..LogConfig::new(7, Generation(1)).generation_info(CutRule::Epoch)
+            };
+            Manifest {
+                generations: vec![info],
+                next_generation: Generation(2),
+                image_list: Some(image_list::tests::named()),
+                ..Manifest::new(7, ProtocolSpec::DEFAULT)
+            }
+        };
+        let sound = StreamStart {
+            offset: 3 << 20,
+            sequence: 9,
+            ..StreamStart::FIRST
+        };
+        let manifest = with(sound, Retain::UntilRecycled);
+        let text = manifest.encode();
+        assert!(text.starts_with("namiki-manifest 7 "), "{text}");
+        assert_eq!(Manifest::decode(text.as_bytes(), path).unwrap(), manifest);
+        let mut manifest = manifest;
+        manifest.image_list = None;
+        let refused = Manifest::decode(manifest.encode().as_bytes(), path);
+        assert!(
+            refused.is_err(),
+            "there is no image, and a part of the log is gone"
+        );
+        manifest.generations[0].starts[0].sequence = 1;
+        Manifest::decode(manifest.encode().as_bytes(), path).unwrap();
+        for (start, retain) in [
+            (sound, Retain::All),
+            (StreamStart { offset: 0, ..sound }, Retain::UntilRecycled),
+            (
+                StreamStart {
+                    offset: 700,
+                    ..sound
+                },
+                Retain::UntilRecycled,
+            ),
+            (
+                StreamStart {
+                    offset: u64::MAX << 9,
+                    ..sound
+                },
+                Retain::UntilRecycled,
+            ),
+            (
+                StreamStart {
+                    segment: 2,
+                    ..sound
+                },
+                Retain::UntilRecycled,
+            ),
+            (
+                StreamStart {
+                    sequence: 0,
+                    ..sound
+                },
+                Retain::UntilRecycled,
+            ),
+        ] {
+            let refused = Manifest::decode(with(start, retain).encode().as_bytes(), path);
+            assert!(refused.is_err(), "{start:?} {retain:?}");
         }
     }
 
@@ -674,6 +757,7 @@ mod tests {
                 let start = StreamStart {
                     segment: 2,
                     sequence: 9,
+                    offset: 0,
                 };
                 it.generations[1].retain = Retain::UntilRecycled;
                 it.generations[1].starts = vec![start; 2];

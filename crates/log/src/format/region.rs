@@ -13,7 +13,7 @@
 //!
 //! slot:   0  magic "NAMIKREG"              8
 //!         8  CRC-32C of bytes 12..96       4   these two keep their places in every version
-//!        12  format version                4
+//!        12  format version                4   one more than that of segments once `end` is beyond the region's length
 //!        16  identity of the database     16
 //!        32  sequence number               8   of the last frame that counts
 //!        40  start                         8   the offset where this generation begins
@@ -44,6 +44,10 @@ use namiki_platform::{Generation, WorkerId};
 use super::segment::Found;
 use super::{BLOCK_BYTES_MAX, VERSION, put, u16_at, u32_at, u64_at, u128_at};
 
+/// The version of a head whose frames have gone round the ring. A release that knows of no rings would go on writing behind
+/// the region.
+const RING_VERSION: u32 = VERSION + 1;
+
 pub(crate) const REGION_HEADER_BYTES: usize = 96;
 /// What both slots take at most.
 pub(crate) const SLOTS_BYTES_MAX: usize = 2 * BLOCK_BYTES_MAX;
@@ -69,7 +73,11 @@ impl RegionHeader {
     pub(crate) fn write(&self, block: &mut [u8]) {
         block.fill(0);
         put(block, 0, MAGIC);
-        put(block, 12, VERSION.to_le_bytes());
+        let version = match self.end > self.region_bytes {
+            true => RING_VERSION,
+            false => VERSION,
+        };
+        put(block, 12, version.to_le_bytes());
         put(block, 16, self.identity.to_le_bytes());
         put(block, 32, self.sequence.to_le_bytes());
         put(block, 40, self.start.to_le_bytes());
@@ -92,7 +100,7 @@ impl RegionHeader {
             return Found::Nothing;
         }
         let version = u32_at(block, 12);
-        if version != VERSION {
+        if ![VERSION, RING_VERSION].contains(&version) {
             return Found::OtherVersion(version);
         }
         let head = Self {

@@ -464,7 +464,9 @@ impl StreamReader {
 
     /// Where in its file, or in the device, this offset of what is here is.
     fn file_offset(&self, at: u64) -> u64 {
-        self.here.as_ref().map_or(at, |extent| extent.file_offset(at))
+        self.here
+            .as_ref()
+            .map_or(at, |extent| extent.file_offset(at))
     }
 
     /// The frame that should be here is damaged or gone.

@@ -111,7 +111,10 @@ fn whole_segments_below_the_image_go_and_no_others() {
         assert_eq!(stamps(&disk, &info), (first..=60).collect::<Vec<_>>());
         // Said again, it is the same, and nothing else goes.
         assert_eq!(log.recyclable(at(image)).unwrap(), start);
-        assert_eq!(log.recycle(&start, Generation(0), SEGMENT).unwrap().files, 0);
+        assert_eq!(
+            log.recycle(&start, Generation(0), SEGMENT).unwrap().files,
+            0
+        );
         for stamp in 61..=100 {
             write(&log, stamp);
         }
@@ -191,7 +194,10 @@ fn only_what_may_be_recycled_is() {
             }],
             complete_from: Lsn(31),
         };
-        assert_eq!(log.recycle(&forced, Generation(0), SEGMENT).unwrap().files, 0);
+        assert_eq!(
+            log.recycle(&forced, Generation(0), SEGMENT).unwrap().files,
+            0
+        );
         assert_eq!(stamps(&disk, &info(&config)).len(), 60);
     }
 }
