@@ -67,6 +67,8 @@ pub struct Sweep {
     pub checkpoints_failed: u64,
     /// Files of the log that they have freed.
     pub log_files_freed: u64,
+    /// How often the streams of shared devices have gone round their regions in the runs.
+    pub laps: u64,
     /// Images of crashes in the middle of a checkpoint.
     pub in_checkpoint: u64,
     /// Images of second crashes, or third ones, in the middle of a recovery.
@@ -98,6 +100,7 @@ impl std::ops::AddAssign for Sweep {
         self.checkpoints += other.checkpoints;
         self.checkpoints_failed += other.checkpoints_failed;
         self.log_files_freed += other.log_files_freed;
+        self.laps += other.laps;
         self.in_checkpoint += other.in_checkpoint;
         self.in_recovery += other.in_recovery;
         self.views += other.views;
@@ -132,6 +135,7 @@ pub fn sweep<K: Numbered>(
     let mut swept = sweep_from::<K>(disk, setup, oracle, depth, &mut random, None)?;
     let first = swept.images - swept.second;
     swept.refused = oracle.refused();
+    swept.laps = setup.laps(disk).map_err(|error| error.to_string())?;
     swept.by_index = BTreeMap::from([((setup.index.to_string(), setup.keys), first)]);
     Ok(swept)
 }

@@ -183,8 +183,11 @@ impl RegionTarget {
         let ring = Ring::of_region(base, region_bytes, block_bytes);
         let earlier = match kept {
             Some(kept) => earlier_frames(kept, region_bytes, worker, &head),
-            // Of whichever there were, perhaps until now: as far back as can be.
-            None => VecDeque::from([(Generation(generation.0 - 1), first_offset(&head))]),
+            // Of whichever there were.
+            None if head.end > first_offset(&head) => {
+                VecDeque::from([(Generation(generation.0 - 1), first_offset(&head))])
+            }
+            None => VecDeque::new(),
         };
         let begins = earlier.iter().map(|(_, begin)| *begin);
         // Recovery has looked for all that are kept, so they are there.

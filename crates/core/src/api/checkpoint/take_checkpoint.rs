@@ -490,6 +490,7 @@ impl Work {
             image_bytes: self.image_bytes.load(Ordering::Relaxed),
             preallocated_bytes: self.room.taken_bytes(),
             is_short_of_room: self.room.is_short(),
+            region: self.log.fullest_region(),
             under_way_for: told.began.map(|began| began.elapsed()),
             image_file_bytes: self.image_file_bytes.load(Ordering::Relaxed),
             log_bytes_since: self.log_bytes_since(),
