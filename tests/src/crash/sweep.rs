@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use namiki::IndexKind;
+use namiki::{Error, IndexKind, LogError};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::Loss;
 use namiki_platform::seeded_random::Random;
@@ -286,7 +286,7 @@ impl Crash<'_> {
             random,
         );
         if let Some(failure) = failure {
-            return Err(format!("after a recovery: {failure}"));
+            return Err(format!("after a recovery: {}", with_sources(&failure)));
         }
         if new.refused() > 0 {
             return Err("after a recovery: a disk with room has refused commits".to_owned());
@@ -339,11 +339,18 @@ fn check_stamp<K: Numbered>(
     tables: &Tables<K>,
     floor: u64,
 ) -> Result<(), String> {
-    let mut tx = db.begin().map_err(|error| error.to_string())?;
-    let ticket = tx
-        .put(&tables.first, &K::from(u64::MAX), &0)
-        .and_then(|()| tx.commit_async())
-        .map_err(|error| format!("after a recovery: {error}"))?;
+    let commit = || {
+        let mut tx = db.begin()?;
+        tx.put(&tables.first, &K::from(u64::MAX), &0)?;
+        tx.commit_async()
+    };
+    let committed = match commit() {
+        // A region that is full has room after a checkpoint.
+        Err(Error::DiskFull(LogError::RegionFull { .. })) => db.checkpoint().and_then(|_| commit()),
+        committed => committed,
+    };
+    let failed = |error: Error| format!("after a recovery: {}", with_sources(&error));
+    let ticket = committed.map_err(failed)?;
     match ticket.stamp().0 > floor {
         true => Ok(()),
         false => Err(format!(
