@@ -281,3 +281,49 @@ fn seal_contradiction(info: &GenerationInfo, seal: &GenerationEnd) -> Option<Str
     }
     None
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::config::LogConfig;
+
+    #[test]
+    fn a_ring_begins_at_a_sector_and_with_a_frame() {
+        let why = |start: StreamStart, retain| {
+            let config = LogConfig {
+                placement: Placement::Shared {
+                    path: "/device".into(),
+                    region_bytes: 1 << 20,
+                },
+                retain,
+                ..LogConfig::new(7, Generation(1))
+            };
+            let info = GenerationInfo {
+                starts: vec![start],
+                ..config.generation_info(CutRule::Stamp)
+            };
+            generations_contradiction(&[info], Generation(2))
+        };
+        let sound = StreamStart {
+            offset: 3 << 20,
+            sequence: 9,
+            ..StreamStart::FIRST
+        };
+        assert_eq!(why(sound, Retain::UntilRecycled), None);
+        assert!(why(sound, Retain::All).is_some());
+        for (segment, sequence, offset) in [
+            (1, 9, 0),
+            (1, 9, 700),
+            (1, 9, u64::MAX << 9),
+            (1, 0, 3 << 20),
+            (2, 9, 3 << 20),
+        ] {
+            let start = StreamStart {
+                segment,
+                sequence,
+                offset,
+            };
+            assert!(why(start, Retain::UntilRecycled).is_some(), "{start:?}");
+        }
+    }
+}

@@ -10,6 +10,7 @@ use crate::error::LogError;
 use crate::log::Log;
 use crate::log_start::{LogStart, StreamStart};
 use crate::log_target::Superfluous;
+use crate::region_use::RegionUse;
 use crate::superfluous_files::RemovedFiles;
 use crate::sync::Ordering;
 
@@ -140,13 +141,4 @@ impl<H: GroupResource> Log<H> {
         let regions = streams.filter_map(|stream| stream.region_use());
         regions.max_by_key(|region| region.kept_bytes)
     }
-}
-
-/// How full a region of a shared device is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RegionUse {
-    /// The bytes of frames that are kept in it.
-    pub kept_bytes: u64,
-    /// How many it has room for.
-    pub bytes: u64,
 }

@@ -9,7 +9,7 @@ use super::Stream;
 use crate::config::GroupResource;
 use crate::log_start::StreamStart;
 use crate::log_target::{Beginning, LogTarget, Superfluous};
-use crate::recycle::RegionUse;
+use crate::region_use::RegionUse;
 use crate::sync::Ordering;
 
 impl<H: GroupResource> Stream<H> {

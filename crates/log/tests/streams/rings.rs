@@ -484,7 +484,7 @@ fn what_is_not_said_to_be_given_up_is_kept() {
 
 /// Every life goes round the ring, and begins where the one before has ended.
 #[test]
-fn each_life_goes_on_in_the_ring_of_the_one_before() {
+fn each_life_goes_on_where_the_one_before_ended() {
     for block in [512, 4096] {
         let sim = SimDisk::new();
         let placement = shared(REGION);
