@@ -127,6 +127,40 @@ fn a_full_region_has_room_after_a_checkpoint() {
     }
 }
 
+/// Generations that no checkpoint has looked at begin somewhere in a ring that had gone round before.
+#[test]
+fn lives_without_checkpoints_follow_each_other_in_a_ring() {
+    for spec in [
+        "TT(NLR)+PWAL(1)",
+        "SILO(EPOCH)+PWAL(1)",
+        "S2PL(ELR)+SWAL(1)+ARIES",
+    ] {
+        let mut disk = SimDisk::new();
+        let mut expected = BTreeMap::new();
+        let db = by_hand(spec, &disk).open("/db").unwrap();
+        let table = db.table("values").unwrap();
+        for _ in 0..3 {
+            fill(&db, &table, &mut expected);
+            db.checkpoint().unwrap();
+        }
+        assert!(laps(&disk) > 1, "{spec}");
+        drop((table, db));
+        for life in 0..5 {
+            let db = by_hand(spec, &disk).open("/db").unwrap();
+            let table = db.table("values").unwrap();
+            assert_has(&db, &table, &expected);
+            for key in 0..5 {
+                put(&db, &table, key, life);
+                expected.insert(key, life);
+            }
+            drop((table, db));
+            disk = disk.crash_image(disk.events(), Loss::All);
+        }
+        let db = by_hand(spec, &disk).open("/db").unwrap();
+        assert_has(&db, &db.table("values").unwrap(), &expected);
+    }
+}
+
 /// Where operations are logged, the log is kept from the beginning of the oldest transaction on.
 #[test]
 fn an_old_transaction_keeps_a_region_full_until_it_ends() {
