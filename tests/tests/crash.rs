@@ -117,6 +117,30 @@ fn every_crash_among_large_transactions_recovers_what_was_acknowledged() {
     rounds(Kind::Large, depth);
 }
 
+/// On a shared device, long enough for each stream to go round its region several times, with a checkpoint whenever half of
+/// it is used.
+#[test]
+fn every_crash_of_rings_that_go_round_recovers_acknowledged_commits() {
+    let depth = Depth {
+        subsets: 1,
+        sectors_each_max: 2,
+        events: 0.01,
+        second: 0.002,
+        third: 0.0,
+    };
+    let mut swept = Sweep::default();
+    let on_device = combinations().into_iter().filter(|(_, shared)| *shared);
+    for (seed, combination) in (1000..).zip(on_device) {
+        let went = round(Kind::Shuffled, combination, seed, 6 * TRANSACTIONS, depth);
+        swept += went.unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+    println!("{swept:?}");
+    let specs = combinations().len() as u64 / 2;
+    assert!(swept.laps > specs, "{swept:?}");
+    assert!(swept.in_checkpoint > 500 && swept.second > 100, "{swept:?}");
+    assert!(swept.acknowledged > 1000, "{swept:?}");
+}
+
 /// Runs with a bug until the sweep finds it.
 fn caught(when: Acknowledge, words: &str) {
     let by_epochs = when == Acknowledge::ViewsTooEarly;

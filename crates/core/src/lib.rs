@@ -116,7 +116,7 @@ pub use image::table_writer::NewTable;
 #[cfg(feature = "derive")]
 pub use namiki_derive::{Key, Value};
 pub use namiki_index::Direction;
-pub use namiki_log::{LogCounters, LogError, Prepare, ReadError, SequencerKind};
+pub use namiki_log::{LogCounters, LogError, Prepare, ReadError, RegionUse, SequencerKind};
 pub use namiki_platform::disk::DeviceProfile;
 pub use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 pub use protocol_spec::{

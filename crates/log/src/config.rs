@@ -14,6 +14,7 @@ use crate::format::frame::{ENTRY_OVERHEAD_BYTES, FRAME_BYTES_MAX};
 use crate::frame_position::FramePosition;
 use crate::generation_info::{CutRule, GenerationInfo, Records};
 use crate::layout_config::{Layout, Placement, Retain};
+use crate::log_target::STRETCHES;
 use crate::sequencer::SequencerKind;
 
 /// What a group of commits holds until it is hardened: under normal lock release, record locks.
@@ -89,8 +90,11 @@ pub struct LogConfig {
     pub payload_bytes_max: Option<usize>,
     /// Where frames go.
     pub placement: Placement,
-    /// What becomes of hardened segments.
+    /// What becomes of hardened segments, or of hardened frames in a region.
     pub retain: Retain,
+    /// The generations that the manifest will name beside this one: what a shared device has of them is not overwritten
+    /// before [`Log::recycle`](crate::Log::recycle) gives it up. Nothing if that is not known, and all is kept that is there.
+    pub kept: Option<Vec<GenerationInfo>>,
     /// When, and on which thread, segments are made ready.
     pub prepare: Prepare,
     /// Which life of the log this is: higher than every one before.
@@ -120,6 +124,7 @@ impl LogConfig {
                 segment_bytes: 64 << 20,
             },
             retain: Retain::All,
+            kept: None,
             prepare: Prepare::Background,
             generation,
             first_lsn: Lsn(1),
@@ -169,12 +174,33 @@ impl LogConfig {
     }
 
     /// The room that a stream keeps behind the frame it fills for one without records, which may be
-    /// needed to certify that frame's epoch.
+    /// needed to certify that frame's epoch. In a ring, for more of them: a checkpoint needs one to free room, and so does
+    /// each view until then.
     pub(crate) fn marker_room(&self) -> usize {
-        match self.epochs {
-            Some(_) => format::BLOCK_BYTES_MAX,
-            None => 0,
+        let room = match (&self.epochs, self.recycled_ring_bytes()) {
+            (None, _) => 0,
+            (Some(_), None) => format::BLOCK_BYTES_MAX as u64,
+            (Some(_), Some(bytes)) => (bytes / 32).clamp(format::BLOCK_BYTES_MAX as u64, 32 << 20),
+        };
+        room as usize
+    }
+
+    /// The length of a region's ring, if it is one: laid out in the largest blocks.
+    fn recycled_ring_bytes(&self) -> Option<u64> {
+        match (&self.placement, self.retain) {
+            (Placement::Shared { region_bytes, .. }, Retain::UntilRecycled) => {
+                Some(region_bytes.saturating_sub(2 * format::BLOCK_BYTES_MAX as u64))
+            }
+            _ => None,
         }
+    }
+
+    /// The longest frame that has room beside the last one, however long that is, once all else is recycled: with less, a
+    /// stream of long transactions would stop. A buffer is taken as it is.
+    fn ring_frame_bytes_max(&self, ring_bytes: u64) -> u64 {
+        let others = ring_bytes / STRETCHES + (self.marker_room() + format::BLOCK_BYTES_MAX) as u64;
+        let half = ring_bytes.saturating_sub(others) / 2;
+        half.max(self.buffer_len() as u64)
     }
 
     /// The longest payload that shares a buffer with others.
@@ -182,7 +208,8 @@ impl LogConfig {
         self.buffer_len() - ENTRY_OVERHEAD_BYTES
     }
 
-    /// The longest payload of all: no longer than was asked for, than a frame can be, and than a region.
+    /// The longest payload of all: no longer than was asked for, than a frame can be, and than a region, or nearly half of
+    /// it where it is a ring.
     pub(crate) fn payload_bytes_max(&self) -> usize {
         let fits_buffer = self.buffered_bytes_max();
         let asked = self.payload_bytes_max.unwrap_or(fits_buffer);
@@ -190,7 +217,9 @@ impl LogConfig {
             Placement::Segments { .. } => FRAME_BYTES_MAX,
             Placement::Shared { region_bytes, .. } => {
                 let room = region_bytes - 2 * format::BLOCK_BYTES_MAX as u64;
-                let frame = room - self.marker_room() as u64;
+                let all = room - self.marker_room() as u64;
+                let ring = self.recycled_ring_bytes();
+                let frame = ring.map_or(all, |ring| self.ring_frame_bytes_max(ring).min(all));
                 usize::try_from(frame).map_or(FRAME_BYTES_MAX, |frame| frame.min(FRAME_BYTES_MAX))
             }
         };

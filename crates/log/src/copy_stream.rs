@@ -139,6 +139,7 @@ fn begun_at(info: &GenerationInfo, worker: WorkerId, has: CopiedThrough) -> Gene
         info.starts[usize::from(worker.0)] = StreamStart {
             segment: has.segment,
             sequence: has.first_sequence,
+            offset: 0,
         };
     }
     info

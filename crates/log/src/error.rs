@@ -34,8 +34,13 @@ pub enum LogError {
         source: Arc<io::Error>,
     },
     /// The stream's region of a shared device is used up. The commit was refused before anything
-    /// of it was written.
-    #[error("the region of {worker} in {} ({region_bytes} bytes) is full; export the tables, and import them into a database with larger regions", path.display())]
+    /// of it was written. Where frames may be recycled, the next checkpoint frees room.
+    #[error(
+        "the region of {worker} in {} ({region_bytes} bytes) is full; it has room again after a checkpoint, unless an old \
+         transaction or a failing checkpoint is in the way; else export the tables, and import them into a database with \
+         larger regions",
+        path.display()
+    )]
     RegionFull {
         /// The device or file.
         path: PathBuf,

@@ -16,7 +16,8 @@ pub struct FramePosition {
     pub worker: WorkerId,
     /// The segment that it is in; 0 in a shared device.
     pub segment: u64,
-    /// Where it starts, in the segment's file or in the device.
+    /// Where it starts, in the segment's file or in the device. In a device, the end of its region may cut a frame in two:
+    /// its rest is at the beginning of the region's ring.
     pub offset: u64,
     /// Its length, without the padding.
     pub length: u32,

@@ -48,7 +48,8 @@ pub struct GenerationInfo {
     pub placement: Placement,
     /// Whether its first segments may be gone.
     pub retain: Retain,
-    /// Where each stream begins; none if all begin with their first segments.
+    /// Where each stream begins; none if all begin with their first segments, and in a shared device if a release has written
+    /// it that recycled nothing there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<StreamStart>,
     /// L0: below this LSN some may be missing because their segments were recycled, from it on none may. 0 if none was.
@@ -79,6 +80,12 @@ impl GenerationInfo {
     pub fn start(&self, worker: WorkerId) -> StreamStart {
         let start = self.starts.get(usize::from(worker.0));
         start.copied().unwrap_or(StreamStart::FIRST)
+    }
+
+    /// Whether it lies in rings: in a shared device, written by a release that recycles there.
+    #[must_use]
+    pub fn is_in_rings(&self) -> bool {
+        matches!(self.placement, Placement::Shared { .. }) && !self.starts.is_empty()
     }
 
     /// Whether commits with this stamp lie beyond the last one that counts.
@@ -130,6 +137,8 @@ fn is_zero(lsn: &Lsn) -> bool {
 
 /// Segments and regions are made of whole blocks of any device.
 const BLOCK_BYTES: u64 = 4096;
+/// Frames begin at multiples of this.
+const SECTOR_BYTES: u64 = namiki_platform::disk::SECTOR_BYTES as u64;
 /// Sequence numbers and epochs never get so far, and can be counted on from here.
 const NUMBER_MAX: u64 = u64::MAX >> 2;
 
@@ -166,7 +175,8 @@ pub fn generations_contradiction(
         if let Some(why) = start_contradiction(info) {
             return Some(why);
         }
-        let starts = info.starts.iter().map(|start| start.sequence);
+        let starts = info.starts.iter();
+        let starts = starts.flat_map(|start| [start.sequence, start.offset]);
         if starts.chain([info.complete_from.0]).max() > Some(NUMBER_MAX) {
             return Some(format!("{generation} begins beyond what there can be"));
         }
@@ -210,17 +220,28 @@ fn start_contradiction(info: &GenerationInfo) -> Option<String> {
             info.starts.len()
         ));
     }
-    let is_recycled = matches!(info.placement, Placement::Segments { .. })
-        && info.retain == Retain::UntilRecycled;
-    if !is_recycled {
+    if info.retain != Retain::UntilRecycled {
         return Some(format!("{generation} keeps all, and has a beginning"));
     }
+    let is_ring = matches!(info.placement, Placement::Shared { .. });
     for (worker, start) in (0..).map(WorkerId).zip(&info.starts) {
-        let StreamStart { segment, sequence } = *start;
-        // Each segment before has at least one frame.
-        if segment == 0 || sequence < segment || (segment == 1 && sequence != 1) {
+        let StreamStart {
+            segment,
+            sequence,
+            offset,
+        } = *start;
+        let makes_sense = match is_ring {
+            true => {
+                segment == 1 && sequence > 0 && offset > 0 && offset.is_multiple_of(SECTOR_BYTES)
+            }
+            // Each segment before has at least one frame.
+            false => {
+                segment > 0 && offset == 0 && sequence >= segment && (segment > 1 || sequence == 1)
+            }
+        };
+        if !makes_sense {
             return Some(format!(
-                "{worker} of {generation} begins with frame {sequence} in segment {segment}"
+                "{worker} of {generation} begins with frame {sequence} in segment {segment}, at {offset}"
             ));
         }
         if let Some(seal) = &info.seal
@@ -259,4 +280,50 @@ fn seal_contradiction(info: &GenerationInfo, seal: &GenerationEnd) -> Option<Str
         return Some("says more than there can be".to_owned());
     }
     None
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::config::LogConfig;
+
+    #[test]
+    fn a_ring_begins_at_a_sector_and_with_a_frame() {
+        let why = |start: StreamStart, retain| {
+            let config = LogConfig {
+                placement: Placement::Shared {
+                    path: "/device".into(),
+                    region_bytes: 1 << 20,
+                },
+                retain,
+                ..LogConfig::new(7, Generation(1))
+            };
+            let info = GenerationInfo {
+                starts: vec![start],
+                ..config.generation_info(CutRule::Stamp)
+            };
+            generations_contradiction(&[info], Generation(2))
+        };
+        let sound = StreamStart {
+            offset: 3 << 20,
+            sequence: 9,
+            ..StreamStart::FIRST
+        };
+        assert_eq!(why(sound, Retain::UntilRecycled), None);
+        assert!(why(sound, Retain::All).is_some());
+        for (segment, sequence, offset) in [
+            (1, 9, 0),
+            (1, 9, 700),
+            (1, 9, u64::MAX << 9),
+            (1, 0, 3 << 20),
+            (2, 9, 3 << 20),
+        ] {
+            let start = StreamStart {
+                segment,
+                sequence,
+                offset,
+            };
+            assert!(why(start, Retain::UntilRecycled).is_some(), "{start:?}");
+        }
+    }
 }

@@ -26,7 +26,8 @@ pub enum Placement {
         /// Length of one file, its header block included.
         segment_bytes: u64,
     },
-    /// One device or preallocated file for all streams, each with a region at a fixed offset.
+    /// One device or preallocated file for all streams, each with a region at a fixed offset. With
+    /// [`Retain::UntilRecycled`] it is a ring; otherwise it is written once, and then full.
     ///
     /// Paper: pwal §5.7
     Shared {
@@ -37,15 +38,16 @@ pub enum Placement {
     },
 }
 
-/// What becomes of segments in which all frames are hardened.
+/// What becomes of segments in which all frames are hardened, and of hardened frames in a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Retain {
     /// They stay.
     #[default]
     All,
-    /// They stay until [`Log::recycle`](crate::Log::recycle) gives them up, after the manifest says so.
+    /// They stay until [`Log::recycle`](crate::Log::recycle) gives them up, after the manifest says so. In a region they are
+    /// overwritten then.
     UntilRecycled,
     /// Only the last so many of a stream stay, the one being written included; older ones are renamed and
-    /// overwritten. For measuring, and for logs that another system keeps.
+    /// overwritten. For measuring, and for logs that another system keeps. In a region all stay.
     Last(NonZeroU32),
 }

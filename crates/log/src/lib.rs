@@ -43,6 +43,7 @@ mod loom_model;
 mod lsn_horizon;
 mod read;
 mod recycle;
+mod region_use;
 mod sequencer;
 mod shared_state;
 mod stream;
@@ -69,6 +70,7 @@ pub use read::{
     durable_epoch, harden_tail, merge_by_stamp, merge_sorted,
 };
 pub use recycle::RecyclePoint;
+pub use region_use::RegionUse;
 pub use sequencer::SequencerKind;
 pub use stream::{Appended, Entry, OversizeEntry, Stream, Ticket};
 pub use superfluous_files::{

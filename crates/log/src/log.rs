@@ -20,7 +20,8 @@ use crate::error::LogError;
 use crate::generation_info::GenerationEnd;
 use crate::layout_config::Placement;
 use crate::log_target::{
-    LogTarget, RegionTarget, SegmentMaker, SegmentTarget, open_shared, remove_unnumbered,
+    LogTarget, RegionOptions, RegionTarget, SegmentMaker, SegmentTarget, open_shared,
+    remove_unnumbered,
 };
 use crate::lsn_horizon::Horizon;
 use crate::shared_state::{Notifier, Poison, Requests, Shared};
@@ -195,11 +196,15 @@ impl<H: GroupResource> Log<H> {
                     let target = RegionTarget::open(
                         Arc::clone(file),
                         Arc::from(path.as_path()),
-                        *region_bytes,
-                        config.identity,
-                        config.generation,
-                        worker,
-                        frame_bytes_max,
+                        &RegionOptions {
+                            region_bytes: *region_bytes,
+                            identity: config.identity,
+                            generation: config.generation,
+                            worker,
+                            frame_bytes_max,
+                            retain: config.retain,
+                            kept: config.kept.as_deref(),
+                        },
                     )?;
                     (LogTarget::Region(target), None)
                 }

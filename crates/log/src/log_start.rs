@@ -1,22 +1,26 @@
 //! Where the log of a generation begins, once an image has made its first segments superfluous.
 //!
 //! An image is the state of the tables at a stamp S. Segments in which no stamp is above S are *recycled*, always a
-//! prefix of their stream: renamed and written again, or removed. The manifest says what is left, so that a recycled
-//! prefix can be told from a lost one:
-//! - of each stream the first segment that is kept, and the sequence number of its first frame;
+//! prefix of their stream: renamed and written again, or removed. In a region of a shared device, which is a ring, a prefix
+//! of the frames is overwritten. The manifest says what is left, so that a recycled prefix can be told from a lost one:
+//! - of each stream the first segment that is kept, or the offset of the first frame, and that frame's sequence number;
 //! - L0, from which on no LSN is missing. Below it some are, with the segments that had them.
 //!
 //! ```text
 //!   recyclable      where the log may begin; changes nothing
 //!   manifest        says that it begins there, together with the image; from here on readers begin there
-//!   recycle         the segments before are given to be written again, or removed
+//!   recycle         the segments before are given to be written again, or removed; the room before is given to be
+//!                   overwritten
 //! ```
 //! A crash between any two of them leaves files before the beginning. Readers pass over them, and the next opening
-//! removes them (`superfluous_files.rs`).
+//! removes them (`superfluous_files.rs`). In a shared device it leaves frames that are read by none.
+//!
+//! Generations follow each other in a ring. So of each one in a shared device, the manifest says from the first on where its
+//! streams begin; without that it was written by a release that overwrote nothing, and follows the one before.
 //!
 //! # Invariants
 //! - L1. What a manifest says of the beginning is durable before a segment before it is touched.
-//! - L2. The first frame of a stream that does not begin with segment 1 is hardened. So it is there, or it was lost; and
+//! - L2. The first frame of a stream that does not begin with frame 1 is hardened. So it is there, or it was lost; and
 //!   what the last hardened frame of each stream says of epochs is not recycled.
 //! - L3. Everything below L0 is hardened, in every stream: a commit above it depends on nothing that a crash can lose.
 
@@ -26,31 +30,41 @@ use serde::{Deserialize, Serialize};
 /// Where a stream begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamStart {
-    /// The first segment that is kept.
+    /// The first segment that is kept; 1 in a shared device.
     pub segment: u64,
-    /// The sequence number of its first frame.
+    /// The sequence number of the first frame that is kept.
     pub sequence: u64,
+    /// The offset of that frame in the ring of a shared device, counted from the region's start in all laps; 0 in segments,
+    /// where it is the first of its file.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub offset: u64,
 }
 
 impl StreamStart {
-    /// The beginning of a stream of which nothing was recycled.
+    /// The beginning of a stream in segments of which nothing was recycled.
     pub const FIRST: Self = Self {
         segment: 1,
         sequence: 1,
+        offset: 0,
     };
 
     /// Whether nothing of the stream was recycled.
     #[must_use]
     pub fn is_first(&self) -> bool {
-        *self == Self::FIRST
+        self.sequence == Self::FIRST.sequence
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
+fn is_zero(offset: &u64) -> bool {
+    *offset == 0
 }
 
 /// Where a generation's log begins: what the manifest says in `GenerationInfo::starts` and
 /// `GenerationInfo::complete_from`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogStart {
-    /// Of each stream; none if all begin with their first segments.
+    /// Of each stream; none if all begin with their first segments. Of a shared device always of each.
     pub streams: Vec<StreamStart>,
     /// L0: from this LSN on none is missing; 0 if none is missing at all.
     pub complete_from: Lsn,

@@ -1,15 +1,16 @@
 //! Recycling: what an image makes superfluous of a log goes, while the log is written.
 //!
-//! See `log_start.rs` for the order of things. Nothing of a shared device is recycled: a region keeps all until it is
-//! full, for its frames have no files of their own.
+//! See `log_start.rs` for the order of things. A region of a shared device is a ring, in which the frames that are given up
+//! are overwritten (`log_target/region.rs`).
 
-use namiki_platform::{Lsn, Stamp};
+use namiki_platform::{Generation, Lsn, Stamp};
 
 use crate::config::GroupResource;
 use crate::error::LogError;
 use crate::log::Log;
-use crate::log_start::LogStart;
+use crate::log_start::{LogStart, StreamStart};
 use crate::log_target::Superfluous;
+use crate::region_use::RegionUse;
 use crate::superfluous_files::RemovedFiles;
 use crate::sync::Ordering;
 
@@ -27,10 +28,10 @@ pub struct RecyclePoint {
 impl<H: GroupResource> Log<H> {
     /// Where the log may begin once the image of `point` is durable. Changes nothing.
     ///
-    /// Of each stream a prefix of its segments goes, never the one that is written, nor the one with the last hardened
-    /// frame. Where LSNs are drawn, nothing at or above [`Log::horizon`] goes (L3). The result never begins before what
-    /// was recycled already; it is empty for a shared device, and unless segments may be recycled
-    /// ([`Retain::UntilRecycled`](crate::Retain::UntilRecycled)).
+    /// Of each stream a prefix goes: segments, or stretches of a region, never the one that is written, nor the one with the
+    /// last hardened frame. Where LSNs are drawn, nothing at or above [`Log::horizon`] goes (L3). The result never begins
+    /// before what was recycled already. It is empty if all of it are segments and none may go, and unless frames may be
+    /// recycled ([`Retain::UntilRecycled`](crate::Retain::UntilRecycled)).
     ///
     /// # Errors
     /// The error that poisoned the log; [`LogError::Forked`].
@@ -47,48 +48,70 @@ impl<H: GroupResource> Log<H> {
             stamp: point.stamp,
             below_lsn: point.below_lsn.map_or(horizon, |lsn| lsn.min(horizon)),
         };
+        let start = self.begun(superfluous);
+        shared.poison.check()?;
+        Ok(start)
+    }
+
+    /// Where the log begins now: of a log that was just created, what its generation is to be announced with
+    /// ([`GenerationInfo::begin_at`](crate::GenerationInfo::begin_at)). Empty if that is the first segment of each stream.
+    #[must_use]
+    pub fn beginning(&self) -> LogStart {
+        self.begun(Superfluous {
+            stamp: Stamp(0),
+            below_lsn: Lsn(0),
+        })
+    }
+
+    fn begun(&self, superfluous: Superfluous) -> LogStart {
         let mut start = LogStart::default();
         let mut recycled_lsn = Lsn(0);
         for stream in &self.streams.list {
-            let Some(beginning) = stream.beginning(superfluous) else {
-                return Ok(LogStart::default());
-            };
+            let beginning = stream.beginning(superfluous);
             recycled_lsn = recycled_lsn.max(beginning.recycled_lsn);
             start.streams.push(beginning.start);
         }
-        shared.poison.check()?;
-        if start.streams.iter().all(crate::StreamStart::is_first) {
-            return Ok(LogStart::default());
+        if start.streams.iter().all(|it| *it == StreamStart::FIRST) {
+            return LogStart::default();
         }
         if recycled_lsn > Lsn(0) {
             start.complete_from = recycled_lsn.next();
         }
-        Ok(start)
+        start
     }
 
-    /// Gives up the segments before `start`, which [`Log::recyclable`] has said and the manifest says durably by now.
-    /// Some are kept to be written again, under other names, which spares the next ones the zeros and needs no more room on
+    /// Gives up what is before `start`, which [`Log::recyclable`] has said and the manifest says durably by now; and of the
+    /// regions of a shared device the generations before `oldest`, the first that the manifest names. Room in a region can be
+    /// overwritten from now on.
+    ///
+    /// Of segments, some are kept to be written again, under other names, which spares the next ones the zeros and needs no more room on
     /// the disk: no more than `reuse_bytes` of all streams. The others are removed, and so are those that were made for a
     /// long frame. A segment that cannot be removed is in the way of nothing, and removed at the next
     /// opening. The current segments stay, whatever `start` says.
     ///
     /// # Errors
     /// [`LogError::Forked`].
-    pub fn recycle(&self, start: &LogStart, reuse_bytes: u64) -> Result<RemovedFiles, LogError> {
+    pub fn recycle(
+        &self,
+        start: &LogStart,
+        oldest: Generation,
+        reuse_bytes: u64,
+    ) -> Result<RemovedFiles, LogError> {
         self.streams.shared.check_process()?;
         let mut files = RemovedFiles::default();
         let mut reuse_bytes = reuse_bytes;
         for (stream, start) in self.streams.list.iter().zip(&start.streams) {
-            stream.recycle_before(start.segment, &mut reuse_bytes, |bytes, removed| {
+            stream.recycle_before(start, oldest, &mut reuse_bytes, |bytes, removed| {
                 files.count(bytes, removed);
             });
         }
         Ok(files)
     }
 
-    /// Whether a stream found no room on the disk for its next segment, when it tried last. What the segments that are
-    /// there cannot take is refused with [`LogError::DiskFull`] until there is room; recycling makes some. Takes each
-    /// stream's lock: meant to be asked a few times a second. Never so on a shared device.
+    /// Whether a stream found no room on the disk for its next segment, when it tried last; or none in its region since
+    /// something was recycled, or less than a quarter of it is left. What cannot be taken any more is refused with
+    /// [`LogError::DiskFull`] or [`LogError::RegionFull`] until there is room; recycling makes some. Takes each
+    /// stream's lock: meant to be asked a few times a second. Never so of a region unless frames may be recycled.
     #[must_use]
     pub fn is_short_of_room(&self) -> bool {
         let mut streams = self.streams.list.iter();
@@ -103,10 +126,19 @@ impl<H: GroupResource> Log<H> {
     }
 
     /// The bytes of log files of this generation that hold frames, spare segments not counted; of a shared device, the
-    /// bytes of frames. One load for each stream.
+    /// bytes of frames that are kept, also of earlier generations. One load for each stream.
     #[must_use]
     pub fn kept_bytes(&self) -> u64 {
         let streams = self.streams.list.iter();
         streams.map(|stream| stream.kept_bytes()).sum()
+    }
+
+    /// The region of a shared device that has the most frames; nothing of a log in segments, or if no frames may be
+    /// recycled. One load for each stream.
+    #[must_use]
+    pub fn fullest_region(&self) -> Option<RegionUse> {
+        let streams = self.streams.list.iter();
+        let regions = streams.filter_map(|stream| stream.region_use());
+        regions.max_by_key(|region| region.kept_bytes)
     }
 }

@@ -30,9 +30,11 @@ mod tables;
 mod workload;
 
 use std::num::{NonZeroU16, NonZeroU32};
+use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use namiki::files::Manifest;
 use namiki::{
     Builder, Database, IndexKind, Layout, Logging, OpenError, Prepare, ProtocolSpec, RecordFormat,
     ReplayOrder, TreeKind, WaitPolicy,
@@ -51,7 +53,9 @@ pub use workload::{Acknowledge, Clients, Failure, run_shuffled, run_threads};
 
 const DIR: &str = "/db";
 const SHARED: &str = "/db/shared-log";
-const REGION_BYTES: u64 = 512 << 10;
+/// A few transactions go round it.
+const REGION_BYTES: u64 = 24 << 10;
+const LARGE_REGION_BYTES: u64 = 512 << 10;
 const SEGMENT_BYTES: u64 = 16 << 10;
 
 /// How a database on a simulated disk is opened.
@@ -186,10 +190,29 @@ impl Setup {
             _ => builder,
         };
         match self.shared {
-            true if self.large => builder.shared_device(SHARED, 4 * REGION_BYTES),
-            true => builder.shared_device(SHARED, REGION_BYTES),
+            // No thread takes a checkpoint: each run has to come back with its seed.
+            true => builder
+                .shared_device(SHARED, self.region_bytes())
+                .checkpoint_log_bytes(u64::MAX),
             false => builder,
         }
+    }
+
+    fn region_bytes(self) -> u64 {
+        match self.large {
+            true => LARGE_REGION_BYTES,
+            false => REGION_BYTES,
+        }
+    }
+
+    /// How often the streams of a shared device have gone round their regions, as the manifest has it: those together that
+    /// it names.
+    fn laps(self, disk: &SimDisk) -> Result<u64, OpenError> {
+        let manifest = Manifest::read(disk, Path::new(DIR))?;
+        let generations = manifest.map_or_else(Vec::new, |manifest| manifest.generations);
+        let starts = generations.last().map(|info| info.starts.iter());
+        let offsets = starts.into_iter().flatten().map(|start| start.offset);
+        Ok(offsets.map(|offset| offset / self.region_bytes()).sum())
     }
 
     /// Opens the database.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use namiki::IndexKind;
+use namiki::{Error, IndexKind, LogError};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::Loss;
 use namiki_platform::seeded_random::Random;
@@ -67,6 +67,8 @@ pub struct Sweep {
     pub checkpoints_failed: u64,
     /// Files of the log that they have freed.
     pub log_files_freed: u64,
+    /// How often the streams of shared devices have gone round their regions in the runs.
+    pub laps: u64,
     /// Images of crashes in the middle of a checkpoint.
     pub in_checkpoint: u64,
     /// Images of second crashes, or third ones, in the middle of a recovery.
@@ -98,6 +100,7 @@ impl std::ops::AddAssign for Sweep {
         self.checkpoints += other.checkpoints;
         self.checkpoints_failed += other.checkpoints_failed;
         self.log_files_freed += other.log_files_freed;
+        self.laps += other.laps;
         self.in_checkpoint += other.in_checkpoint;
         self.in_recovery += other.in_recovery;
         self.views += other.views;
@@ -132,6 +135,7 @@ pub fn sweep<K: Numbered>(
     let mut swept = sweep_from::<K>(disk, setup, oracle, depth, &mut random, None)?;
     let first = swept.images - swept.second;
     swept.refused = oracle.refused();
+    swept.laps = setup.laps(disk).map_err(|error| error.to_string())?;
     swept.by_index = BTreeMap::from([((setup.index.to_string(), setup.keys), first)]);
     Ok(swept)
 }
@@ -282,7 +286,7 @@ impl Crash<'_> {
             random,
         );
         if let Some(failure) = failure {
-            return Err(format!("after a recovery: {failure}"));
+            return Err(format!("after a recovery: {}", with_sources(&failure)));
         }
         if new.refused() > 0 {
             return Err("after a recovery: a disk with room has refused commits".to_owned());
@@ -335,11 +339,18 @@ fn check_stamp<K: Numbered>(
     tables: &Tables<K>,
     floor: u64,
 ) -> Result<(), String> {
-    let mut tx = db.begin().map_err(|error| error.to_string())?;
-    let ticket = tx
-        .put(&tables.first, &K::from(u64::MAX), &0)
-        .and_then(|()| tx.commit_async())
-        .map_err(|error| format!("after a recovery: {error}"))?;
+    let commit = || {
+        let mut tx = db.begin()?;
+        tx.put(&tables.first, &K::from(u64::MAX), &0)?;
+        tx.commit_async()
+    };
+    let committed = match commit() {
+        // A region that is full has room after a checkpoint.
+        Err(Error::DiskFull(LogError::RegionFull { .. })) => db.checkpoint().and_then(|_| commit()),
+        committed => committed,
+    };
+    let failed = |error: Error| format!("after a recovery: {}", with_sources(&error));
+    let ticket = committed.map_err(failed)?;
     match ticket.stamp().0 > floor {
         true => Ok(()),
         false => Err(format!(

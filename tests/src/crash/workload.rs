@@ -150,6 +150,8 @@ impl<K: Numbered> Worker<K> {
                 Ok(true)
             }
             Err(Error::Conflict(_) | Error::Aborted(_)) => Ok(false),
+            // Until the next checkpoint, or the end of what holds the log back.
+            Err(Error::DiskFull(LogError::RegionFull { .. })) => Ok(false),
             Err(error) if is_full(&error) => {
                 self.oracle.refuse();
                 Ok(false)
@@ -185,7 +187,9 @@ impl<K: Numbered> Worker<K> {
                 self.views.swap_remove(at);
             }
         }
-        if !self.random.chance(0.05) {
+        let region = self.db.stats().checkpoints.region;
+        let is_half_full = region.is_some_and(|it| it.kept_bytes > it.bytes / 2);
+        if !is_half_full && !self.random.chance(0.05) {
             return Ok(());
         }
         // The image may then have rows of keys that no index has any more.
@@ -352,10 +356,10 @@ fn leave_open<K: Numbered>(
     }
 }
 
-/// Whether this says that the disk has no room, and so that nothing has come of it.
+/// Whether this says that the disk or a region has no room, and so that nothing has come of it.
 fn is_full(error: &Error) -> bool {
     match error {
-        Error::DiskFull(LogError::DiskFull { .. }) => true,
+        Error::DiskFull(LogError::DiskFull { .. } | LogError::RegionFull { .. }) => true,
         Error::Manifest { source, .. } => source.kind() == ErrorKind::StorageFull,
         _ => false,
     }

@@ -62,7 +62,11 @@ fn a_full_disk_refuses_commits_and_loses_nothing() {
 #[test]
 fn a_full_region_refuses_commits_until_moved() {
     let disk = SimDisk::new();
-    let shared = |builder: Builder| builder.shared_device("/db/log", 16 << 10);
+    // Without checkpoints, which free it again.
+    let shared = |builder: Builder| {
+        let builder = builder.checkpoint_log_bytes(u64::MAX);
+        builder.shared_device("/db/log", 16 << 10)
+    };
     let db = shared(builder("TT(ELR)+PWAL(1)", &disk))
         .open("/db")
         .unwrap();

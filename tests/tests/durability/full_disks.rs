@@ -13,13 +13,13 @@ use namiki_platform::disk::sim::Loss;
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::seeded_random::Random;
 
-const KEYS: u64 = 300;
+pub(crate) const KEYS: u64 = 300;
 /// So often a transaction that was refused is tried again, ten milliseconds later each time.
 const REFUSALS_MAX: u32 = 1000;
 
-type Values = Table<u64, [u8]>;
+pub(crate) type Values = Table<u64, [u8]>;
 
-fn builder(spec: ProtocolSpec, disk: &SimDisk) -> Builder {
+pub(crate) fn builder(spec: ProtocolSpec, disk: &SimDisk) -> Builder {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     Database::builder()
         .spec(spec)
@@ -39,7 +39,7 @@ fn used_bytes(db: &Database, disk: &SimDisk) -> u64 {
 }
 
 /// Writes 200 bytes under a key, and again as long as there is no room. Returns how often there was none.
-fn put(db: &Database, table: &Values, key: u64, number: u64) -> u32 {
+pub(crate) fn put(db: &Database, table: &Values, key: u64, number: u64) -> u32 {
     let value = [number as u8; 200];
     for refusals in 0..REFUSALS_MAX {
         match db.transact(|tx| tx.put(table, &key, &value)) {
@@ -51,7 +51,7 @@ fn put(db: &Database, table: &Values, key: u64, number: u64) -> u32 {
     panic!("there is no room any more: {}", db.stats());
 }
 
-fn assert_has(db: &Database, table: &Values, expected: &BTreeMap<u64, u64>) {
+pub(crate) fn assert_has(db: &Database, table: &Values, expected: &BTreeMap<u64, u64>) {
     let rows = db.read(|view| view.scan(table, ..)).unwrap();
     let rows = rows.into_iter().map(|(key, value)| {
         assert_eq!(value.len(), 200);

@@ -16,5 +16,6 @@ mod moved_while_open;
 mod old_directories;
 mod panicking_disks;
 mod refused_openings;
+mod shared_rings;
 mod stale_manifests;
 mod tuned_at_open;

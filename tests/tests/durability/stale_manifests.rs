@@ -119,6 +119,17 @@ fn change(disk: &SimDisk, from: &str, to: &str) {
     disk.replace(Path::new(MANIFEST), text.as_bytes()).unwrap();
 }
 
+/// What a manifest says of where so many streams begin in the rings of a new device.
+fn begins(streams: usize) -> String {
+    let first = r#"{
+          "segment": 1,
+          "sequence": 1,
+          "offset": 1024
+        }"#;
+    let all = vec![first; streams].join(",\n        ");
+    format!("\"starts\": [\n        {all}\n      ]")
+}
+
 #[test]
 fn a_manifest_with_fewer_streams_than_hold_frames_is_refused() {
     for (shared, spec) in [
@@ -138,6 +149,8 @@ fn a_manifest_with_fewer_streams_than_hold_frames_is_refused() {
         let disk = disk.crash_image(disk.events(), Loss::All);
         change(&disk, "\"streams\": 2", "\"streams\": 1");
         let file = if shared {
+            // In the ring of a region, each stream has a beginning.
+            change(&disk, &begins(2), &begins(1));
             PathBuf::from("/db/log")
         } else {
             PathBuf::from("/db/wal/0001/000001-00000001.seg")
@@ -145,6 +158,9 @@ fn a_manifest_with_fewer_streams_than_hold_frames_is_refused() {
         let opening = both_places(spec, &disk, shared);
         assert_not_in_manifest(opening, &disk, &file, Generation(1));
         change(&disk, "\"streams\": 1", "\"streams\": 2");
+        if shared {
+            change(&disk, &begins(1), &begins(2));
+        }
         let db = both_places(spec, &disk, shared).open("/db").unwrap();
         assert_eq!(keys(&db), [0, 1]);
     }

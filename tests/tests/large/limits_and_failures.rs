@@ -53,17 +53,19 @@ fn a_full_disk_refuses_a_large_transaction_alone() {
     for (spec, shared) in namiki_tests::crash::combinations() {
         let context = format!("{spec}, shared {shared}");
         let disk = SimDisk::new();
-        let db = small(spec, shared, &disk).open("/db").unwrap();
+        // No checkpoint makes room.
+        let never = small(spec, shared, &disk).checkpoint_log_bytes(u64::MAX);
+        let db = never.open("/db").unwrap();
         let table: Texts = db.table("texts").unwrap();
         let put = |key, bytes| db.transact(|tx| tx.put(&table, &key, &value(key, 1, bytes)));
-        put(1, 30_000).unwrap();
+        put(1, 200_000).unwrap();
         put(2, 100).unwrap();
         match shared {
-            // Its regions have 2 MiB.
-            true => put(3, 1_500_000).unwrap(),
-            false => disk.set_capacity(Some(200 << 10)),
+            // Its regions have 2 MiB, and a transaction has less than half of that.
+            true => put(3, 960_000).unwrap(),
+            false => disk.set_capacity(Some(400 << 10)),
         }
-        let refused = put(4, 1_000_000);
+        let refused = put(4, 960_000);
         match &refused {
             Err(Error::DiskFull(LogError::RegionFull { .. })) => assert!(shared, "{context}"),
             Err(Error::DiskFull(LogError::DiskFull { .. })) => assert!(!shared, "{context}"),
@@ -77,9 +79,9 @@ fn a_full_disk_refuses_a_large_transaction_alone() {
         let db = small(spec, shared, &disk).open("/db").unwrap();
         let table: Texts = db.table("texts").unwrap();
         let rows = db.transact(|tx| tx.scan(&table, ..)).unwrap();
-        let mut expected = vec![(1, 30_000), (2, 100), (4, 1000), (5, 40_000)];
+        let mut expected = vec![(1, 200_000), (2, 100), (4, 1000), (5, 40_000)];
         if shared {
-            expected.push((3, 1_500_000));
+            expected.push((3, 960_000));
             expected.sort_unstable();
         }
         let found: Vec<_> = rows.iter().map(|(key, it)| (*key, it.len())).collect();

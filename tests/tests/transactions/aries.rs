@@ -508,6 +508,7 @@ fn compensations_without_room_leave_a_log_that_opens() {
                 let disk = SimDisk::new();
                 let settings = settings(spec, &disk)
                     .streams(NonZeroU16::MIN)
+                    .checkpoint_log_bytes(u64::MAX)
                     .shared_device("/db/log", 16 << 10);
                 let db = settings.open("/db").unwrap();
                 let table: Texts = db.table("texts").unwrap();

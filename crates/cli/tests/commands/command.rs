@@ -321,6 +321,75 @@ fn a_shared_device_is_checked_and_dumped_as_files_are() {
     }
 }
 
+/// Paper: pwal §5.7 (one device for all logs)
+#[test]
+fn a_ring_is_checked_and_dumped_from_its_beginning_on() {
+    const REGION: u64 = 64 << 10;
+    for text in ["SILO(EPOCH)+PWAL(1)", "S2PL(ELR)+PWAL(1)+ARIES"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (data, device) = (dir.path().join("data"), dir.path().join("device"));
+        let builder = Database::builder()
+            .spec(spec(text))
+            .streams(NonZeroU16::MIN)
+            .buffer_bytes(8 << 10)
+            .shared_device(&device, REGION)
+            .checkpoint_log_bytes(u64::MAX)
+            .checkpoint_at_close(None);
+        let db = fill_with(builder, &data);
+        let names = db.table::<str, str>("names").unwrap();
+        let value = "木".repeat(50);
+        for number in 0..1000_u64 {
+            let key = format!("item {}", number % 20);
+            db.transact(|tx| tx.put(&names, &key[..], &value[..]))
+                .unwrap();
+            if number % 30 == 29 {
+                db.checkpoint().unwrap();
+            }
+        }
+        db.close().unwrap();
+        let disk: Arc<dyn Disk> = Arc::new(SyncedDisk::new());
+        let manifest = Manifest::read(&*disk, &data).unwrap().unwrap();
+        let info = manifest.generations.last().unwrap();
+        let start = info.starts[0];
+        assert!(start.offset > 3 * REGION, "{text}: {start:?}");
+        let path = data.to_str().unwrap();
+        let before = everything(dir.path());
+        let said = works(&["check", path]);
+        let recycled = format!("what was before frame {} was recycled", start.sequence);
+        assert!(
+            said.contains(&recycled) && said.contains("sound: "),
+            "{text}: {said}"
+        );
+        let dump = works(&["dump-log", path]);
+        assert!(dump.contains("put names[\"item 19\"]"), "{text}: {dump}");
+        assert!(
+            everything(dir.path()) == before,
+            "{text}: something was changed"
+        );
+
+        // Its first frame, and one behind it: the places are those in the device.
+        let sound = fs::read(&device).unwrap();
+        assert_eq!(sound.len() as u64, REGION);
+        let wal = data.join("wal");
+        let stream = StreamReader::open(disk, &wal, manifest.identity(), info, WorkerId(0));
+        let mut stream = stream.unwrap();
+        let mut place = || stream.next_frame().unwrap().unwrap().position.offset as usize;
+        let (first, next) = (place(), place());
+        assert_eq!(first as u64, 1024 + (start.offset - 1024) % (REGION - 1024));
+        for (at, words) in [(first, "device is missing"), (next, "is damaged at byte")] {
+            let mut bytes = sound.clone();
+            bytes[at + 75] ^= 4;
+            fs::write(&device, bytes).unwrap();
+            for command in ["check", "dump-log"] {
+                let said = refuses(1, &[command, path]);
+                assert!(said.contains(words), "{text}: {said}");
+                let names_place = said.contains(&format!("byte {at}: "));
+                assert!(names_place || at == first, "{text}, {at}: {said}");
+            }
+        }
+    }
+}
+
 pub(crate) fn copy_tree(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {

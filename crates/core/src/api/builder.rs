@@ -174,7 +174,7 @@ impl Builder {
     /// and nothing is changed.
     ///
     /// While it runs and commits, a large transaction takes up to four times its size of memory, and what is longer than
-    /// a log file gets a log file of its own. On a shared device it has to fit into what is left of a region.
+    /// a log file gets a log file of its own. On a shared device it takes less than half of a region.
     #[must_use]
     pub fn transaction_bytes_max(mut self, bytes: usize) -> Self {
         self.tuning.transaction_bytes_max = bytes;
@@ -184,7 +184,8 @@ impl Builder {
     /// How much log is written between two checkpoints: each writes what has changed since the one before to the image of
     /// the tables in memory, and frees the log before it. At least so many bytes, and at least half as many as the image
     /// has. Default: 1 GiB. More log makes fewer checkpoints and longer recoveries; with `u64::MAX` none is taken unless it is
-    /// asked for. One is also taken after eight openings that have left some log, each of which has files of its own.
+    /// asked for. On a shared device, one is also taken when half of a region is used; and anywhere after eight openings that have
+    /// left some log, each of which has files of its own.
     ///
     /// The directory then takes up to two images, and this much log and what is written while a checkpoint is taken.
     #[must_use]
@@ -267,7 +268,13 @@ impl Builder {
     }
 
     /// Puts all streams onto one device or preallocated file, at fixed offsets of `region_bytes`
-    /// (`pwal` §5.7), instead of into files of their own.
+    /// (`pwal` §5.7), instead of into files of their own. The length of a region is a multiple of 4096.
+    ///
+    /// A region is a ring: what an image has of it is overwritten. A checkpoint is taken when half of one is used, unless
+    /// [`Builder::checkpoint_log_bytes`] says that none is; from three quarters on, commits wait, and when one is full, they are
+    /// refused with [`Error::DiskFull`](crate::Error::DiskFull) until a checkpoint has freed it. So regions should be as
+    /// long as what is written to a stream in some seconds, and at least four times as long as a log buffer. A transaction
+    /// takes less than half a region.
     #[must_use]
     pub fn shared_device(mut self, path: impl Into<PathBuf>, region_bytes: u64) -> Self {
         self.format.shared_device = Some((path.into(), region_bytes));

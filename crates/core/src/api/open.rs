@@ -208,16 +208,19 @@ impl Builder {
         let epochs = epochs_after(&found.report, resolved_config.epoch_length);
         let mut log = None;
         let next_lsn = found.next_lsn;
-        if let Some((config, info)) =
+        if let Some((config, mut info)) =
             self.log_config(&resolved_config, &manifest, next_lsn, &epochs)?
         {
-            manifest.generations.push(info);
             manifest.next_generation = config.generation.next();
             let started = Log::create(Arc::clone(&disk), &wal_dir, config);
-            log = Some(started.map_err(|source| OpenError::StartLog {
+            let started = started.map_err(|source| OpenError::StartLog {
                 dir: wal_dir,
                 source,
-            })?);
+            })?;
+            // In the rings of a shared device, where those of the generation before end.
+            info.begin_at(&started.beginning());
+            manifest.generations.push(info);
+            log = Some(started);
         }
         manifest.leave_backup();
         manifest.opening = Manifest::new_opening();
@@ -548,10 +551,8 @@ impl Builder {
                     segment_bytes: self.format.segment_bytes,
                 },
             },
-            retain: match &self.format.shared_device {
-                Some(_) => Retain::All,
-                None => Retain::UntilRecycled,
-            },
+            retain: Retain::UntilRecycled,
+            kept: Some(manifest.generations.clone()),
             prepare: self.testing.prepare,
             generation: manifest.next_generation,
             first_lsn: next_lsn,

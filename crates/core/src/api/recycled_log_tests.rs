@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use namiki_log::{EpochSource, Prepare, RecyclePoint, remove_generations};
-use namiki_platform::Stamp;
 use namiki_platform::disk::Disk;
 use namiki_platform::disk::sim::{Loss, SimDisk};
 use namiki_platform::seeded_random::Random;
+use namiki_platform::{Generation, Stamp};
 
 use crate::api::builder::Builder;
 use crate::api::database::Database;
@@ -275,7 +275,12 @@ impl Run {
         self.announce(stamp, rows);
         let removed = remove_generations(&self.sim, &Path::new(DIR).join("wal"), oldest);
         assert!(removed.failed.is_empty());
-        assert!(log.recycle(&start, 1 << 20).unwrap().failed.is_empty());
+        assert!(
+            log.recycle(&start, oldest, 1 << 20)
+                .unwrap()
+                .failed
+                .is_empty()
+        );
         !start.streams.is_empty()
     }
 
@@ -382,7 +387,7 @@ fn replay_trusts_the_manifest_where_no_frame_tells_of_l0() {
     let info = |manifest: &mut Manifest| manifest.generations.last_mut().unwrap().begin_at(&start);
     info(&mut run.db.shared.catalogue.lock().manifest);
     run.announce(stamp, Rows::new());
-    log.recycle(&start, 1 << 20).unwrap();
+    log.recycle(&start, Generation(0), 1 << 20).unwrap();
     let disk: Arc<dyn Disk> = Arc::new(run.sim.crash_image(run.sim.events(), Loss::All));
     for order in [ReplayOrder::HighestStamp, ReplayOrder::Merge] {
         let builder = builder(spec, &disk).replay_order(order);

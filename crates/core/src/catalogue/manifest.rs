@@ -29,6 +29,8 @@
 //!
 //! A manifest with a table that has [columns](TableInfo::columns) has format 7: a program that does not know of them would open
 //! the table, and forget them when it writes the manifest.
+//! So has one with a log in a shared device that this release or a later one has written: its regions are rings,
+//! and the manifest says where in them the streams begin. A program that does not know of that would look in vain.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
@@ -36,7 +38,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use namiki_log::{GenerationInfo, generations_contradiction, split_superfluous};
+use namiki_log::{GenerationInfo, StreamStart, generations_contradiction, split_superfluous};
 use namiki_platform::checked_text::{self, HeadError};
 use namiki_platform::disk::Disk;
 use namiki_platform::{Generation, Stamp};
@@ -54,7 +56,7 @@ use crate::table::raw_table::{TableId, TableInfo};
 
 const MAGIC: &str = "namiki-manifest";
 /// The latest format that this release reads: that of a database with a table that was loaded into segments and takes part in
-/// transactions now.
+/// transactions now, or with a log in the rings of a shared device.
 pub const FORMAT: u32 = 7;
 /// The format of a database with restore points in its log, of a backup with a log that ends at a stamp, and of a database that
 /// was opened from one, until an image has what that log has.
@@ -342,10 +344,11 @@ impl Manifest {
     }
 
     fn encode(&self) -> String {
-        let mut generations = self.generations.iter();
-        let format = if self.tables.iter().any(|table| table.columns.is_some()) {
+        let has_columns = self.tables.iter().any(|table| table.columns.is_some());
+        let any = |has: fn(&GenerationInfo) -> bool| self.generations.iter().any(has);
+        let format = if has_columns || any(GenerationInfo::is_in_rings) {
             FORMAT
-        } else if generations.any(|info| info.last_stamp.is_some() || info.restore_points) {
+        } else if any(|info| info.last_stamp.is_some() || info.restore_points) {
             FORMAT_LOG_END
         } else if self.image_list.is_some() {
             FORMAT_LIST
@@ -404,7 +407,8 @@ impl Manifest {
 
     /// Without an image, nothing stands for a part of the log that is gone.
     fn recycled_contradiction(&self) -> Option<String> {
-        let begun_later = self.generations.iter().find(|info| !info.starts.is_empty());
+        let is_later = |info: &&GenerationInfo| !info.starts.iter().all(StreamStart::is_first);
+        let begun_later = self.generations.iter().find(is_later);
         let (gone, of) = match begun_later {
             Some(info) => ("the beginning of ", info.generation),
             None if self.oldest_generation > no_generation() => {
@@ -501,7 +505,7 @@ pub(crate) fn random_number() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use namiki_log::{CutRule, GenerationEnd, Layout, LogConfig, Placement, Retain, StreamStart};
+    use namiki_log::{CutRule, GenerationEnd, Layout, LogConfig, Placement, Retain};
     use namiki_platform::disk::SimDisk;
     use namiki_platform::{Epoch, Lsn, Stamp};
 
@@ -565,6 +569,36 @@ mod tests {
             let text = manifest.encode();
             assert_eq!(Manifest::decode(text.as_bytes(), path).is_ok(), is_fine);
         }
+    }
+
+    #[test]
+    fn a_log_in_rings_needs_a_later_format() {
+        let path = Path::new("x/MANIFEST");
+        let info = GenerationInfo {
+            placement: Placement::Shared {
+                path: "/device".into(),
+                region_bytes: 1 << 20,
+            },
+            retain: Retain::UntilRecycled,
+            starts: vec![StreamStart {
+                offset: 3 << 20,
+                ..StreamStart::FIRST
+            }],
+            ..LogConfig::new(7, Generation(1)).generation_info(CutRule::Epoch)
+        };
+        let mut manifest = Manifest {
+            generations: vec![info],
+            next_generation: Generation(2),
+            ..Manifest::new(7, ProtocolSpec::DEFAULT)
+        };
+        let text = manifest.encode();
+        assert!(text.starts_with("namiki-manifest 7 "), "{text}");
+        assert_eq!(Manifest::decode(text.as_bytes(), path).unwrap(), manifest);
+        // Without an image, nothing of it is gone.
+        manifest.generations[0].starts[0].sequence = 9;
+        assert!(Manifest::decode(manifest.encode().as_bytes(), path).is_err());
+        manifest.image_list = Some(image_list::tests::named());
+        Manifest::decode(manifest.encode().as_bytes(), path).unwrap();
     }
 
     #[test]
@@ -689,6 +723,7 @@ mod tests {
                 let start = StreamStart {
                     segment: 2,
                     sequence: 9,
+                    offset: 0,
                 };
                 it.generations[1].retain = Retain::UntilRecycled;
                 it.generations[1].starts = vec![start; 2];

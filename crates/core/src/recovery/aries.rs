@@ -37,8 +37,10 @@ use crate::wal_format::transaction_table::{Followed, TransactionTable};
 impl Replay<'_, '_> {
     /// Replays a generation of operations.
     pub(super) fn operations(&self, info: &GenerationInfo) -> Result<Outcome, OpenError> {
-        // What was committed beyond a backup's last stamp is in no order in which it could be undone.
-        if self.image_stamp > Stamp(0) || info.last_stamp.is_some() {
+        // What was committed beyond a backup's last stamp is in no order in which it could be undone. An image of no commit
+        // may have made superfluous what was rolled back before the first.
+        let is_recycled = info.complete_from > Lsn(0);
+        if self.image_stamp > Stamp(0) || is_recycled || info.last_stamp.is_some() {
             return self.winners(info);
         }
         let mut history = History {

@@ -1,19 +1,23 @@
-//! The head of a stream's region in a shared device.
+//! A stream's region in a shared device: the head, and the ring of frames behind it.
 //!
 //! A device file has no length that grows with the log, so the head says how far it reaches. It is
 //! written after the frames it covers, alternately into two slots, so that a torn write of one
 //! leaves the other.
 //!
+//! Frames are written round and round. Their offsets count on as if the region had no end: in the first lap they are the
+//! places from the region's start, and from then on [`Ring`] says where in the device they are. A frame that the end of
+//! the ring cuts in two goes on at its beginning.
+//!
 //! ```text
-//! region:  | slot 0, a block | slot 1, a block | frames ...                  |
+//! region:  | slot 0, a block | slot 1, a block | ring of frames              |
 //!
 //! slot:   0  magic "NAMIKREG"              8
 //!         8  CRC-32C of bytes 12..96       4   these two keep their places in every version
-//!        12  format version                4
+//!        12  format version                4   one more than that of segments once `end` is beyond the region's length
 //!        16  identity of the database     16
 //!        32  sequence number               8   of the last frame that counts
-//!        40  start                         8   where this generation begins, from the region's start
-//!        48  end                           8   where the frames that count end
+//!        40  start                         8   the offset where this generation begins
+//!        48  end                           8   the offset where the frames that count end
 //!        56  region length                 8
 //!        64  count of head writes          8   the higher of two slots counts
 //!        72  generation                    4
@@ -26,8 +30,12 @@
 //!
 //! # Invariants
 //! - R1. Every byte of frames before `end` was durable before the head that says `end` was written.
-//! - R2. Frames from the region's first byte for frames to `end` follow each other without gaps,
-//!   generation by generation.
+//! - R2. Frames from the first one that is kept to `end` follow each other without gaps, generation by generation, and
+//!   take no more than the ring.
+//! - R3. A byte of the ring is overwritten only when a durable manifest says that what it held is kept no longer: by where
+//!   the streams of its generations begin (`log_start.rs`), or by not naming a generation.
+//! - R4. A frame's checksum knows its offset, not its place in the device (F1). So a frame of an earlier lap never passes
+//!   for one of this lap.
 //!
 //! Paper: pwal §5.7
 
@@ -35,6 +43,10 @@ use namiki_platform::{Generation, WorkerId};
 
 use super::segment::Found;
 use super::{BLOCK_BYTES_MAX, VERSION, put, u16_at, u32_at, u64_at, u128_at};
+
+/// The version of a head whose frames have gone round the ring. A release that knows of no rings would go on writing behind
+/// the region.
+const RING_VERSION: u32 = VERSION + 1;
 
 pub(crate) const REGION_HEADER_BYTES: usize = 96;
 /// What both slots take at most.
@@ -61,7 +73,11 @@ impl RegionHeader {
     pub(crate) fn write(&self, block: &mut [u8]) {
         block.fill(0);
         put(block, 0, MAGIC);
-        put(block, 12, VERSION.to_le_bytes());
+        let version = match self.end > self.region_bytes {
+            true => RING_VERSION,
+            false => VERSION,
+        };
+        put(block, 12, version.to_le_bytes());
         put(block, 16, self.identity.to_le_bytes());
         put(block, 32, self.sequence.to_le_bytes());
         put(block, 40, self.start.to_le_bytes());
@@ -84,7 +100,7 @@ impl RegionHeader {
             return Found::Nothing;
         }
         let version = u32_at(block, 12);
-        if version != VERSION {
+        if ![VERSION, RING_VERSION].contains(&version) {
             return Found::OtherVersion(version);
         }
         let head = Self {
@@ -141,8 +157,91 @@ impl RegionHeader {
     }
 }
 
+/// The part of a region that frames are written to, round and round. Offsets are those in the device, counted on as if the
+/// region had no end: in the first lap, they are where the bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ring {
+    /// Where it begins in the device.
+    start: u64,
+    bytes: u64,
+}
+
+impl Ring {
+    /// Of the region that starts at `base` in the device, laid out in such blocks.
+    pub(crate) fn of_region(base: u64, region_bytes: u64, block_bytes: usize) -> Self {
+        let slots = 2 * block_bytes as u64;
+        Self {
+            start: base + slots,
+            bytes: region_bytes - slots,
+        }
+    }
+
+    /// Its length.
+    pub(crate) fn len_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Where the byte with this offset is in the device.
+    pub(crate) fn device_offset(&self, offset: u64) -> u64 {
+        match offset.checked_sub(self.start) {
+            Some(from_start) => self.start + from_start % self.bytes,
+            // The slots, before the first lap.
+            None => offset,
+        }
+    }
+
+    /// How many bytes from this offset on follow each other in the device.
+    pub(crate) fn bytes_to_end(&self, offset: u64) -> u64 {
+        self.start + self.bytes - self.device_offset(offset)
+    }
+
+    /// The stretches of the device in which `len_bytes` bytes from this offset on are: where each begins, and its length.
+    pub(crate) fn pieces(&self, offset: u64, len_bytes: u64) -> impl Iterator<Item = (u64, u64)> {
+        let ring = *self;
+        let mut done = 0;
+        std::iter::from_fn(move || {
+            let left = len_bytes - done;
+            let at = offset + done;
+            let piece = left.min(ring.bytes_to_end(at));
+            done += piece;
+            (left > 0).then(|| (ring.device_offset(at), piece))
+        })
+    }
+}
+
 /// Where a stream's region starts in the device; none if that is beyond any device's end.
 pub(crate) fn region_base(worker: WorkerId, region_bytes: u64) -> Option<u64> {
     let base = u64::from(worker.0).checked_mul(region_bytes)?;
     base.checked_add(region_bytes).map(|_| base)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_go_round_the_ring() {
+        // The third region of 8,192 bytes, in blocks of 512.
+        let ring = Ring::of_region(2 * 8192, 8192, 512);
+        assert_eq!(ring.len_bytes(), 7168);
+        let first = 2 * 8192 + 1024;
+        for (offset, at, left) in [
+            (first - 512, first - 512, 7168 + 512),
+            (first, first, 7168),
+            (first + 7167, first + 7167, 1),
+            (first + 7168, first, 7168),
+            (first + 5 * 7168 + 9, first + 9, 7168 - 9),
+        ] {
+            assert_eq!(ring.device_offset(offset), at, "{offset}");
+            assert_eq!(ring.bytes_to_end(offset), left, "{offset}");
+        }
+        let pieces = |offset, bytes| ring.pieces(offset, bytes).collect::<Vec<_>>();
+        assert_eq!(pieces(first + 7168, 512), [(first, 512)]);
+        assert_eq!(
+            pieces(first + 3 * 7168 - 512, 2048),
+            [(first + 7168 - 512, 512), (first, 1536)]
+        );
+        assert_eq!(pieces(first, 7168), [(first, 7168)]);
+        assert_eq!(pieces(first, 0), []);
+    }
 }

@@ -1,6 +1,9 @@
-//! What is known of the frames in a segment, so that it can be told when an image has made it superfluous.
+//! What is known of the frames in a segment, or in a stretch of a ring, so that it can be told when an image has made them
+//! superfluous.
 
 use namiki_platform::{Lsn, Stamp};
+
+use crate::log_start::StreamStart;
 
 /// What a frame says about itself before it is written.
 #[derive(Clone, Copy, Debug)]
@@ -11,6 +14,36 @@ pub(crate) struct FrameFacts {
     pub(crate) last_lsn: Lsn,
 }
 
+/// Frames that follow each other, and go together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FrameRun {
+    pub(super) first_sequence: u64,
+    max_stamp: Stamp,
+    last_lsn: Lsn,
+}
+
+impl FrameRun {
+    /// Begins with the frame of this number, which is to be added.
+    pub(super) fn begins_with(sequence: u64) -> Self {
+        Self {
+            first_sequence: sequence,
+            max_stamp: Stamp(0),
+            last_lsn: Lsn(0),
+        }
+    }
+
+    /// Takes in the next frame.
+    pub(super) fn add(&mut self, frame: &FrameFacts) {
+        self.max_stamp = self.max_stamp.max(frame.max_stamp);
+        self.last_lsn = self.last_lsn.max(frame.last_lsn);
+    }
+
+    /// The largest LSN in it; 0 if none was drawn.
+    pub(super) fn last_lsn(&self) -> Lsn {
+        self.last_lsn
+    }
+}
+
 /// The frames of a segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SegmentContents {
@@ -18,17 +51,7 @@ pub(super) struct SegmentContents {
     /// The segment's length.
     pub(super) bytes: u64,
     pub(super) is_oversize: bool,
-    pub(super) first_sequence: u64,
-    pub(super) max_stamp: Stamp,
-    pub(super) last_lsn: Lsn,
-}
-
-impl SegmentContents {
-    /// Takes in the next frame of the segment.
-    pub(super) fn add(&mut self, frame: &FrameFacts) {
-        self.max_stamp = self.max_stamp.max(frame.max_stamp);
-        self.last_lsn = self.last_lsn.max(frame.last_lsn);
-    }
+    pub(super) frames: FrameRun,
 }
 
 /// Up to where an image makes a log superfluous: a frame is if its stamps are at or below `stamp`, and its LSNs below
@@ -40,7 +63,27 @@ pub(crate) struct Superfluous {
 }
 
 impl Superfluous {
-    pub(super) fn has(&self, contents: &SegmentContents) -> bool {
-        contents.max_stamp <= self.stamp && contents.last_lsn < self.below_lsn
+    fn has(&self, frames: &FrameRun) -> bool {
+        frames.max_stamp <= self.stamp && frames.last_lsn < self.below_lsn
     }
+
+    /// How many of the runs of a stream, in their order, are superfluous: always a prefix. The last one stays, and so
+    /// does the one with the last hardened frame, `hardened`: what that says of epochs is not said again.
+    pub(super) fn prefix<'a>(
+        &self,
+        runs: impl Iterator<Item = &'a FrameRun> + Clone,
+        hardened: u64,
+    ) -> usize {
+        let pairs = runs.clone().zip(runs.skip(1));
+        let goes = pairs.take_while(|(run, next)| self.has(run) && next.first_sequence <= hardened);
+        goes.count()
+    }
+}
+
+/// Where a stream may begin.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beginning {
+    pub(crate) start: StreamStart,
+    /// The largest LSN before it; 0 if there is none.
+    pub(crate) recycled_lsn: Lsn,
 }

@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! - P1. A commit is accepted into the buffer only if the frame that will hold it has its place:
-//!   the rest of the current segment, or a spare segment that is ready. So what was accepted can
-//!   always be written, however full the disk is.
+//!   the rest of the current segment, a spare segment that is ready, or room in the ring of a region. So what was
+//!   accepted can always be written, however full the disk is.
 
 mod contents;
 mod oversize_segment;
@@ -17,11 +17,11 @@ use namiki_platform::disk::{AlignedBuf, DiskFile, PendingWrite};
 
 use crate::error::LogError;
 use crate::format::frame::Salt;
-pub(crate) use contents::{FrameFacts, Superfluous};
+pub(crate) use contents::{Beginning, FrameFacts, Superfluous};
 pub(crate) use oversize_segment::UnnumberedSegment;
 pub use oversize_segment::remove_unnumbered;
-pub(crate) use region::{RegionTarget, open_shared};
-pub(crate) use segments::{Beginning, SegmentMaker, SegmentTarget};
+pub(crate) use region::{RegionOptions, RegionTarget, STRETCHES, open_shared};
+pub(crate) use segments::{SegmentMaker, SegmentTarget};
 
 /// The place of one frame.
 pub(crate) struct WritePosition {
@@ -30,26 +30,43 @@ pub(crate) struct WritePosition {
     /// The segment's number; 0 in a shared device.
     pub(crate) segment: u64,
     pub(crate) offset: u64,
+    /// Where the rest of it goes, if the end of a ring cuts it in two.
+    pub(crate) rest: Option<FrameRest>,
     pub(crate) salt: Salt,
     /// The head to write once the frame is durable, and where.
     pub(crate) head: Option<(u64, crate::format::region::RegionHeader)>,
 }
 
+/// The second piece of a frame.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FrameRest {
+    /// Which of the frame's bytes is the first.
+    pub(crate) from: usize,
+    pub(crate) offset: u64,
+}
+
 impl WritePosition {
     /// Writes a frame, padded, or what is not written yet of its beginning; and what has to follow it. On
-    /// return it is durable.
+    /// return it is durable. What is in `padded` then is of no use.
     pub(crate) fn write(
         &self,
-        padded: &[u8],
+        padded: &mut [u8],
         head: Option<&mut AlignedBuf>,
     ) -> Result<(), LogError> {
         let failed = |source| LogError::device("writing", &self.path, source);
-        self.file
-            .write_durable(self.offset, padded)
-            .map_err(failed)?;
+        let write = |offset, bytes: &[u8]| self.file.write_durable(offset, bytes).map_err(failed);
+        match self.rest {
+            None => write(self.offset, padded)?,
+            Some(rest) => {
+                write(self.offset, &padded[..rest.from])?;
+                // To where a write may begin.
+                padded.copy_within(rest.from.., 0);
+                write(rest.offset, &padded[..padded.len() - rest.from])?;
+            }
+        }
         if let (Some((offset, header)), Some(block)) = (&self.head, head) {
             header.write(block);
-            self.file.write_durable(*offset, block).map_err(failed)?;
+            write(*offset, block)?;
         }
         Ok(())
     }
@@ -122,6 +139,30 @@ impl LogTarget {
         match self {
             Self::Segments(target) => target.kept_bytes(),
             Self::Region(target) => target.kept_bytes(),
+        }
+    }
+
+    /// The length of the region's ring, if its frames may be recycled.
+    pub(crate) fn ring_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Segments(_) => None,
+            Self::Region(target) => target.ring_bytes_recycled(),
+        }
+    }
+
+    /// Where the stream may begin, if what is superfluous goes; `hardened` is the sequence of the last hardened frame.
+    pub(crate) fn beginning(&self, superfluous: Superfluous, hardened: u64) -> Beginning {
+        match self {
+            Self::Segments(target) => target.beginning(superfluous, hardened),
+            Self::Region(target) => target.beginning(superfluous, hardened),
+        }
+    }
+
+    /// Whether there was no room for a frame when one was to be accepted last.
+    pub(crate) fn is_short_of_room(&self) -> bool {
+        match self {
+            Self::Segments(target) => target.is_short_of_room,
+            Self::Region(target) => target.is_short_of_room(),
         }
     }
 

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
-use namiki_platform::{Generation, Lsn, Stamp, WorkerId};
+use namiki_platform::{Generation, Lsn, WorkerId};
 
 use super::WritePosition;
-use super::contents::{FrameFacts, SegmentContents, Superfluous};
+use super::contents::{Beginning, FrameFacts, FrameRun, SegmentContents, Superfluous};
 use crate::error::LogError;
 use crate::format::BLOCK_BYTES_MAX;
 use crate::format::frame::Salt;
@@ -85,14 +85,6 @@ pub(crate) struct SegmentTarget {
     recyclable: VecDeque<u64>,
     /// The largest LSN in segments that were given up.
     recycled_lsn: Lsn,
-}
-
-/// Where a stream may begin.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Beginning {
-    pub(crate) start: StreamStart,
-    /// The largest LSN before it; 0 if there is none.
-    pub(crate) recycled_lsn: Lsn,
 }
 
 impl SegmentTarget {
@@ -208,7 +200,7 @@ impl SegmentTarget {
             self.roll(frame);
         }
         if let Some(contents) = &mut self.contents {
-            contents.add(frame);
+            contents.frames.add(frame);
         }
         let segment = self
             .current
@@ -221,6 +213,7 @@ impl SegmentTarget {
             path: Arc::clone(&segment.path),
             segment: segment.number,
             offset,
+            rest: None,
             salt: self.salt.at(segment.number, offset),
             head: None,
         }
@@ -234,9 +227,7 @@ impl SegmentTarget {
             number: segment.number,
             bytes: segment.bytes,
             is_oversize: segment.is_oversize,
-            first_sequence: frame.sequence,
-            max_stamp: Stamp(0),
-            last_lsn: Lsn(0),
+            frames: FrameRun::begins_with(frame.sequence),
         });
         if let Some(old) = std::mem::replace(&mut self.contents, next) {
             self.behind_bytes += old.bytes;
@@ -255,7 +246,7 @@ impl SegmentTarget {
     fn give_up_first(&mut self) -> Option<SegmentContents> {
         let old = self.behind.pop_front()?;
         self.behind_bytes -= old.bytes;
-        self.recycled_lsn = self.recycled_lsn.max(old.last_lsn);
+        self.recycled_lsn = self.recycled_lsn.max(old.frames.last_lsn());
         Some(old)
     }
 
@@ -264,30 +255,23 @@ impl SegmentTarget {
         self.behind_bytes + self.current_bytes()
     }
 
-    /// Where the stream may begin, if what is superfluous goes; `hardened` is the sequence of the last hardened frame. The
-    /// current segment always stays, and so does the last hardened frame: what it says of epochs is not said again.
+    /// Where the stream may begin, if what is superfluous goes; `hardened` is the sequence of the last hardened frame.
     pub(crate) fn beginning(&self, superfluous: Superfluous, hardened: u64) -> Beginning {
-        let kept = self.behind.iter().chain(&self.contents);
-        let mut beginning = Beginning {
-            start: StreamStart::FIRST,
-            recycled_lsn: self.recycled_lsn,
+        let kept = || self.behind.iter().chain(&self.contents);
+        let gone = match self.retain {
+            Retain::UntilRecycled => superfluous.prefix(kept().map(|it| &it.frames), hardened),
+            Retain::All | Retain::Last(_) => 0,
         };
-        let mut before: Option<&SegmentContents> = None;
-        for contents in kept {
-            if let Some(before) = before {
-                let goes = superfluous.has(before) && contents.first_sequence <= hardened;
-                if !goes || self.retain != Retain::UntilRecycled {
-                    break;
-                }
-                beginning.recycled_lsn = beginning.recycled_lsn.max(before.last_lsn);
-            }
-            beginning.start = StreamStart {
+        let recycled = kept().take(gone).map(|it| it.frames.last_lsn());
+        let first = kept().nth(gone);
+        Beginning {
+            start: first.map_or(StreamStart::FIRST, |contents| StreamStart {
                 segment: contents.number,
-                sequence: contents.first_sequence,
-            };
-            before = Some(contents);
+                sequence: contents.frames.first_sequence,
+                offset: 0,
+            }),
+            recycled_lsn: recycled.max().unwrap_or_default().max(self.recycled_lsn),
         }
-        beginning
     }
 
     /// Gives up the segments before this one. They are kept to be written again as long as all of those have no more than

@@ -150,7 +150,7 @@ impl StreamReader {
     }
 
     /// Looks behind the end of a region for a frame that should be before it: the head that said so
-    /// would be gone. As far as two frames reach.
+    /// would be gone. As far as two frames reach, and the ring: then comes what is kept.
     ///
     /// # Errors
     /// [`ReadError::Damaged`] if there is one.
@@ -167,7 +167,9 @@ impl StreamReader {
                 && self.is_ours(&header)
                 && header.sequence > self.end.last_sequence + 1
             {
-                return Err(ReadError::damaged(&self.place().0, end, LATER));
+                self.at = end;
+                let (file, at) = self.place();
+                return Err(ReadError::damaged(&file, at, LATER));
             }
         }
         Ok(())

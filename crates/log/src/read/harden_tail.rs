@@ -15,7 +15,7 @@ use namiki_platform::WorkerId;
 use namiki_platform::disk::{AlignedBuf, Disk};
 
 use super::{ReadError, StreamEnd};
-use crate::format::region::region_base;
+use crate::format::region::{Ring, region_base};
 use crate::format::segment::{file_name, stream_dir};
 use crate::generation_info::GenerationInfo;
 use crate::layout_config::Placement;
@@ -42,9 +42,12 @@ pub fn harden_tail(
             rewrite(&**disk, &path, tail.offset, tail.bytes)
         }
         Placement::Shared { path, region_bytes } => {
-            rewrite(&**disk, path, tail.offset, tail.bytes)?;
-            // The head, in whichever of the two slots: either content of either slot will do.
             let base = region_base(worker, *region_bytes).unwrap_or_default();
+            let ring = Ring::of_region(base, *region_bytes, tail.block_bytes as usize);
+            for (at, bytes) in ring.pieces(tail.offset, tail.bytes) {
+                rewrite(&**disk, path, at, bytes)?;
+            }
+            // The head, in whichever of the two slots: either content of either slot will do.
             rewrite(&**disk, path, base, 2 * tail.block_bytes)
         }
     }

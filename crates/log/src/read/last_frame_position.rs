@@ -5,6 +5,7 @@
 pub(crate) struct Tail {
     /// The segment; 0 in a shared device.
     pub(crate) segment: u64,
+    /// In a region, counted on through all laps of its ring.
     pub(crate) offset: u64,
     /// With its padding.
     pub(crate) bytes: u64,

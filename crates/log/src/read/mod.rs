@@ -6,6 +6,8 @@
 //!   files; if no later frame turns up, the stream ends there.
 //! - *Damage.* If a later frame does turn up, or anything else that no crash leaves there, something
 //!   that was hardened is gone: an error that names file and byte, and nothing is replayed.
+//! - *Recycled.* In the ring of a region, what lies before the beginning that the manifest gives is overwritten; what it says
+//!   is there and is not was lost.
 //! - *Seal.* A sealed generation has every frame up to the seal and ends there, whatever follows.
 //! - *In doubt.* The last frame of an unsealed generation may be readable without being durable:
 //!   [`harden_tail`] has to come before a seal.
@@ -26,6 +28,7 @@ mod harden_tail;
 mod last_frame_position;
 mod merge;
 mod readahead;
+mod ring_file;
 mod sorted_runs;
 mod stream;
 mod stream_files;

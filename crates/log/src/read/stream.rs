@@ -237,7 +237,7 @@ impl StreamReader {
                 generation: header.generation,
                 worker: header.worker,
                 segment: self.end.tail.segment,
-                offset: at,
+                offset: self.file_offset(at),
                 length: header.length,
             },
             whole: self.window.held(at, header.length as usize),
@@ -457,9 +457,16 @@ impl StreamReader {
     /// Where the reader is, for an error.
     pub(super) fn place(&self) -> (PathBuf, u64) {
         match &self.here {
-            Some(extent) => (extent.path.clone(), self.at),
+            Some(extent) => (extent.path.clone(), extent.file_offset(self.at)),
             None => (self.home.clone(), 0),
         }
+    }
+
+    /// Where in its file, or in the device, this offset of what is here is.
+    fn file_offset(&self, at: u64) -> u64 {
+        self.here
+            .as_ref()
+            .map_or(at, |extent| extent.file_offset(at))
     }
 
     /// The frame that should be here is damaged or gone.

@@ -9,12 +9,13 @@ use namiki_platform::bytes::is_zero;
 use namiki_platform::disk::{AlignedBuf, Disk, DiskFile, FileKind, SECTOR_BYTES};
 
 use super::ReadError;
-use crate::format::region::{RegionHeader, SLOTS_BYTES_MAX, region_base};
+use super::ring_file::RingFile;
+use crate::format::region::{RegionHeader, Ring, SLOTS_BYTES_MAX, region_base};
 use crate::format::segment::{Found, SegmentHeader, file_name, parse_file_name, stream_dir};
 use crate::generation_info::GenerationInfo;
 use crate::layout_config::{Placement, Retain};
 
-/// A stretch of a file that holds frames back to back.
+/// A stretch of a file that holds frames back to back. In a region, offsets count on through all laps of its ring.
 pub(super) struct Extent {
     pub(super) file: Arc<dyn DiskFile>,
     pub(super) path: PathBuf,
@@ -35,6 +36,15 @@ pub(super) struct Extent {
     pub(super) frame_bytes_max: u64,
     /// Regions only: how far beyond `end` to search for frames that a lost head covered.
     pub(super) beyond: u64,
+    /// Regions only: what says where in the device an offset is.
+    pub(super) ring: Option<Ring>,
+}
+
+impl Extent {
+    /// Where in the file, or in the device, this offset is.
+    pub(super) fn file_offset(&self, offset: u64) -> u64 {
+        self.ring.map_or(offset, |ring| ring.device_offset(offset))
+    }
 }
 
 /// Where the extents of a stream come from.
@@ -248,6 +258,7 @@ impl Segment {
             is_oversize: false,
             frame_bytes_max: 0,
             beyond: 0,
+            ring: None,
             file: self.file,
         };
         let damaged = |path: &Path, at, what| Err(ReadError::damaged(path, at, what));
@@ -372,23 +383,37 @@ fn region(
         }
         Found::Header(head) => head,
     };
+    let is_current = head.generation == info.generation;
+    let said = info.start(worker);
+    let first = 2 * u64::from(head.block_bytes);
+    let start = match said.offset {
+        0 if is_current => head.start,
+        // Generations follow each other, and none is overwritten: the reader skips what is older.
+        0 => first,
+        offset => offset,
+    };
+    // The generation's first frame is where it began.
+    let is_elsewhere = is_current && said.is_first() && start != head.start;
     if head.worker != worker
         || head.region_bytes != region_bytes
-        || head.end > region_bytes
+        || head.start < first
         || head.start > head.end
+        || start < first
+        || is_elsewhere
     {
         return Err(damaged("the head of the region contradicts the manifest"));
     }
     if head.generation < info.generation {
         return Err(damaged("the head of the region is of an older generation"));
     }
-    let is_current = head.generation == info.generation;
-    let start = if is_current {
-        head.start
-    } else {
-        // Generations follow each other: the reader skips what is older.
-        2 * u64::from(head.block_bytes)
-    };
+    let ring = Ring::of_region(base, region_bytes, head.block_bytes as usize);
+    if start > head.end || head.end - start > ring.len_bytes() {
+        return Err(ReadError::BeginningLost {
+            file: path.to_owned(),
+            worker,
+            sequence: said.sequence,
+        });
+    }
     Ok(Extent {
         path: path.to_owned(),
         segment: 0,
@@ -400,7 +425,11 @@ fn region(
         is_zeroed: false,
         is_oversize: false,
         frame_bytes_max: u64::from(head.frame_bytes_max),
-        beyond: if is_current { base + region_bytes } else { 0 },
-        file,
+        beyond: match is_current {
+            true => base + start + ring.len_bytes(),
+            false => 0,
+        },
+        ring: Some(ring),
+        file: Arc::new(RingFile::new(file, ring)),
     })
 }

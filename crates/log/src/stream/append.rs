@@ -229,7 +229,7 @@ impl<H: GroupResource> Stream<H> {
             };
         }
         match &mut state.target {
-            LogTarget::Region(target) => Err(target.full()),
+            LogTarget::Region(target) => Err(target.refuse()),
             LogTarget::Segments(target) if target.preparing => Ok(self.prepared.wait(state)),
             LogTarget::Segments(_) => {
                 let (state, made) = self.prepare(state);

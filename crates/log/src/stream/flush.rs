@@ -339,7 +339,7 @@ impl<H: GroupResource> Stream<H> {
         let frame = &mut batch.frame;
         // The body of an oversize frame may be written already.
         let bytes = batch.padded.min(frame.buf.len());
-        let written = position.write(&frame.buf[..bytes], frame.head.as_mut());
+        let written = position.write(&mut frame.buf[..bytes], frame.head.as_mut());
         self.finish_batch(completion, batch, written, kept)
     }
 

@@ -100,8 +100,10 @@ pub struct Stream<H: GroupResource> {
     leaders: [Condvar; 2],
     /// Where threads wait for a segment that another thread prepares.
     prepared: Condvar,
-    /// Bytes of files that hold frames.
+    /// Bytes of files, or of the region, that hold frames.
     kept_bytes: AtomicU64,
+    /// The length of the region's ring, if its frames may be recycled.
+    ring_bytes: Option<u64>,
     /// Tasks that wait for commits.
     pub(crate) ack_waiters: AckWaiters,
     /// What they want.
@@ -118,6 +120,7 @@ impl<H: GroupResource> Stream<H> {
         maker: Option<SegmentMaker>,
     ) -> Self {
         let buffer_bytes = buffers[0].len();
+        let (kept_bytes, ring_bytes) = (target.kept_bytes(), target.ring_bytes());
         let region_block = matches!(target, LogTarget::Region(_)).then(|| target.block_bytes());
         Self {
             shared,
@@ -136,7 +139,8 @@ impl<H: GroupResource> Stream<H> {
             state: Mutex::new(State::new(buffers, region_block, target)),
             leaders: Default::default(),
             prepared: Condvar::default(),
-            kept_bytes: AtomicU64::new(0),
+            kept_bytes: AtomicU64::new(kept_bytes),
+            ring_bytes,
             ack_waiters: AckWaiters::new(),
             demand: Demand::new(),
         }

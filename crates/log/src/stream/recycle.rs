@@ -3,9 +3,13 @@
 use std::io;
 use std::path::PathBuf;
 
+use namiki_platform::Generation;
+
 use super::Stream;
 use crate::config::GroupResource;
+use crate::log_start::StreamStart;
 use crate::log_target::{Beginning, LogTarget, Superfluous};
+use crate::region_use::RegionUse;
 use crate::sync::Ordering;
 
 impl<H: GroupResource> Stream<H> {
@@ -14,48 +18,58 @@ impl<H: GroupResource> Stream<H> {
         self.kept_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether the disk has no room for the next segment.
-    pub(crate) fn is_short_of_room(&self) -> bool {
-        let state = self.state.lock();
-        matches!(&state.target, LogTarget::Segments(target) if target.is_short_of_room)
+    /// How full the region is; nothing of segments, and if none of its frames may be recycled.
+    pub(crate) fn region_use(&self) -> Option<RegionUse> {
+        Some(RegionUse {
+            kept_bytes: self.kept_bytes(),
+            bytes: self.ring_bytes?,
+        })
     }
 
-    /// Where the stream may begin; nothing in a region. The log is not poisoned: an error of this stream is set under its
-    /// lock, so what is not in flight then is hardened.
-    pub(crate) fn beginning(&self, superfluous: Superfluous) -> Option<Beginning> {
+    /// Whether there is no room for the next segment, or for the next frame in the region.
+    pub(crate) fn is_short_of_room(&self) -> bool {
+        self.state.lock().target.is_short_of_room()
+    }
+
+    /// Where the stream may begin. The log is not poisoned: an error of this stream is set under its lock, so what is not
+    /// in flight then is hardened.
+    pub(crate) fn beginning(&self, superfluous: Superfluous) -> Beginning {
         let state = self.state.lock();
-        let LogTarget::Segments(target) = &state.target else {
-            return None;
-        };
         let in_doubt = state.in_flight.is_some() || self.shared.poison.get().is_some();
         let hardened = state.sequence - u64::from(in_doubt && state.sequence > 0);
-        Some(target.beginning(superfluous, hardened))
+        state.target.beginning(superfluous, hardened)
     }
 
-    /// Gives up the segments before this one, and removes those that are not to be written again: see
-    /// [`SegmentTarget::recycle_before`](crate::log_target::SegmentTarget::recycle_before). What could not be removed is
-    /// said.
+    /// Gives up what is before `start`, and of a region the generations before `oldest`. Removes segments that are not to be
+    /// written again: see [`SegmentTarget::recycle_before`](crate::log_target::SegmentTarget::recycle_before). What could
+    /// not be removed is said.
     pub(crate) fn recycle_before(
         &self,
-        segment: u64,
+        start: &StreamStart,
+        oldest: Generation,
         reuse_bytes: &mut u64,
         mut removed: impl FnMut(u64, Result<(), (PathBuf, io::Error)>),
     ) {
-        let Some(maker) = &self.maker else {
-            return;
-        };
+        let segment_bytes = self.maker.as_ref().map_or(0, |maker| maker.segment_bytes);
         let given_up = {
             let mut state = self.state.lock();
-            let LogTarget::Segments(target) = &mut state.target else {
-                return;
+            let given_up = match &mut state.target {
+                LogTarget::Segments(target) => {
+                    target.recycle_before(start.segment, segment_bytes, reuse_bytes)
+                }
+                LogTarget::Region(target) => {
+                    target.recycle_before(start.offset, oldest);
+                    Vec::new()
+                }
             };
-            let given_up = target.recycle_before(segment, maker.segment_bytes, reuse_bytes);
             self.kept_bytes
-                .store(target.kept_bytes(), Ordering::Relaxed);
+                .store(state.target.kept_bytes(), Ordering::Relaxed);
             given_up
         };
         for (number, bytes) in given_up {
-            removed(bytes, maker.remove(number));
+            if let Some(maker) = &self.maker {
+                removed(bytes, maker.remove(number));
+            }
         }
     }
 }

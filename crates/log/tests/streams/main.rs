@@ -16,4 +16,5 @@ mod oversize_frames;
 mod preparing_segments;
 mod reading_damaged_logs;
 mod recycling;
+mod rings;
 mod torn_tails;

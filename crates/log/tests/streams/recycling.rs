@@ -17,7 +17,7 @@ use namiki_log::{
 use namiki_platform::disk::Disk;
 use namiki_platform::disk::sim::{Fault, Loss, SimDisk, Step};
 use namiki_platform::seeded_random::Random;
-use namiki_platform::{Epoch, Lsn, Stamp, WorkerId};
+use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 
 const W: WorkerId = WorkerId(0);
 /// Frames of [`write`] in a segment.
@@ -50,7 +50,7 @@ fn checkpoint(log: &Log<()>, disk: &dyn Disk, manifest: &mut Manifest, stamp: u6
     manifest.last().begin_at(&start);
     manifest.image = Stamp(stamp);
     manifest.write(disk);
-    let files = log.recycle(&start, SEGMENT).unwrap();
+    let files = log.recycle(&start, Generation(0), SEGMENT).unwrap();
     assert!(files.failed.is_empty(), "{files:?}");
     start
 }
@@ -90,6 +90,7 @@ fn whole_segments_below_the_image_go_and_no_others() {
             let expected = StreamStart {
                 segment: gone + 1,
                 sequence: gone * FRAMES + 1,
+                offset: 0,
             };
             assert_eq!(start.streams, [expected], "{image}");
             assert_eq!(start.complete_from, Lsn(gone * FRAMES + 1));
@@ -99,7 +100,7 @@ fn whole_segments_below_the_image_go_and_no_others() {
         assert_eq!(stamps(&disk, &info(&config)).len(), 60);
         assert_eq!(log.kept_bytes(), kept_bytes);
 
-        let removed = log.recycle(&start, SEGMENT).unwrap();
+        let removed = log.recycle(&start, Generation(0), SEGMENT).unwrap();
         // One is kept to be written again.
         assert_eq!(removed.files, gone.saturating_sub(1), "{image}");
         assert_eq!(removed.bytes, removed.files * SEGMENT);
@@ -110,7 +111,10 @@ fn whole_segments_below_the_image_go_and_no_others() {
         assert_eq!(stamps(&disk, &info), (first..=60).collect::<Vec<_>>());
         // Said again, it is the same, and nothing else goes.
         assert_eq!(log.recyclable(at(image)).unwrap(), start);
-        assert_eq!(log.recycle(&start, SEGMENT).unwrap().files, 0);
+        assert_eq!(
+            log.recycle(&start, Generation(0), SEGMENT).unwrap().files,
+            0
+        );
         for stamp in 61..=100 {
             write(&log, stamp);
         }
@@ -155,7 +159,7 @@ fn segments_that_are_kept_for_reuse_need_no_zeros() {
             let start = log.recyclable(at(round * 80 + 80)).unwrap();
             manifest.last().begin_at(&start);
             manifest.write(&*disk);
-            let removed = log.recycle(&start, reuse * SEGMENT).unwrap();
+            let removed = log.recycle(&start, Generation(0), reuse * SEGMENT).unwrap();
             assert!(removed.failed.is_empty(), "{removed:?}");
             let spare = (files(&*disk, 0).len() + files(&*disk, 1).len()) as u64;
             let kept = log.kept_bytes() / SEGMENT;
@@ -186,24 +190,16 @@ fn only_what_may_be_recycled_is() {
             streams: vec![StreamStart {
                 segment: 3,
                 sequence: 31,
+                offset: 0,
             }],
             complete_from: Lsn(31),
         };
-        assert_eq!(log.recycle(&forced, SEGMENT).unwrap().files, 0);
+        assert_eq!(
+            log.recycle(&forced, Generation(0), SEGMENT).unwrap().files,
+            0
+        );
         assert_eq!(stamps(&disk, &info(&config)).len(), 60);
     }
-    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-    let config = LogConfig {
-        placement: shared(256 << 10),
-        ..recycling(1)
-    };
-    let log: Arc<Log<()>> = create(&disk, config.clone());
-    for stamp in 1..=60 {
-        write(&log, stamp);
-    }
-    assert_eq!(log.recyclable(at(60)).unwrap(), LogStart::default());
-    assert_eq!(log.kept_bytes(), 60 * 1024);
-    assert_eq!(stamps(&disk, &info(&config)).len(), 60);
 }
 
 /// Stamps need not rise within a stream.
@@ -457,7 +453,7 @@ fn a_segment_that_cannot_be_removed_does_no_harm() {
     manifest.last().begin_at(&start);
     manifest.write(&*disk);
     sim.inject(Fault::once(Step::Remove, 1, ErrorKind::PermissionDenied));
-    let removed = log.recycle(&start, SEGMENT).unwrap();
+    let removed = log.recycle(&start, Generation(0), SEGMENT).unwrap();
     assert_eq!(removed.files, 2);
     let failed: Vec<_> = removed.failed.iter().map(|(path, _)| path).collect();
     assert_eq!(failed, [&segment(3)]);
@@ -501,12 +497,13 @@ fn a_segment_of_another_length_is_not_written_again() {
         start.streams[0],
         StreamStart {
             segment: 3,
-            sequence: 3
+            sequence: 3,
+            offset: 0,
         }
     );
     manifest.last().begin_at(&start);
     manifest.write(&*disk);
-    let removed = log.recycle(&start, SEGMENT).unwrap();
+    let removed = log.recycle(&start, Generation(0), SEGMENT).unwrap();
     assert_eq!(removed.files, 2);
     assert!(removed.bytes > 2 * long.len() as u64);
     assert_eq!(log.kept_bytes() + removed.bytes, kept_bytes);

@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use namiki_log::RegionUse;
 use namiki_platform::Stamp;
 
 use crate::error::Error;
@@ -90,6 +91,9 @@ pub struct CheckpointStats {
     pub preallocated_bytes: u64,
     /// Whether there was less than is expected to be needed. Checkpoints are taken more often then.
     pub is_short_of_room: bool,
+    /// The fullest region of a shared device, if the log lies in one: half full, it makes a checkpoint due, and full, it
+    /// refuses commits.
+    pub region: Option<RegionUse>,
     /// For how long the one has been under way that is.
     pub under_way_for: Option<Duration>,
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use namiki_log::{Log, RecyclePoint, remove_generations};
+use namiki_log::{Log, RecyclePoint, RegionUse, remove_generations};
 use namiki_platform::disk::Disk;
 use parking_lot::Mutex;
 
@@ -68,6 +68,8 @@ pub(super) struct Work {
     generations_before: AtomicUsize,
     /// Bytes of frames that were written when the last checkpoint began.
     frame_bytes_then: AtomicU64,
+    /// Bytes of the fullest region of a shared device that the last checkpoint has not freed.
+    region_bytes_then: AtomicU64,
     /// Bytes of keys and values in the image, and of its files.
     image_bytes: AtomicU64,
     image_file_bytes: AtomicU64,
@@ -129,6 +131,7 @@ impl Work {
             log_bytes_before: AtomicU64::new(log_bytes),
             generations_before: AtomicUsize::new(generations_before),
             frame_bytes_then: AtomicU64::new(0),
+            region_bytes_then: AtomicU64::new(0),
             told: Mutex::default(),
             watch: Mutex::default(),
             is_closed: Mutex::default(),
@@ -237,10 +240,29 @@ impl Work {
     pub(super) fn is_due(&self) -> bool {
         let log_bytes = self.log_bytes_max();
         let is_short = self.room.is_short() || self.slowed_ms.load(Ordering::Relaxed) > 0;
-        match is_short && log_bytes < u64::MAX {
+        let is_due = match is_short && log_bytes < u64::MAX {
             true => self.is_due_from(log_bytes / SHORT_PART),
             false => self.is_due_from(log_bytes),
-        }
+        };
+        is_due || self.is_region_due()
+    }
+
+    /// Whether the log lies in the regions of a shared device, which fill up sooner than so much log is written that a
+    /// checkpoint is due.
+    pub(super) fn has_regions(&self) -> bool {
+        self.settings.log_bytes < u64::MAX && self.log.fullest_region().is_some()
+    }
+
+    /// Whether a region is so full that a checkpoint is due: half of what the last one has left free is used.
+    pub(super) fn is_region_due(&self) -> bool {
+        let then = self.region_bytes_then.load(Ordering::Relaxed);
+        let is_due = |it: RegionUse| it.kept_bytes > then && it.kept_bytes >= (it.bytes + then) / 2;
+        self.has_regions() && self.log.fullest_region().is_some_and(is_due)
+    }
+
+    /// Whether commits wait because a region is nearly full. What was in the way of the last checkpoint may be gone.
+    pub(super) fn is_region_short(&self) -> bool {
+        self.has_regions() && self.slowed_ms.load(Ordering::Relaxed) > 0
     }
 
     /// Whether all tables are loaded, of which a checkpoint writes what has changed.
@@ -342,6 +364,9 @@ impl Work {
         self.frame_bytes_then.store(frame_bytes, Ordering::Relaxed);
         self.log_bytes_before.store(0, Ordering::Relaxed);
         self.generations_before.store(0, Ordering::Relaxed);
+        let region = self.log.fullest_region();
+        self.region_bytes_then
+            .store(region.map_or(0, |it| it.kept_bytes), Ordering::Relaxed);
         *image = Some(PresentImage {
             list,
             shrunk_files: BTreeSet::new(),
@@ -448,7 +473,7 @@ impl Work {
         events::superfluous_removed(&removed);
         // Until the next checkpoint, as much will be written again.
         let reuse_bytes = if is_last { 0 } else { self.log_bytes_max() };
-        let recycled = self.log.recycle(&start, reuse_bytes);
+        let recycled = self.log.recycle(&start, oldest, reuse_bytes);
         let recycled = recycled.map_err(Error::LogFailed)?;
         events::superfluous_removed(&recycled);
         Ok((list, removed.files + recycled.files))
@@ -463,6 +488,7 @@ impl Work {
             image_bytes: self.image_bytes.load(Ordering::Relaxed),
             preallocated_bytes: self.room.taken_bytes(),
             is_short_of_room: self.room.is_short(),
+            region: self.log.fullest_region(),
             under_way_for: told.began.map(|began| began.elapsed()),
             image_file_bytes: self.image_file_bytes.load(Ordering::Relaxed),
             log_bytes_since: self.log_bytes_since(),

@@ -15,6 +15,10 @@ use super::take_checkpoint::Work;
 
 /// Between two looks whether one is due.
 const LOOK: Duration = Duration::from_millis(100);
+/// Between two looks how full the regions of a shared device are: small ones fill up fast.
+const LOOK_AT_REGIONS: Duration = Duration::from_millis(10);
+/// Between two checkpoints of which the first has left too little room in a region.
+const AGAIN: Duration = Duration::from_secs(1);
 /// After one that has failed: what was in its way may be gone then.
 const AFTER_FAILURE: Duration = Duration::from_secs(10);
 
@@ -65,12 +69,27 @@ impl Stop {
     }
 }
 
+/// Waits so long, or until the thread is to end, which it says, or a region is full enough for a checkpoint: not after a
+/// failure.
+fn wait(work: &Work, stop: &Stop, longest: Duration) -> bool {
+    if longest > LOOK || !work.has_regions() || work.is_over() {
+        return stop.wait(longest);
+    }
+    let until = Instant::now() + longest;
+    while Instant::now() < until && !work.is_region_due() {
+        if stop.wait(LOOK_AT_REGIONS) {
+            return true;
+        }
+    }
+    *stop.is_wanted.lock()
+}
+
 fn take_when_due(work: &Work, stop: &Stop) {
     let mut last = Instant::now();
     let (mut last_point, mut frame_bytes) = (Instant::now(), 0);
     let mut pause = LOOK;
     let mut waiting_before = 0;
-    while !stop.wait(pause) {
+    while !wait(work, stop, pause) {
         pause = LOOK;
         work.look();
         if work.is_over() {
@@ -86,7 +105,8 @@ fn take_when_due(work: &Work, stop: &Stop) {
         let bytes = work.log_bytes_since();
         let is_long_ago = |interval| last.elapsed() >= interval;
         let is_time = bytes > 0 && work.settings.interval.is_some_and(is_long_ago);
-        if !work.is_due() && !is_time {
+        let is_region_short = work.is_region_short() && is_long_ago(AGAIN);
+        if !work.is_due() && !is_time && !is_region_short {
             continue;
         }
         if work.checkpoint(false).is_err() {

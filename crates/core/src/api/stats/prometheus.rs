@@ -185,6 +185,18 @@ impl Stats {
             "1 if there was less room than the next checkpoint is expected to need.",
             u8::from(checkpoints.is_short_of_room),
         );
+        if let Some(region) = checkpoints.region {
+            text.gauge(
+                "log_region_kept_bytes",
+                "Bytes used of the fullest region of the shared device.",
+                region.kept_bytes,
+            );
+            text.gauge(
+                "log_region_bytes",
+                "Bytes that a region of the shared device has room for.",
+                region.bytes,
+            );
+        }
         let horizon = &self.horizon;
         text.gauge(
             "commit_holds_views_seconds",

@@ -107,6 +107,13 @@ impl fmt::Display for Stats {
                 "log kept from    {lsn} on, by a transaction that has not ended for {since:.1?}"
             )?;
         }
+        if let Some(region) = checkpoints.region {
+            writeln!(
+                f,
+                "shared device    {} of {} bytes are used of the fullest region",
+                region.kept_bytes, region.bytes
+            )?;
+        }
         if checkpoints.is_short_of_room {
             writeln!(
                 f,

@@ -1,6 +1,7 @@
 //! What the tests of the log share.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+pub(crate) mod engine;
 pub(crate) mod gate;
 pub(crate) mod hooked_disk;
 pub(crate) mod manifest;
