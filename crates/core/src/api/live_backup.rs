@@ -12,6 +12,7 @@ use crate::backup::options_and_reports::{BackupOptions, BackupReport};
 use crate::backup::source::Source;
 use crate::catalogue::image_list::ImageList;
 use crate::commit::engine::GroupLocks;
+use crate::commit::restore_points::now_ms;
 use crate::commit::view_opening::OpenView;
 use crate::concurrency::cc::NoFaults;
 use crate::error::Error;
@@ -103,6 +104,7 @@ impl Shared {
         if catalogue.closed.is_some() {
             return Err(Error::Closed.into());
         }
+        let taken_at_ms = now_ms();
         let stamp = OpenView::open::<NoFaults>(&self.engine, false)?.stamp;
         let mut manifest = catalogue.manifest.clone();
         // After the view: everything up to its stamp is hardened.
@@ -111,6 +113,6 @@ impl Shared {
             written.seal = Some(end);
             written.last_stamp = Some(stamp);
         }
-        Source::new(&self.disk, &self.dir, manifest, list, stamp)
+        Source::new(&self.disk, &self.dir, manifest, list, taken_at_ms)
     }
 }

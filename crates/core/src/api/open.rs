@@ -47,6 +47,7 @@ use crate::api::checkpoint::take_checkpoint::Parts;
 use crate::api::database::{Database, Shared};
 use crate::api::open_catalogue::{Catalogue, Loading};
 use crate::api::opened_tables::OpenedTables;
+use crate::backup::earlier_backups::keeps_earlier_backups;
 use crate::catalogue::catalogue_files::CatalogueFiles;
 use crate::catalogue::image_files::{ImageFileName, image_dir};
 use crate::catalogue::manifest::{Manifest, Written, random_number};
@@ -140,6 +141,10 @@ impl Builder {
         let present = Manifest::read(&*disk, dir)?;
         let (list, left) = match &present {
             Some(manifest) => {
+                if manifest.backup.is_some() && keeps_earlier_backups(&*disk, dir)? {
+                    let dir = dir.to_owned();
+                    return Err(OpenError::KeepsEarlierBackups { dir });
+                }
                 let read = read_image(&*disk, dir, manifest)?;
                 disk.sync_dir(dir).map_err(device)?;
                 read

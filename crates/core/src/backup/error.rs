@@ -56,6 +56,15 @@ pub enum BackupError {
         /// The directory.
         dir: PathBuf,
     },
+    /// The directory keeps earlier backups, and for how long was not said.
+    #[error(
+        "{} keeps earlier backups, and for how long was not said; say it again, with BackupOptions::keep or --keep",
+        dir.display()
+    )]
+    KeepsEarlier {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// The backup in the directory has commits that this database does not have: one of the two was restored from an
     /// earlier backup.
     #[error(

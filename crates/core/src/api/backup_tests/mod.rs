@@ -1,6 +1,7 @@
 //! Backups of a live database: each is the state of its stamp, whatever runs meanwhile and whatever happens to it.
 
 mod crashes;
+mod earlier_backups;
 mod refusals;
 mod restore_points;
 
