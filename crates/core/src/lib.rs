@@ -83,6 +83,7 @@ pub use api::batch_load::{
     ExistingRows, OnBatchLoadProgress,
 };
 pub use api::builder::Builder;
+pub use api::checkpoint::followed_backup::BackupStats;
 pub use api::checkpoint::settings_and_reports::{CheckpointReport, CheckpointStats};
 pub use api::counters::{ConflictCounters, Counters};
 pub use api::database::Database;

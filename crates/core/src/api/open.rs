@@ -305,9 +305,10 @@ impl Builder {
         };
         opened.loader.start(self.tuning.recovery.threads);
         let log_bytes = opened.recovery.bytes;
-        let settings = self.tuning.checkpoint;
+        let (settings, follow) = (self.tuning.checkpoint, self.tuning.follow);
         let checkpointer = engine.log.as_ref().map(|log| {
-            Checkpointer::start(parts, Arc::clone(log), settings, opened.image, log_bytes)
+            let log = Arc::clone(log);
+            Checkpointer::start(parts, log, settings, follow, opened.image, log_bytes)
         });
         Database::from_shared(Shared {
             engine,

@@ -1,5 +1,6 @@
 //! One backup, from the files to the manifest.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -89,6 +90,17 @@ fn copy(
         earlier_kept,
         took: began.elapsed(),
     })
+}
+
+/// Whether there is a backup in a directory. If that cannot be told, there is one.
+pub(crate) fn is_backed_up(dir: &Path, options: &BackupOptions) -> bool {
+    let path = Manifest::path(dir);
+    match &options.disk {
+        Some(disk) => {
+            !matches!(disk.read(&path), Err(error) if error.kind() == io::ErrorKind::NotFound)
+        }
+        None => path.try_exists().unwrap_or(true),
+    }
 }
 
 /// The disk that a new directory is on.

@@ -131,6 +131,11 @@ pub enum BackupError {
     /// The database has failed or was closed meanwhile.
     #[error(transparent)]
     Database(#[from] Error),
+    /// The disk of the database is full, and a checkpoint is about to free some of the log: that comes first.
+    #[error(
+        "the disk of the database is full, and freeing its log comes first; the next backup goes on from what was copied"
+    )]
+    PutOff,
     /// It was interrupted, see [`BackupOptions::interrupt`](crate::BackupOptions::interrupt).
     #[error("interrupted; the next backup goes on from what was copied")]
     Interrupted,

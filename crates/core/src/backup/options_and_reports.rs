@@ -74,6 +74,11 @@ impl BackupOptions {
         self
     }
 
+    /// Whether the directory keeps earlier backups.
+    pub(crate) fn keeps_earlier(&self) -> bool {
+        self.keep.is_some_and(|longest| longest > Duration::ZERO)
+    }
+
     /// The backup ends with [`BackupError::Interrupted`](crate::BackupError::Interrupted) soon after this becomes true.
     #[must_use]
     pub fn interrupt(mut self, asked: Arc<AtomicBool>) -> Self {

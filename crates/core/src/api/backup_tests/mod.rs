@@ -2,6 +2,7 @@
 
 mod crashes;
 mod earlier_backups;
+mod followed_backup;
 mod refusals;
 mod restore_points;
 
