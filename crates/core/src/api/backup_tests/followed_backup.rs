@@ -66,7 +66,9 @@ fn no_point_is_missing_between_two_images() {
                                 history.commit(&mut session, table, &drawn(&mut random));
                             }
                             if writer == 0 {
+                                let catalogue = db.shared.catalogue.lock();
                                 points.lock().unwrap().push(mark(db));
+                                drop(catalogue);
                             }
                         }
                         session.flush().unwrap();

@@ -5,8 +5,9 @@
 //!                        S           S'      the checkpoint's view, and the end of the backup that is taken before any log goes
 //!   image 2 ─────────────┴──── log ──┴────┬──────┐
 //! ```
-//! S' is above S. So if it keeps earlier backups (`backup/earlier_backups.rs`), the one with image 1 has each restore point before
-//! S, and the one with image 2 each after it.
+//! S' is not below S. So if it keeps earlier backups (`backup/earlier_backups.rs`), the one with image 1 has each restore point
+//! before S, and the one with image 2 each after it. (A point is put into the log with the catalogue locked, as the end of a backup
+//! is taken: one that is not in the log by then is not before S'.)
 //!
 //! What is in the way of a backup is in the way of no checkpoint: the log of a database is bounded, whatever becomes of the
 //! directory of its backup. There is a gap then, which is counted: points between the last backup and the image are missing.
