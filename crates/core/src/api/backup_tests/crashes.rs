@@ -27,7 +27,7 @@ struct Changed {
 
 impl Changed {
     fn new(spec: &str) -> Self {
-        let (spec, disk) = (spec.parse().unwrap(), SimDisk::new());
+        let (spec, disk) = (spec.parse().unwrap(), SimDisk::with_separate_directories());
         let db = builder(spec, &disk).open(DIR).unwrap();
         let table = table_of(&db);
         let mut random = Random::seeded(3);
@@ -163,7 +163,10 @@ fn a_failing_device_leaves_exactly_one_backup() {
 /// The first backup of a directory has none before it.
 #[test]
 fn an_interrupted_first_backup_is_gone_on_with() {
-    let (spec, disk) = (SPECS[0].parse().unwrap(), SimDisk::new());
+    let (spec, disk) = (
+        SPECS[0].parse().unwrap(),
+        SimDisk::with_separate_directories(),
+    );
     let db = builder(spec, &disk).open(DIR).unwrap();
     let table = table_of(&db);
     for key in 0..KEYS {

@@ -29,7 +29,7 @@ struct Followed {
 
 impl Followed {
     fn new(spec: ProtocolSpec, seed: u64) -> Self {
-        let disk = SimDisk::new();
+        let disk = SimDisk::with_separate_directories();
         let db = with_points(spec, &disk).open(DIR).unwrap();
         Self {
             spec,
