@@ -72,5 +72,5 @@ pub use recycle::RecyclePoint;
 pub use sequencer::SequencerKind;
 pub use stream::{Appended, Entry, OversizeEntry, Stream, Ticket};
 pub use superfluous_files::{
-    RemovedFiles, remove_generations, remove_superfluous, split_superfluous,
+    RemovedFiles, remove_generations, remove_superfluous, remove_unannounced, split_superfluous,
 };

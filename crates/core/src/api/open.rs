@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 
 use namiki_log::{
     CutRule, GenerationInfo, Log, LogConfig, LogError, Placement, Records, Retain, SequencerKind,
-    remove_superfluous,
+    remove_superfluous, remove_unannounced,
 };
 use namiki_platform::disk::{
     DeviceProfile, DirLock, Disk, FileKind, PROBE_FILES, PROFILE_FILES, guarded, open_best,
@@ -207,6 +207,10 @@ impl Builder {
         let (generations, oldest) = (&manifest.generations, manifest.oldest_generation);
         let removed = remove_superfluous(&*disk, &wal_dir, generations, oldest);
         events::superfluous_removed(&removed);
+        if manifest.backup.is_some() {
+            remove_unannounced(&*disk, &wal_dir, manifest.next_generation)
+                .map_err(|(path, source)| OpenError::Device { path, source })?;
+        }
         found.report.removed_files = removed.files;
         let epochs = epochs_after(&found.report, resolved_config.epoch_length);
         let mut log = None;
