@@ -8,7 +8,6 @@ use std::path::Path;
 use namiki_log::{LogError, RemovedFiles};
 use namiki_platform::Stamp;
 
-use crate::backup::error::BackupError;
 use crate::error::{Conflict, Error};
 use crate::protocol_spec::ProtocolSpec;
 
@@ -51,7 +50,7 @@ events! {
     /// A checkpoint was not taken.
     warn checkpoint_failed(error: &Error) => "no checkpoint was taken; the log goes on to grow";
     /// The backup that follows the database is not up to date.
-    warn followed_backup_failed(error: &BackupError) => "the backup that follows the database was not taken";
+    warn followed_backup_failed(error: &dyn std::error::Error) => "the backup that follows the database was not taken";
     /// A transaction gave up.
     warn gave_up(attempts: u32, conflict: &Conflict) => "a transaction gave up after conflicts";
 }

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 
 use namiki_log::Log;
 
-use super::followed_backup::{self, BackupStats, FollowSettings, FollowedBackup};
+use super::follow_database;
+use super::followed_backup::{BackupStats, FollowSettings, FollowedBackup};
 use super::settings_and_reports::{CheckpointReport, CheckpointSettings, CheckpointStats};
 use super::stoppable_thread::StoppableThread;
 use super::take_checkpoint::{Parts, Work};
@@ -39,7 +40,7 @@ impl Checkpointer {
         let work = Work::new(parts, log, settings, follow, image, log_bytes);
         let work = Arc::new(work);
         let trigger = trigger::start(&work);
-        let follower = followed_backup::start(&work);
+        let follower = follow_database::start(&work);
         Self {
             work,
             trigger,

@@ -11,9 +11,10 @@
 //!
 //! One thread does so when the log has become long (`trigger.rs`); any other may ask for one. Backups are taken while no
 //! checkpoint is (`live_backup.rs`); one that follows the database is brought up to date before any log goes
-//! (`followed_backup.rs`).
+//! (`follow_database.rs`).
 
 pub(crate) mod checkpointer;
+mod follow_database;
 pub(crate) mod followed_backup;
 mod live_backup;
 mod preallocated;
