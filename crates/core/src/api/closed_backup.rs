@@ -104,7 +104,7 @@ impl Builder {
         options: &BackupOptions,
     ) -> Result<BackupReport, BackupError> {
         self.of_closed(backup.as_ref(), |source| {
-            restore(&source.as_of(point)?, to.as_ref(), options)
+            restore(&source.ended_at(point)?, to.as_ref(), options)
         })
     }
 

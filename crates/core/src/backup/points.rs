@@ -33,7 +33,7 @@ impl<'a> Source<'a> {
     ///
     /// # Errors
     /// [`BackupError::NoSuchPoint`]; as [`Source::restore_points`].
-    pub(crate) fn as_of(self, stamp: Stamp) -> Result<Self, BackupError> {
+    pub(crate) fn ended_at(self, stamp: Stamp) -> Result<Self, BackupError> {
         let mut points = Vec::new();
         for mut source in self.earlier()?.into_iter().chain([self]) {
             points.extend(source.points_in_log()?.iter().map(|point| point.stamp));
