@@ -54,6 +54,7 @@ fn rounds(kind: Kind, depth: Depth) {
         return;
     }
     assert!(swept.images > 2000, "{swept:?}");
+    assert!(swept.in_backup > 100 && swept.copies > 20, "{swept:?}");
     assert!(swept.second > 100, "{swept:?}");
     assert!(swept.in_recovery > 100, "{swept:?}");
     assert!(swept.log_files_freed > 5, "{swept:?}");

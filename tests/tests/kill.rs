@@ -33,4 +33,5 @@ fn a_killed_process_loses_nothing_acknowledged() {
     assert!(all.in_flight > 0, "no child was ever killed in the middle");
     assert!(all.in_checkpoint >= all.rounds / 8, "{all:?}");
     assert!(all.new_images > 0, "{all:?}");
+    assert!(all.copied > 40, "{all:?}");
 }

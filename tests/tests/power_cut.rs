@@ -154,6 +154,7 @@ fn a_power_cut_loses_nothing_that_was_acknowledged() {
     println!("{seen:?}");
     assert!(seen.acknowledged > 50, "{seen:?}");
     assert!(seen.in_checkpoint > 0, "{seen:?}");
+    assert!(seen.copied > 0, "{seen:?}");
 }
 
 /// The control: without the sync, a power cut loses what a kill does not.

@@ -6,15 +6,18 @@
 //! that none is missing that was durable; and of tables in segments, every page, that there are as many rows as the
 //! manifest says, that indexes have the keys of the rows, and that no segment is there that was loaded and is not in the
 //! manifest; and of the image of the tables in memory, its list, every page of every run, and every row against what the
-//! list says. What follows the last frame of a log that was not closed
+//! list says; and the same of each earlier backup that a backup keeps. What follows the last frame of a log that was not closed
 //! is a torn tail, and no damage, exactly if no later frame follows it (`namiki_log`, reading).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use namiki::files::{Changes, Manifest, Operation, TransactionTable, unknown_table};
+use namiki::files::{
+    Changes, EarlierBackup, FileNumber, Manifest, Operation, TransactionTable, earlier_backups,
+    read_image, unknown_table,
+};
 use namiki::{Epoch, Lsn, OpenError, ReadError, RestorePoint, Stamp, TableId, WorkerId};
 use namiki_log::{
     CutRule, Frame, GenerationInfo, Records, StreamEnd, check_all_announced, durable_epoch,
@@ -27,6 +30,7 @@ use crate::lsn_set::LsnSet;
 use crate::number_format::{bytes, counted, grouped};
 use crate::progress::Progress;
 use crate::read_only_directory::Directory;
+use crate::time_of_day::utc;
 
 const HELP: &str = "\
 Nothing in the directory is changed, and it may lie on a read-only file system. A database that is in
@@ -61,25 +65,40 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<(), Failure> {
 fn check(dir: &Path, out: &mut impl Write) -> Result<(), Failure> {
     let directory = Directory::open(dir)?;
     let manifest = &directory.manifest;
-    check_all_announced(
-        &*directory.disk,
-        &directory.wal,
-        manifest.identity(),
-        &manifest.generations,
-        manifest.next_generation,
-    )?;
+    // In a backup, a later generation is what the next backup has left that did not end.
+    if manifest.backup.is_none() {
+        check_all_announced(
+            &*directory.disk,
+            &directory.wal,
+            manifest.identity(),
+            &manifest.generations,
+            manifest.next_generation,
+        )?;
+    }
     describe(dir, manifest, out).map_err(Failure::output)?;
 
-    let mut sum = Sum::default();
-    let mut progress = Progress::new();
-    for info in &manifest.generations {
-        let lines = generation(&directory, manifest, info, &mut sum, &mut progress)?;
-        progress.clear();
-        for line in lines {
-            writeln!(out, "{line}").map_err(Failure::output)?;
+    let disk = &directory.disk;
+    let (list, survey) = read_image(&**disk, dir, manifest)?;
+    let (mut sum, mut verified) = (Sum::default(), BTreeSet::new());
+    check_log(&directory, manifest, &mut sum, out)?;
+    let image_bytes = check_image(disk, dir, manifest, list.as_ref(), &mut verified, out)?;
+    let earlier = match &manifest.backup {
+        Some(_) => earlier_backups(&**disk, dir)?,
+        None => Vec::new(),
+    };
+    if earlier.is_empty() {
+        for left in survey.left {
+            writeln!(
+                out,
+                "{}: left over from a load or a checkpoint that did not end; the next opening removes it",
+                left.display()
+            )
+            .map_err(Failure::output)?;
         }
     }
-    let image_bytes = check_image(&directory.disk, dir, manifest, out)?;
+    for earlier in earlier {
+        check_earlier(&directory, dir, &earlier, &mut verified, out)?;
+    }
     let image = match image_bytes {
         0 => String::new(),
         image_bytes => format!(", {} of image", bytes(image_bytes)),
@@ -91,6 +110,49 @@ fn check(dir: &Path, out: &mut impl Write) -> Result<(), Failure> {
         counted(sum.commits, "commit"),
         counted(sum.changes, "change"),
         bytes(sum.bytes),
+    )
+    .map_err(Failure::output)
+}
+
+fn check_log(
+    directory: &Directory,
+    manifest: &Manifest,
+    sum: &mut Sum,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let mut progress = Progress::new();
+    for info in &manifest.generations {
+        let lines = generation(directory, manifest, info, sum, &mut progress)?;
+        progress.clear();
+        for line in lines {
+            writeln!(out, "{line}").map_err(Failure::output)?;
+        }
+    }
+    Ok(())
+}
+
+/// Verifies an earlier backup that the directory keeps beside the last one.
+fn check_earlier(
+    directory: &Directory,
+    dir: &Path,
+    earlier: &EarlierBackup,
+    verified: &mut BTreeSet<FileNumber>,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let (manifest, disk) = (&earlier.manifest, &directory.disk);
+    let list = earlier.list(&**disk, dir)?;
+    let (mut sum, mut quiet) = (Sum::default(), std::io::sink());
+    check_log(directory, manifest, &mut sum, &mut quiet)?;
+    check_image(disk, dir, manifest, list.as_ref(), verified, &mut quiet)?;
+    let Some(mark) = &manifest.backup else {
+        return Ok(());
+    };
+    writeln!(
+        out,
+        "an earlier backup, as of {}, of {}, with {} of log: sound",
+        mark.stamp,
+        utc(mark.taken_at_ms),
+        bytes(sum.bytes)
     )
     .map_err(Failure::output)
 }

@@ -1,12 +1,15 @@
 //! The image's part of `namiki check`: every page of every segment, whether indexes have the keys of their tables' rows,
-//! the rows of tables in memory (`check_runs.rs`), and what the manifest does not name.
+//! and the rows of tables in memory (`check_runs.rs`).
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use namiki::Stamp;
-use namiki::files::{ImageTable, IndexDigests, Manifest, SegmentFile, read_image, runs_to_read};
+use namiki::files::{
+    FileNumber, ImageList, ImageTable, IndexDigests, Manifest, SegmentFile, runs_to_read,
+};
 use namiki_platform::disk::Disk;
 use namiki_segment::{CheckProgress, CheckVisitor};
 
@@ -16,15 +19,21 @@ use crate::interrupt;
 use crate::number_format::{bytes, counted};
 use crate::progress::Progress;
 
-/// Verifies the image, says what is in it, and returns its length in bytes.
+/// Verifies the image that a manifest and this list name, but for files that were verified before, and says what is in it.
+/// Returns how many bytes were read.
 pub(crate) fn check_image(
     disk: &Arc<dyn Disk>,
     dir: &Path,
     manifest: &Manifest,
+    list: Option<&ImageList>,
+    verified: &mut BTreeSet<FileNumber>,
     out: &mut impl Write,
 ) -> Result<u64, Failure> {
-    let (list, survey) = read_image(&**disk, dir, manifest)?;
-    let runs = list.as_ref().map(|list| runs_to_read(list, manifest));
+    let runs = list.map(|list| {
+        let mut runs = runs_to_read(list, manifest);
+        runs.retain(|run| verified.insert(run.listed.segment.file));
+        runs
+    });
     let runs_bytes = runs
         .iter()
         .flatten()
@@ -39,25 +48,20 @@ pub(crate) fn check_image(
         total: segments_bytes.chain(runs_bytes).sum(),
     };
     for table in &manifest.image.tables {
+        if !verified.insert(table.segment.file) {
+            continue;
+        }
         image.table(table)?;
         image.progress.clear();
         writeln!(out, "{}", describe(table)).map_err(Failure::output)?;
     }
-    if let (Some(list), Some(runs)) = (&list, &runs) {
+    if let (Some(list), Some(runs)) = (list, &runs) {
         let advance = &mut |bytes| image.advance(bytes);
         let lines = check_runs(disk, dir, manifest.identity(), list, runs, advance)?;
         image.progress.clear();
         for line in lines {
             writeln!(out, "{line}").map_err(Failure::output)?;
         }
-    }
-    for left in survey.left {
-        writeln!(
-            out,
-            "{}: left over from a load or a checkpoint that did not end; the next opening removes it",
-            left.display()
-        )
-        .map_err(Failure::output)?;
     }
     Ok(image.checked)
 }

@@ -1,6 +1,21 @@
-//! Times of the wall clock as people write them, in UTC: `2026-11-26T11:54:29.120Z`.
+//! Times of the wall clock as people write them, in UTC: `2026-11-26T11:54:29.120Z`; and lengths of time.
+
+use std::time::Duration;
 
 const MS_PER_DAY: u64 = 86_400_000;
+
+/// A length of time, as `90s`, `30m`, `12h` or `7d`.
+///
+/// # Errors
+/// What is expected instead.
+pub(crate) fn parse_length(text: &str) -> Result<Duration, String> {
+    let units = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400)];
+    let parsed = units.iter().find_map(|(unit, seconds)| {
+        let number: u64 = text.strip_suffix(*unit)?.parse().ok()?;
+        number.checked_mul(*seconds).map(Duration::from_secs)
+    });
+    parsed.ok_or_else(|| "expected a number with s, m, h or d, as 7d".to_owned())
+}
 
 /// A time in milliseconds since 1970 began.
 pub(crate) fn utc(ms: u64) -> String {
@@ -94,6 +109,22 @@ mod tests {
             "-1",
         ] {
             assert_eq!(parse_utc(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn lengths_have_a_unit() {
+        for (text, seconds) in [
+            ("0s", 0),
+            ("90s", 90),
+            ("30m", 1800),
+            ("12h", 43_200),
+            ("7d", 604_800),
+        ] {
+            assert_eq!(parse_length(text), Ok(Duration::from_secs(seconds)));
+        }
+        for wrong in ["", "7", "d", "-1d", "1.5h", "7w", "99999999999999999d"] {
+            assert!(parse_length(wrong).is_err(), "{wrong}");
         }
     }
 }

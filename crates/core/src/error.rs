@@ -500,6 +500,14 @@ pub enum OpenError {
         /// The directory.
         dir: PathBuf,
     },
+    /// The directory keeps earlier backups beside the last one, which an opening to write it would damage.
+    #[error(
+        "{dir} is a backup that keeps earlier ones; restore it to another directory, or open it to read it alone"
+    )]
+    KeepsEarlierBackups {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// Another program has opened the database meanwhile, in spite of the lock: the directory was moved,
     /// or the file system does not lock. The manifest is left as that one wrote it.
     #[error(

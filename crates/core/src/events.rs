@@ -49,6 +49,8 @@ events! {
     info checkpoint_taken(stamp: Stamp, rows: u64, bytes: u64) => "checkpoint taken";
     /// A checkpoint was not taken.
     warn checkpoint_failed(error: &Error) => "no checkpoint was taken; the log goes on to grow";
+    /// The backup that follows the database is not up to date.
+    warn followed_backup_failed(error: &dyn std::error::Error) => "the backup that follows the database was not taken";
     /// A transaction gave up.
     warn gave_up(attempts: u32, conflict: &Conflict) => "a transaction gave up after conflicts";
 }

@@ -83,6 +83,7 @@ pub use api::batch_load::{
     ExistingRows, OnBatchLoadProgress,
 };
 pub use api::builder::Builder;
+pub use api::checkpoint::followed_backup::BackupStats;
 pub use api::checkpoint::settings_and_reports::{CheckpointReport, CheckpointStats};
 pub use api::counters::{ConflictCounters, Counters};
 pub use api::database::Database;
@@ -157,6 +158,7 @@ pub mod disk {
 
 /// The files of a database, for programs that look into them without opening it.
 pub mod files {
+    pub use crate::backup::earlier_backups::{EarlierBackup, earlier_backups};
     pub use crate::catalogue::backup_mark::{BackupMark, CopiedLog};
     pub use crate::catalogue::image::{ImageIndex, ImageTable, SegmentFile, TableImage};
     pub use crate::catalogue::image_files::{FileNumber, image_dir};

@@ -74,5 +74,5 @@ pub use region_use::RegionUse;
 pub use sequencer::SequencerKind;
 pub use stream::{Appended, Entry, OversizeEntry, Stream, Ticket};
 pub use superfluous_files::{
-    RemovedFiles, remove_generations, remove_superfluous, split_superfluous,
+    RemovedFiles, remove_generations, remove_superfluous, remove_unannounced, split_superfluous,
 };

@@ -5,8 +5,8 @@
 //! of them begins (`log_start.rs`). Whatever lies before is read by none, so files go in any order, and a crash in between,
 //! or a file that cannot be removed, leaves some for the next opening.
 //!
-//! What is *above* the generations that a manifest names is never touched here: it says that the manifest is older than
-//! the log (`read/unannounced_generations.rs`).
+//! What is *above* the generations that a manifest names is not touched: it says that the manifest is older than the log
+//! (`read/unannounced_generations.rs`). But in the copy of a log it is what a copy that did not end has left.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -88,6 +88,34 @@ pub fn remove_superfluous(
                 })
         },
     )
+}
+
+/// Removes the segments of generations from `next` on, which the manifest of a copied log does not name: to be called, and to
+/// succeed, before such a generation is begun there. All are gone durably then.
+///
+/// # Errors
+/// Whatever the device says, with the file or directory.
+pub fn remove_unannounced(
+    disk: &dyn Disk,
+    wal: &Path,
+    next: Generation,
+) -> Result<(), (PathBuf, io::Error)> {
+    let removed = remove(disk, wal, 0, |generation, _, _| generation >= next);
+    if let Some(failed) = removed.failed.into_iter().next() {
+        return Err(failed);
+    }
+    if removed.files == 0 {
+        return Ok(());
+    }
+    let dirs = (0..=u16::MAX).map(|worker| stream_dir(wal, WorkerId(worker)));
+    for dir in dirs {
+        match disk.sync_dir(&dir) {
+            Err(error) if error.kind() == ErrorKind::NotFound => break,
+            Err(error) => return Err((dir, error)),
+            Ok(()) => {}
+        }
+    }
+    Ok(())
 }
 
 /// Removes the segments that are superfluous, in the directories of these streams and of those that follow them.

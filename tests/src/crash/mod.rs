@@ -17,9 +17,12 @@
 //! - so also for tables made while transactions ran;
 //! - each key holds its last version among those kept, with the stamp it was committed with;
 //! - everything at or below the stamp of a view is there that was read before the event;
+//! - the last backup that was taken before the event is there, or the one that was under way, and is the state of its stamp; so is
+//!   each earlier one; and the next one succeeds;
 //! - new stamps lie above all those;
 //! - after a second crash, exactly those that the first recovery kept are still there.
 
+mod backups;
 mod campaign_plan;
 mod checkpoints;
 mod oracle;

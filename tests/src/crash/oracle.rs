@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use namiki::{Database, Error, Session, Table, Transaction, Value};
 
+use super::backups::Backups;
 use super::checkpoints::Checkpoints;
 use super::shown_views::ShownView;
 use super::tables::{KEYS, Tables, rows};
@@ -37,6 +38,8 @@ pub struct Oracle {
     shown: BTreeMap<u64, ShownView>,
     /// The checkpoints that were taken meanwhile.
     pub(super) checkpoints: Checkpoints,
+    /// The backups.
+    pub(super) backups: Backups,
 }
 
 /// The writers of each key, by stamp.
@@ -72,6 +75,7 @@ impl Oracle {
         self.refused += other.refused;
         self.shown.extend(other.shown);
         self.checkpoints += other.checkpoints;
+        self.backups += other.backups;
     }
 
     /// How many were refused because the disk was full.
@@ -80,8 +84,11 @@ impl Oracle {
         self.refused
     }
 
-    /// Fails if a checkpoint has failed, on a disk that does not fail.
-    pub(super) fn check_no_checkpoint_failed(&self) -> Result<(), String> {
+    /// Fails if a checkpoint or a backup has failed, on a disk that does not fail.
+    pub(super) fn check_nothing_failed(&self) -> Result<(), String> {
+        if let Some(error) = self.backups.failure() {
+            return Err(format!("a backup has failed: {error:?}"));
+        }
         let mut failures = self.checkpoints.failures.iter();
         failures.next().map_or(Ok(()), |error| {
             Err(format!("a checkpoint has failed: {error:?}"))
@@ -104,6 +111,7 @@ impl Oracle {
     pub(super) fn retain(&mut self, kept: &Kept, stamps: &BTreeMap<u64, u64>) {
         self.shown.clear();
         self.checkpoints = Checkpoints::default();
+        self.backups = Backups::default();
         self.done
             .retain(|id, done| kept.contains(id) || done.writes.is_empty());
         for (id, done) in &mut self.done {
@@ -209,13 +217,18 @@ impl Oracle {
 
     /// Compares what views have shown with the transactions replayed up to their stamps. Returns how many were read.
     pub(super) fn check_shown(&self) -> Result<u64, String> {
-        let versions = self.versions(&self.known_stamps());
         for shown in self.shown.values() {
-            let is_below = |stamp, _| stamp <= shown.stamp.0;
-            let same = self.check_is_state(&shown.data, &versions, is_below);
+            let same = self.check_is_state_at(shown);
             same.map_err(|wrong| format!("a view at {}: {wrong}", shown.stamp))?;
         }
         Ok(self.shown.len() as u64)
+    }
+
+    /// Compares data with the transactions replayed up to a stamp.
+    pub(super) fn check_is_state_at(&self, shown: &ShownView) -> Result<(), String> {
+        let versions = self.versions(&self.known_stamps());
+        let is_below = |stamp, _| stamp <= shown.stamp.0;
+        self.check_is_state(&shown.data, &versions, is_below)
     }
 
     /// Whether everything is kept that the view with this mark, if it is one, has shown.

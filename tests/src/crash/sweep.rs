@@ -7,6 +7,7 @@ use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::Loss;
 use namiki_platform::seeded_random::Random;
 
+use super::backups::{check_left, check_next};
 use super::{Acknowledge, Clients, Kept, Oracle, Setup, Tables, run_shuffled};
 use crate::key_encoding::{Numbered, Spelling};
 
@@ -73,6 +74,10 @@ pub struct Sweep {
     pub in_checkpoint: u64,
     /// Images of second crashes, or third ones, in the middle of a recovery.
     pub in_recovery: u64,
+    /// Images of crashes in the middle of a backup.
+    pub in_backup: u64,
+    /// States of backups that were compared with the transactions up to their stamps.
+    pub copies: u64,
     /// Views that were compared with the transactions up to their stamps.
     pub views: u64,
     /// Images of first crashes, by index and keys of the run.
@@ -103,6 +108,8 @@ impl std::ops::AddAssign for Sweep {
         self.laps += other.laps;
         self.in_checkpoint += other.in_checkpoint;
         self.in_recovery += other.in_recovery;
+        self.in_backup += other.in_backup;
+        self.copies += other.copies;
         self.views += other.views;
         for (index, images) in other.by_index {
             *self.by_index.entry(index).or_default() += images;
@@ -176,6 +183,7 @@ fn sweep_from<K: Numbered>(
                 oracle,
                 acknowledged: &acknowledged,
                 before,
+                events: at,
             };
             let went = crash.recover::<K>(depth, random).map_err(|wrong| {
                 let last = match at {
@@ -189,6 +197,7 @@ fn sweep_from<K: Numbered>(
             })?;
             swept += went;
             swept.images += 1;
+            swept.in_backup += u64::from(oracle.backups.has_within(at));
             swept.in_checkpoint += u64::from(oracle.checkpoints.has_within(at));
             swept.in_recovery += u64::from(is_in_recovery(at));
             swept.acknowledged += acknowledged.len() as u64;
@@ -236,11 +245,23 @@ struct Crash<'a> {
     oracle: &'a Oracle,
     acknowledged: &'a [u64],
     before: Option<&'a Before<'a>>,
+    /// It was after so many.
+    events: usize,
 }
 
 impl Crash<'_> {
     fn recover<K: Numbered>(&self, depth: Depth, random: &mut Random) -> Result<Sweep, String> {
         let mut swept = Sweep::default();
+        let is_in_backup = self.oracle.backups.has_within(self.events);
+        if random.chance(if is_in_backup { 0.4 } else { 0.03 }) {
+            let Self {
+                image,
+                setup,
+                oracle,
+                ..
+            } = *self;
+            swept.copies = check_left::<K>(image, setup, oracle, self.events, random)?;
+        }
         let db = self
             .setup
             .open(self.image)
@@ -266,6 +287,9 @@ impl Crash<'_> {
             if random.chance(0.1) {
                 check_stamp(&db, &tables, floor)?;
             }
+            if random.chance(if is_in_backup { 0.1 } else { 0.005 }) {
+                check_next(&db, &tables, self.image, self.setup)?;
+            }
             return Ok(swept);
         }
 
@@ -282,6 +306,7 @@ impl Crash<'_> {
             Clients {
                 acknowledge: Acknowledge::WhenDurable,
                 large: self.setup.large,
+                backs_up: true,
             },
             random,
         );
@@ -291,7 +316,7 @@ impl Crash<'_> {
         if new.refused() > 0 {
             return Err("after a recovery: a disk with room has refused commits".to_owned());
         }
-        new.check_no_checkpoint_failed()
+        new.check_nothing_failed()
             .map_err(|wrong| format!("after a recovery: {wrong}"))?;
         for id in ids_below..ids_below + 8 {
             if let Some(stamp) = new.stamp_of_writer(id)

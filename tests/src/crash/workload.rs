@@ -39,6 +39,8 @@ pub struct Clients {
     pub acknowledge: Acknowledge,
     /// Whether some of their transactions are longer than a log buffer, or than a log file.
     pub large: bool,
+    /// Whether backups are taken meanwhile.
+    pub backs_up: bool,
 }
 
 impl From<Acknowledge> for Clients {
@@ -46,6 +48,7 @@ impl From<Acknowledge> for Clients {
         Self {
             acknowledge,
             large: false,
+            backs_up: false,
         }
     }
 }
@@ -186,6 +189,9 @@ impl<K: Numbered> Worker<K> {
             if self.random.chance(0.3) {
                 self.views.swap_remove(at);
             }
+        }
+        if self.clients.backs_up && self.random.chance(0.025) {
+            self.oracle.backups.take(&self.db, disk)?;
         }
         let region = self.db.stats().checkpoints.region;
         let is_half_full = region.is_some_and(|it| it.kept_bytes > it.bytes / 2);

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use namiki_platform::seeded_random::Random;
 
+use super::followed_copy::FollowedCopy;
 use super::image_folder::{checkpoint_is_under_way, image_number};
-use super::{ACCOUNTS, BALANCE, Bank, Opening, PowerCut, attachment, told};
+use super::{Bank, Opening, PowerCut, told};
 
 /// A child that does nothing for so long is killed in any case.
 const STALL_TIMEOUT: Duration = Duration::from_secs(20);
@@ -63,6 +64,8 @@ pub struct Witnessed {
     pub in_checkpoint: u64,
     /// Children that left another image than they had found.
     pub new_images: u64,
+    /// States of the backup that were compared with the database.
+    pub copied: u64,
 }
 
 impl AddAssign for Witnessed {
@@ -73,6 +76,7 @@ impl AddAssign for Witnessed {
         self.checked += other.checked;
         self.in_checkpoint += other.in_checkpoint;
         self.new_images += other.new_images;
+        self.copied += other.copied;
     }
 }
 
@@ -90,6 +94,7 @@ pub struct Witness {
     lives: u64,
     /// The number of the last image that was there after a life.
     image: Option<u32>,
+    copy: FollowedCopy,
 }
 
 impl Witness {
@@ -106,6 +111,7 @@ impl Witness {
             forgetful: false,
             lives: 0,
             image: None,
+            copy: FollowedCopy::default(),
         }
     }
 
@@ -162,24 +168,16 @@ impl Witness {
     /// # Errors
     /// What is wrong.
     pub fn check(&mut self) -> Result<(), String> {
-        let opening = Opening::random(&self.dir, &mut self.random);
+        let opening = Opening {
+            is_followed: false,
+            ..Opening::random(&self.dir, &mut self.random)
+        };
         let wrong = |why: String| format!("{opening:?}: {why}");
         let db = opening
             .builder()
             .open(&opening.dir)
             .map_err(|error| wrong(format!("does not open: {}", told(&error))))?;
-        let read = Bank::of(&db).and_then(|bank| {
-            db.transact(|tx| {
-                let attachments = tx.scan(&bank.attachments, ..)?;
-                Ok((
-                    tx.scan(&bank.accounts, ..)?,
-                    tx.scan(&bank.payments, ..)?,
-                    attachments,
-                ))
-            })
-        });
-        let (accounts, payments, attachments) = read.map_err(|error| wrong(told(&error)))?;
-        let found: BTreeSet<u64> = payments.iter().map(|(id, _)| *id).collect();
+        let found = Bank::check(&db).map_err(wrong)?;
         let lost: Vec<&u64> = self.acknowledged.difference(&found).take(10).collect();
         if !lost.is_empty() {
             return Err(wrong(format!(
@@ -193,37 +191,13 @@ impl Witness {
         if !gone.is_empty() {
             return Err(wrong(format!("payments seen before are gone: {gone:x?}")));
         }
-        if accounts.is_empty() && found.is_empty() {
-            // Killed before anything was there.
-            return Ok(());
-        }
-        let mut expected: Vec<(u64, i64)> = (0..ACCOUNTS).map(|key| (key, BALANCE)).collect();
-        for (_, payment) in &payments {
-            let (numbers, _) = payment.as_chunks::<8>();
-            let [from, to, amount] = [0, 1, 2].map(|at| u64::from_le_bytes(numbers[at]));
-            expected[from as usize].1 -= amount as i64;
-            expected[to as usize].1 += amount as i64;
-        }
-        let attached = found.iter().filter_map(|id| Some((*id, attachment(*id)?)));
-        if !attached.eq(attachments) {
-            return Err(wrong(
-                "the attachments are not those of the payments".to_owned(),
-            ));
-        }
-        let total: i64 = accounts.iter().map(|(_, balance)| balance).sum();
-        if total != BALANCE * ACCOUNTS as i64 {
-            return Err(wrong(format!("the accounts hold {total} together")));
-        }
-        if accounts != expected {
-            return Err(wrong(format!(
-                "the payments make {expected:?}, but the accounts are {accounts:?}"
-            )));
-        }
         self.seen_by_all.checked += 1;
         self.seen_by_all.in_flight += found
             .difference(&self.acknowledged)
             .filter(|id| !self.seen.contains(id))
             .count() as u64;
+        let copied = self.copy.check(&self.dir, &found, &mut self.random);
+        self.seen_by_all.copied += copied.map_err(|why| wrong(format!("of the backup: {why}")))?;
         self.seen = found;
         db.close().map_err(|error| wrong(told(&error)))
     }

@@ -4,16 +4,19 @@
 //! acknowledged payment into a pipe. Its parent, the witness, kills it at some moment and opens the
 //! database: every payment that was acknowledged is there, whole, and no money was lost or made.
 //!
-//! Checkpoints run by themselves meanwhile, and a good part of the kills hits one.
+//! Checkpoints run by themselves meanwhile, and a good part of the kills hits one. A backup follows many of the children, and is
+//! looked at, too.
 //!
 //! A kill cannot find a missing sync, because what a dead process wrote is still in the page cache.
 //! So other rounds cut the power: of an ext4 in a file, which is shut down without a flush.
 
 mod child;
+mod followed_copy;
 mod image_folder;
 mod kill_and_verify;
 mod power_cut;
 
+use std::collections::BTreeSet;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -49,12 +52,59 @@ fn attachment(id: u64) -> Option<Vec<u8>> {
 }
 
 impl Bank {
+    /// How many there are.
+    const TABLES: usize = 3;
+
     fn of(db: &Database) -> Result<Self, Error> {
         Ok(Self {
             accounts: db.table("accounts")?,
             payments: db.table_with_room("payments", 24)?,
             attachments: db.table("attachments")?,
         })
+    }
+
+    /// The payments that a database holds.
+    ///
+    /// # Errors
+    /// What is wrong, if the accounts and attachments are not those that the payments make.
+    fn check(db: &Database) -> Result<BTreeSet<u64>, String> {
+        let read = Self::of(db).and_then(|bank| {
+            db.transact(|tx| {
+                let attachments = tx.scan(&bank.attachments, ..)?;
+                Ok((
+                    tx.scan(&bank.accounts, ..)?,
+                    tx.scan(&bank.payments, ..)?,
+                    attachments,
+                ))
+            })
+        });
+        let (accounts, payments, attachments) = read.map_err(|error| told(&error))?;
+        let found: BTreeSet<u64> = payments.iter().map(|(id, _)| *id).collect();
+        if accounts.is_empty() && found.is_empty() {
+            // Of before anything was there.
+            return Ok(found);
+        }
+        let mut expected: Vec<(u64, i64)> = (0..ACCOUNTS).map(|key| (key, BALANCE)).collect();
+        for (_, payment) in &payments {
+            let (numbers, _) = payment.as_chunks::<8>();
+            let [from, to, amount] = [0, 1, 2].map(|at| u64::from_le_bytes(numbers[at]));
+            expected[from as usize].1 -= amount as i64;
+            expected[to as usize].1 += amount as i64;
+        }
+        let attached = found.iter().filter_map(|id| Some((*id, attachment(*id)?)));
+        if !attached.eq(attachments) {
+            return Err("the attachments are not those of the payments".to_owned());
+        }
+        let total: i64 = accounts.iter().map(|(_, balance)| balance).sum();
+        if total != BALANCE * ACCOUNTS as i64 {
+            return Err(format!("the accounts hold {total} together"));
+        }
+        match accounts == expected {
+            true => Ok(found),
+            false => Err(format!(
+                "the payments make {expected:?}, but the accounts are {accounts:?}"
+            )),
+        }
     }
 }
 
@@ -73,6 +123,8 @@ pub struct Opening {
     pub life: u64,
     /// Whether checkpoints are taken after a while, too, and not only when the log is long.
     pub checkpoints_by_time: bool,
+    /// Whether a backup follows the database.
+    pub is_followed: bool,
 }
 
 impl Opening {
@@ -86,6 +138,7 @@ impl Opening {
             forgetful: false,
             life: 0,
             checkpoints_by_time: random.chance(0.3),
+            is_followed: random.chance(0.5),
         }
     }
 
@@ -96,6 +149,10 @@ impl Opening {
         };
         let builder = match self.checkpoints_by_time {
             true => builder.checkpoint_interval(Duration::from_millis(1)),
+            false => builder,
+        };
+        let builder = match self.is_followed {
+            true => followed_copy::follow(builder, &self.dir),
             false => builder,
         };
         builder
@@ -118,7 +175,8 @@ impl Opening {
             .arg(self.streams.to_string())
             .arg(self.forgetful.to_string())
             .arg(self.life.to_string())
-            .arg(self.checkpoints_by_time.to_string());
+            .arg(self.checkpoints_by_time.to_string())
+            .arg(self.is_followed.to_string());
     }
 
     /// Reads what `give` wrote.
@@ -126,9 +184,9 @@ impl Opening {
     /// # Errors
     /// What is wrong with the arguments.
     pub fn parse(arguments: &[String]) -> Result<Self, String> {
-        let [dir, spec, streams, forgetful, life, by_time] = arguments else {
+        let [dir, spec, streams, forgetful, life, by_time, followed] = arguments else {
             return Err(
-                "a directory, a protocol, streams, a bug, a life and a trigger are wanted"
+                "a directory, a protocol, streams, a bug, a life, a trigger and whether to follow are wanted"
                     .to_owned(),
             );
         };
@@ -139,6 +197,7 @@ impl Opening {
             forgetful: forgetful.parse().map_err(|error| format!("{error}"))?,
             life: life.parse().map_err(|error| format!("{error}"))?,
             checkpoints_by_time: by_time.parse().map_err(|error| format!("{error}"))?,
+            is_followed: followed.parse().map_err(|error| format!("{error}"))?,
         })
     }
 }

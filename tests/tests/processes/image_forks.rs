@@ -19,15 +19,25 @@ const ROWS: u64 = 3_000;
 
 /// Where the forks are, and how the children end.
 #[derive(Default)]
-struct Forks {
+pub(crate) struct Forks {
     children: AtomicU64,
     is_child: AtomicBool,
 }
 
 impl Forks {
+    /// Whether this is one of the children.
+    pub(crate) fn is_in_child(&self) -> bool {
+        self.is_child.load(Ordering::Relaxed)
+    }
+
+    /// How many there were.
+    pub(crate) fn children(&self) -> u64 {
+        self.children.load(Ordering::Relaxed)
+    }
+
     /// Forks here, and waits for the child's end. In the child, the code that called this goes on.
-    fn fork(&self) {
-        if self.is_child.load(Ordering::Relaxed) {
+    pub(crate) fn fork(&self) {
+        if self.is_in_child() {
             return;
         }
         match fork_here() {
@@ -77,7 +87,7 @@ fn load_with_forks(
     let loaded = catch_unwind(AssertUnwindSafe(|| {
         db.load_sorted_with(&parts(), sound(rows_that_fork), &options)
     }));
-    if forks.is_child.load(Ordering::Relaxed) {
+    if forks.is_in_child() {
         end_child(matches!(loaded, Ok(Err(LoadError::Forked))));
     }
     loaded.unwrap().unwrap();
@@ -95,7 +105,7 @@ fn load_with_forks(
         found.sort();
         assert!(found == sorted, "{plan:?}");
     }
-    forks.children.load(Ordering::Relaxed)
+    forks.children()
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! A program of their own: a forked child has a copy of everything that other tests of its program are in the middle of.
 
+mod backup_forks;
 mod forked_queries;
 mod image_forks;
 mod os_thread_limit;

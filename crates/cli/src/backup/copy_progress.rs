@@ -48,8 +48,12 @@ pub(super) fn said(did: &str, from: &Path, to: &Path, report: &BackupReport) -> 
         0 => String::new(),
         kept => format!(", {} already there", counted(kept, "file")),
     };
+    let earlier = match report.earlier_kept {
+        0 => String::new(),
+        earlier => format!("; {} kept beside it", counted(earlier, "earlier backup")),
+    };
     format!(
-        "{did} {} to {}, as of {}: {} of rows in {}{kept}, and {} of log, in {:.1} s",
+        "{did} {} to {}, as of {}: {} of rows in {}{kept}, and {} of log, in {:.1} s{earlier}",
         from.display(),
         to.display(),
         report.stamp,

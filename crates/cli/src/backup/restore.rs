@@ -19,7 +19,8 @@ restored database is moved away by hand. If the restore is interrupted, the same
 
 A program that opens its database with Builder::restore_points puts restore points into the log. --list shows those of
 a backup, and --to restores the state of one: by its number, or by a time in UTC, for the last point at or before it.
-Points go back as far as the last checkpoint before the backup.
+Points go back as far as the last checkpoint before the backup; or, where earlier backups are kept (backup --keep), as far as
+these do, and then where each of them ends is a point, too.
 
 What is restored goes its own way from there on. Its backups go to a directory of their own: the one that it came from
 may have later commits than it has.

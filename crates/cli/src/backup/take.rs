@@ -4,6 +4,7 @@ use std::io::Write;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use namiki::Database;
@@ -12,6 +13,7 @@ use super::copy_progress::{copy, said};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::read_only_directory::check_directory;
+use crate::time_of_day::parse_length;
 
 const MIB: NonZeroU64 = NonZeroU64::new(1 << 20).unwrap();
 
@@ -23,12 +25,17 @@ DEST is new, empty, or has an earlier backup of the same database: then only wha
 earlier backup is there until the new one is complete, whatever happens. What an interrupted backup has copied, the next
 one uses. Every checksum is verified on the way; damage is named, and not copied.
 
+With --keep, earlier backups stay in DEST for so long, beside the last one; files that they have in common are there once.
+restore --list and --to then go back to all of them. The option is given each time, or DEST is refused; --keep 0s removes
+them. A program can have its live database backed up so all the time (Builder::backup_to).
+
 A backup is a database: check verifies it, tables, get, scan and export read it, and restore copies it to where it is
 to be used. Opened to be written, it is no backup any more, and the next backup needs another directory.
 
 Examples:
   namiki backup /data/shop /backup/shop
   namiki backup /data/shop /backup/shop --rate-mib 50 && namiki check /backup/shop
+  namiki backup /data/shop /backup/shop --keep 7d
   namiki restore /backup/shop /data/shop-again";
 
 /// What `namiki backup` is told.
@@ -42,6 +49,9 @@ pub(crate) struct BackupArguments {
     /// Copy at most so many MiB in a second
     #[arg(long, value_name = "MIB")]
     rate_mib: Option<NonZeroU64>,
+    /// Keep earlier backups for so long: a number with s, m, h or d, as 7d
+    #[arg(long, value_name = "TIME", value_parser = parse_length)]
+    keep: Option<Duration>,
 }
 
 /// Takes a backup, and says what it copied.
@@ -52,7 +62,10 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
     let rate = arguments.rate_mib.map(|rate| rate.saturating_mul(MIB));
     let report = copy("backing up", rate, |options| {
         let recovery = Database::builder().interrupt(Arc::clone(interrupt::asked()));
-        recovery.backup_closed(dir, dest, options)
+        match arguments.keep {
+            Some(keep) => recovery.backup_closed(dir, dest, &options.clone().keep(keep)),
+            None => recovery.backup_closed(dir, dest, options),
+        }
     })?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", said("backed up", dir, dest, &report)).map_err(Failure::output)

@@ -70,6 +70,86 @@ fn a_backup_is_checked_read_and_restored() {
     assert!(told.contains("it is no backup any more"), "{told}");
 }
 
+/// Each is restored, and verified; damage in one of them is named.
+#[test]
+fn earlier_backups_are_kept_checked_and_restored() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["data", "copy", "again"].map(|name| folder.path().join(name));
+    let [dir, copy, _] = &paths;
+    let [data, dest, restored] = paths.each_ref().map(|path| path.to_str().unwrap());
+    put(dir, 0..100);
+    load(dir, "people");
+    works(&["backup", data, dest, "--keep", "7d"]);
+    put(dir, 100..150);
+    let db = Database::open(dir).unwrap();
+    db.drop_table("people").unwrap();
+    db.close().unwrap();
+    let told = works(&["backup", data, dest, "--keep", "7d"]);
+    assert!(told.contains("1 earlier backup kept"), "{told}");
+    put(dir, 150..200);
+    let told = works(&["backup", data, dest, "--keep", "7d"]);
+    assert!(told.contains("2 earlier backups kept"), "{told}");
+    let told = refuses(1, &["backup", data, dest]);
+    assert!(told.contains("keeps earlier backups"), "{told}");
+    let told = refuses(1, &["put", dest, "numbers", "1", "2"]);
+    assert!(
+        told.contains("is a backup that keeps earlier ones"),
+        "{told}"
+    );
+
+    let told = said(0, "check", copy);
+    assert_eq!(
+        told.matches("an earlier backup, as of").count(),
+        2,
+        "{told}"
+    );
+    assert!(!told.contains("left over"), "{told}");
+    assert_eq!(works(&["scan", dest, "numbers", "--count"]).trim(), "201");
+    let list = works(&["restore", dest, "--list"]);
+    let ends: Vec<&str> = list
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(ends.len(), 2, "{list}");
+    for (end, rows) in ends.iter().zip(["101", "151"]) {
+        works(&["restore", dest, restored, "--to", end]);
+        assert!(said(0, "check", Path::new(restored)).contains("sound: "));
+        assert_eq!(
+            works(&["scan", restored, "numbers", "--count"]).trim(),
+            rows
+        );
+        let tables = works(&["tables", restored]);
+        assert_eq!(tables.contains("people"), rows == "101", "{tables}");
+        std::fs::remove_dir_all(restored).unwrap();
+    }
+
+    // The segment of the table that only the first one has.
+    let path = copy.join("image/00000001.new");
+    let files = std::fs::read_dir(copy.join("image")).unwrap();
+    let mut paths = files.map(|entry| entry.unwrap().path());
+    let path = paths
+        .find(|it| it.extension().is_some_and(|it| it == "new"))
+        .unwrap_or(path);
+    let sound = std::fs::read(&path).unwrap();
+    let mut bytes = sound.clone();
+    bytes[100] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    assert!(refuses(1, &["check", dest]).contains(path.to_str().unwrap()));
+    std::fs::write(&path, sound).unwrap();
+
+    let told = works(&["backup", data, dest, "--keep", "0s"]);
+    assert!(!told.contains("earlier"), "{told}");
+    assert!(!path.exists());
+    assert_eq!(works(&["restore", dest, "--list"]), "");
+    assert!(said(0, "check", copy).contains("sound: "));
+    works(&["backup", data, dest]);
+    let told = refuses(2, &["backup", data, dest, "--keep", "7"]);
+    assert!(
+        told.contains("expected a number with s, m, h or d"),
+        "{told}"
+    );
+}
+
 #[test]
 fn a_damaged_database_is_not_backed_up() {
     let folder = tempfile::tempdir().unwrap();

@@ -10,7 +10,9 @@ use namiki_log::{Prepare, SequencerKind};
 use namiki_platform::disk::Disk;
 
 use crate::api::autotune::ProtocolChoice;
+use crate::api::checkpoint::followed_backup::FollowSettings;
 use crate::api::config::{Format, Testing, Tuning};
+use crate::backup::options_and_reports::BackupOptions;
 use crate::protocol_spec::{ProtocolSpec, WaitPolicy};
 use crate::recovery::{BeforeLoad, OnProgress, ReplayOrder};
 use crate::storage::index::IndexKind;
@@ -208,6 +210,56 @@ impl Builder {
     #[must_use]
     pub fn restore_points(mut self, interval: Duration) -> Self {
         self.tuning.checkpoint.restore_points = Some(interval);
+        self
+    }
+
+    /// Lets a backup follow the database as long as it is open: taken into this directory at once, after each interval, and before
+    /// each checkpoint, in a thread of its own, as [`Database::backup_with`](crate::Database::backup_with) takes it.
+    /// [`Stats::backup`](crate::Stats::backup) tells how old it is, and why the last one failed; the next one is tried after ten
+    /// seconds at most. Intervals below a tenth of a second are one of a tenth. Default: none.
+    ///
+    /// With [`BackupOptions::keep`], a restore can go back to any restore point of that time, without a gap: what the log has is
+    /// in the backup before a checkpoint frees it. Points are then put into the log each second, unless
+    /// [`Builder::restore_points`] says otherwise. A checkpoint waits for the backup, but not if that fails; and closing the
+    /// database, for the backup before the last checkpoint. What takes most of the directory is what has changed in images, so
+    /// long intervals do not make it much smaller.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let (data, copy) = (dir.path().join("data"), dir.path().join("copy"));
+    /// use namiki::{BackupOptions, Database};
+    /// use std::time::Duration;
+    ///
+    /// let week = BackupOptions::default().keep(Duration::from_secs(7 * 24 * 3600));
+    /// let db = Database::builder()
+    ///     .backup_to(&copy, Duration::from_secs(60), week)
+    ///     .open(&data)?;
+    /// # let accounts = db.table::<u64, i64>("accounts")?;
+    /// # db.transact(|tx| tx.put(&accounts, &1, &100))?;
+    /// # while db.stats().backup.is_none_or(|backup| backup.taken == 0) {
+    /// #     std::thread::yield_now();
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn backup_to(
+        mut self,
+        dir: impl Into<PathBuf>,
+        interval: Duration,
+        options: BackupOptions,
+    ) -> Self {
+        if options.keeps_earlier() {
+            let points = &mut self.tuning.checkpoint.restore_points;
+            points.get_or_insert(Duration::from_secs(1));
+        }
+        let dir = dir.into();
+        self.tuning.follow = Some(FollowSettings {
+            dir,
+            interval,
+            options,
+        });
         self
     }
 

@@ -13,6 +13,7 @@ use crate::backup::options_and_reports::{BackupOptions, BackupReport};
 use crate::backup::source::Source;
 use crate::catalogue::image_list::ImageList;
 use crate::catalogue::manifest::Manifest;
+use crate::commit::restore_points::now_ms;
 use crate::error::OpenError;
 use crate::image::leftovers::read_image;
 use crate::recovery::{self, ImageToLoad, RecoverySettings};
@@ -55,7 +56,7 @@ impl Builder {
         options: &BackupOptions,
     ) -> Result<BackupReport, BackupError> {
         self.of_closed(dir.as_ref(), |source| {
-            back_up(source, to.as_ref(), options, &|| Ok(()))
+            back_up(&source, to.as_ref(), options, &|| Ok(()))
         })
     }
 
@@ -72,13 +73,14 @@ impl Builder {
         options: &BackupOptions,
     ) -> Result<BackupReport, BackupError> {
         self.of_closed(backup.as_ref(), |source| {
-            restore(source, to.as_ref(), options)
+            restore(&source, to.as_ref(), options)
         })
     }
 
     /// The moments to which a backup can be restored, oldest first: those of the
     /// [restore points](Builder::restore_points) in its log, after its image and after the last time that a table in memory was
-    /// dropped or cleared. Reads the log.
+    /// dropped or cleared; and those of [earlier backups](BackupOptions::keep) that are kept beside it, with the moments where
+    /// these end. Reads the log.
     ///
     /// # Errors
     /// [`BackupError`].
@@ -102,8 +104,7 @@ impl Builder {
         options: &BackupOptions,
     ) -> Result<BackupReport, BackupError> {
         self.of_closed(backup.as_ref(), |source| {
-            source.end_at(point)?;
-            restore(source, to.as_ref(), options)
+            restore(&source.ended_at(point)?, to.as_ref(), options)
         })
     }
 
@@ -111,7 +112,7 @@ impl Builder {
     fn of_closed<T>(
         mut self,
         dir: &Path,
-        body: impl FnOnce(&mut Source<'_>) -> Result<T, BackupError>,
+        body: impl FnOnce(Source<'_>) -> Result<T, BackupError>,
     ) -> Result<T, BackupError> {
         self.create = false;
         self.check()?;
@@ -127,9 +128,7 @@ impl Builder {
         if manifest.generations.iter().any(|info| info.seal.is_none()) {
             self.seal(&disk, dir, &mut manifest, list.as_ref())?;
         }
-        let stamp = stamp_of(&manifest);
-        let mut source = Source::new(&disk, dir, manifest, list, stamp)?;
-        body(&mut source)
+        body(Source::new(&disk, dir, manifest, list, now_ms())?)
     }
 
     /// Finds out where the log ends that was not closed in order.
@@ -162,15 +161,4 @@ impl Builder {
         }
         Ok(())
     }
-}
-
-/// The largest stamp of what counts in a database whose generations are all sealed.
-fn stamp_of(manifest: &Manifest) -> Stamp {
-    let image = manifest.image_list.as_ref().map(|list| list.stamp);
-    let ends = manifest.generations.iter().filter_map(|info| {
-        let largest = info.seal.as_ref()?.max_stamp;
-        Some(info.last_stamp.map_or(largest, |last| last.min(largest)))
-    });
-    let mark = manifest.backup.as_ref().map(|mark| mark.stamp);
-    ends.chain(image).chain(mark).max().unwrap_or_default()
 }

@@ -17,6 +17,7 @@ use namiki_platform::disk::Disk;
 use namiki_platform::{Stamp, threads};
 
 use crate::api::autotune::ProtocolChoice;
+use crate::api::checkpoint::followed_backup::FollowSettings;
 use crate::api::checkpoint::settings_and_reports::CheckpointSettings;
 use crate::commit::engine::Waits;
 use crate::protocol_spec::{ProtocolSpec, WaitPolicy};
@@ -60,6 +61,8 @@ pub(super) struct Tuning {
     pub(super) lock_dir_wait: Duration,
     pub(super) view_bytes_max: u64,
     pub(super) checkpoint: CheckpointSettings,
+    /// The backup that follows the database, if one is to.
+    pub(super) follow: Option<FollowSettings>,
     pub(super) attempts_max: u32,
     pub(super) waits: Waits,
     pub(super) page_cache_bytes: usize,
@@ -92,6 +95,7 @@ impl Default for Tuning {
             lock_dir_wait: Duration::ZERO,
             view_bytes_max: 1 << 30,
             checkpoint: CheckpointSettings::default(),
+            follow: None,
             attempts_max: 10_000,
             waits: Waits {
                 policy: WaitPolicy::WoundWait,

@@ -2,18 +2,9 @@
 
 use std::path::Path;
 
-use namiki_log::Log;
-
-use crate::api::checkpoint::checkpointer::Checkpointer;
-use crate::api::database::{Database, Shared};
-use crate::backup::copy_database::back_up;
+use crate::api::database::Database;
 use crate::backup::error::BackupError;
 use crate::backup::options_and_reports::{BackupOptions, BackupReport};
-use crate::backup::source::Source;
-use crate::catalogue::image_list::ImageList;
-use crate::commit::engine::GroupLocks;
-use crate::commit::view_opening::OpenView;
-use crate::concurrency::cc::NoFaults;
 use crate::error::Error;
 
 impl Database {
@@ -66,51 +57,9 @@ impl Database {
         if shared.engine.read_only {
             return Err(Error::ReadOnly.into());
         }
-        let (Some(checkpointer), Some(log)) = (&shared.checkpointer, &shared.engine.log) else {
+        let Some(checkpointer) = &shared.checkpointer else {
             return Err(BackupError::NoLog);
         };
-        checkpointer.hold(|image| {
-            let is_open = || is_open(shared, checkpointer);
-            is_open()?;
-            let source = shared.source(log, image.cloned())?;
-            back_up(&source, dir.as_ref(), options, &is_open)
-        })
-    }
-}
-
-fn is_open(shared: &Shared, checkpointer: &Checkpointer) -> Result<(), BackupError> {
-    shared.engine.check_process()?;
-    match checkpointer.is_over() {
-        true => Err(shared
-            .engine
-            .check_poison()
-            .err()
-            .unwrap_or(Error::Closed)
-            .into()),
-        false => Ok(()),
-    }
-}
-
-impl Shared {
-    /// The database as it is now. Of its log, what is hardened counts up to the stamp of a view.
-    fn source(
-        &self,
-        log: &Log<GroupLocks>,
-        list: Option<ImageList>,
-    ) -> Result<Source<'_>, BackupError> {
-        // As long as it is locked, no table is created, dropped or loaded.
-        let catalogue = self.catalogue.lock();
-        if catalogue.closed.is_some() {
-            return Err(Error::Closed.into());
-        }
-        let stamp = OpenView::open::<NoFaults>(&self.engine, false)?.stamp;
-        let mut manifest = catalogue.manifest.clone();
-        // After the view: everything up to its stamp is hardened.
-        let end = log.hardened_end().map_err(Error::LogFailed)?;
-        if let Some(written) = manifest.generations.last_mut() {
-            written.seal = Some(end);
-            written.last_stamp = Some(stamp);
-        }
-        Source::new(&self.disk, &self.dir, manifest, list, stamp)
+        checkpointer.back_up(dir.as_ref(), options)
     }
 }

@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 
 use namiki_log::{
     CutRule, GenerationInfo, Log, LogConfig, LogError, Placement, Records, Retain, SequencerKind,
-    remove_superfluous,
+    remove_superfluous, remove_unannounced,
 };
 use namiki_platform::disk::{
     DeviceProfile, DirLock, Disk, FileKind, PROBE_FILES, PROFILE_FILES, guarded, is_full, open_best,
@@ -48,6 +48,7 @@ use crate::api::database::{Database, Shared};
 use crate::api::open_catalogue::{Catalogue, Loading};
 use crate::api::opened_tables::OpenedTables;
 use crate::api::tables_in_segments::TablesInSegments;
+use crate::backup::earlier_backups::keeps_earlier_backups;
 use crate::catalogue::catalogue_files::CatalogueFiles;
 use crate::catalogue::image_files::{ImageFileName, image_dir};
 use crate::catalogue::image_list::LOADED;
@@ -142,6 +143,10 @@ impl Builder {
         let present = Manifest::read(&*disk, dir)?;
         let (list, left) = match &present {
             Some(manifest) => {
+                if manifest.backup.is_some() && keeps_earlier_backups(&*disk, dir)? {
+                    let dir = dir.to_owned();
+                    return Err(OpenError::KeepsEarlierBackups { dir });
+                }
                 let read = read_image(&*disk, dir, manifest)?;
                 disk.sync_dir(dir).map_err(device)?;
                 read
@@ -204,6 +209,10 @@ impl Builder {
         let (generations, oldest) = (&manifest.generations, manifest.oldest_generation);
         let removed = remove_superfluous(&*disk, &wal_dir, generations, oldest);
         events::superfluous_removed(&removed);
+        if manifest.backup.is_some() {
+            remove_unannounced(&*disk, &wal_dir, manifest.next_generation)
+                .map_err(|(path, source)| OpenError::Device { path, source })?;
+        }
         found.report.removed_files = removed.files;
         let epochs = epochs_after(&found.report, resolved_config.epoch_length);
         let mut log = None;
@@ -305,14 +314,15 @@ impl Builder {
         };
         opened.loader.start(self.tuning.recovery.threads);
         let log_bytes = opened.recovery.bytes;
-        let settings = self.tuning.checkpoint;
+        let (settings, follow) = (self.tuning.checkpoint, self.tuning.follow);
         let in_segments = TablesInSegments::new(
             self.tuning.loaded_tables_bytes_max,
             &catalogue.lock().manifest,
             opened.image.as_ref().map(|image| &image.list),
         );
         let checkpointer = engine.log.as_ref().map(|log| {
-            Checkpointer::start(parts, Arc::clone(log), settings, opened.image, log_bytes)
+            let log = Arc::clone(log);
+            Checkpointer::start(parts, log, settings, follow, opened.image, log_bytes)
         });
         Database::from_shared(Shared {
             engine,

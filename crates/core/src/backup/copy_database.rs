@@ -1,8 +1,9 @@
 //! One backup, from the files to the manifest.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use namiki_platform::disk::{Disk, open_best};
 
@@ -59,7 +60,7 @@ fn copy(
     let began = Instant::now();
     let disk = disk_for(dir, options)?;
     let destination = match purpose {
-        Purpose::Backup => Destination::take(&disk, dir, source)?,
+        Purpose::Backup => Destination::take(&disk, dir, source, options.keep)?,
         Purpose::Restore => Destination::take_empty(&disk, dir, source)?,
     };
     let mut go_on = GoOn::new(options, is_open);
@@ -74,20 +75,32 @@ fn copy(
         Purpose::Backup => {
             manifest.backup = Some(BackupMark {
                 stamp: source.stamp,
-                taken_at_ms: now_ms(),
+                taken_at_ms: source.taken_at_ms,
                 log,
             });
         }
     }
-    destination.switch(&manifest)?;
+    let earlier_kept = destination.switch(&manifest)?;
     Ok(BackupReport {
         stamp: source.stamp,
         files_copied: files.files,
         files_kept: files.kept,
         image_bytes: go_on.progress.image_bytes,
         log_bytes: go_on.progress.log_bytes,
+        earlier_kept,
         took: began.elapsed(),
     })
+}
+
+/// Whether there is a backup in a directory. If that cannot be told, there is one.
+pub(crate) fn is_backed_up(dir: &Path, options: &BackupOptions) -> bool {
+    let path = Manifest::path(dir);
+    match &options.disk {
+        Some(disk) => {
+            !matches!(disk.read(&path), Err(error) if error.kind() == io::ErrorKind::NotFound)
+        }
+        None => path.try_exists().unwrap_or(true),
+    }
 }
 
 /// The disk that a new directory is on.
@@ -99,9 +112,4 @@ fn disk_for(dir: &Path, options: &BackupOptions) -> Result<Arc<dyn Disk>, Backup
     std::fs::create_dir_all(dir).map_err(device)?;
     let (disk, _) = open_best(dir).map_err(device)?;
     Ok(disk)
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as u64)
 }

@@ -3,10 +3,14 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use namiki_log::{remove_superfluous, remove_unnumbered};
 use namiki_platform::disk::{DirLock, Disk, PROBE_FILES, PROFILE_FILES};
 
+use crate::backup::earlier_backups::{
+    EarlierBackup, NeededFiles, covers, earlier_backups, keep, kept_log, remove_older,
+};
 use crate::backup::error::BackupError;
 use crate::backup::source::Source;
 use crate::catalogue::backup_mark::BackupMark;
@@ -32,31 +36,44 @@ pub(super) struct Destination<'a> {
     pub(super) disk: &'a Arc<dyn Disk>,
     pub(super) dir: &'a Path,
     pub(super) before: Option<BackupBefore>,
+    earlier: Vec<EarlierBackup>,
+    /// For how long those are kept that have been taken; none if there are to be none.
+    keep: Option<Duration>,
     _lock: DirLock,
 }
 
 impl<'a> Destination<'a> {
-    /// Takes a directory for a backup of this source, made if there is none.
+    /// Takes a directory for a backup of this source, made if there is none. `keep`: for how long earlier ones are kept.
     ///
     /// # Errors
-    /// [`BackupError`], if it holds anything else than an earlier backup.
+    /// [`BackupError`], if it holds anything else than earlier backups.
     pub(super) fn take(
         disk: &'a Arc<dyn Disk>,
         dir: &'a Path,
         source: &Source<'_>,
+        keep: Option<Duration>,
     ) -> Result<Self, BackupError> {
         let lock = lock(disk, dir)?;
-        let before = match Manifest::read(&**disk, dir)? {
-            Some(manifest) => Some(backup_before(disk, dir, source, manifest)?),
+        let (before, earlier) = match Manifest::read(&**disk, dir)? {
+            Some(manifest) => (
+                Some(backup_before(disk, dir, source, manifest)?),
+                earlier_backups(&**disk, dir)?,
+            ),
             None => {
                 begin(&**disk, dir, source)?;
-                None
+                (None, Vec::new())
             }
         };
+        if keep.is_none() && !earlier.is_empty() {
+            let dir = dir.to_owned();
+            return Err(BackupError::KeepsEarlier { dir });
+        }
         Ok(Self {
             disk,
             dir,
             before,
+            earlier,
+            keep,
             _lock: lock,
         })
     }
@@ -80,29 +97,75 @@ impl<'a> Destination<'a> {
             disk,
             dir,
             before: None,
+            earlier: Vec::new(),
+            keep: None,
             _lock: lock,
         })
     }
 
-    /// Makes what was copied the backup, once all of it is durable.
+    /// Makes what was copied the backup, once all of it is durable. The one before becomes an earlier one, if such are kept and
+    /// the new one does not have all of it. Returns how many are kept.
     ///
     /// # Errors
     /// [`BackupError::Device`], [`BackupError::DiskFull`]: if the very last step has failed, either backup may be there.
-    pub(super) fn switch(&self, manifest: &Manifest) -> Result<(), BackupError> {
+    pub(super) fn switch(mut self, manifest: &Manifest) -> Result<u64, BackupError> {
         let (disk, dir) = (&**self.disk, self.dir);
+        let is_covered = |before: &BackupBefore| covers(manifest, &before.manifest);
+        let is_other_image = !self.before.as_ref().is_some_and(is_covered);
+        if let Some(before) = &self.before
+            && self.keep.is_some()
+            && is_other_image
+        {
+            keep(disk, dir, &mut self.earlier, &before.manifest)?;
+        }
         self.step_back(manifest)?;
         let written = manifest.write(disk, dir);
         written.map_err(|error| BackupError::device(&Manifest::path(dir), error))?;
         // From here on it is the new one, whatever can be removed.
-        let (_, survey) = read_image(disk, dir, manifest)?;
+        // Where they cannot be removed, their files stay, and the next backup tries again.
+        if let Ok(is_any_removed) = self.remove_older(manifest) {
+            self.clean_up(manifest, is_other_image || is_any_removed)?;
+        }
+        let _ = disk.remove(&dir.join(BEGUN));
+        Ok(self.earlier.len() as u64)
+    }
+
+    /// Removes earlier backups that are not to be kept any more.
+    fn remove_older(&mut self, manifest: &Manifest) -> Result<bool, BackupError> {
+        let (Some(keep), Some(mark)) = (self.keep, &manifest.backup) else {
+            return Ok(false);
+        };
+        let keep_ms = u64::try_from(keep.as_millis()).unwrap_or(u64::MAX);
+        let taken_at_ms = mark.taken_at_ms;
+        let since_ms = taken_at_ms.saturating_sub(keep_ms);
+        remove_older(
+            &**self.disk,
+            self.dir,
+            &mut self.earlier,
+            taken_at_ms,
+            since_ms,
+        )
+    }
+
+    /// Gives files their lasting names, and removes those that no backup names. Where earlier ones are kept, their image lists are
+    /// read for that, so it is done only if anything can have become superfluous.
+    fn clean_up(&self, manifest: &Manifest, is_any_superfluous: bool) -> Result<(), BackupError> {
+        let (disk, dir) = (&**self.disk, self.dir);
+        let (_, mut survey) = read_image(disk, dir, manifest)?;
+        match is_any_superfluous || self.earlier.is_empty() {
+            true => {
+                let needed = NeededFiles::of(disk, dir, &self.earlier)?;
+                survey.spare(|name| needed.has(name));
+            }
+            false => survey.spare(|_| true),
+        }
         survey.clean_up(disk, dir);
-        let (generations, oldest) = (&manifest.generations, manifest.oldest_generation);
+        let (generations, oldest) = kept_log(&self.earlier, manifest);
         let wal = dir.join("wal");
-        let removed = remove_superfluous(disk, &wal, generations, oldest);
+        let removed = remove_superfluous(disk, &wal, &generations, oldest);
         events::superfluous_removed(&removed);
         let streams = generations.iter().map(|info| info.streams).max();
         remove_unnumbered(disk, &wal, streams.unwrap_or(0).into());
-        let _ = disk.remove(&dir.join(BEGUN));
         Ok(())
     }
 

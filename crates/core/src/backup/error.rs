@@ -57,6 +57,15 @@ pub enum BackupError {
         /// The directory.
         dir: PathBuf,
     },
+    /// The directory keeps earlier backups, and for how long was not said.
+    #[error(
+        "{} keeps earlier backups, and for how long was not said; say it again, with BackupOptions::keep or --keep",
+        dir.display()
+    )]
+    KeepsEarlier {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// The backup in the directory has commits that this database does not have: one of the two was restored from an
     /// earlier backup.
     #[error(
@@ -123,6 +132,11 @@ pub enum BackupError {
     /// The database has failed or was closed meanwhile.
     #[error(transparent)]
     Database(#[from] Error),
+    /// The disk of the database is full, and a checkpoint is about to free some of the log: that comes first.
+    #[error(
+        "the disk of the database is full, and freeing its log comes first; the next backup goes on from what was copied"
+    )]
+    PutOff,
     /// It was interrupted, see [`BackupOptions::interrupt`](crate::BackupOptions::interrupt).
     #[error("interrupted; the next backup goes on from what was copied")]
     Interrupted,

@@ -3,8 +3,11 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use namiki_platform::ProcessToken;
+
 use crate::backup::error::BackupError;
 use crate::backup::options_and_reports::{BackupOptions, BackupProgress};
+use crate::error::Error;
 use crate::image::pace::{Pace, pause};
 
 /// Asks, waits and tells while files are copied.
@@ -13,6 +16,8 @@ pub(super) struct GoOn<'a> {
     /// Fails if the source is about to close.
     is_open: &'a dyn Fn() -> Result<(), BackupError>,
     pace: Pace,
+    /// A forked child copies nothing: its parent does.
+    process: ProcessToken,
     pub(super) progress: BackupProgress,
 }
 
@@ -25,12 +30,16 @@ impl<'a> GoOn<'a> {
             options,
             is_open,
             pace: Pace::new(options.bytes_per_second, Instant::now()),
+            process: ProcessToken::current(),
             progress: BackupProgress::default(),
         }
     }
 
     /// Fails once the copying is to end.
     pub(super) fn check(&self) -> Result<(), BackupError> {
+        if !self.process.is_current() {
+            return Err(Error::Forked.into());
+        }
         let interrupt = self.options.interrupt.as_ref();
         if interrupt.is_some_and(|asked| asked.load(Ordering::Relaxed)) {
             return Err(BackupError::Interrupted);

@@ -7,8 +7,10 @@
 //!     frames that it does not have, up to S        ──►            wal/     each verified and durable
 //!     lists and segments that only the backup before names get their first names back
 //!     the manifest that names all of this          ──►            MANIFEST, replaced: the backup is this one now
-//!     lasting names; what only the backup before had is removed
+//!     lasting names; what no backup has that is kept is removed
 //! ```
+//! Earlier backups can be kept beside the last one, which share its files: `earlier_backups.rs`.
+//!
 //! A crash, an error or an interruption before the replacement leaves the backup before as it was, and what was copied already
 //! is not copied again. S is a boundary between epochs at which a view could be opened: everything up to it is durable and
 //! nothing up to it depends on anything above. Commits above it that share frames with others are copied, and do not count
@@ -18,6 +20,7 @@ pub(crate) mod copy_database;
 mod copy_image;
 mod copy_log;
 mod destination;
+pub(crate) mod earlier_backups;
 pub(crate) mod error;
 mod go_on;
 pub(crate) mod options_and_reports;

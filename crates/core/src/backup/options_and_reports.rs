@@ -38,6 +38,8 @@ pub struct BackupReport {
     pub image_bytes: u64,
     /// Bytes of log that were copied.
     pub log_bytes: u64,
+    /// Earlier backups that the directory keeps beside this one.
+    pub earlier_kept: u64,
     /// How long it took.
     pub took: Duration,
 }
@@ -49,6 +51,7 @@ pub struct BackupOptions {
     pub(crate) interrupt: Option<Arc<AtomicBool>>,
     pub(crate) on_progress: Option<OnBackupProgress>,
     pub(crate) disk: Option<Arc<dyn Disk>>,
+    pub(crate) keep: Option<Duration>,
 }
 
 impl BackupOptions {
@@ -57,6 +60,23 @@ impl BackupOptions {
     pub fn bytes_per_second(mut self, bytes: NonZeroU64) -> Self {
         self.bytes_per_second = Some(bytes);
         self
+    }
+
+    /// Keeps earlier backups in the directory for so long, beside the one that is taken: a restore can go back to any
+    /// [restore point](crate::Builder::restore_points) that the directory has been given in that time, and to where each of
+    /// them ends. Files that they have in common are there once. The newest one that is older is kept, too, so that there is a
+    /// state for each moment since then.
+    ///
+    /// Default: none is kept. Where some are, this has to be given with each further backup.
+    #[must_use]
+    pub fn keep(mut self, longest: Duration) -> Self {
+        self.keep = Some(longest);
+        self
+    }
+
+    /// Whether the directory keeps earlier backups.
+    pub(crate) fn keeps_earlier(&self) -> bool {
+        self.keep.is_some_and(|longest| longest > Duration::ZERO)
     }
 
     /// The backup ends with [`BackupError::Interrupted`](crate::BackupError::Interrupted) soon after this becomes true.
@@ -86,6 +106,7 @@ impl fmt::Debug for BackupOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BackupOptions")
             .field("bytes_per_second", &self.bytes_per_second)
+            .field("keep", &self.keep)
             .finish_non_exhaustive()
     }
 }

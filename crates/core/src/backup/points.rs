@@ -3,19 +3,68 @@
 use std::sync::Arc;
 
 use namiki_log::{GenerationEnd, ReadError, StreamReader};
-use namiki_platform::{Stamp, WorkerId};
+use namiki_platform::{Epoch, Stamp, WorkerId};
 
+use crate::backup::earlier_backups::earlier_backups;
 use crate::backup::error::BackupError;
 use crate::backup::source::Source;
 use crate::wal_format::restore_point::RestorePoint;
 
-impl Source<'_> {
-    /// The points to which it can be restored, oldest first: the log has everything between the image and them, and all
-    /// that was committed up to them.
+impl<'a> Source<'a> {
+    /// The points to which it can be restored, oldest first: those in its log, and those of the earlier backups that its
+    /// directory keeps, with the ends of these.
     ///
     /// # Errors
-    /// [`BackupError::Log`].
+    /// [`BackupError::Log`]; [`BackupError::Source`] if an earlier backup cannot be read.
     pub(crate) fn restore_points(&self) -> Result<Vec<RestorePoint>, BackupError> {
+        let mut points = self.points_in_log()?;
+        for earlier in self.earlier()? {
+            points.extend(earlier.points_in_log()?);
+            points.push(earlier.end_as_point());
+        }
+        points.sort_unstable();
+        // One state: the first time at which it was there.
+        points.dedup_by_key(|point| point.stamp);
+        Ok(points)
+    }
+
+    /// The database as of a restore point, or as of its end: what was committed after it does not count. Of several backups that
+    /// have the point, the oldest one: its tables are those of the point, or of soon after it.
+    ///
+    /// # Errors
+    /// [`BackupError::NoSuchPoint`]; as [`Source::restore_points`].
+    pub(crate) fn ended_at(self, stamp: Stamp) -> Result<Self, BackupError> {
+        let mut points = Vec::new();
+        for mut source in self.earlier()?.into_iter().chain([self]) {
+            points.extend(source.points_in_log()?.iter().map(|point| point.stamp));
+            if source.stamp == stamp || points.contains(&stamp) {
+                source.end_at(stamp);
+                return Ok(source);
+            }
+        }
+        Err(BackupError::NoSuchPoint {
+            stamp,
+            oldest: points.iter().min().copied(),
+            newest: points.iter().max().copied(),
+        })
+    }
+
+    /// The earlier backups that its directory keeps, oldest first. Only a backup has any.
+    fn earlier(&self) -> Result<Vec<Source<'a>>, BackupError> {
+        if self.manifest.backup.is_none() {
+            return Ok(Vec::new());
+        }
+        let earlier = earlier_backups(&**self.disk, self.dir)?;
+        let sources = earlier.into_iter().map(|earlier| {
+            let list = earlier.list(&**self.disk, self.dir)?;
+            let taken_at_ms = earlier.taken_at_ms();
+            Source::new(self.disk, self.dir, earlier.manifest, list, taken_at_ms)
+        });
+        sources.collect()
+    }
+
+    /// The points that its own log has: everything between the image and them, and all that was committed up to them.
+    fn points_in_log(&self) -> Result<Vec<RestorePoint>, BackupError> {
         let mut points = Vec::new();
         let wal = self.wal();
         let identity = self.manifest.identity();
@@ -33,24 +82,18 @@ impl Source<'_> {
         }
         let oldest = self.oldest_point();
         points.retain(|point| (oldest..=self.stamp).contains(&point.stamp));
-        points.sort_unstable();
-        points.dedup();
         Ok(points)
     }
 
-    /// Ends at a restore point: what was committed after it does not count.
-    ///
-    /// # Errors
-    /// [`BackupError::NoSuchPoint`]; as [`Source::restore_points`].
-    pub(crate) fn end_at(&mut self, stamp: Stamp) -> Result<(), BackupError> {
-        let points = self.restore_points()?;
-        if !points.iter().any(|point| point.stamp == stamp) {
-            return Err(BackupError::NoSuchPoint {
-                stamp,
-                oldest: points.first().map(|point| point.stamp),
-                newest: points.last().map(|point| point.stamp),
-            });
+    fn end_as_point(&self) -> RestorePoint {
+        RestorePoint {
+            stamp: self.stamp,
+            time_ms: self.taken_at_ms,
+            epoch: Epoch(0),
         }
+    }
+
+    fn end_at(&mut self, stamp: Stamp) {
         for info in &mut self.manifest.generations {
             let has_later = |seal: &GenerationEnd| seal.max_stamp > stamp;
             if info.seal.as_ref().is_some_and(has_later) {
@@ -58,7 +101,6 @@ impl Source<'_> {
             }
         }
         self.stamp = stamp;
-        Ok(())
     }
 
     /// What was before is not in the log any more.

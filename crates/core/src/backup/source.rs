@@ -25,6 +25,8 @@ pub(crate) struct Source<'a> {
     pub(crate) list: Option<ImageList>,
     /// What counts ends here.
     pub(crate) stamp: Stamp,
+    /// All that was acknowledged by this time counts: milliseconds since 1970 began.
+    pub(crate) taken_at_ms: u64,
     segments: BTreeMap<FileNumber, Arc<dyn DiskFile>>,
 }
 
@@ -38,7 +40,7 @@ impl<'a> Source<'a> {
         dir: &'a Path,
         manifest: Manifest,
         list: Option<ImageList>,
-        stamp: Stamp,
+        taken_at_ms: u64,
     ) -> Result<Self, BackupError> {
         for info in &manifest.generations {
             if let Placement::Shared { path, .. } = &info.placement {
@@ -56,9 +58,10 @@ impl<'a> Source<'a> {
         Ok(Self {
             disk,
             dir,
+            stamp: last_stamp_of(&manifest),
+            taken_at_ms,
             manifest,
             list,
-            stamp,
             segments,
         })
     }
@@ -87,6 +90,17 @@ impl<'a> Source<'a> {
     pub(super) fn wal(&self) -> PathBuf {
         self.dir.join("wal")
     }
+}
+
+/// The largest stamp of what counts. No commit of a later opening has it.
+fn last_stamp_of(manifest: &Manifest) -> Stamp {
+    let image = manifest.image_list.as_ref().map(|list| list.stamp);
+    let ends = manifest.generations.iter().filter_map(|info| {
+        let largest = info.seal.as_ref()?.max_stamp;
+        Some(info.last_stamp.map_or(largest, |last| last.min(largest)))
+    });
+    let mark = manifest.backup.as_ref().map(|mark| mark.stamp);
+    ends.chain(image).chain(mark).max().unwrap_or_default()
 }
 
 fn damage(

@@ -254,18 +254,33 @@ impl Manifest {
     /// # Errors
     /// As [`Manifest::read`].
     pub(crate) fn read_alone(disk: &dyn Disk, dir: &Path) -> Result<Option<Self>, OpenError> {
-        let path = Self::path(dir);
-        match disk.read(&path) {
-            Ok(bytes) => Self::decode(&bytes, &path).map(Some),
+        Self::read_file(disk, &Self::path(dir))
+    }
+
+    /// The manifest in a file; nothing if there is no such file.
+    ///
+    /// # Errors
+    /// As [`Manifest::read`].
+    pub(crate) fn read_file(disk: &dyn Disk, path: &Path) -> Result<Option<Self>, OpenError> {
+        match disk.read(path) {
+            Ok(bytes) => Self::decode(&bytes, path).map(Some),
             Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(OpenError::Device { path, source }),
+            Err(source) => Err(OpenError::Device {
+                path: path.to_owned(),
+                source,
+            }),
         }
     }
 
     /// Puts this manifest into the place of the directory's present one.
     pub(crate) fn write(&self, disk: &dyn Disk, dir: &Path) -> io::Result<Written> {
+        self.write_file(disk, &Self::path(dir))
+    }
+
+    /// Puts this manifest into the place of a file, or where there is none.
+    pub(crate) fn write_file(&self, disk: &dyn Disk, path: &Path) -> io::Result<Written> {
         let text = self.encode();
-        disk.replace(&Self::path(dir), text.as_bytes())?;
+        disk.replace(path, text.as_bytes())?;
         Ok(Written {
             head: text
                 .split_inclusive('\n')

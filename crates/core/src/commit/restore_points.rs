@@ -64,8 +64,8 @@ fn last_stamp(engine: &Engine) -> Result<RestorePoint, Error> {
     }
 }
 
-/// The time of the computer's clock.
-fn now_ms() -> u64 {
+/// The time of the computer's clock: milliseconds since 1970 began.
+pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as u64)
 }

@@ -55,7 +55,11 @@ pub fn read_image(
     Ok((list?, survey))
 }
 
-fn read_list(
+/// The image list that the manifest names, if it names one.
+///
+/// # Errors
+/// [`OpenError::DamagedImageList`], [`OpenError::FromTheFuture`]; [`OpenError::Device`].
+pub(crate) fn read_list(
     disk: &dyn Disk,
     dir: &Path,
     manifest: &Manifest,
@@ -170,6 +174,12 @@ impl Named {
 }
 
 impl ImageSurvey {
+    /// Leaves out files that are needed although the manifest does not name them: those of earlier backups.
+    pub(crate) fn spare(&mut self, is_needed: impl Fn(ImageFileName) -> bool) {
+        self.left
+            .retain(|path| !ImageFileName::of(path).is_some_and(&is_needed));
+    }
+
     /// Removes what interrupted loads and checkpoints have left, and gives files that the manifest names their lasting
     /// names. Returns a number above those of all files that are left all the same: they are in the way of no opening, and
     /// of nothing that does not use their names.

@@ -87,14 +87,17 @@ pub(crate) fn recover(
     settings: &RecoverySettings,
 ) -> Result<Recovered, OpenError> {
     let began = Instant::now();
-    check_all_announced(
-        &**disk,
-        wal_dir,
-        manifest.identity(),
-        &manifest.generations,
-        manifest.next_generation,
-    )
-    .map_err(OpenError::Log)?;
+    // In a backup, a later generation is what the next backup has left that did not end.
+    if manifest.backup.is_none() {
+        check_all_announced(
+            &**disk,
+            wal_dir,
+            manifest.identity(),
+            &manifest.generations,
+            manifest.next_generation,
+        )
+        .map_err(OpenError::Log)?;
+    }
     let totals = Totals {
         log: log_file_bytes(&**disk, wal_dir, manifest),
         image: match image {

@@ -20,7 +20,8 @@ pub struct RestorePoint {
     pub stamp: Stamp,
     /// The time, in milliseconds since 1970 began, in UTC, as the computer's clock showed it.
     pub time_ms: u64,
-    /// The epoch that the stamp closes, of the generation of the log that the point is in.
+    /// The epoch that the stamp closes, of the generation of the log that the point is in; 0 of one that is the end of an
+    /// earlier backup.
     pub epoch: Epoch,
 }
 

@@ -5,6 +5,8 @@
 //! older one would forget what was acknowledged since. A file, or the head of a region, without frames
 //! says nothing: it is what a crash leaves that comes before the announcement.
 //!
+//! The copy of a log is not asked: a copy that did not end leaves such frames beside the manifest of the one before.
+//!
 //! Only directories of streams that follow each other from 0, and devices that the manifest names, are
 //! looked at. A device that is named by a later manifest alone cannot be found.
 

@@ -162,6 +162,47 @@ fn syncing_a_directory_keeps_what_is_older_and_nothing_younger() {
     assert_eq!((count("/x"), count("/y")), (1, 1));
 }
 
+/// Where directories are separate, it says nothing about older names elsewhere, either.
+#[test]
+fn syncing_a_separate_directory_keeps_its_own_names() {
+    let disk = SimDisk::with_separate_directories();
+    disk.create_dir_all(Path::new("/x")).unwrap();
+    disk.create_dir_all(Path::new("/y")).unwrap();
+    for path in ["/x/1", "/y/1", "/x/2", "/y/2"] {
+        disk.create(Path::new(path), 512).unwrap();
+    }
+    disk.rename(Path::new("/y/1"), Path::new("/y/3")).unwrap();
+    disk.sync_dir(Path::new("/y")).unwrap();
+    let end = disk.events();
+    let names = |image: &SimDisk, dir: &str| {
+        let files = image.list(Path::new(dir)).unwrap();
+        let path = files
+            .iter()
+            .map(|file| file.path.to_str().unwrap().to_owned());
+        path.collect::<Vec<_>>()
+    };
+    let image = disk.crash_image(end, Loss::All);
+    assert_eq!(names(&image, "/x"), [""; 0]);
+    assert_eq!(names(&image, "/y"), ["/y/2", "/y/3"]);
+    // Asked again, of what that left.
+    image.create(Path::new("/x/4"), 512).unwrap();
+    image.sync_dir(Path::new("/y")).unwrap();
+    let again = image.crash_image(image.events(), Loss::All);
+    assert_eq!(names(&again, "/x"), [""; 0]);
+
+    for path in ["/x/5", "/y/5"] {
+        disk.create(Path::new(path), 512).unwrap();
+    }
+    let end = disk.events();
+    let left = |seed| {
+        let image = disk.crash_image(end, Loss::Seeded(seed));
+        (names(&image, "/x").len(), names(&image, "/y").len())
+    };
+    let seen: BTreeSet<_> = (0..400).map(left).collect();
+    let all = (0..4).flat_map(|x| [2, 3].map(|y| (x, y)));
+    assert_eq!(seen, all.collect());
+}
+
 #[test]
 fn a_directory_created_durably_is_there_after_the_worst_crash() {
     let disk = SimDisk::new();

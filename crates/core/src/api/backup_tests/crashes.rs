@@ -27,24 +27,33 @@ struct Changed {
 
 impl Changed {
     fn new(spec: &str) -> Self {
-        let (spec, disk) = (spec.parse().unwrap(), SimDisk::new());
-        let db = builder(spec, &disk).open(DIR).unwrap();
-        let table = table_of(&db);
+        Self::with(spec, false)
+    }
+
+    /// `reopens`: so that the next backup has a generation of the log that the one before does not know.
+    fn with(spec: &str, reopens: bool) -> Self {
+        let (spec, disk) = (spec.parse().unwrap(), SimDisk::with_separate_directories());
+        let mut db = builder(spec, &disk).open(DIR).unwrap();
         let mut random = Random::seeded(3);
-        let mut write = |transactions| {
+        let mut write = |db: &Database, transactions| {
+            let table = table_of(db);
             for _ in 0..transactions {
                 let written = drawn(&mut random);
                 db.transact(|tx| put_all(tx, &table, &written)).unwrap();
             }
         };
-        write(100);
+        write(&db, 100);
         db.checkpoint().unwrap();
-        write(100);
+        write(&db, 100);
         back_up(&db, &disk).unwrap();
         let first = contents(&db);
-        write(300);
+        if reopens {
+            db.close().unwrap();
+            db = builder(spec, &disk).open(DIR).unwrap();
+        }
+        write(&db, 300);
         db.checkpoint().unwrap();
-        write(100);
+        write(&db, 100);
         let states = [first, contents(&db)];
         Self {
             spec,
@@ -76,30 +85,64 @@ fn put_all(tx: &mut Transaction, table: &Values, written: &Written) -> Result<()
 fn a_crash_at_any_point_leaves_exactly_one_backup() {
     let mut met = [0; 2];
     for (seed, spec) in (0..).zip(SPECS) {
-        let changed = Changed::new(spec);
-        let disk = &changed.disk;
-        let begin = disk.events();
-        back_up(&changed.db, disk).unwrap();
-        let acknowledged = disk.events();
-        let mut random = Random::seeded(seed);
-        for at in begin..=acknowledged {
-            for loss in [Loss::None, Loss::All, Loss::Seeded(random.next_u64())] {
-                let what = format!("{loss:?} after event {at}, {}", disk.describe(at));
-                let crashed = disk.crash_image(at, loss);
-                let state = changed.state_of(&crashed, &what);
-                assert!(state == 1 || at < acknowledged, "{spec}, {what}");
-                met[state] += 1;
-                if random.below(16) == 0 {
+        crash_everywhere(&Changed::new(spec), seed, &mut met);
+    }
+    assert!(met[0] > 100 && met[1] > 20, "{met:?}");
+}
+
+#[test]
+fn a_crash_with_a_new_generation_leaves_exactly_one_backup() {
+    let mut met = [0; 2];
+    for (seed, spec) in (0..).zip(SPECS) {
+        crash_everywhere(&Changed::with(spec, true), seed, &mut met);
+    }
+    assert!(met[0] > 100 && met[1] > 20, "{met:?}");
+}
+
+/// Counts the states that were met.
+fn crash_everywhere(changed: &Changed, seed: u64, met: &mut [u32; 2]) {
+    let Changed { spec, disk, .. } = changed;
+    let begin = disk.events();
+    back_up(&changed.db, disk).unwrap();
+    let acknowledged = disk.events();
+    let mut random = Random::seeded(seed);
+    for at in begin..=acknowledged {
+        for loss in [Loss::None, Loss::All, Loss::Seeded(random.next_u64())] {
+            let what = format!("{loss:?} after event {at}, {}", disk.describe(at));
+            let crashed = disk.crash_image(at, loss);
+            let state = changed.state_of(&crashed, &what);
+            assert!(state == 1 || at < acknowledged, "{spec}, {what}");
+            met[state] += 1;
+            match random.below(16) {
+                0 => {
                     // The next backup has what the database has, and leaves nothing else behind.
-                    let db = builder(changed.spec, &crashed).open(DIR).unwrap();
+                    let db = builder(*spec, &crashed).open(DIR).unwrap();
                     back_up(&db, &crashed).unwrap();
                     assert_eq!(changed.state_of(&crashed, &what), 1, "{spec}, {what}");
                     assert_eq!(left_over(&crashed), [""; 0], "{spec}, {what}");
                 }
+                1 | 2 => goes_on_from(changed, &crashed, state, &what),
+                _ => {}
             }
         }
     }
-    assert!(met[0] > 100 && met[1] > 20, "{met:?}");
+}
+
+/// The backup is opened to be written. Whatever was copied for the next one never comes back.
+fn goes_on_from(changed: &Changed, crashed: &SimDisk, state: usize, what: &str) {
+    let spec = changed.spec;
+    let mut expected = changed.states[state].clone();
+    for key in 0..2 {
+        let db = builder(spec, crashed).open(COPY);
+        let db = db.unwrap_or_else(|error| panic!("{spec}, {what}: {error:?}"));
+        assert_eq!(contents(&db), expected, "{spec}, {what}");
+        let table = table_of(&db);
+        db.transact(|tx| tx.put(&table, &key, b"new")).unwrap();
+        expected.insert(key, b"new".to_vec());
+        let after = crashed.crash_image(crashed.events(), Loss::All);
+        let again = builder(spec, &after).open(COPY).unwrap();
+        assert_eq!(contents(&again), expected, "{spec}, {what}");
+    }
 }
 
 /// Files of the backup that belong to nothing that it names.
@@ -163,7 +206,10 @@ fn a_failing_device_leaves_exactly_one_backup() {
 /// The first backup of a directory has none before it.
 #[test]
 fn an_interrupted_first_backup_is_gone_on_with() {
-    let (spec, disk) = (SPECS[0].parse().unwrap(), SimDisk::new());
+    let (spec, disk) = (
+        SPECS[0].parse().unwrap(),
+        SimDisk::with_separate_directories(),
+    );
     let db = builder(spec, &disk).open(DIR).unwrap();
     let table = table_of(&db);
     for key in 0..KEYS {

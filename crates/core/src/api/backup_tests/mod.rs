@@ -1,6 +1,8 @@
 //! Backups of a live database: each is the state of its stamp, whatever runs meanwhile and whatever happens to it.
 
 mod crashes;
+mod earlier_backups;
+mod followed_backup;
 mod refusals;
 mod restore_points;
 

@@ -7,11 +7,11 @@ use crate::commit::restore_points::mark_restore_point;
 use crate::wal_format::restore_point::RestorePoint;
 
 /// Settings for a database that may have points, which tests put there.
-fn with_points(spec: ProtocolSpec, disk: &SimDisk) -> Builder {
+pub(super) fn with_points(spec: ProtocolSpec, disk: &SimDisk) -> Builder {
     builder(spec, disk).restore_points(Duration::MAX)
 }
 
-fn mark(db: &Database) -> RestorePoint {
+pub(super) fn mark(db: &Database) -> RestorePoint {
     let engine = &db.shared.engine;
     let marked = mark_restore_point(engine, engine.log.as_ref().unwrap());
     marked.unwrap().unwrap()

@@ -1,14 +1,20 @@
 //! What a database has of checkpoints: the thread that takes them, and the last one.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use namiki_log::Log;
 
+use super::follow_database;
+use super::followed_backup::{BackupStats, FollowSettings, FollowedBackup};
 use super::settings_and_reports::{CheckpointReport, CheckpointSettings, CheckpointStats};
+use super::stoppable_thread::StoppableThread;
 use super::take_checkpoint::{Parts, Work};
-use super::trigger::Trigger;
+use super::trigger;
 use crate::api::horizon_stats::HorizonStats;
+use crate::backup::error::BackupError;
+use crate::backup::options_and_reports::{BackupOptions, BackupReport};
 use crate::catalogue::image_list::ImageList;
 use crate::commit::engine::GroupLocks;
 use crate::error::Error;
@@ -17,7 +23,9 @@ use crate::image::image_writer::PresentImage;
 /// Takes checkpoints of a database with a log.
 pub(crate) struct Checkpointer {
     work: Arc<Work>,
-    trigger: Trigger,
+    trigger: StoppableThread,
+    /// Nothing unless a backup follows the database.
+    follower: Option<StoppableThread>,
 }
 
 impl Checkpointer {
@@ -26,12 +34,19 @@ impl Checkpointer {
         parts: Parts,
         log: Arc<Log<GroupLocks>>,
         settings: CheckpointSettings,
+        follow: Option<FollowSettings>,
         image: Option<PresentImage>,
         log_bytes: u64,
     ) -> Self {
-        let work = Arc::new(Work::new(parts, log, settings, image, log_bytes));
-        let trigger = Trigger::start(&work);
-        Self { work, trigger }
+        let work = Work::new(parts, log, settings, follow, image, log_bytes);
+        let work = Arc::new(work);
+        let trigger = trigger::start(&work);
+        let follower = follow_database::start(&work);
+        Self {
+            work,
+            trigger,
+            follower,
+        }
     }
 
     /// See [`Database::checkpoint`](crate::Database::checkpoint).
@@ -49,6 +64,9 @@ impl Checkpointer {
         }
         work.is_closing.store(true, Ordering::SeqCst);
         self.trigger.stop();
+        if let Some(follower) = &self.follower {
+            follower.stop();
+        }
         // Its files have to be gone before the directory is another opening's.
         work.wait();
         // A table that is not loaded has not changed since the opening. What was committed to others is in the log.
@@ -58,10 +76,83 @@ impl Checkpointer {
         }
     }
 
-    /// Runs `body` while no checkpoint does: nothing goes that the manifest names of the log and of the image, which `body` is
-    /// given.
-    pub(crate) fn hold<T>(&self, body: impl FnOnce(Option<&ImageList>) -> T) -> T {
-        self.work.hold(body)
+    /// See [`Database::backup`](crate::Database::backup).
+    pub(crate) fn back_up(
+        &self,
+        dir: &Path,
+        options: &BackupOptions,
+    ) -> Result<BackupReport, BackupError> {
+        self.work.back_up(dir, options)
+    }
+
+    /// Runs `body` while no checkpoint does, and gives it the list of the image. The list that it returns is that of the image
+    /// from then on.
+    pub(crate) fn replace_image<E>(
+        &self,
+        body: impl FnOnce(Option<&ImageList>) -> Result<ImageList, E>,
+    ) -> Result<(), E> {
+        self.work.replace_image(body)
+    }
+
+    /// Nothing unless a backup follows the database.
+    follower: Option<StoppableThread>,
+}
+
+impl Checkpointer {
+    /// For a database that was opened with this image, if there is one, and had so many bytes of log to replay.
+    pub(crate) fn start(
+        parts: Parts,
+        log: Arc<Log<GroupLocks>>,
+        settings: CheckpointSettings,
+        follow: Option<FollowSettings>,
+        image: Option<PresentImage>,
+        log_bytes: u64,
+    ) -> Self {
+        let work = Work::new(parts, log, settings, follow, image, log_bytes);
+        let work = Arc::new(work);
+        let trigger = trigger::start(&work);
+        let follower = follow_database::start(&work);
+        Self {
+            work,
+            trigger,
+            follower,
+        }
+    }
+
+    /// See [`Database::checkpoint`](crate::Database::checkpoint).
+    pub(crate) fn checkpoint(&self) -> Result<CheckpointReport, Error> {
+        self.work.checkpoint(false)
+    }
+
+    /// Ends a checkpoint that is under way, and takes the last one if it is worth its while: the next opening has no log to
+    /// replay then. If it fails, or not all tables are loaded, the log has all. No transaction begins any more.
+    pub(crate) fn close(&self) {
+        let work = &*self.work;
+        let mut is_closed = work.is_closed.lock();
+        if std::mem::replace(&mut *is_closed, true) {
+            return;
+        }
+        work.is_closing.store(true, Ordering::SeqCst);
+        self.trigger.stop();
+        if let Some(follower) = &self.follower {
+            follower.stop();
+        }
+        // Its files have to be gone before the directory is another opening's.
+        work.wait();
+        // A table that is not loaded has not changed since the opening. What was committed to others is in the log.
+        let is_due = |log_bytes| work.has_all_tables() && work.is_due_from(log_bytes);
+        if work.settings.closing_log_bytes.is_some_and(is_due) {
+            let _ = work.checkpoint(true);
+        }
+    }
+
+    /// See [`Database::backup`](crate::Database::backup).
+    pub(crate) fn back_up(
+        &self,
+        dir: &Path,
+        options: &BackupOptions,
+    ) -> Result<BackupReport, BackupError> {
+        self.work.back_up(dir, options)
     }
 
     /// Runs `body` while no checkpoint does, and gives it the list of the image. The list that it returns is that of the image
@@ -76,6 +167,11 @@ impl Checkpointer {
     /// Whether the database is being closed, or its log has failed.
     pub(crate) fn is_over(&self) -> bool {
         self.work.is_over()
+    }
+
+    /// Nothing unless a backup follows the database.
+    pub(crate) fn backup_stats(&self) -> Option<BackupStats> {
+        self.work.followed.as_ref().map(FollowedBackup::stats)
     }
 
     pub(crate) fn stats(&self) -> CheckpointStats {

@@ -9,12 +9,18 @@
 //! A crash at any point leaves one image or the other, with the log that belongs to it: what the manifest no longer names,
 //! the next opening removes. A checkpoint that fails leaves the database as it was, running.
 //!
-//! One thread does so when the log has become long (`trigger.rs`); any other may ask for one.
+//! One thread does so when the log has become long (`trigger.rs`); any other may ask for one. Backups are taken while no
+//! checkpoint is (`live_backup.rs`); one that follows the database is brought up to date before any log goes
+//! (`follow_database.rs`).
 
 pub(crate) mod announce_image;
 pub(crate) mod checkpointer;
+mod follow_database;
+pub(crate) mod followed_backup;
+mod live_backup;
 mod preallocated;
 mod rows_of_view;
 pub(crate) mod settings_and_reports;
+mod stoppable_thread;
 pub(crate) mod take_checkpoint;
 mod trigger;

@@ -12,6 +12,7 @@ use namiki_platform::disk::Disk;
 use parking_lot::Mutex;
 
 use super::announce_image::{announce_image, checkpoint_failed};
+use super::followed_backup::{FollowSettings, FollowedBackup};
 use super::preallocated::{self, PreallocatedBytes};
 use super::rows_of_view::TableRows;
 use super::settings_and_reports::{CheckpointReport, CheckpointSettings, CheckpointStats};
@@ -55,11 +56,13 @@ pub(crate) struct Parts {
 
 /// What the thread shares with the database. It keeps the tables in memory, and the database not open.
 pub(super) struct Work {
-    parts: Parts,
-    log: Arc<Log<GroupLocks>>,
+    pub(super) parts: Parts,
+    pub(super) log: Arc<Log<GroupLocks>>,
     pub(super) settings: CheckpointSettings,
-    /// Held by the checkpoint that is under way: the image that is there.
-    image: Mutex<Option<PresentImage>>,
+    /// The backup that follows the database, if one does.
+    pub(super) followed: Option<FollowedBackup>,
+    /// Held by the checkpoint or the backup that is under way: the image that is there.
+    pub(super) image: Mutex<Option<PresentImage>>,
     /// The database is being closed: a checkpoint under way ends.
     pub(super) is_closing: AtomicBool,
     /// Bytes of log that were there when the database was opened and are not in the image.
@@ -111,6 +114,7 @@ impl Work {
         parts: Parts,
         log: Arc<Log<GroupLocks>>,
         settings: CheckpointSettings,
+        follow: Option<FollowSettings>,
         image: Option<PresentImage>,
         log_bytes: u64,
     ) -> Self {
@@ -124,6 +128,7 @@ impl Work {
             parts,
             log,
             settings,
+            followed: follow.map(FollowedBackup::new),
             image_bytes: AtomicU64::new(image.as_ref().map_or(0, |it| row_bytes(&it.list))),
             image_file_bytes: AtomicU64::new(image.as_ref().map_or(0, |it| file_bytes(&it.list))),
             image: Mutex::new(image),
@@ -138,7 +143,7 @@ impl Work {
         }
     }
 
-    /// Waits for the checkpoint that is under way. No other begins once the database is being closed, but the last one.
+    /// Waits for the checkpoint or the backup that is under way. No other begins once the database is being closed, but the last one.
     pub(super) fn wait(&self) {
         drop(self.image.lock());
     }
@@ -157,12 +162,6 @@ impl Work {
             catalogue.last_point = point.stamp;
         }
         Ok(self.log.counters().frame_bytes)
-    }
-
-    /// Runs `body` while no checkpoint does.
-    pub(super) fn hold<T>(&self, body: impl FnOnce(Option<&ImageList>) -> T) -> T {
-        let image = self.image.lock();
-        body(image.as_ref().map(|image| &image.list))
     }
 
     /// Runs `body` while no checkpoint does. The list that it returns is that of the image from then on.
@@ -350,6 +349,7 @@ impl Work {
         let new = self.write(&view, image.as_ref(), is_last, &mut progress)?;
         let stamp = view.stamp;
         drop(view);
+        self.back_up_before_recycling(image.as_ref(), is_last);
         let point = RecyclePoint { stamp, below_lsn };
         let (list, log_files_freed) = self.announce(new, point, is_last)?;
         let files_before: BTreeSet<_> = (image.iter().flat_map(|it| it.list.runs()))

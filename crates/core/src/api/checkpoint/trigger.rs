@@ -1,16 +1,13 @@
 //! The thread that takes checkpoints when they are due, puts restore points into the log, and takes deleted keys out of the
 //! indexes when no transaction does.
 //!
-//! It keeps the tables in memory, and not the database open: the last handle stops it. Where the system allows no further
-//! thread, checkpoints are taken on demand and at the end alone.
+//! It keeps the tables in memory, and not the database open. Where the system allows no further thread, checkpoints are taken
+//! on demand and at the end alone.
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use namiki_platform::threads;
-use parking_lot::{Condvar, Mutex};
-
+use super::stoppable_thread::{Stop, StoppableThread};
 use super::take_checkpoint::Work;
 
 /// Between two looks whether one is due.
@@ -22,51 +19,10 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// After one that has failed: what was in its way may be gone then.
 const AFTER_FAILURE: Duration = Duration::from_secs(10);
 
-/// The thread, until it is stopped.
-pub(super) struct Trigger {
-    stop: Arc<Stop>,
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-#[derive(Default)]
-struct Stop {
-    is_wanted: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Trigger {
-    pub(super) fn start(work: &Arc<Work>) -> Self {
-        let stop = Arc::<Stop>::default();
-        let thread = {
-            let (work, stop) = (Arc::clone(work), Arc::clone(&stop));
-            threads::start("namiki-checkpoint", move || take_when_due(&work, &stop))
-        };
-        Self {
-            stop,
-            thread: Mutex::new(thread.ok()),
-        }
-    }
-
-    /// Ends the thread, after the checkpoint that is under way.
-    pub(super) fn stop(&self) {
-        *self.stop.is_wanted.lock() = true;
-        self.stop.changed.notify_all();
-        if let Some(thread) = self.thread.lock().take() {
-            // If it has panicked, there is nothing more to be done about it.
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Stop {
-    /// Waits so long, or until the thread is to end: says whether it is.
-    fn wait(&self, longest: Duration) -> bool {
-        let mut is_wanted = self.is_wanted.lock();
-        if !*is_wanted {
-            self.changed.wait_for(&mut is_wanted, longest);
-        }
-        *is_wanted
-    }
+/// Starts the thread.
+pub(super) fn start(work: &Arc<Work>) -> StoppableThread {
+    let work = Arc::clone(work);
+    StoppableThread::start("namiki-checkpoint", move |stop| take_when_due(&work, stop))
 }
 
 /// Waits so long, or until the thread is to end, which it says, or a region is full enough for a checkpoint: not after a
@@ -81,7 +37,7 @@ fn wait(work: &Work, stop: &Stop, longest: Duration) -> bool {
             return true;
         }
     }
-    *stop.is_wanted.lock()
+    stop.is_wanted()
 }
 
 fn take_when_due(work: &Work, stop: &Stop) {

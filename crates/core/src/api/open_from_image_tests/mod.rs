@@ -1,6 +1,7 @@
 //! Tests: a database whose log is gone opens with exactly what its image has, and one whose image is not as it was
 //! written does not open.
 
+mod backup_while_loading;
 mod crashes;
 mod damage;
 mod held_loading;

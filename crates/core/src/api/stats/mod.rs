@@ -7,6 +7,7 @@ mod text_for_people;
 use std::time::Duration;
 
 pub use self::disk_use::DiskUse;
+use crate::api::checkpoint::followed_backup::BackupStats;
 use crate::api::checkpoint::settings_and_reports::CheckpointStats;
 use crate::api::counters::Counters;
 use crate::api::database::Database;
@@ -33,6 +34,8 @@ pub struct Stats {
     pub views: ViewStats,
     /// Checkpoints, and the image that is there.
     pub checkpoints: CheckpointStats,
+    /// The backup that follows the database, if [one does](crate::Builder::backup_to).
+    pub backup: Option<BackupStats>,
     /// How far the loading of the tables is that began with the opening.
     pub loading: LoadingProgress,
     /// Bytes on the disk, against those of keys and values.
@@ -85,6 +88,7 @@ impl Database {
             segment_file_bytes: 0,
             views: ViewStats::default(),
             checkpoints: CheckpointStats::default(),
+            backup: None,
             loading: LoadingProgress::default(),
             disk_use: DiskUse::default(),
             horizon: HorizonStats::default(),
@@ -97,6 +101,7 @@ impl Database {
         stats.views = engine.views.stats();
         if let Some(checkpointer) = &shared.checkpointer {
             stats.checkpoints = checkpointer.stats();
+            stats.backup = checkpointer.backup_stats();
             stats.horizon = checkpointer.horizon();
         }
         stats.loading = shared.loader.progress();

@@ -197,6 +197,30 @@ impl Stats {
                 region.bytes,
             );
         }
+        if let Some(backup) = &self.backup {
+            text.counter(
+                "backups_total",
+                "Backups that were taken to follow the database.",
+                backup.taken,
+            );
+            text.counter(
+                "backups_failed_total",
+                "Backups that failed.",
+                backup.failed,
+            );
+            text.counter(
+                "backup_gaps_total",
+                "Checkpoints before which the backup could not be brought up to date.",
+                backup.gaps,
+            );
+            if let Some(ago) = backup.last_ago {
+                text.gauge(
+                    "backup_age_seconds",
+                    "How long ago the last backup was begun.",
+                    ago.as_secs_f64(),
+                );
+            }
+        }
         let horizon = &self.horizon;
         text.gauge(
             "commit_holds_views_seconds",

@@ -127,6 +127,20 @@ impl fmt::Display for Stats {
         if let Some(error) = &checkpoints.last_error {
             writeln!(f, "checkpoint       failed: {error:?}")?;
         }
+        if let Some(backup) = &self.backup {
+            let ago = backup.last_ago.map(|ago| format!("the last {ago:.1?} ago"));
+            writeln!(
+                f,
+                "backup           {} taken, {} failed; {}; {} gaps between restore points",
+                backup.taken,
+                backup.failed,
+                ago.unwrap_or_else(|| "none yet".to_owned()),
+                backup.gaps
+            )?;
+            if let Some(error) = &backup.last_error {
+                writeln!(f, "backup           failed: {error:?}")?;
+            }
+        }
         let loading = &self.loading;
         if !loading.is_over() || loading.tables_failed > 0 {
             writeln!(

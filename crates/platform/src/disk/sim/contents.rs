@@ -36,6 +36,8 @@ pub(super) struct Contents {
     pub(super) dirs: BTreeSet<Arc<Path>>,
     pub(super) names: BTreeMap<Arc<Path>, FileId>,
     pub(super) bodies: BTreeMap<FileId, Pages>,
+    /// Whether a sync of a directory makes no names durable but its own.
+    pub(super) has_separate_dirs: bool,
 }
 
 impl Contents {
@@ -91,8 +93,17 @@ impl Contents {
             .sum()
     }
 
-    /// Forgets files without a name: after a crash none is open.
+    /// Forgets files that no name leads to: after a crash none is open.
     pub(super) fn drop_nameless(&mut self) {
+        // A directory comes before what is in it.
+        for dir in std::mem::take(&mut self.dirs) {
+            if self.has_dir(file_names::parent_of(&dir)) {
+                self.dirs.insert(dir);
+            }
+        }
+        let mut names = std::mem::take(&mut self.names);
+        names.retain(|path, _| self.has_dir(file_names::parent_of(path)));
+        self.names = names;
         let named: BTreeSet<FileId> = self.names.values().copied().collect();
         self.bodies.retain(|file, _| named.contains(file));
     }

@@ -29,7 +29,8 @@
 //! Its rules are harsher than a real disk's wherever real disks differ:
 //! - a write under way leaves any subset of its 512-byte sectors, and several can be under way;
 //! - a failed write may come to light at any later crash, until it is overwritten;
-//! - names that were not synced are lost from some point on, in the order of their changes.
+//! - names that were not synced are lost from some point on, in the order of their changes; on a disk with separate
+//!   directories, in the order of those of each directory.
 //!
 //! Pages that were never written are holes. Readers see a write when it is durable, not before. Nothing here depends on time; which
 //! thread comes first does, unless there is only one.
@@ -107,6 +108,16 @@ impl SimDisk {
     #[must_use]
     pub fn new() -> Self {
         Self::holding(Contents::default())
+    }
+
+    /// An empty disk on which a sync of a directory makes no names durable but those of that directory. On a journaling file
+    /// system, it makes all older changes durable, too; another one need not.
+    #[must_use]
+    pub fn with_separate_directories() -> Self {
+        Self::holding(Contents {
+            has_separate_dirs: true,
+            ..Contents::default()
+        })
     }
 
     fn holding(base: Contents) -> Self {

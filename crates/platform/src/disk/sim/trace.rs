@@ -12,8 +12,10 @@
 //! - T1. Sectors of a write are pending from its begin to its end; after its end they are kept.
 //!   Sectors of a failed write are pending until a later end overwrites them.
 //! - T2. Changes of names are pending until a sync of their directory, and are kept in order: a
-//!   prefix survives. So a sync keeps everything older than what it covers, too.
+//!   prefix survives. So a sync keeps everything older than what it covers, too; on a disk with separate directories only
+//!   what is of its directory, and there a prefix of the changes of each directory survives.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -151,6 +153,12 @@ impl Frontier {
             }
             Event::Grow(file, len_bytes) => self.durable.grow(*file, *len_bytes),
             Event::Names(change) => self.names.push(change.clone()),
+            Event::SyncDir(dir) if self.durable.has_separate_dirs => {
+                let is_of_it = |name: &mut NameChange| name.home() == &**dir;
+                for change in self.names.extract_if(.., is_of_it) {
+                    self.durable.apply(&change);
+                }
+            }
             Event::SyncDir(dir) => {
                 let covered = self.names.iter().rposition(|name| name.home() == &**dir);
                 if let Some(last) = covered {
@@ -210,6 +218,22 @@ impl Frontier {
         }
     }
 
+    /// The first so many pending changes of names; where directories are separate, and some are lost at random, not the later ones
+    /// of some directories.
+    fn kept_names(&self, loss: Loss, names: usize) -> impl Iterator<Item = &NameChange> {
+        let mut random = match loss {
+            Loss::Seeded(seed) if self.durable.has_separate_dirs => Some(Random::seeded(!seed)),
+            _ => None,
+        };
+        let mut cut = BTreeSet::new();
+        self.names[..names].iter().filter(move |change| {
+            if random.as_mut().is_some_and(|random| random.chance(0.2)) {
+                cut.insert(change.home());
+            }
+            !cut.contains(change.home())
+        })
+    }
+
     /// What a crash now leaves.
     pub(super) fn crash(&self, loss: Loss) -> Contents {
         let (keeps, names): (Box<dyn FnMut(usize) -> bool>, usize) = match loss {
@@ -235,7 +259,7 @@ impl Frontier {
                 );
             }
         }
-        for change in &self.names[..names] {
+        for change in self.kept_names(loss, names) {
             left.apply(change);
         }
         left.drop_nameless();

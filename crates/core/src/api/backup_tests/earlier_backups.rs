@@ -1,0 +1,274 @@
+//! A directory that keeps earlier backups can be restored to each point that it was given, whatever happens to it.
+
+use namiki_platform::disk::sim::Fault;
+use namiki_platform::disk::sim::Step;
+
+use super::restore_points::{mark, with_points};
+use super::*;
+use crate::backup::earlier_backups::earlier_backups;
+use crate::error::OpenError;
+use crate::wal_format::restore_point::RestorePoint;
+
+const HOUR: Duration = Duration::from_hours(1);
+
+fn options(disk: &SimDisk, keep: Duration) -> BackupOptions {
+    BackupOptions::default()
+        .disk(Arc::new(disk.clone()))
+        .keep(keep)
+}
+
+/// A database that is backed up before each checkpoint, with points in between.
+struct Followed {
+    spec: ProtocolSpec,
+    disk: SimDisk,
+    db: Database,
+    history: History,
+    random: Random,
+    points: Vec<RestorePoint>,
+}
+
+impl Followed {
+    fn new(spec: ProtocolSpec, seed: u64) -> Self {
+        let disk = SimDisk::with_separate_directories();
+        let db = with_points(spec, &disk).open(DIR).unwrap();
+        Self {
+            spec,
+            disk,
+            db,
+            history: History::default(),
+            random: Random::seeded(seed),
+            points: Vec::new(),
+        }
+    }
+
+    /// Some commits, each before a restore point.
+    fn write(&mut self, commits: u64) {
+        let table = table_of(&self.db);
+        let mut session = self.db.session().unwrap();
+        for _ in 0..commits {
+            let written = drawn(&mut self.random);
+            self.history.commit(&mut session, &table, &written);
+            session.flush().unwrap();
+            self.points.push(mark(&self.db));
+        }
+    }
+
+    fn back_up(&self, keep: Duration) -> BackupReport {
+        let options = options(&self.disk, keep);
+        self.db.backup_with(COPY, &options).unwrap()
+    }
+
+    /// Restores a point, and fails if it is not its state.
+    fn check(&self, disk: &SimDisk, stamp: Stamp, what: &str) {
+        let other = SimDisk::new();
+        let on = BackupOptions::default().disk(Arc::new(other.clone()));
+        let restored = with_points(self.spec, disk).restore_to(COPY, DIR, stamp, &on);
+        restored.unwrap_or_else(|error| panic!("{}, {stamp}, {what}: {error:?}", self.spec));
+        let db = with_points(self.spec, &other).open_read_only(DIR).unwrap();
+        let expected = self.history.at(stamp);
+        assert_eq!(contents(&db), expected, "{}, {stamp}, {what}", self.spec);
+    }
+}
+
+fn points_of(spec: ProtocolSpec, disk: &SimDisk) -> Vec<Stamp> {
+    let found = with_points(spec, disk).restore_points_of(COPY);
+    let found = found.unwrap_or_else(|error| panic!("{spec}: {error:?}"));
+    found.into_iter().map(|point| point.stamp).collect()
+}
+
+/// Runs, segments of the log and manifests of the backup.
+fn files(disk: &SimDisk) -> usize {
+    let dirs = ["image", "wal/0000", "wal/0001", "earlier"];
+    let dirs = dirs.iter().map(|dir| Path::new(COPY).join(dir));
+    let files = dirs.filter_map(|dir| disk.list(&dir).ok());
+    files.map(|files| files.len()).sum()
+}
+
+#[test]
+fn each_point_since_then_can_be_restored() {
+    for (seed, spec) in (0..).zip(ProtocolSpec::all_durable()) {
+        let mut followed = Followed::new(spec, seed);
+        let mut kept = 0;
+        for round in 0..4 {
+            followed.write(3);
+            followed.back_up(HOUR);
+            followed.write(3);
+            kept = followed.back_up(HOUR).earlier_kept;
+            assert_eq!(kept, round, "{spec}");
+            followed.db.checkpoint().unwrap();
+        }
+        let disk = &followed.disk;
+        let found = points_of(spec, disk);
+        for point in &followed.points {
+            assert!(found.contains(&point.stamp), "{spec}, {point:?}: {found:?}");
+        }
+        for (number, stamp) in (0..).zip(&found) {
+            if (seed + number) % 4 == 0 || *stamp == found[0] {
+                followed.check(&followed.disk, *stamp, "as it is");
+            }
+        }
+        let read = copied(spec, disk, ReplayOrder::Merge);
+        assert_eq!(read, contents(&followed.db), "{spec}");
+
+        // The last one alone, and nothing of the others is left.
+        let before = files(&followed.disk);
+        let report = followed.back_up(Duration::ZERO);
+        assert_eq!((kept, report.earlier_kept), (3, 0), "{spec}");
+        let after = files(&followed.disk);
+        assert!(after < before, "{spec}: {before}, {after}");
+        let disk = SimDisk::new();
+        let only = BackupOptions::default().disk(Arc::new(disk.clone()));
+        followed.db.backup_with(COPY, &only).unwrap();
+        assert!(
+            after <= files(&disk) + 2,
+            "{spec}: {after}, {}",
+            files(&disk)
+        );
+    }
+}
+
+/// Which of the earlier backups go, and that nothing goes that one of the others needs.
+#[test]
+fn a_crash_takes_away_no_point_that_is_kept() {
+    let (mut listed, mut gone) = (0, 0);
+    for spec in ["TT(EPOCH)+PWAL(auto)", "S2PL(ELR)+PWAL(16)+ARIES"] {
+        let spec: ProtocolSpec = spec.parse().unwrap();
+        let mut followed = Followed::new(spec, 7);
+        for _ in 0..4 {
+            followed.write(4);
+            followed.back_up(HOUR);
+            followed.db.checkpoint().unwrap();
+        }
+        followed.write(2);
+        let all = points_of(spec, &followed.disk);
+        // Two of the three that are kept were taken long ago.
+        let earlier = earlier_backups(&followed.disk, Path::new(COPY)).unwrap();
+        let mut oldest_kept = Stamp(0);
+        for (long_ago_ms, mut backup) in [1000, 2000].into_iter().zip(earlier) {
+            let mark = backup.manifest.backup.as_mut().unwrap();
+            mark.taken_at_ms = long_ago_ms;
+            oldest_kept = mark.stamp;
+            let written = backup.manifest.write_file(&followed.disk, &backup.path);
+            written.unwrap();
+        }
+        let begin = followed.disk.events();
+        assert_eq!(followed.back_up(HOUR).earlier_kept, 3, "{spec}");
+        let acknowledged = followed.disk.events();
+        let mut random = Random::seeded(1);
+        for at in begin..=acknowledged {
+            for loss in [Loss::None, Loss::All, Loss::Seeded(random.next_u64())] {
+                let what = format!("{loss:?} after event {at}, {}", followed.disk.describe(at));
+                let crashed = followed.disk.crash_image(at, loss);
+                let found = points_of(spec, &crashed);
+                let mut kept = all.iter().filter(|stamp| **stamp >= oldest_kept);
+                assert!(kept.all(|stamp| found.contains(stamp)), "{spec}, {what}");
+                gone += u32::from(!found.contains(&all[0]));
+                listed += found.len();
+                for stamp in [found[0], found[random.below(found.len() as u64) as usize]] {
+                    followed.check(&crashed, stamp, &what);
+                }
+                if random.below(8) == 0 {
+                    let db = with_points(spec, &crashed).open(DIR).unwrap();
+                    let report = db.backup_with(COPY, &options(&crashed, HOUR)).unwrap();
+                    assert_eq!(report.earlier_kept, 3, "{spec}, {what}");
+                    assert_eq!(copied(spec, &crashed, ReplayOrder::Merge), contents(&db));
+                    let found = points_of(spec, &crashed);
+                    for stamp in [found[0], found[found.len() - 1]] {
+                        followed.check(&crashed, stamp, &what);
+                    }
+                }
+            }
+        }
+    }
+    assert!(listed > 1000 && gone > 10, "{listed}, {gone}");
+}
+
+/// A failing device leaves all that was kept, and the next backup goes on.
+#[test]
+fn a_failing_device_takes_away_no_point_that_is_kept() {
+    let spec = "TT(NLR)+PWAL(4)".parse().unwrap();
+    let mut failed = 0;
+    for step in [
+        Step::Create,
+        Step::Sync,
+        Step::SyncDir,
+        Step::Rename,
+        Step::Remove,
+    ] {
+        for after in 0..8 {
+            let mut followed = Followed::new(spec, after);
+            for _ in 0..2 {
+                followed.write(3);
+                followed.back_up(HOUR);
+                followed.db.checkpoint().unwrap();
+            }
+            let before = points_of(spec, &followed.disk);
+            let disk = &followed.disk;
+            disk.inject(Fault::once(step, after, std::io::ErrorKind::Other));
+            let done = followed
+                .db
+                .backup_with(COPY, &options(disk, Duration::ZERO));
+            disk.heal();
+            let what = format!("{step:?} {after}: {done:?}");
+            if let Err(error) = &done {
+                failed += 1;
+                let found = points_of(spec, disk);
+                assert!(before.iter().all(|it| found.contains(it)), "{what}");
+                assert!(!matches!(error, BackupError::Database(_)), "{what}");
+            }
+            for stamp in points_of(spec, disk) {
+                followed.check(disk, stamp, &what);
+            }
+            followed.write(1);
+            assert!(followed.back_up(HOUR).earlier_kept <= 2, "{what}");
+            let found = copied(spec, &followed.disk, ReplayOrder::Merge);
+            assert_eq!(found, contents(&followed.db), "{what}");
+        }
+    }
+    assert!(failed > 8, "{failed}");
+}
+
+#[test]
+fn a_directory_that_keeps_earlier_ones_is_not_written_otherwise() {
+    let spec = "TT(EPOCH)+PWAL(auto)".parse().unwrap();
+    let mut followed = Followed::new(spec, 5);
+    followed.write(2);
+    followed.back_up(HOUR);
+    followed.db.checkpoint().unwrap();
+    followed.write(2);
+    assert_eq!(followed.back_up(HOUR).earlier_kept, 1);
+    let refused = back_up(&followed.db, &followed.disk);
+    assert!(
+        matches!(refused, Err(BackupError::KeepsEarlier { .. })),
+        "{refused:?}"
+    );
+    let refused = with_points(spec, &followed.disk).open(COPY);
+    assert!(
+        matches!(refused, Err(OpenError::KeepsEarlierBackups { .. })),
+        "{refused:?}"
+    );
+    let points = points_of(spec, &followed.disk);
+    followed.check(&followed.disk, points[0], "refused");
+}
+
+/// A table that was dropped is there again as of a point before that.
+#[test]
+fn a_dropped_table_comes_back_with_an_earlier_backup() {
+    for spec in ["TT(EPOCH)+PWAL(auto)", "TT(NLR)+PWAL(4)"] {
+        let spec = spec.parse().unwrap();
+        let disk = SimDisk::new();
+        let db = with_points(spec, &disk).open(DIR).unwrap();
+        let table = table_of(&db);
+        db.transact(|tx| tx.put(&table, &1, b"kept")).unwrap();
+        let point = mark(&db);
+        db.backup_with(COPY, &options(&disk, HOUR)).unwrap();
+        db.drop_table("values").unwrap();
+        let report = db.backup_with(COPY, &options(&disk, HOUR)).unwrap();
+        assert_eq!(report.earlier_kept, 1, "{spec}");
+        let restored =
+            with_points(spec, &disk).restore_to(COPY, "/new", point.stamp, &options(&disk, HOUR));
+        restored.unwrap();
+        let db = builder(spec, &disk).open("/new").unwrap();
+        assert_eq!(contents(&db).len(), 1, "{spec}");
+    }
+}

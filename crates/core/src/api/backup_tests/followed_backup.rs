@@ -1,0 +1,163 @@
+//! A backup that follows a database has each point before the log goes that it is in, and is in no checkpoint's way.
+
+use std::num::NonZeroU64;
+
+use namiki_platform::disk::sim::{Fault, Step};
+
+use super::restore_points::{mark, with_points};
+use super::*;
+use crate::api::checkpoint::followed_backup::BackupStats;
+use crate::wal_format::restore_point::RestorePoint;
+
+const HOUR: Duration = Duration::from_hours(1);
+
+/// A database with a backup that follows it onto another disk: taken at the opening, and then before checkpoints alone.
+fn followed(spec: ProtocolSpec, disk: &SimDisk, copies: &SimDisk) -> Database {
+    let disk_of_copies: Arc<dyn Disk> = Arc::new(copies.clone());
+    let options = BackupOptions::default().disk(disk_of_copies).keep(HOUR);
+    let db = with_points(spec, disk)
+        .checkpoint_at_close(Some(1))
+        .backup_to(COPY, Duration::MAX, options)
+        .open(DIR)
+        .unwrap();
+    wait(&db, |backup| backup.taken == 1);
+    db
+}
+
+fn wait(db: &Database, is_over: impl Fn(&BackupStats) -> bool) {
+    while !is_over(&db.stats().backup.unwrap()) {
+        std::thread::yield_now();
+    }
+}
+
+fn points_of(spec: ProtocolSpec, copies: &SimDisk) -> Vec<Stamp> {
+    let found = with_points(spec, copies).restore_points_of(COPY).unwrap();
+    found.into_iter().map(|point| point.stamp).collect()
+}
+
+fn restored(spec: ProtocolSpec, copies: &SimDisk, stamp: Stamp) -> Contents {
+    let disk = SimDisk::new();
+    let on = BackupOptions::default().disk(Arc::new(disk.clone()));
+    with_points(spec, copies)
+        .restore_to(COPY, DIR, stamp, &on)
+        .unwrap();
+    contents(&with_points(spec, &disk).open_read_only(DIR).unwrap())
+}
+
+#[test]
+fn no_point_is_missing_between_two_images() {
+    for (seed, spec) in (0..).zip(ProtocolSpec::all_durable()) {
+        let (disk, copies) = (SimDisk::new(), SimDisk::new());
+        let history = History::default();
+        let points = Mutex::<Vec<RestorePoint>>::default();
+        // The second opening goes on with the backup.
+        for opening in 0..2 {
+            let db = followed(spec, &disk, &copies);
+            let (table, done) = (table_of(&db), AtomicBool::new(false));
+            std::thread::scope(|scope| {
+                for writer in 0..2 {
+                    let (db, table, history, points, done) =
+                        (&db, &table, &history, &points, &done);
+                    scope.spawn(move || {
+                        let mut session = db.session().unwrap();
+                        let mut random = Random::seeded(seed << 8 | opening << 4 | writer);
+                        while !done.load(Ordering::Relaxed) {
+                            for _ in 0..3 {
+                                history.commit(&mut session, table, &drawn(&mut random));
+                            }
+                            if writer == 0 {
+                                let catalogue = db.shared.catalogue.lock();
+                                points.lock().unwrap().push(mark(db));
+                                drop(catalogue);
+                            }
+                        }
+                        session.flush().unwrap();
+                    });
+                }
+                for _ in 0..3 {
+                    let before = points.lock().unwrap().len();
+                    while points.lock().unwrap().len() < before + 4 {
+                        std::thread::yield_now();
+                    }
+                    db.checkpoint().unwrap();
+                }
+                done.store(true, Ordering::Relaxed);
+            });
+            let backup = db.stats().backup.unwrap();
+            assert_eq!((backup.taken, backup.gaps), (4, 0), "{spec}: {backup:?}");
+            // It takes a checkpoint, and so a backup.
+            db.close().unwrap();
+        }
+        let (found, points) = (points_of(spec, &copies), points.into_inner().unwrap());
+        for point in &points {
+            assert!(found.contains(&point.stamp), "{spec}, {point:?}");
+        }
+        let mut random = Random::seeded(seed);
+        for _ in 0..6 {
+            let stamp = found[random.below(found.len() as u64) as usize];
+            let state = restored(spec, &copies, stamp);
+            assert_eq!(state, history.at(stamp), "{spec}, {stamp}");
+        }
+    }
+}
+
+#[test]
+fn a_backup_that_fails_is_in_no_checkpoints_way() {
+    let spec = "TT(EPOCH)+PWAL(auto)".parse().unwrap();
+    let (disk, copies) = (SimDisk::new(), SimDisk::new());
+    let db = followed(spec, &disk, &copies);
+    let table = table_of(&db);
+    let put = |key: u64| {
+        db.transact(|tx| tx.put(&table, &key, b"x")).unwrap();
+        mark(&db).stamp
+    };
+    let missing = put(1);
+    copies.inject(Fault::once(Step::Sync, 0, std::io::ErrorKind::Other).and_ever_after());
+    db.checkpoint().unwrap();
+    let backup = db.stats().backup.unwrap();
+    assert_eq!((backup.taken, backup.failed, backup.gaps), (1, 1, 1));
+    let error = backup.last_error.unwrap();
+    assert!(matches!(&*error, BackupError::Device { path, .. } if path.starts_with(COPY)));
+    let text = db.stats().to_string();
+    assert!(text.contains("1 gaps"), "{text}");
+
+    copies.heal();
+    let kept = put(2);
+    db.checkpoint().unwrap();
+    let backup = db.stats().backup.unwrap();
+    assert_eq!((backup.taken, backup.gaps), (2, 1));
+    assert!(backup.last_error.is_none() && backup.last_ago.is_some());
+    let found = points_of(spec, &copies);
+    assert!(found.contains(&kept) && !found.contains(&missing));
+    let expected = [1, 2].map(|key| (key, b"x".to_vec()));
+    assert_eq!(restored(spec, &copies, kept), Contents::from(expected));
+}
+
+/// In intervals, until the database is closed, which does not wait for a slow one.
+#[test]
+fn a_backup_is_taken_in_intervals() {
+    let spec = "TT(NLR)+PWAL(4)".parse().unwrap();
+    let (disk, copies) = (SimDisk::new(), SimDisk::new());
+    let open = |bytes_per_second: u64| {
+        let options = BackupOptions::default()
+            .disk(Arc::new(copies.clone()))
+            .bytes_per_second(NonZeroU64::new(bytes_per_second).unwrap());
+        let builder = builder(spec, &disk).backup_to(COPY, Duration::ZERO, options);
+        builder.open(DIR).unwrap()
+    };
+    let db = open(u64::MAX);
+    let table = table_of(&db);
+    db.transact(|tx| tx.put(&table, &1, &[1; 4000])).unwrap();
+    let then = db.stats().backup.unwrap().taken;
+    wait(&db, |backup| backup.taken >= then + 2);
+    let expected = contents(&db);
+    db.close().unwrap();
+    assert_eq!(copied(spec, &copies, ReplayOrder::Merge), expected);
+
+    let db = open(1);
+    let table = table_of(&db);
+    db.transact(|tx| tx.put(&table, &2, &[2; 4000])).unwrap();
+    db.close().unwrap();
+    let backup = db.stats().backup.unwrap();
+    assert_eq!(backup.failed, 0, "{backup:?}");
+}

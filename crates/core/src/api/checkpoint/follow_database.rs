@@ -1,0 +1,89 @@
+//! The backup that follows a database: taken again in intervals, and before each checkpoint frees the log.
+//!
+//! ```text
+//!   image 1 ──── log ────┬───────────┐
+//!                        S           S'      the checkpoint's view, and the end of the backup that is taken before any log goes
+//!   image 2 ─────────────┴──── log ──┴────┬──────┐
+//! ```
+//! S' is not below S. So if it keeps earlier backups (`backup/earlier_backups.rs`), the one with image 1 has each restore point
+//! before S, and the one with image 2 each after it. (A point is put into the log with the catalogue locked, as the end of a backup
+//! is taken: one that is not in the log by then is not before S'.)
+//!
+//! What is in the way of a backup is in the way of no checkpoint: the log of a database is bounded, whatever becomes of the
+//! directory of its backup. There is a gap then, which is counted: points between the last backup and the image are missing.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::followed_backup::{FollowSettings, FollowedBackup};
+use super::stoppable_thread::{Stop, StoppableThread};
+use super::take_checkpoint::Work;
+use crate::backup::copy_database::is_backed_up;
+use crate::backup::error::BackupError;
+use crate::error::Error;
+use crate::image::image_writer::PresentImage;
+
+/// After a backup that has failed, the next one is taken after so long, or after the interval if that is shorter.
+const AFTER_FAILURE: Duration = Duration::from_secs(10);
+
+/// Between two backups.
+const INTERVAL_MIN: Duration = Duration::from_millis(100);
+
+/// Starts the thread that takes it in intervals, the first at once.
+pub(super) fn start(work: &Arc<Work>) -> Option<StoppableThread> {
+    work.followed.as_ref()?;
+    let work = Arc::clone(work);
+    let follow = move |stop: &Stop| {
+        let Some(followed) = &work.followed else {
+            return;
+        };
+        let interval = followed.settings.interval.max(INTERVAL_MIN);
+        let mut pause = Duration::ZERO;
+        while !stop.wait(pause) {
+            let is_taken = !work.is_over() && work.follow(followed);
+            pause = match is_taken {
+                true => interval,
+                false => interval.min(AFTER_FAILURE),
+            };
+        }
+    };
+    Some(StoppableThread::start("namiki-backup", follow))
+}
+
+impl Work {
+    /// Brings the backup up to date. Returns whether it is.
+    fn follow(&self, followed: &FollowedBackup) -> bool {
+        let FollowSettings { dir, options, .. } = &followed.settings;
+        let began = Instant::now();
+        followed.tell(began, self.back_up(dir, options))
+    }
+
+    /// Brings the backup that follows the database up to date with the log that a new image makes superfluous. To be called by the
+    /// checkpoint, after its view and before it is announced. `image`: the one before. If earlier backups are not kept, or there
+    /// is none yet, nothing would be lost.
+    pub(super) fn back_up_before_recycling(&self, image: Option<&PresentImage>, is_last: bool) {
+        let Some(followed) = &self.followed else {
+            return;
+        };
+        let FollowSettings { dir, options, .. } = &followed.settings;
+        if !options.keeps_earlier() || !is_backed_up(dir, options) {
+            return;
+        }
+        let goes_on = || {
+            if self.log.is_short_of_room() {
+                return Err(BackupError::PutOff);
+            }
+            match is_last {
+                true => Ok(self.parts.engine.check_poison()?),
+                false => self.check_open(),
+            }
+        };
+        let began = Instant::now();
+        let list = image.map(|image| &image.list);
+        let done = self.back_up_locked(list, dir, options, &goes_on);
+        let is_closing = matches!(done, Err(BackupError::Database(Error::Closed)));
+        if !followed.tell(began, done) && !is_closing {
+            followed.tell_gap();
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The backup that follows a database: where it goes, and what it tells (`follow_database.rs`).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::backup::error::BackupError;
+use crate::backup::options_and_reports::{BackupOptions, BackupReport};
+use crate::error::Error;
+use crate::events;
+
+/// Where, how often and how.
+#[derive(Clone, Debug)]
+pub(crate) struct FollowSettings {
+    pub(crate) dir: PathBuf,
+    pub(crate) interval: Duration,
+    pub(crate) options: BackupOptions,
+}
+
+/// What there is to be told of the backup that follows a database, see [`Builder::backup_to`](crate::Builder::backup_to).
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct BackupStats {
+    /// How many were taken since the database was opened.
+    pub taken: u64,
+    /// How many failed.
+    pub failed: u64,
+    /// What the last one said that failed, unless one was taken since.
+    pub last_error: Option<Arc<BackupError>>,
+    /// The last one.
+    pub last: Option<BackupReport>,
+    /// How long ago it was begun: what was acknowledged before that is in the backup.
+    pub last_ago: Option<Duration>,
+    /// Checkpoints before which it could not be brought up to date: restore points between the backup and the checkpoint are
+    /// missing.
+    pub gaps: u64,
+}
+
+/// The backup.
+pub(super) struct FollowedBackup {
+    pub(super) settings: FollowSettings,
+    told: Mutex<Told>,
+}
+
+#[derive(Default)]
+struct Told {
+    stats: BackupStats,
+    last: Option<Instant>,
+}
+
+impl FollowedBackup {
+    pub(super) fn new(settings: FollowSettings) -> Self {
+        Self {
+            settings,
+            told: Mutex::default(),
+        }
+    }
+
+    pub(super) fn stats(&self) -> BackupStats {
+        let told = self.told.lock();
+        BackupStats {
+            last_ago: told.last.map(|last| last.elapsed()),
+            ..told.stats.clone()
+        }
+    }
+
+    /// Counts a checkpoint before which it could not be brought up to date.
+    pub(super) fn tell_gap(&self) {
+        self.told.lock().stats.gaps += 1;
+    }
+
+    /// Returns whether it was taken.
+    pub(super) fn tell(&self, began: Instant, done: Result<BackupReport, BackupError>) -> bool {
+        let mut told = self.told.lock();
+        match done {
+            Ok(report) => {
+                told.last = Some(began);
+                told.stats.taken += 1;
+                told.stats.last = Some(report);
+                told.stats.last_error = None;
+                true
+            }
+            // Not a failure: it was told to end.
+            Err(BackupError::Database(Error::Closed)) => false,
+            Err(error) => {
+                events::followed_backup_failed(&error);
+                told.stats.failed += 1;
+                told.stats.last_error = Some(Arc::new(error));
+                false
+            }
+        }
+    }
+}

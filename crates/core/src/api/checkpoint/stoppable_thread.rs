@@ -1,0 +1,61 @@
+//! A thread that works in intervals, until it is stopped. It does not keep the database open: the last handle stops it.
+//!
+//! Where the system allows no further thread, there is none.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use namiki_platform::threads;
+use parking_lot::{Condvar, Mutex};
+
+/// The thread.
+pub(super) struct StoppableThread {
+    stop: Arc<Stop>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What it asks between two pieces of work.
+#[derive(Default)]
+pub(super) struct Stop {
+    is_wanted: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl StoppableThread {
+    pub(super) fn start(name: &'static str, body: impl FnOnce(&Stop) + Send + 'static) -> Self {
+        let stop = Arc::<Stop>::default();
+        let asked = Arc::clone(&stop);
+        let thread = threads::start(name, move || body(&asked));
+        Self {
+            stop,
+            thread: Mutex::new(thread.ok()),
+        }
+    }
+
+    /// Ends the thread, after the piece of work that is under way.
+    pub(super) fn stop(&self) {
+        *self.stop.is_wanted.lock() = true;
+        self.stop.changed.notify_all();
+        if let Some(thread) = self.thread.lock().take() {
+            // If it has panicked, there is nothing more to be done about it.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Stop {
+    /// Whether the thread is to end.
+    pub(super) fn is_wanted(&self) -> bool {
+        *self.is_wanted.lock()
+    }
+
+    /// Waits so long, or until the thread is to end: says whether it is.
+    pub(super) fn wait(&self, longest: Duration) -> bool {
+        let mut is_wanted = self.is_wanted.lock();
+        if !*is_wanted {
+            self.changed.wait_for(&mut is_wanted, longest);
+        }
+        *is_wanted
+    }
+}

@@ -1,0 +1,237 @@
+//! Earlier backups that a directory keeps beside its last one: how far back a restore can go.
+//!
+//! ```text
+//!   MANIFEST                      the last backup
+//!   earlier/00000001.manifest     what MANIFEST was before another image took the place of its own
+//!   earlier/00000002.manifest     and so on
+//!   image/  wal/                  the files of all of them; one that several name is there once
+//! ```
+//! A backup that has all that the one before it had takes its place, as ever. Any other leaves the one before as an earlier
+//! one. As the database is backed up once more before each checkpoint (`api/checkpoint/follow_database.rs`), each earlier one
+//! goes on at least to where the next one's image begins: together they have every restore point.
+//!
+//! # Invariants
+//! - B1. An earlier manifest is durable before `MANIFEST` is replaced, and names what is there until it is removed.
+//! - B2. It is removed, durably, before any file goes that it names and that no later one does.
+//! - B3. Files that only earlier ones name have their first names, as those have that a load or a checkpoint leaves
+//!   (`catalogue/image_files.rs`). So a directory that keeps earlier backups is never opened to be written, and a survey of
+//!   `MANIFEST` alone never decides what goes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use namiki_log::GenerationInfo;
+use namiki_platform::Generation;
+use namiki_platform::disk::Disk;
+
+use crate::backup::error::BackupError;
+use crate::catalogue::image_files::{FileNumber, ImageFileName};
+use crate::catalogue::image_list::ImageList;
+use crate::catalogue::manifest::Manifest;
+use crate::error::OpenError;
+use crate::image::leftovers::read_list;
+
+const ENDING: &str = ".manifest";
+
+/// An earlier backup in the directory of another one.
+#[derive(Clone, Debug)]
+pub struct EarlierBackup {
+    /// Where its manifest is.
+    pub path: PathBuf,
+    /// Its manifest.
+    pub manifest: Manifest,
+    number: u32,
+}
+
+impl EarlierBackup {
+    /// The image list that it names, if it names one.
+    ///
+    /// # Errors
+    /// [`OpenError::DamagedImageList`], [`OpenError::FromTheFuture`], [`OpenError::Device`].
+    pub fn list(&self, disk: &dyn Disk, dir: &Path) -> Result<Option<ImageList>, OpenError> {
+        read_list(disk, dir, &self.manifest)
+    }
+
+    /// When it was taken: milliseconds since 1970 began.
+    pub(super) fn taken_at_ms(&self) -> u64 {
+        self.manifest
+            .backup
+            .as_ref()
+            .map_or(0, |mark| mark.taken_at_ms)
+    }
+}
+
+/// The directory of their manifests.
+pub(super) fn home(dir: &Path) -> PathBuf {
+    dir.join("earlier")
+}
+
+/// The earlier backups that a directory keeps, oldest first.
+///
+/// # Errors
+/// [`OpenError::DamagedManifest`], [`OpenError::FromTheFuture`]; [`OpenError::Device`].
+pub fn earlier_backups(disk: &dyn Disk, dir: &Path) -> Result<Vec<EarlierBackup>, OpenError> {
+    let last = Manifest::read_file(disk, &Manifest::path(dir))?;
+    let mut earlier = Vec::new();
+    for (number, path) in files(disk, dir)? {
+        let Some(manifest) = Manifest::read_file(disk, &path)? else {
+            continue;
+        };
+        let is_of_it =
+            |last: &Manifest| last.database == manifest.database && last.branch == manifest.branch;
+        if manifest.backup.is_none() || !last.as_ref().is_some_and(is_of_it) {
+            let why = "it is of no earlier backup of the database that MANIFEST is of".to_owned();
+            return Err(OpenError::DamagedManifest { path, why });
+        }
+        earlier.push(EarlierBackup {
+            path,
+            manifest,
+            number,
+        });
+    }
+    Ok(earlier)
+}
+
+/// Whether a directory keeps earlier backups.
+///
+/// # Errors
+/// [`OpenError::Device`].
+pub(crate) fn keeps_earlier_backups(disk: &dyn Disk, dir: &Path) -> Result<bool, OpenError> {
+    Ok(!files(disk, dir)?.is_empty())
+}
+
+/// Their numbers and manifests, oldest first.
+fn files(disk: &dyn Disk, dir: &Path) -> Result<BTreeMap<u32, PathBuf>, OpenError> {
+    let home = home(dir);
+    let found = match disk.list(&home) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(source) => return Err(OpenError::Device { path: home, source }),
+    };
+    let numbered = found.into_iter().filter_map(|file| {
+        let name = file.path.file_name()?.to_str()?;
+        let number = name.strip_suffix(ENDING)?.parse().ok()?;
+        Some((number, file.path))
+    });
+    Ok(numbered.collect())
+}
+
+/// Whether the later backup has all that the earlier one has, and can be restored to each of its points.
+pub(super) fn covers(later: &Manifest, earlier: &Manifest) -> bool {
+    let has_segment = |file| later.image.segments().any(|segment| segment.file == file);
+    let mut segments = earlier.image.segments().map(|segment| segment.file);
+    let mut tables = earlier.tables.iter();
+    later.image_list == earlier.image_list
+        && later.points_from == earlier.points_from
+        && segments.all(has_segment)
+        && tables.all(|table| later.table(table.id).is_some())
+}
+
+/// Makes a manifest that of an earlier backup, the next after these.
+pub(super) fn keep(
+    disk: &dyn Disk,
+    dir: &Path,
+    earlier: &mut Vec<EarlierBackup>,
+    manifest: &Manifest,
+) -> Result<(), BackupError> {
+    // A crash may have come between this and the replacement of MANIFEST.
+    if earlier
+        .last()
+        .is_some_and(|last| last.manifest == *manifest)
+    {
+        return Ok(());
+    }
+    let home = home(dir);
+    let number = earlier.last().map_or(1, |last| last.number + 1);
+    let path = home.join(format!("{number:08}{ENDING}"));
+    let made = disk
+        .create_dir_all(&home)
+        .and_then(|()| disk.sync_dir(dir))
+        .and_then(|()| manifest.write_file(disk, &path));
+    made.map_err(|error| BackupError::device(&path, error))?;
+    earlier.push(EarlierBackup {
+        path,
+        manifest: manifest.clone(),
+        number,
+    });
+    Ok(())
+}
+
+/// Removes those that no moment since then needs: all before the newest one that was taken at this time or before. Returns
+/// whether any was removed; it is, durably.
+pub(super) fn remove_older(
+    disk: &dyn Disk,
+    dir: &Path,
+    earlier: &mut Vec<EarlierBackup>,
+    last_taken_at_ms: u64,
+    since_ms: u64,
+) -> Result<bool, BackupError> {
+    let is_older = |taken_at_ms: u64| taken_at_ms <= since_ms;
+    let superfluous = match is_older(last_taken_at_ms) {
+        true => earlier.len(),
+        false => earlier
+            .iter()
+            .rposition(|it| is_older(it.taken_at_ms()))
+            .unwrap_or(0),
+    };
+    if superfluous == 0 {
+        return Ok(false);
+    }
+    for backup in &earlier[..superfluous] {
+        let removed = disk.remove(&backup.path);
+        removed.map_err(|error| BackupError::device(&backup.path, error))?;
+    }
+    let home = home(dir);
+    let synced = disk.sync_dir(&home);
+    synced.map_err(|error| BackupError::device(&home, error))?;
+    earlier.drain(..superfluous);
+    Ok(true)
+}
+
+/// The files that earlier backups name, by their first names.
+pub(super) struct NeededFiles(BTreeSet<ImageFileName>);
+
+impl NeededFiles {
+    pub(super) fn of(
+        disk: &dyn Disk,
+        dir: &Path,
+        earlier: &[EarlierBackup],
+    ) -> Result<Self, BackupError> {
+        let mut needed = BTreeSet::new();
+        for backup in earlier {
+            let segments = backup.manifest.image.segments();
+            needed.extend(segments.map(|segment| ImageFileName::NewSegment(segment.file)));
+            let Some(list) = backup.list(disk, dir)? else {
+                continue;
+            };
+            let named = backup.manifest.image_list.as_ref();
+            needed.extend(named.map(|named| ImageFileName::NewList(named.file)));
+            let rows = |file: FileNumber| ImageFileName::Rows(file);
+            needed.extend(list.runs().map(|run| rows(run.segment.file)));
+        }
+        Ok(Self(needed))
+    }
+
+    pub(super) fn has(&self, name: ImageFileName) -> bool {
+        self.0.contains(&name)
+    }
+}
+
+/// What is kept of the log: the generations of all of these, each from where the oldest one has it, and the number before which
+/// there is none.
+pub(super) fn kept_log(
+    earlier: &[EarlierBackup],
+    last: &Manifest,
+) -> (Vec<GenerationInfo>, Generation) {
+    let manifests = || earlier.iter().map(|it| &it.manifest).chain([last]);
+    let mut kept = BTreeMap::<Generation, &GenerationInfo>::new();
+    for info in manifests().flat_map(|manifest| &manifest.generations) {
+        kept.entry(info.generation).or_insert(info);
+    }
+    let oldest = manifests().map(|manifest| manifest.oldest_generation).min();
+    (
+        kept.into_values().cloned().collect(),
+        oldest.unwrap_or_default(),
+    )
+}
