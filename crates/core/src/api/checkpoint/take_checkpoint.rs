@@ -364,9 +364,11 @@ impl Work {
         self.frame_bytes_then.store(frame_bytes, Ordering::Relaxed);
         self.log_bytes_before.store(0, Ordering::Relaxed);
         self.generations_before.store(0, Ordering::Relaxed);
+        // What came since may go next time.
+        let since = self.log.counters().frame_bytes - frame_bytes;
         let region = self.log.fullest_region();
-        self.region_bytes_then
-            .store(region.map_or(0, |it| it.kept_bytes), Ordering::Relaxed);
+        let not_freed = region.map_or(0, |it| it.kept_bytes.saturating_sub(since));
+        self.region_bytes_then.store(not_freed, Ordering::Relaxed);
         *image = Some(PresentImage {
             list,
             shrunk_files: BTreeSet::new(),
