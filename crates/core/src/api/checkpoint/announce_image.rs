@@ -37,15 +37,17 @@ pub(crate) fn announce_image(
     }
     if let Err(gone) = new.give_lasting_name() {
         // The number of the next file and that of the opening stay as they are.
-        let taken_back = catalogue.change_manifest(disk, dir, |manifest| {
+        let take_back = |manifest: &mut Manifest| {
             manifest.image_list.clone_from(&before.image_list);
             manifest.image.tables.clone_from(&before.image.tables);
             manifest.tables.clone_from(&before.tables);
             manifest.generations.clone_from(&before.generations);
             manifest.oldest_generation = before.oldest_generation;
-        });
-        if taken_back.is_err() {
+        };
+        if catalogue.change_manifest(disk, dir, take_back).is_err() {
+            // The disk may go on to have either, with all its files; here it is the one before, as everything else is.
             new.keep();
+            take_back(&mut catalogue.manifest);
         }
         return Err(checkpoint_failed(gone));
     }
