@@ -226,9 +226,22 @@ impl Query {
 
     /// The tables that the plan names.
     fn tables(&self, plan: &Plan) -> Result<Tables, QueryError> {
+        if let Some(tables) = self.tables_in(plan, None)? {
+            return Ok(tables);
+        }
+        // Before any is looked up: a table in a segment that transactions change from now on has nothing for this view.
+        let view = self.db.view()?;
+        match self.tables_in(plan, Some(&view))? {
+            Some(tables) => Ok(tables),
+            None => unreachable!("there is a view"),
+        }
+    }
+
+    /// The tables that the plan names, those in memory as a view sees them, one for all: what the query reads is of one moment.
+    /// Nothing if there are any and no view.
+    fn tables_in(&self, plan: &Plan, view: Option<&View>) -> Result<Option<Tables>, QueryError> {
         let shared = &*self.db.shared;
         let mut tables = Tables::new();
-        let mut view = None;
         for name in plan.tables() {
             if tables.get(name).is_some() {
                 continue;
@@ -240,11 +253,8 @@ impl Query {
             }
             let known = shared.described(&catalogue, name);
             if let Some(described) = self.described.get(name).or(known.as_ref()) {
-                drop(catalogue);
-                // One for all: what the query reads is of one moment.
-                let view = match &view {
-                    Some(view) => view,
-                    None => view.insert(self.db.view()?),
+                let Some(view) = view else {
+                    return Ok(None);
                 };
                 tables.insert(name, described.source(view));
                 continue;
@@ -269,7 +279,7 @@ impl Query {
                 .table(&shared.disk, &shared.dir, identity, loaded)?;
             tables.insert(name, opened);
         }
-        Ok(tables)
+        Ok(Some(tables))
     }
 }
 
