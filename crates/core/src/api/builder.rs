@@ -293,7 +293,7 @@ impl Builder {
     /// from their rows when each is first opened. One that would take more stays in its segment: views and queries read it, and
     /// transactions get [`Error::TableTooLarge`](crate::Error::TableTooLarge). 0 keeps all in their segments that are there. A
     /// table that was opened once is in memory from then on, as any other, in later openings too. Default: half of the memory
-    /// that the machine has available when such a table is opened, or of what the process's control group may have, if that is less.
+    /// that the machine has available when the database is opened, or of what the process's control group may have, if that is less.
     #[must_use]
     pub fn loaded_tables_bytes_max(mut self, bytes: u64) -> Self {
         self.tuning.loaded_tables_bytes_max = Some(bytes);

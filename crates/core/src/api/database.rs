@@ -170,7 +170,8 @@ impl Database {
     /// The table of this name, created if there is none.
     ///
     /// One that was loaded into segments ([`Database::load_sorted`]) is taken into memory first, which takes about as long as
-    /// its load, and is a table as any other from then on. If it cannot be, the handle is one for views: transactions on it
+    /// its load, and is a table as any other from then on; it waits for a checkpoint or a backup that is under way, and must not be
+    /// asked for where a backup reports its progress. If it cannot be, the handle is one for views: transactions on it
     /// fail with [`Error::TableTooLarge`] or [`Error::TableHasIndexes`], or, in a database that was opened to be read alone,
     /// with [`Error::TableInImage`]. That is decided once for as long as the database is open.
     ///

@@ -22,8 +22,8 @@ const FIRST_NUMBER: u32 = u32::MAX;
 /// The tables of a database that were loaded into segments.
 #[derive(Default)]
 pub(crate) struct TablesInSegments {
-    /// As the database was opened with.
-    bytes_max: Option<u64>,
+    /// Of what the others may take.
+    bytes_max: u64,
     /// Locked while a table is taken into memory: one after the other.
     pub(crate) taking: Mutex<()>,
     /// The handles of those that stay, by the identities of their segments. Locked for moments, after the catalogue.
@@ -45,8 +45,10 @@ impl TablesInSegments {
             let bytes = runs.iter().map(|run| memory_bytes(run.rows, run.bytes));
             Some((table.id, bytes.sum()))
         });
+        // Once: what is available later is without what was taken.
+        let half = || available_memory_bytes().map_or(u64::MAX, |bytes| bytes / 2);
         Self {
-            bytes_max,
+            bytes_max: bytes_max.unwrap_or_else(half),
             taking: Mutex::default(),
             staying: Mutex::default(),
             taken: Mutex::new(taken.collect()),
@@ -55,8 +57,7 @@ impl TablesInSegments {
 
     /// How much memory all of them may take that take part in transactions, in bytes.
     pub(crate) fn bytes_max(&self) -> u64 {
-        let half = || available_memory_bytes().map_or(u64::MAX, |bytes| bytes / 2);
-        self.bytes_max.unwrap_or_else(half)
+        self.bytes_max
     }
 
     /// How much those take that do.

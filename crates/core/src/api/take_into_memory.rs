@@ -45,6 +45,17 @@ impl Shared {
         check: &dyn Fn(&TableInfo) -> Result<(), Error>,
     ) -> Result<Option<Arc<RawTable>>, Error> {
         let in_segments = &self.in_segments;
+        {
+            // Known already: it need not wait until another table is in memory.
+            let catalogue = self.catalogue.lock();
+            if catalogue.closed.is_none()
+                && let Some(table) = catalogue.manifest.image.table(name)
+                && let Some(raw_table) = in_segments.staying(table)
+            {
+                check(&table_info(table, TableId(0), 0))?;
+                return Ok(Some(raw_table));
+            }
+        }
         let _one_after_the_other = in_segments.taking.lock();
         let (table, reserved, expected_id) = {
             let mut catalogue = self.catalogue.lock();

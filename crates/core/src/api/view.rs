@@ -187,9 +187,13 @@ impl View {
 
     /// Where a table lies, if it is not loaded.
     fn unloaded(&self, raw_table: &RawTable) -> Result<Option<Arc<UnloadedTable>>, Error> {
-        match raw_table.is_loaded() {
-            true => Ok(None),
-            false => self.loader.unloaded(raw_table.id),
+        if raw_table.is_loaded() {
+            return Ok(None);
+        }
+        match self.loader.unloaded(raw_table.id) {
+            Ok(Some(unloaded)) => Ok(Some(unloaded)),
+            // It was loaded meanwhile, or dropped.
+            other => self.open.engine.check_table(raw_table).and(other),
         }
     }
 
