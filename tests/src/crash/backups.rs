@@ -1,21 +1,14 @@
-//! The backups of a run, each into the directory of the one before, and what a crash leaves of them.
+//! The backups of a run, each into the directory of the one before.
 
 use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 use std::time::Duration;
 
-use namiki::files::Manifest;
 use namiki::{BackupError, BackupOptions, Database, Error, Stamp};
 use namiki_platform::disk::{Disk, SimDisk};
-use namiki_platform::seeded_random::Random;
 
-use super::shown_views::ShownView;
-use super::{Oracle, Setup, Tables};
-use crate::key_encoding::Numbered;
-
-const COPY: &str = "/copy";
-/// Where a state is restored, on a disk of its own.
-const RESTORED: &str = "/restored";
+/// The directory.
+pub(super) const COPY: &str = "/copy";
 /// Longer than any run: no earlier backup goes.
 const KEPT: Duration = Duration::from_hours(24);
 
@@ -53,7 +46,7 @@ impl Backups {
     }
 
     /// The stamp of the last one that had been taken after so many events.
-    fn acknowledged(&self, events: usize) -> Option<Stamp> {
+    pub(super) fn acknowledged(&self, events: usize) -> Option<Stamp> {
         let taken = self.taken.iter().filter(|(span, _)| span.end <= events);
         taken.map(|(_, stamp)| *stamp).max()
     }
@@ -66,8 +59,11 @@ impl AddAssign for Backups {
     }
 }
 
-/// Nothing where the log, or a part of it, is on a shared device.
-fn back_up(db: &Database, disk: &SimDisk) -> Result<Option<Stamp>, BackupError> {
+/// Takes one; nothing where the log, or a part of it, is on a shared device.
+///
+/// # Errors
+/// Why there is none.
+pub(super) fn back_up(db: &Database, disk: &SimDisk) -> Result<Option<Stamp>, BackupError> {
     let options = BackupOptions::default().disk(arc(disk)).keep(KEPT);
     match db.backup_with(COPY, &options) {
         Ok(report) => Ok(Some(report.stamp)),
@@ -76,92 +72,6 @@ fn back_up(db: &Database, disk: &SimDisk) -> Result<Option<Stamp>, BackupError> 
     }
 }
 
-fn arc(disk: &SimDisk) -> Arc<dyn Disk> {
+pub(super) fn arc(disk: &SimDisk) -> Arc<dyn Disk> {
     Arc::new(disk.clone())
-}
-
-/// Looks at the backup that a crash after so many events has left: it is the state of its stamp, and so is each earlier one.
-/// Returns how many states were looked at.
-///
-/// # Errors
-/// What is wrong.
-pub(super) fn check_left<K: Numbered>(
-    image: &SimDisk,
-    setup: Setup,
-    oracle: &Oracle,
-    events: usize,
-    random: &mut Random,
-) -> Result<u64, String> {
-    let told = |error: &dyn std::fmt::Debug| format!("of the backup: {error:?}");
-    let acknowledged = oracle.backups.acknowledged(events);
-    let manifest = Manifest::read(image, COPY.as_ref()).map_err(|error| told(&error))?;
-    let Some(mark) = manifest.and_then(|manifest| manifest.backup) else {
-        return match acknowledged {
-            Some(stamp) => Err(format!("the backup at {stamp} is gone")),
-            None => Ok(0),
-        };
-    };
-    if acknowledged.is_some_and(|stamp| mark.stamp < stamp) {
-        return Err(format!(
-            "the backup is at {}, not {acknowledged:?}",
-            mark.stamp
-        ));
-    }
-    check_state::<K>(image, COPY, setup, oracle, mark.stamp)?;
-    let points = setup.builder(image).restore_points_of(COPY);
-    let points = points.map_err(|error| told(&error))?;
-    if points.is_empty() {
-        return Ok(1);
-    }
-    let point = points[random.index(points.len())].stamp;
-    let disk = SimDisk::new();
-    let options = BackupOptions::default().disk(arc(&disk));
-    let restored = setup
-        .builder(image)
-        .restore_to(COPY, RESTORED, point, &options);
-    restored.map_err(|error| format!("{point} cannot be restored: {}", told(&error)))?;
-    check_state::<K>(&disk, RESTORED, setup, oracle, point)?;
-    Ok(2)
-}
-
-/// Compares a directory with the transactions up to a stamp.
-fn check_state<K: Numbered>(
-    disk: &SimDisk,
-    dir: &str,
-    setup: Setup,
-    oracle: &Oracle,
-    stamp: Stamp,
-) -> Result<(), String> {
-    let shown = shown::<K>(disk, dir, setup)?;
-    let same = oracle.check_is_state_at(&ShownView { stamp, ..shown });
-    same.map_err(|wrong| format!("{dir} at {stamp}: {wrong}"))
-}
-
-fn shown<K: Numbered>(disk: &SimDisk, dir: &str, setup: Setup) -> Result<ShownView, String> {
-    let db = setup.builder(disk).open_read_only(dir);
-    let db = db.map_err(|error| format!("{dir} does not open: {error:?}"))?;
-    let read = Tables::<K>::of(&db).and_then(|tables| ShownView::read(&db.view()?, &tables));
-    read.map_err(|error| format!("{dir}: {error:?}"))
-}
-
-/// Takes the next backup of a database that was recovered, and compares the two.
-///
-/// # Errors
-/// What is wrong.
-pub(super) fn check_next<K: Numbered>(
-    db: &Database,
-    tables: &Tables<K>,
-    image: &SimDisk,
-    setup: Setup,
-) -> Result<(), String> {
-    let taken = back_up(db, image).map_err(|error| format!("no next backup: {error:?}"))?;
-    if taken.is_none() {
-        return Ok(());
-    }
-    let view = db.view().and_then(|view| ShownView::read(&view, tables));
-    let expected = view.map_err(|error| format!("{error:?}"))?.data;
-    match shown::<K>(image, COPY, setup)?.data == expected {
-        true => Ok(()),
-        false => Err("the next backup is not the database".to_owned()),
-    }
 }

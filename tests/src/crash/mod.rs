@@ -23,6 +23,7 @@
 //! - after a second crash, exactly those that the first recovery kept are still there.
 
 mod backups;
+mod backups_left;
 mod campaign_plan;
 mod checkpoints;
 mod oracle;

@@ -7,7 +7,7 @@ use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::Loss;
 use namiki_platform::seeded_random::Random;
 
-use super::backups::{check_left, check_next};
+use super::backups_left::{check_left, check_next};
 use super::{Acknowledge, Clients, Kept, Oracle, Setup, Tables, run_shuffled};
 use crate::key_encoding::{Numbered, Spelling};
 
