@@ -1,15 +1,18 @@
 //! The contents of the directories in `tests/fixtures`, which an earlier program wrote: a few lives of one
 //! database, each with another protocol, and what the tables hold after each.
 //!
-//! The steps must not change: `tests/fixtures/format-1` was written from them. Another fixture gets steps of its
-//! own. `namiki-fixture` writes one.
+//! The steps must not change: all of `tests/fixtures` was written from them, by programs that had what there was then.
+//! `namiki-fixture` writes one with what there is now: checkpoints in the middle of most lives, restore points, images
+//! of several runs, and two loaded tables, one of which is taken into memory ([`LoadedRows`]).
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::num::NonZeroU16;
 use std::path::Path;
 use std::time::Duration;
 
-use namiki::{Builder, Database, Error, Table};
+use namiki::query::{Column, ColumnType, Datum, Schema, decode_row, encode_key, encode_row};
+use namiki::{Builder, Database, Error, NewTable, Table};
 
 /// How the database was opened for each of its lives, and whether it was closed at the end. The others ended with
 /// the process.
@@ -26,6 +29,10 @@ pub const LIVES: [(&str, u16, bool); 8] = [
 
 /// Transactions of a life.
 const TRANSACTIONS: u64 = 24;
+/// After so many of them there is a checkpoint, but in the first life.
+const BEFORE_CHECKPOINT: u64 = 10;
+/// A run of an image has a few rows.
+const RUN_BYTES: u64 = 400;
 
 /// The rows of every table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,6 +45,94 @@ pub struct Rows {
     pub orders: BTreeMap<(u32, String), Vec<u8>>,
     /// Table `flags`, from the third life on.
     pub flags: BTreeMap<i32, bool>,
+}
+
+/// The rows of the tables that were loaded: numbers and names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoadedRows {
+    /// Table `cities`, which transactions have changed.
+    pub cities: BTreeMap<u64, String>,
+    /// Table `nations`, which was only loaded.
+    pub nations: BTreeMap<u64, String>,
+}
+
+/// The life in which these tables are loaded.
+const LOADING_LIFE: usize = 3;
+const LOADED: u64 = 50;
+
+fn loaded_schema() -> Result<Schema, String> {
+    let columns = vec![
+        Column::new("id", ColumnType::U64),
+        Column::new("name", ColumnType::Text),
+    ];
+    Schema::new(columns, &["id"]).map_err(|error| error.to_string())
+}
+
+fn loaded_row(id: u64, table: &str) -> [Datum; 2] {
+    [Datum::U64(id), Datum::Text(format!("{table} {id}"))]
+}
+
+impl LoadedRows {
+    /// What was loaded, and changed since.
+    #[must_use]
+    pub fn written() -> Self {
+        let rows = |table: &str| {
+            (0..LOADED)
+                .map(|id| (id, format!("{table} {id}")))
+                .collect()
+        };
+        let mut cities: BTreeMap<u64, String> = rows("cities");
+        cities.remove(&7);
+        cities.insert(LOADED, format!("cities {LOADED}"));
+        Self {
+            cities,
+            nations: rows("nations"),
+        }
+    }
+
+    /// What the tables of an open database hold. Both are in memory afterwards.
+    ///
+    /// # Errors
+    /// Why they cannot be read.
+    pub fn read(db: &Database) -> Result<Self, String> {
+        let schema = loaded_schema()?;
+        let rows = |table: &str| -> Result<BTreeMap<u64, String>, String> {
+            let told = |error: Error| format!("{table}: {error}");
+            let opened = db.table::<u64, [u8]>(table).map_err(told)?;
+            let found = db.read(|view| view.scan(&opened, ..)).map_err(told)?;
+            let name = |(id, value): (u64, Vec<u8>)| {
+                let key = encode_key(&schema, &loaded_row(id, table));
+                let key = key.map_err(|error| error.to_string())?;
+                let row = decode_row(&schema, &key, &value);
+                match row.as_deref() {
+                    Some([_, Datum::Text(name)]) => Ok((id, name.clone())),
+                    other => Err(format!("{table}: row {id} is {other:?}")),
+                }
+            };
+            found.into_iter().map(name).collect()
+        };
+        Ok(Self {
+            cities: rows("cities")?,
+            nations: rows("nations")?,
+        })
+    }
+
+    fn write(db: &Database) -> Result<(), String> {
+        for table in ["cities", "nations"] {
+            let rows = (0..LOADED).map(|id| Ok::<_, Infallible>(loaded_row(id, table).to_vec()));
+            let loaded = db.load_sorted(&NewTable::new(table, loaded_schema()?), rows);
+            loaded.map_err(|error| error.to_string())?;
+        }
+        let told = |error: Error| error.to_string();
+        let cities = db.table::<u64, [u8]>("cities").map_err(told)?;
+        let added = encode_row(&loaded_schema()?, &loaded_row(LOADED, "cities"));
+        let added = added.map_err(|error| error.to_string())?;
+        let changed = db.transact(|tx| {
+            tx.delete(&cities, &7)?;
+            tx.put(&cities, &LOADED, &added[..])
+        });
+        changed.map_err(told)
+    }
 }
 
 /// The tables.
@@ -165,7 +260,10 @@ pub fn builder(life: usize) -> Result<Builder, String> {
         .streams(streams)
         .group_wait_max(Duration::from_millis(1))
         .buffer_bytes(8 << 10)
-        .segment_bytes(16 << 10))
+        .segment_bytes(16 << 10)
+        .checkpoint_at_close(None)
+        .restore_points(Duration::ZERO)
+        .image_run_bytes(RUN_BYTES))
 }
 
 /// Runs one life of the database. Where it is not to be closed, the process aborts at the end, with the changes of
@@ -179,8 +277,14 @@ pub fn live(dir: &Path, life: usize) -> Result<(), String> {
         .open(dir)
         .map_err(|error| error.to_string())?;
     let tables = Tables::of(&db, life >= 2).map_err(told)?;
+    if life == LOADING_LIFE {
+        LoadedRows::write(&db)?;
+    }
     let streams = LIVES[life].1;
     for transaction in 0..TRANSACTIONS {
+        if life > 0 && transaction == BEFORE_CHECKPOINT {
+            db.checkpoint().map_err(told)?;
+        }
         let worker = namiki::WorkerId((transaction % u64::from(streams)) as u16);
         let mut session = db.session_on(worker).map_err(told)?;
         let changed = session.transact(|tx| {
