@@ -135,15 +135,12 @@ impl<'a> Destination<'a> {
         let (Some(keep), Some(mark)) = (self.keep, &manifest.backup) else {
             return Ok(false);
         };
-        let keep_ms = u64::try_from(keep.as_millis()).unwrap_or(u64::MAX);
-        let taken_at_ms = mark.taken_at_ms;
-        let since_ms = taken_at_ms.saturating_sub(keep_ms);
         remove_older(
             &**self.disk,
             self.dir,
             &mut self.earlier,
-            taken_at_ms,
-            since_ms,
+            mark.taken_at_ms,
+            keep,
         )
     }
 
