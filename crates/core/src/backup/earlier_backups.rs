@@ -118,8 +118,17 @@ fn files(disk: &dyn Disk, dir: &Path) -> Result<BTreeMap<u32, PathBuf>, OpenErro
     Ok(numbered.collect())
 }
 
-/// Whether the later backup has all that the earlier one has, and can be restored to each of its points.
+/// Whether the later backup has all that the earlier one has, and can be restored to each of its points. Where the log goes on
+/// without points, the end of the earlier one is a moment that it alone has.
 pub(super) fn covers(later: &Manifest, earlier: &Manifest) -> bool {
+    let end = |manifest: &Manifest| manifest.backup.as_ref().map(|mark| mark.stamp);
+    let has_frames = |info: &&GenerationInfo| {
+        let seal = info.seal.as_ref();
+        seal.is_none_or(|seal| seal.last_sequences.iter().any(|last| *last > 0))
+    };
+    let generations = &earlier.generations;
+    let last_log = generations.iter().rfind(has_frames).or(generations.last());
+    let goes_on_with_points = last_log.is_some_and(|info| info.restore_points);
     let has_segment = |file| later.image.segments().any(|segment| segment.file == file);
     let mut segments = earlier.image.segments().map(|segment| segment.file);
     let mut tables = earlier.tables.iter();
@@ -127,6 +136,7 @@ pub(super) fn covers(later: &Manifest, earlier: &Manifest) -> bool {
         && later.points_from == earlier.points_from
         && segments.all(has_segment)
         && tables.all(|table| later.table(table.id).is_some())
+        && (goes_on_with_points || end(later) == end(earlier))
 }
 
 /// Makes a manifest that of an earlier backup, the next after these.
@@ -221,15 +231,21 @@ impl NeededFiles {
         dir: &Path,
         earlier: &[EarlierBackup],
     ) -> Result<Self, BackupError> {
-        let mut needed = BTreeSet::new();
+        let (mut needed, mut lists) = (BTreeSet::new(), BTreeSet::new());
         for backup in earlier {
             let segments = backup.manifest.image.segments();
             needed.extend(segments.map(|segment| ImageFileName::NewSegment(segment.file)));
+            let Some(named) = &backup.manifest.image_list else {
+                continue;
+            };
+            // Without points, many backups have one image.
+            if !lists.insert(named.file) {
+                continue;
+            }
+            needed.insert(ImageFileName::NewList(named.file));
             let Some(list) = backup.list(disk, dir)? else {
                 continue;
             };
-            let named = backup.manifest.image_list.as_ref();
-            needed.extend(named.map(|named| ImageFileName::NewList(named.file)));
             let rows = |file: FileNumber| ImageFileName::Rows(file);
             needed.extend(list.runs().map(|run| rows(run.segment.file)));
         }

@@ -272,3 +272,39 @@ fn a_dropped_table_comes_back_with_an_earlier_backup() {
         assert_eq!(contents(&db).len(), 1, "{spec}");
     }
 }
+
+/// Each backup that has something new, then, and its end is a moment that is listed.
+#[test]
+fn without_points_the_end_of_each_backup_is_kept() {
+    let spec = "TT(EPOCH)+PWAL(auto)".parse().unwrap();
+    let disk = SimDisk::new();
+    let back_up = || {
+        let done = builder(spec, &disk).backup_closed(DIR, COPY, &options(&disk, HOUR));
+        done.unwrap()
+    };
+    let mut expected = Vec::new();
+    for night in 0..4 {
+        let db = builder(spec, &disk).open(DIR).unwrap();
+        let table = table_of(&db);
+        db.transact(|tx| tx.put(&table, &night, b"x")).unwrap();
+        let state = contents(&db);
+        db.close().unwrap();
+        let report = back_up();
+        assert_eq!(report.earlier_kept, night);
+        // Nothing new.
+        assert_eq!(back_up().earlier_kept, night);
+        expected.push((report.stamp, state));
+    }
+    let stamps = expected.iter().map(|(stamp, _)| *stamp);
+    // The last one is the backup as it is.
+    let earlier: Vec<_> = stamps.take(3).collect();
+    assert_eq!(points_of(spec, &disk), earlier);
+    for (stamp, state) in expected {
+        let other = SimDisk::new();
+        let on = options(&other, HOUR);
+        let restored = builder(spec, &disk).restore_to(COPY, DIR, stamp, &on);
+        restored.unwrap();
+        let db = builder(spec, &other).open_read_only(DIR).unwrap();
+        assert_eq!(contents(&db), state, "{stamp}");
+    }
+}
