@@ -17,6 +17,7 @@ use crate::catalogue::backup_mark::BackupMark;
 use crate::catalogue::image_files::{FileNumber, ImageFileName, image_dir};
 use crate::catalogue::image_list::ImageList;
 use crate::catalogue::manifest::Manifest;
+use crate::catalogue::opened_backup::was_opened;
 use crate::error::OpenError;
 use crate::events;
 use crate::image::leftovers::read_image;
@@ -225,10 +226,12 @@ fn backup_before(
     manifest: Manifest,
 ) -> Result<BackupBefore, BackupError> {
     let here = || dir.to_owned();
+    let was_opened = was_opened(&**disk, dir)?;
     if manifest.database != source.manifest.database {
         return Err(BackupError::OtherDatabase { dir: here() });
     }
-    let Some(mark) = manifest.backup.clone() else {
+    let mark = manifest.backup.clone();
+    let Some(mark) = mark.filter(|_| !was_opened) else {
         return Err(BackupError::WasOpened { dir: here() });
     };
     // (Its stamp tells nothing: that of a view can be above all that were given out.)
