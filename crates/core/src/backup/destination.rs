@@ -124,25 +124,37 @@ impl<'a> Destination<'a> {
         written.map_err(|error| BackupError::device(&Manifest::path(dir), error))?;
         // From here on it is the new one, whatever can be removed.
         // Where they cannot be removed, their files stay, and the next backup tries again.
-        if let Ok(is_any_removed) = self.remove_older(manifest) {
+        let taken_at_ms = manifest.backup.as_ref().map_or(0, |mark| mark.taken_at_ms);
+        if let Ok(is_any_removed) = self.remove_older(taken_at_ms) {
             self.clean_up(manifest, is_other_image || is_any_removed)?;
         }
         let _ = disk.remove(&dir.join(BEGUN));
         Ok(self.earlier.len() as u64)
     }
 
-    /// Removes earlier backups that are not to be kept any more.
-    fn remove_older(&mut self, manifest: &Manifest) -> Result<bool, BackupError> {
-        let (Some(keep), Some(mark)) = (self.keep, &manifest.backup) else {
+    /// Removes earlier backups that are not to be kept any more at this time, with what they alone need: for a backup that finds no
+    /// room. The last one stays. Returns whether there were any.
+    ///
+    /// # Errors
+    /// [`BackupError`].
+    pub(super) fn make_room(mut self, now_ms: u64) -> Result<bool, BackupError> {
+        let Some(before) = self.before.take() else {
             return Ok(false);
         };
-        remove_older(
-            &**self.disk,
-            self.dir,
-            &mut self.earlier,
-            mark.taken_at_ms,
-            keep,
-        )
+        let is_any_removed = self.remove_older(now_ms)?;
+        if is_any_removed {
+            self.clean_up(&before.manifest, true)?;
+        }
+        Ok(is_any_removed)
+    }
+
+    /// Removes earlier backups that are not to be kept any more at this time.
+    fn remove_older(&mut self, now_ms: u64) -> Result<bool, BackupError> {
+        let (disk, dir) = (&**self.disk, self.dir);
+        let keep = self.keep;
+        keep.map_or(Ok(false), |keep| {
+            remove_older(disk, dir, &mut self.earlier, now_ms, keep)
+        })
     }
 
     /// Gives files their lasting names, and removes those that no backup names. Where earlier ones are kept, their image lists are
