@@ -133,6 +133,20 @@ fn a_backup_that_fails_is_in_no_checkpoints_way() {
     assert_eq!(restored(spec, &copies, kept), Contents::from(expected));
 }
 
+/// As if its file system were not mounted any more.
+#[test]
+fn a_directory_that_is_gone_is_a_gap() {
+    let spec = "TT(NLR)+PWAL(4)".parse().unwrap();
+    let (disk, copies) = (SimDisk::new(), SimDisk::new());
+    let db = followed(spec, &disk, &copies);
+    let table = table_of(&db);
+    db.transact(|tx| tx.put(&table, &1, b"x")).unwrap();
+    copies.remove(&Manifest::path(Path::new(COPY))).unwrap();
+    db.checkpoint().unwrap();
+    let backup = db.stats().backup.unwrap();
+    assert_eq!((backup.taken, backup.gaps), (1, 1), "{backup:?}");
+}
+
 /// The checkpoint ends before it frees the log that the backup does not have yet.
 #[test]
 fn closing_amid_a_checkpoints_backup_loses_no_point() {

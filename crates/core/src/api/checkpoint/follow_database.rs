@@ -83,8 +83,15 @@ impl Work {
             return Ok(BeforeRecycling::NothingIsLost);
         };
         let FollowSettings { dir, options, .. } = &followed.settings;
-        if !options.keeps_earlier() || !is_backed_up(dir, options) {
+        if !options.keeps_earlier() {
             return Ok(BeforeRecycling::NothingIsLost);
+        }
+        if !is_backed_up(dir, options) {
+            // One that was taken and is gone is out of reach: its file system is not mounted, perhaps.
+            return Ok(match followed.stats().taken {
+                0 => BeforeRecycling::NothingIsLost,
+                _ => BeforeRecycling::IsBehind,
+            });
         }
         let goes_on = || {
             if self.log.is_short_of_room() {
