@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use namiki::files::{
-    Changes, EarlierBackup, FileNumber, Manifest, Operation, TransactionTable, earlier_backups,
-    read_image, unknown_table,
+    Changes, EarlierBackup, FileNumber, Manifest, Operation, TransactionTable, announces_all,
+    earlier_backups, read_image, unknown_table,
 };
 use namiki::{Epoch, Lsn, OpenError, ReadError, RestorePoint, Stamp, TableId, WorkerId};
 use namiki_log::{
@@ -65,8 +65,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<(), Failure> {
 fn check(dir: &Path, out: &mut impl Write) -> Result<(), Failure> {
     let directory = Directory::open(dir)?;
     let manifest = &directory.manifest;
-    // In a backup, a later generation is what the next backup has left that did not end.
-    if manifest.backup.is_none() {
+    if announces_all(&*directory.disk, dir, manifest)? {
         check_all_announced(
             &*directory.disk,
             &directory.wal,

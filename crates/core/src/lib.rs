@@ -164,6 +164,7 @@ pub mod files {
     pub use crate::catalogue::image_files::{FileNumber, image_dir};
     pub use crate::catalogue::image_list::{ImageList, ListedRun, ListedTable, NamedList};
     pub use crate::catalogue::manifest::{FORMAT, Manifest};
+    pub use crate::catalogue::opened_backup::announces_all;
     pub use crate::catalogue::table_journal::unknown_table;
     pub use crate::image::index_digests::IndexDigests;
     pub use crate::image::leftovers::{ImageSurvey, read_image};

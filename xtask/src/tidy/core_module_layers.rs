@@ -68,6 +68,7 @@ const ORDER: &[&str] = &[
     "catalogue/table_journal",
     "catalogue/backup_mark",
     "catalogue/manifest",
+    "catalogue/opened_backup",
     "catalogue/catalogue_files",
     "image/row_buffer",
     "image/stored_keys",

@@ -146,7 +146,7 @@ impl Builder {
         };
         let found = recovery::recover(
             disk,
-            &dir.join("wal"),
+            dir,
             manifest,
             list.map(|list| ImageToLoad { dir, list }),
             &raw_tables,

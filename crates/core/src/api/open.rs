@@ -53,6 +53,7 @@ use crate::catalogue::catalogue_files::CatalogueFiles;
 use crate::catalogue::image_files::{ImageFileName, image_dir};
 use crate::catalogue::image_list::LOADED;
 use crate::catalogue::manifest::{Manifest, Written, random_number};
+use crate::catalogue::opened_backup::mark_opened;
 use crate::catalogue::table_ids_by_name::TableIds;
 use crate::commit::engine::{Engine, GroupLocks, Settings};
 use crate::commit::epoch::Epochs;
@@ -177,7 +178,7 @@ impl Builder {
         settings.loads_image |= manifest.generations.len() >= GENERATIONS_UNLOADED_MAX;
         let mut found = recovery::recover(
             &disk,
-            &wal_dir,
+            dir,
             &manifest,
             list.as_ref().map(|list| ImageToLoad { dir, list }),
             &raw_tables,
@@ -212,6 +213,7 @@ impl Builder {
         if manifest.backup.is_some() {
             remove_unannounced(&*disk, &wal_dir, manifest.next_generation)
                 .map_err(|(path, source)| OpenError::Device { path, source })?;
+            mark_opened(&*disk, dir, &manifest)?;
         }
         found.report.removed_files = removed.files;
         let epochs = epochs_after(&found.report, resolved_config.epoch_length);

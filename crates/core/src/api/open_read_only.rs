@@ -77,10 +77,9 @@ impl Builder {
             loads_image: true,
             ..self.tuning.recovery_settings(&self.testing)
         };
-        let wal_dir = dir.join("wal");
         let found = recovery::recover(
             &disk,
-            &wal_dir,
+            dir,
             &manifest,
             list.as_ref().map(|list| ImageToLoad { dir, list }),
             &raw_tables,

@@ -78,11 +78,10 @@ fn recover(
         ..builder.tuning.recovery_settings(&builder.testing)
     };
     let spec = manifest.spec;
-    let wal = dir.join("wal");
     let concurrency = spec.concurrency;
     let found = recovery::recover(
         disk,
-        &wal,
+        dir,
         &manifest,
         None,
         &raw_tables,

@@ -57,12 +57,29 @@ fn copy(
     is_open: &dyn Fn() -> Result<(), BackupError>,
     purpose: Purpose,
 ) -> Result<BackupReport, BackupError> {
-    let began = Instant::now();
     let disk = disk_for(dir, options)?;
-    let destination = match purpose {
-        Purpose::Backup => Destination::take(&disk, dir, source, options.keep)?,
-        Purpose::Restore => Destination::take_empty(&disk, dir, source)?,
+    let take = || match purpose {
+        Purpose::Backup => Destination::take(&disk, dir, source, options.keep),
+        Purpose::Restore => Destination::take_empty(&disk, dir, source),
     };
+    let done = copy_into(source, take()?, options, is_open, purpose);
+    match done {
+        // What is kept longer than was asked for goes once the next backup is there, but not before that without need.
+        Err(BackupError::DiskFull { .. }) if take()?.make_room(source.taken_at_ms)? => {
+            copy_into(source, take()?, options, is_open, purpose)
+        }
+        done => done,
+    }
+}
+
+fn copy_into(
+    source: &Source<'_>,
+    destination: Destination<'_>,
+    options: &BackupOptions,
+    is_open: &dyn Fn() -> Result<(), BackupError>,
+    purpose: Purpose,
+) -> Result<BackupReport, BackupError> {
+    let began = Instant::now();
     let mut go_on = GoOn::new(options, is_open);
     go_on.check()?;
     let files = copy_image(source, &destination, &mut go_on)?;

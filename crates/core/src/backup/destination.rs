@@ -17,6 +17,7 @@ use crate::catalogue::backup_mark::BackupMark;
 use crate::catalogue::image_files::{FileNumber, ImageFileName, image_dir};
 use crate::catalogue::image_list::ImageList;
 use crate::catalogue::manifest::Manifest;
+use crate::catalogue::opened_backup::was_opened;
 use crate::error::OpenError;
 use crate::events;
 use crate::image::leftovers::read_image;
@@ -123,28 +124,37 @@ impl<'a> Destination<'a> {
         written.map_err(|error| BackupError::device(&Manifest::path(dir), error))?;
         // From here on it is the new one, whatever can be removed.
         // Where they cannot be removed, their files stay, and the next backup tries again.
-        if let Ok(is_any_removed) = self.remove_older(manifest) {
+        let taken_at_ms = manifest.backup.as_ref().map_or(0, |mark| mark.taken_at_ms);
+        if let Ok(is_any_removed) = self.remove_older(taken_at_ms) {
             self.clean_up(manifest, is_other_image || is_any_removed)?;
         }
         let _ = disk.remove(&dir.join(BEGUN));
         Ok(self.earlier.len() as u64)
     }
 
-    /// Removes earlier backups that are not to be kept any more.
-    fn remove_older(&mut self, manifest: &Manifest) -> Result<bool, BackupError> {
-        let (Some(keep), Some(mark)) = (self.keep, &manifest.backup) else {
+    /// Removes earlier backups that are not to be kept any more at this time, with what they alone need: for a backup that finds no
+    /// room. The last one stays. Returns whether there were any.
+    ///
+    /// # Errors
+    /// [`BackupError`].
+    pub(super) fn make_room(mut self, now_ms: u64) -> Result<bool, BackupError> {
+        let Some(before) = self.before.take() else {
             return Ok(false);
         };
-        let keep_ms = u64::try_from(keep.as_millis()).unwrap_or(u64::MAX);
-        let taken_at_ms = mark.taken_at_ms;
-        let since_ms = taken_at_ms.saturating_sub(keep_ms);
-        remove_older(
-            &**self.disk,
-            self.dir,
-            &mut self.earlier,
-            taken_at_ms,
-            since_ms,
-        )
+        let is_any_removed = self.remove_older(now_ms)?;
+        if is_any_removed {
+            self.clean_up(&before.manifest, true)?;
+        }
+        Ok(is_any_removed)
+    }
+
+    /// Removes earlier backups that are not to be kept any more at this time.
+    fn remove_older(&mut self, now_ms: u64) -> Result<bool, BackupError> {
+        let (disk, dir) = (&**self.disk, self.dir);
+        let keep = self.keep;
+        keep.map_or(Ok(false), |keep| {
+            remove_older(disk, dir, &mut self.earlier, now_ms, keep)
+        })
     }
 
     /// Gives files their lasting names, and removes those that no backup names. Where earlier ones are kept, their image lists are
@@ -228,10 +238,12 @@ fn backup_before(
     manifest: Manifest,
 ) -> Result<BackupBefore, BackupError> {
     let here = || dir.to_owned();
+    let was_opened = was_opened(&**disk, dir)?;
     if manifest.database != source.manifest.database {
         return Err(BackupError::OtherDatabase { dir: here() });
     }
-    let Some(mark) = manifest.backup.clone() else {
+    let mark = manifest.backup.clone();
+    let Some(mark) = mark.filter(|_| !was_opened) else {
         return Err(BackupError::WasOpened { dir: here() });
     };
     // (Its stamp tells nothing: that of a view can be above all that were given out.)

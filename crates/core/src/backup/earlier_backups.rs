@@ -20,6 +20,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use namiki_log::GenerationInfo;
 use namiki_platform::Generation;
@@ -117,8 +118,17 @@ fn files(disk: &dyn Disk, dir: &Path) -> Result<BTreeMap<u32, PathBuf>, OpenErro
     Ok(numbered.collect())
 }
 
-/// Whether the later backup has all that the earlier one has, and can be restored to each of its points.
+/// Whether the later backup has all that the earlier one has, and can be restored to each of its points. Where the log goes on
+/// without points, the end of the earlier one is a moment that it alone has.
 pub(super) fn covers(later: &Manifest, earlier: &Manifest) -> bool {
+    let end = |manifest: &Manifest| manifest.backup.as_ref().map(|mark| mark.stamp);
+    let has_frames = |info: &&GenerationInfo| {
+        let seal = info.seal.as_ref();
+        seal.is_none_or(|seal| seal.last_sequences.iter().any(|last| *last > 0))
+    };
+    let generations = &earlier.generations;
+    let last_log = generations.iter().rfind(has_frames).or(generations.last());
+    let goes_on_with_points = last_log.is_some_and(|info| info.restore_points);
     let has_segment = |file| later.image.segments().any(|segment| segment.file == file);
     let mut segments = earlier.image.segments().map(|segment| segment.file);
     let mut tables = earlier.tables.iter();
@@ -126,6 +136,7 @@ pub(super) fn covers(later: &Manifest, earlier: &Manifest) -> bool {
         && later.points_from == earlier.points_from
         && segments.all(has_segment)
         && tables.all(|table| later.table(table.id).is_some())
+        && (goes_on_with_points || end(later) == end(earlier))
 }
 
 /// Makes a manifest that of an earlier backup, the next after these.
@@ -158,22 +169,22 @@ pub(super) fn keep(
     Ok(())
 }
 
-/// Removes those that no moment since then needs: all before the newest one that was taken at this time or before. Returns
-/// whether any was removed; it is, durably.
+/// Removes those that no moment needs that is not longer ago than `keep`: all before the newest one that is older. Returns whether
+/// any was removed; it is, durably.
 pub(super) fn remove_older(
     disk: &dyn Disk,
     dir: &Path,
     earlier: &mut Vec<EarlierBackup>,
     last_taken_at_ms: u64,
-    since_ms: u64,
+    keep: Duration,
 ) -> Result<bool, BackupError> {
-    let is_older = |taken_at_ms: u64| taken_at_ms <= since_ms;
-    let superfluous = match is_older(last_taken_at_ms) {
+    let superfluous = match keep.is_zero() {
         true => earlier.len(),
-        false => earlier
-            .iter()
-            .rposition(|it| is_older(it.taken_at_ms()))
-            .unwrap_or(0),
+        false => superfluous(
+            earlier.iter().map(EarlierBackup::taken_at_ms),
+            last_taken_at_ms,
+            keep,
+        ),
     };
     if superfluous == 0 {
         return Ok(false);
@@ -189,6 +200,28 @@ pub(super) fn remove_older(
     Ok(true)
 }
 
+/// How many go of backups that were taken at these times, oldest first. A time that is before that of an earlier one, or after that of
+/// the last one, is a wrong clock's: it is taken for no time at all, so that no backup goes because of it.
+fn superfluous(
+    taken_at_ms: impl Iterator<Item = u64>,
+    last_taken_at_ms: u64,
+    keep: Duration,
+) -> usize {
+    let keep_ms = u64::try_from(keep.as_millis()).unwrap_or(u64::MAX);
+    let since_ms = last_taken_at_ms.saturating_sub(keep_ms);
+    let (mut superfluous, mut newest_ms) = (0, 0);
+    for (before, taken_at_ms) in taken_at_ms.enumerate() {
+        if !(newest_ms..=last_taken_at_ms).contains(&taken_at_ms) {
+            continue;
+        }
+        if taken_at_ms > since_ms {
+            break;
+        }
+        (superfluous, newest_ms) = (before, taken_at_ms);
+    }
+    superfluous
+}
+
 /// The files that earlier backups name, by their first names.
 pub(super) struct NeededFiles(BTreeSet<ImageFileName>);
 
@@ -198,15 +231,21 @@ impl NeededFiles {
         dir: &Path,
         earlier: &[EarlierBackup],
     ) -> Result<Self, BackupError> {
-        let mut needed = BTreeSet::new();
+        let (mut needed, mut lists) = (BTreeSet::new(), BTreeSet::new());
         for backup in earlier {
             let segments = backup.manifest.image.segments();
             needed.extend(segments.map(|segment| ImageFileName::NewSegment(segment.file)));
+            let Some(named) = &backup.manifest.image_list else {
+                continue;
+            };
+            // Without points, many backups have one image.
+            if !lists.insert(named.file) {
+                continue;
+            }
+            needed.insert(ImageFileName::NewList(named.file));
             let Some(list) = backup.list(disk, dir)? else {
                 continue;
             };
-            let named = backup.manifest.image_list.as_ref();
-            needed.extend(named.map(|named| ImageFileName::NewList(named.file)));
             let rows = |file: FileNumber| ImageFileName::Rows(file);
             needed.extend(list.runs().map(|run| rows(run.segment.file)));
         }
@@ -234,4 +273,29 @@ pub(super) fn kept_log(
         kept.into_values().cloned().collect(),
         oldest.unwrap_or_default(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_clock_makes_no_backup_superfluous() {
+        const HOUR: u64 = 3_600_000;
+        let now = 500_000 * HOUR;
+        let ago = |hours: u64| now - hours * HOUR;
+        let of = |times: &[u64], last, hours| {
+            let keep = Duration::from_hours(hours);
+            superfluous(times.iter().copied(), last, keep)
+        };
+        assert_eq!(of(&[], now, 2), 0);
+        assert_eq!(of(&[ago(5), ago(4), ago(3), ago(1)], now, 2), 2);
+        assert_eq!(of(&[ago(5), ago(4), ago(3)], now, 2), 2);
+        assert_eq!(of(&[ago(1), 1000], now, 2), 0);
+        assert_eq!(of(&[ago(3), 0, ago(1)], now, 2), 0);
+        assert_eq!(of(&[ago(4), 0, ago(3), ago(1)], now, 2), 2);
+        assert_eq!(of(&[ago(4), now + HOUR, ago(1)], now, 2), 0);
+        assert_eq!(of(&[ago(4), ago(3)], 0, 2), 0);
+        assert_eq!(of(&[ago(4), ago(3)], 1000, 2), 0);
+    }
 }

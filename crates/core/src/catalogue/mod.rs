@@ -7,5 +7,6 @@ pub(crate) mod image;
 pub(crate) mod image_files;
 pub(crate) mod image_list;
 pub(crate) mod manifest;
+pub(crate) mod opened_backup;
 pub(crate) mod table_ids_by_name;
 pub(crate) mod table_journal;

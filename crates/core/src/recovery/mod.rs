@@ -63,6 +63,7 @@ pub use self::settings_and_report::{
 };
 pub(crate) use self::unloaded_table::{ImageFiles, UnloadedTable};
 use crate::catalogue::manifest::Manifest;
+use crate::catalogue::opened_backup::announces_all;
 use crate::error::OpenError;
 use crate::protocol_spec::ConcurrencyControl;
 use crate::table::raw_table::{RawTable, TableId};
@@ -76,10 +77,10 @@ pub(crate) struct Recovered {
     pub(crate) loader: Arc<ImageLoader>,
 }
 
-/// Replays all generations of the manifest, over the image if there is one.
+/// Replays all generations of the manifest of a directory, over the image if there is one.
 pub(crate) fn recover(
     disk: &Arc<dyn Disk>,
-    wal_dir: &Path,
+    dir: &Path,
     manifest: &Manifest,
     image: Option<ImageToLoad<'_>>,
     raw_tables: &BTreeMap<TableId, Arc<RawTable>>,
@@ -87,8 +88,8 @@ pub(crate) fn recover(
     settings: &RecoverySettings,
 ) -> Result<Recovered, OpenError> {
     let began = Instant::now();
-    // In a backup, a later generation is what the next backup has left that did not end.
-    if manifest.backup.is_none() {
+    let wal_dir = &dir.join("wal");
+    if announces_all(&**disk, dir, manifest)? {
         check_all_announced(
             &**disk,
             wal_dir,

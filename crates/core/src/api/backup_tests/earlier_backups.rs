@@ -84,6 +84,19 @@ fn files(disk: &SimDisk) -> usize {
     files.map(|files| files.len()).sum()
 }
 
+/// Dates the oldest ones of the earlier backups back. Returns the stamp of the last of these.
+fn date_back(disk: &SimDisk, long_ago_ms: [u64; 2]) -> Stamp {
+    let earlier = earlier_backups(disk, Path::new(COPY)).unwrap();
+    let mut stamp = Stamp(0);
+    for (taken_at_ms, mut backup) in long_ago_ms.into_iter().zip(earlier) {
+        let mark = backup.manifest.backup.as_mut().unwrap();
+        mark.taken_at_ms = taken_at_ms;
+        stamp = mark.stamp;
+        backup.manifest.write_file(disk, &backup.path).unwrap();
+    }
+    stamp
+}
+
 #[test]
 fn each_point_since_then_can_be_restored() {
     for (seed, spec) in (0..).zip(ProtocolSpec::all_durable()) {
@@ -142,15 +155,7 @@ fn a_crash_takes_away_no_point_that_is_kept() {
         followed.write(2);
         let all = points_of(spec, &followed.disk);
         // Two of the three that are kept were taken long ago.
-        let earlier = earlier_backups(&followed.disk, Path::new(COPY)).unwrap();
-        let mut oldest_kept = Stamp(0);
-        for (long_ago_ms, mut backup) in [1000, 2000].into_iter().zip(earlier) {
-            let mark = backup.manifest.backup.as_mut().unwrap();
-            mark.taken_at_ms = long_ago_ms;
-            oldest_kept = mark.stamp;
-            let written = backup.manifest.write_file(&followed.disk, &backup.path);
-            written.unwrap();
-        }
+        let oldest_kept = date_back(&followed.disk, [1000, 2000]);
         let begin = followed.disk.events();
         assert_eq!(followed.back_up(HOUR).earlier_kept, 3, "{spec}");
         let acknowledged = followed.disk.events();
@@ -181,6 +186,56 @@ fn a_crash_takes_away_no_point_that_is_kept() {
         }
     }
     assert!(listed > 1000 && gone > 10, "{listed}, {gone}");
+}
+
+/// The room of what is too old by now is the next backup's.
+#[test]
+fn a_full_directory_gives_up_what_is_too_old() {
+    let spec = "TT(EPOCH)+PWAL(auto)".parse().unwrap();
+    let mut followed = Followed::new(spec, 3);
+    for _ in 0..4 {
+        followed.write(4);
+        followed.back_up(HOUR);
+        followed.db.checkpoint().unwrap();
+    }
+    followed.write(2);
+    let before = files(&followed.disk);
+    let all = points_of(spec, &followed.disk);
+    let full = |disk: &SimDisk, errors: Fault| {
+        disk.inject(errors);
+        let done = followed.db.backup_with(COPY, &options(disk, HOUR));
+        disk.heal();
+        done
+    };
+    let once = || Fault::once(Step::Create, 0, std::io::ErrorKind::StorageFull);
+    // All are still to be kept.
+    let refused = full(&followed.disk, once());
+    assert!(
+        matches!(refused, Err(BackupError::DiskFull { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(points_of(spec, &followed.disk), all);
+
+    let oldest_kept = date_back(&followed.disk, [1000, 2000]);
+    let refused = full(&followed.disk, once().and_ever_after());
+    assert!(
+        matches!(refused, Err(BackupError::DiskFull { .. })),
+        "{refused:?}"
+    );
+    assert!(files(&followed.disk) < before);
+    let found = points_of(spec, &followed.disk);
+    let mut kept = all.iter().filter(|stamp| **stamp >= oldest_kept);
+    assert!(kept.all(|stamp| found.contains(stamp)) && !found.contains(&all[0]));
+    for stamp in found {
+        followed.check(&followed.disk, stamp, "full");
+    }
+
+    // It goes on where there is room then.
+    date_back(&followed.disk, [1000, 2000]);
+    let report = full(&followed.disk, once()).unwrap();
+    assert_eq!(report.earlier_kept, 2);
+    let read = copied(spec, &followed.disk, ReplayOrder::Merge);
+    assert_eq!(read, contents(&followed.db));
 }
 
 /// A failing device leaves all that was kept, and the next backup goes on.
@@ -270,5 +325,41 @@ fn a_dropped_table_comes_back_with_an_earlier_backup() {
         restored.unwrap();
         let db = builder(spec, &disk).open("/new").unwrap();
         assert_eq!(contents(&db).len(), 1, "{spec}");
+    }
+}
+
+/// Each backup that has something new, then, and its end is a moment that is listed.
+#[test]
+fn without_points_the_end_of_each_backup_is_kept() {
+    let spec = "TT(EPOCH)+PWAL(auto)".parse().unwrap();
+    let disk = SimDisk::new();
+    let back_up = || {
+        let done = builder(spec, &disk).backup_closed(DIR, COPY, &options(&disk, HOUR));
+        done.unwrap()
+    };
+    let mut expected = Vec::new();
+    for night in 0..4 {
+        let db = builder(spec, &disk).open(DIR).unwrap();
+        let table = table_of(&db);
+        db.transact(|tx| tx.put(&table, &night, b"x")).unwrap();
+        let state = contents(&db);
+        db.close().unwrap();
+        let report = back_up();
+        assert_eq!(report.earlier_kept, night);
+        // Nothing new.
+        assert_eq!(back_up().earlier_kept, night);
+        expected.push((report.stamp, state));
+    }
+    let stamps = expected.iter().map(|(stamp, _)| *stamp);
+    // The last one is the backup as it is.
+    let earlier: Vec<_> = stamps.take(3).collect();
+    assert_eq!(points_of(spec, &disk), earlier);
+    for (stamp, state) in expected {
+        let other = SimDisk::new();
+        let on = options(&other, HOUR);
+        let restored = builder(spec, &disk).restore_to(COPY, DIR, stamp, &on);
+        restored.unwrap();
+        let db = builder(spec, &other).open_read_only(DIR).unwrap();
+        assert_eq!(contents(&db), state, "{stamp}");
     }
 }

@@ -133,6 +133,64 @@ fn a_backup_that_fails_is_in_no_checkpoints_way() {
     assert_eq!(restored(spec, &copies, kept), Contents::from(expected));
 }
 
+/// As if its file system were not mounted any more.
+#[test]
+fn a_directory_that_is_gone_is_a_gap() {
+    let spec = "TT(NLR)+PWAL(4)".parse().unwrap();
+    let (disk, copies) = (SimDisk::new(), SimDisk::new());
+    let db = followed(spec, &disk, &copies);
+    let table = table_of(&db);
+    db.transact(|tx| tx.put(&table, &1, b"x")).unwrap();
+    copies.remove(&Manifest::path(Path::new(COPY))).unwrap();
+    db.checkpoint().unwrap();
+    let backup = db.stats().backup.unwrap();
+    assert_eq!((backup.taken, backup.gaps), (1, 1), "{backup:?}");
+}
+
+/// The checkpoint ends before it frees the log that the backup does not have yet.
+#[test]
+fn closing_amid_a_checkpoints_backup_loses_no_point() {
+    let spec = "TT(EPOCH)+PWAL(auto)".parse().unwrap();
+    let (disk, copies) = (SimDisk::new(), SimDisk::new());
+    let copying = Arc::new(AtomicBool::new(false));
+    let copies_now = Arc::clone(&copying);
+    // After its first piece it would wait for an hour, unless the database is closed.
+    let options = BackupOptions::default()
+        .disk(Arc::new(copies.clone()))
+        .keep(HOUR)
+        .bytes_per_second(NonZeroU64::MIN)
+        .on_progress(Arc::new(move |_| copies_now.store(true, Ordering::Relaxed)));
+    let db = with_points(spec, &disk)
+        .checkpoint_at_close(None)
+        .backup_to(COPY, Duration::MAX, options)
+        .open(DIR)
+        .unwrap();
+    wait(&db, |backup| backup.taken == 1);
+    let table = table_of(&db);
+    let points: Vec<_> = (0..3)
+        .map(|key| {
+            db.transact(|tx| tx.put(&table, &key, b"x")).unwrap();
+            mark(&db).stamp
+        })
+        .collect();
+    let ended = std::thread::scope(|scope| {
+        let checkpoint = scope.spawn(|| db.checkpoint());
+        while !copying.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+        db.close().unwrap();
+        checkpoint.join().unwrap()
+    });
+    assert!(matches!(ended, Err(Error::Closed)), "{ended:?}");
+    let backup = db.stats().backup.unwrap();
+    assert_eq!((backup.taken, backup.failed, backup.gaps), (1, 0, 0));
+
+    let db = followed(spec, &disk, &copies);
+    db.checkpoint().unwrap();
+    let found = points_of(spec, &copies);
+    assert!(points.iter().all(|it| found.contains(it)), "{found:?}");
+}
+
 /// In intervals, until the database is closed, which does not wait for a slow one.
 #[test]
 fn a_backup_is_taken_in_intervals() {

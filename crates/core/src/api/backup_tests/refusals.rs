@@ -1,10 +1,11 @@
 //! Backups that are refused: damage is named, and nothing is overwritten that is no backup of the database.
 
-use namiki_log::segment_path;
+use namiki_log::{ReadError, segment_path};
 use namiki_platform::WorkerId;
 
 use super::*;
 use crate::catalogue::image_files::image_dir;
+use crate::error::OpenError;
 
 const SPEC: &str = "TT(EPOCH)+PWAL(auto)";
 
@@ -156,4 +157,45 @@ fn a_closed_database_is_backed_up() {
         }
         assert_eq!(expected.len(), 60);
     }
+}
+
+/// Its log has what the manifest of the backup does not announce: what was acknowledged would be passed over, and deleted.
+#[test]
+fn the_manifest_of_an_opened_backup_is_not_taken_back() {
+    let (disk, db, mut expected) = backed_up();
+    let spec = SPEC.parse().unwrap();
+    let manifest = Manifest::path(Path::new(COPY));
+    let of_backup = disk.read(&manifest).unwrap();
+    let begin = disk.events();
+    let opened = builder(spec, &disk).open(COPY).unwrap();
+    for at in begin..=disk.events() {
+        let crashed = disk.crash_image(at, Loss::Seeded(at as u64));
+        let again = builder(spec, &crashed).open(COPY).unwrap();
+        assert_eq!(contents(&again), expected, "{}", disk.describe(at));
+    }
+    put(&opened, 0..1, 3);
+    expected.insert(0, vec![3; 200]);
+    opened.close().unwrap();
+    let of_opened = disk.read(&manifest).unwrap();
+
+    disk.replace(&manifest, &of_backup).unwrap();
+    let is_noticed = |refused: Result<Database, OpenError>| {
+        assert!(
+            matches!(
+                refused,
+                Err(OpenError::Log(ReadError::NotInManifest { .. }))
+            ),
+            "{refused:?}"
+        );
+    };
+    is_noticed(builder(spec, &disk).open_read_only(COPY));
+    is_noticed(builder(spec, &disk).open(COPY));
+    let refused = back_up(&db, &disk);
+    assert!(
+        matches!(refused, Err(BackupError::WasOpened { .. })),
+        "{refused:?}"
+    );
+
+    disk.replace(&manifest, &of_opened).unwrap();
+    assert_eq!(copy_of(&disk), expected);
 }

@@ -50,6 +50,16 @@ pub(super) fn start(work: &Arc<Work>) -> Option<StoppableThread> {
     Some(StoppableThread::start("namiki-backup", follow))
 }
 
+/// Whether the backup has the log that a checkpoint makes superfluous.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum BeforeRecycling {
+    /// It has, or none of that log has to be in it.
+    NothingIsLost,
+    /// It could not be brought up to date.
+    IsBehind,
+}
+
 impl Work {
     /// Brings the backup up to date. Returns whether it is.
     fn follow(&self, followed: &FollowedBackup) -> bool {
@@ -61,13 +71,27 @@ impl Work {
     /// Brings the backup that follows the database up to date with the log that a new image makes superfluous. To be called by the
     /// checkpoint, after its view and before it is announced. `image`: the one before. If earlier backups are not kept, or there
     /// is none yet, nothing would be lost.
-    pub(super) fn back_up_before_recycling(&self, image: Option<&PresentImage>, is_last: bool) {
+    ///
+    /// # Errors
+    /// [`Error::Closed`] if the database is being closed meanwhile: the log has to stay that is not in the backup.
+    pub(super) fn back_up_before_recycling(
+        &self,
+        image: Option<&PresentImage>,
+        is_last: bool,
+    ) -> Result<BeforeRecycling, Error> {
         let Some(followed) = &self.followed else {
-            return;
+            return Ok(BeforeRecycling::NothingIsLost);
         };
         let FollowSettings { dir, options, .. } = &followed.settings;
-        if !options.keeps_earlier() || !is_backed_up(dir, options) {
-            return;
+        if !options.keeps_earlier() {
+            return Ok(BeforeRecycling::NothingIsLost);
+        }
+        if !is_backed_up(dir, options) {
+            // One that was taken and is gone is out of reach: its file system is not mounted, perhaps.
+            return Ok(match followed.stats().taken {
+                0 => BeforeRecycling::NothingIsLost,
+                _ => BeforeRecycling::IsBehind,
+            });
         }
         let goes_on = || {
             if self.log.is_short_of_room() {
@@ -82,7 +106,16 @@ impl Work {
         let list = image.map(|image| &image.list);
         let done = self.back_up_locked(list, dir, options, &goes_on);
         let is_closing = matches!(done, Err(BackupError::Database(Error::Closed)));
-        if !followed.tell(began, done) && !is_closing {
+        match followed.tell(began, done) {
+            true => Ok(BeforeRecycling::NothingIsLost),
+            false if is_closing && !is_last => Err(Error::Closed),
+            false => Ok(BeforeRecycling::IsBehind),
+        }
+    }
+
+    /// To be called once the checkpoint is announced: if the backup was behind before, points are missing now.
+    pub(super) fn tell_gap(&self, backup: BeforeRecycling) {
+        if let (BeforeRecycling::IsBehind, Some(followed)) = (backup, &self.followed) {
             followed.tell_gap();
         }
     }

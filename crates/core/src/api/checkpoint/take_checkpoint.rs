@@ -349,9 +349,10 @@ impl Work {
         let new = self.write(&view, image.as_ref(), is_last, &mut progress)?;
         let stamp = view.stamp;
         drop(view);
-        self.back_up_before_recycling(image.as_ref(), is_last);
+        let backup = self.back_up_before_recycling(image.as_ref(), is_last)?;
         let point = RecyclePoint { stamp, below_lsn };
         let (list, log_files_freed) = self.announce(new, point, is_last)?;
+        self.tell_gap(backup);
         let files_before: BTreeSet<_> = (image.iter().flat_map(|it| it.list.runs()))
             .map(|run| run.segment.file)
             .collect();

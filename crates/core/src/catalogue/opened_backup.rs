@@ -1,0 +1,53 @@
+//! The mark of a backup that was opened to be written.
+//!
+//! A backup's manifest may be older than the log beside it: the next backup leaves frames in it that did not end. Once it is opened to be
+//! written, it is as with any other database: frames that the manifest does not announce say that a later one was lost. The manifest
+//! alone cannot tell the two apart, since the one that is there may be the backup's, put back. So a file says it, which is durable
+//! before the first frame is written, and after all that backups have left is gone.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use namiki_platform::disk::Disk;
+
+use crate::catalogue::manifest::Manifest;
+use crate::error::OpenError;
+
+fn mark(dir: &Path) -> PathBuf {
+    dir.join("OPENED")
+}
+
+/// Marks a backup that is about to be written, durably.
+///
+/// # Errors
+/// [`OpenError::Device`].
+pub(crate) fn mark_opened(
+    disk: &dyn Disk,
+    dir: &Path,
+    manifest: &Manifest,
+) -> Result<(), OpenError> {
+    let path = mark(dir);
+    let written = disk.replace(&path, manifest.database.as_bytes());
+    written.map_err(|source| OpenError::Device { path, source })
+}
+
+/// Whether a directory was a backup and was opened to be written.
+///
+/// # Errors
+/// [`OpenError::Device`].
+pub(crate) fn was_opened(disk: &dyn Disk, dir: &Path) -> Result<bool, OpenError> {
+    let path = mark(dir);
+    match disk.read(&path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(OpenError::Device { path, source }),
+    }
+}
+
+/// Whether the manifest of a directory has to announce all frames of its log. A backup's has not.
+///
+/// # Errors
+/// [`OpenError::Device`].
+pub fn announces_all(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<bool, OpenError> {
+    Ok(manifest.backup.is_none() || was_opened(disk, dir)?)
+}
