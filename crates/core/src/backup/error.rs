@@ -136,7 +136,7 @@ pub enum BackupError {
     #[error(
         "the disk of the database is full, and freeing its log comes first; the next backup goes on from what was copied"
     )]
-    PutOff,
+    Deferred,
     /// It was interrupted, see [`BackupOptions::interrupt`](crate::BackupOptions::interrupt).
     #[error("interrupted; the next backup goes on from what was copied")]
     Interrupted,

@@ -95,7 +95,7 @@ impl Work {
         }
         let goes_on = || {
             if self.log.is_short_of_room() {
-                return Err(BackupError::PutOff);
+                return Err(BackupError::Deferred);
             }
             match is_last {
                 true => Ok(self.parts.engine.check_poison()?),
