@@ -224,17 +224,18 @@ impl Database {
             // It was opened or dropped meanwhile.
             catalogue = shared.catalogue.lock();
         }
-        if catalogue.loading.names.contains(name) {
-            return Err(Error::TableBeingLoaded {
-                table: name.to_owned(),
-            });
-        }
+        // Also one that was taken into memory just now, when its name is not free yet.
         if let Some(id) = catalogue.ids.get(name) {
             shared.check_types::<K, V>(&mut catalogue, id)?;
             let raw_table = shared.engine.raw_tables.lock().get(&id).cloned();
             let table = name.to_owned();
             let raw_table = raw_table.ok_or(Error::NoSuchTable { table })?;
             return Ok(Table::new(raw_table));
+        }
+        if catalogue.loading.names.contains(name) {
+            return Err(Error::TableBeingLoaded {
+                table: name.to_owned(),
+            });
         }
         let info = TableInfo {
             id: catalogue.manifest.next_table(),

@@ -24,7 +24,7 @@ pub(super) fn table_info(table: &ImageTable, id: TableId, inline_bytes: usize) -
         key_type,
         value_type: ROWS.to_owned(),
         inline_bytes,
-        columns: Some(table.schema.clone()),
+        columns: Some(Box::new(table.schema.clone())),
     }
 }
 

@@ -114,11 +114,11 @@ impl Shared {
         if catalogue.manifest.image.table(name).is_some() {
             return Err(Error::TableInImage { table });
         }
-        if catalogue.loading.names.contains(name) {
-            return Err(Error::TableBeingLoaded { table });
-        }
         let Some(id) = catalogue.ids.get(name) else {
-            return Ok(None);
+            return match catalogue.loading.names.contains(name) {
+                true => Err(Error::TableBeingLoaded { table }),
+                false => Ok(None),
+            };
         };
         // A drop that has failed half-way leaves the name without its table.
         let raw_table = self.engine.raw_tables.lock().get(&id).cloned();

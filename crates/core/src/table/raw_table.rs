@@ -59,7 +59,7 @@ pub struct TableInfo {
     /// Of a table that was loaded into segments and takes part in transactions now: its columns. Its values are rows, encoded
     /// for them. Queries know it by them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub columns: Option<Schema>,
+    pub columns: Option<Box<Schema>>,
 }
 
 /// One opening of a database. Its tables work in its own transactions only: these keep it alive, and

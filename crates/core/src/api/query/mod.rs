@@ -287,7 +287,7 @@ impl Shared {
     /// A table in memory of which the manifest has the columns.
     fn described(&self, catalogue: &Catalogue, name: &str) -> Option<Described> {
         let id = catalogue.ids.get(name)?;
-        let schema = catalogue.manifest.table(id)?.columns.clone()?;
+        let schema = catalogue.manifest.table(id)?.columns.as_deref()?.clone();
         let raw_table = self.engine.raw_tables.lock().get(&id).cloned()?;
         Some(Described {
             raw_table,
