@@ -1,6 +1,7 @@
 //! A backup that follows a database has each point before the log goes that it is in, and is in no checkpoint's way.
 
 use std::num::NonZeroU64;
+use std::sync::atomic::AtomicUsize;
 
 use namiki_platform::disk::sim::{Fault, Step};
 
@@ -44,6 +45,15 @@ fn restored(spec: ProtocolSpec, copies: &SimDisk, stamp: Stamp) -> Contents {
     contents(&with_points(spec, &disk).open_read_only(DIR).unwrap())
 }
 
+/// Ends what runs until this is set, also after a panic.
+struct SetWhenDropped<'a>(&'a AtomicBool);
+
+impl Drop for SetWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn no_point_is_missing_between_two_images() {
     for (seed, spec) in (0..).zip(ProtocolSpec::all_durable()) {
@@ -54,14 +64,24 @@ fn no_point_is_missing_between_two_images() {
         for opening in 0..2 {
             let db = followed(spec, &disk, &copies);
             let (table, done) = (table_of(&db), AtomicBool::new(false));
+            // A few points more than are waited for, so that there is something to write beside a checkpoint, however
+            // long that takes.
+            let most = AtomicUsize::new(0);
             std::thread::scope(|scope| {
+                let _done = SetWhenDropped(&done);
                 for writer in 0..2 {
-                    let (db, table, history, points, done) =
-                        (&db, &table, &history, &points, &done);
+                    let (db, table, history, points) = (&db, &table, &history, &points);
+                    let (done, most) = (&done, &most);
                     scope.spawn(move || {
                         let mut session = db.session().unwrap();
                         let mut random = Random::seeded(seed << 8 | opening << 4 | writer);
                         while !done.load(Ordering::Relaxed) {
+                            if points.lock().unwrap().len() >= most.load(Ordering::Relaxed) {
+                                // The other one may want locks of its group.
+                                session.flush().unwrap();
+                                std::thread::yield_now();
+                                continue;
+                            }
                             for _ in 0..3 {
                                 history.commit(&mut session, table, &drawn(&mut random));
                             }
@@ -76,12 +96,12 @@ fn no_point_is_missing_between_two_images() {
                 }
                 for _ in 0..3 {
                     let before = points.lock().unwrap().len();
+                    most.store(before + 20, Ordering::Relaxed);
                     while points.lock().unwrap().len() < before + 4 {
                         std::thread::yield_now();
                     }
                     db.checkpoint().unwrap();
                 }
-                done.store(true, Ordering::Relaxed);
             });
             let backup = db.stats().backup.unwrap();
             assert_eq!((backup.taken, backup.gaps), (4, 0), "{spec}: {backup:?}");
