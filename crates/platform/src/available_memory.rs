@@ -8,9 +8,15 @@ use std::path::Path;
 #[must_use]
 pub fn available_memory_bytes() -> Option<u64> {
     let read = |path: &Path| fs::read_to_string(path).ok();
-    let machine = read(Path::new("/proc/meminfo")).and_then(|text| available(&text));
+    let machine = machine_available_bytes();
     let group = read(Path::new("/proc/self/cgroup")).and_then(|groups| group_limit(&groups, read));
     machine.into_iter().chain(group).min()
+}
+
+/// Bytes of memory that the system can give to programs without swapping, if it says so.
+#[must_use]
+pub fn machine_available_bytes() -> Option<u64> {
+    available(&fs::read_to_string("/proc/meminfo").ok()?)
 }
 
 /// `MemAvailable:   12345 kB`.
@@ -61,6 +67,7 @@ mod tests {
         let text = "MemTotal: 9 kB\nMemAvailable:   2048 kB\nBuffers: 1 kB\n";
         assert_eq!(available(text), Some(2 << 20));
         assert_eq!(available("MemTotal: 9 kB\n"), None);
+        assert!(machine_available_bytes().unwrap() > 1 << 20);
     }
 
     #[test]

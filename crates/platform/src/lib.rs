@@ -23,7 +23,7 @@ pub mod seeded_random;
 pub mod threads;
 pub mod zipf;
 
-pub use available_memory::available_memory_bytes;
+pub use available_memory::{available_memory_bytes, machine_available_bytes};
 pub use fork_check::ProcessToken;
 pub use huge_pages::advise_huge_pages;
 pub use memory_mapping::Mapping;

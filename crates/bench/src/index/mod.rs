@@ -27,6 +27,7 @@ use std::num::NonZeroU16;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use namiki_platform::machine::{Machine, miss_ns};
+use namiki_platform::machine_available_bytes;
 
 use self::drawn_operations::{Choice, KEYS_MAX};
 use self::index_by_name::{Subject, Trees, TreesAndPeers};
@@ -316,7 +317,7 @@ impl WorkloadArgs {
             .map(memory_needed::bytes_needed)
             .max()
             .unwrap_or(0);
-        if let Some(available) = memory_needed::bytes_available().filter(|bytes| *bytes < needed) {
+        if let Some(available) = machine_available_bytes().filter(|bytes| *bytes < needed) {
             let why = format!(
                 "--keys {}: that takes at least {:.1} GB of memory, and {:.1} GB are free",
                 self.keys,
