@@ -9,6 +9,7 @@ use namiki::files::{ImageTable, Manifest, SegmentFile, image_dir};
 use namiki::query::{Column, ColumnType, Datum, Schema};
 use namiki::{Database, LoadError, LoadOptions, NewTable};
 use namiki_exec::data::{key_codec, row_codec};
+use namiki_platform::disk::sim::Step;
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_segment::{Cursor, Found, MemoryPages, Segment};
 
@@ -16,6 +17,17 @@ use namiki_segment::{Cursor, Found, MemoryPages, Segment};
 pub const DIR: &str = "/db";
 /// The name of the table.
 pub const TABLE: &str = "parts";
+
+/// What a load, and an opening of a loaded table, ask of a disk: each step may fail.
+pub const STEPS: [Step; 7] = [
+    Step::Append,
+    Step::Sync,
+    Step::Write,
+    Step::Create,
+    Step::SyncDir,
+    Step::Rename,
+    Step::Read,
+];
 
 /// The table: a key of two columns, text, and indexes over the text and over an amount that repeats.
 #[must_use]

@@ -13,7 +13,9 @@ use namiki::{Database, Error, LoadError, LoadOptions, NewTable, OpenError};
 use namiki_platform::disk::Disk;
 use namiki_platform::disk::sim::{Fault, Loss, SimDisk, Step};
 use namiki_platform::seeded_random::Random;
-use namiki_tests::loaded_table::{DIR, TABLE, image_files, load, parts, rows, sound, wrong_image};
+use namiki_tests::loaded_table::{
+    DIR, STEPS, TABLE, image_files, load, parts, rows, sound, wrong_image,
+};
 use namiki_tests::small_database::{builder, keys, put};
 
 const SPEC: &str = "TT(EPOCH)+PWAL(1)";
@@ -102,16 +104,7 @@ fn every_crash_of_a_load_leaves_all_or_nothing() {
 
 #[test]
 fn a_load_that_fails_at_any_step_leaves_nothing() {
-    let steps = [
-        Step::Append,
-        Step::Sync,
-        Step::Write,
-        Step::Create,
-        Step::SyncDir,
-        Step::Rename,
-        Step::Read,
-    ];
-    for step in steps {
+    for step in STEPS {
         for kind in [ErrorKind::Other, ErrorKind::StorageFull] {
             let mut failed = 0;
             for after in 0.. {

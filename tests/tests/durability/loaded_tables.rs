@@ -17,7 +17,7 @@ use namiki::{BackupOptions, Builder, Database, Direction, Error, NewTable, Table
 use namiki_platform::disk::Disk;
 use namiki_platform::disk::sim::{Fault, Loss, SimDisk, Step};
 use namiki_platform::seeded_random::Random;
-use namiki_tests::loaded_table::{self, DIR};
+use namiki_tests::loaded_table::{self, DIR, STEPS};
 use namiki_tests::small_database::{builder, keys, put};
 
 const SPECS: [&str; 5] = [
@@ -356,16 +356,7 @@ fn every_crash_of_an_opening_leaves_one_kind_of_table() {
 
 #[test]
 fn an_opening_that_fails_at_any_step_changes_nothing() {
-    let steps = [
-        Step::Append,
-        Step::Sync,
-        Step::Write,
-        Step::Create,
-        Step::SyncDir,
-        Step::Rename,
-        Step::Read,
-    ];
-    for (step, kind) in steps
+    for (step, kind) in STEPS
         .into_iter()
         .flat_map(|step| [ErrorKind::Other, ErrorKind::StorageFull].map(|kind| (step, kind)))
     {
