@@ -12,7 +12,6 @@ use crate::log_start::{LogStart, StreamStart};
 use crate::log_target::Superfluous;
 use crate::region_use::RegionUse;
 use crate::superfluous_files::RemovedFiles;
-use crate::sync::Ordering;
 
 /// How far an image goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,10 +118,10 @@ impl<H: GroupResource> Log<H> {
     }
 
     /// Whether new files may be made for frames. If not, what the files that are there and those that may be written again
-    /// cannot take is refused with [`LogError::DiskFull`]; a commit with a file of its own excepted.
+    /// cannot take is refused with [`LogError::DiskFull`]; a commit with a file of its own excepted. Waits for files that are
+    /// being made.
     pub fn set_growth(&self, may_grow: bool) {
-        let shared = &self.streams.shared;
-        shared.may_grow.store(may_grow, Ordering::SeqCst);
+        *self.streams.shared.may_grow.write() = may_grow;
     }
 
     /// The bytes of log files of this generation that hold frames, spare segments not counted; of a shared device, the

@@ -28,8 +28,8 @@ pub(crate) struct Shared {
     pub(crate) has_flusher: bool,
     /// Whether polls flush groups that are overdue: there should be a flusher, and the system allowed none.
     pub(crate) polls_flush: bool,
-    /// Whether new files may be made for frames.
-    pub(crate) may_grow: std::sync::atomic::AtomicBool,
+    /// Whether new files may be made for frames. Held while one is made: no more is under way once that is forbidden.
+    pub(crate) may_grow: parking_lot::RwLock<bool>,
     /// Through which LSN or epoch tasks want everything acknowledged, without a commit of their own;
     /// 0: none does. The flusher takes it.
     pub(crate) demanded: AtomicU64,

@@ -155,6 +155,12 @@ impl Writer {
         Ok(())
     }
 
+    /// The bytes of the pages so far, of which the last are not at the disk yet.
+    #[must_use]
+    pub fn len_bytes(&self) -> u64 {
+        u64::from(self.output.pages) * PAGE_BYTES as u64
+    }
+
     /// Writes the leaf and the value pages in front of it. `next` is the key of the row after it, if there is one.
     fn write_leaf(&mut self, next: Option<&[u8]>) -> Result<(), SegmentError> {
         self.write_value_page()?;

@@ -127,6 +127,8 @@ pub(crate) struct ImageProgress {
     pub(crate) rows: u64,
     /// The bytes of their keys and values.
     pub(crate) bytes: u64,
+    /// The bytes of the files that they are in, as far as these are written.
+    pub(crate) file_bytes: u64,
 }
 
 /// Writes the image of these tables. All its files are durable when this returns, and the image before is untouched.
@@ -287,6 +289,7 @@ impl Checkpoint<'_, '_> {
         let mut runs = RunWriter::new(self.target, table);
         let mut piece = RowBuffer::default();
         let mut last: Option<Vec<u8>> = None;
+        let file_bytes_before = self.progress.file_bytes;
         loop {
             let bounds = match &last {
                 None => keys.bounds(),
@@ -297,6 +300,7 @@ impl Checkpoint<'_, '_> {
             for row in piece.rows() {
                 runs.push(&row, &mut self.files)?;
             }
+            self.progress.file_bytes = file_bytes_before + runs.file_bytes();
             self.written(&piece)?;
             if is_end {
                 break;
@@ -306,6 +310,8 @@ impl Checkpoint<'_, '_> {
             piece.clear();
         }
         let mut runs = runs.finish(&mut self.files)?;
+        let file_bytes = runs.iter().map(|run| run.segment.len_bytes()).sum::<u64>();
+        self.progress.file_bytes = file_bytes_before + file_bytes;
         if let Some(first) = runs.first_mut() {
             first.from = keys.from.to_vec();
         }

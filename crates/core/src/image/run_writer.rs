@@ -47,6 +47,11 @@ impl RunTarget<'_> {
     }
 }
 
+/// Behind a run of `run_bytes`, so many bytes of rows are held back: if there are no more, they are written to it.
+pub(crate) fn held_back_bytes(run_bytes: u64) -> u64 {
+    run_bytes / 4
+}
+
 /// The runs of a key range while they are written.
 pub(crate) struct RunWriter<'a> {
     target: &'a RunTarget<'a>,
@@ -93,7 +98,7 @@ impl<'a> RunWriter<'a> {
         match &self.open {
             Some(open) if open.listed.bytes >= self.target.run_bytes => {
                 self.ahead.push(row.key, value, row.stamp);
-                if self.ahead.bytes() as u64 >= self.target.run_bytes / 4 {
+                if self.ahead.bytes() as u64 >= held_back_bytes(self.target.run_bytes) {
                     self.finish_run()?;
                     self.write_ahead(files)?;
                 }
@@ -137,6 +142,13 @@ impl<'a> RunWriter<'a> {
         listed.segment.pages = summary.pages;
         self.written.push(listed);
         Ok(())
+    }
+
+    /// The bytes of the files so far.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        let finished = self.written.iter().map(|run| run.segment.len_bytes());
+        let open = self.open.as_ref().map_or(0, |open| open.writer.len_bytes());
+        finished.sum::<u64>() + open
     }
 
     /// Writes what is left, and returns the runs: none if there were no rows. Their names are durable after a

@@ -254,10 +254,12 @@ impl<H: GroupResource> Stream<H> {
         let zeros = job.zero_bytes(maker.segment_bytes);
         let abandoned = Preparing { stream: self };
         drop(state);
-        let made = match zeros == 0 || self.shared.may_grow.load(Ordering::SeqCst) {
-            true => maker.make(&mut job),
-            false => Err(maker.may_not_grow(&job)),
+        let may_grow = (zeros > 0).then(|| self.shared.may_grow.read());
+        let made = match may_grow.as_deref() {
+            Some(false) => Err(maker.may_not_grow(&job)),
+            Some(true) | None => maker.make(&mut job),
         };
+        drop(may_grow);
         let mut state = self.state.lock();
         std::mem::forget(abandoned);
         let result = match (made, &mut state.target) {

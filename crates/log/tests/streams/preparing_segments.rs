@@ -87,8 +87,8 @@ fn one_spare_segment_beyond_the_kept_suffices() {
     }
 }
 
-#[test]
-fn an_append_waits_for_a_segment_being_made() {
+/// Calls `meanwhile` while the first segment is being made, which takes its time. Returns the disk, and how many were made.
+fn while_one_is_made(meanwhile: impl FnOnce(&Log<()>, &dyn Disk)) -> (Arc<dyn Disk>, u64) {
     let (created, begun) = (Arc::new(AtomicU64::new(0)), Arc::new(Barrier::new(2)));
     let (counted, begins) = (Arc::clone(&created), Arc::clone(&begun));
     let hooked = HookedDisk::new(&SimDisk::new(), move |step| {
@@ -106,9 +106,29 @@ fn an_append_waits_for_a_segment_being_made() {
     thread::scope(|scope| {
         scope.spawn(|| log.prepare_segments(1).unwrap());
         begun.wait();
-        log.prepare_segments(1).unwrap();
+        meanwhile(&log, &*disk);
     });
-    assert_eq!((created.load(Ordering::SeqCst), files(&*disk)), (1, 1));
+    (disk, created.load(Ordering::SeqCst))
+}
+
+#[test]
+fn an_append_waits_for_a_segment_being_made() {
+    let (disk, created) = while_one_is_made(|log, _| log.prepare_segments(1).unwrap());
+    assert_eq!((created, files(&*disk)), (1, 1));
+}
+
+#[test]
+fn no_segment_is_being_made_once_that_is_forbidden() {
+    let (disk, created) = while_one_is_made(|log, disk| {
+        log.set_growth(false);
+        assert_eq!(files(disk), 1);
+        let refused = log.prepare_segments(2);
+        assert!(
+            matches!(refused, Err(LogError::DiskFull { .. })),
+            "{refused:?}"
+        );
+    });
+    assert_eq!((created, files(&*disk)), (1, 1));
 }
 
 #[test]

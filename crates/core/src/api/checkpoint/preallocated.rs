@@ -3,21 +3,26 @@
 //!
 //! How much that will be is an estimate: all of the image is written again, and a quarter of the log since it is new rows.
 //! While a checkpoint writes, it gives up as much room as it is about to write; if the log could not grow beside without
-//! taking that, it does not grow meanwhile. Where there is less room than wanted, half of what is left is taken, and the log
-//! has the other half.
+//! taking that, it does not grow meanwhile. What was given up is taken back at its end, before the log grows again, however
+//! it ended. Where there is less room than wanted, half of what is left is taken, and the log has the other half.
 
 use std::path::Path;
 
 use namiki_platform::disk::{Disk, Preallocation, is_full};
 use parking_lot::Mutex;
 
-/// Room is taken in units of so many bytes, and given up so many bytes before it is written to.
+/// Room is taken in units of so many bytes.
 const UNIT_BYTES: u64 = 32 << 20;
+/// Room is given up at least so many bytes before it is written to, beside what a run holds back: a piece of rows, what the
+/// writer of a segment holds back of it, its index and the image's list.
+const AHEAD_BYTES: u64 = 4 << 20;
 
 /// The room that is taken.
 pub(super) struct PreallocatedBytes {
     room: Option<Box<dyn Preallocation>>,
     unit_bytes: u64,
+    /// Room is given up so many bytes before it is written to.
+    ahead_bytes: u64,
     state: Mutex<State>,
 }
 
@@ -38,16 +43,19 @@ pub(super) fn expected_bytes(image_file_bytes: u64, log_bytes_since: u64) -> u64
 }
 
 impl PreallocatedBytes {
-    /// None yet, on the device of `dir`. A disk that cannot take any has none. Checkpoints are taken each `log_bytes` of log.
-    pub(super) fn new(disk: &dyn Disk, dir: &Path, log_bytes: u64) -> Self {
+    /// None yet, on the device of `dir`. A disk that cannot take any has none. Checkpoints are taken each `log_bytes` of log,
+    /// and hold up to `held_bytes` back before they write them.
+    pub(super) fn new(disk: &dyn Disk, dir: &Path, log_bytes: u64, held_bytes: u64) -> Self {
         let takes_any = log_bytes < u64::MAX;
+        // A small one for small logs, for tests.
+        let unit_bytes = UNIT_BYTES.min(log_bytes / 4).max(1);
         Self {
             room: takes_any
                 .then(|| disk.preallocation(dir).ok())
                 .flatten()
                 .flatten(),
-            // A small one for small logs, for tests.
-            unit_bytes: UNIT_BYTES.min(log_bytes / 4).max(1),
+            unit_bytes,
+            ahead_bytes: unit_bytes.max(AHEAD_BYTES.saturating_add(held_bytes)),
             state: Mutex::default(),
         }
     }
@@ -78,6 +86,20 @@ impl PreallocatedBytes {
         }
     }
 
+    /// Takes so many bytes again, of which some were given up, or as much of that as there is.
+    pub(super) fn take_back(&self, bytes: u64) {
+        let Some(room) = &self.room else { return };
+        let mut state = self.state.lock();
+        let mut more = bytes.saturating_sub(state.taken_bytes);
+        while more >= self.unit_bytes {
+            let taken_bytes = state.taken_bytes + more;
+            if taken_bytes <= bytes && room.resize(taken_bytes).is_ok() {
+                state.taken_bytes = taken_bytes;
+            }
+            more /= 2;
+        }
+    }
+
     /// Takes some room beside what is taken, so that as much is left. Returns what is taken then.
     fn take_half(&self, room: &dyn Preallocation, taken: u64, wanted: u64) -> u64 {
         let mut more = (wanted - taken) / 2;
@@ -103,11 +125,11 @@ impl PreallocatedBytes {
         is_free
     }
 
-    /// Keeps no more than so many bytes, less a unit that is about to be written.
+    /// Keeps no more than so many bytes, less those that are about to be written.
     pub(super) fn give_up_to(&self, bytes: u64) {
         let Some(room) = &self.room else { return };
         let mut state = self.state.lock();
-        let left = bytes.saturating_sub(self.unit_bytes);
+        let left = bytes.saturating_sub(self.ahead_bytes);
         let left = left - left % self.unit_bytes;
         if left < state.taken_bytes && room.resize(left).is_ok() {
             *state = State {
@@ -139,7 +161,7 @@ mod tests {
         let dir = Path::new("/db");
         disk.create_dir_all(dir).unwrap();
         disk.set_capacity(Some(1000));
-        let room = PreallocatedBytes::new(&disk, dir, 400);
+        let room = small_units(&disk, dir);
         for (wanted, taken, is_short) in [
             (0, 0, false),
             (99, 0, false),
@@ -166,9 +188,39 @@ mod tests {
         room.take(800);
         assert_eq!((room.taken_bytes(), room.is_short()), (800, false));
         // Where no checkpoints are taken, no room is.
-        let none = PreallocatedBytes::new(&disk, dir, u64::MAX);
+        let none = PreallocatedBytes::new(&disk, dir, u64::MAX, 0);
         none.take(1 << 30);
         assert_eq!((none.taken_bytes(), none.is_short()), (0, false));
+    }
+
+    /// In units of 100 bytes, and given up no sooner than that.
+    fn small_units(disk: &SimDisk, dir: &Path) -> PreallocatedBytes {
+        PreallocatedBytes {
+            ahead_bytes: 100,
+            ..PreallocatedBytes::new(disk, dir, 400, 0)
+        }
+    }
+
+    #[test]
+    fn what_was_given_up_is_taken_back_whole() {
+        let disk = SimDisk::new();
+        let dir = Path::new("/db");
+        disk.create_dir_all(dir).unwrap();
+        disk.set_capacity(Some(1050));
+        let room = small_units(&disk, dir);
+        room.take(1000);
+        room.give_up_to(500);
+        assert_eq!(room.taken_bytes(), 400);
+        room.take_back(1000);
+        assert_eq!(room.taken_bytes(), 1000);
+        // As much as there is, but for less than a unit.
+        room.give_up_to(100);
+        disk.create(&dir.join("a"), 330).unwrap();
+        room.take_back(1000);
+        assert!((621..=720).contains(&room.taken_bytes()));
+        // No more than was asked for.
+        room.take_back(300);
+        assert!(room.taken_bytes() > 300);
     }
 
     #[test]

@@ -32,6 +32,7 @@ use crate::image::image_writer::{
     ImageBefore, ImageMoment, ImageOptions, ImageProgress, ImageTarget, PresentImage, write_image,
 };
 use crate::image::new_image::NewImage;
+use crate::image::run_writer::held_back_bytes;
 use crate::recovery::ImageLoader;
 
 /// So many generations of the log, of openings before this one, make a checkpoint due.
@@ -95,12 +96,17 @@ struct Told {
 }
 
 /// The log makes no new files, or may, until this is dropped.
-struct RoomKept<'w>(&'w Work);
+struct RoomKept<'w> {
+    work: &'w Work,
+    /// What was taken before.
+    taken_bytes: u64,
+}
 
 impl Drop for RoomKept<'_> {
     fn drop(&mut self) {
-        let work = self.0;
-        // What the image before had is free now: it is the next one's.
+        let work = self.work;
+        // What the image before had is free now: it is the next one's. Or what was written of this one is free again.
+        work.room.take_back(self.taken_bytes);
         let image_file_bytes = work.image_file_bytes.load(Ordering::Relaxed);
         let since = work.log_bytes_since().max(1);
         work.room
@@ -121,7 +127,12 @@ impl Work {
         // The last one is this opening's.
         let generations = parts.catalogue.lock().manifest.generations.len();
         let generations_before = generations.saturating_sub(1);
-        let room = PreallocatedBytes::new(&*parts.disk, &parts.dir, settings.log_bytes);
+        let room = PreallocatedBytes::new(
+            &*parts.disk,
+            &parts.dir,
+            settings.log_bytes,
+            held_back_bytes(settings.run_bytes),
+        );
         Self {
             room,
             slowed_ms: AtomicU32::new(0),
@@ -205,7 +216,10 @@ impl Work {
         if !self.room.is_free_beside(self.log_bytes_max()) {
             self.log.set_growth(false);
         }
-        RoomKept(self)
+        RoomKept {
+            work: self,
+            taken_bytes: self.room.taken_bytes(),
+        }
     }
 
     /// How many bytes of files the next checkpoint is expected to write.
@@ -428,7 +442,7 @@ impl Work {
             on_progress: &mut |now| {
                 *progress = now;
                 self.room
-                    .give_up_to(expected_bytes.saturating_sub(now.bytes));
+                    .give_up_to(expected_bytes.saturating_sub(now.file_bytes));
                 match !is_last && self.is_over() {
                     true => ControlFlow::Break(()),
                     false => ControlFlow::Continue(()),
