@@ -1,9 +1,9 @@
 //! Certifying an epoch: by a waiter, or by the flusher for tasks and polls.
 //!
 //! One thread at a time leads; the others wait for it, check again, and the next takes over. So there is
-//! one epoch marker for an epoch, however many wait for it. The thread that closes the log leads until that is
-//! done: a waiter for an epoch meanwhile, such as a transaction that has only read, finds the log closed, or
-//! poisoned; it never finds a stream that refuses its marker.
+//! one epoch marker for an epoch, however many wait for it, and none where nothing was committed since the last. The
+//! thread that closes the log leads until that is done: a waiter for an epoch meanwhile, such as a transaction that has
+//! only read, finds the log closed, or poisoned; it never finds a stream that refuses its marker.
 
 use namiki_platform::Epoch;
 
@@ -63,6 +63,9 @@ impl<H: GroupResource> Streams<H> {
             round += 1;
         }
         self.harden_epoch(epochs, epoch)?;
+        if epochs.certifies_nothing(epoch) {
+            return Ok(());
+        }
         let mut full = Ok(());
         for at in 0..self.list.len() {
             let written =

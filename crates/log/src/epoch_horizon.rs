@@ -23,7 +23,8 @@
 //!   ended sees the low-water mark that it lowered, or a later one; so T is never too high.
 //! - E4. What a frame closes is the E read under its stream's lock when the frame is sealed: every commit
 //!   registered in E or before has been appended, so its record is in this frame or in one before.
-//! - E5. D is raised only by what a durable frame says. It never goes back, nor does T.
+//! - E5. D is raised by what a durable frame says; or to an epoch through which everything is hardened, where no record of
+//!   an epoch above D is to be certified: recovery, which knows the old D, then cuts off nothing. It never goes back, nor does T.
 //!
 //! Design: release by epochs needs evidence on the disk before it acknowledges; see decision 0023.
 
@@ -178,6 +179,24 @@ impl EpochHorizon {
         }
     }
 
+    /// Certifies an epoch without a frame, if there is nothing in it and those since D for one to certify; returns whether
+    /// that is so. Everything of the epoch and of those before is hardened, and it is finished, so nothing is to come (E2,
+    /// E5).
+    pub(crate) fn certifies_nothing(&self, epoch: Epoch) -> bool {
+        let is_empty = self.last_dependent() <= self.certified();
+        if is_empty {
+            self.certify(epoch.0);
+        }
+        is_empty
+    }
+
+    /// The largest epoch of records that are to be certified.
+    fn last_dependent(&self) -> Epoch {
+        let dependent =
+            |of_stream: &CachePadded<StreamEpochs>| of_stream.dependent.load(Ordering::Acquire);
+        Epoch(self.per_stream.iter().map(dependent).max().unwrap_or(0))
+    }
+
     /// D.
     pub(crate) fn certified(&self) -> Epoch {
         Epoch(self.certified.load(Ordering::Acquire))
@@ -199,10 +218,8 @@ impl EpochHorizon {
 
     /// The largest epoch that ought to be certified and is not. Independent records need none.
     pub(crate) fn uncertified(&self) -> Option<Epoch> {
-        let dependent =
-            |of_stream: &CachePadded<StreamEpochs>| of_stream.dependent.load(Ordering::Acquire);
-        let last = self.per_stream.iter().map(dependent).max().unwrap_or(0);
-        let last = Epoch(last.max(self.wanted.load(Ordering::Acquire)));
+        let wanted = Epoch(self.wanted.load(Ordering::Acquire));
+        let last = self.last_dependent().max(wanted);
         (!self.certifies(last)).then_some(last)
     }
 

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use namiki::faults::{self, Checks, NoFaults};
-use namiki::{Database, Error, ProtocolSpec, Session, Stamp, Table, View};
+use namiki::{Database, Error, Prepare, ProtocolSpec, Session, Stamp, Table, View};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::seeded_random::Random;
 use namiki_tests::transfers_under_views::{Seen, all_specs, transfer};
@@ -245,6 +245,31 @@ fn no_view_sees_half_a_transfer() {
     }
     println!("{all:?}");
     assert!(all.scans > 1000, "{all:?}");
+}
+
+#[test]
+fn a_view_of_an_idle_database_writes_nothing() {
+    for spec in all_specs() {
+        let disk = SimDisk::new();
+        // No thread of its own writes meanwhile.
+        let builder = Database::builder()
+            .spec(spec)
+            .epoch_length(Duration::MAX)
+            .prepare(Prepare::Inline)
+            .checkpoint_log_bytes(u64::MAX);
+        let db = builder.disk(Arc::new(disk.clone())).open("/db").unwrap();
+        let table = db.table::<u64, u64>("t").unwrap();
+        for round in 0..3 {
+            db.transact(|tx| tx.put(&table, &1, &round)).unwrap();
+            // It makes all of this durable, whatever it takes.
+            drop(db.view().unwrap());
+            let events = disk.events();
+            for _ in 0..5 {
+                assert_eq!(db.read(|view| view.get(&table, &1)).unwrap(), Some(round));
+            }
+            assert_eq!(disk.events(), events, "{spec}, round {round}");
+        }
+    }
 }
 
 #[test]

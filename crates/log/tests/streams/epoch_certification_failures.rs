@@ -5,7 +5,7 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -15,22 +15,32 @@ use namiki_log::{AckWaiter, EpochSource, Log, LogConfig, LogError, SequencerKind
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::{Epoch, Lsn, WorkerId};
 
-/// Epochs without commits.
+/// Epochs of which the first has commits.
 #[derive(Debug)]
-struct Quiet(AtomicU64);
+struct Epochs {
+    current: AtomicU64,
+    /// All commits of the first have been appended.
+    are_appended: AtomicBool,
+}
 
-impl EpochSource for Quiet {
+/// That of [`put`].
+const FIRST: Epoch = Epoch(1);
+
+impl EpochSource for Epochs {
     fn current(&self) -> Epoch {
-        Epoch(self.0.load(Ordering::SeqCst))
+        Epoch(self.current.load(Ordering::SeqCst))
     }
 
     fn finished(&self) -> Epoch {
-        Epoch(self.current().0 - 1)
+        match self.are_appended.load(Ordering::SeqCst) {
+            true => Epoch(self.current().0 - 1),
+            false => Epoch(FIRST.0 - 1),
+        }
     }
 
     fn close(&self, Epoch(epoch): Epoch) {
         let (old, new) = (Ordering::SeqCst, Ordering::SeqCst);
-        let _ = self.0.compare_exchange(epoch, epoch + 1, old, new);
+        let _ = self.current.compare_exchange(epoch, epoch + 1, old, new);
     }
 }
 
@@ -38,8 +48,11 @@ impl EpochSource for Quiet {
 const WAITS: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(3600)];
 
 /// A log by epochs with a flusher.
-fn by_epochs(streams: u16, group_wait_max: Duration) -> (LogConfig, Arc<Quiet>) {
-    let source = Arc::new(Quiet(AtomicU64::new(1)));
+fn by_epochs(streams: u16, group_wait_max: Duration) -> (LogConfig, Arc<Epochs>) {
+    let source = Arc::new(Epochs {
+        current: AtomicU64::new(FIRST.0),
+        are_appended: AtomicBool::new(false),
+    });
     let config = LogConfig {
         sequencer: SequencerKind::None,
         epochs: Some(source.clone()),
@@ -49,15 +62,17 @@ fn by_epochs(streams: u16, group_wait_max: Duration) -> (LogConfig, Arc<Quiet>) 
     (config, source)
 }
 
-/// Has epochs certified, each by a frame without records, until there is no room. Returns the epoch that was not
-/// certified.
-fn fill(log: &Log<()>, source: &Quiet) -> (Epoch, LogError) {
-    loop {
-        let epoch = source.current();
-        if let Err(error) = log.wait_certified(None, epoch) {
-            return (epoch, error);
+/// Commits until there is no room in any stream, and has the epoch of these commits certified, which takes a frame without
+/// records. Returns why it was not.
+fn fill(log: &Log<()>, source: &Epochs) -> LogError {
+    for worker in (0..log.streams() as u16).map(WorkerId) {
+        let stream = log.stream(worker);
+        while put(stream, 1, &[]).is_ok() {
+            stream.flush().unwrap();
         }
     }
+    source.are_appended.store(true, Ordering::SeqCst);
+    log.wait_certified(None, FIRST).unwrap_err()
 }
 
 /// Waits as a task does, which is polled only when it was woken.
@@ -84,14 +99,14 @@ fn a_task_learns_that_no_marker_has_room() {
         config.placement = shared(16 << 10);
         let log: Arc<Log<()>> = create(&disk, config);
         within_reason("both are told", move || {
-            let (epoch, error) = fill(&log, &source);
+            let error = fill(&log, &source);
             assert!(matches!(error, LogError::RegionFull { .. }), "{error:?}");
             for _ in 0..3 {
-                let told = wait_as_task(&log, epoch);
+                let told = wait_as_task(&log, FIRST);
                 assert!(matches!(told, Err(LogError::RegionFull { .. })), "{told:?}");
             }
             // What is certified stays so, and the log accepts what it has room for: nothing has failed.
-            wait_as_task(&log, Epoch(epoch.0 - 1)).unwrap();
+            wait_as_task(&log, Epoch(FIRST.0 - 1)).unwrap();
             assert!(log.poisoned().is_none());
         });
     }
@@ -119,6 +134,7 @@ fn a_foreign_ticket_certifies_nothing() {
         "{polled:?}"
     );
     assert_eq!(log.counters().flushes, 0);
+    source.are_appended.store(true, Ordering::SeqCst);
     wait_as_task(&log, source.current()).unwrap();
     log.close().unwrap();
 }
@@ -132,13 +148,13 @@ fn a_task_learns_nothing_of_earlier_refusals() {
         sim.set_capacity(Some(2 * (16 << 10)));
         let log: Arc<Log<()>> = create(&disk, config);
         within_reason("both are told", move || {
-            let (epoch, error) = fill(&log, &source);
+            let error = fill(&log, &source);
             assert!(matches!(error, LogError::DiskFull { .. }), "{error:?}");
-            let told = wait_as_task(&log, epoch);
+            let told = wait_as_task(&log, FIRST);
             assert!(matches!(told, Err(LogError::DiskFull { .. })), "{told:?}");
             sim.set_capacity(None);
             // An attempt may have been under way.
-            while wait_as_task(&log, epoch).is_err() {}
+            while wait_as_task(&log, FIRST).is_err() {}
             log.close().unwrap();
         });
     }
