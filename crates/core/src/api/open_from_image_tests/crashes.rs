@@ -25,7 +25,7 @@ fn states() -> [Tables; 2] {
 
 /// A database with the first state in its image.
 fn with_first_image(states: &[Tables; 2]) -> SimDisk {
-    let sim = SimDisk::new();
+    let sim = SimDisk::with_separate_directories();
     create(&sim);
     checkpoint(&sim, &states[0], STAMPS[0], RUNS);
     sim
