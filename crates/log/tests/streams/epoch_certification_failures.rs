@@ -5,26 +5,22 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::common::parking_waker::ParkedTask;
 use crate::common::*;
-use namiki_log::{AckWaiter, EpochSource, Log, LogConfig, LogError, SequencerKind, Ticket};
+use namiki_log::{AckWaiter, Entry, EpochSource, Log, LogConfig, LogError, SequencerKind, Ticket};
 use namiki_platform::disk::{Disk, SimDisk};
-use namiki_platform::{Epoch, Lsn, WorkerId};
+use namiki_platform::{Epoch, Lsn, Stamp, WorkerId};
 
-/// Epochs of which the first has commits.
+/// Epochs that end when the test says so.
 #[derive(Debug)]
 struct Epochs {
     current: AtomicU64,
-    /// All commits of the first have been appended.
-    are_appended: AtomicBool,
+    finished: AtomicU64,
 }
-
-/// That of [`put`].
-const FIRST: Epoch = Epoch(1);
 
 impl EpochSource for Epochs {
     fn current(&self) -> Epoch {
@@ -32,10 +28,7 @@ impl EpochSource for Epochs {
     }
 
     fn finished(&self) -> Epoch {
-        match self.are_appended.load(Ordering::SeqCst) {
-            true => Epoch(self.current().0 - 1),
-            false => Epoch(FIRST.0 - 1),
-        }
+        Epoch(self.finished.load(Ordering::SeqCst))
     }
 
     fn close(&self, Epoch(epoch): Epoch) {
@@ -44,35 +37,49 @@ impl EpochSource for Epochs {
     }
 }
 
-/// Ticks of the flusher, and none at all.
-const WAITS: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(3600)];
-
-/// A log by epochs with a flusher.
-fn by_epochs(streams: u16, group_wait_max: Duration) -> (LogConfig, Arc<Epochs>) {
+/// A log by epochs with a flusher, which certifies what it is asked for alone: its next tick is far away.
+fn by_epochs(streams: u16) -> (LogConfig, Arc<Epochs>) {
     let source = Arc::new(Epochs {
-        current: AtomicU64::new(FIRST.0),
-        are_appended: AtomicBool::new(false),
+        current: AtomicU64::new(1),
+        finished: AtomicU64::new(0),
     });
     let config = LogConfig {
         sequencer: SequencerKind::None,
         epochs: Some(source.clone()),
-        group_wait_max,
+        group_wait_max: Duration::from_secs(3600),
         ..config(streams)
     };
     (config, source)
 }
 
-/// Commits until there is no room in any stream, and has the epoch of these commits certified, which takes a frame without
-/// records. Returns why it was not.
-fn fill(log: &Log<()>, source: &Epochs) -> LogError {
-    for worker in (0..log.streams() as u16).map(WorkerId) {
-        let stream = log.stream(worker);
-        while put(stream, 1, &[]).is_ok() {
-            stream.flush().unwrap();
+/// So many epochs have commits: more than two streams keep room for their markers.
+const EPOCHS: u64 = 20;
+
+/// Commits until no stream has room for more, and has one epoch after the other certified until there is no room for that,
+/// either. Returns the epoch that was not certified.
+fn fill(log: &Log<()>, source: &Epochs) -> (Epoch, LogError) {
+    let commit = |worker: u16, epoch: u64| {
+        let stream = log.stream(WorkerId(worker));
+        let (stamp, write) = (Stamp(epoch), |_: &mut [u8], _| {});
+        stream.append(Entry::Commit, stamp, Epoch(epoch), 0, write, |_| {})?;
+        stream.flush()
+    };
+    for epoch in 1..EPOCHS {
+        commit(0, epoch).unwrap();
+        source.close(Epoch(epoch));
+    }
+    for worker in 0..log.streams() as u16 {
+        while commit(worker, EPOCHS).is_ok() {}
+    }
+    for epoch in 1..=EPOCHS {
+        source.finished.store(epoch, Ordering::SeqCst);
+        if let Err(error) = log.wait_certified(None, Epoch(epoch)) {
+            // The flusher goes for the last of them.
+            source.finished.store(EPOCHS, Ordering::SeqCst);
+            return (Epoch(epoch), error);
         }
     }
-    source.are_appended.store(true, Ordering::SeqCst);
-    log.wait_certified(None, FIRST).unwrap_err()
+    panic!("there was room for all");
 }
 
 /// Waits as a task does, which is polled only when it was woken.
@@ -93,29 +100,27 @@ fn wait_as_task(log: &Log<()>, epoch: Epoch) -> Result<(), LogError> {
 
 #[test]
 fn a_task_learns_that_no_marker_has_room() {
-    for wait in WAITS {
-        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-        let (mut config, source) = by_epochs(2, wait);
-        config.placement = shared(16 << 10);
-        let log: Arc<Log<()>> = create(&disk, config);
-        within_reason("both are told", move || {
-            let error = fill(&log, &source);
-            assert!(matches!(error, LogError::RegionFull { .. }), "{error:?}");
-            for _ in 0..3 {
-                let told = wait_as_task(&log, FIRST);
-                assert!(matches!(told, Err(LogError::RegionFull { .. })), "{told:?}");
-            }
-            // What is certified stays so, and the log accepts what it has room for: nothing has failed.
-            wait_as_task(&log, Epoch(FIRST.0 - 1)).unwrap();
-            assert!(log.poisoned().is_none());
-        });
-    }
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let (mut config, source) = by_epochs(2);
+    config.placement = shared(16 << 10);
+    let log: Arc<Log<()>> = create(&disk, config);
+    within_reason("both are told", move || {
+        let (epoch, error) = fill(&log, &source);
+        assert!(matches!(error, LogError::RegionFull { .. }), "{error:?}");
+        for _ in 0..3 {
+            let told = wait_as_task(&log, epoch);
+            assert!(matches!(told, Err(LogError::RegionFull { .. })), "{told:?}");
+        }
+        // What is certified stays so, and nothing has failed.
+        wait_as_task(&log, Epoch(epoch.0 - 1)).unwrap();
+        assert!(log.poisoned().is_none());
+    });
 }
 
 #[test]
 fn a_foreign_ticket_certifies_nothing() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-    let (config, source) = by_epochs(2, WAITS[1]);
+    let (config, source) = by_epochs(2);
     let log: Arc<Log<()>> = create(&disk, config);
     let foreign = Ticket {
         worker: WorkerId(1),
@@ -123,39 +128,34 @@ fn a_foreign_ticket_certifies_nothing() {
         lsn: Lsn(0),
     };
     let mut ack_waiter = AckWaiter::default();
-    let polled = log.poll_certified(
-        Some(foreign),
-        source.current(),
-        Waker::noop(),
-        &mut ack_waiter,
-    );
+    let polled = log.poll_certified(Some(foreign), Epoch(1), Waker::noop(), &mut ack_waiter);
     assert!(
         matches!(polled, Poll::Ready(Err(LogError::ForeignTicket { .. }))),
         "{polled:?}"
     );
     assert_eq!(log.counters().flushes, 0);
-    source.are_appended.store(true, Ordering::SeqCst);
-    wait_as_task(&log, source.current()).unwrap();
+    source.finished.store(1, Ordering::SeqCst);
+    wait_as_task(&log, Epoch(1)).unwrap();
+    // Nothing was committed, so there is nothing to be written.
+    assert_eq!(log.counters().flushes, 0);
     log.close().unwrap();
 }
 
 #[test]
 fn a_task_learns_nothing_of_earlier_refusals() {
-    for wait in WAITS {
-        let sim = SimDisk::new();
-        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-        let (config, source) = by_epochs(1, wait);
-        sim.set_capacity(Some(2 * (16 << 10)));
-        let log: Arc<Log<()>> = create(&disk, config);
-        within_reason("both are told", move || {
-            let error = fill(&log, &source);
-            assert!(matches!(error, LogError::DiskFull { .. }), "{error:?}");
-            let told = wait_as_task(&log, FIRST);
-            assert!(matches!(told, Err(LogError::DiskFull { .. })), "{told:?}");
-            sim.set_capacity(None);
-            // An attempt may have been under way.
-            while wait_as_task(&log, FIRST).is_err() {}
-            log.close().unwrap();
-        });
-    }
+    let sim = SimDisk::new();
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let (config, source) = by_epochs(1);
+    sim.set_capacity(Some(2 * (16 << 10)));
+    let log: Arc<Log<()>> = create(&disk, config);
+    within_reason("both are told", move || {
+        let (epoch, error) = fill(&log, &source);
+        assert!(matches!(error, LogError::DiskFull { .. }), "{error:?}");
+        let told = wait_as_task(&log, epoch);
+        assert!(matches!(told, Err(LogError::DiskFull { .. })), "{told:?}");
+        sim.set_capacity(None);
+        // An attempt may have been under way.
+        while wait_as_task(&log, epoch).is_err() {}
+        log.close().unwrap();
+    });
 }
