@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use namiki_index::{Inserted, LeafVersion};
 use namiki_platform::Stamp;
 
-use crate::commit::views::{Overwritten, ViewList};
+use crate::commit::views::{Overwritten, SeenViews};
 use crate::concurrency::cc::{Before, ObservedVersion};
 use crate::storage::free_large_buffers::{Sizes, free_if_large, free_map_if_large};
 use crate::storage::record::{AddressHasher, RecordRef, Snapshot};
@@ -120,8 +120,7 @@ pub(crate) struct Mark {
 pub(crate) struct AccessSet {
     pub(crate) reads: Vec<Read>,
     gaps: Vec<Gap>,
-    /// The views that the last commit has met, if any lived then.
-    pub(crate) view_list: Arc<ViewList>,
+    seen_views: SeenViews,
     /// The tables in which gaps were ever read or writes deferred. They stay from one transaction to the next:
     /// counting references to a table anew in each would be a counter that all workers share.
     raw_tables: Vec<Arc<RawTable>>,
@@ -349,18 +348,18 @@ impl AccessSet {
         }
     }
 
-    /// What a commit is about to overwrite, and the list of views that it has seen last.
+    /// What a commit is about to overwrite, and what the commits before remember of views.
     #[inline]
     pub(crate) fn overwritten(
         &mut self,
-    ) -> (impl Iterator<Item = Overwritten<'_>>, &mut Arc<ViewList>) {
+    ) -> (impl Iterator<Item = Overwritten<'_>>, &mut SeenViews) {
         let (writes, bytes) = (&self.writes, &self.bytes);
         let overwritten = writes.iter().map(|write| Overwritten {
             record: write.record,
             table: write.table,
             key: &bytes[write.key.start as usize..write.key.end as usize],
         });
-        (overwritten, &mut self.view_list)
+        (overwritten, &mut self.seen_views)
     }
 
     /// The bytes of the keys and values that are written.

@@ -158,8 +158,8 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
 
     if C::KEEP_FOR_VIEWS {
         let (views, epochs) = (&engine.views, &engine.epochs);
-        let (overwritten, cached) = access_set.overwritten();
-        views.keep_overwritten(epochs, epoch, overwritten, cached);
+        let (overwritten, seen) = access_set.overwritten();
+        views.keep_overwritten(epochs, (slot, epoch), overwritten, seen);
     }
     let (Some(stream), Some(record)) = (stream, &mut record) else {
         install(engine, access_set, held, stamp, None);

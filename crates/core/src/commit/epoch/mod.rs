@@ -138,6 +138,13 @@ pub(crate) struct Epochs {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlotId(usize);
 
+impl SlotId {
+    /// Its number: committers at one time have different ones.
+    pub(crate) fn number(self) -> usize {
+        self.0
+    }
+}
+
 impl Epochs {
     /// Starts at epoch 1 with this floor. Committers close epochs that have lasted `length_min`.
     pub(crate) fn new(floor: Stamp, length_min: Duration) -> Self {

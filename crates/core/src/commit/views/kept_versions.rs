@@ -1,97 +1,140 @@
-//! The versions that commits have overwritten while a view was the newest one: at most one of each record.
+//! The versions that commits have overwritten while a view was the newest one.
 //!
-//! They are in shards by the records' addresses, so that commits rarely wait for each other. A shard that is closed takes
-//! no further version: what it has was handed on to the next older view, and what comes goes there, too.
+//! A commit adds them to the end of a list, which few other threads do: it pays for no map that nobody reads, and shares no
+//! cache line with the others. What looks for a version moves the lists into a map before. Lists that are closed take no
+//! further version: what they have was handed on to the next older view, and what comes goes there, too.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::hash::{BuildHasher, BuildHasherDefault};
-use std::mem::{size_of, take};
+use std::mem::{size_of, swap, take};
 
 use crossbeam_utils::CachePadded;
 use namiki_platform::Stamp;
-use smallvec::SmallVec;
 
-use crate::storage::record::{AddressHasher, RecordRef};
-use crate::sync::Mutex;
+use super::version_map::{KeptVersion, VersionMap, version_bytes};
+use crate::storage::record::RecordRef;
+use crate::sync::{AtomicU64, Mutex, Ordering};
 
-/// A power of two.
-const SHARDS: usize = if cfg!(loom) { 1 } else { 64 };
-/// Values up to this length lie beside their record's address, in bytes.
-const INLINE_BYTES: usize = 16;
+/// No more than there are bits in a word.
+const LISTS: usize = if cfg!(loom) { 1 } else { 32 };
+/// An emptied list that could hold more bytes is freed.
+const SPARE_BYTES_MAX: usize = 64 << 10;
 
-/// A value that was overwritten; nothing: the key was not there.
-pub(super) type KeptValue = Option<SmallVec<[u8; INLINE_BYTES]>>;
-
-/// A version that was overwritten.
-#[derive(Clone, Debug)]
-pub(super) struct KeptVersion {
-    pub(super) creation: Stamp,
-    pub(super) value: KeptValue,
-}
-
-impl KeptVersion {
-    pub(super) fn new(creation: Stamp, value: Option<&[u8]>) -> Self {
-        Self {
-            creation,
-            value: value.map(SmallVec::from_slice),
-        }
-    }
-
-    /// What it takes in memory, in bytes: with its part of a map that is three quarters full.
-    pub(super) fn bytes(&self) -> u64 {
-        let entry = size_of::<(RecordRef, Self)>() + size_of::<(RecordRef, Self)>() / 3;
-        let spilled = self.value.as_ref().filter(|value| value.spilled());
-        (entry + spilled.map_or(0, SmallVec::capacity)) as u64
-    }
-
-    /// Copies the value into `out`; returns the version's stamp, if there is one.
-    pub(super) fn copy_to(&self, out: &mut Vec<u8>) -> Option<Stamp> {
-        out.clear();
-        out.extend_from_slice(self.value.as_ref()?);
-        Some(self.creation)
-    }
-}
-
-type Versions = HashMap<RecordRef, KeptVersion, BuildHasherDefault<AddressHasher>>;
-
-#[derive(Default)]
-struct Shard {
-    is_closed: bool,
-    versions: Versions,
-}
-
-/// The shard is closed: the version belongs to an older view.
+/// The lists are closed: the version belongs to an older view.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Closed;
 
 /// The versions that were kept for a view and the older ones.
 pub(super) struct KeptVersions {
-    shards: Box<[CachePadded<Mutex<Shard>>]>,
+    lists: Box<[CachePadded<List>]>,
+    /// A bit for each list that may have something that is not in the map yet. It changes under the list's lock.
+    unmoved: CachePadded<AtomicU64>,
+    map: VersionMap,
+    /// Bytes that the callers were told of, less those that were removed. In two's complement.
+    counted_bytes: AtomicU64,
+    /// The callers are told of bytes when there are so many.
+    unit_bytes: u64,
+}
+
+/// VersionList in the order in which some committers have kept them.
+struct List {
+    /// Held while its versions are moved into the map: an emptied list, to be filled again.
+    moving: Mutex<VersionList>,
+    state: Mutex<ListState>,
+}
+
+struct ListState {
+    is_closed: bool,
+    versions: VersionList,
+    /// Bytes that the callers were not told of yet.
+    uncounted_bytes: u64,
+}
+
+#[derive(Default)]
+struct VersionList {
+    entries: Vec<Listed>,
+    /// The values of all, one after the other.
+    values: Vec<u8>,
+}
+
+struct Listed {
+    record: RecordRef,
+    creation: Stamp,
+    /// Nothing: the key was not there.
+    value_len: Option<u32>,
 }
 
 impl KeptVersions {
-    pub(super) fn new() -> Self {
-        let shards = (0..SHARDS).map(|_| CachePadded::new(Mutex::new(Shard::default())));
+    /// None. The callers are told of memory in units of so many bytes.
+    pub(super) fn new(unit_bytes: u64) -> Self {
+        let list = || List {
+            moving: Mutex::new(VersionList::default()),
+            state: Mutex::new(ListState {
+                is_closed: false,
+                versions: VersionList::default(),
+                uncounted_bytes: 0,
+            }),
+        };
         Self {
-            shards: shards.collect(),
+            lists: (0..LISTS).map(|_| CachePadded::new(list())).collect(),
+            unmoved: CachePadded::new(AtomicU64::new(0)),
+            map: VersionMap::new(),
+            counted_bytes: AtomicU64::new(0),
+            unit_bytes,
         }
     }
 
-    fn shard(&self, record: RecordRef) -> &Mutex<Shard> {
-        let hash = BuildHasherDefault::<AddressHasher>::default().hash_one(record);
-        // A map uses the lowest bits, and the highest ones.
-        &self.shards[(hash >> 40) as usize & (SHARDS - 1)]
-    }
-
-    /// Keeps a version, unless a newer one is there: of the versions of a record that a view may see, the newest is the
-    /// one. Returns by how many bytes there is more now.
-    pub(super) fn keep(&self, record: RecordRef, version: KeptVersion) -> Result<i64, Closed> {
-        let mut shard = self.shard(record).lock();
-        if shard.is_closed {
+    /// Keeps a version; of those of a record that a view may see, the newest is the one. Committers with different numbers
+    /// rarely wait for each other. Returns how many bytes more are to be counted.
+    pub(super) fn keep(
+        &self,
+        committer: usize,
+        record: RecordRef,
+        creation: Stamp,
+        value: Option<&[u8]>,
+    ) -> Result<u64, Closed> {
+        let number = committer % LISTS;
+        let mut state = self.lists[number].state.lock();
+        if state.is_closed {
             return Err(Closed);
         }
-        Ok(put(&mut shard.versions, record, version))
+        if state.versions.entries.is_empty() {
+            // Release, as is the removal: who finds no bit finds in the map what was kept before.
+            self.unmoved.fetch_or(1 << number, Ordering::Release);
+        }
+        state.versions.add(record, creation, value);
+        state.uncounted_bytes += version_bytes(value);
+        if state.uncounted_bytes < self.unit_bytes {
+            return Ok(0);
+        }
+        let more = take(&mut state.uncounted_bytes);
+        self.counted_bytes.fetch_add(more, Ordering::Relaxed);
+        Ok(more)
+    }
+
+    /// The map, with all that was kept before this call.
+    fn map(&self) -> &VersionMap {
+        let mut unmoved = self.unmoved.load(Ordering::Acquire);
+        while unmoved != 0 {
+            self.move_to_map(unmoved.trailing_zeros() as usize);
+            unmoved &= unmoved - 1;
+        }
+        &self.map
+    }
+
+    #[cold]
+    fn move_to_map(&self, number: usize) {
+        let list = &self.lists[number];
+        // Whoever finds the bit set meanwhile waits here.
+        let mut moved = list.moving.lock();
+        // Committers go on meanwhile.
+        swap(&mut *moved, &mut list.state.lock().versions);
+        moved.visit(|record, version| {
+            self.map.put(record, version);
+        });
+        moved.clear();
+        let state = list.state.lock();
+        if state.versions.entries.is_empty() {
+            self.unmoved.fetch_and(!(1 << number), Ordering::Release);
+        }
     }
 
     /// Copies the version that is kept of a record into `out`, if there is one at or below `stamp`; returns its own stamp if
@@ -102,62 +145,174 @@ impl KeptVersions {
         stamp: Stamp,
         out: &mut Vec<u8>,
     ) -> Option<Option<Stamp>> {
-        let shard = self.shard(record).lock();
-        let version = shard.versions.get(&record)?;
-        (version.creation <= stamp).then(|| version.copy_to(out))
+        self.map().copy(record, stamp, out)
     }
 
-    /// The version that is kept of a record.
-    pub(super) fn get(&self, record: RecordRef) -> Option<KeptVersion> {
-        self.shard(record).lock().versions.get(&record).cloned()
-    }
-
-    /// Forgets that of one record. Returns how many bytes less there are.
+    /// Forgets that of one record. Returns how many bytes are to be counted less.
     pub(super) fn remove(&self, record: RecordRef) -> u64 {
-        let removed = self.shard(record).lock().versions.remove(&record);
-        removed.map_or(0, |version| version.bytes())
+        let bytes = self.map().remove(record);
+        self.counted_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        bytes
     }
 
     /// Hands what a view at `stamp`, the next older one, may see on to `older`, and closes this. What is here stays, for
-    /// readers that have looked there before. Returns by how many bytes there is more now.
+    /// readers that have looked there before. Returns how many bytes more are to be counted for the older one.
     pub(super) fn hand_on(&self, older: &Self, stamp: Stamp) -> i64 {
-        let mut more = 0;
-        for (from, to) in self.shards.iter().zip(&older.shards) {
-            // Always from the newer one to the older one: no circle.
-            let mut from = from.lock();
-            from.is_closed = true;
-            let mut to = to.lock();
-            for (record, version) in &from.versions {
-                if version.creation <= stamp {
-                    more += put(&mut to.versions, *record, version.clone());
-                }
-            }
+        for list in &self.lists {
+            list.state.lock().is_closed = true;
         }
+        let more = self.map().copy_all(stamp, &older.map);
+        older
+            .counted_bytes
+            .fetch_add(more as u64, Ordering::Relaxed);
         more
     }
 
-    /// Forgets everything, and takes no more. Returns how many bytes less there are.
-    pub(super) fn clear(&self) -> u64 {
-        let mut bytes = 0;
-        for shard in &self.shards {
-            let mut shard = shard.lock();
-            shard.is_closed = true;
-            let versions = take(&mut shard.versions);
-            drop(shard);
-            bytes += versions.values().map(KeptVersion::bytes).sum::<u64>();
+    /// Forgets everything, and takes no more. Returns how many bytes are to be counted less.
+    pub(super) fn clear(&self) -> i64 {
+        for list in &self.lists {
+            let mut moving = list.moving.lock();
+            let mut state = list.state.lock();
+            state.is_closed = true;
+            state.uncounted_bytes = 0;
+            let forgotten = (take(&mut *moving), take(&mut state.versions));
+            drop((state, moving));
+            // Without the locks: it may take long.
+            drop(forgotten);
         }
-        bytes
+        self.map.clear();
+        self.counted_bytes.swap(0, Ordering::Relaxed) as i64
+    }
+
+    /// What is kept takes so much memory.
+    pub(super) fn bytes(&self) -> u64 {
+        let lists = self.lists.iter();
+        let uncounted: u64 = lists.map(|list| list.state.lock().uncounted_bytes).sum();
+        self.counted_bytes
+            .load(Ordering::Relaxed)
+            .wrapping_add(uncounted)
     }
 }
 
-fn put(versions: &mut Versions, record: RecordRef, version: KeptVersion) -> i64 {
-    let bytes = version.bytes() as i64;
-    match versions.entry(record) {
-        Entry::Vacant(entry) => {
-            entry.insert(version);
-            bytes
+impl VersionList {
+    fn add(&mut self, record: RecordRef, creation: Stamp, value: Option<&[u8]>) {
+        self.entries.push(Listed {
+            record,
+            creation,
+            // No value is longer than `VALUE_BYTES_MAX`.
+            value_len: value.map(|value| value.len() as u32),
+        });
+        self.values.extend_from_slice(value.unwrap_or_default());
+    }
+
+    fn visit(&self, mut visit: impl FnMut(RecordRef, KeptVersion)) {
+        let mut values = &self.values[..];
+        for entry in &self.entries {
+            let (value, rest) = values.split_at(entry.value_len.unwrap_or(0) as usize);
+            let value = entry.value_len.map(|_| value);
+            visit(entry.record, KeptVersion::new(entry.creation, value));
+            values = rest;
         }
-        Entry::Occupied(entry) if entry.get().creation >= version.creation => 0,
-        Entry::Occupied(mut entry) => bytes - entry.insert(version).bytes() as i64,
+    }
+
+    /// The memory stays if it is little.
+    fn clear(&mut self) {
+        let bytes = self.entries.capacity() * size_of::<Listed>() + self.values.capacity();
+        if bytes > SPARE_BYTES_MAX {
+            *self = Self::default();
+        }
+        self.entries.clear();
+        self.values.clear();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering as Order};
+
+    use super::*;
+    use crate::storage::arena::Arena;
+
+    impl KeptVersions {
+        fn keep_version(&self, committer: usize, record: RecordRef, creation: u64) -> u64 {
+            let value = creation.to_ne_bytes();
+            let kept = self.keep(committer, record, Stamp(creation), Some(&value));
+            kept.unwrap()
+        }
+
+        fn creation_of(&self, record: RecordRef) -> Option<Stamp> {
+            self.copy(record, Stamp::MAX, &mut Vec::new())?
+        }
+    }
+
+    #[test]
+    fn the_newest_version_is_kept_whoever_looks_meanwhile() {
+        let arena = Arena::default();
+        let (record, other) = (arena.record(8, 0), arena.record(8, 0));
+        for (looks_between, unit_bytes) in [(false, 0), (true, 0), (true, 100), (false, 1 << 20)] {
+            let kept = KeptVersions::new(unit_bytes);
+            let older = KeptVersions::new(unit_bytes);
+            let mut out = Vec::new();
+            let mut counted = kept.keep_version(0, other, 1) as i64;
+            for (committer, creation) in [(0, 5), (1, 3), (2, 7), (LISTS, 6)] {
+                counted += kept.keep_version(committer, record, creation) as i64;
+                if looks_between {
+                    assert!(kept.copy(record, Stamp(9), &mut out).is_some());
+                }
+            }
+            assert!(kept.bytes() >= 2 * version_bytes(Some(&[0; 8])));
+            assert_eq!(kept.copy(record, Stamp(6), &mut out), None);
+            assert_eq!(kept.copy(record, Stamp(7), &mut out), Some(Some(Stamp(7))));
+            assert_eq!(out, 7_u64.to_ne_bytes());
+            counted -= kept.remove(other) as i64;
+            assert_eq!(kept.creation_of(other), None);
+            let handed_on = kept.hand_on(&older, Stamp(7));
+            assert_eq!(older.creation_of(record), Some(Stamp(7)));
+            let refused = kept.keep(0, record, Stamp(8), None);
+            assert_eq!(refused, Err(Closed));
+            // What was counted is what goes.
+            assert_eq!((kept.clear(), older.clear()), (counted, handed_on));
+            assert_eq!((kept.bytes(), older.bytes()), (0, 0));
+            assert_eq!(kept.creation_of(record), None);
+        }
+    }
+
+    #[test]
+    fn what_was_kept_is_found_while_others_look_and_keep() {
+        let arena = Arena::default();
+        let records: Vec<_> = (0..3000).map(|_| arena.record(8, 0)).collect();
+        let kept = KeptVersions::new(1 << 10);
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let committers: Vec<_> = (0..2)
+                .map(|committer| {
+                    let (kept, records) = (&kept, &records);
+                    scope.spawn(move || {
+                        for (number, record) in
+                            records.iter().enumerate().skip(committer).step_by(2)
+                        {
+                            let creation = number as u64 + 1;
+                            kept.keep_version(committer, *record, creation);
+                            assert_eq!(kept.creation_of(*record), Some(Stamp(creation)));
+                        }
+                    })
+                })
+                .collect();
+            scope.spawn(|| {
+                while !is_over.load(Order::Relaxed) {
+                    kept.creation_of(records[0]);
+                }
+            });
+            for committer in committers {
+                committer.join().unwrap();
+            }
+            is_over.store(true, Order::Relaxed);
+        });
+        for (number, record) in (1..).zip(&records) {
+            assert_eq!(kept.creation_of(*record), Some(Stamp(number)));
+        }
+        let all = records.len() as u64 * version_bytes(Some(&[0; 8]));
+        assert_eq!(kept.bytes(), all);
     }
 }

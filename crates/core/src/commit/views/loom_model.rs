@@ -15,11 +15,11 @@ use namiki_log::EpochSource;
 use namiki_platform::Stamp;
 use namiki_platform::model_checker::explore;
 
-use super::{Overwritten, ViewList, ViewState, Views};
+use super::{Overwritten, SeenViews, ViewState, Views};
 use crate::commit::epoch::{Epochs, SlotId};
 use crate::storage::arena::Arena;
 use crate::storage::record::RecordRef;
-use crate::sync::{Mutex, sleep};
+use crate::sync::{Mutex, Ordering, sleep};
 use crate::table::raw_table::TableId;
 
 const POLL: Duration = Duration::from_micros(100);
@@ -60,9 +60,9 @@ impl World {
             table: TableId(0),
             key: &[],
         });
-        let mut cached = Arc::<ViewList>::default();
+        let mut seen = SeenViews::default();
         self.views
-            .keep_overwritten(&self.epochs, epoch, writes, &mut cached);
+            .keep_overwritten(&self.epochs, (slot, epoch), writes, &mut seen);
         self.record.install(Some(&stamp.0.to_ne_bytes()), stamp);
         drop(locked);
         self.epochs.deregister(slot);
@@ -114,7 +114,7 @@ fn a_view_sees_the_last_commit_below_it() {
         let seen = world.read_and_end(&world.open());
         let second = committer.join().expect("a commit does not fail");
         assert_is_the_state(&[first, second], seen);
-        assert_eq!(world.views.stats().kept_bytes, 0);
+        assert_eq!(world.views.bytes.load(Ordering::Relaxed), 0);
     });
 }
 
@@ -135,6 +135,6 @@ fn what_was_kept_for_a_view_is_handed_on() {
         let older = older.join().expect("a view does not fail");
         assert_is_the_state(&[first, second], older);
         assert_is_the_state(&[first, second], newer);
-        assert_eq!(world.views.stats().kept_bytes, 0);
+        assert_eq!(world.views.bytes.load(Ordering::Relaxed), 0);
     });
 }

@@ -38,6 +38,7 @@ mod kept_versions;
 #[cfg(all(test, loom))]
 mod loom_model;
 pub(crate) mod uncommitted;
+mod version_map;
 mod written_through;
 
 use std::sync::Arc;
@@ -47,16 +48,21 @@ use crossbeam_utils::CachePadded;
 use namiki_log::EpochSource;
 use namiki_platform::{Epoch, Stamp};
 
-use self::kept_versions::{Closed, KeptVersion, KeptVersions};
+use self::kept_versions::{Closed, KeptVersions};
 use self::uncommitted::Uncommitted;
 use self::written_through::WrittenThrough;
-use crate::commit::epoch::Epochs;
+use crate::commit::epoch::{Epochs, SlotId};
 use crate::storage::record::{AtStamp, RecordRef};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence, sleep};
 use crate::table::raw_table::{RawTable, TableId};
 
 /// Between two looks whether a view has ended that has not found its stamp.
 const FORGOTTEN_POLL: Duration = Duration::from_micros(10);
+/// Where values are copied, so many bytes stay.
+const VALUE_BYTES_KEPT: usize = 4 << 10;
+/// Memory is counted in units of this part of the limit, as a power of two, and no larger ones than that.
+const UNIT_SHIFT: u32 = 14;
+const UNIT_BYTES_MAX: u64 = 64 << 10;
 
 /// The views of a database, and what is kept for them.
 pub(crate) struct Views {
@@ -65,7 +71,8 @@ pub(crate) struct Views {
     list: Mutex<Arc<ViewList>>,
     /// Held by what ends a view.
     ending: Mutex<()>,
-    /// What is kept takes so much memory, and so much of it is kept for views that are not limited.
+    /// What is kept takes so much memory, and so much of it is kept for views that are not limited. In two's complement: what
+    /// a commit keeps may be gone before it is counted.
     bytes: AtomicU64,
     unlimited_bytes: AtomicU64,
     bytes_max: u64,
@@ -77,9 +84,18 @@ pub(crate) struct Views {
 
 /// The views that there are, the oldest first.
 #[derive(Default)]
-pub(crate) struct ViewList {
+struct ViewList {
     number: u64,
     views: Vec<Arc<ViewState>>,
+}
+
+/// What commits, one after the other, remember of views.
+#[derive(Default)]
+pub(crate) struct SeenViews {
+    /// Those that the last commit has met, if any lived then.
+    list: Arc<ViewList>,
+    /// Where values are copied. It is empty between commits.
+    value: Vec<u8>,
 }
 
 /// One view.
@@ -153,7 +169,7 @@ impl Views {
             let view = Arc::new(ViewState {
                 epoch,
                 floor: AtomicU64::new(0),
-                kept: KeptVersions::new(),
+                kept: KeptVersions::new(self.unit_bytes()),
                 written: (!is_limited).then(WrittenThrough::default),
                 is_limited,
                 is_ending: AtomicBool::new(false),
@@ -192,6 +208,12 @@ impl Views {
         changed
     }
 
+    /// Memory is counted in units of so many bytes, so that committers do not share a counter: the limit is kept to but for a
+    /// small part of it.
+    fn unit_bytes(&self) -> u64 {
+        (self.bytes_max >> UNIT_SHIFT).min(UNIT_BYTES_MAX)
+    }
+
     fn list(&self) -> Arc<ViewList> {
         Arc::clone(&self.list.lock())
     }
@@ -219,31 +241,42 @@ impl Views {
         self.change_list(|views| views.retain(|it| !Arc::ptr_eq(it, view)));
         view.dropped_tables.lock().clear();
         // After the list: a reader that finds nothing here any more sees the new number.
-        self.add_bytes(view, -(view.kept.clear() as i64));
+        self.add_bytes(view, -view.kept.clear());
     }
 
     fn add_bytes(&self, view: &ViewState, more: i64) {
-        // Two's complement: adding a negative number subtracts.
-        self.bytes.fetch_add(more as u64, Ordering::Relaxed);
-        if !view.is_limited {
+        let unlimited = if view.is_limited { 0 } else { more };
+        self.count_bytes(more as u64, unlimited as u64);
+    }
+
+    fn count_bytes(&self, more: u64, more_unlimited: u64) {
+        if more != 0 {
+            self.bytes.fetch_add(more, Ordering::Relaxed);
+        }
+        if more_unlimited != 0 {
             self.unlimited_bytes
-                .fetch_add(more as u64, Ordering::Relaxed);
+                .fetch_add(more_unlimited, Ordering::Relaxed);
         }
     }
 
+    /// What is kept takes so much memory.
+    fn kept_bytes(&self) -> u64 {
+        (self.bytes.load(Ordering::Relaxed) as i64).max(0) as u64
+    }
+
     /// Keeps the versions that a commit is about to overwrite and that a view may see. The commit is registered in
-    /// `epoch`, and the records of `writes`, with their tables and keys, are locked. `cached` is the list that the caller has seen last.
+    /// `epoch`, in a slot, and the records of `writes`, with their tables and keys, are locked.
     #[inline]
     pub(crate) fn keep_overwritten<'w>(
         &self,
         epochs: &Epochs,
-        epoch: Epoch,
+        (slot, epoch): (SlotId, Epoch),
         writes: impl Iterator<Item = Overwritten<'w>>,
-        cached: &mut Arc<ViewList>,
+        seen: &mut SeenViews,
     ) {
         let number = self.number.load(Ordering::SeqCst);
         if number != 0 {
-            self.keep_for_newest(epochs, (epoch, number), writes, cached);
+            self.keep_for_newest(epochs, (slot, epoch), number, writes, seen);
         }
     }
 
@@ -252,20 +285,29 @@ impl Views {
     fn keep_for_newest<'w>(
         &self,
         epochs: &Epochs,
-        (epoch, number): (Epoch, u64),
+        (slot, epoch): (SlotId, Epoch),
+        number: u64,
         writes: impl Iterator<Item = Overwritten<'w>>,
-        cached: &mut Arc<ViewList>,
+        seen: &mut SeenViews,
     ) {
-        if cached.number != number {
-            *cached = self.list();
+        let SeenViews { list, value } = seen;
+        if list.number != number {
+            *list = self.list();
         }
-        let mut value = Vec::new();
+        // No older view sees what is newer, and most is, soon after a view was opened.
+        let Some((_, newest_stamp)) = list.newest_before(epoch, epochs, |_| true) else {
+            return;
+        };
+        let (mut bytes, mut unlimited_bytes) = (0, 0);
         'records: for Overwritten { record, table, key } in writes {
             let creation = record.creation();
+            if creation > newest_stamp {
+                continue;
+            }
             let mut version = None;
             loop {
                 let looks_at_it = |view: &ViewState| !view.has_written(table, key);
-                let newest = cached.newest_before(epoch, epochs, looks_at_it);
+                let newest = list.newest_before(epoch, epochs, looks_at_it);
                 let Some((view, stamp)) = newest else {
                     continue 'records;
                 };
@@ -273,45 +315,60 @@ impl Views {
                     continue 'records;
                 }
                 let version =
-                    version.get_or_insert_with(|| self.version_of(record, creation, &mut value));
+                    *version.get_or_insert_with(|| self.copy_version(record, creation, value));
                 // A key that was never there is not there without a version, too.
-                if creation == Stamp(0) && version.value.is_none() {
+                if version == (Stamp(0), false) {
                     continue 'records;
                 }
-                match view.kept.keep(record, version.clone()) {
+                let (creation, is_present) = version;
+                let value = is_present.then_some(&value[..]);
+                match view.kept.keep(slot.number(), record, creation, value) {
                     Ok(more) => {
-                        self.add_bytes(view, more);
+                        bytes += more;
+                        unlimited_bytes += if view.is_limited { 0 } else { more };
                         continue 'records;
                     }
-                    Err(Closed) => *cached = self.list(),
+                    Err(Closed) => *list = self.list(),
                 }
             }
         }
+        self.count_bytes(bytes, unlimited_bytes);
+        // Large values are not kept in memory for long.
+        value.clear();
+        value.shrink_to(VALUE_BYTES_KEPT);
     }
 
-    /// The version that is there of a record that is locked, without what a transaction has made of it.
-    fn version_of(&self, record: RecordRef, creation: Stamp, value: &mut Vec<u8>) -> KeptVersion {
+    /// Copies the version that is there of a record that is locked, without what a transaction has made of it. Returns its
+    /// stamp, and whether the key was there.
+    fn copy_version(
+        &self,
+        record: RecordRef,
+        creation: Stamp,
+        value: &mut Vec<u8>,
+    ) -> (Stamp, bool) {
         if record.is_uncommitted() {
             let before = self.uncommitted.get(record);
-            return before.unwrap_or_else(|| unreachable!("it was put there before the change"));
+            let before =
+                before.unwrap_or_else(|| unreachable!("it was put there before the change"));
+            return (before.creation, before.copy_to(value).is_some());
         }
         let Some(present) = record.copy_if(value, |_| true) else {
             unreachable!("the record is locked, so it does not change");
         };
-        KeptVersion::new(creation, (!present.absent).then_some(&value[..]))
+        (creation, !present.absent)
     }
 
     /// Ends the oldest views if what is kept takes too much memory. Not to be called with locks held: it may take long.
     #[inline]
     pub(crate) fn enforce_limit(&self, epochs: &Epochs) {
-        if self.bytes.load(Ordering::Relaxed) > self.bytes_max {
+        if self.kept_bytes() > self.bytes_max {
             self.expire_oldest(epochs);
         }
     }
 
     fn is_beyond_limit(&self) -> bool {
-        let unlimited = self.unlimited_bytes.load(Ordering::Relaxed);
-        self.bytes.load(Ordering::Relaxed).saturating_sub(unlimited) > self.bytes_max
+        let unlimited = (self.unlimited_bytes.load(Ordering::Relaxed) as i64).max(0) as u64;
+        self.kept_bytes().saturating_sub(unlimited) > self.bytes_max
     }
 
     #[cold]
@@ -417,7 +474,7 @@ impl Views {
         ViewStats {
             open: list.views.len() as u64,
             expired: self.expired.load(Ordering::Relaxed),
-            kept_bytes: self.bytes.load(Ordering::Relaxed),
+            kept_bytes: list.views.iter().map(|view| view.kept.bytes()).sum(),
             oldest_stamp: oldest.and_then(|it| it.stamp()),
             oldest_for: oldest.map(|it| it.opened.elapsed()),
         }
@@ -536,9 +593,9 @@ mod tests {
                 key: b"k",
             };
             let writes = std::iter::once(overwritten);
-            let mut cached = Arc::<ViewList>::default();
+            let mut seen = SeenViews::default();
             self.views
-                .keep_overwritten(&self.epochs, epoch, writes, &mut cached);
+                .keep_overwritten(&self.epochs, (slot, epoch), writes, &mut seen);
             self.record.install(Some(&number.to_ne_bytes()), stamp);
             self.epochs.deregister(slot);
             self.epochs.release(slot);

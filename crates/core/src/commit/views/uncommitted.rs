@@ -3,21 +3,20 @@
 
 use namiki_platform::Stamp;
 
-use super::kept_versions::{KeptVersion, KeptVersions};
+use super::version_map::{KeptVersion, VersionMap};
 use crate::storage::record::RecordRef;
 
 /// What is there of records without the changes of transactions that have not committed.
-pub(crate) struct Uncommitted(KeptVersions);
+pub(crate) struct Uncommitted(VersionMap);
 
 impl Uncommitted {
     pub(super) fn new() -> Self {
-        Self(KeptVersions::new())
+        Self(VersionMap::new())
     }
 
     /// Puts the version of a record there, which is about to be changed in place by the holder of its lock.
     pub(crate) fn put(&self, record: RecordRef, creation: Stamp, value: Option<&[u8]>) {
-        let kept = self.0.keep(record, KeptVersion::new(creation, value));
-        debug_assert!(kept.is_ok(), "it is never closed");
+        self.0.put(record, KeptVersion::new(creation, value));
     }
 
     /// The transaction has ended, and the record has a version of its own again.
