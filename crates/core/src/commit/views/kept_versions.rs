@@ -1,6 +1,6 @@
 //! The versions that commits have overwritten while a view was the newest one.
 //!
-//! A commit adds them to the end of a list, which few other threads do: it pays for no map that nobody reads, and shares no
+//! A commit adds them to the end of a list, which few other threads do: it pays for no map that is never read, and shares no
 //! cache line with the others. What looks for a version moves the lists into a map before. Lists that are closed take no
 //! further version: what they have was handed on to the next older view, and what comes goes there, too.
 
@@ -97,7 +97,7 @@ impl KeptVersions {
             return Err(Closed);
         }
         if state.versions.entries.is_empty() {
-            // Release, as is the removal: who finds no bit finds in the map what was kept before.
+            // Release, as is the removal: a reader that finds no bit finds in the map what was kept before.
             self.unmoved.fetch_or(1 << number, Ordering::Release);
         }
         state.versions.add(record, creation, value);
@@ -123,7 +123,7 @@ impl KeptVersions {
     #[cold]
     fn move_to_map(&self, number: usize) {
         let list = &self.lists[number];
-        // Whoever finds the bit set meanwhile waits here.
+        // A reader that finds the bit set meanwhile waits here.
         let mut moved = list.moving.lock();
         // Committers go on meanwhile.
         swap(&mut *moved, &mut list.state.lock().versions);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_version_is_kept_whoever_looks_meanwhile() {
+    fn the_newest_version_is_kept_if_readers_look_meanwhile() {
         let arena = Arena::default();
         let (record, other) = (arena.record(8, 0), arena.record(8, 0));
         for (looks_between, unit_bytes) in [(false, 0), (true, 0), (true, 100), (false, 1 << 20)] {
