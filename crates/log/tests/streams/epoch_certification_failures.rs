@@ -61,7 +61,7 @@ fn fill(log: &Log<()>, source: &Epochs) -> (Epoch, LogError) {
     let commit = |worker: u16, epoch: u64| {
         let stream = log.stream(WorkerId(worker));
         let (stamp, write) = (Stamp(epoch), |_: &mut [u8], _| {});
-        stream.append(Entry::Commit, stamp, Epoch(epoch), 0, write, |_| {})?;
+        let _appended = stream.append(Entry::Commit, stamp, Epoch(epoch), 0, write, |_| {})?;
         stream.flush()
     };
     for epoch in 1..EPOCHS {
