@@ -411,7 +411,7 @@ impl<H: GroupResource> Log<H> {
     }
 
     /// Through this epoch every commit may be acknowledged: all of them are hardened, and what is on the
-    /// disk says so. It never goes back. [`Epoch`] 0 where commits are not released by epochs.
+    /// disk says so, or nothing in them needs that. It never goes back. [`Epoch`] 0 where commits are not released by epochs.
     #[must_use]
     pub fn certified_epoch(&self) -> Epoch {
         let epochs = self.streams.shared.epochs.as_ref();
@@ -428,7 +428,7 @@ impl<H: GroupResource> Log<H> {
 
     /// Returns when `epoch` is certified; an epoch that is still to come counts as the current one. `ticket` is the
     /// commit that waits, if it is one, and its group is waited for first. Then streams that lag are flushed, and if
-    /// what is on the disk does not certify the epoch, a frame that does is written.
+    /// what is on the disk does not certify the epoch, and something was committed that needs it, a frame that does is written.
     ///
     /// # Errors
     /// The error that poisoned the log; [`LogError::Closed`]; [`LogError::RegionFull`] and

@@ -203,6 +203,7 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
         Err(error) => {
             unlock_writes::<P>(access_set);
             engine.epochs.deregister(slot);
+            engine.views.commit_refused(&engine.epochs);
             return Err(not_appended(error));
         }
     };

@@ -11,7 +11,10 @@ use std::time::Duration;
 
 use crate::common::parking_waker::ParkedTask;
 use crate::common::*;
-use namiki_log::{AckWaiter, Entry, EpochSource, Log, LogConfig, LogError, SequencerKind, Ticket};
+use namiki_log::{
+    AckWaiter, Appended, Entry, EpochSource, Log, LogConfig, LogError, SequencerKind, Stream,
+    Ticket,
+};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::{Epoch, Lsn, Stamp, WorkerId};
 
@@ -55,13 +58,18 @@ fn by_epochs(streams: u16) -> (LogConfig, Arc<Epochs>) {
 /// So many epochs have commits: more than two streams keep room for their markers.
 const EPOCHS: u64 = 20;
 
+/// Appends a commit of this epoch.
+fn put_in(stream: &Stream<()>, epoch: u64) -> Result<Appended, LogError> {
+    let (stamp, write) = (Stamp(epoch), |_: &mut [u8], _| {});
+    stream.append(Entry::Commit, stamp, Epoch(epoch), 0, write, |_| {})
+}
+
 /// Commits until no stream has room for more, and has one epoch after the other certified until there is no room for that,
 /// either. Returns the epoch that was not certified.
 fn fill(log: &Log<()>, source: &Epochs) -> (Epoch, LogError) {
     let commit = |worker: u16, epoch: u64| {
         let stream = log.stream(WorkerId(worker));
-        let (stamp, write) = (Stamp(epoch), |_: &mut [u8], _| {});
-        let _appended = stream.append(Entry::Commit, stamp, Epoch(epoch), 0, write, |_| {})?;
+        let _appended = put_in(stream, epoch)?;
         stream.flush()
     };
     for epoch in 1..EPOCHS {
@@ -139,6 +147,27 @@ fn a_foreign_ticket_certifies_nothing() {
     // Nothing was committed, so there is nothing to be written.
     assert_eq!(log.counters().flushes, 0);
     log.close().unwrap();
+}
+
+#[test]
+fn an_epoch_without_commits_needs_no_marker() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let (config, source) = by_epochs(2);
+    let log: Arc<Log<()>> = create(&disk, config.clone());
+    for epoch in (1..10).step_by(3) {
+        let _appended = put_in(log.stream(WorkerId(1)), epoch).unwrap();
+        log.stream(WorkerId(1)).flush().unwrap();
+        let flushes = log.counters().flushes;
+        for (later, markers) in [(0, 1), (1, 1), (2, 1)] {
+            source.finished.store(epoch + later, Ordering::SeqCst);
+            log.wait_certified(None, Epoch(epoch + later)).unwrap();
+            assert_eq!(log.certified_epoch(), Epoch(epoch + later));
+            assert_eq!(log.counters().flushes, flushes + markers);
+        }
+    }
+    drop(log);
+    let (all, _) = read(&disk, &info(&config), 1).unwrap();
+    assert_eq!(all.len(), 3);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! How much that will be is an estimate: all of the image is written again, and a quarter of the log since it is new rows.
 //! While a checkpoint writes, it gives up as much room as it is about to write; if the log could not grow beside without
 //! taking that, it does not grow meanwhile. What was given up is taken back at its end, before the log grows again, however
-//! it ended. Where there is less room than wanted, half of what is left is taken, and the log has the other half.
+//! it ended. Where there is less room than wanted at other times, half of what is left is taken, and the log has the other half.
 
 use std::path::Path;
 
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(room.taken_bytes(), 400);
         room.take_back(1000);
         assert_eq!(room.taken_bytes(), 1000);
-        // As much as there is, but for less than a unit.
+        // As much as there is, but for less than two units.
         room.give_up_to(100);
         disk.create(&dir.join("a"), 330).unwrap();
         room.take_back(1000);

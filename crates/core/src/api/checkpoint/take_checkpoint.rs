@@ -409,7 +409,8 @@ impl Work {
         progress: &mut ImageProgress,
     ) -> Result<NewImage, Error> {
         let (engine, disk) = (&self.parts.engine, &self.parts.disk);
-        let expected_bytes = self.expected_bytes();
+        // What was not taken has to be free beside.
+        let expected_bytes = self.expected_bytes().min(self.room.taken_bytes());
         self.room.give_up_to(expected_bytes);
         let (identity, generation, named) = {
             let manifest = &self.parts.catalogue.lock().manifest;

@@ -15,7 +15,10 @@ use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// No more than there are bits in a word.
 const LISTS: usize = if cfg!(loom) { 1 } else { 32 };
-/// An emptied list that could hold more bytes is freed.
+/// A piece of a list has no more versions, and no further one once its values have so many bytes.
+const PIECE_VERSIONS: usize = 4 << 10;
+const PIECE_BYTES: usize = 256 << 10;
+/// An emptied piece that could hold more bytes is freed.
 const SPARE_BYTES_MAX: usize = 64 << 10;
 
 /// The lists are closed: the version belongs to an older view.
@@ -34,7 +37,7 @@ pub(super) struct KeptVersions {
     unit_bytes: u64,
 }
 
-/// VersionList in the order in which some committers have kept them.
+/// Versions in the order in which some committers have kept them.
 struct List {
     /// Held while its versions are moved into the map: an emptied list, to be filled again.
     moving: Mutex<VersionList>,
@@ -48,8 +51,15 @@ struct ListState {
     uncounted_bytes: u64,
 }
 
+/// Versions in pieces: none is moved in memory when there are more.
 #[derive(Default)]
 struct VersionList {
+    full: Vec<Piece>,
+    last: Piece,
+}
+
+#[derive(Default)]
+struct Piece {
     entries: Vec<Listed>,
     /// The values of all, one after the other.
     values: Vec<u8>,
@@ -96,7 +106,7 @@ impl KeptVersions {
         if state.is_closed {
             return Err(Closed);
         }
-        if state.versions.entries.is_empty() {
+        if state.versions.is_empty() {
             // Release, as is the removal: a reader that finds no bit finds in the map what was kept before.
             self.unmoved.fetch_or(1 << number, Ordering::Release);
         }
@@ -127,12 +137,11 @@ impl KeptVersions {
         let mut moved = list.moving.lock();
         // Committers go on meanwhile.
         swap(&mut *moved, &mut list.state.lock().versions);
-        moved.visit(|record, version| {
+        moved.empty(|record, version| {
             self.map.put(record, version);
         });
-        moved.clear();
         let state = list.state.lock();
-        if state.versions.entries.is_empty() {
+        if state.versions.is_empty() {
             self.unmoved.fetch_and(!(1 << number), Ordering::Release);
         }
     }
@@ -146,6 +155,12 @@ impl KeptVersions {
         out: &mut Vec<u8>,
     ) -> Option<Option<Stamp>> {
         self.map().copy(record, stamp, out)
+    }
+
+    /// Whether this version of a record is kept.
+    pub(super) fn has(&self, record: RecordRef, creation: Stamp) -> bool {
+        let kept = self.map().creation_of(record);
+        kept.is_some_and(|kept| kept == creation)
     }
 
     /// Forgets that of one record. Returns how many bytes are to be counted less.
@@ -188,13 +203,43 @@ impl KeptVersions {
     pub(super) fn bytes(&self) -> u64 {
         let lists = self.lists.iter();
         let uncounted: u64 = lists.map(|list| list.state.lock().uncounted_bytes).sum();
-        self.counted_bytes
-            .load(Ordering::Relaxed)
-            .wrapping_add(uncounted)
+        let counted = self.counted_bytes.load(Ordering::Relaxed);
+        // What was kept and removed between the two would be below nothing.
+        (counted.wrapping_add(uncounted) as i64).max(0) as u64
     }
 }
 
 impl VersionList {
+    fn is_empty(&self) -> bool {
+        self.full.is_empty() && self.last.entries.is_empty()
+    }
+
+    fn add(&mut self, record: RecordRef, creation: Stamp, value: Option<&[u8]>) {
+        if self.last.is_full() {
+            let next = Piece {
+                entries: Vec::with_capacity(PIECE_VERSIONS),
+                values: Vec::new(),
+            };
+            self.full.push(std::mem::replace(&mut self.last, next));
+        }
+        self.last.add(record, creation, value);
+    }
+
+    /// Shows all versions, and forgets each piece then.
+    fn empty(&mut self, mut visit: impl FnMut(RecordRef, KeptVersion)) {
+        for piece in self.full.drain(..) {
+            piece.visit(&mut visit);
+        }
+        self.last.visit(&mut visit);
+        self.last.clear();
+    }
+}
+
+impl Piece {
+    fn is_full(&self) -> bool {
+        self.entries.len() >= PIECE_VERSIONS || self.values.len() >= PIECE_BYTES
+    }
+
     fn add(&mut self, record: RecordRef, creation: Stamp, value: Option<&[u8]>) {
         self.entries.push(Listed {
             record,
@@ -205,7 +250,7 @@ impl VersionList {
         self.values.extend_from_slice(value.unwrap_or_default());
     }
 
-    fn visit(&self, mut visit: impl FnMut(RecordRef, KeptVersion)) {
+    fn visit(&self, visit: &mut impl FnMut(RecordRef, KeptVersion)) {
         let mut values = &self.values[..];
         for entry in &self.entries {
             let (value, rest) = values.split_at(entry.value_len.unwrap_or(0) as usize);
@@ -262,6 +307,7 @@ mod tests {
                 }
             }
             assert!(kept.bytes() >= 2 * version_bytes(Some(&[0; 8])));
+            assert!(kept.has(record, Stamp(7)) && !kept.has(record, Stamp(5)));
             assert_eq!(kept.copy(record, Stamp(6), &mut out), None);
             assert_eq!(kept.copy(record, Stamp(7), &mut out), Some(Some(Stamp(7))));
             assert_eq!(out, 7_u64.to_ne_bytes());
@@ -281,7 +327,10 @@ mod tests {
     #[test]
     fn what_was_kept_is_found_while_others_look_and_keep() {
         let arena = Arena::default();
-        let records: Vec<_> = (0..3000).map(|_| arena.record(8, 0)).collect();
+        // More than two pieces of each.
+        let records: Vec<_> = (0..5 * PIECE_VERSIONS)
+            .map(|_| arena.record(8, 0))
+            .collect();
         let kept = KeptVersions::new(1 << 10);
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {

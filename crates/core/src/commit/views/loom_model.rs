@@ -40,7 +40,8 @@ impl World {
         let arena = Arena::default();
         Arc::new(Self {
             slots: [0, 1].map(|_| epochs.acquire().expect("a slot is free")),
-            views: Views::new(u64::MAX),
+            // Without a unit: each version is counted at once. No commit looks at the limit.
+            views: Views::new(0),
             locked: Mutex::new(()),
             record: arena.record(8, 0),
             _arena: arena,

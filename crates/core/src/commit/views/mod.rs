@@ -69,6 +69,8 @@ pub(crate) struct Views {
     /// The number of the list; 0 while it is empty.
     number: CachePadded<AtomicU64>,
     list: Mutex<Arc<ViewList>>,
+    /// Since there are views, the log has refused a commit: what that has kept may be kept already, when it is tried again.
+    has_refused: CachePadded<AtomicBool>,
     /// Held by what ends a view.
     ending: Mutex<()>,
     /// What is kept takes so much memory, and so much of it is kept for views that are not limited. In two's complement: what
@@ -153,6 +155,7 @@ impl Views {
         Self {
             number: CachePadded::new(AtomicU64::new(0)),
             list: Mutex::default(),
+            has_refused: CachePadded::new(AtomicBool::new(false)),
             ending: Mutex::default(),
             bytes: AtomicU64::new(0),
             unlimited_bytes: AtomicU64::new(0),
@@ -203,13 +206,16 @@ impl Views {
         let number = list.number + 1;
         let is_empty = views.is_empty();
         *list = Arc::new(ViewList { number, views });
+        if is_empty {
+            self.has_refused.store(false, Ordering::Relaxed);
+        }
         self.number
             .store(if is_empty { 0 } else { number }, Ordering::SeqCst);
         changed
     }
 
-    /// Memory is counted in units of so many bytes, so that committers do not share a counter: the limit is kept to but for a
-    /// small part of it.
+    /// Memory is counted in units of so many bytes, so that committers do not share a counter: of each view, a small part of the
+    /// limit may not be counted.
     fn unit_bytes(&self) -> u64 {
         (self.bytes_max >> UNIT_SHIFT).min(UNIT_BYTES_MAX)
     }
@@ -250,12 +256,12 @@ impl Views {
     }
 
     fn count_bytes(&self, more: u64, more_unlimited: u64) {
-        if more != 0 {
-            self.bytes.fetch_add(more, Ordering::Relaxed);
-        }
         if more_unlimited != 0 {
             self.unlimited_bytes
                 .fetch_add(more_unlimited, Ordering::Relaxed);
+        }
+        if more != 0 {
+            self.bytes.fetch_add(more, Ordering::Relaxed);
         }
     }
 
@@ -298,6 +304,7 @@ impl Views {
         let Some((_, newest_stamp)) = list.newest_before(epoch, epochs, |_| true) else {
             return;
         };
+        let has_refused = self.has_refused.load(Ordering::Relaxed);
         let (mut bytes, mut unlimited_bytes) = (0, 0);
         'records: for Overwritten { record, table, key } in writes {
             let creation = record.creation();
@@ -321,6 +328,9 @@ impl Views {
                     continue 'records;
                 }
                 let (creation, is_present) = version;
+                if has_refused && view.kept.has(record, creation) {
+                    continue 'records;
+                }
                 let value = is_present.then_some(&value[..]);
                 match view.kept.keep(slot.number(), record, creation, value) {
                     Ok(more) => {
@@ -358,6 +368,15 @@ impl Views {
         (creation, !present.absent)
     }
 
+    /// The log has refused a commit that has kept what it was to overwrite.
+    #[cold]
+    pub(crate) fn commit_refused(&self, epochs: &Epochs) {
+        if self.number.load(Ordering::Relaxed) != 0 {
+            self.has_refused.store(true, Ordering::Relaxed);
+            self.enforce_limit(epochs);
+        }
+    }
+
     /// Ends the oldest views if what is kept takes too much memory. Not to be called with locks held: it may take long.
     #[inline]
     pub(crate) fn enforce_limit(&self, epochs: &Epochs) {
@@ -367,8 +386,9 @@ impl Views {
     }
 
     fn is_beyond_limit(&self) -> bool {
-        let unlimited = (self.unlimited_bytes.load(Ordering::Relaxed) as i64).max(0) as u64;
-        self.kept_bytes().saturating_sub(unlimited) > self.bytes_max
+        let unlimited = self.unlimited_bytes.load(Ordering::Relaxed);
+        let limited = self.bytes.load(Ordering::Relaxed).wrapping_sub(unlimited);
+        (limited as i64).max(0) as u64 > self.bytes_max
     }
 
     #[cold]
@@ -585,6 +605,14 @@ mod tests {
         /// Puts a number into the record, which is table 5's under the key `k`.
         fn put(&self, number: u64) {
             let slot = self.epochs.acquire().unwrap();
+            let stamp = self.keep(slot);
+            self.record.install(Some(&number.to_ne_bytes()), stamp);
+            self.epochs.deregister(slot);
+            self.epochs.release(slot);
+        }
+
+        /// Registers a commit that overwrites the record, and keeps what views may see. Returns its stamp.
+        fn keep(&self, slot: SlotId) -> Stamp {
             let above = Stamp(self.record.creation().0 + 1);
             let (epoch, stamp) = self.epochs.register(slot, |floor| floor.max(above));
             let overwritten = Overwritten {
@@ -596,9 +624,16 @@ mod tests {
             let mut seen = SeenViews::default();
             self.views
                 .keep_overwritten(&self.epochs, (slot, epoch), writes, &mut seen);
-            self.record.install(Some(&number.to_ne_bytes()), stamp);
-            self.epochs.deregister(slot);
-            self.epochs.release(slot);
+            stamp
+        }
+
+        /// Ends the views, the last that there are: nothing is counted then.
+        fn end_all(&self, views: impl IntoIterator<Item = (Arc<ViewState>, Stamp)>) {
+            for (view, _) in views {
+                self.views.end(&view, &self.epochs);
+            }
+            let counted = [&self.views.bytes, &self.views.unlimited_bytes];
+            assert_eq!(counted.map(|it| it.load(Ordering::Relaxed)), [0, 0]);
         }
 
         fn view(&self, is_limited: bool) -> (Arc<ViewState>, Stamp) {
@@ -633,6 +668,32 @@ mod tests {
         next.0.set_written(TableId(5), Some(b"k"));
         world.put(3);
         assert_eq!(world.views.stats().kept_bytes, 0);
+        world.end_all([checkpoint, next]);
+    }
+
+    #[test]
+    fn a_commit_that_is_tried_again_keeps_nothing_more() {
+        let world = World::new();
+        world.put(1);
+        let view = world.view(true);
+        let keep = || {
+            let slot = world.epochs.acquire().unwrap();
+            world.keep(slot);
+            world.epochs.deregister(slot);
+            world.epochs.release(slot);
+            world.views.commit_refused(&world.epochs);
+        };
+        keep();
+        let bytes = world.views.stats().kept_bytes;
+        assert!(bytes > 0);
+        for _ in 0..10 {
+            keep();
+        }
+        assert_eq!(world.views.stats().kept_bytes, bytes);
+        world.put(2);
+        assert_eq!(world.views.stats().kept_bytes, bytes);
+        assert_eq!(world.read(&view), 1);
+        world.end_all([view]);
     }
 
     #[test]

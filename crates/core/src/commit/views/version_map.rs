@@ -100,6 +100,11 @@ impl VersionMap {
         self.shard(record).lock().get(&record).cloned()
     }
 
+    /// The creation stamp of a record's version.
+    pub(super) fn creation_of(&self, record: RecordRef) -> Option<Stamp> {
+        Some(self.shard(record).lock().get(&record)?.creation)
+    }
+
     /// Forgets that of one record. Returns how many bytes less there are.
     pub(super) fn remove(&self, record: RecordRef) -> u64 {
         let removed = self.shard(record).lock().remove(&record);
