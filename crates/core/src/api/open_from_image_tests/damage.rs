@@ -160,8 +160,9 @@ fn rows_that_the_list_does_not_say_are_refused() {
 fn keys_that_a_table_cannot_have_are_refused() {
     let sim = with_image();
     let mut list = list(&sim);
-    let swapped = list.tables[1].runs.clone();
-    list.tables[0].runs = swapped;
+    // One, so that every opening meets the same.
+    let swapped = list.tables[1].runs.swap_remove(0);
+    list.tables[0].runs = vec![swapped];
     list.tables[1].runs.clear();
     let file = manifest(&sim).image_list.unwrap().file;
     sim.replace(&file.list_path(dir()), list.encode().as_bytes())
