@@ -13,7 +13,7 @@ use super::version_map::{KeptVersion, VersionMap, version_bytes};
 use crate::storage::record::RecordRef;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
-/// No more than there are bits in a word.
+/// A power of two, and no more than there are bits in a word.
 const LISTS: usize = if cfg!(loom) { 1 } else { 32 };
 /// A piece of a list has no more versions, and no further one once its values have so many bytes.
 const PIECE_VERSIONS: usize = 4 << 10;
@@ -101,7 +101,7 @@ impl KeptVersions {
         creation: Stamp,
         value: Option<&[u8]>,
     ) -> Result<u64, Closed> {
-        let number = committer % LISTS;
+        let number = committer & (LISTS - 1);
         let mut state = self.lists[number].state.lock();
         if state.is_closed {
             return Err(Closed);
