@@ -122,7 +122,9 @@ impl KeptVersions {
 
     /// The map, with all that was kept before this call.
     fn map(&self) -> &VersionMap {
-        let mut unmoved = self.unmoved.load(Ordering::Acquire);
+        // A reader that has seen what a commit has made of a record finds that commit's bit: the fences of the record order
+        // them. These are not the model checker's; it takes no older value with SeqCst.
+        let mut unmoved = self.unmoved.load(Ordering::SeqCst);
         while unmoved != 0 {
             self.move_to_map(unmoved.trailing_zeros() as usize);
             unmoved &= unmoved - 1;
