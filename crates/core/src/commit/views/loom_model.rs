@@ -122,7 +122,7 @@ fn a_view_sees_the_last_commit_below_it() {
 /// The older view may see what was kept for the newer one, which ends first.
 #[test]
 fn what_was_kept_for_a_view_is_handed_on() {
-    explore(3, || {
+    explore(2, || {
         let world = World::new();
         let first = world.commit(0);
         let older = {
