@@ -275,9 +275,14 @@ impl Shared {
         !matches!(self.engine.check_open(), Err(Error::Closed | Error::Forked))
     }
 
+    /// Why the database does not go on.
+    fn interrupted(&self) -> Error {
+        self.engine.check_open().err().unwrap_or(Error::Closed)
+    }
+
     fn not_loaded(&self, table: &ImageTable, source: OpenError) -> Error {
         match source {
-            OpenError::Interrupted => self.engine.check_open().err().unwrap_or(Error::Closed),
+            OpenError::Interrupted => self.interrupted(),
             source => Error::TableNotLoaded {
                 table: table.name.clone(),
                 source: Arc::new(source),
@@ -287,7 +292,7 @@ impl Shared {
 
     fn not_written(&self, table: &ImageTable, source: ImageError) -> Error {
         match source {
-            ImageError::Interrupted => self.engine.check_open().err().unwrap_or(Error::Closed),
+            ImageError::Interrupted => self.interrupted(),
             source => Error::TableNotWritten {
                 table: table.name.clone(),
                 source: Arc::new(source),
