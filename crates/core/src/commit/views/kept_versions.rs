@@ -139,9 +139,7 @@ impl KeptVersions {
         let mut moved = list.moving.lock();
         // Committers go on meanwhile.
         swap(&mut *moved, &mut list.state.lock().versions);
-        moved.empty(|record, version| {
-            self.map.put(record, version);
-        });
+        moved.empty(|record, version| self.map.put(record, version));
         let state = list.state.lock();
         if state.versions.is_empty() {
             self.unmoved.fetch_and(!(1 << number), Ordering::Release);

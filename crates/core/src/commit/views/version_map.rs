@@ -77,9 +77,8 @@ impl VersionMap {
     }
 
     /// Puts a version there, unless a newer one is: of the versions of a record that a view may see, the newest is the one.
-    /// Returns by how many bytes there is more now.
-    pub(super) fn put(&self, record: RecordRef, version: KeptVersion) -> i64 {
-        put(&mut self.shard(record).lock(), record, version)
+    pub(super) fn put(&self, record: RecordRef, version: KeptVersion) {
+        put(&mut self.shard(record).lock(), record, version);
     }
 
     /// Copies the version of a record into `out`, if there is one at or below `stamp`; returns its own stamp if it has a
@@ -136,6 +135,7 @@ impl VersionMap {
     }
 }
 
+/// See [`VersionMap::put`]. Returns by how many bytes there is more now.
 fn put(versions: &mut Versions, record: RecordRef, version: KeptVersion) -> i64 {
     let bytes = version.bytes() as i64;
     match versions.entry(record) {
