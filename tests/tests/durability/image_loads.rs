@@ -149,14 +149,8 @@ fn a_load_that_fails_at_any_step_leaves_nothing() {
 /// Also where the very last step fails: then the next opening finds the table or not, and never half of it.
 #[test]
 fn a_crash_after_a_failed_load_leaves_nothing_partial() {
-    for step in [
-        Step::Append,
-        Step::Sync,
-        Step::Write,
-        Step::Create,
-        Step::SyncDir,
-        Step::Rename,
-    ] {
+    // A crash loses nothing because of a read.
+    for step in STEPS.into_iter().filter(|step| *step != Step::Read) {
         for after in 0.. {
             let disk = SimDisk::new();
             let db = open(&disk);
