@@ -4,18 +4,20 @@
 //! - F1. Frames of extents and of single pages are counted apart: an extent's rows may lead to single pages, so that it
 //!   gives its frames back only after these have come.
 //! - F2. One read fits, whatever its kind: extents and runs are no longer than the share of their kind.
+//! - F3. Frames of single pages are held by nothing but reads on their way and pages for which the cache has no room yet. So they
+//!   come back while no task goes on; those of extents do not.
 
 use super::options::Options;
 
 /// Frames of a kind: how many there are, and how many there may be.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Kind {
     held: usize,
     held_max: usize,
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FrameShare {
     pages: Kind,
     extents: Kind,
@@ -74,15 +76,20 @@ impl FrameShare {
         self.pages.held_max.min(RUN_PAGES_MAX)
     }
 
-    /// Whether there is room for so many frames more, of an extent or of single pages.
+    /// Whether there is room for so many frames of single pages more.
     #[inline]
-    pub(super) fn has_room(&self, pages: usize, is_extent: bool) -> bool {
-        let kind = if is_extent {
-            &self.extents
-        } else {
-            &self.pages
-        };
-        kind.held + pages <= kind.held_max
+    pub(super) fn has_room_for_pages(&self, pages: usize) -> bool {
+        self.pages.has_room(pages)
+    }
+
+    /// Whether there is room for an extent of so many frames.
+    pub(super) fn has_room_for_extent(&self, pages: usize) -> bool {
+        self.extents.has_room(pages)
+    }
+
+    /// Whether extents have frames.
+    pub(super) fn has_extents(&self) -> bool {
+        self.extents.held > 0
     }
 
     /// Counts frames of single pages that were taken.
@@ -97,7 +104,7 @@ impl FrameShare {
         self.pages.held -= pages;
     }
 
-    /// Counts frames of an extent that were taken.
+    /// Counts frames of an extent that is to be read.
     pub(super) fn take_extent(&mut self, pages: usize) {
         self.extents.held += pages;
     }
@@ -117,6 +124,11 @@ impl Kind {
     fn new(held_max: usize) -> Self {
         Self { held: 0, held_max }
     }
+
+    #[inline]
+    fn has_room(&self, frames: usize) -> bool {
+        self.held + frames <= self.held_max
+    }
 }
 
 #[cfg(test)]
@@ -135,8 +147,8 @@ mod tests {
                 };
                 for frames in [2, 3, 17, 100, 1_000, FrameShare::wanted(&options)] {
                     let share = FrameShare::new(&options, frames);
-                    assert!(share.has_room(share.extent_pages_max(), true));
-                    assert!(share.has_room(share.run_pages_max(), false));
+                    assert!(share.has_room_for_extent(share.extent_pages_max()));
+                    assert!(share.has_room_for_pages(share.run_pages_max()));
                     let both = share.pages.held_max + share.extents.held_max;
                     assert!(both <= frames.max(2), "{frames}: {share:?}");
                 }
@@ -152,6 +164,6 @@ mod tests {
         };
         let share = FrameShare::new(&options, FrameShare::wanted(&options));
         assert_eq!(share.extent_pages_max(), EXTENT_PAGES_MAX);
-        assert!(share.has_room(64, false) && share.has_room(EXTENT_FRAMES, true));
+        assert!(share.has_room_for_pages(64) && share.has_room_for_extent(EXTENT_FRAMES));
     }
 }

@@ -10,7 +10,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::task::{PageRange, State, TaskId};
+use super::task::{PageRange, State};
 use super::worker::{Flow, Worker};
 use super::worker_channels::{Handoff, Message};
 use crate::error::ExecError;
@@ -38,20 +38,18 @@ impl Worker<'_> {
         }
         let tasks = self.take_messages();
         // Relaxed: it is a hint.
-        let blocked: usize = self.blocked_on_degree.iter().map(Vec::len).sum();
-        let load = self.waiting + self.ready.len() + blocked;
         self.shared.peers[self.number]
             .load
-            .store(load, Ordering::Relaxed);
+            .store(self.schedule.load(), Ordering::Relaxed);
         // A task in a ring counts as busy, and this thread does already.
         self.shared.busy.fetch_sub(tasks, Ordering::AcqRel);
-        if !self.has_blocked() && self.blocked_on_extent.is_empty() {
+        if !self.schedule.has_work_for_others() {
             return Ok(());
         }
         for to in 0..self.shared.threads {
-            let is_limited = self.is_at_degree();
+            let is_limited = self.schedule.is_at_degree();
             let load = self.shared.peers[to].load.load(Ordering::Relaxed);
-            let is_underloaded = is_limited && load * 2 < self.degree;
+            let is_underloaded = is_limited && load * 2 < self.schedule.degree();
             let wants_work = self.channels.has_requested[to] || is_underloaded;
             if to != self.number && wants_work && self.offload(to)? {
                 self.channels.has_requested[to] = false;
@@ -83,7 +81,7 @@ impl Worker<'_> {
                         let task = self.tasks.get(id);
                         (task.state, task.row) = (state, row);
                         // It begins when there is room (T2).
-                        self.blocked_on_degree[position].push(id);
+                        self.schedule.block_on_degree(position, id);
                         tasks += 1;
                     }
                 }
@@ -117,8 +115,8 @@ impl Worker<'_> {
         let Some((position, at)) = self.nearest_to_root() else {
             return Ok(false);
         };
-        let id = self.blocked_on_degree[position].remove(at);
-        let left = (self.degree / 2).clamp(1, self.channels.ring_items / 2);
+        let id = self.schedule.take_blocked(position, at);
+        let left = (self.schedule.degree() / 2).clamp(1, self.channels.ring_items / 2);
         self.handoff = Some(Handoff { to, left });
         self.renew_budget();
         let before = self.counters.handed_over.get();
@@ -130,17 +128,16 @@ impl Worker<'_> {
 
     /// Of the tasks that wait for room the one nearest to the root, if its rows can begin a step elsewhere.
     fn nearest_to_root(&mut self) -> Option<(usize, usize)> {
-        for position in 0..self.blocked_on_degree.len() {
+        for (position, blocked) in self.schedule.blocked().iter().enumerate() {
             if !self.pipeline.steps[position..]
                 .iter()
                 .any(Step::is_expansion)
             {
                 return None;
             }
-            for at in 0..self.blocked_on_degree[position].len() {
-                let id = self.blocked_on_degree[position][at];
+            for (at, id) in blocked.iter().enumerate() {
                 // One that has to read first gives no rows now.
-                if !matches!(self.tasks.get(id).state, State::Range(_)) {
+                if !matches!(self.tasks.get(*id).state, State::Range(_)) {
                     return Some((position, at));
                 }
             }
@@ -150,12 +147,7 @@ impl Worker<'_> {
 
     /// The later half of what one of the drivers has still to go through.
     fn divide(&mut self) -> Option<State> {
-        let drivers: Vec<TaskId> = [
-            self.blocked_on_degree[0].as_slice(),
-            &self.blocked_on_extent,
-        ]
-        .concat();
-        for id in drivers {
+        for id in self.schedule.blocked_drivers() {
             match &mut self.tasks.get(id).state {
                 State::Range(range) if range.end - range.next >= DIVIDED_PAGES_MIN => {
                     let middle = range.next + (range.end - range.next) / 2;
@@ -249,7 +241,7 @@ impl Worker<'_> {
         let id = self.tasks.make(position);
         let task = self.tasks.get(id);
         (task.state, task.row) = (state, row);
-        self.blocked_on_degree[position].push(id);
+        self.schedule.block_on_degree(position, id);
     }
 
     fn wake_peer(&self, to: usize) {

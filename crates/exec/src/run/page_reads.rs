@@ -36,16 +36,7 @@ impl Worker<'_> {
             .try_for_each(|completion| self.arrived(completion));
         done.clear();
         self.done = done;
-        if self.extents < self.extents_max() {
-            if self.task_limit() == 1 {
-                // Behind all that has arrived: one read at a time.
-                self.blocked_on_degree[0].splice(0..0, self.blocked_on_extent.drain(..));
-            } else {
-                // The next extents are asked for before the rows of those that have arrived are gone through: otherwise
-                // the device has nothing to do meanwhile.
-                self.ready.append(&mut self.blocked_on_extent);
-            }
-        }
+        self.schedule.resume_ranges();
         result
     }
 
@@ -86,10 +77,8 @@ impl Worker<'_> {
     /// full.
     pub(super) fn push_read(&mut self, id: ReadId) -> bool {
         let read = self.pending.get(id);
-        if !self
-            .frame_share
-            .has_room(read.pages as usize, read.is_extent)
-        {
+        // An extent has its frames (T6).
+        if !read.is_extent && !self.schedule.frames.has_room_for_pages(1) {
             return false;
         }
         let frames = match read.pages {
@@ -105,12 +94,8 @@ impl Worker<'_> {
             self.shared.set_device(queue.describe());
         }
         let pushed = queue.push(segment.file(), at, frames, u64::from(id));
-        if pushed.is_ok() {
-            if read.is_extent {
-                self.frame_share.take_extent(read.pages as usize);
-            } else {
-                self.frame_share.take_pages(1);
-            }
+        if pushed.is_ok() && !read.is_extent {
+            self.schedule.frames.take_pages(1);
         }
         pushed.is_ok()
     }
@@ -185,7 +170,7 @@ impl Worker<'_> {
         // Not all that lies between leaves is a page that look-ups may want; all of it is checked.
         let inserted = self.reader.insert(segment, page, frame);
         inserted.map_err(|error| ExecError::source(table, error))?;
-        self.frame_share.return_pages(1);
+        self.schedule.frames.return_pages(1);
         Ok(())
     }
 
@@ -207,15 +192,14 @@ impl Worker<'_> {
                 kept.push(frame);
             }
         }
-        if self.extents_cached {
-            self.frame_share.return_extent(read.pages as usize);
-        }
         if let State::Extent(extent) = &mut self.tasks.get(read.waiters).state {
             extent.frames = kept;
         }
-        self.ready.push(read.waiters);
+        self.schedule.extent_arrived(read.waiters);
         self.count_arrived(1);
-        self.extents -= 1;
+        if self.extents_cached {
+            self.schedule.frames.return_extent(read.pages as usize);
+        }
         Ok(())
     }
 
@@ -225,7 +209,7 @@ impl Worker<'_> {
         let inserted = self.reader.insert(segment, key.page, frame);
         match inserted.map_err(|error| ExecError::source(table, error))? {
             Inserted::Resident | Inserted::Duplicate => {
-                self.frame_share.return_pages(1);
+                self.schedule.frames.return_pages(1);
                 self.wake(id);
             }
             Inserted::Full(frame) => self.unplaced.push((id, frame)),
@@ -246,7 +230,7 @@ impl Worker<'_> {
         let mut waiter = self.pending.take(id).waiters;
         let mut count = 0;
         while waiter != NONE {
-            self.ready.push(waiter);
+            self.schedule.page_arrived(waiter);
             waiter = self.tasks.next(waiter);
             count += 1;
         }

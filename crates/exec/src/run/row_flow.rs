@@ -105,7 +105,7 @@ impl Worker<'_> {
             }
             // No room for the rows that were looked up: this one waits, too.
             let id = self.new_task(position, State::Start, row, words_before, heap_before);
-            self.blocked_on_degree[position].push(id);
+            self.schedule.block_on_degree(position, id);
             return Ok(Flow::Full);
         }
         let mut state = State::Start;
@@ -121,7 +121,7 @@ impl Worker<'_> {
             }
             Step::Again => {
                 let id = self.new_task(position, state, row, words_before, heap_before);
-                self.blocked_on_degree[position].push(id);
+                self.schedule.block_on_degree(position, id);
                 return Ok(Flow::Full);
             }
         }

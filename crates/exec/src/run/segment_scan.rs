@@ -75,11 +75,12 @@ impl Worker<'_> {
         parts.iter().map(pages).sum()
     }
 
-    /// Prepares for the driver of a pipeline.
+    /// Prepares for the steps and the driver of a pipeline.
     pub(super) fn plan_extents(&mut self) {
         let pages = self.driver_pages();
         let shares = self.shared.threads * 8;
-        self.extent_pages = (pages / shares).clamp(1, self.frame_share.extent_pages_max());
+        self.schedule
+            .begin(self.pipeline.steps.len(), pages / shares);
         let capacity = self.shared.resources.cache.counters().capacity_pages;
         self.extents_cached = pages <= capacity / CACHE_SHARE;
     }
@@ -105,13 +106,13 @@ impl Worker<'_> {
             if range.next >= range.end {
                 return Ok(Step::Done);
             }
-            if self.extents >= self.extents_max() {
+            let pages = ((range.end - range.next) as usize).min(self.schedule.extent_pages());
+            if !self.schedule.has_room_for_extent(pages) {
                 return Ok(Step::BlockOnExtent);
             }
             if self.is_full() {
                 return Ok(Step::Again);
             }
-            let pages = ((range.end - range.next) as usize).min(self.extent_pages);
             let mut extent = State::Extent(Box::new(Extent {
                 part: range.part,
                 first: PageNo(range.next),
@@ -130,8 +131,8 @@ impl Worker<'_> {
                 let id = self.new_task(position, extent, row, 0, 0);
                 let read = self.pending.add_extent(id, key, pages as u32);
                 self.to_read.push(read);
+                self.schedule.wait_for_extent(pages);
                 self.count_waiting();
-                self.extents += 1;
                 continue;
             }
             match self.rows_in_extent(position, step, parts, bounds, &mut extent, row)? {
@@ -139,7 +140,7 @@ impl Worker<'_> {
                 Step::Stop | Step::BlockOnExtent => return Ok(Step::Stop),
                 Step::Again => {
                     let id = self.new_task(position, extent, row, 0, 0);
-                    self.blocked_on_degree[position].push(id);
+                    self.schedule.block_on_degree(position, id);
                     // Below the extent: that one goes on first.
                     return Ok(Step::Again);
                 }

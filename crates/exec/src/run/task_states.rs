@@ -21,7 +21,7 @@ impl Worker<'_> {
         match step? {
             Step::Done => {
                 if let State::Extent(extent) = &state {
-                    self.frame_share.return_extent(extent.frames.len());
+                    self.schedule.return_extent(extent.frames.len());
                 }
                 self.end_task(id);
             }
@@ -35,11 +35,11 @@ impl Worker<'_> {
             }
             Step::Again => {
                 task.state = state;
-                self.blocked_on_degree[position].push(id);
+                self.schedule.block_on_degree(position, id);
             }
             Step::BlockOnExtent => {
                 task.state = state;
-                self.blocked_on_extent.push(id);
+                self.schedule.block_on_extent(id);
             }
         }
         Ok(Flow::Go)
@@ -71,40 +71,29 @@ impl Worker<'_> {
     /// fault again later.
     #[inline]
     pub(super) fn wait_for(&mut self, id: TaskId, key: PageKey) {
-        if self.is_at_degree() {
+        if self.schedule.is_at_degree() {
             let position = self.tasks.get(id).position;
-            self.blocked_on_degree[position].push(id);
+            self.schedule.block_on_degree(position, id);
             return;
         }
         match self.pending.wait(&mut self.tasks, id, key) {
             Some(read) => self.to_read.push(read),
             None => _ = self.counters.merged_faults.add(1),
         }
+        self.schedule.wait_for_page();
         self.count_waiting();
     }
 
-    /// Counts a task that begins to wait.
-    pub(super) fn count_waiting(&mut self) {
-        self.waiting += 1;
+    /// Counts a task that has begun to wait.
+    pub(super) fn count_waiting(&self) {
+        let waiting = self.schedule.waiting() as u64;
         self.counters.waits_begun.add(1);
         let max = self.counters.waiting_max.get();
-        self.counters
-            .waiting_max
-            .add((self.waiting as u64).saturating_sub(max));
+        self.counters.waiting_max.add(waiting.saturating_sub(max));
     }
 
     /// Counts tasks that have waited.
-    pub(super) fn count_arrived(&mut self, tasks: usize) {
-        self.waiting -= tasks;
+    pub(super) fn count_arrived(&self, tasks: usize) {
         self.counters.waits_ended.add(tasks as u64);
-    }
-
-    pub(super) fn has_blocked(&self) -> bool {
-        self.blocked_on_degree.iter().any(|tasks| !tasks.is_empty())
-    }
-
-    /// The deepest of those that stopped for lack of room, and of these the newest.
-    pub(super) fn pop_blocked(&mut self) -> Option<TaskId> {
-        self.blocked_on_degree.iter_mut().rev().find_map(Vec::pop)
     }
 }

@@ -24,11 +24,12 @@ impl Worker<'_> {
                 self.window.add(read.key, id);
             }
         }
-        if !all && self.window.len() * 2 < self.task_limit() {
+        if !all && self.window.len() * 2 < self.schedule.task_limit() {
             return Ok(());
         }
-        while self.reads_in_flight() < self.degree
-            && let Some((number, pages)) = self.window.next_run(self.frame_share.run_pages_max())
+        while self.reads_in_flight() < self.schedule.degree()
+            && let Some((number, pages)) =
+                self.window.next_run(self.schedule.frames.run_pages_max())
         {
             if !self.push_run(number, pages) {
                 let pending = &self.pending;
@@ -44,7 +45,7 @@ impl Worker<'_> {
             return true;
         };
         let key = self.pending.get(first).key;
-        if !self.frame_share.has_room(pages as usize, false) {
+        if !self.schedule.frames.has_room_for_pages(pages as usize) {
             return false;
         }
         let frames: Option<Frames> = (0..pages).map(|_| self.take_frame()).collect();
@@ -58,7 +59,7 @@ impl Worker<'_> {
         }
         let pushed = queue.push(segment.file(), at, frames, RUN_TAG | u64::from(number));
         if pushed.is_ok() {
-            self.frame_share.take_pages(pages as usize);
+            self.schedule.frames.take_pages(pages as usize);
         }
         pushed.is_ok()
     }

@@ -9,12 +9,12 @@ use namiki_segment::PageReader;
 
 use super::adaptive_degree::AdaptiveDegree;
 use super::counters::WorkerCounters;
-use super::frame_share::{EXTENTS_IN_FLIGHT, FrameShare};
 use super::gather::Gather;
 use super::output::{BATCH_BYTES, BATCH_ROWS};
 use super::pending_reads::{PendingReads, ReadId};
+use super::schedule::Schedule;
 use super::shared::{Shared, Storage};
-use super::task::{BatchWalk, TaskId, Tasks};
+use super::task::{BatchWalk, Tasks};
 use super::window::Window;
 use super::worker_channels::{Channels, Handoff};
 use super::worker_sink::WorkerSink;
@@ -46,17 +46,8 @@ pub(super) struct Worker<'s> {
     pub(super) pipeline: &'s Pipeline,
     pub(super) pipeline_number: usize,
     pub(super) tasks: Tasks,
-    /// Tasks that can go on: the newest last.
-    pub(super) ready: Vec<TaskId>,
-    /// Tasks that can go on when there is room, by the position of their step: the newest last.
-    pub(super) blocked_on_degree: Vec<Vec<TaskId>>,
-    /// Ranges that go on when an extent has arrived.
-    pub(super) blocked_on_extent: Vec<TaskId>,
-    /// Tasks that wait for pages.
-    pub(super) waiting: usize,
-    /// Of these, those that wait for extents.
-    pub(super) extents: usize,
-    pub(super) degree: usize,
+    /// Which of them goes on, and which may wait.
+    pub(super) schedule: Schedule,
     adaptive: Option<AdaptiveDegree>,
     pub(super) budget: i32,
     pub(super) pending: PendingReads,
@@ -66,8 +57,6 @@ pub(super) struct Worker<'s> {
     pub(super) window: Window,
     /// Pages that were read, for which the cache had no room.
     pub(super) unplaced: Vec<(ReadId, Frame)>,
-    /// Frames of pages on their way, and of extents that tasks go through.
-    pub(super) frame_share: FrameShare,
     pub(super) done: Vec<Completion>,
     pub(super) queue: &'s mut Option<Box<dyn ReadQueue>>,
     pub(super) reader: PageReader<Frame>,
@@ -92,9 +81,7 @@ pub(super) struct Worker<'s> {
     /// Memory of walks that have ended.
     #[expect(clippy::vec_box, reason = "boxed in states, to keep those small")]
     pub(super) walks: Vec<Box<BatchWalk>>,
-    /// Pages of an extent of the driver's range.
-    pub(super) extent_pages: usize,
-    /// Whether these go through the cache.
+    /// Whether extents go through the cache.
     pub(super) extents_cached: bool,
     cpu_ns: u64,
 }
@@ -108,8 +95,8 @@ impl<'s> Worker<'s> {
     ) -> Self {
         let pipeline = &shared.program.pipelines[0];
         let counters: &WorkerCounters = &shared.counters[number];
-        let degree = shared.options.first_degree();
-        counters.degree_up.add(degree as u64);
+        let schedule = Schedule::new(&shared.options, shared.frames_per_thread);
+        counters.degree_up.add(schedule.degree() as u64);
         Self {
             shared,
             number,
@@ -117,19 +104,13 @@ impl<'s> Worker<'s> {
             pipeline,
             pipeline_number: 0,
             tasks: Tasks::default(),
-            ready: Vec::new(),
-            blocked_on_degree: Vec::new(),
-            blocked_on_extent: Vec::new(),
-            waiting: 0,
-            extents: 0,
-            degree,
+            schedule,
             adaptive: shared.options.is_adaptive().then(AdaptiveDegree::new),
             budget: 0,
             pending: PendingReads::default(),
             to_read: Vec::new(),
             window: Window::default(),
             unplaced: Vec::new(),
-            frame_share: FrameShare::new(&shared.options, shared.frames_per_thread),
             done: Vec::new(),
             queue,
             reader: shared.resources.cache.reader(),
@@ -146,7 +127,6 @@ impl<'s> Worker<'s> {
             gathered_row: Row::default(),
             is_gathered: Vec::new(),
             walks: Vec::new(),
-            extent_pages: 1,
             extents_cached: false,
             cpu_ns: namiki_platform::clock::thread_cpu_ns(),
         }
@@ -164,8 +144,6 @@ impl<'s> Worker<'s> {
         let shared = self.shared;
         self.pipeline = &shared.program.pipelines[number];
         self.pipeline_number = number;
-        self.blocked_on_degree
-            .resize_with(self.pipeline.steps.len() + 1, Vec::new);
         self.gathers
             .resize_with(self.pipeline.steps.len() + 1, Gather::default);
         self.sink = WorkerSink::new(self.pipeline, &shared.output_slots);
@@ -217,7 +195,7 @@ impl<'s> Worker<'s> {
         // The last one made is the first to run.
         for state in states.into_iter().rev() {
             let id = self.new_task(0, state, &Row::default(), 0, 0);
-            self.blocked_on_degree[0].push(id);
+            self.schedule.block_on_degree(0, id);
         }
     }
 
@@ -247,7 +225,7 @@ impl<'s> Worker<'s> {
             while !self.is_full() {
                 // A task costs as much as a row, whatever comes of it.
                 self.budget -= 1;
-                let flow = if let Some(id) = self.ready.pop().or_else(|| self.pop_blocked()) {
+                let flow = if let Some(id) = self.schedule.next() {
                     self.run_task(id)?
                 } else if self.has_gathered() {
                     self.look_up_all_gathered()?
@@ -267,8 +245,8 @@ impl<'s> Worker<'s> {
             // Tasks that ran to give rows away have pinned pages again.
             self.reader.release();
             self.adapt();
-            let has_work = !self.ready.is_empty() || self.has_blocked() || self.has_gathered();
-            let can_run = has_work && !self.is_at_degree();
+            let has_work = self.schedule.has_next() || self.has_gathered();
+            let can_run = has_work && !self.schedule.is_at_degree();
             if self.pending.len() > 0 {
                 self.turn(!can_run)?;
             } else if !can_run && self.is_over() {
@@ -279,47 +257,25 @@ impl<'s> Worker<'s> {
 
     /// Lets the degree follow the device.
     fn adapt(&mut self) {
-        let is_limited = self.is_at_degree();
+        let is_limited = self.schedule.is_at_degree();
         if let Some(adaptive) = &mut self.adaptive {
             let reads = self.counters.reads.get();
             let degree = adaptive.look(namiki_platform::clock::now_ns, reads, is_limited);
+            let before = self.schedule.degree();
             self.counters
                 .degree_up
-                .add(degree.saturating_sub(self.degree) as u64);
+                .add(degree.saturating_sub(before) as u64);
             self.counters
                 .degree_down
-                .add(self.degree.saturating_sub(degree) as u64);
-            self.degree = degree;
+                .add(before.saturating_sub(degree) as u64);
+            self.schedule.set_degree(degree);
         }
     }
 
     /// Whether there is no room for more tasks now, or it is time to look at other things.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
-        self.is_at_degree() && self.handoff.is_none() || self.budget <= 0
-    }
-
-    /// Whether as many tasks wait as may (T2). Of two and more, extents take at most half: pages of extents that have arrived
-    /// stay in memory until their rows are through, so they must not keep these from going on.
-    #[inline]
-    pub(super) fn is_at_degree(&self) -> bool {
-        let limit = self.task_limit();
-        if limit == 1 {
-            return self.waiting >= 1;
-        }
-        self.waiting - self.extents + self.extents.min(limit / 2) >= limit
-    }
-
-    /// How many extents may be on their way.
-    #[inline]
-    pub(super) fn extents_max(&self) -> usize {
-        EXTENTS_IN_FLIGHT.min((self.task_limit() / 2).max(1))
-    }
-
-    /// How many tasks may wait.
-    #[inline]
-    pub(super) fn task_limit(&self) -> usize {
-        self.degree.max(self.shared.options.window_tasks)
+        self.schedule.is_at_degree() && self.handoff.is_none() || self.budget <= 0
     }
 
     /// Requests in the queue.
@@ -349,7 +305,7 @@ impl<'s> Worker<'s> {
     fn flush(&mut self) -> Result<(), ExecError> {
         if let WorkerSink::Output(rows) = &mut self.sink {
             let is_full = rows.len() >= BATCH_ROWS || rows.bytes() >= BATCH_BYTES;
-            if is_full || rows.len() > 0 && self.waiting == 0 {
+            if is_full || rows.len() > 0 && self.schedule.waiting() == 0 {
                 let next = RowStore::new(&self.shared.output_slots);
                 let full = std::mem::replace(rows, next);
                 self.counters.rows.add(full.len() as u64);
@@ -384,17 +340,11 @@ impl<'s> Worker<'s> {
         self.reader.release();
         self.wait_for_reads();
         self.counters.tasks_ended.add(self.tasks.live() as u64);
-        self.counters.waits_ended.add(self.waiting as u64);
-        self.waiting = 0;
-        self.extents = 0;
-        self.blocked_on_extent.clear();
+        self.counters.waits_ended.add(self.schedule.clear() as u64);
         self.tasks.clear();
-        self.ready.clear();
-        self.blocked_on_degree.iter_mut().for_each(Vec::clear);
         self.pending.clear();
         self.to_read.clear();
         self.unplaced.clear();
-        self.frame_share.return_all();
         self.window.clear();
         self.gathers.iter_mut().for_each(Gather::clear);
         self.handoff = None;
