@@ -4,7 +4,7 @@ use std::ops::{AddAssign, ControlFlow};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use namiki::{Builder, Database, Direction, Error, ProtocolSpec, Stamp, Table, View};
+use namiki::{Builder, Database, Direction, Error, Stamp, Table, View};
 use namiki_platform::seeded_random::Random;
 
 /// Few, so that transfers meet.
@@ -34,19 +34,6 @@ impl AddAssign for Seen {
         self.scans += other.scans;
         self.checkpoints += other.checkpoints;
     }
-}
-
-/// All protocols with a log, and each concurrency control without one.
-#[must_use]
-pub fn all_specs() -> Vec<ProtocolSpec> {
-    let mut specs = ProtocolSpec::all_durable();
-    let unlogged = ["TT(NLR)+NOLOG", "SILO(NLR)+NOLOG", "S2PL(NLR)+NOLOG"];
-    specs.extend(
-        unlogged
-            .iter()
-            .filter_map(|spec| spec.parse::<ProtocolSpec>().ok()),
-    );
-    specs
 }
 
 /// Transfers on several threads while one opens views and scans them, forward and backward, an old one among them.

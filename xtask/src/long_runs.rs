@@ -144,13 +144,16 @@ pub(crate) fn crash(root: &Path, args: &[String]) -> Result<(), String> {
 }
 
 /// Runs the crash harness, or with `trees` as the first argument the indexes, with fresh seeds until that fails or
-/// the time is over. With `views`, a number of transfers under views.
+/// the time is over. With `views`, a number of transfers under views; with `specs`, the tests under all protocols.
 pub(crate) fn soak(root: &Path, args: &[String]) -> Result<(), String> {
     if let Some(("views", args)) = args
         .split_first()
         .map(|(first, rest)| (first.as_str(), rest))
     {
         return run(harness(root, "namiki-views", args));
+    }
+    if args.first().is_some_and(|arg| arg == "specs") {
+        return soak_specs(root, &args[1..]);
     }
     let minutes = number_flag(args, "--minutes")?.unwrap_or(60);
     let mut args = without_flag(args, "--minutes");
@@ -163,6 +166,24 @@ pub(crate) fn soak(root: &Path, args: &[String]) -> Result<(), String> {
         return soak_indexes(root, &args, minutes, seed);
     }
     run(crashes_for(root, &args, minutes, seed))
+}
+
+/// The tests, under all protocols where they run under a covering array of them before a merge.
+fn soak_specs(root: &Path, args: &[String]) -> Result<(), String> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        // Not by their packages: that would build all of it again, with other features.
+        .args(["test", "--lib", "--tests", "--no-fail-fast"])
+        .args(args)
+        .env("NAMIKI_SPECS", "all")
+        .current_dir(root);
+    match run_counting_tests(cargo)? {
+        0 => Err("no test ran".to_owned()),
+        tests => {
+            println!("soak: {tests} tests under all protocols, all well");
+            Ok(())
+        }
+    }
 }
 
 /// The crash harness by the clock. It goes round all combinations itself and prints their seeds.

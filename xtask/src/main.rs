@@ -54,6 +54,9 @@ takes minutes more.
                                 and the whole. Each visit prints its seed; one that fails prints the
                                 arguments that repeat it. ARGS go to `namiki-crash`.
         --minutes N               how long (default 60); the first round is always finished
+    cargo xtask soak specs [ARGS]
+                                the tests under all 57 protocols; before a merge they run under a covering array of
+                                them. ARGS go to `cargo test`: `--test isolation`, or `-- part_of_a_name`. Half an hour.
     cargo xtask soak trees [ARGS]
                                 the same with the indexes instead, every tree and the hash table: all
                                 their operations by many threads, and a look at whether they can have

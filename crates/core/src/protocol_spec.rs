@@ -210,6 +210,45 @@ impl ProtocolSpec {
             .map(|text| text.parse().expect("these are spelled as this file says"))
             .collect()
     }
+
+    /// A covering array of [`all_durable`](Self::all_durable): each pair of choices that go together occurs in one of
+    /// these, and so does each triple of concurrency control, lock release and logging style. The default is among them.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn covering() -> Vec<Self> {
+        [
+            "TT(EPOCH)+PWAL(auto)",
+            "TT(NLR)+SWAL(1)",
+            "TT(ELR)+PWAL(16)",
+            "SILO(EPOCH)+PWAL(auto)",
+            "SILO(EPOCH)+PWAL(1)",
+            "SILO(NLR)+PWAL(16)",
+            "SILO(ELR)+SWAL(auto)",
+            "S2PL(EPOCH)+PWAL(16)",
+            "S2PL(NLR)+PWAL(1)",
+            "S2PL(ELR)+SWAL(1)",
+            "S2PL(NLR)+PWAL(auto)+ARIES",
+            "S2PL(ELR)+PWAL(1)+ARIES",
+            "S2PL(NLR)+SWAL(16)+ARIES",
+        ]
+        .map(|text| text.parse().expect("these are spelled as this file says"))
+        .into()
+    }
+
+    /// The protocols of a test that is about every protocol: [`covering`](Self::covering) before a merge, and all of
+    /// them where the environment has `NAMIKI_SPECS=all`, as `cargo xtask soak specs` sets it.
+    ///
+    /// # Panics
+    /// If the variable has another value.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn tested() -> Vec<Self> {
+        match std::env::var("NAMIKI_SPECS").as_deref() {
+            Err(std::env::VarError::NotPresent) => Self::covering(),
+            Ok("all") => Self::all_durable(),
+            other => panic!("NAMIKI_SPECS is `all` or not set, not {other:?}"),
+        }
+    }
 }
 
 impl Default for ProtocolSpec {
@@ -346,6 +385,8 @@ impl<'de> serde::Deserialize<'de> for ProtocolSpec {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -370,6 +411,51 @@ mod tests {
                 .to_string(),
             "TT(ELR)+PWAL(1)"
         );
+    }
+
+    /// The choices of a protocol, each with the name of its axis.
+    fn choices(spec: ProtocolSpec) -> [String; 5] {
+        let Logging::Log {
+            layout,
+            group,
+            style,
+        } = spec.logging
+        else {
+            panic!("{spec} has no log");
+        };
+        [
+            format!("{:?}", spec.concurrency),
+            format!("{:?}", spec.release),
+            format!("{layout:?}"),
+            format!("{group:?}"),
+            format!("{style:?}"),
+        ]
+    }
+
+    /// Every pair of choices of these protocols, and every triple of the three that the commit path branches on.
+    fn combinations(specs: &[ProtocolSpec]) -> BTreeSet<Vec<String>> {
+        let mut found = BTreeSet::new();
+        for choices in specs.iter().map(|spec| choices(*spec)) {
+            for (at, first) in choices.iter().enumerate() {
+                let pairs = choices[at + 1..].iter();
+                found.extend(pairs.map(|second| vec![first.clone(), second.clone()]));
+            }
+            let [concurrency, release, _, _, style] = choices;
+            found.insert(vec![concurrency, release, style]);
+        }
+        found
+    }
+
+    #[test]
+    fn the_covering_protocols_have_every_pair_of_choices() {
+        let (all, covering) = (ProtocolSpec::all_durable(), ProtocolSpec::covering());
+        let missing: Vec<_> = combinations(&all)
+            .difference(&combinations(&covering))
+            .cloned()
+            .collect();
+        assert_eq!(missing, Vec::<Vec<String>>::new());
+        assert!(covering.contains(&ProtocolSpec::DEFAULT));
+        assert!(covering.iter().all(|spec| all.contains(spec)));
     }
 
     #[test]

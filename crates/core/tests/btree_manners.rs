@@ -33,7 +33,7 @@ fn open(spec: ProtocolSpec, index: &str) -> Database {
 }
 
 fn specs() -> Vec<ProtocolSpec> {
-    ProtocolSpec::all_durable()
+    ProtocolSpec::tested()
 }
 
 /// One transaction against the model.

@@ -37,7 +37,7 @@ fn open(spec: ProtocolSpec) -> Database {
 fn increments_of_tasks_and_threads_add_up() {
     const TASKS: u64 = 32;
     const TIMES: u64 = 20;
-    for spec in ProtocolSpec::all_durable() {
+    for spec in ProtocolSpec::tested() {
         for runtime in runtimes() {
             let db = open(spec);
             let counters = db.table::<u64, u64>("counters").unwrap();

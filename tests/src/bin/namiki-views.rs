@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use namiki::Database;
+use namiki::{Database, ProtocolSpec};
 use namiki_platform::disk::DelayedDisk;
-use namiki_tests::transfers_under_views::{Seen, all_specs, transfer};
+use namiki_tests::tested_specs::add_unlogged;
+use namiki_tests::transfers_under_views::{Seen, transfer};
 
 /// Moves money under every protocol and release while views are read, and looks whether one ever sees a part of it.
 #[derive(Parser)]
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
 }
 
 fn soak(arguments: &Arguments) -> Result<(), String> {
-    let mut specs = all_specs();
+    let mut specs = add_unlogged(ProtocolSpec::all_durable());
     specs.retain(|spec| spec.to_string().contains(&arguments.spec));
     if specs.is_empty() {
         return Err(format!("no protocol has `{}` in its name", arguments.spec));

@@ -42,7 +42,7 @@ impl Plan {
     /// How many visits a pass has.
     #[must_use]
     pub fn visits_of_a_pass() -> u64 {
-        combinations().len() as u64
+        combinations(ProtocolSpec::all_durable()).len() as u64
     }
 
     /// A visit, from 0; there is no last one.
@@ -51,7 +51,7 @@ impl Plan {
     /// If there is no protocol.
     #[must_use]
     pub fn visit(&self, number: u64) -> Visit {
-        let combinations = combinations();
+        let combinations = combinations(ProtocolSpec::all_durable());
         let count = combinations.len() as u64;
         let pass = number / count;
         let seed = self.seed.wrapping_add(pass);

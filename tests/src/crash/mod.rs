@@ -50,7 +50,7 @@ use crate::key_encoding::Spelling;
 
 pub use campaign_plan::{Plan, Visit, layout};
 pub use oracle::{Kept, Oracle};
-pub use run_and_sweep::{Kind, combinations, round};
+pub use run_and_sweep::{Kind, combinations, round, tested_combinations};
 pub use sweep::{Depth, Sweep, sweep};
 pub use tables::Tables;
 pub use workload::{Acknowledge, Clients, Failure, run_shuffled, run_threads};

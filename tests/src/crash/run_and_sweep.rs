@@ -40,13 +40,19 @@ impl Kind {
     ];
 }
 
-/// Every protocol, in files of its own and on one shared device.
+/// Each of these protocols, in files of its own and on one shared device.
 #[must_use]
-pub fn combinations() -> Vec<(ProtocolSpec, bool)> {
-    ProtocolSpec::all_durable()
+pub fn combinations(specs: Vec<ProtocolSpec>) -> Vec<(ProtocolSpec, bool)> {
+    specs
         .into_iter()
         .flat_map(|spec| [(spec, false), (spec, true)])
         .collect()
+}
+
+/// Those of the protocols that a test of every protocol runs under.
+#[must_use]
+pub fn tested_combinations() -> Vec<(ProtocolSpec, bool)> {
+    combinations(ProtocolSpec::tested())
 }
 
 /// Runs `transactions` transactions and crashes them.

@@ -250,7 +250,7 @@ fn a_change_that_fails_loses_no_later_commit() {
 /// the two after every crash.
 #[test]
 fn a_drop_is_not_durable_before_earlier_commits() {
-    for spec in ProtocolSpec::all_durable() {
+    for spec in ProtocolSpec::tested() {
         let spec = spec.to_string();
         for change in [Action::Drop("a"), Action::Clear("a")] {
             let disk = SimDisk::new();
@@ -298,7 +298,7 @@ fn committed_across_a_clearing<C: Checks>(spec: ProtocolSpec) -> Result<bool, Er
 
 #[test]
 fn no_transaction_commits_to_a_table_cleared_meanwhile() {
-    for spec in ProtocolSpec::all_durable() {
+    for spec in ProtocolSpec::tested() {
         let committed = committed_across_a_clearing::<NoFaults>(spec);
         assert!(
             matches!(&committed, Err(Error::TableDropped { table }) if table == "rows"),
@@ -311,7 +311,7 @@ fn no_transaction_commits_to_a_table_cleared_meanwhile() {
 
 #[test]
 fn readers_of_a_dropped_table_fail_with_what_they_read() {
-    for spec in ProtocolSpec::all_durable() {
+    for spec in ProtocolSpec::tested() {
         let db = open(&spec.to_string(), &SimDisk::new());
         let [a, b, _] = NAMES.map(|name| db.table::<u64, u64>(name).unwrap());
         let mut session = db.session().unwrap();

@@ -77,7 +77,7 @@ fn write_some(db: &Database, table: &Values, random: &mut Random, expected: &mut
 
 #[test]
 fn after_a_crash_image_and_log_have_everything() {
-    for (seed, spec) in (0..).zip(ProtocolSpec::all_durable()) {
+    for (seed, spec) in (0..).zip(ProtocolSpec::tested()) {
         let disk = SimDisk::new();
         let mut random = Random::seeded(seed);
         let mut expected = Contents::new();
@@ -119,7 +119,7 @@ fn an_unchanged_key_range_is_not_written_again() {
 
 #[test]
 fn a_database_that_was_closed_opens_without_a_log() {
-    for spec in ProtocolSpec::all_durable() {
+    for spec in ProtocolSpec::tested() {
         let disk = SimDisk::new();
         let open = || {
             builder(spec, &disk)

@@ -4,6 +4,7 @@
 use std::num::NonZeroU16;
 use std::time::Duration;
 
+use namiki::faults::{Checks, NoFaults, ViewOnlyFlushes};
 use namiki::{Database, ReplayOrder, Session, Ticket, WorkerId};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::Loss;
@@ -92,6 +93,31 @@ fn readers_of_lost_versions_are_cut_off_for_good() {
             }
             disk = crash(&disk);
         }
+    }
+}
+
+/// The keys that a crash leaves after a view has shown the keys 1 and 2, the second of a transaction that had read the
+/// first before it was durable.
+fn left_after_a_view<C: Checks>(spec: &str, order: ReplayOrder) -> Vec<u64> {
+    let disk = SimDisk::new();
+    let db = open(spec, &disk, order);
+    let table = numbers(&db);
+    let [mut writer, mut reader, _] = sessions(&db);
+    put(&mut writer, &table, 1);
+    derive(&mut reader, &table, 1, 2);
+    let view = db.faulty_view::<C>().unwrap();
+    assert_eq!(view.count(&table, ..).unwrap(), 2, "{spec}");
+    keys(&open(spec, &crash(&disk), order))
+}
+
+/// To be flushed is not enough: recovery cuts off what a stream that wrote nothing has not certified.
+#[test]
+fn a_crash_takes_nothing_away_that_a_view_has_shown() {
+    for (spec, order) in in_both_orders(of_group("16")) {
+        let left = left_after_a_view::<NoFaults>(&spec, order);
+        assert_eq!(left, [1, 2], "{spec}, {order:?}");
+        let left = left_after_a_view::<ViewOnlyFlushes>(&spec, order);
+        assert_eq!(left, [1], "{spec}, {order:?}: the bug was not caught");
     }
 }
 

@@ -6,12 +6,12 @@ use std::io::ErrorKind;
 use namiki::{Builder, Error, LogError, OpenError, ProtocolSpec, WorkerId};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::{Fault, Loss, Step};
-use namiki_tests::crash::combinations;
+use namiki_tests::crash::tested_combinations;
 use namiki_tests::small_database::{builder, keys, numbers, put, written};
 
 #[test]
 fn a_full_disk_refuses_commits_and_loses_nothing() {
-    for spec in ProtocolSpec::all_durable() {
+    for spec in ProtocolSpec::tested() {
         let disk = SimDisk::new();
         let spec = spec.to_string();
         let db = builder(&spec, &disk).open("/db").unwrap();
@@ -105,7 +105,7 @@ fn a_failed_opening_on_a_full_disk_harms_nothing() {
 
 #[test]
 fn after_a_failed_write_nothing_is_acknowledged() {
-    for spec in ProtocolSpec::all_durable() {
+    for spec in ProtocolSpec::tested() {
         let text = spec.to_string();
         let disk = SimDisk::new();
         let db = builder(&text, &disk).open("/db").unwrap();
@@ -157,7 +157,7 @@ fn after_a_failed_write_nothing_is_acknowledged() {
 /// durable. It could vanish in a power cut after a reader has seen it.
 #[test]
 fn a_failed_write_shown_once_stays() {
-    for (spec, shared) in combinations() {
+    for (spec, shared) in tested_combinations() {
         let open = |disk: &SimDisk| {
             let builder = builder(&spec.to_string(), disk);
             let builder = match shared {

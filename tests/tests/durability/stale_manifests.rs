@@ -38,7 +38,7 @@ fn assert_not_in_manifest(builder: Builder, disk: &SimDisk, file: &Path, of: Gen
 
 #[test]
 fn a_manifest_that_is_older_than_the_log_is_refused() {
-    for spec in ProtocolSpec::all_durable() {
+    for spec in ProtocolSpec::tested() {
         for (shared, closed, order) in [
             (false, false, BOTH_ORDERS[0]),
             (false, true, BOTH_ORDERS[1]),

@@ -22,6 +22,7 @@ use namiki::{
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_tests::history::Violation;
 use namiki_tests::key_encoding::{Numbered, Spelling, Spelt};
+use namiki_tests::tested_specs::with_and_without_log;
 use namiki_tests::workload::{
     Mix, Numbers, Run, contents, interleaved, nested, promise_of, threads,
 };
@@ -31,13 +32,6 @@ const STREAMS: NonZeroU16 = NonZeroU16::new(3).unwrap();
 /// Longer runs: `NAMIKI_ROUNDS=50 cargo test --release -p namiki-tests --test isolation serializability`.
 fn rounds() -> u64 {
     std::env::var("NAMIKI_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap())
-}
-
-fn all_specs() -> Vec<ProtocolSpec> {
-    let mut specs = ProtocolSpec::all_durable();
-    let unlogged = ["TT(NLR)+NOLOG", "SILO(NLR)+NOLOG", "S2PL(NLR)+NOLOG"];
-    specs.extend(unlogged.map(|spec| spec.parse::<ProtocolSpec>().unwrap()));
-    specs
 }
 
 /// With an even seed each commit closes an epoch, so that floors keep moving; with an odd one the first
@@ -120,7 +114,7 @@ fn transactions_of(mix: Mix) -> u64 {
 
 #[test]
 fn shuffled_transactions_on_one_thread_are_serializable_under_every_protocol() {
-    for spec in all_specs() {
+    for spec in with_and_without_log() {
         let (mut committed, mut conflicts, mut overwritten) = (0, 0, 0);
         // Of every four, each is opened in another way.
         for seed in 0..4 * rounds() {
@@ -166,8 +160,7 @@ fn shuffled_transactions_on_one_thread_are_serializable_under_every_protocol() {
 /// What recovery leaves behind, stamps and gaps where deleted keys were, is as good as before.
 #[test]
 fn transactions_on_a_recovered_database_are_serializable() {
-    for (seed, spec) in
-        (3000..3000 + 16 * rounds()).zip(ProtocolSpec::all_durable().into_iter().cycle())
+    for (seed, spec) in (3000..3000 + 16 * rounds()).zip(ProtocolSpec::tested().into_iter().cycle())
     {
         let disk = SimDisk::new();
         let specs = ProtocolSpec::all_durable();
@@ -193,7 +186,7 @@ fn transactions_on_a_recovered_database_are_serializable() {
 
 #[test]
 fn transactions_inside_one_another_are_serializable_under_every_protocol() {
-    for spec in all_specs() {
+    for spec in with_and_without_log() {
         for seed in 1000..1000 + 4 * rounds() {
             let disk = SimDisk::new();
             let db = open(spec, &disk, Duration::MAX, seed);
@@ -209,14 +202,23 @@ fn transactions_inside_one_another_are_serializable_under_every_protocol() {
 
 #[test]
 fn transactions_of_four_threads_are_serializable_under_every_protocol() {
-    threads_under(&all_specs(), WaitPolicy::WoundWait, 2000, 1500, [4, 4]);
+    threads_under(
+        &with_and_without_log(),
+        WaitPolicy::WoundWait,
+        2000,
+        1500,
+        [4, 4],
+    );
 }
 
 /// A transaction that meets a lock of another thread, or of a group of any stream, does not wait for it.
 #[test]
 fn transactions_of_threads_that_wait_for_no_lock_are_serializable() {
     let locks_reads = |spec: &ProtocolSpec| spec.concurrency == ConcurrencyControl::TwoPhase;
-    let specs: Vec<ProtocolSpec> = all_specs().into_iter().filter(locks_reads).collect();
+    let specs: Vec<ProtocolSpec> = with_and_without_log()
+        .into_iter()
+        .filter(locks_reads)
+        .collect();
     threads_under(&specs, WaitPolicy::NoWait, 5000, 900, [4, 16]);
 }
 
@@ -472,7 +474,7 @@ fn a_record_that_serves_another_key_is_caught() {
 /// Deleted keys leave the index as soon as they can, while other transactions look at it and insert them anew.
 #[test]
 fn keys_that_leave_the_index_disturb_no_transaction() {
-    for (seed, spec) in (6000..).zip(all_specs()) {
+    for (seed, spec) in (6000..).zip(with_and_without_log()) {
         for mix in [Mix::HOT, Mix::PHANTOMS] {
             let db = open_churning(spec, seed);
             let table = table::<u64>(&db);

@@ -37,7 +37,7 @@ fn tens() -> BatchLoadOptions {
 
 #[test]
 fn loaded_rows_are_durable_under_every_protocol() {
-    for spec in ProtocolSpec::all_durable() {
+    for spec in ProtocolSpec::tested() {
         let disk = SimDisk::new();
         let db = builder(&spec.to_string(), &disk).open("/db").unwrap();
         let table: Texts = db.table("texts").unwrap();
@@ -147,7 +147,7 @@ fn a_source_that_fails_is_resumed_behind_the_last_key() {
 
 #[test]
 fn a_full_disk_stops_a_load_behind_a_key() {
-    for spec in ProtocolSpec::all_durable() {
+    for spec in ProtocolSpec::tested() {
         let disk = SimDisk::new();
         let open = |disk: &SimDisk| builder(&spec.to_string(), disk).open("/db").unwrap();
         let db = open(&disk);

@@ -5,13 +5,14 @@ use std::io::ErrorKind;
 use namiki::{Error, LogError, ProtocolSpec};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::{Fault, Loss, Step};
+use namiki_tests::crash::tested_combinations;
 use namiki_tests::small_database::builder;
 
 use crate::round_trips::{Texts, small, value};
 
 #[test]
 fn a_transaction_at_the_limit_commits_and_none_above() {
-    for spec in ProtocolSpec::all_durable() {
+    for spec in ProtocolSpec::tested() {
         let disk = SimDisk::new();
         let limit = 50_000;
         let open = || builder(&spec.to_string(), &disk).transaction_bytes_max(limit);
@@ -50,7 +51,7 @@ fn a_transaction_at_the_limit_commits_and_none_above() {
 
 #[test]
 fn a_full_disk_refuses_a_large_transaction_alone() {
-    for (spec, shared) in namiki_tests::crash::combinations() {
+    for (spec, shared) in tested_combinations() {
         let context = format!("{spec}, shared {shared}");
         let disk = SimDisk::new();
         // No checkpoint makes room.
@@ -103,7 +104,7 @@ fn a_failing_disk_loses_nothing_but_the_large_transaction() {
         Step::SyncDir,
         Step::Write,
     ];
-    for (spec, shared) in namiki_tests::crash::combinations() {
+    for (spec, shared) in tested_combinations() {
         for step in steps {
             for nth in 0..3 {
                 let context = format!("{spec}, shared {shared}, {step:?} {nth}");

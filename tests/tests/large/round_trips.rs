@@ -58,7 +58,7 @@ const LENGTHS: [usize; 9] = [
 
 #[test]
 fn large_transactions_come_back_in_every_layout() {
-    for spec in ProtocolSpec::all_durable() {
+    for spec in ProtocolSpec::tested() {
         for shared in [false, true] {
             let disk = SimDisk::new();
             let db = small(spec, shared, &disk).open("/db").unwrap();

@@ -81,7 +81,7 @@ fn removing_the_lock_file_lets_no_second_process_in() {
 
 #[test]
 fn a_forked_child_drops_its_copy_and_changes_nothing() {
-    for spec in ProtocolSpec::all_durable() {
+    for spec in ProtocolSpec::tested() {
         let dir = tempfile::tempdir().unwrap();
         let db = open(dir.path(), &spec.to_string());
         put(&db, 1).unwrap();

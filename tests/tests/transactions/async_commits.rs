@@ -100,7 +100,7 @@ fn poll<F: Future>(task: Pin<&mut F>) -> (Poll<F::Output>, Arc<ParkedTask>) {
 
 #[test]
 fn tasks_learn_of_every_commit_under_every_protocol() {
-    let mut specs = ProtocolSpec::all_durable();
+    let mut specs = ProtocolSpec::tested();
     specs.push("TT(NLR)+NOLOG".parse().unwrap());
     for spec in specs {
         for wait in [Duration::from_millis(1), Duration::MAX] {

@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use namiki::{Conflict, Database, Error, ProtocolSpec, Table};
 use namiki_platform::disk::{Disk, SimDisk};
-use namiki_tests::optimistic_specs::optimistic;
+use namiki_tests::tested_specs::optimistic;
 
 /// Every protocol; what a program sees is the same under all of them.
 fn each_spec(check: impl Fn(&Database, Table<u64, i64>)) {
-    each_of(ProtocolSpec::all_durable(), check);
+    each_of(ProtocolSpec::tested(), check);
 }
 
 /// Those under which others can change what was read.

@@ -10,12 +10,7 @@ use namiki::{Builder, Database, Error, IndexKind, ProtocolSpec, Table};
 use namiki_platform::disk::sim::Loss;
 use namiki_platform::disk::{Disk, NullDisk, SimDisk};
 use namiki_platform::seeded_random::Random;
-
-fn specs() -> impl Iterator<Item = ProtocolSpec> {
-    let without_log = ["TT(NLR)+NOLOG", "SILO(NLR)+NOLOG", "S2PL(NLR)+NOLOG"];
-    let without_log = without_log.map(|spec| spec.parse().unwrap());
-    ProtocolSpec::all_durable().into_iter().chain(without_log)
-}
+use namiki_tests::tested_specs::with_and_without_log;
 
 fn builder(spec: ProtocolSpec, index: &str, disk: Arc<dyn Disk>) -> Builder {
     Database::builder()
@@ -39,7 +34,7 @@ fn record_bytes_of(db: &Database, table: &str) -> usize {
 
 #[test]
 fn a_queue_takes_no_more_memory_the_longer_it_runs() {
-    for (number, spec) in specs().enumerate() {
+    for (number, spec) in with_and_without_log().into_iter().enumerate() {
         let index = ["art", "hash", "art+hash"][number % 3];
         let dir = tempfile::tempdir().unwrap();
         let db = builder(spec, index, Arc::new(NullDisk::new())).open(dir.path().join("data"));
@@ -73,7 +68,7 @@ fn a_queue_takes_no_more_memory_the_longer_it_runs() {
 
 #[test]
 fn keys_that_were_only_tried_leave_nothing() {
-    for spec in specs() {
+    for spec in with_and_without_log() {
         let dir = tempfile::tempdir().unwrap();
         let db = builder(spec, "hash", Arc::new(NullDisk::new())).open(dir.path().join("data"));
         let db = db.unwrap();
@@ -109,7 +104,7 @@ fn keys_that_were_only_tried_leave_nothing() {
 /// there, although memory does not know of the deletions any more.
 #[test]
 fn what_was_taken_out_stays_deleted_after_a_crash() {
-    for (seed, spec) in (0..).zip(ProtocolSpec::all_durable()) {
+    for (seed, spec) in (0..).zip(ProtocolSpec::tested()) {
         let mut sim = SimDisk::new();
         let index = ["art", "hash", "art+hash"][seed as usize % 3];
         let mut random = Random::seeded(seed);
@@ -153,7 +148,7 @@ fn what_was_taken_out_stays_deleted_after_a_crash() {
 
 #[test]
 fn a_view_sees_what_is_deleted_and_inserted_anew_later() {
-    for (seed, spec) in (0..).zip(specs()) {
+    for (seed, spec) in (0..).zip(with_and_without_log()) {
         let index = ["art", "art+hash"][seed as usize % 2];
         let dir = tempfile::tempdir().unwrap();
         let db = builder(spec, index, Arc::new(NullDisk::new())).open(dir.path().join("data"));

@@ -20,7 +20,7 @@ fn assert_foreign(db: &Database, session: &Session, ticket: &Ticket) {
 
 #[test]
 fn a_ticket_of_another_database_or_opening_is_foreign() {
-    for spec in ProtocolSpec::all_durable() {
+    for spec in ProtocolSpec::tested() {
         let spec = spec.to_string();
         let disk = SimDisk::new();
         let before = builder(&spec, &disk).open("/db").unwrap();

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use namiki::{Database, Error, LogStyle, ProtocolSpec, Table};
 use namiki_platform::disk::{Disk, SimDisk};
+use namiki_tests::tested_specs::with_and_without_log;
 
 type Totals = Table<u64, i64>;
 
@@ -24,9 +25,7 @@ fn open(spec: ProtocolSpec, disk: &SimDisk) -> (Database, Totals) {
 }
 
 fn each_spec(check: impl Fn(&Database, &Totals)) {
-    let unlogged = ["TT(NLR)+NOLOG", "SILO(NLR)+NOLOG", "S2PL(NLR)+NOLOG"];
-    let unlogged = unlogged.map(|spec| spec.parse::<ProtocolSpec>().unwrap());
-    for spec in ProtocolSpec::all_durable().into_iter().chain(unlogged) {
+    for spec in with_and_without_log() {
         let (db, table) = open(spec, &SimDisk::new());
         check(&db, &table);
     }
@@ -203,7 +202,7 @@ fn increments_of_one_key_do_not_conflict() {
 
 #[test]
 fn sums_come_back_after_a_crash() {
-    for spec in ProtocolSpec::all_durable() {
+    for spec in ProtocolSpec::tested() {
         let disk = SimDisk::new();
         let (db, table) = open(spec, &disk);
         for _ in 0..20 {

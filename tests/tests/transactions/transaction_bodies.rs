@@ -9,8 +9,8 @@ use std::time::Duration;
 use namiki::{Database, Error, ProtocolSpec, Transaction, WorkerId};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::Loss;
-use namiki_tests::optimistic_specs::optimistic;
 use namiki_tests::small_database::{Numbers, builder, keys, numbers};
+use namiki_tests::tested_specs::optimistic;
 
 const X: u64 = 1;
 const Y: u64 = 2;
@@ -187,7 +187,7 @@ impl From<Error> for Refusal {
 
 #[test]
 fn an_own_error_rolls_back_what_was_written_before_it() {
-    for spec in ProtocolSpec::all_durable() {
+    for spec in ProtocolSpec::tested() {
         let db = builder(&spec.to_string(), &SimDisk::new())
             .open("/db")
             .unwrap();

@@ -62,7 +62,7 @@ fn a_key_that_is_too_long_ends_nothing() {
 
 #[test]
 fn a_transaction_beyond_the_limit_changes_nothing() {
-    for spec in ProtocolSpec::all_durable() {
+    for spec in ProtocolSpec::tested() {
         let disk = SimDisk::new();
         let db = builder(&spec.to_string(), &disk)
             .transaction_bytes_max(8500)
@@ -331,7 +331,7 @@ fn a_table_of_another_database_or_opening_is_foreign() {
 /// is closed.
 #[test]
 fn a_database_closed_under_running_transactions_keeps_what_it_acknowledged() {
-    for spec in ProtocolSpec::all_durable() {
+    for spec in ProtocolSpec::tested() {
         let spec = spec.to_string();
         for grace in [0, 1, 30] {
             let disk = SimDisk::new();

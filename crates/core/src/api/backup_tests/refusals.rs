@@ -133,7 +133,7 @@ fn what_is_no_backup_of_the_database_is_left_alone() {
 /// One that crashed, too: its log is recovered to find its end.
 #[test]
 fn a_closed_database_is_backed_up() {
-    for spec in ProtocolSpec::all_durable() {
+    for spec in ProtocolSpec::tested() {
         let disk = SimDisk::new();
         let mut expected = Contents::new();
         for round in 0..6_u64 {
