@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use namiki_platform::disk::{Appender, DirLock, Disk, DiskFile, FileEntry};
+use namiki_platform::disk::{
+    AlignedBuf, Appender, DirLock, Disk, DiskFile, DiskLayer, FileEntry, FileLayer, PendingWrite,
+};
 
 /// What is asked of a disk or a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,15 +70,6 @@ impl HookedDisk {
             ..Self::new(disk, |_, _| ())
         }
     }
-
-    fn hooked(&self, file: Arc<dyn DiskFile>, path: &Path) -> Arc<dyn DiskFile> {
-        Arc::new(HookedFile {
-            block_bytes: file.block_bytes().max(self.block_bytes),
-            file,
-            path: path.into(),
-            before: Arc::clone(&self.before),
-        })
-    }
 }
 
 impl fmt::Debug for HookedDisk {
@@ -85,15 +78,28 @@ impl fmt::Debug for HookedDisk {
     }
 }
 
-impl Disk for HookedDisk {
+impl DiskLayer for HookedDisk {
+    fn inner(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
+    fn layer_file(&self, file: Arc<dyn DiskFile>, path: &Path) -> Arc<dyn DiskFile> {
+        Arc::new(HookedFile {
+            block_bytes: file.block_bytes().max(self.block_bytes),
+            file,
+            path: path.into(),
+            before: Arc::clone(&self.before),
+        })
+    }
+
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         (self.before)(DiskCall::Open, path);
-        Ok(self.hooked(self.disk.open(path)?, path))
+        Ok(self.layer_file(self.disk.open(path)?, path))
     }
 
     fn create(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
         (self.before)(DiskCall::Create, path);
-        Ok(self.hooked(self.disk.create(path, len_bytes)?, path))
+        Ok(self.layer_file(self.disk.create(path, len_bytes)?, path))
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
@@ -111,25 +117,9 @@ impl Disk for HookedDisk {
         self.disk.list(dir)
     }
 
-    fn unfinished(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
-        self.disk.unfinished(dir)
-    }
-
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
         (self.before)(DiskCall::CreateDir, dir);
         self.disk.create_dir_all(dir)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.disk.sync_dir(dir)
     }
 
     fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
@@ -158,22 +148,24 @@ impl fmt::Debug for HookedFile {
     }
 }
 
-impl DiskFile for HookedFile {
+impl FileLayer for HookedFile {
+    fn inner(&self) -> &Arc<dyn DiskFile> {
+        &self.file
+    }
+
     fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         (self.before)(DiskCall::Write, &self.path);
         self.file.write_durable(offset, bytes)
     }
 
-    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        self.file.read_at(offset, into)
-    }
-
-    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
-        self.file.next_data(offset)
-    }
-
-    fn len_bytes(&self) -> u64 {
-        self.file.len_bytes()
+    /// A hook may wait, so writes are those that are waited for.
+    fn begin_write(
+        &self,
+        _: u64,
+        buf: AlignedBuf,
+        _: usize,
+    ) -> Result<Box<dyn PendingWrite>, AlignedBuf> {
+        Err(buf)
     }
 
     fn block_bytes(&self) -> usize {

@@ -268,7 +268,32 @@ impl Drop for ReadyDisk {
 
 #[cfg(test)]
 mod tests {
+    use namiki::Database;
+
     use super::*;
+
+    /// What is measured is a database as its users have it. Room ahead is a file without a name.
+    #[test]
+    fn a_database_that_is_measured_takes_room_ahead() {
+        let dir = tempfile::tempdir().unwrap();
+        let choice = DeviceChoice {
+            device: Device::File,
+            shared: SharedArgs {
+                raw_mb: 1,
+                overwrite_device: false,
+            },
+        };
+        let ready = choice.open(dir.path(), 1, true).unwrap();
+        let db = ready.apply(Database::builder()).open(dir.path()).unwrap();
+        let inside = |link: &Path| {
+            let name = link.to_string_lossy().into_owned();
+            link.starts_with(dir.path()) && name.ends_with(" (deleted)")
+        };
+        let files = std::fs::read_dir("/proc/self/fd").unwrap();
+        let links = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+        assert_eq!(links.filter(|link| inside(link)).count(), 1);
+        db.close().unwrap();
+    }
 
     #[test]
     fn devices_are_printed_as_they_are_parsed() {

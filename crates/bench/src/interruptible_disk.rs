@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use namiki_platform::disk::{Appender, DirLock, Disk, DiskFile, FileEntry, FramePool, ReadQueue};
+use namiki_platform::disk::{Disk, DiskFile, DiskLayer};
 
 use crate::error::BenchError;
 use crate::interrupt;
@@ -52,55 +52,15 @@ impl OpeningDisk {
     }
 }
 
-impl Disk for OpeningDisk {
+impl DiskLayer for OpeningDisk {
+    fn inner(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
     fn create(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
         if self.has_given_up() {
             return Err(io::ErrorKind::Interrupted.into());
         }
         self.disk.create(path, len_bytes)
-    }
-
-    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.open(path)
-    }
-
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.disk.read(path)
-    }
-
-    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        self.disk.replace(path, bytes)
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>> {
-        self.disk.list(dir)
-    }
-
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.disk.create_dir_all(dir)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.disk.sync_dir(dir)
-    }
-
-    fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
-        self.disk.lock_dir(dir)
-    }
-
-    fn reads(&self, depth: usize, pool: &Arc<FramePool>) -> io::Result<Box<dyn ReadQueue>> {
-        self.disk.reads(depth, pool)
-    }
-
-    fn append(&self, path: &Path) -> io::Result<Box<dyn Appender>> {
-        self.disk.append(path)
     }
 }

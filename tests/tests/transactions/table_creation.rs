@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use namiki::files::Manifest;
 use namiki::{Builder, Database, OpenError, Value, ValueBytes};
 use namiki_platform::disk::sim::{Fault, Loss, Step};
-use namiki_platform::disk::{DirLock, Disk, DiskFile, FileEntry, SimDisk};
+use namiki_platform::disk::{
+    AlignedBuf, Disk, DiskFile, DiskLayer, FileLayer, PendingWrite, SimDisk,
+};
 use namiki_tests::hooked_disk::HookedDisk;
 use namiki_tests::small_database::{builder, written};
 
@@ -82,25 +84,19 @@ struct CountingFile {
     written: Arc<AtomicU64>,
 }
 
-impl CountingDisk {
-    fn counted(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+impl DiskLayer for CountingDisk {
+    fn inner(&self) -> &dyn Disk {
+        &self.disk
+    }
+
+    fn layer_file(&self, file: Arc<dyn DiskFile>, _: &Path) -> Arc<dyn DiskFile> {
         let written = Arc::clone(&self.written);
         Arc::new(CountingFile { file, written })
-    }
-}
-
-impl Disk for CountingDisk {
-    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(self.counted(self.disk.open(path)?))
     }
 
     fn create(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
         self.written.fetch_add(len_bytes, Ordering::Relaxed);
-        Ok(self.counted(self.disk.create(path, len_bytes)?))
-    }
-
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.disk.read(path)
+        Ok(self.layer_file(self.disk.create(path, len_bytes)?, path))
     }
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -108,49 +104,27 @@ impl Disk for CountingDisk {
             .fetch_add(bytes.len() as u64, Ordering::Relaxed);
         self.disk.replace(path, bytes)
     }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>> {
-        self.disk.list(dir)
-    }
-
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.disk.create_dir_all(dir)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.disk.sync_dir(dir)
-    }
-
-    fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
-        self.disk.lock_dir(dir)
-    }
 }
 
-impl DiskFile for CountingFile {
+impl FileLayer for CountingFile {
+    fn inner(&self) -> &Arc<dyn DiskFile> {
+        &self.file
+    }
+
     fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.written
             .fetch_add(bytes.len() as u64, Ordering::Relaxed);
         self.file.write_durable(offset, bytes)
     }
 
-    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        self.file.read_at(offset, into)
-    }
-
-    fn len_bytes(&self) -> u64 {
-        self.file.len_bytes()
-    }
-
-    fn block_bytes(&self) -> usize {
-        self.file.block_bytes()
+    /// So that each write is counted once.
+    fn begin_write(
+        &self,
+        _: u64,
+        buf: AlignedBuf,
+        _: usize,
+    ) -> Result<Box<dyn PendingWrite>, AlignedBuf> {
+        Err(buf)
     }
 }
 

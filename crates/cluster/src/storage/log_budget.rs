@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use namiki_platform::disk::{Appender, DirLock, Disk, DiskFile, FileEntry, FramePool, ReadQueue};
+use namiki_platform::disk::{Disk, DiskFile, DiskLayer};
 
 /// The disk of a log, which creates no file beyond a limit.
 #[derive(Debug)]
@@ -94,9 +94,9 @@ impl LogBudget {
     }
 }
 
-impl Disk for LogBudget {
-    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.open(path)
+impl DiskLayer for LogBudget {
+    fn inner(&self) -> &dyn Disk {
+        &*self.disk
     }
 
     fn create(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
@@ -107,47 +107,11 @@ impl Disk for LogBudget {
             .inspect_err(|_| self.give_back(len_bytes))
     }
 
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.disk.read(path)
-    }
-
-    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        self.disk.replace(path, bytes)
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>> {
-        self.disk.list(dir)
-    }
-
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.disk.create_dir_all(dir)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
     /// Of a segment that was created and could not be made ready.
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.disk
             .remove(path)
             .inspect(|()| self.give_back(self.segment_bytes))
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.disk.sync_dir(dir)
-    }
-
-    fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
-        self.disk.lock_dir(dir)
-    }
-
-    fn reads(&self, depth: usize, pool: &Arc<FramePool>) -> io::Result<Box<dyn ReadQueue>> {
-        self.disk.reads(depth, pool)
-    }
-
-    fn append(&self, path: &Path) -> io::Result<Box<dyn Appender>> {
-        self.disk.append(path)
     }
 }
 
@@ -164,7 +128,8 @@ mod tests {
             sim.create_dir_all(Path::new(dir)).unwrap();
         }
         let budget = LogBudget::new(Arc::new(sim.clone()), "/0000".into(), 1024, 512);
-        let create = |path: &str| budget.create(Path::new(path), 1024);
+        let disk: &dyn Disk = &budget;
+        let create = |path: &str| disk.create(Path::new(path), 1024);
         create("/0001/a").unwrap();
         assert_eq!(
             create("/0001/a").unwrap_err().kind(),
@@ -178,9 +143,9 @@ mod tests {
         assert_eq!((exhausted.bytes, exhausted.bytes_max), (1536, 2048));
         create("/0000/a").unwrap();
         assert_eq!(budget.bytes(), 2560);
-        budget.remove(Path::new("/0001/a")).unwrap();
+        disk.remove(Path::new("/0001/a")).unwrap();
         assert!(create("/0001/b").is_err());
-        budget.remove(Path::new("/0000/a")).unwrap();
+        disk.remove(Path::new("/0000/a")).unwrap();
         create("/0001/b").unwrap();
     }
 }

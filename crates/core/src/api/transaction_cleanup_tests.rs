@@ -12,7 +12,9 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use namiki_platform::WorkerId;
-use namiki_platform::disk::{DirLock, Disk, DiskFile, FileEntry, SimDisk};
+use namiki_platform::disk::{
+    AlignedBuf, Disk, DiskFile, DiskLayer, FileLayer, PendingWrite, SimDisk,
+};
 use parking_lot::Mutex;
 
 use crate::api::database::Database;
@@ -306,53 +308,28 @@ struct ProbedFile {
     disk: ProbedDisk,
 }
 
-impl ProbedDisk {
-    fn probed(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
-        let disk = self.clone();
-        Arc::new(ProbedFile { file, disk })
-    }
-}
-
 impl fmt::Debug for ProbedDisk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ProbedDisk")
     }
 }
 
-impl Disk for ProbedDisk {
-    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(self.probed(self.disk.open(path)?))
+impl DiskLayer for ProbedDisk {
+    fn inner(&self) -> &dyn Disk {
+        &self.disk
     }
-    fn create(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(self.probed(self.disk.create(path, len_bytes)?))
-    }
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.disk.read(path)
-    }
-    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        self.disk.replace(path, bytes)
-    }
-    fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>> {
-        self.disk.list(dir)
-    }
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.disk.create_dir_all(dir)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
-    }
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.disk.sync_dir(dir)
-    }
-    fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
-        self.disk.lock_dir(dir)
+
+    fn layer_file(&self, file: Arc<dyn DiskFile>, _: &Path) -> Arc<dyn DiskFile> {
+        let disk = self.clone();
+        Arc::new(ProbedFile { file, disk })
     }
 }
 
-impl DiskFile for ProbedFile {
+impl FileLayer for ProbedFile {
+    fn inner(&self) -> &Arc<dyn DiskFile> {
+        &self.file
+    }
+
     fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let probe = self.disk.probe.lock().take();
         if let Some(probe) = probe {
@@ -360,14 +337,15 @@ impl DiskFile for ProbedFile {
         }
         self.file.write_durable(offset, bytes)
     }
-    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        self.file.read_at(offset, into)
-    }
-    fn len_bytes(&self) -> u64 {
-        self.file.len_bytes()
-    }
-    fn block_bytes(&self) -> usize {
-        self.file.block_bytes()
+
+    /// The probe runs where a write is waited for.
+    fn begin_write(
+        &self,
+        _: u64,
+        buf: AlignedBuf,
+        _: usize,
+    ) -> Result<Box<dyn PendingWrite>, AlignedBuf> {
+        Err(buf)
     }
 }
 

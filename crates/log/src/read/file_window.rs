@@ -303,13 +303,14 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use std::io::ErrorKind;
+    use std::os::fd::BorrowedFd;
     use std::path::Path;
     use std::sync::Mutex;
     use std::sync::mpsc::{Sender, channel};
     use std::time::Duration;
 
-    use namiki_platform::disk::Disk;
     use namiki_platform::disk::sim::{Fault, SimDisk, Step};
+    use namiki_platform::disk::{Disk, FileLayer};
     use namiki_platform::seeded_random::Random;
     use namiki_platform::threads::with_limit;
 
@@ -431,9 +432,9 @@ mod tests {
     #[derive(Debug)]
     struct Told(Arc<dyn DiskFile>, Mutex<Sender<u64>>);
 
-    impl DiskFile for Told {
-        fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-            self.0.write_durable(offset, bytes)
+    impl FileLayer for Told {
+        fn inner(&self) -> &Arc<dyn DiskFile> {
+            &self.0
         }
 
         fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
@@ -441,12 +442,8 @@ mod tests {
             self.0.read_at(offset, into)
         }
 
-        fn len_bytes(&self) -> u64 {
-            self.0.len_bytes()
-        }
-
-        fn block_bytes(&self) -> usize {
-            self.0.block_bytes()
+        fn os_file(&self) -> Option<BorrowedFd<'_>> {
+            None
         }
     }
 

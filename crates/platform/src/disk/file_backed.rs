@@ -25,8 +25,8 @@ use super::file_names::{
 use super::moved_dir::or_here;
 use super::preallocation::{FilePreallocation, Preallocation, allocate};
 use super::{
-    AlignedBuf, BUFFER_ALIGN_BYTES, DirLock, Disk, DiskFile, FileEntry, FramePool, ReadQueue,
-    directory_lock,
+    AlignedBuf, BUFFER_ALIGN_BYTES, DirLock, Disk, DiskFile, DiskLayer, FileEntry, FramePool,
+    ReadQueue, directory_lock,
 };
 
 /// New files are filled by writes of this size: large enough for a device's full speed.
@@ -51,7 +51,11 @@ pub(super) trait FileBacked: Send + Sync + std::fmt::Debug {
     fn append_mode(&self) -> AppendMode;
 }
 
-impl<T: FileBacked> Disk for T {
+impl<T: FileBacked> DiskLayer for T {
+    fn inner(&self) -> &dyn Disk {
+        &FileNames
+    }
+
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         file_kind::expect_data(path)?;
         self.open_file(path)
@@ -75,6 +79,38 @@ impl<T: FileBacked> Disk for T {
 
     fn create_unnamed(&self, dir: &Path, len_bytes: u64) -> io::Result<Option<Arc<dyn DiskFile>>> {
         self.create_unnamed_file(dir, len_bytes).map(Some)
+    }
+
+    fn reads(&self, depth: usize, pool: &Arc<FramePool>) -> io::Result<Box<dyn ReadQueue>> {
+        self.read_queue(depth, pool)
+    }
+
+    fn append(&self, path: &Path) -> io::Result<Box<dyn Appender>> {
+        Ok(Box::new(FileAppender::new(path, self.append_mode())?))
+    }
+}
+
+/// Names, directories, locks and small files, which are the same for every kind of disk here. Large files it has
+/// none: those are what the kinds differ in.
+#[derive(Debug)]
+struct FileNames;
+
+impl FileNames {
+    fn no_large_files() -> io::Error {
+        io::Error::new(
+            io::ErrorKind::Unsupported,
+            "how large files are opened, the kind of disk says",
+        )
+    }
+}
+
+impl Disk for FileNames {
+    fn open(&self, _: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        Err(Self::no_large_files())
+    }
+
+    fn create(&self, _: &Path, _: u64) -> io::Result<Arc<dyn DiskFile>> {
+        Err(Self::no_large_files())
     }
 
     fn preallocation(&self, dir: &Path) -> io::Result<Option<Box<dyn Preallocation>>> {
@@ -192,14 +228,6 @@ impl<T: FileBacked> Disk for T {
                 .open(path)
         })?;
         Ok(DirLock::of_dir((file, itself.lock), itself.identity))
-    }
-
-    fn reads(&self, depth: usize, pool: &Arc<FramePool>) -> io::Result<Box<dyn ReadQueue>> {
-        self.read_queue(depth, pool)
-    }
-
-    fn append(&self, path: &Path) -> io::Result<Box<dyn Appender>> {
-        Ok(Box::new(FileAppender::new(path, self.append_mode())?))
     }
 }
 

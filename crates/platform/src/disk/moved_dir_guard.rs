@@ -6,11 +6,11 @@
 
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::moved_dir::DirIdentity;
-use super::{Appender, DirLock, Disk, DiskFile, FileEntry, FramePool, Preallocation, ReadQueue};
+use super::{Appender, DirLock, Disk, DiskFile, DiskLayer};
 
 /// The disk, made to refuse every change of a name in a directory that it has locked, with
 /// [`DirMoved`](super::DirMoved), while the directory is not at the path at which it was locked. It does not hold the lock.
@@ -43,7 +43,11 @@ impl fmt::Debug for HeldDirDisk {
     }
 }
 
-impl Disk for HeldDirDisk {
+impl DiskLayer for HeldDirDisk {
+    fn inner(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         self.check(path)?;
         self.disk.open(path)
@@ -54,29 +58,9 @@ impl Disk for HeldDirDisk {
         self.disk.create(path, len_bytes)
     }
 
-    fn create_unnamed(&self, dir: &Path, len_bytes: u64) -> io::Result<Option<Arc<dyn DiskFile>>> {
-        self.disk.create_unnamed(dir, len_bytes)
-    }
-
-    fn preallocation(&self, dir: &Path) -> io::Result<Option<Box<dyn Preallocation>>> {
-        self.disk.preallocation(dir)
-    }
-
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.disk.read(path)
-    }
-
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         self.check(path)?;
         self.disk.replace(path, bytes)
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>> {
-        self.disk.list(dir)
-    }
-
-    fn unfinished(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
-        self.disk.unfinished(dir)
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
@@ -92,18 +76,6 @@ impl Disk for HeldDirDisk {
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.check(path)?;
         self.disk.remove(path)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.disk.sync_dir(dir)
-    }
-
-    fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
-        self.disk.lock_dir(dir)
-    }
-
-    fn reads(&self, depth: usize, pool: &Arc<FramePool>) -> io::Result<Box<dyn ReadQueue>> {
-        self.disk.reads(depth, pool)
     }
 
     fn append(&self, path: &Path) -> io::Result<Box<dyn Appender>> {

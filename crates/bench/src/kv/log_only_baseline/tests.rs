@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::ScopedJoinHandle;
 
-use namiki_platform::disk::{Disk, SyncedDisk};
+use namiki_platform::disk::{Disk, FileLayer, PendingWrite, SyncedDisk};
 
 use super::*;
 use crate::kv::planted_faults::run_small;
@@ -37,7 +37,11 @@ struct Gate {
     fails: bool,
 }
 
-impl DiskFile for Gate {
+impl FileLayer for Gate {
+    fn inner(&self) -> &Arc<dyn DiskFile> {
+        &self.file
+    }
+
     fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         if !self.begun.swap(true, Ordering::SeqCst) {
             self.open.lock().unwrap().recv().unwrap();
@@ -47,14 +51,15 @@ impl DiskFile for Gate {
         }
         self.file.write_durable(offset, bytes)
     }
-    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        self.file.read_at(offset, into)
-    }
-    fn len_bytes(&self) -> u64 {
-        self.file.len_bytes()
-    }
-    fn block_bytes(&self) -> usize {
-        self.file.block_bytes()
+
+    /// Only writes that are waited for can be held.
+    fn begin_write(
+        &self,
+        _: u64,
+        buf: AlignedBuf,
+        _: usize,
+    ) -> Result<Box<dyn PendingWrite>, AlignedBuf> {
+        Err(buf)
     }
 }
 

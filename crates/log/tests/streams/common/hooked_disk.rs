@@ -1,11 +1,12 @@
 //! A disk that calls the test before it does something, with blocks as long as the test wants them.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 
 use namiki_platform::disk::{
-    AlignedBuf, DirLock, Disk, DiskFile, FileEntry, PendingWrite, SimDisk,
+    AlignedBuf, Disk, DiskFile, DiskLayer, FileLayer, PendingWrite, SimDisk,
 };
 
 /// What the disk is about to do.
@@ -48,13 +49,6 @@ impl HookedDisk {
             ..Self::new(inner, |_| Ok(()))
         }
     }
-
-    fn file(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
-        Arc::new(HookedFile {
-            file,
-            disk: self.clone(),
-        })
-    }
 }
 
 impl std::fmt::Debug for HookedDisk {
@@ -79,7 +73,11 @@ impl HookedFile {
     }
 }
 
-impl DiskFile for HookedFile {
+impl FileLayer for HookedFile {
+    fn inner(&self) -> &Arc<dyn DiskFile> {
+        &self.file
+    }
+
     fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.check(offset, bytes.len())?;
         (self.disk.hook)(Step::Write(offset))?;
@@ -105,58 +103,29 @@ impl DiskFile for HookedFile {
         self.file.read_at(offset, into)
     }
 
-    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
-        self.file.next_data(offset)
-    }
-
-    fn len_bytes(&self) -> u64 {
-        self.file.len_bytes()
-    }
-
     fn block_bytes(&self) -> usize {
         self.disk.block_bytes
     }
+
+    fn os_file(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 }
 
-impl Disk for HookedDisk {
-    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(self.file(self.inner.open(path)?))
+impl DiskLayer for HookedDisk {
+    fn inner(&self) -> &dyn Disk {
+        &self.inner
+    }
+
+    fn layer_file(&self, file: Arc<dyn DiskFile>, _: &Path) -> Arc<dyn DiskFile> {
+        Arc::new(HookedFile {
+            file,
+            disk: self.clone(),
+        })
     }
 
     fn create(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
         (self.hook)(Step::Create)?;
-        Ok(self.file(self.inner.create(path, len_bytes)?))
-    }
-
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.inner.read(path)
-    }
-
-    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        self.inner.replace(path, bytes)
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>> {
-        self.inner.list(dir)
-    }
-
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.inner.create_dir_all(dir)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.inner.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.inner.remove(path)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.inner.sync_dir(dir)
-    }
-
-    fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
-        self.inner.lock_dir(dir)
+        Ok(self.layer_file(self.inner.create(path, len_bytes)?, path))
     }
 }

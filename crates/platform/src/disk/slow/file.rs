@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use super::drives::{Drives, sleep_until};
-use crate::disk::{AlignedBuf, DiskFile, PendingWrite};
+use crate::disk::{DiskFile, FileLayer};
 
 /// A file whose reads take their time.
 pub(super) struct SlowFile {
@@ -19,18 +20,9 @@ impl fmt::Debug for SlowFile {
     }
 }
 
-impl DiskFile for SlowFile {
-    fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_durable(offset, bytes)
-    }
-
-    fn begin_write(
-        &self,
-        offset: u64,
-        buf: AlignedBuf,
-        len: usize,
-    ) -> Result<Box<dyn PendingWrite>, AlignedBuf> {
-        self.file.begin_write(offset, buf, len)
+impl FileLayer for SlowFile {
+    fn inner(&self) -> &Arc<dyn DiskFile> {
+        &self.file
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
@@ -40,16 +32,9 @@ impl DiskFile for SlowFile {
         read
     }
 
-    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
-        self.file.next_data(offset)
-    }
-
-    fn len_bytes(&self) -> u64 {
-        self.file.len_bytes()
-    }
-
-    fn block_bytes(&self) -> usize {
-        self.file.block_bytes()
+    /// The kernel would read at once.
+    fn os_file(&self) -> Option<BorrowedFd<'_>> {
+        None
     }
 
     fn below(&self) -> Option<&Arc<dyn DiskFile>> {

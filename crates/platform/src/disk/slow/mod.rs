@@ -17,13 +17,13 @@ mod file;
 mod queue;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use self::drives::Drives;
 use self::file::SlowFile;
 use self::queue::SlowReads;
-use super::{Appender, DirLock, Disk, DiskFile, FileEntry, FramePool, Preallocation, ReadQueue};
+use super::{Disk, DiskFile, DiskLayer, FramePool, ReadQueue};
 
 pub use self::drives::SlowDrives;
 
@@ -49,67 +49,18 @@ impl SlowDisk {
     pub fn drives(&self) -> SlowDrives {
         self.drives.kind()
     }
+}
 
-    fn slowed(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+impl DiskLayer for SlowDisk {
+    fn inner(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
+    fn layer_file(&self, file: Arc<dyn DiskFile>, _: &Path) -> Arc<dyn DiskFile> {
         Arc::new(SlowFile {
             file,
             drives: Arc::clone(&self.drives),
         })
-    }
-}
-
-impl Disk for SlowDisk {
-    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(self.slowed(self.disk.open(path)?))
-    }
-
-    fn create(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(self.slowed(self.disk.create(path, len_bytes)?))
-    }
-
-    fn create_unnamed(&self, dir: &Path, len_bytes: u64) -> io::Result<Option<Arc<dyn DiskFile>>> {
-        let made = self.disk.create_unnamed(dir, len_bytes)?;
-        Ok(made.map(|file| self.slowed(file)))
-    }
-
-    fn preallocation(&self, dir: &Path) -> io::Result<Option<Box<dyn Preallocation>>> {
-        self.disk.preallocation(dir)
-    }
-
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.disk.read(path)
-    }
-
-    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        self.disk.replace(path, bytes)
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>> {
-        self.disk.list(dir)
-    }
-
-    fn unfinished(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
-        self.disk.unfinished(dir)
-    }
-
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.disk.create_dir_all(dir)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.disk.sync_dir(dir)
-    }
-
-    fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
-        self.disk.lock_dir(dir)
     }
 
     fn reads(&self, depth: usize, pool: &Arc<FramePool>) -> io::Result<Box<dyn ReadQueue>> {
@@ -119,9 +70,5 @@ impl Disk for SlowDisk {
             depth,
             Arc::clone(&self.drives),
         )))
-    }
-
-    fn append(&self, path: &Path) -> io::Result<Box<dyn Appender>> {
-        self.disk.append(path)
     }
 }
