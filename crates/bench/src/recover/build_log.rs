@@ -3,6 +3,8 @@
 //! It is written by the engine, under the protocol asked for, to files in memory that are then
 //! handed to the real disk: how fast it is *written* is not what is measured. Then the manifest and its
 //! table journal are put back to what they were before the database was closed, as if the machine had been stopped.
+//! That is a state that was only as long as the log is whole: nothing here takes a checkpoint ([`keep_log`]), which would
+//! remove the log and leave an image that the old manifest does not know.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,7 +14,7 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use namiki::files::Manifest;
-use namiki::{Database, ProtocolSpec, Table, WorkerId};
+use namiki::{Builder, Database, ProtocolSpec, Table, WorkerId};
 use namiki_platform::disk::DelayedDisk;
 use namiki_platform::seeded_random::Random;
 
@@ -71,6 +73,13 @@ pub(super) struct Build {
     pub(super) seed: u64,
 }
 
+/// Lets a database keep its log whole, however long it is and however often it is opened and closed.
+pub(super) fn keep_log(builder: Builder) -> Builder {
+    builder
+        .checkpoint_log_bytes(u64::MAX)
+        .checkpoint_at_close(None)
+}
+
 /// What was written.
 pub(super) struct Built {
     /// Each record's last value, and the stamp of the commit that wrote it; 0 if none did.
@@ -84,12 +93,12 @@ pub(super) struct Built {
 impl Build {
     /// Writes the log in `dir`, which is empty.
     pub(super) fn run(&self, dir: &Path) -> Result<Built, BenchError> {
-        let db = Database::builder()
+        let builder = Database::builder()
             .spec(self.spec)
             .record_format(self.record_bytes.0)
             .streams(self.streams)
-            .disk(Arc::new(DelayedDisk::new(Duration::ZERO)))
-            .open(dir)?;
+            .disk(Arc::new(DelayedDisk::new(Duration::ZERO)));
+        let db = keep_log(builder).open(dir)?;
         let table = db.table::<u64, u64>(TABLE)?;
         let stop = AtomicBool::new(false);
         let results = std::thread::scope(|scope| {

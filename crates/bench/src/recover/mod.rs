@@ -21,7 +21,7 @@ use namiki_platform::disk::{DirectDisk, Disk, SyncedDisk, open_best};
 use namiki_platform::machine::{Machine, resident_bytes};
 use serde::Serialize;
 
-use self::build_log::{Build, Built, LogLength, TABLE};
+use self::build_log::{Build, Built, LogLength, TABLE, keep_log};
 use crate::args::{self, OutputArgs, RecordBytes, Switch};
 use crate::error::BenchError;
 use crate::interrupt;
@@ -328,7 +328,7 @@ impl RecoverArgs {
             .recovery_threads(combination.threads)
             .interrupt(interrupt::flag())
             .create(false);
-        let builder = combination.replay.apply(builder);
+        let builder = keep_log(combination.replay.apply(builder));
         let threads = usize::from(combination.threads.get());
         let (db, open_seconds) = on_processors(threads, self.pin, || {
             let watch = Stopwatch::start();

@@ -430,6 +430,21 @@ fn a_log_is_recovered_as_it_was_written() {
     }
 }
 
+/// A database with that much log takes a checkpoint when it is closed, unless it is told not to.
+#[test]
+fn a_log_worth_a_checkpoint_is_recovered_repeatedly() {
+    let args = ["recover", "--log-mb", "20", "--record-bytes", "512"];
+    let more = ["--records", "5000", "--threads", "1,2", "--repeat", "2"];
+    let rows = rows(&[&args[..], &more].concat());
+    assert_eq!(rows.len(), 4);
+    for row in &rows {
+        assert_eq!(row["equal_to_oracle"], true);
+        assert_eq!(row["transactions"], rows[0]["transactions"]);
+        // What makes a checkpoint due at the end, and more.
+        assert!(row["log_bytes"].as_u64().unwrap() > 16 << 20, "{row}");
+    }
+}
+
 #[test]
 fn a_log_to_recover_has_the_requested_transactions() {
     for pin in ["on", "off"] {
