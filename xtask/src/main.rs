@@ -4,6 +4,7 @@
 //! where the database does not build yet.
 #![expect(clippy::print_stdout, reason = "a command speaks on standard output")]
 
+mod documented;
 mod git_history;
 mod imports;
 mod long_runs;
@@ -26,6 +27,15 @@ takes minutes more.
                                 would. Seconds.
         --build                   build each from the others as they are packaged. Minutes.
         --into FOLDER             unpack them there: a program in FOLDER depends on `namiki = \"0.1\"`
+    cargo xtask documented      run every command that the README and docs/*.md name, at a fraction of the
+                                documented size where that takes long (xtask/src/documented/rules.rs has
+                                the fractions, and what is left out), and fail where one fails. Minutes.
+        --list                    say what would be run
+        --only TEXT               only commands, or documents, with these words
+        --without-peers           leave out what compares Namiki with others, which have to be built
+        --with-rocksdb            RocksDB among the stores that are compared; it takes long to build
+        --release                 with programs that are built for speed
+        --programs FOLDER         with the programs in this folder
     cargo xtask loom            run the loom models (tests with `model` in their path, of the crates
                                 that depend on loom): every interleaving of a few threads, up to a
                                 bound on interruptions that each model chooses, two to four. Five minutes.
@@ -86,12 +96,15 @@ fn main() -> ExitCode {
     let wants_help = args.iter().any(|arg| arg == "--help" || arg == "-h");
     let outcome = match command.as_str() {
         "" | "help" | "--help" | "-h" => Err(String::new()),
-        "tidy" | "package" | "loom" | "asan" | "power-cut" | "soak" if wants_help => {
+        "tidy" | "package" | "documented" | "loom" | "asan" | "power-cut" | "soak"
+            if wants_help =>
+        {
             Err(String::new())
         }
         "tidy" if args.is_empty() => tidy::run(root),
         "tidy" => Err("`tidy` takes no arguments".to_owned()),
         "package" => packages::run(root, &args),
+        "documented" => documented::run(root, &args),
         "loom" => long_runs::loom(root, &args),
         "asan" => long_runs::asan(root, &args),
         "power-cut" if args.is_empty() => long_runs::power_cut(root),

@@ -1,0 +1,184 @@
+//! How the commands of the documents are run: where, at which size, and which are not, and why.
+//!
+//! A placeholder such as `DIR` needs no rule: it is the name of something in the folder where the commands of a document
+//! run (`fixtures.rs`). Numbers are those of the document unless a row here says otherwise.
+
+/// Commands that are not run. The first row that the command begins with counts.
+pub(super) const LEFT_OUT: &[(&str, &str)] = &[
+    ("cargo test", "the gate runs it"),
+    ("cargo doc", "the gate makes the documentation"),
+    (
+        "cargo build",
+        "the programs are built before the first command",
+    ),
+    ("cargo xtask documented", "this is it"),
+    ("cargo xtask loom", "minutes; the gate runs a sample"),
+    (
+        "namiki node --config",
+        "serves until it is stopped; `namiki cluster start` runs nodes",
+    ),
+    (
+        "namiki node init --config node.toml --replacement",
+        "asks a cluster on other machines; the one on this machine is asked by `namiki cluster replace`",
+    ),
+    (
+        "namiki cluster replace 2",
+        "needs a node that has lost its directory: run in the block that takes one away",
+    ),
+    (
+        "namiki restore /backup/shop /data/shop-then --to",
+        "needs a program that puts restore points into its log",
+    ),
+];
+
+/// Commands that stand for others: by their beginning, what is run in its place.
+pub(super) const INSTEAD: &[(&str, &str)] = &[
+    ("cargo run --release -p namiki-cli -- ", "namiki "),
+    ("cargo run --release -p namiki-bench -- ", "namiki-bench "),
+    (
+        "cargo run --release -p namiki-bench --features compare-rocksdb -- ",
+        "namiki-bench ",
+    ),
+    ("namiki COMMAND ", "namiki check "),
+    // Beside the backup of the same name.
+    (
+        "namiki export /data/shop --all /backup/shop",
+        "namiki export data/shop --all backup/exported",
+    ),
+    (
+        "namiki import /data/new-shop --all /backup/shop",
+        "namiki import data/new-shop --all backup/exported",
+    ),
+    (
+        "namiki cluster certificates DIR",
+        "namiki cluster certificates CERTIFICATES",
+    ),
+    // Each in a folder of its own, and ended.
+    (
+        "namiki cluster start --tls",
+        "namiki cluster start --tls --dir of-tls && namiki cluster stop --dir of-tls",
+    ),
+    (
+        "namiki cluster start --nodes 5 --wan japan --groups-in-flight 1",
+        "namiki cluster start --nodes 5 --wan japan --groups-in-flight 1 && namiki cluster stop",
+    ),
+];
+
+/// Words that are run otherwise, and why.
+pub(super) const WORDS: &[(&str, &str, &str)] = &[
+    ("--watch", "", "it would not end"),
+    (
+        "--out DIR",
+        "--out OUT",
+        "the figures do not belong into the database DIR",
+    ),
+    ("/data/", "data/", "in the folder of the document"),
+    ("/backup/", "backup/", "in the folder of the document"),
+    (
+        "[--beside-mib 64|1024]",
+        "--beside-mib 64",
+        "the shorter one",
+    ),
+    ("rocksdb-pipelined,", "", ROCKSDB),
+    ("rocksdb-pessimistic,", "", ROCKSDB),
+    ("rocksdb-optimistic,", "", ROCKSDB),
+    ("rocksdb,", "", ROCKSDB),
+    (",rocksdb-pipelined", "", ROCKSDB),
+    (",rocksdb", "", ROCKSDB),
+];
+
+const ROCKSDB: &str = "many minutes of C++ to build; --with-rocksdb has it";
+
+/// Whether a row of [`WORDS`] is for want of RocksDB.
+pub(super) fn is_for_rocksdb(why: &str) -> bool {
+    why == ROCKSDB
+}
+
+/// A flag that gets another value than documented unless that is smaller, or one where the document gives none.
+pub(super) struct Sized {
+    /// Words that the command begins with.
+    pub(super) command: &'static str,
+    /// With its dashes.
+    pub(super) flag: &'static str,
+    /// Its value here.
+    pub(super) value: &'static str,
+    /// Only if the command has the flag.
+    pub(super) if_given: bool,
+    /// Not if the command has this one, which excludes it.
+    pub(super) unless: &'static str,
+}
+
+const fn always(command: &'static str, flag: &'static str, value: &'static str) -> Sized {
+    Sized {
+        command,
+        flag,
+        value,
+        if_given: false,
+        unless: "-",
+    }
+}
+
+const fn given(command: &'static str, flag: &'static str, value: &'static str) -> Sized {
+    Sized {
+        if_given: true,
+        ..always(command, flag, value)
+    }
+}
+
+/// The fractions. What a command does is the same with fewer rows, for less time, once: that is what is looked at here, and
+/// no number is measured.
+pub(super) const SIZES: &[Sized] = &[
+    always("namiki demo", "--accounts", "20000"),
+    always("namiki demo", "--seconds", "1"),
+    always("namiki load tpch", "--scale", "0.01"),
+    always("namiki-bench txn", "--records", "10000"),
+    Sized {
+        unless: "--ops",
+        ..always("namiki-bench txn", "--seconds", "0.2")
+    },
+    always("namiki-bench txn", "--warmup", "0"),
+    given("namiki-bench txn", "--repeat", "1"),
+    given("namiki-bench txn", "--view-seconds", "0.1"),
+    given("namiki-bench txn", "--checkpoint-seconds", "0.1"),
+    always("namiki-bench index", "--keys", "5000"),
+    given("namiki-bench index", "--ops", "20000"),
+    Sized {
+        unless: "--ops",
+        ..always("namiki-bench index", "--seconds", "0.02")
+    },
+    always("namiki-bench index", "--warmup", "0"),
+    always("namiki-bench index", "--latency-ops", "1000"),
+    given("namiki-bench index", "--repeat", "1"),
+    always("namiki-bench compare kv", "--records", "2000"),
+    always("namiki-bench compare kv", "--seconds", "0.1"),
+    always("namiki-bench compare kv", "--warmup", "0"),
+    given("namiki-bench compare kv", "--repeat", "1"),
+    always("namiki-bench compare upkeep", "--records", "5000"),
+    always("namiki-bench compare upkeep", "--kill-after", "5000"),
+    always("namiki-bench compare upkeep", "--updates", "20000"),
+    always("namiki-bench compare upkeep", "--seconds", "0.2"),
+    always("namiki-bench compare index", "--keys", "5000"),
+    always("namiki-bench compare index", "--ops", "20000"),
+    always("namiki-bench restart", "--records", "5000"),
+    always("namiki-bench restart", "--updates", "2000"),
+    given("namiki-bench restart", "--repeat", "1"),
+    always("namiki-bench sustain", "--log-gb", "1"),
+    always("namiki-bench sustain", "--records", "50000"),
+    always("namiki-bench query", "--repeat", "1"),
+    always("namiki-bench cluster", "--seconds", "1"),
+    always("namiki-bench cluster", "--warmup", "0.2"),
+    given("namiki-bench cluster", "--fault", "kill-leader:1s"),
+    given("namiki-bench cluster", "--workers", "1,2"),
+    given("namiki-bench figure raft-pwal", "--workers", "1"),
+    given("namiki-bench figure", "--repeat", "1"),
+    given("namiki-bench report", "--repeat", "1"),
+    given("namiki-bench report", "--seconds", "0.2"),
+];
+
+/// Flags without a value that are added, by the beginning of the command.
+pub(super) const ADDED: &[(&str, &str)] = &[
+    ("namiki-bench figure tictoc-pwal", "--quick"),
+    ("namiki-bench figure oode", "--quick"),
+    ("namiki-bench figure raft-pwal", "--quick"),
+    ("namiki-bench report", "--quick"),
+];
