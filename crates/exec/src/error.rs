@@ -143,6 +143,18 @@ pub enum ExecError {
         /// Why.
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
+    /// An index leads to a row that its table does not have: one of the two is damaged, or not of the same moment. Nothing
+    /// else would tell that rows are missing in an answer.
+    #[error(
+        "an index of `{table}` has an entry of a row that the table does not have (key {key}); look for damage with \
+         `namiki check`"
+    )]
+    RowOfIndexEntryMissing {
+        /// The table.
+        table: String,
+        /// The key of the row.
+        key: HexBytes,
+    },
     /// The bytes of a row are no row of the table's schema: the schema is another's, or the row was written by
     /// something else.
     #[error("a row of `{table}` is not of its schema (key {key})")]

@@ -1,7 +1,8 @@
 //! The operators of a bound plan.
 
-use super::access::{Access, KeyBounds};
+use super::access::Access;
 use super::column::ColumnId;
+use super::key_bounds::KeyBounds;
 use super::scalar::Scalar;
 use crate::plan::AggregateFunction;
 

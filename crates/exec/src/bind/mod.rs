@@ -7,12 +7,14 @@
 mod access;
 mod bound_plan;
 mod column;
+mod key_bounds;
 mod operators;
 mod scalar;
 
-pub(crate) use access::{Access, KeyBounds};
+pub(crate) use access::Access;
 pub(crate) use bound_plan::{AggregateNode, Node};
 pub(crate) use column::{ColumnId, ColumnInfo, Field};
+pub(crate) use key_bounds::KeyBounds;
 pub(crate) use scalar::Scalar;
 
 use crate::error::PlanError;

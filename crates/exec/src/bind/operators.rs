@@ -1,8 +1,9 @@
 //! Binding of each operator.
 
-use super::access::{Access, KeyBounds};
+use super::access::Access;
 use super::bound_plan::{AggregateNode, Node};
 use super::column::{ColumnId, ColumnInfo, Field};
+use super::key_bounds::KeyBounds;
 use super::scalar::{Scalar, Typed, bind, bind_condition};
 use crate::data::{ColumnType, SCALE_MAX};
 use crate::error::{PlanError, TypeName};

@@ -51,10 +51,20 @@ pub enum EncodeError {
     },
 }
 
+/// The byte before a column that may be null, where it is.
+const NULL_MARK: u8 = 0;
+
+/// The byte before a column that may be null, where there is a value: behind it come all values, and nothing else.
+pub(crate) const VALUE_MARK: u8 = 1;
+
 /// Adds one column to a key. `alone`: it is the key's only one.
 pub(crate) fn encode_column(value: Value<'_>, nullable: bool, alone: bool, into: &mut Vec<u8>) {
     if nullable {
-        into.push(u8::from(!value.is_null()));
+        into.push(if value.is_null() {
+            NULL_MARK
+        } else {
+            VALUE_MARK
+        });
     }
     match value {
         Value::Null => {}
@@ -174,9 +184,9 @@ pub(crate) fn take_column<'a>(
     if nullable {
         let (mark, rest) = bytes.split_first()?;
         *bytes = rest;
-        match mark {
-            0 => return Some(Value::Null),
-            1 => {}
+        match *mark {
+            NULL_MARK => return Some(Value::Null),
+            VALUE_MARK => {}
             _ => return None,
         }
     }
@@ -243,7 +253,7 @@ pub(crate) fn skip_column(
     if nullable {
         let (mark, rest) = bytes.split_first()?;
         *bytes = rest;
-        if *mark == 0 {
+        if *mark == NULL_MARK {
             return Some(());
         }
     }

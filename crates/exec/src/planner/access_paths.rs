@@ -2,7 +2,7 @@
 //! looked up by.
 
 use super::selectivity::turned;
-use crate::data::{Datum, Schema};
+use crate::data::{Datum, Schema, key_codec};
 use crate::plan::{Comparison, Expr, KeyRange};
 
 /// The parts of a condition that must all be true.
@@ -41,11 +41,12 @@ pub(super) fn range_of(
                 || name
                     .split_once('.')
                     .is_some_and(|(table, own)| table == called && own == column.name);
-            // A value that the column cannot hold is left to the comparison.
-            let value = value
-                .cast(column.column_type)
-                .filter(|it| *it != Datum::Null);
-            is_own.then_some((comparison, value?))
+            // A value that the column cannot hold, or of a type that the binder refuses, is left to the comparison.
+            let compares = value
+                .column_type()
+                .is_some_and(|own| own.compares_with(column.column_type));
+            let value = key_codec::checked(schema, *at, value).ok();
+            (is_own && compares).then_some((comparison, value?))
         };
         let equal = parts.iter().position(|part| {
             told(part).is_some_and(|(comparison, _)| comparison == Comparison::Equal)

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::pipeline_builder::PipelineBuilder;
 use super::steps::{
-    AggregateSink, BuildSink, Call, Driver, Load, Pipeline, Place, ProbeStep, Program, Reach,
-    ReadStep, Sink, SortSink, SourceEntry, Step,
+    AggregateSink, BuildSink, Call, Driver, KeyOrigin, KeyValues, Load, Pipeline, Place, ProbeStep,
+    Program, Reach, ReadStep, Sink, SortSink, SourceEntry, Step,
 };
 use crate::bind::{Access, AggregateNode, Bound, ColumnId, ColumnInfo, Node, Scalar};
 use crate::data::{ColumnPlace, ColumnType};
@@ -135,11 +135,14 @@ impl Compiler<'_> {
                 let typed: Vec<_> = typed
                     .map(|(scalar, at)| (scalar, schema.columns()[*at].column_type, true))
                     .collect();
-                let slots = builder.slots_of(&typed);
-                let reach = if slots.len() == schema.key().len() {
-                    Reach::Key(slots)
+                let key = KeyValues {
+                    slots: builder.slots_of(&typed),
+                    origin: KeyOrigin::Equality,
+                };
+                let reach = if key.slots.len() == schema.key().len() {
+                    Reach::Key(key)
                 } else {
-                    Reach::Prefix(slots)
+                    Reach::Prefix(key)
                 };
                 let mut parts = conjuncts(filter.as_ref());
                 let step = self.read(&mut builder, access, reach, &mut parts, &needed);
@@ -237,9 +240,12 @@ impl Compiler<'_> {
             return;
         }
         let key = access.source.schema().key().iter();
-        let key = key.map(|at| builder.slot(access.columns[*at])).collect();
+        let slots = key.map(|at| builder.slot(access.columns[*at])).collect();
         let number = self.source(access.table.clone(), &access.source);
-        let reach = Reach::Key(key);
+        let reach = Reach::Key(KeyValues {
+            slots,
+            origin: KeyOrigin::IndexEntry,
+        });
         let step = self.read_step(builder, number, &access.columns, reach, parts, needed);
         builder.steps.push(Step::Read(step));
     }

@@ -18,6 +18,6 @@ mod steps;
 pub(crate) use compile::compile;
 pub(crate) use eval::Eval;
 pub(crate) use steps::{
-    AggregateSink, BuildSink, Call, Driver, Load, Pipeline, ProbeStep, Program, Reach, ReadStep,
-    Sink, SortSink, Step,
+    AggregateSink, BuildSink, Call, Driver, KeyOrigin, KeyValues, Load, Pipeline, ProbeStep,
+    Program, Reach, ReadStep, Sink, SortSink, Step,
 };

@@ -97,9 +97,25 @@ pub(crate) enum Reach {
     /// Those with keys in a range.
     Range(KeyBounds),
     /// The one with a key made of these values of the row so far.
-    Key(Vec<Slot>),
+    Key(KeyValues),
     /// Those with keys that begin with these values of the row so far.
-    Prefix(Vec<Slot>),
+    Prefix(KeyValues),
+}
+
+/// Values of a row that make a key, or the beginning of one.
+pub(crate) struct KeyValues {
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) origin: KeyOrigin,
+}
+
+/// Where the values of a key come from. It decides about missing values: as in SQL, no look-up by equality finds one; but
+/// in the key of a row a missing value is a part as any other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyOrigin {
+    /// A join compares them with the key's columns.
+    Equality,
+    /// An index entry holds the key of its row.
+    IndexEntry,
 }
 
 /// A column of a source, and where it goes.

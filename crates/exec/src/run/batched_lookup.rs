@@ -7,11 +7,11 @@
 //!
 //! Rows go on from the gathering in the order in which they came. With one task in flight nothing is gathered.
 
-use super::column_decoding::{decode_columns, encode_key};
+use super::column_decoding::{decode_columns, encode_key, no_row};
 use super::worker::{Flow, Worker};
 use crate::error::ExecError;
-use crate::program::ReadStep;
-use crate::row::{Row, Slot};
+use crate::program::{KeyValues, Reach, ReadStep};
+use crate::row::Row;
 
 impl Worker<'_> {
     /// Gathers a row for a step that looks a key up in memory. Looks all up once there are enough.
@@ -19,7 +19,7 @@ impl Worker<'_> {
         &mut self,
         position: usize,
         step: &ReadStep,
-        key: &[Slot],
+        key: &KeyValues,
         row: &Row,
     ) -> Result<Flow, ExecError> {
         let schema = self.shared.program.sources[step.source].source.schema();
@@ -40,6 +40,9 @@ impl Worker<'_> {
         let Some(crate::program::Step::Read(step)) = pipeline.steps.get(position - 1) else {
             return Ok(Flow::Go);
         };
+        let Reach::Key(values) = &step.reach else {
+            return Ok(Flow::Go);
+        };
         let entry = &shared.program.sources[step.source];
         let schema = entry.source.schema();
         // Rows that go on can come to later steps alone, so that this one's are not touched meanwhile.
@@ -52,6 +55,7 @@ impl Worker<'_> {
             looked_up.map_err(|error| ExecError::source(&entry.name, error))?;
             while let Some(at) = gather.next_row() {
                 let Some((key, bytes)) = gather.found(at) else {
+                    no_row(values, &entry.name, gather.key(at))?;
                     continue;
                 };
                 gather.copy_to(at, step.words_before, &mut row);

@@ -3,8 +3,8 @@
 use crate::data::key_codec::encode_column;
 use crate::data::{Schema, Value, row_codec};
 use crate::error::{ExecError, HexBytes};
-use crate::program::{Load, ReadStep};
-use crate::row::{Row, Slot};
+use crate::program::{KeyOrigin, KeyValues, Load, ReadStep};
+use crate::row::Row;
 
 /// Loads the columns that a step wants of a row, unless its filter leaves the row out. Tells whether it is to go on.
 #[inline]
@@ -38,24 +38,37 @@ pub(super) fn decode_columns(
     Ok(true)
 }
 
-/// The key, or the beginning of one, made of these values of a row. Nothing if one of them is missing or fits no
-/// stored column: then no row has it.
+/// There is no row with a key. For a look-up that is an answer; what an index entry names must be there.
+#[inline]
+pub(super) fn no_row(values: &KeyValues, table: &str, key: &[u8]) -> Result<(), ExecError> {
+    match values.origin {
+        KeyOrigin::Equality => Ok(()),
+        KeyOrigin::IndexEntry => Err(ExecError::RowOfIndexEntryMissing {
+            table: table.to_owned(),
+            key: HexBytes(key.to_vec()),
+        }),
+    }
+}
+
+/// The key, or the beginning of one, made of these values of a row. Nothing if no row has it: because one of the values fits
+/// no stored column, or is missing where it would have to equal one.
 #[inline]
 pub(super) fn encode_key(
     schema: &Schema,
-    slots: &[Slot],
+    key: &KeyValues,
     row: &Row,
     into: &mut Vec<u8>,
 ) -> Option<()> {
     let alone = schema.key().len() == 1;
-    for (at, slot) in schema.key().iter().zip(slots) {
+    for (at, slot) in schema.key().iter().zip(&key.slots) {
         let value = slot.get(row.as_ref());
+        let nullable = schema.columns()[*at].nullable;
         match value {
-            Value::Null => return None,
+            Value::Null if key.origin == KeyOrigin::Equality || !nullable => return None,
             Value::Decimal { unscaled, .. } => _ = i64::try_from(unscaled).ok()?,
             _ => {}
         }
-        encode_column(value, schema.columns()[*at].nullable, alone, into);
+        encode_column(value, nullable, alone, into);
     }
     Some(())
 }

@@ -101,7 +101,8 @@ impl Gather {
         self.is_looked_up && !self.is_empty()
     }
 
-    fn key(&self, at: usize) -> &[u8] {
+    /// The key of a row.
+    pub(super) fn key(&self, at: usize) -> &[u8] {
         let from = at.checked_sub(1).map_or(0, |before| self.ends[before].1);
         &self.keys[from..self.ends[at].1]
     }

@@ -2,13 +2,13 @@
 
 use std::ops::Bound;
 
-use super::column_decoding::{decode_columns, encode_key};
+use super::column_decoding::{decode_columns, encode_key, no_row};
 use super::task::{BatchWalk, State, Step};
 use super::worker::{Flow, Worker};
 use crate::data::key_codec::after_prefix;
 use crate::error::ExecError;
-use crate::program::{Reach, ReadStep};
-use crate::row::{Row, Slot};
+use crate::program::{KeyValues, Reach, ReadStep};
+use crate::row::Row;
 use crate::source::RowBatch;
 
 /// Rows that are asked for at a time: few at first, because many look-ups find few.
@@ -27,13 +27,13 @@ impl Worker<'_> {
     ) -> Result<Step, ExecError> {
         let mut prefix = self.take_buffer();
         let result = match reach {
-            Reach::Key(key) => self.resident_row(position, step, key, row, &mut prefix),
+            Reach::Key(values) => self.resident_row(position, step, values, row, &mut prefix),
             Reach::Range(bounds) => {
                 self.resident_range(position, step, bounds.as_slices(), state, row)
             }
-            Reach::Prefix(slots) => {
+            Reach::Prefix(values) => {
                 let schema = self.shared.program.sources[step.source].source.schema();
-                if encode_key(schema, slots, row, &mut prefix).is_none() {
+                if encode_key(schema, values, row, &mut prefix).is_none() {
                     Ok(Step::Done)
                 } else {
                     let end = after_prefix(&prefix);
@@ -54,14 +54,14 @@ impl Worker<'_> {
         &mut self,
         position: usize,
         step: &ReadStep,
-        slots: &[Slot],
+        values: &KeyValues,
         row: &mut Row,
         key: &mut Vec<u8>,
     ) -> Result<Step, ExecError> {
         let shared = self.shared;
         let entry = &shared.program.sources[step.source];
         let schema = entry.source.schema();
-        if encode_key(schema, slots, row, key).is_none() {
+        if encode_key(schema, values, row, key).is_none() {
             return Ok(Step::Done);
         }
         self.batch.clear();
@@ -69,6 +69,7 @@ impl Worker<'_> {
         found.map_err(|error| ExecError::source(&entry.name, error))?;
         let heap_before = row.heap.len();
         let Some((own, bytes)) = self.batch.get(0) else {
+            no_row(values, &entry.name, key)?;
             return Ok(Step::Done);
         };
         let scratch = &mut self.scratch;

@@ -2,13 +2,13 @@
 
 use namiki_segment::{Cursor, Found, Leaf, LongReader, Pages, Value};
 
-use super::column_decoding::{decode_columns, encode_key};
+use super::column_decoding::{decode_columns, encode_key, no_row};
 use super::shared::Storage;
 use super::task::{LongRead, PageKey, State, Step, Walk};
 use super::worker::{Flow, Worker};
 use crate::error::ExecError;
-use crate::program::{Reach, ReadStep};
-use crate::row::{Row, Slot};
+use crate::program::{KeyValues, Reach, ReadStep};
+use crate::row::Row;
 
 impl Worker<'_> {
     /// Goes on in a step that reads rows.
@@ -26,13 +26,13 @@ impl Worker<'_> {
         }
         let shared = self.shared;
         match (&shared.storage[step.source], &step.reach) {
-            (Storage::Paged(parts), Reach::Key(key)) => {
-                self.row_of_key(position, step, parts, key, state, row)
+            (Storage::Paged(parts), Reach::Key(values)) => {
+                self.row_of_key(position, step, parts, values, state, row)
             }
-            (Storage::Paged(parts), Reach::Prefix(prefix)) => {
+            (Storage::Paged(parts), Reach::Prefix(values)) => {
                 let mut bytes = self.take_buffer();
                 let result =
-                    self.rows_behind(position, step, parts, prefix, state, row, &mut bytes);
+                    self.rows_behind(position, step, parts, values, state, row, &mut bytes);
                 self.return_buffer(bytes);
                 result
             }
@@ -61,7 +61,7 @@ impl Worker<'_> {
         position: usize,
         step: &ReadStep,
         parts: &[u32],
-        key_slots: &[Slot],
+        values: &KeyValues,
         state: &mut State,
         row: &mut Row,
     ) -> Result<Step, ExecError> {
@@ -69,9 +69,10 @@ impl Worker<'_> {
         let entry = &shared.program.sources[step.source];
         let schema = entry.source.schema();
         let mut key = self.take_buffer();
-        if encode_key(schema, key_slots, row, &mut key).is_none() || parts.is_empty() {
+        if encode_key(schema, values, row, &mut key).is_none() || parts.is_empty() {
+            let absent = no_row(values, &entry.name, &key);
             self.return_buffer(key);
-            return Ok(Step::Done);
+            return absent.map(|()| Step::Done);
         }
         let number = parts[self.part_of(parts, &key)];
         let segment = &*shared.segments[number as usize].0;
@@ -81,8 +82,9 @@ impl Worker<'_> {
             _ => segment.leaf_of(&key),
         };
         let Some(leaf) = leaf else {
+            let absent = no_row(values, &entry.name, &key);
             self.return_buffer(key);
-            return Ok(Step::Done);
+            return absent.map(|()| Step::Done);
         };
         let Some(page) = self.reader.page(segment, leaf) else {
             self.return_buffer(key);
@@ -95,16 +97,19 @@ impl Worker<'_> {
         };
         let leaf = Leaf::of(page);
         let (at, is_equal) = leaf.lower_bound(&key);
+        if !is_equal {
+            let absent = no_row(values, &entry.name, &key);
+            self.return_buffer(key);
+            return absent.map(|()| Step::Done);
+        }
         let mut long = None;
         let mut kept = false;
-        if is_equal {
-            match leaf.row(at).value {
-                Value::Inline(bytes) => {
-                    let scratch = &mut self.scratch;
-                    kept = decode_columns(step, schema, &entry.name, &key, bytes, row, scratch)?;
-                }
-                Value::Long(value) => long = Some(value),
+        match leaf.row(at).value {
+            Value::Inline(bytes) => {
+                let scratch = &mut self.scratch;
+                kept = decode_columns(step, schema, &entry.name, &key, bytes, row, scratch)?;
             }
+            Value::Long(value) => long = Some(value),
         }
         if let Some(value) = long {
             *state = State::Long(Box::new(LongRead {
@@ -135,7 +140,7 @@ impl Worker<'_> {
         position: usize,
         step: &ReadStep,
         parts: &[u32],
-        prefix_slots: &[Slot],
+        values: &KeyValues,
         state: &mut State,
         row: &mut Row,
         prefix: &mut Vec<u8>,
@@ -143,7 +148,7 @@ impl Worker<'_> {
         let shared = self.shared;
         let entry = &shared.program.sources[step.source];
         let schema = entry.source.schema();
-        if encode_key(schema, prefix_slots, row, prefix).is_none() || parts.is_empty() {
+        if encode_key(schema, values, row, prefix).is_none() || parts.is_empty() {
             return Ok(Step::Done);
         }
         let mut walk = match *state {

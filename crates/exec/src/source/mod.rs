@@ -25,6 +25,9 @@ use crate::data::Schema;
 pub type SourceError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A table or an index.
+///
+/// Keys and bounds that it is asked for are any bytes, compared as bytes: a part of a key, more than one, or longer than any
+/// key can be. Where none of its keys is equal, there is no row.
 pub trait Source: Send + Sync {
     /// The columns, and where each is in a row's bytes.
     fn schema(&self) -> &Schema;

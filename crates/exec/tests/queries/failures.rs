@@ -5,9 +5,11 @@ use std::num::NonZeroUsize;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::support::{Shop, memory_disk, papers_query, sorted};
+use crate::support::{Shop, in_segments, memory_disk, papers_query, sorted};
 use namiki_exec::data::{Column, ColumnType, Datum, Schema};
-use namiki_exec::plan::{AggregateCall, AggregateFunction, Plan, SortKey, column, literal};
+use namiki_exec::plan::{
+    AggregateCall, AggregateFunction, KeyRange, Plan, SortKey, column, literal,
+};
 use namiki_exec::source::{MemoryTable, RowBatch, Source, SourceError, Table, Tables};
 use namiki_exec::{Degree, ExecError, Executor, Options, Statistics, naive};
 use namiki_platform::disk::sim::ReadFaults;
@@ -97,6 +99,44 @@ fn a_failed_read_names_its_file_and_spoils_nothing() {
         }
         setting.sim.heal();
         setting.check_usable();
+    }
+}
+
+/// However the row is looked up: from a page, in memory with others, in memory alone.
+#[test]
+fn an_index_entry_without_its_row_is_an_error() {
+    let schema = |names: &[&str]| {
+        let columns = names.iter().map(|name| Column::new(name, ColumnType::I64));
+        Schema::new(columns.collect(), &["id"]).unwrap()
+    };
+    let table = |rows: std::ops::Range<i64>| {
+        let rows = rows.map(|id| vec![Datum::I64(id), Datum::I64(id % 3), Datum::I64(9)]);
+        MemoryTable::new(schema(&["id", "group", "other"]), rows).unwrap()
+    };
+    let index = Arc::new(table(0..300).index(&["group"]).unwrap());
+    let (sim, dir) = memory_disk();
+    let disk: Arc<dyn Disk> = sim;
+    let executor = Executor::new(&disk, 0).unwrap();
+    let sources: [Arc<dyn Source>; 5] = [
+        Arc::new(table(0..299)),
+        Arc::new(in_segments(&disk, &dir, &table(0..299), 100)),
+        Arc::new(in_segments(&disk, &dir, &table(1..300), 100)),
+        Arc::new(table(0..0)),
+        Arc::new(in_segments(&disk, &dir, &table(0..0), 100)),
+    ];
+    for source in sources {
+        let mut tables = Tables::new();
+        let table = Table::new(source).with_index("by_group", Arc::clone(&index) as _);
+        tables.insert("t", table);
+        let plan = Plan::index_scan("t", "by_group", KeyRange::default());
+        for options in [Options::ordered(), options(1, 64), options(3, 8)] {
+            let mut rows = executor.run(&plan, &tables, &options).unwrap();
+            let error = rows.collect_all().unwrap_err();
+            assert!(
+                matches!(error, ExecError::RowOfIndexEntryMissing { .. }),
+                "{error}"
+            );
+        }
     }
 }
 

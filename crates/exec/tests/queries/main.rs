@@ -2,9 +2,11 @@
 
 mod aggregates;
 mod failures;
+mod key_edges;
 mod limits;
 mod long_rows;
 mod many_queries;
+mod nullable_keys;
 mod papers_query;
 mod planner;
 mod random_plans;

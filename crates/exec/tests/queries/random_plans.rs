@@ -1,8 +1,8 @@
 //! Random plans over random tables have the plain evaluator's answer, wherever the rows are and however the plan is run.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod plans;
-mod tables;
+pub(crate) mod plans;
+pub(crate) mod tables;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -19,9 +19,9 @@ use tables::{RandomTables, Where, random_tables};
 
 /// Tables of one seed are used for several plans.
 const TABLES: u64 = 150;
-const PLANS_PER_TABLES: u64 = 10;
+pub(crate) const PLANS_PER_TABLES: u64 = 10;
 
-fn options(random: &mut Random) -> Options {
+pub(crate) fn options(random: &mut Random) -> Options {
     let degree = match random.index(4) {
         0 => Degree::Fixed(1),
         1 => Degree::Fixed(1 + random.index(8)),

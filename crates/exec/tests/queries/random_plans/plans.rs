@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use namiki_exec::data::{ColumnType, Datum};
+use namiki_exec::data::{Column, ColumnType, Datum};
 use namiki_exec::plan::{
     AggregateCall, AggregateFunction, Comparison, Expr, Find, HashJoin, IndexScan, Join, KeyRange,
     Named, NestedLoopJoin, Plan, Scan, SortKey, column, literal,
@@ -213,23 +213,22 @@ impl<'r> Maker<'r> {
         self.names[self.random.index(self.names.len())].clone()
     }
 
-    /// A range of a key with columns of these types.
-    fn range(&mut self, types: &[ColumnType]) -> KeyRange {
+    /// A range of a key with these columns.
+    fn range(&mut self, columns: &[Column]) -> KeyRange {
         let mut range = KeyRange::default();
-        if self.random.chance(0.7) {
+        if self.random.chance(0.85) {
             return range;
         }
-        for column_type in &types[..self.random.index(types.len() + 1)] {
+        for column in &columns[..self.random.index(columns.len() + 1)] {
             if self.random.chance(0.7) {
                 break;
             }
-            range.equal.push(datum(self.random, *column_type));
+            range.equal.push(self.key_value(column, 0.1));
         }
-        if let Some(next) = types.get(range.equal.len()) {
+        if let Some(next) = columns.get(range.equal.len()) {
             let mut bound = |chance| {
-                self.random
-                    .chance(chance)
-                    .then(|| datum(self.random, *next))
+                let is_bounded = self.random.chance(chance);
+                is_bounded.then(|| self.key_value(next, 0.01))
             };
             (range.from, range.above) = (bound(0.3), bound(0.2));
             (range.to, range.below) = (bound(0.2), bound(0.3));
@@ -237,15 +236,22 @@ impl<'r> Maker<'r> {
         range
     }
 
-    fn key_types(&self, table: &str, index: Option<&str>) -> Vec<ColumnType> {
+    /// A value of a column, or none, one in so many times where there may be none.
+    fn key_value(&mut self, column: &Column, missing: f64) -> Datum {
+        if column.nullable && self.random.chance(missing) {
+            Datum::Null
+        } else {
+            datum(self.random, column.column_type)
+        }
+    }
+
+    /// The columns of the key of a table or of an index.
+    fn key(&self, table: &str, index: Option<&str>) -> Vec<Column> {
         let found = self.tables.get(table).unwrap();
         let source = index.map_or(&found.source, |index| &found.indexes[index]);
         let schema = source.schema();
-        schema
-            .key()
-            .iter()
-            .map(|at| schema.columns()[*at].column_type)
-            .collect()
+        let key = schema.key().iter().map(|at| schema.columns()[*at].clone());
+        key.collect()
     }
 
     fn index_of(&mut self, table: &str) -> Option<String> {
@@ -257,13 +263,13 @@ impl<'r> Maker<'r> {
     fn access(&mut self) -> (Plan, Vec<Given>) {
         let (table, alias) = (self.table(), self.alias());
         let given = self.given_by(&table, &alias);
-        let filter = self.random.chance(0.3).then(|| self.condition(&given, 1));
+        let filter = self.random.chance(0.25).then(|| self.condition(&given, 1));
         if self.random.chance(0.25) {
             return self.find(table, alias, given);
         }
         let index = self.index_of(&table).filter(|_| self.random.chance(0.5));
-        let types = self.key_types(&table, index.as_deref());
-        let range = self.range(&types);
+        let key = self.key(&table, index.as_deref());
+        let range = self.range(&key);
         self.rows = self.tables.get(&table).unwrap().source.rows() as f64;
         let plan = match index {
             Some(index) => {
@@ -304,6 +310,9 @@ impl<'r> Maker<'r> {
 
     /// Something of a type, over these columns if there is one.
     fn value_of(&mut self, column_type: ColumnType, given: &[Given]) -> Expr {
+        if self.random.chance(0.005) {
+            return Expr::Literal(Datum::Null);
+        }
         let same: Vec<&Given> = given
             .iter()
             .filter(|it| it.column_type == column_type)
@@ -338,23 +347,23 @@ impl<'r> Maker<'r> {
     fn nested_loop(&mut self, outer: Plan, given: Vec<Given>) -> (Plan, Vec<Given>) {
         let (table, alias) = (self.table(), self.alias());
         let index = self.index_of(&table).filter(|_| self.random.chance(0.5));
-        let types = self.key_types(&table, index.as_deref());
+        let key = self.key(&table, index.as_deref());
         let inner = self.tables.get(&table).unwrap().source.rows() as f64;
-        let rows = self.rows * (inner / distinct(types[0])).max(1.0);
+        let rows = self.rows * (inner / distinct(key[0].column_type)).max(1.0);
         if rows > ROWS_MAX {
             return (outer, given);
         }
         self.rows = rows;
         self.count("nested_loop_join");
-        let columns = 1 + self.random.index(types.len());
+        let columns = 1 + self.random.index(key.len());
         let columns = if self.random.chance(0.75) { 1 } else { columns };
-        let lookup = types[..columns]
+        let lookup = key[..columns]
             .iter()
-            .map(|it| self.value_of(*it, &given))
+            .map(|it| self.value_of(it.column_type, &given))
             .collect();
         let inner = self.given_by(&table, &alias);
         let all = [given, inner].concat();
-        let filter = self.random.chance(0.25).then(|| self.condition(&all, 1));
+        let filter = self.random.chance(0.2).then(|| self.condition(&all, 1));
         let plan = Plan::NestedLoopJoin(NestedLoopJoin {
             outer: Box::new(outer),
             table,
@@ -395,7 +404,7 @@ impl<'r> Maker<'r> {
         } else {
             [built, given].concat()
         };
-        let filter = self.random.chance(0.25).then(|| self.condition(&all, 1));
+        let filter = self.random.chance(0.2).then(|| self.condition(&all, 1));
         let (build, probe) = if swapped {
             (probe, build)
         } else {
@@ -439,7 +448,7 @@ impl<'r> Maker<'r> {
             ((left, given), (right, built))
         };
         let all = [given, built].concat();
-        let filter = self.random.chance(0.25).then(|| self.condition(&all, 1));
+        let filter = self.random.chance(0.2).then(|| self.condition(&all, 1));
         let plan = Plan::Join(Join {
             left: Box::new(left),
             right: Box::new(right),
@@ -473,7 +482,14 @@ impl<'r> Maker<'r> {
         let own = given[self.random.index(given.len())].clone();
         let value = column(&own.name);
         match self.random.index(8) {
-            0 => Expr::IsNull(Box::new(value)),
+            0 => {
+                let is_null = Expr::IsNull(Box::new(value));
+                if self.random.chance(0.5) {
+                    is_null
+                } else {
+                    Expr::Not(Box::new(is_null))
+                }
+            }
             1 => {
                 let list = (0..1 + self.random.index(4)).map(|_| {
                     if self.random.chance(0.1) {

@@ -1,8 +1,9 @@
-//! Random tables: columns of all types, keys of one to three columns, indexes; in memory, in segments, or with some of
-//! each.
+//! Random tables: columns of all types, keys of one to three columns, indexes, missing values in all of them; in memory, in
+//! segments, or with some of each.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -42,6 +43,8 @@ pub(crate) struct RandomTables {
     /// Everything in memory, for the oracle.
     pub(crate) plain: Tables,
     pub(crate) names: Vec<String>,
+    /// The rows of each table as they were made, before any of our code has encoded them.
+    pub(crate) rows: Vec<Vec<Vec<Datum>>>,
 }
 
 /// A value that others of its column often equal.
@@ -64,26 +67,34 @@ pub(crate) fn datum(random: &mut Random, column_type: ColumnType) -> Datum {
     }
 }
 
-fn key_type(random: &mut Random, alone: bool) -> ColumnType {
-    // A key of bools alone would leave two rows.
-    let types = if alone { 5 } else { 7 };
+fn key_type(random: &mut Random, first: bool) -> ColumnType {
+    // A key of bools alone leaves two rows, one of bytes five.
+    let types = if first && random.chance(0.95) { 5 } else { 7 };
     TYPES[random.index(types)]
 }
 
-fn table(random: &mut Random, rows_max: usize) -> MemoryTable {
+/// A column in which values may be missing, one in so many times.
+fn column(random: &mut Random, name: &str, column_type: ColumnType, nullable: f64) -> Column {
+    let column = Column::new(name, column_type);
+    if random.chance(nullable) {
+        column.nullable()
+    } else {
+        column
+    }
+}
+
+/// A table, and its rows.
+fn table(random: &mut Random, rows_max: usize) -> (MemoryTable, Vec<Vec<Datum>>) {
     let key_columns = 1 + random.index(3);
     let others = random.index(5);
     let mut columns = Vec::new();
     for at in 0..key_columns {
-        columns.push(Column::new(&format!("k{at}"), key_type(random, at == 0)));
+        let column_type = key_type(random, at == 0);
+        columns.push(column(random, &format!("k{at}"), column_type, 0.3));
     }
     for at in 0..others {
-        let column = Column::new(&format!("c{at}"), TYPES[random.index(7)]);
-        columns.push(if random.chance(0.4) {
-            column.nullable()
-        } else {
-            column
-        });
+        let column_type = TYPES[random.index(7)];
+        columns.push(column(random, &format!("c{at}"), column_type, 0.4));
     }
     if random.chance(0.3) {
         columns.push(Column::new(LONG, ColumnType::Text));
@@ -93,12 +104,19 @@ fn table(random: &mut Random, rows_max: usize) -> MemoryTable {
     // The order of columns is not that of the key.
     random.shuffle(&mut columns);
     let schema = Schema::new(columns, &key).unwrap();
-    let mut rows = Vec::new();
+    // By their keys: of equal ones the last counts.
+    let mut rows = BTreeMap::new();
     let rows_min = if random.chance(0.1) { 0 } else { 5 };
     for _ in 0..rows_min + random.index(rows_max) {
         let columns = schema.columns().iter();
         let row = columns.map(|column| {
-            if column.nullable && random.chance(0.2) {
+            if column.nullable
+                && random.chance(if column.name.starts_with('k') {
+                    0.1
+                } else {
+                    0.2
+                })
+            {
                 Datum::Null
             } else if column.name == "k0" && column.column_type == ColumnType::I64 {
                 Datum::I64(random.below(200) as i64)
@@ -113,9 +131,12 @@ fn table(random: &mut Random, rows_max: usize) -> MemoryTable {
                 datum(random, column.column_type)
             }
         });
-        rows.push(row.collect());
+        let row: Vec<Datum> = row.collect();
+        let key: Vec<Datum> = schema.key().iter().map(|at| row[*at].clone()).collect();
+        rows.insert(key, row);
     }
-    MemoryTable::new(schema, rows).unwrap()
+    let rows: Vec<Vec<Datum>> = rows.into_values().collect();
+    (MemoryTable::new(schema, rows.clone()).unwrap(), rows)
 }
 
 fn statistics(table: &MemoryTable) -> TableStatistics {
@@ -133,23 +154,23 @@ pub(crate) fn random_tables(
     dir: &Path,
 ) -> RandomTables {
     let (mut tables, mut plain) = (Tables::new(), Tables::new());
-    let mut names = Vec::new();
+    let (mut names, mut rows) = (Vec::new(), Vec::new());
     for number in 0..2 + random.index(2) {
         let rows_max = [30, 300, 1500][random.index(3)];
-        let own = table(random, rows_max);
+        let (own, own_rows) = table(random, rows_max);
         let mut source_of = |table: &MemoryTable| -> Arc<dyn Source> {
             let paged = match place {
                 Where::Memory => false,
                 Where::Segments => true,
                 Where::Mixed => random.chance(0.5),
             };
-            let rows = if random.chance(0.3) {
+            let segment_rows = if random.chance(0.3) {
                 1 + random.index(400)
             } else {
                 usize::MAX
             };
             if paged {
-                Arc::new(in_segments(disk, dir, table, rows))
+                Arc::new(in_segments(disk, dir, table, segment_rows))
             } else {
                 Arc::new(table.clone())
             }
@@ -182,10 +203,12 @@ pub(crate) fn random_tables(
         tables.insert(&name, found);
         plain.insert(&name, oracle);
         names.push(name);
+        rows.push(own_rows);
     }
     RandomTables {
         tables,
         plain,
         names,
+        rows,
     }
 }

@@ -1,0 +1,408 @@
+//! Every comparison of a key's column with every value at an edge of its type, by each way that leads to rows: the same rows
+//! as those that a filter keeps of all.
+//!
+//! At the edges lie the least and the greatest value, bytes of 00 and FF (where a bound grows longer or shorter as bytes), text
+//! that another begins with, and values that no column of the type can hold, such as text that is longer than any key.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use namiki_exec::data::{Column, ColumnType, Datum, Schema};
+use namiki_exec::plan::{Comparison, Expr, Find, KeyRange, NestedLoopJoin, Plan, Scan, column};
+use namiki_exec::source::{MemoryTable, Source, Table, Tables};
+use namiki_exec::{Executor, Options, naive};
+use namiki_platform::disk::Disk;
+
+use crate::random_plans::tables::TYPES;
+use crate::support::{in_segments, memory_disk, sorted};
+
+/// Values of a type that a key holds.
+fn edges(column_type: ColumnType) -> Vec<Datum> {
+    let signed = [
+        i64::MIN,
+        i64::MIN + 1,
+        -65_536,
+        -256,
+        -255,
+        -2,
+        -1,
+        0,
+        1,
+        127,
+        254,
+        255,
+        256,
+        65_535,
+        i64::MAX - 1,
+        i64::MAX,
+    ];
+    match column_type {
+        ColumnType::Bool => vec![Datum::Bool(false), Datum::Bool(true)],
+        ColumnType::I64 => signed.map(Datum::I64).into(),
+        ColumnType::U64 => [
+            0,
+            1,
+            254,
+            255,
+            256,
+            65_535,
+            1 << 63,
+            u64::MAX - 255,
+            u64::MAX - 1,
+            u64::MAX,
+        ]
+        .map(Datum::U64)
+        .into(),
+        ColumnType::Decimal { scale } => signed
+            .map(|unscaled| Datum::Decimal {
+                unscaled: unscaled.into(),
+                scale,
+            })
+            .into(),
+        ColumnType::Date => [
+            i32::MIN,
+            i32::MIN + 1,
+            -256,
+            -1,
+            0,
+            255,
+            256,
+            i32::MAX - 1,
+            i32::MAX,
+        ]
+        .map(Datum::Date)
+        .into(),
+        ColumnType::Text => {
+            let long = "x".repeat(700);
+            let texts = [
+                "",
+                "\0",
+                "\0\0",
+                "\0\u{1}",
+                "\u{1}",
+                "a",
+                "a\0",
+                "a\0\0",
+                "a\0b",
+                "a\u{1}",
+                "aa",
+                "b",
+                "ÿ",
+                "\u{10ffff}",
+                "\u{10ffff}\u{10ffff}",
+                &long,
+            ];
+            texts.map(Datum::from).into()
+        }
+        ColumnType::Bytes => {
+            let long = [255; 700];
+            let bytes: [&[u8]; 17] = [
+                &[],
+                &[0],
+                &[0, 0],
+                &[0, 1],
+                &[0, 2],
+                &[0, 255],
+                &[0, 255, 0],
+                &[1],
+                &[1, 255],
+                &[254, 255],
+                &[255],
+                &[255, 0],
+                &[255, 255],
+                &[255; 7],
+                &[255; 8],
+                &[255; 9],
+                &long,
+            ];
+            bytes.map(|bytes| Datum::Bytes(bytes.to_vec())).into()
+        }
+    }
+}
+
+/// Values to compare a column of the type with that no key of it holds.
+fn beyond(column_type: ColumnType) -> Vec<Datum> {
+    let huge = Datum::Decimal {
+        unscaled: 10_i128.pow(30),
+        scale: 0,
+    };
+    let minus_huge = Datum::Decimal {
+        unscaled: -10_i128.pow(30),
+        scale: 0,
+    };
+    let between = Datum::Decimal {
+        unscaled: 500_001,
+        scale: 6,
+    };
+    match column_type {
+        ColumnType::Bool | ColumnType::Date => Vec::new(),
+        ColumnType::I64 => vec![
+            huge,
+            minus_huge,
+            between,
+            Datum::U64(1 << 63),
+            Datum::U64(u64::MAX),
+        ],
+        ColumnType::U64 => vec![
+            huge,
+            minus_huge,
+            between,
+            Datum::I64(-1),
+            Datum::I64(i64::MIN),
+        ],
+        ColumnType::Decimal { .. } => vec![
+            huge,
+            minus_huge,
+            between,
+            Datum::I64(i64::MAX),
+            Datum::U64(u64::MAX),
+        ],
+        ColumnType::Text => [70_000, 65_537, 65_536, 2_000, 1_537]
+            .map(|length| "x".repeat(length).into())
+            .into(),
+        ColumnType::Bytes => [(0, 70_000), (255, 70_000), (255, 2_000), (255, 701)]
+            .map(|(byte, length)| Datum::Bytes(vec![byte; length]))
+            .into(),
+    }
+}
+
+/// The tables of a shape of key.
+struct Shape {
+    tables: Tables,
+    /// What comes before the column `v` in the key.
+    equal: Vec<Datum>,
+    /// The index in which `v` comes first, if the key is not it.
+    index: Option<&'static str>,
+}
+
+/// What a key is made of, with an index over `v`.
+const KEYS: [&[&str]; 4] = [&["v"], &["v", "n"], &["n", "v"], &["n"]];
+
+fn shape(
+    column_type: ColumnType,
+    nullable: bool,
+    key: &[&str],
+    own: &dyn Fn(MemoryTable) -> Arc<dyn Source>,
+) -> Shape {
+    let v = Column::new("v", column_type);
+    let v = if nullable { v.nullable() } else { v };
+    let columns = vec![
+        Column::new("n", ColumnType::U64),
+        v,
+        Column::new("text", ColumnType::Text),
+    ];
+    let schema = Schema::new(columns, key).unwrap();
+    let mut values = edges(column_type);
+    if nullable {
+        values.push(Datum::Null);
+    }
+    // The neighbours of the number that a bound has, and the greatest, behind which there is none.
+    let numbers: &[u64] = if key == ["v"] {
+        &[0]
+    } else {
+        &[254, 255, 256, u64::MAX]
+    };
+    let mut rows = Vec::new();
+    for (at, value) in values.iter().enumerate() {
+        for number in numbers {
+            let number = if key == ["n"] { at as u64 * 3 } else { *number };
+            rows.push(vec![
+                number.into(),
+                value.clone(),
+                format!("row {at} {number}").into(),
+            ]);
+        }
+    }
+    let table = MemoryTable::new(schema, rows).unwrap();
+    let index = table.index(&["v"]).unwrap();
+    let one = Schema::new(vec![Column::new("one", ColumnType::Bool)], &["one"]).unwrap();
+    let one = MemoryTable::new(one, [vec![Datum::Bool(true)]]).unwrap();
+    let mut tables = Tables::new();
+    tables.insert("t", Table::new(own(table)).with_index("by_v", own(index)));
+    tables.insert("one", Table::new(own(one)));
+    Shape {
+        tables,
+        equal: if key == ["n", "v"] {
+            vec![255_u64.into()]
+        } else {
+            Vec::new()
+        },
+        index: (key[0] == "n" && key.len() == 1).then_some("by_v"),
+    }
+}
+
+/// A range of one bound.
+fn range(comparison: Comparison, value: &Datum, mut range: KeyRange) -> Option<KeyRange> {
+    let value = value.clone();
+    match comparison {
+        Comparison::Equal => range.equal.push(value),
+        Comparison::GreaterOrEqual => range.from = Some(value),
+        Comparison::Greater => range.above = Some(value),
+        Comparison::LessOrEqual => range.to = Some(value),
+        Comparison::Less => range.below = Some(value),
+        Comparison::NotEqual => return None,
+    }
+    Some(range)
+}
+
+impl Shape {
+    /// The rows of a condition over `v`, where the columns before it in the key are what they are.
+    fn condition(&self, of_v: Expr) -> Expr {
+        match self.equal.first() {
+            Some(number) => column("n").equal(Expr::Literal(number.clone())).and(of_v),
+            None => of_v,
+        }
+    }
+
+    fn read(&self, range: KeyRange) -> Plan {
+        match self.index {
+            Some(index) => Plan::index_scan("t", index, range),
+            None => Plan::Scan(Scan {
+                table: "t".to_owned(),
+                alias: None,
+                range,
+                filter: None,
+            }),
+        }
+    }
+
+    fn lookup(&self, index: Option<&str>, lookup: Vec<Datum>) -> Plan {
+        let plan = Plan::NestedLoopJoin(NestedLoopJoin {
+            outer: Box::new(Plan::scan("one")),
+            table: "t".to_owned(),
+            index: index.map(str::to_owned),
+            alias: None,
+            lookup: lookup.into_iter().map(Expr::Literal).collect(),
+            filter: None,
+            table_first: true,
+        });
+        plan
+    }
+
+    /// All ways to the rows of a comparison.
+    fn ways(&self, comparison: Comparison, value: &Datum, is_stored: bool) -> Vec<Plan> {
+        let compared = Expr::Compare(
+            comparison,
+            Box::new(column("v")),
+            Box::new(Expr::Literal(value.clone())),
+        );
+        let find = Find {
+            table: "t".to_owned(),
+            alias: None,
+            filter: Some(self.condition(compared)),
+        };
+        let mut ways = vec![Plan::Find(find)];
+        let of_type =
+            |value: &Datum| is_stored || matches!(value, Datum::Text(_) | Datum::Bytes(_));
+        let equal = KeyRange {
+            equal: self.equal.clone(),
+            ..KeyRange::default()
+        };
+        if of_type(value)
+            && let Some(range) = range(comparison, value, equal)
+        {
+            ways.push(self.read(range));
+        }
+        if comparison == Comparison::Equal {
+            let key = [self.equal.as_slice(), std::slice::from_ref(value)].concat();
+            ways.push(self.lookup(self.index, key));
+        }
+        ways
+    }
+}
+
+struct Checked {
+    executor: Executor,
+    options: Options,
+    queries: usize,
+    rows: usize,
+}
+
+impl Checked {
+    fn check(&mut self, shape: &Shape, plan: &Plan, expected: &[Vec<Datum>]) {
+        let said = || format!("{plan:?}").chars().take(2_000).collect::<String>();
+        let rows = self.executor.run(plan, &shape.tables, &self.options);
+        let mut rows = rows.unwrap_or_else(|error| panic!("{error}: {}", said()));
+        let answer = rows.collect_all();
+        let mut answer = answer.unwrap_or_else(|error| panic!("{error}: {}", said()));
+        answer.iter_mut().for_each(|row| row.truncate(3));
+        assert_eq!(sorted(answer), expected, "{}", said());
+        self.queries += 1;
+        self.rows += expected.len();
+    }
+}
+
+fn filtered(shape: &Shape, keep: Expr) -> Vec<Vec<Datum>> {
+    let plan = Plan::scan("t").filter(shape.condition(keep));
+    sorted(naive::run(&plan, &shape.tables).unwrap().rows)
+}
+
+#[test]
+fn every_bound_at_every_edge_keeps_what_a_filter_keeps() {
+    let (sim, dir) = memory_disk();
+    let disk: Arc<dyn Disk> = sim;
+    let mut checked = Checked {
+        executor: Executor::new(&disk, 0).unwrap(),
+        options: Options {
+            threads: NonZeroUsize::MIN,
+            ..Options::default()
+        },
+        queries: 0,
+        rows: 0,
+    };
+    let in_memory = |table: MemoryTable| -> Arc<dyn Source> { Arc::new(table) };
+    let paged =
+        |table: MemoryTable| -> Arc<dyn Source> { Arc::new(in_segments(&disk, &dir, &table, 9)) };
+    let places: [&dyn Fn(MemoryTable) -> Arc<dyn Source>; 2] = [&in_memory, &paged];
+    for column_type in TYPES {
+        let (stored, beyond) = (edges(column_type), beyond(column_type));
+        for (key, nullable) in KEYS.into_iter().flat_map(|key| [(key, false), (key, true)]) {
+            for own in places {
+                let shape = shape(column_type, nullable, key, own);
+                for value in stored.iter().chain(&beyond) {
+                    for comparison in Comparison::ALL {
+                        let compared = Box::new(Expr::Literal(value.clone()));
+                        let keep = Expr::Compare(comparison, Box::new(column("v")), compared);
+                        let expected = filtered(&shape, keep);
+                        for plan in shape.ways(comparison, value, stored.contains(value)) {
+                            checked.check(&shape, &plan, &expected);
+                        }
+                    }
+                }
+                if key != ["v", "n"] {
+                    two_bounds(&mut checked, &shape, &stored);
+                }
+            }
+        }
+    }
+    println!("{} queries, {} rows", checked.queries, checked.rows);
+    assert!(checked.queries > 10_000 && checked.rows > checked.queries);
+}
+
+/// All pairs of bounds, also the wrong way round.
+fn two_bounds(checked: &mut Checked, shape: &Shape, values: &[Datum]) {
+    for low in values {
+        for (high, is_exclusive) in values.iter().flat_map(|high| [(high, false), (high, true)]) {
+            let (lower, upper) = if is_exclusive {
+                (Comparison::Greater, Comparison::Less)
+            } else {
+                (Comparison::GreaterOrEqual, Comparison::LessOrEqual)
+            };
+            let side = |comparison, value: &Datum| {
+                Expr::Compare(
+                    comparison,
+                    Box::new(column("v")),
+                    Box::new(Expr::Literal(value.clone())),
+                )
+            };
+            let expected = filtered(shape, side(lower, low).and(side(upper, high)));
+            let equal = KeyRange {
+                equal: shape.equal.clone(),
+                ..KeyRange::default()
+            };
+            let both = range(lower, low, equal).and_then(|both| range(upper, high, both));
+            checked.check(shape, &shape.read(both.unwrap()), &expected);
+        }
+    }
+}
