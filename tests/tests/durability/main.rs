@@ -15,6 +15,7 @@ mod log_start_failures;
 mod moved_while_open;
 mod old_directories;
 mod panicking_disks;
+mod query_bounds;
 mod refused_openings;
 mod shared_rings;
 mod stale_manifests;

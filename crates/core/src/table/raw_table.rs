@@ -231,6 +231,11 @@ impl RawTable {
         self.index.key_kind().check(key)
     }
 
+    /// What its keys are.
+    pub(crate) fn key_kind(&self) -> KeyKind {
+        self.index.key_kind()
+    }
+
     /// Looks keys up together. What was found, [`RawTable::found`] tells.
     pub(crate) fn find_all(&self, keys: &[&[u8]], out: &mut Vec<Lookup>) -> Result<(), IndexError> {
         self.index.get_many(keys, out)

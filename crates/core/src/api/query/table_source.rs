@@ -112,9 +112,12 @@ impl Source for TableSource {
         rows_max: usize,
         into: &mut RowBatch,
     ) -> Result<(), SourceError> {
+        // A query's bounds are bytes, and not always keys of the table.
+        let kind = self.raw_table.key_kind();
+        let (from, to) = (kind.lower_bound(from), kind.upper_bound(to));
         let range = ScanRange {
-            start: from,
-            end: to,
+            start: from.as_ref().map(|key| &**key),
+            end: to.as_ref().map(|key| &**key),
             direction: Direction::Forward,
         };
         self.view.check(&self.raw_table)?;
@@ -133,15 +136,23 @@ impl Source for TableSource {
 
     fn get_many(&self, keys: &[&[u8]], into: &mut RowBatch) -> Result<(), SourceError> {
         self.view.check(&self.raw_table)?;
-        for keys in keys.chunks(BATCH_KEYS_MAX) {
-            if into.is_full() {
-                break;
+        let can_be_there = |key: &&[u8]| self.raw_table.check_key(key).is_ok();
+        for keys in keys.chunk_by(|a, b| can_be_there(a) == can_be_there(b)) {
+            // Text, for example, that is longer than any key.
+            if !keys.iter().all(can_be_there) {
+                keys.iter().for_each(|_| into.push_absent());
+                continue;
             }
-            self.view
-                .get_batch(&self.raw_table, keys, |key, value| match value {
-                    Some(value) => into.push(key, &self.values.row(value)),
-                    None => into.push_absent(),
-                })?;
+            for keys in keys.chunks(BATCH_KEYS_MAX) {
+                if into.is_full() {
+                    return Ok(());
+                }
+                self.view
+                    .get_batch(&self.raw_table, keys, |key, value| match value {
+                        Some(value) => into.push(key, &self.values.row(value)),
+                        None => into.push_absent(),
+                    })?;
+            }
         }
         Ok(())
     }
