@@ -289,7 +289,7 @@ fn cargo(root: &Path, build: &str) -> Command {
 }
 
 /// Beside the ordinary build, wherever that is.
-fn build_folder(root: &Path, build: &str) -> PathBuf {
+pub(crate) fn build_folder(root: &Path, build: &str) -> PathBuf {
     let ordinary = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     root.join(ordinary.unwrap_or_else(|| "target".into()))
         .join(build)
@@ -309,7 +309,7 @@ fn run(mut command: Command) -> Result<(), String> {
 }
 
 /// Runs `cargo test`, lets its output through, and counts the tests that passed.
-fn run_counting_tests(mut command: Command) -> Result<usize, String> {
+pub(crate) fn run_counting_tests(mut command: Command) -> Result<usize, String> {
     let said = shown(&command);
     println!("$ {said}");
     let cannot = |error| format!("cannot run `{said}`: {error}");
@@ -342,7 +342,7 @@ fn tests_passed(line: &str) -> usize {
     count.unwrap_or(0)
 }
 
-fn shown(command: &Command) -> String {
+pub(crate) fn shown(command: &Command) -> String {
     let mut words = Vec::new();
     for (name, value) in command.get_envs() {
         if let Some(value) = value {
@@ -364,7 +364,7 @@ fn shown(command: &Command) -> String {
 }
 
 /// The value of `flag N` or `flag=N`, if the flag is there.
-fn number_flag(args: &[String], flag: &str) -> Result<Option<u64>, String> {
+pub(crate) fn number_flag(args: &[String], flag: &str) -> Result<Option<u64>, String> {
     let mut value = None;
     for (at, arg) in args.iter().enumerate() {
         if arg == flag {
@@ -388,7 +388,7 @@ fn has_flag(args: &[String], flag: &str) -> bool {
 }
 
 /// What a flag is given, each time it is.
-fn values_of<'a>(args: &'a [String], flag: &str) -> impl Iterator<Item = &'a str> {
+pub(crate) fn values_of<'a>(args: &'a [String], flag: &str) -> impl Iterator<Item = &'a str> {
     let next = args.iter().skip(1).map(String::as_str).chain([""]);
     let flag = flag.to_owned();
     args.iter()
@@ -399,7 +399,7 @@ fn values_of<'a>(args: &'a [String], flag: &str) -> impl Iterator<Item = &'a str
         })
 }
 
-fn without_flag(args: &[String], flag: &str) -> Vec<String> {
+pub(crate) fn without_flag(args: &[String], flag: &str) -> Vec<String> {
     let mut kept = Vec::new();
     let mut args = args.iter();
     while let Some(arg) = args.next() {

@@ -8,6 +8,7 @@ mod documented;
 mod git_history;
 mod imports;
 mod long_runs;
+mod oracle;
 mod packages;
 mod repository_files;
 mod rust_lexer;
@@ -77,6 +78,12 @@ takes minutes more.
                                 transfers between accounts under every protocol and release, ten million unless
                                 --transfers says otherwise, while views add all of them up. ARGS go to
                                 `namiki-views`. Minutes.
+    cargo xtask oracle          run random plans of queries and compare the answers with those of DuckDB, which
+                                pip installs into the target folder. A minute.
+        --plans N                 how many (default 3000); CI takes 300
+        --seed FIRST              other tables and plans: ten plans for each number from this one on
+        --features LIST           those of a build that is there, as cargo is told them
+        --unless-unreachable      where pip cannot get DuckDB, say so and be content
 
 Every command exits with 0 when all is well. loom and asan build in loom/ and asan/ inside the
 target folder, so they do not throw away your ordinary build. `.ci/run` is all that must hold before a
@@ -96,7 +103,7 @@ fn main() -> ExitCode {
     let wants_help = args.iter().any(|arg| arg == "--help" || arg == "-h");
     let outcome = match command.as_str() {
         "" | "help" | "--help" | "-h" => Err(String::new()),
-        "tidy" | "package" | "documented" | "loom" | "asan" | "power-cut" | "soak"
+        "tidy" | "package" | "documented" | "loom" | "asan" | "power-cut" | "soak" | "oracle"
             if wants_help =>
         {
             Err(String::new())
@@ -113,6 +120,7 @@ fn main() -> ExitCode {
         "sim" => long_runs::sim(root, &args),
         "crash" => long_runs::crash(root, &args),
         "soak" => long_runs::soak(root, &args),
+        "oracle" => oracle::run(root, &args),
         other => Err(format!(
             "there is no chore called `{other}`; try `cargo xtask help`"
         )),

@@ -268,7 +268,7 @@ impl Shape {
     }
 
     fn lookup(&self, index: Option<&str>, lookup: Vec<Datum>) -> Plan {
-        let plan = Plan::NestedLoopJoin(NestedLoopJoin {
+        Plan::NestedLoopJoin(NestedLoopJoin {
             outer: Box::new(Plan::scan("one")),
             table: "t".to_owned(),
             index: index.map(str::to_owned),
@@ -276,8 +276,7 @@ impl Shape {
             lookup: lookup.into_iter().map(Expr::Literal).collect(),
             filter: None,
             table_first: true,
-        });
-        plan
+        })
     }
 
     /// All ways to the rows of a comparison.

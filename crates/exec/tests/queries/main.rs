@@ -12,5 +12,6 @@ mod planner;
 mod random_plans;
 mod rejected_rows;
 mod scans_and_chains;
+mod sql_oracle;
 #[path = "../support/mod.rs"]
 mod support;
