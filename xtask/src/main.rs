@@ -88,7 +88,7 @@ takes minutes more.
 Every command exits with 0 when all is well. loom and asan build in loom/ and asan/ inside the
 target folder, so they do not throw away your ordinary build. `.ci/run` is all that must hold before a
 merge: tidy, clippy, packages, all tests with samples of crashes and power cuts among them, documentation, a
-sample of loom, and every command of the programs. Meant to take fifteen minutes, twenty-five on a fresh
+sample of loom, and the programs together. Meant to take fifteen minutes, twenty-five on a fresh
 machine; it prints the time of each step.
 ";
 
