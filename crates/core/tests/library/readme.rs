@@ -10,7 +10,7 @@ fn run(example: &str, dir: &Path) -> Result<String, Box<dyn Error>> {
 }
 
 fn run_with(example: &str, arguments: &[&str], dir: &Path) -> Result<String, Box<dyn Error>> {
-    // target/debug/deps/readme-… beside target/debug/examples/payments, which `cargo test` has built.
+    // target/debug/deps/library-… beside target/debug/examples/payments, which `cargo test` has built.
     let test = std::env::current_exe()?;
     let built = test.parent().and_then(|deps| deps.parent());
     let program = built
@@ -31,8 +31,8 @@ fn run_with(example: &str, arguments: &[&str], dir: &Path) -> Result<String, Box
 /// The second run starts from what the first one has left.
 #[test]
 fn the_readme_example_runs_twice() -> Result<(), Box<dyn Error>> {
-    let readme = include_str!("../../../README.md");
-    let source = include_str!("../examples/payments.rs");
+    let readme = include_str!("../../../../README.md");
+    let source = include_str!("../../examples/payments.rs");
     let shown = (readme.split("```")).find_map(|block| block.strip_prefix("rust,no_run\n"));
     let code = source.split_once("\n\n").map(|(_, code)| code);
     assert_eq!(shown, code, "README.md shows another program");

@@ -1,5 +1,4 @@
 //! Opening a database to read it alone, and its tables without their types.
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;

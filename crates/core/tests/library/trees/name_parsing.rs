@@ -2,7 +2,7 @@
 
 use namiki::index::{KeyKind, TreeKind};
 
-use crate::new;
+use super::new;
 
 #[test]
 fn names_are_read_back() {

@@ -1,7 +1,6 @@
 //! Replicas and the groups that change them.
 //!
 //! Paper: raft-pwal §3.2, §3.3
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,7 +6,7 @@ use namiki::index::{Index, IndexKind, KeyKind, Tree, TreeKind};
 use namiki_index::contract::{KeyShape, Random};
 use namiki_index::{Lookup, OrderedIndex, PointIndex, ScanItem, ScanRange};
 
-use crate::new;
+use super::new;
 
 /// What a key and its payload may take: about a tenth more than they do, and far less than twice what the
 /// leanest peers of the kind take (43 bytes in the OpenBw-Tree, 41 in the BzTree, 35 in Masstree, 29 in ART).

@@ -14,7 +14,7 @@ use namiki_trees::{
     masstree::{MasstreeConfig, VariableMasstree},
 };
 
-use crate::{new, trees};
+use super::{new, trees};
 
 /// Every tree, small and with its default sizes, against a sorted map: keys that are prefixes of others and
 /// share beginnings of any length, ends of scans that need not be there.

@@ -1,5 +1,4 @@
 //! Transactions of tasks, on a runtime with several threads and on one with a single thread.
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroU32;

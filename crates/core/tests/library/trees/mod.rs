@@ -1,5 +1,4 @@
 //! Every tree that a table can have: bulk loads, keys, names, memory.
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bulk_loads;

@@ -1,5 +1,4 @@
 //! Keys and values of a program's own types: their order, what stands for them, their shapes, and their versions.
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;

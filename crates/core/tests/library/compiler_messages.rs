@@ -1,5 +1,4 @@
 //! What the compiler says of programs with types that are no keys or values: which sentence, where, and what to do.
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 /// What the compiler says of a program that uses this library: the sentence of each error, the code that it marks, and

@@ -1,6 +1,5 @@
 //! Typed tables against a `BTreeMap`, under every protocol; and that what their iterators and ends have read is
 //! protected from phantoms.
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;

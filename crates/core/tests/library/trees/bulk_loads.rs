@@ -6,7 +6,7 @@ use std::thread;
 use namiki_index::contract::{scan_all, sound};
 use namiki_index::{IndexError, OrderedIndex, PointIndex, ScanRange};
 
-use crate::trees;
+use super::trees;
 
 #[test]
 fn a_bulk_load_of_any_size_equals_insertion() {
