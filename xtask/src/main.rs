@@ -82,7 +82,6 @@ takes minutes more.
                                 pip installs into the target folder. A minute.
         --plans N                 how many (default 3000); CI takes 300
         --seed FIRST              other tables and plans: ten plans for each number from this one on
-        --features LIST           those of a build that is there, as cargo is told them
         --unless-unreachable      where pip cannot get DuckDB, say so and be content
 
 Every command exits with 0 when all is well. loom and asan build in loom/ and asan/ inside the

@@ -6,9 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::long_runs::{
-    build_folder, number_flag, run_counting_tests, shown, values_of, without_flag,
-};
+use crate::long_runs::{build_folder, number_flag, run_counting_tests, shown, without_flag};
 
 /// Any release with this first number.
 const DUCKDB: &str = "duckdb>=2,<3";
@@ -22,8 +20,7 @@ const UNLESS_UNREACHABLE: &str = "--unless-unreachable";
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<(), String> {
     let plans = number_flag(args, "--plans")?.unwrap_or(3_000);
     let seed = number_flag(args, "--seed")?.unwrap_or(0);
-    let features: Vec<&str> = values_of(args, "--features").collect();
-    let known = ["--plans", "--seed", "--features"].into_iter();
+    let known = ["--plans", "--seed"].into_iter();
     let left = known.fold(args.to_vec(), |left, flag| without_flag(&left, flag));
     let (optional, left): (Vec<_>, Vec<_>) =
         left.iter().partition(|arg| *arg == UNLESS_UNREACHABLE);
@@ -41,8 +38,7 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<(), String> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo
         // Not by their package: that would build all of it again, with other features.
-        .args(["test", "--workspace", "--test", "queries"])
-        .args(features.iter().flat_map(|it| ["--features", it]))
+        .args(["test", "--test", "queries"])
         .arg("--")
         .args(["--nocapture", TEST])
         .env("NAMIKI_DUCKDB_PYTHON", python)
