@@ -244,3 +244,68 @@ fn take_payloads(index: &PayloadIndex, worker: u16, frame: &Frame<'_>) -> Result
     index.place(&payloads, &frame.position);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(index: u64, term: u64) -> LogEntry {
+        let name = PayloadName {
+            term,
+            worker: 0,
+            number: index,
+        };
+        let payload = PayloadRef::of(name, &index.to_le_bytes());
+        LogEntry {
+            index,
+            term,
+            body: EntryBody::Group(payload),
+        }
+    }
+
+    /// What a restart makes of these records, with this rule broken, where the payloads of the second term are missing.
+    fn recovered(fault: Option<Fault>, records: Vec<RaftRecord>) -> (RaftState, Cut) {
+        let mut raft = RaftState {
+            planted: FaultInjection::of(fault),
+            ..RaftState::default()
+        };
+        for record in records {
+            raft.take(record).expect("no gap");
+        }
+        let cut = raft.cut(|payload| payload.name.term == 1);
+        (raft, cut)
+    }
+
+    /// An entry of another leader takes the place of one that was persisted, and the crash comes before its payload.
+    #[test]
+    fn an_entry_lowers_the_persisted_index_below_it() {
+        let records = || {
+            let mut records: Vec<_> = (1..=3).map(|at| RaftRecord::Entry(group(at, 1))).collect();
+            records.push(RaftRecord::Persisted { index: 3 });
+            records.push(RaftRecord::Entry(group(2, 2)));
+            records
+        };
+        let (raft, cut) = recovered(None, records());
+        assert_eq!((raft.persisted, raft.last_index()), (1, 1));
+        assert_eq!((cut.from, cut.missing.len()), (Some(2), 0));
+        // Taken for damage.
+        let (_, cut) = recovered(Some(Fault::KeepPersisted), records());
+        assert_eq!((cut.from, cut.missing.len()), (None, 1));
+        let (raft, _) = recovered(Some(Fault::IgnoreTruncations), records());
+        assert_eq!(raft.last_index(), 3);
+    }
+
+    #[test]
+    fn what_is_cut_off_is_not_committed() {
+        let records = || {
+            let entries = [group(1, 1), group(2, 2)].map(RaftRecord::Entry);
+            let mut records = Vec::from(entries);
+            records.push(RaftRecord::Commit { index: 2 });
+            records
+        };
+        let (raft, cut) = recovered(None, records());
+        assert_eq!((raft.commit, cut.from), (1, Some(2)));
+        let (raft, _) = recovered(Some(Fault::KeepCommitBeyondCut), records());
+        assert_eq!((raft.commit, raft.last_index()), (2, 1));
+    }
+}
