@@ -57,11 +57,43 @@ impl Database {
         })
     }
 
-    /// Reads in a [view](Database::view) that ends when `body` does.
+    /// Reads in a [view](Database::view) that ends when `body` does. Errors of your own: [`Database::read_with`].
     ///
     /// # Errors
     /// Those of [`Database::view`], and what `body` returns.
     pub fn read<T>(&self, body: impl FnOnce(&View) -> Result<T, Error>) -> Result<T, Error> {
+        body(&self.view()?)
+    }
+
+    /// [`Database::read`] with an error type of your own. `body` passes errors of the database on with `?`.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = namiki::Database::open(dir.path().join("data"))?;
+    /// # let accounts = db.table::<u64, i64>("accounts")?;
+    /// #[derive(Debug, PartialEq)]
+    /// enum Failed {
+    ///     NoSuchAccount(u64),
+    ///     Database(String),
+    /// }
+    /// impl From<namiki::Error> for Failed {
+    ///     fn from(error: namiki::Error) -> Self {
+    ///         Self::Database(error.to_string())
+    ///     }
+    /// }
+    /// let balance = db.read_with(|view| view.get(&accounts, &7)?.ok_or(Failed::NoSuchAccount(7)));
+    /// assert_eq!(balance, Err(Failed::NoSuchAccount(7)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Database::view`], and what `body` returns.
+    pub fn read_with<T, E: From<Error>>(
+        &self,
+        body: impl FnOnce(&View) -> Result<T, E>,
+    ) -> Result<T, E> {
         body(&self.view()?)
     }
 }

@@ -57,7 +57,7 @@ fn encode_checked<V: Value + ?Sized>(
 
 /// Hands on the bytes of some keys at a time, at most [`BATCH_KEYS_MAX`]. They lie in `bytes`.
 #[inline]
-fn in_batches<K: Key + ?Sized, Q: AsKey<K>>(
+pub(super) fn in_batches<K: Key + ?Sized, Q: AsKey<K>>(
     keys: impl IntoIterator<Item = Q>,
     bytes: &mut Vec<u8>,
     mut visit: impl FnMut(&[&[u8]]) -> Result<(), Error>,
@@ -197,6 +197,36 @@ impl Transaction {
         })
     }
 
+    /// Writes a value, whether the key is there or not, and returns the one before: what a `BTreeMap` does on `insert`. The
+    /// key is read, as by [`get_for_update`](Transaction::get_for_update), so a change of it is a conflict;
+    /// [`put`](Transaction::put) reads nothing.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = namiki::Database::open(dir.path().join("data"))?;
+    /// let owners = db.table::<u64, str>("owners")?;
+    /// let before = |owner: &'static str| db.transact(|tx| tx.replace(&owners, &1, owner));
+    /// assert_eq!(before("Alice")?, None);
+    /// assert_eq!(before("Bob")?.as_deref(), Some("Alice"));
+    /// assert_eq!(db.transact(|tx| tx.remove(&owners, &1))?.as_deref(), Some("Bob"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::get`] and [`Transaction::put`]; nothing is written then.
+    pub fn replace<K: Key + ?Sized, V: Value + ?Sized, Q: AsKey<K> + ?Sized>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &Q,
+        value: &V,
+    ) -> Result<Option<V::Owned>, Error> {
+        let before = self.get_for_update(table, key)?;
+        self.put(table, key, value)?;
+        Ok(before)
+    }
+
     /// Adds an amount to the number that the key has at the commit, or to zero if it is not there then. Nothing is
     /// read before: two transactions that add to the same key do not conflict, in whatever order they commit. For
     /// counters and totals that many transactions change and few look at. (A transaction that looks at the key
@@ -293,7 +323,23 @@ impl Transaction {
         done.map(|()| updated)
     }
 
-    /// Removes a key; returns whether it was there.
+    /// Removes a key and returns its value, as a `BTreeMap` does. [`delete`](Transaction::delete) copies no value.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`]; the key is still there then.
+    pub fn remove<K: Key + ?Sized, V: Value + ?Sized, Q: AsKey<K> + ?Sized>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &Q,
+    ) -> Result<Option<V::Owned>, Error> {
+        let before = self.get_for_update(table, key)?;
+        if before.is_some() {
+            self.delete(table, key)?;
+        }
+        Ok(before)
+    }
+
+    /// Removes a key; returns whether it was there. [`remove`](Transaction::remove) returns its value.
     ///
     /// # Errors
     /// As [`Transaction::get`].

@@ -10,7 +10,7 @@ use namiki_index::{Direction, ScanRange};
 use namiki_platform::Stamp;
 
 use crate::api::table::{AsKey, Key, KeyRange, Table, Value, ValueView};
-use crate::api::transaction::{decode_key, decode_value, undecodable, with_range};
+use crate::api::transaction::{decode_key, decode_value, in_batches, undecodable, with_range};
 use crate::commit::view_opening::OpenView;
 use crate::error::Error;
 use crate::recovery::{ImageLoader, UnloadedTable};
@@ -72,6 +72,36 @@ impl View {
             Ok(view.transpose()?.map(read))
         };
         key.with_bytes(|key| self.with_value(raw_table, key, decode))
+    }
+
+    /// The values of many keys, in their order, into `out`, which is cleared. The same as a [`get`](View::get) of each, and
+    /// faster: their cache misses overlap.
+    ///
+    /// # Errors
+    /// As [`View::get`]; `out` then has the values of all keys before the one that failed.
+    pub fn get_many<K: Key + ?Sized, V: Value + ?Sized, Q: AsKey<K>>(
+        &self,
+        table: &Table<K, V>,
+        keys: impl IntoIterator<Item = Q>,
+        out: &mut Vec<Option<V::Owned>>,
+    ) -> Result<(), Error> {
+        out.clear();
+        let raw_table = self.own(table)?;
+        in_batches(keys, &mut Vec::new(), |keys| {
+            out.reserve(keys.len());
+            let mut undecodable = None;
+            self.get_batch(raw_table, keys, |_, value| {
+                let decoded = value.map(|bytes| decode_value::<V>(raw_table, bytes));
+                match decoded.transpose() {
+                    Ok(value) if undecodable.is_none() => out.push(value),
+                    Ok(_) => {}
+                    Err(error) => {
+                        undecodable.get_or_insert(error);
+                    }
+                }
+            })?;
+            undecodable.map_or(Ok(()), Err)
+        })
     }
 
     /// Whether the key is there.

@@ -529,3 +529,78 @@ fn an_iterator_reads_no_more_than_it_says() {
         tx.commit().unwrap();
     }
 }
+
+/// What a `BTreeMap` returns of `insert` and `remove`, under every protocol.
+#[test]
+fn replace_and_remove_return_the_value_before() {
+    for spec in specs() {
+        let db = open(spec, "art");
+        let table = db.table::<u64, str>("rows").unwrap();
+        let mut model = BTreeMap::new();
+        let seed = RandomState::new().hash_one(0);
+        let mut random = Random::seeded(seed);
+        for number in 0..200 {
+            let key = random.below(10);
+            let (found, expected) = if random.chance(0.5) {
+                let value = number.to_string();
+                let found = db.transact(|tx| tx.replace(&table, &key, &value));
+                (found, model.insert(key, value))
+            } else {
+                (
+                    db.transact(|tx| tx.remove(&table, &key)),
+                    model.remove(&key),
+                )
+            };
+            assert_eq!(found.unwrap(), expected, "{spec} seed {seed}");
+        }
+        let rows: BTreeMap<_, _> = db
+            .transact(|tx| tx.scan(&table, ..))
+            .unwrap()
+            .into_iter()
+            .collect();
+        assert_eq!(rows, model, "{spec} seed {seed}");
+        // It reads: what another one writes meanwhile is a conflict, or waits.
+        let mut tx = db.begin().unwrap();
+        tx.replace(&table, &1, "mine").unwrap();
+        let other = db.begin().and_then(|mut other| {
+            other.put(&table, &1, "other")?;
+            other.commit()
+        });
+        assert_ne!(tx.commit().is_ok(), other.is_ok(), "{spec}");
+    }
+}
+
+#[test]
+fn a_view_reads_many_keys_at_once() {
+    for index in ["art", "hash"] {
+        let db = open(ProtocolSpec::DEFAULT, index);
+        let table = db.table::<u64, str>("rows").unwrap();
+        db.transact(|tx| (0..100).try_for_each(|key| tx.put(&table, &key, &key.to_string())))
+            .unwrap();
+        let view = db.view().unwrap();
+        db.transact(|tx| tx.delete(&table, &50)).unwrap();
+        let mut found = vec![None];
+        let keys = (0..40).map(|at| 7 * at);
+        view.get_many(&table, keys.clone(), &mut found).unwrap();
+        let expected: Vec<_> = keys
+            .map(|key| (key < 100).then(|| key.to_string()))
+            .collect();
+        assert_eq!(found, expected, "{index}");
+        view.get_many(&table, [0_u64; 0], &mut found).unwrap();
+        assert!(found.is_empty());
+        // A value that cannot be read: those before it are there.
+        let texts = db.table::<u64, [u8]>("bytes").unwrap();
+        db.transact(|tx| {
+            tx.put(&texts, &1, b"a")?;
+            tx.put(&texts, &2, &[0xff])
+        })
+        .unwrap();
+        drop(texts);
+        db.read_with::<_, Error>(|view| {
+            view.get_many(&table, [1_u64, 50, 2], &mut found)?;
+            assert_eq!(found, [Some("1".to_owned()), None, Some("2".to_owned())]);
+            Ok(())
+        })
+        .unwrap();
+    }
+}

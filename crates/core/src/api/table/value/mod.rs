@@ -10,6 +10,7 @@ mod compound;
 mod fixed;
 mod length;
 mod lists;
+mod maps;
 mod nesting;
 #[cfg(feature = "serde")]
 mod serde_shape;
@@ -17,6 +18,7 @@ mod serde_shape;
 mod serde_value;
 #[cfg(test)]
 mod tests;
+mod times;
 mod versions;
 mod view;
 
