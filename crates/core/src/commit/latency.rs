@@ -29,6 +29,10 @@ struct Shard {
     longest_ns: AtomicU64,
 }
 
+/// Bounds of [`CommitLatency::buckets`]: powers of two from a microsecond on, to a minute.
+const BOUNDS: std::ops::RangeInclusive<usize> = 10..=DOUBLINGS - 1;
+const BUCKETS: usize = *BOUNDS.end() - *BOUNDS.start() + 2;
+
 /// How long transactions took from their beginning, retries included, until they were durable: those that were run by
 /// `transact`, `transact_with` and the forms of these for tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +51,21 @@ pub struct CommitLatency {
     pub p999: Duration,
     /// None took longer.
     pub max: Duration,
+    /// How many took how long: each bucket has those that were longer than the bound of the one before, and no longer than
+    /// its own, [`CommitLatency::bound`].
+    pub buckets: [u64; BUCKETS],
+}
+
+impl CommitLatency {
+    /// The longest time that a bucket of [`CommitLatency::buckets`] counts: 1.023 µs, 2.047 µs, and so on to a minute. The
+    /// last one has no bound.
+    #[must_use]
+    pub fn bound(bucket: usize) -> Option<Duration> {
+        let doubling = BOUNDS.start().checked_add(bucket)?;
+        BOUNDS
+            .contains(&doubling)
+            .then(|| Duration::from_nanos((1 << doubling) - 1))
+    }
 }
 
 /// The class of a time. The first ones have a nanosecond each.
@@ -103,6 +122,12 @@ impl Latencies {
             longest_ns = longest_ns.max(shard.longest_ns.load(Ordering::Relaxed));
         }
         let count: u64 = classes.iter().sum();
+        let mut buckets = [0; BUCKETS];
+        for (class, there) in classes.iter().enumerate() {
+            // A class of the doubling 2^n has times below 2^(n + 1), which is the bound of the bucket after.
+            let bucket = (class / FINE + 1).saturating_sub(*BOUNDS.start());
+            buckets[bucket.min(BUCKETS - 1)] += there;
+        }
         let percentile = |per_mille: u64| {
             let rank = count.saturating_mul(per_mille).div_ceil(1000).max(1);
             let mut seen = 0;
@@ -120,6 +145,7 @@ impl Latencies {
             p99: percentile(990),
             p999: percentile(999),
             max: Duration::from_nanos(longest_ns),
+            buckets,
         }
     }
 }
@@ -176,5 +202,16 @@ mod tests {
                 "seed {seed}: {told}, {right}"
             );
         }
+        let mut sorted = times.iter().peekable();
+        for (at, count) in told.buckets.iter().enumerate() {
+            let bound = CommitLatency::bound(at).map_or(u64::MAX, |bound| bound.as_nanos() as u64);
+            let mut right = 0;
+            while sorted.next_if(|ns| **ns <= bound).is_some() {
+                right += 1;
+            }
+            assert_eq!(*count, right, "seed {seed}: up to {bound}");
+        }
+        assert_eq!(CommitLatency::bound(0), Some(Duration::from_nanos(1023)));
+        assert_eq!(CommitLatency::bound(BUCKETS - 1), None);
     }
 }

@@ -4,6 +4,7 @@ mod disk_use;
 mod prometheus;
 mod text_for_people;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub use self::disk_use::DiskUse;
@@ -20,6 +21,8 @@ use crate::recovery::{LoadingProgress, log_file_bytes};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stats {
+    /// Its directory.
+    pub dir: PathBuf,
     /// How long ago it was opened.
     pub open_for: Duration,
     /// What was counted since.
@@ -72,7 +75,7 @@ impl Database {
     /// let stats = db.stats();
     /// assert_eq!(stats.counters.committed, 1);
     /// println!("{stats}");
-    /// assert!(stats.to_prometheus().contains("namiki_commits_total 1"));
+    /// assert!(stats.to_prometheus().contains("namiki_commits_total{database=\"/memory\"} 1"));
     /// # Ok(())
     /// # }
     /// ```
@@ -81,6 +84,7 @@ impl Database {
         let shared = &*self.shared;
         let engine = &shared.engine;
         let mut stats = Stats {
+            dir: shared.dir.clone(),
             open_for: shared.opened_at.elapsed(),
             counters: self.counters(),
             commit_latency: engine.latencies.summary(),
@@ -165,7 +169,7 @@ mod tests {
             .buffer_bytes(64 << 10)
             .open("/db")
             .unwrap();
-        let table = db.table::<u64, [u8]>("a \"quoted\\ name\n").unwrap();
+        let table = db.table::<u64, [u8]>("a \"quoted\\ name").unwrap();
         for key in 0..10 {
             db.transact(|tx| tx.put(&table, &key, &[1; 100])).unwrap();
         }
@@ -199,16 +203,27 @@ mod tests {
         let text = stats.to_prometheus();
         assert_well_formed(&text);
         for line in [
-            "namiki_commits_total 10",
-            "namiki_conflicts_total{kind=\"phantom\"} 0",
-            "namiki_log_group_commits_bucket{le=\"0\"} 0",
-            "namiki_log_group_commits_bucket{le=\"1\"} 10",
-            "namiki_log_group_commits_count 10",
-            "namiki_commit_latency_seconds_count 10",
+            "namiki_commits_total{database=\"/db\"} 10",
+            "namiki_conflicts_total{database=\"/db\",kind=\"phantom\"} 0",
+            "namiki_log_group_commits_bucket{database=\"/db\",le=\"0\"} 0",
+            "namiki_log_group_commits_bucket{database=\"/db\",le=\"1\"} 10",
+            "namiki_log_group_commits_bucket{database=\"/db\",le=\"+Inf\"} 10",
+            "namiki_log_group_commits_count{database=\"/db\"} 10",
+            "# TYPE namiki_commit_latency_seconds histogram",
+            "namiki_commit_latency_seconds_bucket{database=\"/db\",le=\"68.719476735\"} 10",
+            "namiki_commit_latency_seconds_bucket{database=\"/db\",le=\"+Inf\"} 10",
+            "namiki_commit_latency_seconds_count{database=\"/db\"} 10",
         ] {
             assert!(text.lines().any(|there| there == line), "{line}\n{text}");
         }
-        assert!(text.contains(r#"{table="a \"quoted\\ name\n"}"#), "{text}");
+        assert!(text.contains(r#",table="a \"quoted\\ name"}"#), "{text}");
+        // Of two databases, each number is announced once.
+        let both = Stats::all_to_prometheus([("a", &stats), ("b", &stats)]);
+        assert_well_formed(&both);
+        assert_eq!(
+            both.lines().filter(|line| !line.starts_with('#')).count(),
+            { 2 * text.lines().filter(|line| !line.starts_with('#')).count() }
+        );
         assert!(stats.to_string().contains("10 that wrote"), "{stats}");
     }
 }

@@ -1,16 +1,47 @@
 //! The numbers of an open database in Prometheus's text format.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::time::Duration;
 
 use super::{Stats, TableStats};
 use crate::api::counters::Counters;
+use crate::commit::latency::CommitLatency;
 
 impl Stats {
-    /// All numbers in Prometheus's text format, version 0.0.4: what a program answers on its `/metrics`.
+    /// All numbers in Prometheus's text format, version 0.0.4: what a program answers on its `/metrics`. Each has the label
+    /// `database`, the directory; with a name of your own, and for several databases, [`Stats::all_to_prometheus`].
     #[must_use]
     pub fn to_prometheus(&self) -> String {
+        Self::all_to_prometheus([(&*self.dir.to_string_lossy(), self)])
+    }
+
+    /// The numbers of several databases, each with a name for its label `database`. (The format announces each number once, so
+    /// the texts of several cannot be put together.)
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use namiki::{Database, Stats};
+    ///
+    /// let (shop, stock) = (Database::in_memory()?, Database::in_memory()?);
+    /// let text = Stats::all_to_prometheus([("shop", &shop.stats()), ("stock", &stock.stats())]);
+    /// assert!(text.contains("namiki_commits_total{database=\"stock\"} 0"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn all_to_prometheus<'a>(
+        databases: impl IntoIterator<Item = (&'a str, &'a Self)>,
+    ) -> String {
         let mut text = Exposition::default();
+        for (database, stats) in databases {
+            text.database = database.to_owned();
+            stats.add_to(&mut text);
+        }
+        text.metrics.into_values().collect()
+    }
+
+    fn add_to(&self, text: &mut Exposition) {
         let Counters {
             committed,
             read_only,
@@ -55,24 +86,7 @@ impl Stats {
             "Rounds of locking that failed.",
             *failed_locks,
         );
-        let latency = &self.commit_latency;
-        let name = "commit_latency_seconds";
-        text.head(
-            name,
-            "From a transaction's beginning until it was durable.",
-            "summary",
-        );
-        for (quantile, time) in [
-            ("0.5", latency.p50),
-            ("0.9", latency.p90),
-            ("0.99", latency.p99),
-            ("0.999", latency.p999),
-            ("1", latency.max),
-        ] {
-            text.line(name, &[("quantile", quantile)], time.as_secs_f64());
-        }
-        text.line(&format!("{name}_sum"), &[], latency.sum.as_secs_f64());
-        text.line(&format!("{name}_count"), &[], latency.count);
+        self.add_commit_latency(text);
         text.counter(
             "log_flushes_total",
             "Frames written to the log.",
@@ -88,20 +102,15 @@ impl Stats {
             "The time of all flushes.",
             Duration::from_nanos(log.flush_ns).as_secs_f64(),
         );
-        let name = "log_group_commits";
-        text.head(name, "Commits in each frame of the log.", "histogram");
-        let mut frames = 0;
-        for (class, count) in log.group_sizes.iter().enumerate() {
-            frames += count;
-            // The class of 2^(n-1) to 2^n - 1 commits.
-            let le = ((1_u64 << class) - 1).to_string();
-            if class + 1 < log.group_sizes.len() {
-                text.line(&format!("{name}_bucket"), &[("le", &le)], frames);
-            }
-        }
-        text.line(&format!("{name}_bucket"), &[("le", "+Inf")], frames);
-        text.line(&format!("{name}_sum"), &[], log.commits);
-        text.line(&format!("{name}_count"), &[], frames);
+        // The class of 2^(n-1) to 2^n - 1 commits; the last has no bound.
+        let classes = &log.group_sizes[..log.group_sizes.len() - 1];
+        let bounds = (0..classes.len()).map(|class| ((1_u64 << class) - 1).to_string());
+        text.histogram(
+            "log_group_commits",
+            "Commits in each frame of the log.",
+            bounds.zip(classes.iter().copied()),
+            (log.commits, log.group_sizes.iter().sum()),
+        );
         text.gauge(
             "log_file_bytes",
             "Bytes of all log files.",
@@ -275,35 +284,78 @@ impl Stats {
                 text.line(name, &[("table", &table.name)], bytes(table));
             }
         }
-        text.0
+    }
+
+    fn add_commit_latency(&self, text: &mut Exposition) {
+        let latency = &self.commit_latency;
+        let bounds = latency.buckets.iter().enumerate();
+        let bounds = bounds.filter_map(|(at, count)| Some((CommitLatency::bound(at)?, *count)));
+        text.histogram(
+            "commit_latency_seconds",
+            "From a transaction's beginning until it was durable.",
+            bounds.map(|(bound, count)| (bound.as_secs_f64().to_string(), count)),
+            (latency.sum.as_secs_f64(), latency.count),
+        );
+        text.gauge(
+            "commit_latency_seconds_max",
+            "The longest of these times.",
+            latency.max.as_secs_f64(),
+        );
     }
 }
 
 /// Prometheus's text format.
 #[derive(Default)]
-struct Exposition(String);
+struct Exposition {
+    /// What is said of each number, in alphabetical order: it is announced once, and the lines of all databases follow.
+    metrics: BTreeMap<String, String>,
+    /// The number that lines are added to.
+    metric: String,
+    /// The name of the database that these numbers are of.
+    database: String,
+}
 
 impl Exposition {
     fn head(&mut self, name: &str, help: &str, kind: &str) {
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            self.0,
-            "# HELP namiki_{name} {help}\n# TYPE namiki_{name} {kind}"
-        );
+        name.clone_into(&mut self.metric);
+        self.metrics.entry(name.to_owned()).or_insert_with(|| {
+            format!("# HELP namiki_{name} {help}\n# TYPE namiki_{name} {kind}\n")
+        });
     }
 
     fn line(&mut self, name: &str, labels: &[(&str, &str)], value: impl fmt::Display) {
-        let _ = write!(self.0, "namiki_{name}");
-        for (at, (label, text)) in labels.iter().enumerate() {
-            let before = if at == 0 { '{' } else { ',' };
+        let database = [("database", &*self.database)];
+        let labels = database.iter().chain(labels).map(|(label, text)| {
             let text = text
                 .replace('\\', r"\\")
                 .replace('"', r#"\""#)
                 .replace('\n', r"\n");
-            let _ = write!(self.0, "{before}{label}=\"{text}\"");
+            format!("{label}=\"{text}\"")
+        });
+        let labels = labels.collect::<Vec<_>>().join(",");
+        let lines = self.metrics.entry(self.metric.clone()).or_default();
+        // Writing to a string cannot fail.
+        let _ = writeln!(lines, "namiki_{name}{{{labels}}} {value}");
+    }
+
+    /// How many there were up to each of some bounds, and beyond the one before; then the sum of all, and how many.
+    fn histogram(
+        &mut self,
+        name: &str,
+        help: &str,
+        buckets: impl Iterator<Item = (String, u64)>,
+        (sum, count): (impl fmt::Display, u64),
+    ) {
+        self.head(name, help, "histogram");
+        let bucket = format!("{name}_bucket");
+        let mut below = 0;
+        for (bound, there) in buckets {
+            below += there;
+            self.line(&bucket, &[("le", &bound)], below);
         }
-        let end = if labels.is_empty() { "" } else { "}" };
-        let _ = writeln!(self.0, "{end} {value}");
+        self.line(&bucket, &[("le", "+Inf")], count);
+        self.line(&format!("{name}_sum"), &[], sum);
+        self.line(&format!("{name}_count"), &[], count);
     }
 
     fn counter(&mut self, name: &str, help: &str, value: impl fmt::Display) {
