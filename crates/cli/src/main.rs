@@ -15,6 +15,8 @@
 //! | `query/` | runs a plan over tables in segments |
 //! | `read_only_directory.rs` | what both of these look through |
 //! | `bench.rs` | starts `namiki-bench` |
+//! | `completions.rs` | what a shell needs to complete commands |
+//! | `version.rs` | which release and which build this is |
 //! | `node/` | a node of a cluster |
 //! | `cluster/` | a cluster on this machine: start, look, break, stop |
 //!
@@ -27,6 +29,7 @@ mod check;
 mod check_image;
 mod check_runs;
 mod cluster;
+mod completions;
 mod demo;
 mod dump_log;
 mod failure;
@@ -43,6 +46,7 @@ mod tables;
 mod time_of_day;
 mod transfer;
 mod typed;
+mod version;
 
 use std::process::ExitCode;
 
@@ -73,7 +77,7 @@ Every command explains itself: namiki demo --help";
 
 /// Namiki, a transactional database with parallel write-ahead logs.
 #[derive(Parser)]
-#[command(name = "namiki", version, after_help = EXAMPLES)]
+#[command(name = "namiki", version = version::text(), after_help = EXAMPLES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -116,6 +120,8 @@ enum Command {
     Node(node::NodeArguments),
     /// Start, watch, break and stop a cluster on this machine
     Cluster(cluster::ClusterArguments),
+    /// Print the script with which a shell completes commands and flags
+    Completions(completions::CompletionsArguments),
     /// The part of `demo` that is killed.
     #[command(name = demo::VICTIM_COMMAND, hide = true)]
     DemoVictim(demo::VictimArguments),
@@ -158,6 +164,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Node(arguments) => node::run(&arguments),
         Command::Cluster(arguments) => cluster::run(&arguments),
+        Command::Completions(arguments) => completions::run::<Arguments>(&arguments),
         Command::DemoVictim(arguments) => demo::run_victim(&arguments),
     };
     match done {

@@ -649,3 +649,25 @@ fn ctrl_c_ends_the_demo_and_cleans_up() {
     );
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
+
+#[test]
+fn the_version_says_the_commit_and_the_format() {
+    let said = works(&["--version"]);
+    assert!(
+        said.starts_with(concat!("namiki ", env!("CARGO_PKG_VERSION"), " (")),
+        "{said}"
+    );
+    let format = format!("on-disk formats up to {})", namiki::files::FORMAT);
+    assert!(said.trim_end().ends_with(&format), "{said}");
+}
+
+#[test]
+fn each_shell_gets_a_script_that_names_every_command() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = works(&["completions", shell]);
+        for command in ["check", "dump-log", "restore", "completions"] {
+            assert!(script.contains(command), "{shell}: {command}");
+        }
+    }
+    refuses(2, &["completions", "tcsh"]);
+}
