@@ -2,10 +2,13 @@
 
 use std::io;
 
+use crate::error_sentence::debug_as_sentence;
 use crate::protocol::{FrameError, SessionId};
 
+debug_as_sentence!(ClientError);
+
 /// Why there is no answer, or another one than hoped for.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
     /// No addresses were passed.
@@ -98,4 +101,16 @@ pub(crate) enum ConnectionError {
     #[cfg(any(feature = "async", feature = "tls"))]
     #[error("it takes too long")]
     Late,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `main` prints it.
+    #[test]
+    fn the_debug_form_is_a_sentence() {
+        let error = ClientError::NoAddress;
+        assert_eq!(format!("{error:?}"), error.to_string());
+    }
 }

@@ -18,6 +18,7 @@ mod asynchronous;
 mod blocking;
 mod channel;
 mod error;
+mod error_sentence;
 mod message_buffer;
 mod options;
 pub mod protocol;

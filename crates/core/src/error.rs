@@ -9,9 +9,9 @@ use std::path::PathBuf;
 
 use namiki_index::IndexError;
 use namiki_log::{LogError, ReadError};
+use namiki_platform::debug_as_sentence;
 use namiki_segment::SegmentError;
 
-use crate::error_sentence::debug_as_sentence;
 use crate::storage::index::{IndexKind, IndexNotInBuild};
 
 debug_as_sentence!(Error, OpenError);

@@ -64,7 +64,6 @@ mod catalogue;
 mod commit;
 mod concurrency;
 mod error;
-mod error_sentence;
 mod events;
 mod image;
 mod protocol_spec;

@@ -18,6 +18,8 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
+use namiki_platform::debug_as_sentence;
+
 pub use namiki_log::{Group, Layout};
 
 /// Which transactions may run at the same time.
@@ -290,8 +292,10 @@ impl fmt::Display for ProtocolSpec {
     }
 }
 
+debug_as_sentence!(ParseSpecError);
+
 /// Why a text is not a [`ProtocolSpec`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a protocol: {why} (an example: \"TT(ELR)+PWAL(16)\")")]
 pub struct ParseSpecError {
     text: String,

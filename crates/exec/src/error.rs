@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use crate::data::ColumnType;
 use crate::data::key_codec::EncodeError;
+use namiki_platform::debug_as_sentence;
+
+debug_as_sentence!(PlanError);
 
 /// A plan that cannot be run: it names what there is not, or does with values what cannot be done with them.
 /// Nothing was read. Change the plan.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
     /// There is no such table.
@@ -128,8 +131,10 @@ pub enum PlanError {
     },
 }
 
+debug_as_sentence!(ExecError);
+
 /// Why a query stopped.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecError {
     /// The plan is wrong.

@@ -5,12 +5,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use namiki_platform::debug_as_sentence;
 use namiki_platform::disk::is_full;
 use namiki_platform::{Generation, Lsn, WorkerId};
 
+debug_as_sentence!(LogError);
+
 /// What went wrong while writing the log. Cheap to clone, because every waiter of a failed flush
 /// gets one.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
     /// The commit can never be appended. No LSN was drawn, nothing was written; the transaction

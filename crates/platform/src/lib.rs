@@ -8,6 +8,7 @@ pub mod clock;
 pub mod counting_allocator;
 pub mod cpu_affinity;
 pub mod disk;
+pub mod error_sentence;
 mod fork_check;
 pub mod hash;
 mod huge_pages;

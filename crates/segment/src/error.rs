@@ -5,12 +5,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use namiki_platform::debug_as_sentence;
 use namiki_platform::disk::{PAGE_BYTES, is_full};
 
 use crate::identity::{PageNo, SegmentId};
 
+debug_as_sentence!(SegmentError);
+
 /// What went wrong with a segment. Cheap to clone: every task that waits for a page that cannot be read gets one.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SegmentError {
     /// Keys have to rise. The row was refused, and the writer takes no more: sort the input, and remove keys that

@@ -13,7 +13,6 @@ const SOURCE: &str = "crates/core/src/";
 /// one that counts.
 const ORDER: &[&str] = &[
     "storage/index",
-    "error_sentence",
     "error",
     "protocol_spec",
     "events",

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{MAGIC, REQUEST_BYTES_MAX, Request};
+use crate::error_sentence::debug_as_sentence;
 
 /// The bytes of a length.
 pub const LENGTH_BYTES: usize = 4;
@@ -15,8 +16,10 @@ const HELLO: u64 = 0;
 /// That of [`Request::Submit`].
 const SUBMIT: u64 = 3;
 
+debug_as_sentence!(FrameError);
+
 /// Why bytes are no message.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
     /// They are not the encoding of one.

@@ -16,12 +16,15 @@ use rcgen::{
 
 use super::files::CertificateFiles;
 use super::names::CertificateName;
+use crate::error_sentence::debug_as_sentence;
 
 /// Clocks of machines differ.
 const CLOCK_SKEW: Duration = Duration::from_secs(3600);
 
+debug_as_sentence!(IssueError);
+
 /// Why certificates are not made.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum IssueError {
     /// A file is there already.

@@ -3,8 +3,12 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::error_sentence::debug_as_sentence;
+
+debug_as_sentence!(TlsError);
+
 /// Why there is no TLS.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
     /// A file cannot be read.

@@ -2,10 +2,14 @@
 
 use std::io;
 
+use crate::error_sentence::debug_as_sentence;
+
 use rustls::{AlertDescription, CertificateError, InvalidMessage, PeerIncompatible};
 
+debug_as_sentence!(HandshakeError);
+
 /// Why a handshake failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum HandshakeError {
     /// The bytes are none of TLS.

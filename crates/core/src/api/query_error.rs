@@ -1,10 +1,10 @@
 //! Why a query was not run.
 
 use namiki_exec::ExecError;
+use namiki_platform::debug_as_sentence;
 use namiki_segment::SegmentError;
 
 use crate::error::Error;
-use crate::error_sentence::debug_as_sentence;
 
 debug_as_sentence!(QueryError);
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use namiki_log::{CopyError, ReadError};
 use namiki_platform::Stamp;
+use namiki_platform::debug_as_sentence;
 use namiki_platform::disk::is_full;
 use namiki_segment::SegmentError;
 
 use crate::error::{Error, OpenError};
-use crate::error_sentence::debug_as_sentence;
 
 debug_as_sentence!(BackupError);
 

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use namiki_platform::Stamp;
+use namiki_platform::debug_as_sentence;
 use namiki_platform::disk::is_full;
 use namiki_segment::SegmentError;
 
 use crate::error::Error;
-use crate::error_sentence::debug_as_sentence;
 use crate::table::raw_table::TableId;
 
 debug_as_sentence!(ImageError);

@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use namiki_exec::data::key_codec::EncodeError;
+use namiki_platform::debug_as_sentence;
 use namiki_platform::disk::is_full;
 use namiki_segment::SegmentError;
-
-use crate::error_sentence::debug_as_sentence;
 
 debug_as_sentence!(LoadError);
 

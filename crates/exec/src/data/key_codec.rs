@@ -14,9 +14,12 @@
 use std::ops::Bound;
 
 use super::{ColumnType, Datum, Schema, Value};
+use namiki_platform::debug_as_sentence;
+
+debug_as_sentence!(EncodeError);
 
 /// Why a value is none of its column.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
     /// The value has another type, or does not fit.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::column_type::{ColumnType, SCALE_MAX};
+use namiki_platform::debug_as_sentence;
 
 /// A column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,8 +76,10 @@ struct SchemaFile {
     key: Vec<String>,
 }
 
+debug_as_sentence!(SchemaError);
+
 /// Why columns and a key make no schema.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaError {
     /// Two columns have one name.

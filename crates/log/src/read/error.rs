@@ -3,13 +3,16 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use namiki_platform::debug_as_sentence;
 use namiki_platform::disk::{FileKind, NotADirectory, NotAFile};
 use namiki_platform::{Generation, Lsn, WorkerId};
 
 use crate::format::VERSION;
 
+debug_as_sentence!(ReadError);
+
 /// Why a log cannot be read. Nothing of it should be replayed then.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
     /// Something that was hardened is gone: damage, not the torn tail of a crash. Restore from a

@@ -4,6 +4,8 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
+use namiki_platform::error_sentence::sentence;
+
 use super::report::BatchLoadReport;
 use crate::error::Error;
 
@@ -34,11 +36,7 @@ pub enum BatchLoadStop {
 
 impl<Q> fmt::Debug for BatchLoadError<Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the key, which need not have a text.
-        f.debug_struct("BatchLoadError")
-            .field("stop", &self.stop)
-            .field("durable", &self.report.durable)
-            .finish_non_exhaustive()
+        sentence(self, f)
     }
 }
 

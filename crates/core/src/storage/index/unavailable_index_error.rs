@@ -1,7 +1,11 @@
 //! Why there is no such index: nothing is called so, or this build was made without it.
 
+use namiki_platform::debug_as_sentence;
+
+debug_as_sentence!(UnknownKind, IndexNotInBuild);
+
 /// A name that is not that of any tree or kind of key.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {what} \"{name}\", expected one of: {expected}")]
 pub struct UnknownKind {
     /// What was being named: "tree" or "kind of key".
@@ -13,7 +17,7 @@ pub struct UnknownKind {
 }
 
 /// A tree that this build does not have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the index `{tree}` is not in this build: enable the feature `all-indexes` of `namiki`")]
 pub struct IndexNotInBuild {
     /// The tree's name.

@@ -1,20 +1,22 @@
-//! Errors as sentences.
+//! Errors as sentences: `fn main() -> Result<(), ClientError>` prints the `Debug` form of the error that it ends with.
 //!
-//! `fn main() -> Result<(), namiki::Error>` prints the `Debug` form of the error it ends with. So that form is what a
-//! person wants to read: the error, what to do, and what has caused it, on one line.
+//! The database's own are so, too (`namiki_platform::error_sentence`); a client depends on nothing of it.
 
 use std::error::Error;
 use std::fmt;
 
-/// Writes the error and its causes, each after a colon.
+/// Writes the error and its causes, each after a colon; a cause that the text before has in it is not said again.
 pub(crate) fn sentence(error: &dyn Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(f, "{error}")?;
+    let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        write!(f, ": {error}")?;
+        let said = error.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
         cause = error.source();
     }
-    Ok(())
+    f.write_str(&text)
 }
 
 /// `Debug` as a sentence.
