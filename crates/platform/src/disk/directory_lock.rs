@@ -15,7 +15,7 @@
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -79,7 +79,7 @@ pub(super) fn file_in(
 ) -> io::Result<Locked> {
     let path = dir.join(FILE_NAME);
     for _ in 0..REPLACED_MAX {
-        let locked = file(open(&path)?, dir)?;
+        let locked = file(open(&path)?, dir).map_err(|error| not_lockable(dir, error))?;
         if has_its_name(&locked.file, &path)? {
             return Ok(locked);
         }
@@ -118,7 +118,7 @@ pub fn lock_to_read(dir: &Path) -> io::Result<DirLock> {
     let file_in_it = match file_in(dir, super::open_for_reading) {
         Ok(locked) => Some(locked),
         // A file system that locks only what can be written.
-        Err(error) if is_unsupported(&error) && itself.lock.is_some() => None,
+        Err(error) if error.kind() == io::ErrorKind::Unsupported && itself.lock.is_some() => None,
         // No release that locks this file alone has the directory open.
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error),
@@ -132,6 +132,29 @@ pub(super) fn busy(dir: &Path) -> io::Error {
         io::ErrorKind::ResourceBusy,
         format!("the directory {} is in use", dir.display()),
     )
+}
+
+/// A directory that cannot be locked, and is not opened without its lock. The source of an [`io::Error`].
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{} cannot be locked ({source}), and without its lock two programs could write it at the same time: turn the locks of \
+     its file system on (on NFS its lock service, and no `nolock`), or put the directory on a disk of this machine",
+    dir.display()
+)]
+struct CannotLock {
+    dir: PathBuf,
+    source: io::Error,
+}
+
+/// Says of an error of locking the file of `dir`, where that is not in use, what it means.
+fn not_lockable(dir: &Path, source: io::Error) -> io::Error {
+    match is_unsupported(&source) {
+        true => {
+            let dir = dir.to_owned();
+            io::Error::new(io::ErrorKind::Unsupported, CannotLock { dir, source })
+        }
+        false => source,
+    }
 }
 
 fn is_unsupported(error: &io::Error) -> bool {
@@ -212,6 +235,24 @@ mod tests {
             assert!(is_unsupported(&errno.into()), "{errno:?}");
         }
         assert!(!is_unsupported(&Errno::IO.into()));
+    }
+
+    /// As on a network file system without its lock service.
+    #[test]
+    fn an_error_of_a_lock_says_the_remedy() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = file_in(dir.path(), |path| {
+            File::create(path)?;
+            // A descriptor that takes no lock.
+            let opened = rustix::fs::openat(CWD, path, OFlags::PATH, Mode::empty())?;
+            Ok(File::from(opened))
+        });
+        let error = error.unwrap_err();
+        let said = error.to_string();
+        let named = dir.path().display().to_string();
+        assert!(said.contains(&named) && said.contains("nolock"), "{said}");
+        let no_locks = not_lockable(dir.path(), Errno::NOLCK.into());
+        assert!(no_locks.to_string().contains("os error 37"), "{no_locks}");
     }
 
     /// As a release does that locks the file alone.

@@ -194,7 +194,9 @@ impl Disk for FileNames {
         for level in levels.into_iter().rev() {
             match fs::create_dir(level) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                Err(error) if !level.is_dir() => return Err(error),
+                Err(error) if !level.is_dir() => {
+                    return Err(file_kind::name_what_is_no_directory(level, error));
+                }
                 _ => {}
             }
             if level.parent().is_some() {
@@ -340,5 +342,30 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::{NotADirectory, SyncedDisk};
+
+    /// The system says "File exists" of a link that leads nowhere.
+    #[test]
+    fn what_stands_in_the_place_of_a_directory_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let (link, file) = (dir.path().join("link"), dir.path().join("file"));
+        std::os::unix::fs::symlink(dir.path().join("nowhere"), &link).unwrap();
+        File::create(&file).unwrap();
+        for (path, kind) in [
+            (link.clone(), FileKind::DanglingLink),
+            (link.join("db"), FileKind::DanglingLink),
+            (file.join("db"), FileKind::Regular),
+        ] {
+            let disk: &dyn Disk = &SyncedDisk::new();
+            let error = disk.create_dir_all(&path).unwrap_err();
+            let found = NotADirectory::in_error(&error).map(|it| it.kind);
+            assert_eq!(found, Some(kind), "{}: {error}", path.display());
+        }
     }
 }
