@@ -20,18 +20,18 @@ pub(crate) fn derive(it: &Type) -> TokenStream {
     } = it;
     let (parameters, arguments, bounds) = generics.split_for_impl();
     let type_name = it.shape(&quote!(::std::option::Option::None), |field| {
-        call(it, field, "key_name")
+        let field = codec(it, field);
+        quote! { #field.name }
     });
     let encode = encoded(it, Form::Alone);
     let encode_component = encoded(it, Form::Component);
     let decode_component = decoded(it);
     let (decode, eight_bytes) = match it.only_field() {
         Some(field) => {
-            let decode = call(it, field, "decode_key");
-            let (member, its_type) = (&field.member, &field.its_type);
+            let (codec, member) = (codec(it, field), &field.member);
             (
-                quote! { ::std::option::Option::Some(Self { #member: #decode(bytes)? }) },
-                quote! { <#its_type as #namiki::Key>::EIGHT_BYTES },
+                quote! { ::std::option::Option::Some(Self { #member: (#codec.decode)(bytes)? }) },
+                quote! { #codec.eight_bytes },
             )
         }
         None => (
@@ -97,17 +97,16 @@ impl Form {
 
     fn function(self) -> &'static str {
         match self {
-            Self::Alone => "encode_key",
-            Self::Component => "encode_key_component",
+            Self::Alone => "encode",
+            Self::Component => "encode_component",
         }
     }
 }
 
-/// `namiki::__derive::function::<Type of the field>`, so that an error is at that type.
-fn call(it: &Type, field: &Field, function: &str) -> TokenStream {
+/// What is done with a field: the one place that asks its type for the trait, so that an error is one, and at that type.
+fn codec(it: &Type, field: &Field) -> TokenStream {
     let (namiki, its_type) = (&it.namiki, &field.its_type);
-    let function = format_ident!("{function}");
-    quote_spanned! { its_type.span() => #namiki::__derive::#function::<#its_type> }
+    quote_spanned! { its_type.span() => #namiki::__derive::key_field::<#its_type>() }
 }
 
 fn encoded(it: &Type, form: Form) -> TokenStream {
@@ -119,8 +118,9 @@ fn encoded(it: &Type, form: Form) -> TokenStream {
             quote! { into.extend_from_slice(&[#(#bytes),*]); }
         });
         let fields = variant.fields.iter().map(|field| {
-            let (encode, binding) = (call(it, field, of_fields.function()), &field.binding);
-            quote! { #encode(#binding, into); }
+            let (codec, binding) = (codec(it, field), &field.binding);
+            let encode = format_ident!("{}", of_fields.function());
+            quote! { (#codec.#encode)(#binding, into); }
         });
         quote! { #pattern => { let _ = &into; #number #(#fields)* } }
     });
@@ -140,8 +140,8 @@ fn decoded(it: &Type) -> TokenStream {
     let built = |variant: &Variant| {
         let path = &variant.path;
         let fields = variant.fields.iter().map(|field| {
-            let (decode, member) = (call(it, field, "decode_key_component"), &field.member);
-            quote! { #member: #decode(bytes)? }
+            let (codec, member) = (codec(it, field), &field.member);
+            quote! { #member: (#codec.decode_component)(bytes)? }
         });
         // In the order in which they are written here.
         quote! { #some(#path { #(#fields),* }) }

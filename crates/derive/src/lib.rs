@@ -4,8 +4,8 @@
 //! traits' own modules say; here, code is written that calls them for each field. A type is read once, into a
 //! `input::Type`, with all refusals; `key.rs` and `value.rs` write code from that and refuse nothing more.
 //!
-//! What is written names no trait of a field but `Key` or `Value`, so that a field with neither is one error, at the
-//! type of that field.
+//! What is written asks the type of a field for `Key` or `Value` in one way alone, so that a field with neither is one error,
+//! at the type of that field.
 
 mod attributes;
 mod input;

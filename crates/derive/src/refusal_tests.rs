@@ -149,3 +149,31 @@ fn discriminants_of_keys_are_in_the_order_of_the_variants() {
     // Values have no order.
     assert_eq!(refused(Trait::Value, "enum A { B = 2, C = 1 + 0 }"), []);
 }
+
+/// The compiler tells one error once if it is the same at the same place. So all code asks a field's type for its trait by the
+/// same words.
+#[test]
+fn a_field_without_the_trait_is_one_error() {
+    let declaration = "struct A { owner: String, plain: Plain }";
+    let variants = "enum A { B, C { plain: Plain } }";
+    for declaration in [declaration, variants] {
+        let declaration = syn::parse_str(declaration).unwrap_or_else(|error| panic!("{error}"));
+        for (to_be, asked) in [
+            (Trait::Key, ":: key_field :: < Plain >"),
+            (Trait::Value, ":: value_field :: < Plain >"),
+        ] {
+            let read = Type::read(&declaration, to_be);
+            let it = read.unwrap_or_else(|error| panic!("{error}"));
+            let code = match to_be {
+                Trait::Key => crate::key::derive(&it),
+                Trait::Value => crate::value::derive(&it),
+            };
+            let code = code.to_string();
+            // A tuple stands for a key: its part stands for the field.
+            let stands_for = code.matches("AsKey < Plain >").count();
+            let named = code.matches("Plain").count() - stands_for;
+            assert!(named > 1, "{code}");
+            assert_eq!(code.matches(asked).count(), named, "{code}");
+        }
+    }
+}

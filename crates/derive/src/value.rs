@@ -4,7 +4,7 @@
 //! variant in an enum.
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote, quote_spanned};
+use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 
 use crate::input::{Field, From, Type, Variant};
@@ -20,12 +20,13 @@ pub(crate) fn derive(it: &Type) -> TokenStream {
     } = it;
     let (parameters, arguments, bounds) = generics.split_for_impl();
     let type_name = it.shape(&quote!(::std::option::Option::Some(#version)), |field| {
-        call(it, field, "value_name")
+        let field = codec(it, field);
+        quote! { #field.name }
     });
     let lengths = arms(it, |_, variant| {
         let lengths = variant.fields.iter().map(|field| {
-            let (length, binding) = (call(it, field, "value_bytes_min"), &field.binding);
-            quote! { + #length(#binding) }
+            let (codec, binding) = (codec(it, field), &field.binding);
+            quote! { + (#codec.bytes_min)(#binding) }
         });
         quote! { 1 #(#lengths)* }
     });
@@ -34,16 +35,16 @@ pub(crate) fn derive(it: &Type) -> TokenStream {
             .is_enum
             .then(|| quote! { #namiki::__derive::put_length(#number, into); });
         let fields = variant.fields.iter().map(|field| {
-            let (encode, binding) = (call(it, field, "encode_value_component"), &field.binding);
-            quote! { #encode(#binding, into); }
+            let (codec, binding) = (codec(it, field), &field.binding);
+            quote! { (#codec.encode_component)(#binding, into); }
         });
         quote! { { let _ = &into; #number #(#fields)* } }
     });
     let decode = decoded(it);
     let rooms = it.variants.iter().map(|variant| {
         let rooms = variant.fields.iter().map(|field| {
-            let its_type = &field.its_type;
-            quote! { + <#its_type as #namiki::Value>::ROOM_BYTES }
+            let codec = codec(it, field);
+            quote! { + #codec.room_bytes }
         });
         quote! { 0 #(#rooms)* }
     });
@@ -139,11 +140,10 @@ fn earlier(it: &Type) -> Earlier {
     }
 }
 
-/// `namiki::__derive::function::<Type of the field>`, so that an error is at that type.
-fn call(it: &Type, field: &Field, function: &str) -> TokenStream {
+/// What is done with a field: the one place that asks its type for the trait, so that an error is one, and at that type.
+fn codec(it: &Type, field: &Field) -> TokenStream {
     let (namiki, its_type) = (&it.namiki, &field.its_type);
-    let function = format_ident!("{function}");
-    quote_spanned! { its_type.span() => #namiki::__derive::#function::<#its_type> }
+    quote_spanned! { its_type.span() => #namiki::__derive::value_field::<#its_type>() }
 }
 
 fn arms(it: &Type, arm: impl Fn(usize, &Variant) -> TokenStream) -> TokenStream {
@@ -159,8 +159,8 @@ fn decoded(it: &Type) -> TokenStream {
     let built = |variant: &Variant| {
         let path = &variant.path;
         let fields = variant.fields.iter().map(|field| {
-            let (decode, member) = (call(it, field, "decode_value_component"), &field.member);
-            quote! { #member: #decode(bytes)? }
+            let (codec, member) = (codec(it, field), &field.member);
+            quote! { #member: (#codec.decode_component)(bytes)? }
         });
         quote! { ::std::option::Option::Some(#path { #(#fields),* }) }
     };

@@ -1,7 +1,7 @@
 //! What `#[derive(Key)]` and `#[derive(Value)]` write their code with. Not for use by hand: it may change at any time.
 //!
-//! The functions do what the traits' methods do. Each is bound by `Key` or `Value` alone, so that a field which is
-//! neither gives one error, which says so.
+//! All that is done with a field is had from one function, which is bound by `Key` or `Value`. So a field that is neither gives
+//! one error, which says so: the compiler tells the same error of the same place once.
 
 use std::borrow::Cow;
 
@@ -12,55 +12,61 @@ pub use super::value::{
     decode_earlier, decode_versioned, encode_versioned, names_with_earlier, put_length, take_length,
 };
 
-/// See [`Key::type_name`].
+/// What is done with a field of a key. Without bounds, so that the type of the field is asked for its trait in one place.
+#[derive(Clone, Copy)]
+pub struct KeyField<K> {
+    /// [`Key::type_name`].
+    pub name: fn() -> Cow<'static, str>,
+    /// [`Key::EIGHT_BYTES`].
+    pub eight_bytes: bool,
+    /// [`AsKey::encode`].
+    pub encode: fn(&K, &mut KeyBytes),
+    /// [`AsKey::encode_component`].
+    pub encode_component: fn(&K, &mut KeyBytes),
+    /// [`Key::decode`].
+    pub decode: fn(&[u8]) -> Option<K>,
+    /// [`Key::decode_component`].
+    pub decode_component: fn(&mut &[u8]) -> Option<K>,
+}
+
+/// What is done with a field of this type.
 #[must_use]
-pub fn key_name<K: Key>() -> Cow<'static, str> {
-    K::type_name()
+pub const fn key_field<K: Key<Owned = K>>() -> KeyField<K> {
+    KeyField {
+        name: K::type_name,
+        eight_bytes: K::EIGHT_BYTES,
+        encode: <K as AsKey<K>>::encode,
+        encode_component: <K as AsKey<K>>::encode_component,
+        decode: K::decode,
+        decode_component: K::decode_component,
+    }
 }
 
-/// See [`AsKey::encode`].
-pub fn encode_key<K: Key>(key: &K, into: &mut KeyBytes) {
-    <K as AsKey<K>>::encode(key, into);
+/// What is done with a field of a value, likewise.
+#[derive(Clone, Copy)]
+pub struct ValueField<V> {
+    /// [`Value::type_name`].
+    pub name: fn() -> Cow<'static, str>,
+    /// [`Value::ROOM_BYTES`].
+    pub room_bytes: usize,
+    /// [`Value::encoded_bytes_min`].
+    pub bytes_min: fn(&V) -> usize,
+    /// [`Value::encode_component`].
+    pub encode_component: fn(&V, &mut ValueBytes),
+    /// [`Value::decode_component`].
+    pub decode_component: fn(&mut &[u8]) -> Option<V>,
 }
 
-/// See [`AsKey::encode_component`].
-pub fn encode_key_component<K: Key>(key: &K, into: &mut KeyBytes) {
-    <K as AsKey<K>>::encode_component(key, into);
-}
-
-/// See [`Key::decode`].
+/// What is done with a field of this type.
 #[must_use]
-pub fn decode_key<K: Key>(bytes: &[u8]) -> Option<K::Owned> {
-    K::decode(bytes)
-}
-
-/// See [`Key::decode_component`].
-#[must_use]
-pub fn decode_key_component<K: Key>(bytes: &mut &[u8]) -> Option<K::Owned> {
-    K::decode_component(bytes)
-}
-
-/// See [`Value::type_name`].
-#[must_use]
-pub fn value_name<V: Value>() -> Cow<'static, str> {
-    V::type_name()
-}
-
-/// See [`Value::encoded_bytes_min`].
-#[must_use]
-pub fn value_bytes_min<V: Value>(value: &V) -> usize {
-    value.encoded_bytes_min()
-}
-
-/// See [`Value::encode_component`].
-pub fn encode_value_component<V: Value>(value: &V, into: &mut ValueBytes) {
-    value.encode_component(into);
-}
-
-/// See [`Value::decode_component`].
-#[must_use]
-pub fn decode_value_component<V: Value>(bytes: &mut &[u8]) -> Option<V::Owned> {
-    V::decode_component(bytes)
+pub const fn value_field<V: Value<Owned = V>>() -> ValueField<V> {
+    ValueField {
+        name: V::type_name,
+        room_bytes: V::ROOM_BYTES,
+        bytes_min: V::encoded_bytes_min,
+        encode_component: V::encode_component,
+        decode_component: V::decode_component,
+    }
 }
 
 /// The largest of some numbers.
