@@ -27,7 +27,7 @@ use crate::check_image::check_image;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::lsn_set::LsnSet;
-use crate::number_format::{bytes, counted, grouped};
+use crate::number_format::{bytes, counted, grouped, name};
 use crate::progress::Progress;
 use crate::read_only_directory::Directory;
 use crate::time_of_day::utc;
@@ -173,7 +173,7 @@ fn describe(dir: &Path, manifest: &Manifest, out: &mut impl Write) -> std::io::R
         writeln!(out, "a backup, as of {}", backup.stamp)?;
     }
     for table in &manifest.tables {
-        let (keys, values) = (&table.key_type, &table.value_type);
+        let (keys, values) = (name(&table.key_type), name(&table.value_type));
         writeln!(out, "table {:?}: {keys} to {values}", table.name)?;
     }
     Ok(())

@@ -16,7 +16,7 @@ use namiki_segment::{CheckProgress, CheckVisitor};
 use crate::check_runs::check_runs;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::number_format::{bytes, counted};
+use crate::number_format::{bytes, counted, name};
 use crate::progress::Progress;
 
 /// Verifies the image that a manifest and this list name, but for files that were verified before, and says what is in it.
@@ -203,14 +203,14 @@ fn progress_line(done: u64, total: u64) -> String {
 /// One line on a table in the image.
 pub(crate) fn describe(table: &ImageTable) -> String {
     let key = table.schema.key().iter();
-    let key: Vec<&str> = key
-        .map(|place| &*table.schema.columns()[*place].name)
+    let key: Vec<_> = key
+        .map(|place| name(&table.schema.columns()[*place].name))
         .collect();
     let indexes = table.indexes.iter().map(|index| {
         format!(
             "; index {:?} over {}, {}",
             index.name,
-            index.columns.join(", "),
+            name(&index.columns.join(", ")),
             bytes(index.segment.len_bytes())
         )
     });

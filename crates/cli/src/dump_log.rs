@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::check_image::describe;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::number_format::{counted, grouped, hex};
+use crate::number_format::{counted, grouped, hex, name};
 use crate::read_only_directory::Directory;
 use crate::time_of_day::utc;
 use crate::typed::{TableTypes, read_key, read_value};
@@ -601,7 +601,8 @@ fn commit_text(
     text.push(':');
     for (at, change) in changes.iter().take(shown).enumerate() {
         text.push_str(if at == 0 { " " } else { "; " });
-        text.push_str(&format!("{} {}[{}]", change.op, change.table, change.key));
+        let table = name(change.table);
+        text.push_str(&format!("{} {table}[{}]", change.op, change.key));
         if let Some(value) = &change.value {
             text.push_str(&format!(" = {value}"));
         }
@@ -629,7 +630,7 @@ fn operation_text(
         text.push_str(&format!(" at {}", record.stamp));
     }
     if let Some(change) = change {
-        text.push_str(&format!(": {}[{}]", change.table, change.key));
+        text.push_str(&format!(": {}[{}]", name(change.table), change.key));
         let there = |image: &Option<String>| image.clone().unwrap_or_else(|| "nothing".to_owned());
         if op == "update" {
             text.push_str(&format!(" = {}, was", there(&change.after)));

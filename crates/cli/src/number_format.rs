@@ -1,4 +1,6 @@
-//! Numbers as people read them.
+//! Numbers, and names, as people read them.
+
+use std::borrow::Cow;
 
 /// 1234567 as `1,234,567`.
 pub(crate) fn grouped(number: impl Into<i128>) -> String {
@@ -15,6 +17,15 @@ pub(crate) fn grouped(number: impl Into<i128>) -> String {
         text.push(digit);
     }
     text
+}
+
+/// A name in a line: line breaks and other control characters, which a table of an earlier release may have in its name, are
+/// escaped.
+pub(crate) fn name(name: &str) -> Cow<'_, str> {
+    match name.contains(char::is_control) {
+        true => Cow::Owned(name.escape_debug().to_string()),
+        false => Cow::Borrowed(name),
+    }
 }
 
 /// A number of bytes in the unit that suits it.

@@ -278,16 +278,16 @@ fn wrong_rows_are_refused_with_their_number() {
     wrong[7][1] = Datum::I64(3);
     let error = db.load_sorted(&parts(), sound(swapped)).unwrap_err();
     assert!(
-        matches!(error, LoadError::OutOfOrder { row: 41, .. }),
+        matches!(error, LoadError::OutOfOrder { row: 42, .. }),
         "{error:?}"
     );
     let error = db.load_sorted(&parts(), sound(twice)).unwrap_err();
     assert!(
-        matches!(error, LoadError::OutOfOrder { row: 50, .. }),
+        matches!(error, LoadError::OutOfOrder { row: 51, .. }),
         "{error:?}"
     );
     let error = db.load_sorted(&parts(), sound(wrong)).unwrap_err();
-    assert!(matches!(error, LoadError::Row { row: 7, .. }), "{error:?}");
+    assert!(matches!(error, LoadError::Row { row: 8, .. }), "{error:?}");
     let error = db
         .load_sorted(&parts().index("x", &["nothing"]), sound(rows(1)))
         .unwrap_err();

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::TypedTable;
 use crate::failure::Failure;
-use crate::number_format::grouped;
+use crate::number_format::{grouped, name};
 use crate::read_only_directory::Directory;
 use crate::{interrupt, opening};
 
@@ -132,9 +132,9 @@ fn print_text(lines: &[Line], out: &mut impl Write) -> std::io::Result<()> {
     let cells = |line: &Line| {
         let rows = line.rows.map(grouped).unwrap_or_default();
         [
-            line.table.clone(),
-            line.key.clone(),
-            line.value.clone(),
+            name(&line.table).into_owned(),
+            name(&line.key).into_owned(),
+            name(&line.value).into_owned(),
             line.kept_in.to_owned(),
             rows,
         ]

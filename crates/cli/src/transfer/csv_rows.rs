@@ -13,6 +13,7 @@ use std::io::{Read, Write};
 use csv::{Reader, ReaderBuilder, StringRecord, Writer};
 use namiki::TableInfo;
 
+use super::csv_quotes::{Found, Misquoted, QuoteCheck};
 use super::row_file::{FileRow, Header, ReadError, RowReader, RowWriter, Target};
 use crate::failure::Failure;
 use crate::typed::text::from_text;
@@ -121,7 +122,8 @@ impl<W: Write> RowWriter for CsvWriter<W> {
 
 /// Reads a table.
 pub(crate) struct CsvReader<R> {
-    input: Reader<R>,
+    input: Reader<QuoteCheck<R>>,
+    misquoted: Found,
     header: Header,
     types: TableTypes,
     record: StringRecord,
@@ -129,15 +131,17 @@ pub(crate) struct CsvReader<R> {
 
 impl<R: Read> CsvReader<R> {
     pub(crate) fn new(input: R) -> Result<Self, ReadError> {
+        let input = QuoteCheck::new(input);
+        let misquoted = input.found();
         let mut input = ReaderBuilder::new().has_headers(false).from_reader(input);
         let mut record = StringRecord::new();
-        let found = input.read_record(&mut record).map_err(refused)?;
-        if !found {
+        if !read(&mut input, &misquoted, &mut record)? {
             return Err(ReadError::bad(1, "the file is empty"));
         }
         let header = header(&record).map_err(|why| ReadError::bad(1, why))?;
         Ok(Self {
             input,
+            misquoted,
             types: header.types(),
             header,
             record,
@@ -196,6 +200,29 @@ fn header(record: &StringRecord) -> Result<Header, String> {
     })
 }
 
+/// Reads the next record, unless a cell of it is not quoted well: what it seems to have then is not what is meant. Such a
+/// record may end with the file. False at the end.
+fn read<R: Read>(
+    input: &mut Reader<QuoteCheck<R>>,
+    misquoted: &Found,
+    record: &mut StringRecord,
+) -> Result<bool, ReadError> {
+    let found = input.read_record(record);
+    let begins = match &found {
+        Ok(_) => record.position().map(csv::Position::line),
+        Err(error) => error.position().map(csv::Position::line),
+    };
+    // The file is read ahead: records before that one are what they seem.
+    let misquoted = misquoted.borrow();
+    let reached = misquoted
+        .as_ref()
+        .filter(|it| begins.is_none_or(|line| line >= it.line));
+    match reached {
+        Some(Misquoted { line, why }) => Err(ReadError::bad(*line, *why)),
+        None => found.map_err(refused),
+    }
+}
+
 fn refused(error: csv::Error) -> ReadError {
     let line = error.position().map_or(1, csv::Position::line);
     match error.into_kind() {
@@ -217,7 +244,7 @@ impl<R: Read> RowReader for CsvReader<R> {
     }
 
     fn next_row(&mut self) -> Result<Option<FileRow>, ReadError> {
-        if !self.input.read_record(&mut self.record).map_err(refused)? {
+        if !read(&mut self.input, &self.misquoted, &mut self.record)? {
             return Ok(None);
         }
         let line = self.record.position().map_or(0, csv::Position::line);

@@ -12,6 +12,7 @@ use super::batches::IfThere;
 use super::formats::FileFormat;
 use super::jsonl::VERSION;
 use super::read_file::RowSource;
+use super::row_file::without_mark;
 use super::segments::{self, SegmentSource};
 use super::write_file::export_to_file;
 use crate::failure::Failure;
@@ -119,7 +120,7 @@ pub(super) fn contents(folder: &Path) -> Result<Contents, Failure> {
         done: 0,
     };
     let contents: Contents =
-        serde_json::from_slice(&text).map_err(|error| bad(error.to_string()))?;
+        serde_json::from_slice(without_mark(&text)).map_err(|error| bad(error.to_string()))?;
     if contents.namiki > VERSION {
         return Err(bad(format!(
             "it has version {}, and this release reads up to {VERSION}: use a newer release",

@@ -12,7 +12,7 @@ use std::io::{BufRead, Write};
 use namiki::TableInfo;
 use serde::{Deserialize, Serialize};
 
-use super::row_file::{FileRow, Header, ReadError, RowReader, RowWriter, Target};
+use super::row_file::{FileRow, Header, ReadError, RowReader, RowWriter, Target, without_mark};
 use crate::failure::Failure;
 use crate::typed::json::{from_json, to_json};
 use crate::typed::{TableTypes, key_bytes, read_key, read_value, value_bytes};
@@ -114,7 +114,7 @@ impl<R: BufRead> JsonReader<R> {
     pub(crate) fn new(mut input: R) -> Result<Self, ReadError> {
         let mut bytes = Vec::new();
         input.read_until(b'\n', &mut bytes)?;
-        let line: HeaderLine = serde_json::from_slice(&bytes).map_err(|error| {
+        let line: HeaderLine = serde_json::from_slice(without_mark(&bytes)).map_err(|error| {
             let why = format!(
                 "it is no header, which is an object with \"namiki\", \"table\", \"key\" and \"value\": {error}"
             );

@@ -9,6 +9,7 @@
 //! | `formats.rs` | which form a file has |
 //! | `jsonl.rs` | JSON lines |
 //! | `csv_rows.rs` | CSV |
+//! | `csv_quotes.rs` | CSV's quotation marks, which have to come in pairs |
 //! | `folder.rs` | all tables of a database in a folder |
 //! | `segments.rs` | tables in segments, which have columns |
 //!
@@ -16,6 +17,7 @@
 //! same table, one of derived types too: its program opens it.
 
 mod batches;
+mod csv_quotes;
 mod csv_rows;
 mod export;
 mod folder;

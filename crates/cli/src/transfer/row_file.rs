@@ -58,6 +58,11 @@ impl ReadError {
     }
 }
 
+/// A file's first line without the mark of UTF-8 that some programs put before it.
+pub(super) fn without_mark(line: &[u8]) -> &[u8] {
+    line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line)
+}
+
 /// The rows of a file.
 pub(crate) trait RowReader {
     fn header(&self) -> &Header;

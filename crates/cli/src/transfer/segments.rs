@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::jsonl::VERSION;
-use super::row_file::{BadLine, Target};
+use super::row_file::{BadLine, Target, without_mark};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::number_format::counted;
@@ -249,7 +249,7 @@ impl SegmentSource {
         let mut line = Vec::new();
         input.read_until(b'\n', &mut line).map_err(failed)?;
         let header: HeaderLine =
-            serde_json::from_slice(&line).map_err(|error| Failure::BadLine {
+            serde_json::from_slice(without_mark(&line)).map_err(|error| Failure::BadLine {
                 path: path.to_owned(),
                 line: 1,
                 why: format!("it is no header of a table in segments: {error}"),
@@ -286,6 +286,7 @@ impl SegmentSource {
             let columns: Vec<&str> = index.columns.iter().map(|name| &**name).collect();
             table = table.index(&index.name, &columns);
         }
+        let from = path.clone();
         let lines = Lines {
             input,
             types,
@@ -295,7 +296,17 @@ impl SegmentSource {
             path,
         };
         let options = LoadOptions::default().interrupt(Arc::clone(interrupt::asked()));
-        let loaded = db.load_sorted_with(&table, lines, &options)?;
+        let loaded = db.load_sorted_with(&table, lines, &options);
+        let loaded = loaded.map_err(|error| match error.row() {
+            // The first line is the header.
+            Some(row) => Failure::BadLine {
+                path: from,
+                line: row + 1,
+                why: Failure::from(error).sentence(),
+                done: 0,
+            },
+            None => error.into(),
+        })?;
         eprintln!("loaded {} into table {name:?}", counted(loaded.rows, "row"));
         Ok(())
     }

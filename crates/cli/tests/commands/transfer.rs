@@ -621,3 +621,46 @@ fn rows_longer_than_a_log_file_are_imported() {
     works(&["import", copy, "pictures", file]);
     assert!(contents(&opened(Path::new(shop))) == contents(&opened(Path::new(copy))));
 }
+
+#[test]
+fn an_unclosed_cell_ends_the_import_with_its_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, file) = (dir.path().join("db"), dir.path().join("a.csv"));
+    let [db, path] = [&db, &file].map(|path| path.to_str().unwrap());
+    for (text, said) in [
+        (
+            "1,\"open\n2,two\n3,three\n",
+            "the file ends before another one ends it",
+        ),
+        (
+            "1,\"one\"x\n2,two\n",
+            "goes on after its closing quotation mark",
+        ),
+    ] {
+        fs::write(&file, format!("key:u64,value:string\n0,zero\n{text}")).unwrap();
+        let errors = refuses(1, &["import", db, "t", path, "--replace"]);
+        assert!(
+            errors.contains("line 3 of") && errors.contains(said),
+            "{errors}"
+        );
+        assert_eq!(works(&["scan", db, "t"]), "0 = \"zero\"\n");
+    }
+    fs::write(&file, "key:u64,value:string\n1,\"o\"\"ne\n\"\n").unwrap();
+    works(&["import", db, "t", path]);
+    assert_eq!(works(&["get", db, "t", "1"]), "\"o\\\"ne\\n\"\n");
+}
+
+#[test]
+fn the_mark_that_some_programs_put_first_is_passed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, file) = (dir.path().join("db"), dir.path().join("a"));
+    let [db, path] = [&db, &file].map(|path| path.to_str().unwrap());
+    let header = r#"{"namiki":1,"table":"t","key":"u64","value":"string"}"#;
+    let lines = format!("{header}\n{{\"key\":1,\"value\":\"a\"}}\n{{\"end\":true,\"rows\":1}}\n");
+    let csv = "key:u64,value:string\n2,b\n".to_owned();
+    for (text, format) in [(lines, "jsonl"), (csv, "csv")] {
+        fs::write(&file, format!("\u{feff}{text}")).unwrap();
+        works(&["import", db, "t", path, "--format", format]);
+    }
+    assert_eq!(works(&["scan", db, "t"]), "1 = \"a\"\n2 = \"b\"\n");
+}

@@ -515,7 +515,8 @@ impl Database {
 pub(super) fn check_name(name: &str) -> Result<(), Error> {
     let why = match name.len() {
         0 => "it is empty",
-        1..=TABLE_NAME_BYTES_MAX => return Ok(()),
+        1..=TABLE_NAME_BYTES_MAX if !name.chars().any(char::is_control) => return Ok(()),
+        1..=TABLE_NAME_BYTES_MAX => "it has a line break or another control character",
         _ => "it is longer than 255 bytes",
     };
     let name = name.to_owned();

@@ -179,7 +179,7 @@ impl Database {
             load.check_process()?;
             let row = row.map_err(|source| LoadError::Source {
                 table: table.name.clone(),
-                row: writer.row_count(),
+                row: writer.row_count() + 1,
                 source: Arc::from(source.into()),
             })?;
             writer.push(&row)?;

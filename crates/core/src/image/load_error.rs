@@ -50,7 +50,7 @@ pub enum LoadError {
     Source {
         /// The table's name.
         table: String,
-        /// The row that was asked for, counted from 0.
+        /// The row that was asked for, counted from 1.
         row: u64,
         /// What the source said.
         #[source]
@@ -61,7 +61,7 @@ pub enum LoadError {
     Row {
         /// The table's name.
         table: String,
-        /// The row, counted from 0.
+        /// The row, counted from 1.
         row: u64,
         /// What is wrong with it.
         #[source]
@@ -77,7 +77,7 @@ pub enum LoadError {
         table: String,
         /// The index's name; nothing if it is the table's own key.
         index: Option<String>,
-        /// The row, counted from 0.
+        /// The row, counted from 1.
         row: u64,
         /// The length of the key as it is encoded.
         bytes: usize,
@@ -91,7 +91,7 @@ pub enum LoadError {
     OutOfOrder {
         /// The table's name.
         table: String,
-        /// The row, counted from 0.
+        /// The row, counted from 1.
         row: u64,
     },
     /// There is no room for the files. They were removed; make room and load again.
@@ -152,6 +152,17 @@ fn in_index(name: Option<&str>) -> String {
 }
 
 impl LoadError {
+    /// Which row was wrong, counted from 1, where one was.
+    #[must_use]
+    pub fn row(&self) -> Option<u64> {
+        match self {
+            Self::Row { row, .. } | Self::KeyTooLong { row, .. } | Self::OutOfOrder { row, .. } => {
+                Some(*row)
+            }
+            _ => None,
+        }
+    }
+
     /// What the device said of a file.
     pub(crate) fn device(path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();

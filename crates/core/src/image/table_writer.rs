@@ -77,7 +77,16 @@ impl NewTable {
     /// Why there can be no such table; nothing if there can.
     pub(crate) fn contradiction(&self) -> Option<String> {
         let indexes: Vec<_> = self.indexes().collect();
-        definition_contradiction(&self.name, &self.schema, &indexes)
+        let columns = self.schema.columns().iter().map(|column| &*column.name);
+        let named = indexes.iter().map(|(name, _)| *name).chain(columns);
+        let control = |name: &str| name.chars().any(char::is_control);
+        match std::iter::once(&*self.name)
+            .chain(named)
+            .find(|name| control(name))
+        {
+            Some(name) => Some(format!("has the name {name:?}, with a control character")),
+            None => definition_contradiction(&self.name, &self.schema, &indexes),
+        }
     }
 
     /// How many files it takes.
@@ -158,7 +167,7 @@ impl<'a> TableWriter<'a> {
     pub(crate) fn push(&mut self, row: &[Datum]) -> Result<(), LoadError> {
         self.encode(row).map_err(|source| LoadError::Row {
             table: self.table.name.clone(),
-            row: self.row_count,
+            row: self.row_count + 1,
             source,
         })?;
         self.check_key(None, &self.key)?;
@@ -167,7 +176,7 @@ impl<'a> TableWriter<'a> {
             .map_err(|error| match error {
                 SegmentError::KeysOutOfOrder { .. } => LoadError::OutOfOrder {
                     table: self.table.name.clone(),
-                    row: self.row_count,
+                    row: self.row_count + 1,
                 },
                 other => other.into(),
             })?;
@@ -179,7 +188,7 @@ impl<'a> TableWriter<'a> {
             let key = key_codec::encode(&index.schema, &self.values);
             let key = key.map_err(|source| LoadError::Row {
                 table: self.table.name.clone(),
-                row: self.row_count,
+                row: self.row_count + 1,
                 source,
             })?;
             self.check_key(Some(name), &key)?;
@@ -199,7 +208,7 @@ impl<'a> TableWriter<'a> {
         Err(LoadError::KeyTooLong {
             table: self.table.name.clone(),
             index: index.map(str::to_owned),
-            row: self.row_count,
+            row: self.row_count + 1,
             bytes: key.len(),
             bytes_max: KEY_BYTES_MAX,
         })

@@ -604,3 +604,16 @@ fn a_view_reads_many_keys_at_once() {
         .unwrap();
     }
 }
+
+/// A name is one line wherever it is printed.
+#[test]
+fn names_with_control_characters_are_refused() {
+    let db = open(ProtocolSpec::DEFAULT, "art");
+    db.table::<u64, u64>("a b · 並").unwrap();
+    for name in ["a\nb", "\t", "\u{1b}[31m", "a\u{85}"] {
+        let refused = db.table::<u64, u64>(name).map(drop).unwrap_err();
+        assert!(matches!(refused, Error::TableName { .. }), "{refused}");
+        let refused = db.rename_table("a b · 並", name).unwrap_err();
+        assert!(!refused.to_string().contains(name), "{refused}");
+    }
+}
