@@ -581,7 +581,7 @@ mod tests {
                 value_type: "u64".to_owned(),
                 fixed_keys: true,
                 inline_bytes: 8,
-                columns: None,
+                layout: None,
             }],
             dropped: 0,
             generations: vec![info.clone()],

@@ -543,7 +543,7 @@ static DROPPED: LazyLock<TableInfo> = LazyLock::new(|| TableInfo {
     value_type: String::new(),
     fixed_keys: false,
     inline_bytes: 0,
-    columns: None,
+    layout: None,
 });
 
 static DROPPED_TYPES: LazyLock<TableTypes> = LazyLock::new(|| TableTypes::of(&DROPPED));

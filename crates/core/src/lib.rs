@@ -128,6 +128,7 @@ pub use recovery::{LoadingProgress, OnProgress, RecoveryProgress, RecoveryReport
 pub use storage::index;
 pub use storage::index::{IndexKind, IndexNotInBuild, TreeKind};
 pub use table::raw_table::{TableId, TableInfo};
+pub use table::row_layout::{RowLayout, TypeLayout, TypeLayouts, VariantLayout};
 pub use txn::{Savepoint, Transaction, Version};
 pub use wal_format::encoding_primitives::RecordFormat;
 pub use wal_format::restore_point::RestorePoint;

@@ -538,7 +538,7 @@ fn a_table_opens_with_the_types_of_its_columns_alone() {
     assert_eq!(db.transact(|tx| tx.count(&untyped, ..)).unwrap(), 9);
     assert!(db.table::<(String, i64), [u8]>(TABLE).is_err());
     let info = db.table_infos().into_iter().find(|it| it.name == TABLE);
-    assert_eq!(info.unwrap().columns, Some(Box::new(schema())));
+    assert_eq!(info.unwrap().columns(), Some(&schema()));
     assert!(db.loaded_tables().is_empty());
     let again = db.load_sorted(
         &NewTable::new(TABLE, schema()),

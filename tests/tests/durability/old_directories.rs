@@ -64,7 +64,7 @@ fn the_directory_with_an_image_has_every_new_part() {
     assert!(!manifest.closed);
     let loaded: Vec<&str> = manifest.image.tables.iter().map(|it| &*it.name).collect();
     assert_eq!(loaded, ["nations"]);
-    let with_columns = manifest.tables.iter().filter(|it| it.columns.is_some());
+    let with_columns = manifest.tables.iter().filter(|it| it.columns().is_some());
     let with_columns: Vec<&str> = with_columns.map(|it| &*it.name).collect();
     assert_eq!(with_columns, ["cities"]);
     assert!(manifest.generations.iter().any(|it| it.restore_points));

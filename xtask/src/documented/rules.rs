@@ -171,6 +171,10 @@ pub(super) const SIZES: &[Sized] = &[
     given("namiki-bench cluster", "--workers", "1,2"),
     given("namiki-bench figure raft-pwal", "--workers", "1"),
     given("namiki-bench figure", "--repeat", "1"),
+    Sized {
+        unless: "--skip",
+        ..always("namiki-bench report", "--skip", "raft-pwal")
+    },
     given("namiki-bench report", "--repeat", "1"),
     given("namiki-bench report", "--seconds", "0.2"),
 ];
@@ -180,5 +184,6 @@ pub(super) const ADDED: &[(&str, &str)] = &[
     ("namiki-bench figure tictoc-pwal", "--quick"),
     ("namiki-bench figure oode", "--quick"),
     ("namiki-bench figure raft-pwal", "--quick"),
-    ("namiki-bench report", "--quick"),
+    // The figures of the cluster take minutes each: those that the documents name are run.
+    ("namiki-bench report", "--quick --threads 1 --device null"),
 ];

@@ -33,6 +33,8 @@ const ORDER: &[&str] = &[
     "table/value_bytes",
     "table/load_state",
     "table/removed_ranges",
+    "table/row_layout",
+    "table/table_info",
     "table/raw_table",
     "table/lookup_cache",
     "wal_format/encoding_primitives",

@@ -60,7 +60,7 @@ pub(crate) struct CsvWriter<W: Write> {
 
 impl<W: Write> CsvWriter<W> {
     pub(crate) fn new(table: &TableInfo, to: Target, output: W) -> Result<Self, Failure> {
-        let types = TableTypes::of(table);
+        let types = TableTypes::in_files(table);
         let suffix = match table.fixed_keys && !types.key.is_known() {
             true => EIGHT_BYTES,
             false => "",

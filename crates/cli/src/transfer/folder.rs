@@ -64,16 +64,16 @@ pub(super) fn export_all(db: &Database, folder: &Path) -> Result<(), Failure> {
         let table = TypedTable::find(db, &info.name)?;
         let file = file_name(number, &info.name);
         let path = folder.join(&file);
-        let rows = match &info.columns {
+        let rows = match info.columns() {
             Some(schema) => segments::export_from_memory(db, &table, schema, &path)?,
             None => export_to_file(db, &table, FileFormat::Jsonl, &path)?,
         };
         eprintln!("exported {} of table {:?}", counted(rows, "row"), info.name);
         contents.tables.push(ExportedTable {
+            in_segments: info.columns().is_some(),
             table: info.name,
             file,
             rows,
-            in_segments: info.columns.is_some(),
         });
     }
     for table in db.loaded_tables() {

@@ -66,7 +66,7 @@ impl<W: Write> JsonWriter<W> {
         let mut writer = Self {
             output,
             to,
-            types: TableTypes::of(table),
+            types: TableTypes::in_files(table),
             rows: 0,
         };
         let header = serde_json::to_string(&header);

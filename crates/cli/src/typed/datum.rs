@@ -1,5 +1,10 @@
 //! A key or a value that was read, or is to be written.
 
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use super::moment::Moment;
+
 /// A key or a value, whatever its type.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Datum {
@@ -17,8 +22,73 @@ pub(crate) enum Datum {
     Tuple(Vec<Datum>),
     /// Of a list or an array.
     List(Vec<Datum>),
+    /// Keys and values, in the order of the keys.
+    Map(Vec<(Datum, Datum)>),
+    Duration(Duration),
+    Time(Moment),
+    /// Of a derived type.
+    Fields(Fields),
     /// The whole key or value as its bytes: its type is not known, or would not write these.
     Raw(Vec<u8>),
+}
+
+/// A key or a value of a derived type.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Fields {
+    /// Of a value alone: the version that it begins with.
+    pub(crate) version: Option<u32>,
+    pub(crate) variant: Option<String>,
+    pub(crate) fields: Vec<(String, Datum)>,
+}
+
+impl Fields {
+    /// Whether its fields have numbers instead of names.
+    pub(super) fn is_tuple(&self) -> bool {
+        has_numbers(self.fields.iter().map(|(name, _)| &**name))
+    }
+}
+
+/// Whether these names of fields are their places.
+pub(super) fn has_numbers<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> bool {
+    names.len() > 0 && names.enumerate().all(|(at, name)| name == at.to_string())
+}
+
+/// Whether the first of two keys of a map comes before the second. Those of derived types do as far as can be told here: a
+/// program may have an order of its own for them.
+pub(super) fn is_below(first: &Datum, second: &Datum) -> bool {
+    order(first, second).is_none_or(Ordering::is_lt)
+}
+
+fn order(first: &Datum, second: &Datum) -> Option<Ordering> {
+    let several = |first: &[Datum], second: &[Datum]| {
+        for (first, second) in first.iter().zip(second) {
+            match order(first, second)? {
+                Ordering::Equal => {}
+                other => return Some(other),
+            }
+        }
+        Some(first.len().cmp(&second.len()))
+    };
+    Some(match (first, second) {
+        (Datum::Unsigned(first), Datum::Unsigned(second)) => first.cmp(second),
+        (Datum::Signed(first), Datum::Signed(second)) => first.cmp(second),
+        (Datum::Bool(first), Datum::Bool(second)) => first.cmp(second),
+        (Datum::Char(first), Datum::Char(second)) => first.cmp(second),
+        (Datum::Text(first), Datum::Text(second)) => first.cmp(second),
+        (Datum::Bytes(first), Datum::Bytes(second)) => first.cmp(second),
+        (Datum::Uuid(first), Datum::Uuid(second)) => first.cmp(second),
+        (Datum::Nothing, Datum::Nothing) => Ordering::Equal,
+        (Datum::Duration(first), Datum::Duration(second)) => first.cmp(second),
+        (Datum::Time(first), Datum::Time(second)) => first.cmp(second),
+        (Datum::Option(first), Datum::Option(second)) => match (first, second) {
+            (Some(first), Some(second)) => order(first, second)?,
+            (first, second) => first.is_some().cmp(&second.is_some()),
+        },
+        (Datum::Tuple(first), Datum::Tuple(second)) | (Datum::List(first), Datum::List(second)) => {
+            several(first, second)?
+        }
+        _ => return None,
+    })
 }
 
 /// Bytes as `0x…`.

@@ -7,7 +7,8 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::datum::{from_hex, hex, uuid_from_text, uuid_text};
+use super::datum::{Fields, from_hex, hex, uuid_from_text, uuid_text};
+use super::moment::{Moment, duration_from_text};
 use super::{Datum, Type};
 
 /// The largest integer up to which a float says each of them.
@@ -48,9 +49,53 @@ pub(crate) fn to_json(of: &Type, datum: &Datum) -> Value {
         }
         (of, Datum::Raw(bytes)) if !of.is_known() => hex(bytes).into(),
         (_, Datum::Raw(bytes)) => object("raw", hex(bytes).into()),
-        (of, Datum::Option(_) | Datum::Tuple(_) | Datum::List(_)) => {
+        (_, Datum::Duration(_) | Datum::Time(_)) => datum.to_string().into(),
+        (Type::Map(key, value), Datum::Map(entries)) => entries
+            .iter()
+            .map(|(its_key, its_value)| {
+                Value::Array(vec![to_json(key, its_key), to_json(value, its_value)])
+            })
+            .collect(),
+        (_, Datum::Fields(fields)) => fields_to_json(fields),
+        (of, Datum::Option(_) | Datum::Tuple(_) | Datum::List(_) | Datum::Map(_)) => {
             unreachable!("{datum} was read as {of}")
         }
+    }
+}
+
+/// An object with the fields of a derived type, an array where they have no names; within an object with the name of the
+/// variant. For programs that read what is shown: it is not read back.
+fn fields_to_json(of: &Fields) -> Value {
+    let inner = of.fields.iter();
+    let inner = match of.is_tuple() {
+        true => inner.map(|(_, datum)| untyped_to_json(datum)).collect(),
+        false => Value::Object(
+            inner
+                .map(|(name, datum)| (name.clone(), untyped_to_json(datum)))
+                .collect(),
+        ),
+    };
+    match &of.variant {
+        None => inner,
+        Some(variant) if of.fields.is_empty() => variant.clone().into(),
+        Some(variant) => object(variant, inner),
+    }
+}
+
+/// A part of a derived type as JSON.
+fn untyped_to_json(datum: &Datum) -> Value {
+    match datum {
+        Datum::Option(Some(inner)) => match untyped_to_json(inner) {
+            Value::Null => object("some", Value::Null),
+            other => other,
+        },
+        Datum::Tuple(parts) | Datum::List(parts) => parts.iter().map(untyped_to_json).collect(),
+        Datum::Map(entries) => entries
+            .iter()
+            .map(|(key, value)| Value::Array(vec![untyped_to_json(key), untyped_to_json(value)]))
+            .collect(),
+        // The others need no type.
+        other => to_json(&Type::Nothing, other),
     }
 }
 
@@ -178,7 +223,22 @@ fn datum(of: &Type, json: &Value) -> Result<Datum, JsonError> {
         Type::List(item) => Some(Datum::List(items(json, item)?)),
         Type::Array(item, count) => Some(Datum::List(items(json, item)?))
             .filter(|list| matches!(list, Datum::List(items) if items.len() == *count)),
-        Type::Unknown(_) => None,
+        Type::Map(key, value) => {
+            let entries = json.as_array().ok_or_else(refused)?.iter().map(|entry| {
+                let [its_key, its_value] = &**entry.as_array()? else {
+                    return None;
+                };
+                Some((datum(key, its_key).ok()?, datum(value, its_value).ok()?))
+            });
+            entries.collect::<Option<_>>().map(Datum::Map)
+        }
+        Type::Duration => json
+            .as_str()
+            .and_then(duration_from_text)
+            .map(Datum::Duration),
+        Type::Time => json.as_str().and_then(Moment::from_text).map(Datum::Time),
+        // In files, they are their bytes.
+        Type::Derived(_) | Type::Itself | Type::Unknown(_) => None,
     };
     found.ok_or_else(refused)
 }
@@ -219,6 +279,9 @@ mod tests {
             ("option<option<u64>>", "{\"some\":null}"),
             ("(string, option<nothing>)", "[\"a\",{\"some\":null}]"),
             ("list<[u16; 2]>", "[[1,2],[3,4]]"),
+            ("map<string, u64>", "[[\"a\",1],[\"b\",2]]"),
+            ("duration", "\"1.5s\""),
+            ("time", "\"2026-11-26T11:54:29.5Z\""),
             ("u64", "{\"raw\":\"0x01\"}"),
             ("Id#0123456789abcdef", "\"0x01\""),
         ] {

@@ -2,6 +2,7 @@
 
 use namiki::{AsKey, Key, KeyBytes};
 
+use super::type_name::Derived;
 use super::{Datum, Type};
 
 /// The key of this type that has these bytes.
@@ -44,6 +45,11 @@ pub(crate) fn key_prefix_bytes(of: &Type, prefix: &Datum) -> Option<Vec<u8>> {
     }
 }
 
+/// How many bytes say which variant a key is.
+fn number_bytes(of: &Derived) -> usize {
+    if of.variants.len() <= 1 << 8 { 1 } else { 2 }
+}
+
 /// A key by itself.
 fn decode(of: &Type, bytes: &[u8]) -> Option<Datum> {
     match of {
@@ -54,6 +60,10 @@ fn decode(of: &Type, bytes: &[u8]) -> Option<Datum> {
             [1, key @ ..] => Some(Datum::Option(Some(Box::new(decode(inner, key)?)))),
             _ => None,
         },
+        Type::Derived(derived) if derived.only_field().is_some() => {
+            let (_, field) = derived.only_field()?;
+            Some(derived.variants[0].with(None, vec![decode(field, bytes)?]))
+        }
         _ => {
             let mut rest = bytes;
             let key = decode_component(of, &mut rest)?;
@@ -102,7 +112,28 @@ fn decode_component(of: &Type, bytes: &mut &[u8]) -> Option<Datum> {
             let parts = types.iter().map(|of| decode_component(of, bytes));
             parts.collect::<Option<_>>().map(Datum::Tuple)
         }
-        Type::F32 | Type::F64 | Type::List(_) | Type::Array(..) | Type::Unknown(_) => None,
+        Type::Derived(derived) => {
+            let variant = match derived.is_enum() {
+                true => {
+                    let number = bytes.split_off(..number_bytes(derived))?.iter();
+                    let number = number.fold(0, |high, low| high << 8 | usize::from(*low));
+                    derived.variants.get(number)?
+                }
+                false => derived.variants.first()?,
+            };
+            let fields = variant.fields.iter();
+            let fields = fields.map(|(_, field)| decode_component(field, bytes));
+            Some(variant.with(None, fields.collect::<Option<_>>()?))
+        }
+        Type::F32
+        | Type::F64
+        | Type::List(_)
+        | Type::Array(..)
+        | Type::Map(..)
+        | Type::Duration
+        | Type::Time
+        | Type::Itself
+        | Type::Unknown(_) => None,
     }
 }
 
@@ -113,6 +144,10 @@ fn encode(of: &Type, key: &Datum, into: &mut KeyBytes) -> Option<()> {
         (Type::Option(inner), Datum::Option(Some(key))) => {
             into.push(1);
             encode(inner, key, into)?;
+        }
+        (Type::Derived(derived), Datum::Fields(given)) if derived.only_field().is_some() => {
+            let (_, mut fields) = derived.variant_of(given)?;
+            fields.try_for_each(|(field, datum)| encode(field, datum, into))?;
         }
         _ => encode_component(of, key, into)?,
     }
@@ -157,6 +192,14 @@ fn encode_component(of: &Type, key: &Datum, into: &mut KeyBytes) -> Option<()> {
             64 => integer!(i64, number),
             _ => integer!(i128, number),
         },
+        (Type::Derived(derived), Datum::Fields(given)) => {
+            let (number, mut fields) = derived.variant_of(given)?;
+            if derived.is_enum() {
+                let number = (number as u32).to_be_bytes();
+                into.extend_from_slice(&number[number.len() - number_bytes(derived)..]);
+            }
+            fields.try_for_each(|(field, datum)| encode_component(field, datum, into))?;
+        }
         (Type::Bool, Datum::Bool(value)) => AsKey::<bool>::encode_component(value, into),
         (Type::Char, Datum::Char(value)) => AsKey::<char>::encode_component(value, into),
         _ => return None,

@@ -2,12 +2,15 @@
 //!
 //! A database knows what the types of a table are called, and its bytes; a tool that was built without the program has
 //! no more. The names of the database's own types say all there is to know: `(string, u64)` is a text and a number.
-//! Those of derived types and of serde's contain a hash of their fields, from which these cannot be had back: what they
-//! stand for is shown as its bytes, `0x…`, and taken as such.
+//! Those of derived types contain a hash of their fields, from which these cannot be had back; what they are made of is in the
+//! catalogue beside them. Of serde's types, and of tables that were made before, it is not: these are shown as bytes,
+//! `0x…`, and taken as such.
 //!
 //! | file | what it is |
 //! |---|---|
 //! | `type_name.rs` | a name of a type, taken apart |
+//! | `derived.rs` | types of the program's own, by their layouts |
+//! | `moment.rs` | times as text |
 //! | `datum.rs` | a key or a value that was read |
 //! | `key_bytes.rs`, `value_bytes.rs` | it and its bytes, by the engine's own encodings |
 //! | `text.rs` | it as text, on the command line and in what is shown |
@@ -17,8 +20,10 @@
 //! [`Datum::Raw`], so nothing is ever shown, exported or imported as something that it is not.
 
 pub(crate) mod datum;
+mod derived;
 pub(crate) mod json;
 mod key_bytes;
+mod moment;
 pub(crate) mod text;
 pub(crate) mod type_name;
 mod value_bytes;
@@ -38,7 +43,19 @@ pub(crate) struct TableTypes {
 }
 
 impl TableTypes {
+    /// Those of a table, derived ones with their fields.
     pub(crate) fn of(table: &TableInfo) -> Self {
+        match table.types() {
+            Some(types) => Self {
+                key: Type::parse_with(&table.key_type, types),
+                value: Type::parse_with(&table.value_type, types),
+            },
+            None => Self::named(&table.key_type, &table.value_type),
+        }
+    }
+
+    /// Those that a file of a table has by its names: derived ones are their bytes there.
+    pub(crate) fn in_files(table: &TableInfo) -> Self {
         Self::named(&table.key_type, &table.value_type)
     }
 

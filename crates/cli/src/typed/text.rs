@@ -5,15 +5,22 @@
 //! | numbers | `-7`, `1.5`, `NaN`, `inf` |
 //! | `bool`, `nothing` | `true`, `nothing` |
 //! | texts, `char` | in double quotes, with JSON's escapes; given alone, or as a part without commas and brackets, they need none |
-//! | bytes, `[u8; N]`, types of a program's own | `0x00ff` |
+//! | bytes, `[u8; N]`, other types of a program's own | `0x00ff` |
 //! | UUIDs | `00112233-4455-6677-8899-aabbccddeeff` |
 //! | `option` | `none`, `some(7)` |
 //! | tuples | `("alice", 7)` |
 //! | lists, arrays | `[1, 2]` |
+//! | maps | `{"a": 1, "b": 2}` |
+//! | `duration`, `time` | `1.5s`, `2026-11-26T11:54:29.5Z` |
+//! | derived types | `{owner: "alice", limit: none}`, `Card{number: 7}`, `Cash`; fields without names in round brackets; or `0x00ff` |
 
 use std::fmt;
+use std::sync::Arc;
 
-use super::datum::{from_hex, hex, uuid_from_text, uuid_text};
+use super::datum::{Fields, from_hex, hex, is_below, uuid_from_text, uuid_text};
+use super::derived::NESTED_MAX;
+use super::moment::{Moment, duration_from_text, duration_text};
+use super::type_name::Derived;
 use super::{Datum, Type};
 
 impl fmt::Display for Datum {
@@ -41,7 +48,32 @@ impl fmt::Display for Datum {
             Self::Option(Some(inner)) => write!(f, "some({inner})"),
             Self::Tuple(parts) => several(f, parts, "(", ")"),
             Self::List(items) => several(f, items, "[", "]"),
+            Self::Map(entries) => {
+                let entries = entries.iter().map(|(key, value)| format!("{key}: {value}"));
+                write!(f, "{{{}}}", entries.collect::<Vec<_>>().join(", "))
+            }
+            Self::Duration(length) => f.write_str(&duration_text(length)),
+            Self::Time(moment) => f.write_str(&moment.text()),
+            Self::Fields(fields) => write_fields(fields, f),
         }
+    }
+}
+
+/// `{owner: "alice"}`, `(7)` where fields have no names, and behind the name of a variant; alone, that of one without fields.
+fn write_fields(of: &Fields, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str(of.variant.as_deref().unwrap_or_default())?;
+    if of.variant.is_some() && of.fields.is_empty() {
+        return Ok(());
+    }
+    let is_tuple = of.is_tuple();
+    let fields = of.fields.iter().map(|(name, datum)| match is_tuple {
+        true => datum.to_string(),
+        false => format!("{name}: {datum}"),
+    });
+    let fields = fields.collect::<Vec<_>>().join(", ");
+    match is_tuple {
+        true => write!(f, "({fields})"),
+        false => write!(f, "{{{fields}}}"),
     }
 }
 
@@ -71,6 +103,7 @@ pub(crate) fn prefix_from_text(of: &Type, text: &str) -> Result<Datum, TextError
         }
         Type::Text | Type::Bytes => from_text(of, text),
         Type::ByteArray(_) => from_text(&Type::Bytes, text),
+        Type::Derived(_) if text.starts_with("0x") => from_text(of, text),
         _ if !of.is_known() => from_text(of, text),
         _ => Err(TextError {
             text: text.to_owned(),
@@ -96,6 +129,11 @@ fn whole(
         Type::Char if !text.starts_with('"') => {
             return one_char(text).map(Datum::Char).map_err(failed);
         }
+        // Its bytes stand for it, too.
+        Type::Derived(_) if text.starts_with("0x") => {
+            let bytes = from_hex(text).map(Datum::Raw);
+            return bytes.ok_or_else(|| failed("bytes are given as 0x00ff".to_owned()));
+        }
         of if !of.is_known() => {
             let bytes = from_hex(text).map(Datum::Raw);
             return bytes.ok_or_else(|| {
@@ -104,7 +142,10 @@ fn whole(
         }
         _ => {}
     }
-    let mut reader = Reader { rest: text };
+    let mut reader = Reader {
+        rest: text,
+        inside: None,
+    };
     let datum = read(&mut reader).map_err(failed)?;
     match reader.rest.trim() {
         "" => Ok(datum),
@@ -122,6 +163,8 @@ fn one_char(text: &str) -> Result<char, String> {
 
 struct Reader<'t> {
     rest: &'t str,
+    /// The derived type that is read, and how deep it is within itself.
+    inside: Option<(Arc<Derived>, u32)>,
 }
 
 impl<'t> Reader<'t> {
@@ -140,12 +183,13 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Up to the next comma or bracket.
+    /// Up to the next comma or bracket, or a colon with a blank behind it: that of a map's key.
     fn word(&mut self) -> &'t str {
         let rest = self.rest.trim_start();
         let end = rest
-            .find([',', '(', ')', '[', ']', '"'])
+            .find([',', '(', ')', '[', ']', '{', '}', '"'])
             .unwrap_or(rest.len());
+        let end = rest[..end].find(": ").unwrap_or(end);
         let (word, rest) = rest.split_at(end);
         self.rest = rest;
         word.trim_end()
@@ -233,6 +277,31 @@ impl<'t> Reader<'t> {
             Type::Tuple(types) => self.tuple(types, types.len()..=types.len())?,
             Type::List(item) => self.list(item, None)?,
             Type::Array(item, count) => self.list(item, Some(*count))?,
+            Type::Map(key, value) => self.map(key, value)?,
+            Type::Duration => {
+                let word = self.word();
+                let length = duration_from_text(word);
+                Datum::Duration(length.ok_or_else(|| format!("it is given as 1.5s, not {word:?}"))?)
+            }
+            Type::Time => {
+                let word = self.word();
+                let moment = Moment::from_text(word);
+                Datum::Time(
+                    moment.ok_or_else(|| {
+                        format!("it is given as 2026-11-26T11:54:29Z, not {word:?}")
+                    })?,
+                )
+            }
+            Type::Derived(derived) => self.fields(derived, 0)?,
+            Type::Itself => {
+                let Some((derived, depth)) = self.inside.clone() else {
+                    return Err("a type within itself is alone here".to_owned());
+                };
+                if depth >= NESTED_MAX {
+                    return Err(format!("it is nested more than {NESTED_MAX} levels deep"));
+                }
+                self.fields(&derived, depth + 1)?
+            }
             Type::Unknown(_) => return Err("a type of the program's own is in it".to_owned()),
         })
     }
@@ -259,6 +328,73 @@ impl<'t> Reader<'t> {
             }
         }
         Err(format!("it has more than {wanted} parts"))
+    }
+
+    fn map(&mut self, key: &Type, value: &Type) -> Result<Datum, String> {
+        self.expect("{")?;
+        let mut entries: Vec<(Datum, Datum)> = Vec::new();
+        while !self.take("}") {
+            let key = self.datum(key)?;
+            if entries
+                .last()
+                .is_some_and(|(last, _)| !is_below(last, &key))
+            {
+                return Err(format!(
+                    "{key} is not above the key before it: keys are in ascending order, each once"
+                ));
+            }
+            self.expect(":")?;
+            entries.push((key, self.datum(value)?));
+            if !self.take(",") {
+                self.expect("}")?;
+                break;
+            }
+        }
+        Ok(Datum::Map(entries))
+    }
+
+    /// All fields of a derived type, in their order.
+    fn fields(&mut self, of: &Arc<Derived>, depth: u32) -> Result<Datum, String> {
+        let before = self.inside.replace((Arc::clone(of), depth));
+        let read = self.fields_inside(of);
+        self.inside = before;
+        read
+    }
+
+    fn fields_inside(&mut self, of: &Derived) -> Result<Datum, String> {
+        let variant = match of.is_enum() {
+            false => of.variants.first(),
+            true => {
+                let word = self.word();
+                let mut variants = of.variants.iter();
+                variants.find(|variant| variant.name.as_deref() == Some(word))
+            }
+        };
+        let variants = || of.variants.iter().filter_map(|it| it.name.as_deref());
+        let variant = variant.ok_or_else(|| {
+            let names = variants().collect::<Vec<_>>().join(", ");
+            format!("it is one of {names}")
+        })?;
+        if variant.name.is_some() && variant.fields.is_empty() {
+            return Ok(variant.with(None, Vec::new()));
+        }
+        let is_tuple = variant.is_tuple();
+        let (open, close) = if is_tuple { ("(", ")") } else { ("{", "}") };
+        self.expect(open)?;
+        let mut data = Vec::new();
+        for (at, (name, field)) in variant.fields.iter().enumerate() {
+            if at > 0 {
+                self.expect(",")?;
+            }
+            if !is_tuple {
+                self.expect(name)?;
+                self.expect(":")?;
+            }
+            data.push(self.datum(field)?);
+        }
+        self.take(",");
+        self.expect(close)?;
+        Ok(variant.with(None, data))
     }
 
     fn list(&mut self, item: &Type, count: Option<usize>) -> Result<Datum, String> {

@@ -1,9 +1,14 @@
 //! Names of types, taken apart.
 
 use std::fmt;
+use std::sync::Arc;
+
+use namiki::{TypeLayout, TypeLayouts};
 
 /// Types deeper within each other than this are not looked into: names are read from files.
 const DEPTH_MAX: usize = 32;
+/// Nor more of them.
+const TYPES_MAX: u32 = 10_000;
 
 /// A type that keys or values have.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +31,13 @@ pub(crate) enum Type {
     Tuple(Vec<Type>),
     List(Box<Type>),
     Array(Box<Type>, usize),
+    Map(Box<Type>, Box<Type>),
+    Duration,
+    Time,
+    /// A type of the program's own with a layout that is known.
+    Derived(Arc<Derived>),
+    /// Within a derived type: that one.
+    Itself,
     /// A type of the program's own.
     Unknown(String),
 }
@@ -33,7 +45,33 @@ pub(crate) enum Type {
 impl Type {
     /// The type of this name.
     pub(crate) fn parse(name: &str) -> Self {
-        parse(name, 0).unwrap_or_else(|| Self::Unknown(name.to_owned()))
+        Self::parse_with(name, &TypeLayouts::default())
+    }
+
+    /// The type of this name, with these derived types.
+    pub(crate) fn parse_with(name: &str, types: &TypeLayouts) -> Self {
+        let mut parser = Parser {
+            types,
+            left: TYPES_MAX,
+        };
+        let unknown = || Self::Unknown(name.to_owned());
+        let Some(found) = parser.parse(name, 0, false) else {
+            return unknown();
+        };
+        let Self::Derived(derived) = found else {
+            return found;
+        };
+        // Values alone may be of earlier versions. One of those that is not known is shown as bytes.
+        let earlier =
+            Derived::earlier(types).filter_map(|name| match parser.parse(name, 0, false) {
+                Some(Self::Derived(earlier)) => Some(earlier),
+                _ => None,
+            });
+        let earlier = earlier.collect();
+        match Arc::try_unwrap(derived) {
+            Ok(derived) => Self::Derived(Arc::new(Derived { earlier, ..derived })),
+            Err(derived) => Self::Derived(derived),
+        }
     }
 
     /// Whether the type's keys all have eight bytes, as the engine has it.
@@ -58,7 +96,15 @@ impl Type {
             Self::Tuple(parts) => parts
                 .iter()
                 .fold(0, |sum, part| sum.saturating_add(part.room_bytes())),
-            Self::F64 | Self::Text | Self::Bytes | Self::List(_) | Self::Unknown(_) => 8,
+            Self::Duration | Self::Time => 12,
+            Self::F64
+            | Self::Text
+            | Self::Bytes
+            | Self::List(_)
+            | Self::Map(..)
+            | Self::Derived(_)
+            | Self::Itself
+            | Self::Unknown(_) => 8,
         }
     }
 
@@ -68,6 +114,7 @@ impl Type {
             Self::Unknown(_) => false,
             Self::Option(inner) | Self::List(inner) | Self::Array(inner, _) => inner.is_known(),
             Self::Tuple(parts) => parts.iter().all(Self::is_known),
+            Self::Map(key, value) => key.is_known() && value.is_known(),
             _ => true,
         }
     }
@@ -75,7 +122,13 @@ impl Type {
     /// Whether there are keys of the type.
     pub(crate) fn can_be_key(&self) -> bool {
         match self {
-            Self::F32 | Self::F64 | Self::List(_) | Self::Array(..) => false,
+            Self::F32
+            | Self::F64
+            | Self::List(_)
+            | Self::Array(..)
+            | Self::Map(..)
+            | Self::Duration
+            | Self::Time => false,
             Self::Option(inner) => inner.can_be_key(),
             Self::Tuple(parts) => parts.iter().all(Self::can_be_key),
             _ => true,
@@ -88,62 +141,158 @@ impl Type {
             Self::Nothing | Self::ByteArray(0) | Self::Array(_, 0) => false,
             Self::Array(item, _) => item.has_bytes(),
             Self::Tuple(parts) => parts.iter().any(Self::has_bytes),
+            // An enum has a number, and a struct what its fields have.
+            Self::Derived(derived) => {
+                let mut fields = derived.variants.iter().flat_map(|it| &it.fields);
+                derived.is_enum() || fields.any(|(_, of)| of.has_bytes())
+            }
             _ => true,
         }
     }
 }
 
-fn parse(name: &str, depth: usize) -> Option<Type> {
-    if depth > DEPTH_MAX {
-        return None;
-    }
-    let inner = |name: &str| parse(name, depth + 1).map(Box::new);
-    if let Some(parts) = name.strip_prefix('(').and_then(|it| it.strip_suffix(')')) {
-        let parts = split(parts)?
-            .into_iter()
-            .map(|part| parse(part, depth + 1))
-            .collect::<Option<Vec<_>>>()?;
-        return (2..=6).contains(&parts.len()).then_some(Type::Tuple(parts));
-    }
-    if let Some(array) = name.strip_prefix('[').and_then(|it| it.strip_suffix(']')) {
-        let (item, count) = array.rsplit_once("; ")?;
-        let count = count.parse().ok()?;
-        return match item {
-            "u8" => Some(Type::ByteArray(count)),
-            item => inner(item)
-                .filter(|item| item.has_bytes())
-                .map(|item| Type::Array(item, count)),
+/// A struct or an enum.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Derived {
+    /// As the table has it: `Account@2#6b1a…`.
+    pub(crate) name: String,
+    pub(crate) variants: Vec<Variant>,
+    /// What a value's type was made from; rows of these may be there.
+    pub(crate) earlier: Vec<Arc<Derived>>,
+}
+
+/// A variant, or the whole of a struct.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Variant {
+    /// Nothing of a struct.
+    pub(crate) name: Option<String>,
+    pub(crate) fields: Vec<(String, Type)>,
+}
+
+impl Derived {
+    /// The type with this layout, if all types of its fields are known: `parse` knows them.
+    pub(super) fn new(
+        layout: &TypeLayout,
+        parse: &mut dyn FnMut(&str) -> Option<Type>,
+    ) -> Option<Self> {
+        let variants = layout.variants.iter().map(|variant| {
+            let fields = variant.fields.iter();
+            let fields = fields.map(|(name, of)| Some((name.clone(), parse(of)?)));
+            Some(Variant {
+                name: variant.name.clone(),
+                fields: fields.collect::<Option<_>>()?,
+            })
+        });
+        let variants = variants.collect::<Option<Vec<_>>>()?;
+        // A struct is one variant without a name, and the variants of an enum have names.
+        let is_sound = match variants.iter().any(|variant| variant.name.is_none()) {
+            true => variants.len() == 1,
+            false => !variants.is_empty(),
         };
+        is_sound.then_some(Self {
+            name: layout.name.clone(),
+            variants,
+            earlier: Vec::new(),
+        })
     }
-    if let Some(item) = within(name, "option") {
-        return inner(item).map(Type::Option);
+
+    /// The types that a table's values were made from.
+    pub(super) fn earlier(types: &TypeLayouts) -> impl Iterator<Item = &str> {
+        types.earlier.iter().map(String::as_str)
     }
-    if let Some(item) = within(name, "list") {
-        return inner(item).filter(|item| item.has_bytes()).map(Type::List);
+
+    /// The version in its name; keys have none.
+    pub(crate) fn version(&self) -> Option<u32> {
+        let (_, rest) = self.name.rsplit_once('@')?;
+        rest.split('#').next()?.parse().ok()
     }
-    Some(match name {
-        "f32" => Type::F32,
-        "f64" => Type::F64,
-        "bool" => Type::Bool,
-        "char" => Type::Char,
-        "string" => Type::Text,
-        "bytes" => Type::Bytes,
-        "uuid" => Type::Uuid,
-        "nothing" => Type::Nothing,
-        name => {
-            let bits = |digits: &str| match digits {
-                "8" => Some(8),
-                "16" => Some(16),
-                "32" => Some(32),
-                "64" => Some(64),
-                "128" => Some(128),
-                _ => None,
-            };
-            let signed = name.strip_prefix('i').and_then(bits).map(Type::Signed);
-            let unsigned = || name.strip_prefix('u').and_then(bits).map(Type::Unsigned);
-            return signed.or_else(unsigned);
+
+    pub(super) fn is_enum(&self) -> bool {
+        self.variants.iter().any(|variant| variant.name.is_some())
+    }
+}
+
+/// Takes names apart.
+struct Parser<'l> {
+    types: &'l TypeLayouts,
+    /// So many types more: layouts in each other could unfold to any number.
+    left: u32,
+}
+
+impl Parser<'_> {
+    fn parse(&mut self, name: &str, depth: usize, is_field: bool) -> Option<Type> {
+        self.left = self.left.checked_sub(1)?;
+        if name == "^" {
+            return is_field.then_some(Type::Itself);
         }
-    })
+        if let Some(layout) = self.types.of(name)
+            && depth <= DEPTH_MAX
+        {
+            let layout = layout.clone();
+            let derived = Derived::new(&layout, &mut |name| self.parse(name, depth + 1, true))?;
+            return Some(Type::Derived(Arc::new(derived)));
+        }
+        self.of_the_engine(name, depth, is_field)
+    }
+
+    fn of_the_engine(&mut self, name: &str, depth: usize, is_field: bool) -> Option<Type> {
+        if depth > DEPTH_MAX {
+            return None;
+        }
+        let mut inner = |name: &str| self.parse(name, depth + 1, is_field).map(Box::new);
+        if let Some(parts) = name.strip_prefix('(').and_then(|it| it.strip_suffix(')')) {
+            let parts = split(parts)?
+                .into_iter()
+                .map(|part| inner(part).map(|part| *part))
+                .collect::<Option<Vec<_>>>()?;
+            return (2..=6).contains(&parts.len()).then_some(Type::Tuple(parts));
+        }
+        if let Some(parts) = within(name, "map") {
+            let [key, value] = split(parts)?.try_into().ok()?;
+            return Some(Type::Map(inner(key)?, inner(value)?));
+        }
+        if let Some(array) = name.strip_prefix('[').and_then(|it| it.strip_suffix(']')) {
+            let (item, count) = array.rsplit_once("; ")?;
+            let count = count.parse().ok()?;
+            return match item {
+                "u8" => Some(Type::ByteArray(count)),
+                item => inner(item)
+                    .filter(|item| item.has_bytes())
+                    .map(|item| Type::Array(item, count)),
+            };
+        }
+        if let Some(item) = within(name, "option") {
+            return inner(item).map(Type::Option);
+        }
+        if let Some(item) = within(name, "list") {
+            return inner(item).filter(|item| item.has_bytes()).map(Type::List);
+        }
+        Some(match name {
+            "f32" => Type::F32,
+            "f64" => Type::F64,
+            "bool" => Type::Bool,
+            "char" => Type::Char,
+            "string" => Type::Text,
+            "bytes" => Type::Bytes,
+            "uuid" => Type::Uuid,
+            "nothing" => Type::Nothing,
+            "duration" => Type::Duration,
+            "time" => Type::Time,
+            name => {
+                let bits = |digits: &str| match digits {
+                    "8" => Some(8),
+                    "16" => Some(16),
+                    "32" => Some(32),
+                    "64" => Some(64),
+                    "128" => Some(128),
+                    _ => None,
+                };
+                let signed = name.strip_prefix('i').and_then(bits).map(Type::Signed);
+                let unsigned = || name.strip_prefix('u').and_then(bits).map(Type::Unsigned);
+                return signed.or_else(unsigned);
+            }
+        })
+    }
 }
 
 /// `T` of `option<T>`.
@@ -189,6 +338,11 @@ impl fmt::Display for Type {
             Self::Option(inner) => write!(f, "option<{inner}>"),
             Self::List(item) => write!(f, "list<{item}>"),
             Self::Array(item, count) => write!(f, "[{item}; {count}]"),
+            Self::Map(key, value) => write!(f, "map<{key}, {value}>"),
+            Self::Duration => f.write_str("duration"),
+            Self::Time => f.write_str("time"),
+            Self::Derived(derived) => f.write_str(&derived.name),
+            Self::Itself => f.write_str("^"),
             Self::Tuple(parts) => {
                 for (at, part) in parts.iter().enumerate() {
                     f.write_str(if at == 0 { "(" } else { ", " })?;
@@ -203,6 +357,9 @@ impl fmt::Display for Type {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, HashMap};
+    use std::time::{Duration, SystemTime};
+
     use super::*;
     use namiki::{Key, Value};
 
@@ -252,6 +409,9 @@ mod tests {
         value::<f32>();
         value::<f64>();
         value::<Vec<(f64, Option<String>)>>();
+        value::<Duration>();
+        value::<Option<SystemTime>>();
+        value::<BTreeMap<String, HashMap<(u8, u8), bool>>>();
         value::<[[u16; 3]; 2]>();
         value::<(u8, u8, u8, u8, u8, Vec<Vec<u64>>)>();
     }

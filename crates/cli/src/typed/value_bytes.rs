@@ -1,7 +1,14 @@
 //! Values and their bytes, by the engine's own encodings.
 
+use std::time::Duration;
+
+use namiki::__derive::{put_length, take_length};
 use namiki::{Value, ValueBytes};
 
+use super::datum::{Fields, is_below};
+use super::derived::NESTED_MAX;
+use super::moment::Moment;
+use super::type_name::Derived;
 use super::{Datum, Type};
 
 /// The value of this type that has these bytes.
@@ -28,18 +35,41 @@ pub(crate) fn value_bytes(of: &Type, value: &Datum) -> Option<Vec<u8>> {
 
 /// A value by itself.
 fn decode(of: &Type, bytes: &[u8]) -> Option<Datum> {
-    match of {
-        Type::Text => <String as Value>::decode(bytes).map(Datum::Text),
-        Type::Bytes => Some(Datum::Bytes(bytes.to_vec())),
-        _ => {
-            let mut rest = bytes;
-            let value = decode_component(of, &mut rest)?;
-            rest.is_empty().then_some(value)
+    let mut rest = bytes;
+    let value = match of {
+        Type::Text => return <String as Value>::decode(bytes).map(Datum::Text),
+        Type::Bytes => return Some(Datum::Bytes(bytes.to_vec())),
+        Type::Derived(derived) => {
+            let version = u32::try_from(take_length(&mut rest)?).ok()?;
+            decode_fields(derived.of_version(version)?, Some(version), 0, &mut rest)?
         }
-    }
+        _ => decode_component(of, None, &mut rest)?,
+    };
+    rest.is_empty().then_some(value)
 }
 
-fn decode_component(of: &Type, bytes: &mut &[u8]) -> Option<Datum> {
+/// The derived type that something is in, and how deep it is within itself.
+type Inside<'d> = Option<(&'d Derived, u32)>;
+
+fn decode_fields(
+    of: &Derived,
+    version: Option<u32>,
+    depth: u32,
+    bytes: &mut &[u8],
+) -> Option<Datum> {
+    if depth > NESTED_MAX {
+        return None;
+    }
+    let variant = match of.is_enum() {
+        true => of.variants.get(take_length(bytes)?)?,
+        false => of.variants.first()?,
+    };
+    let fields = variant.fields.iter();
+    let fields = fields.map(|(_, field)| decode_component(field, Some((of, depth)), bytes));
+    Some(variant.with(version, fields.collect::<Option<_>>()?))
+}
+
+fn decode_component(of: &Type, inside: Inside<'_>, bytes: &mut &[u8]) -> Option<Datum> {
     macro_rules! integer {
         ($type:ty, $datum:ident) => {
             <$type as Value>::decode_component(bytes).map(|value| Datum::$datum(value.into()))
@@ -78,29 +108,50 @@ fn decode_component(of: &Type, bytes: &mut &[u8]) -> Option<Datum> {
         Type::Option(inner) => match bytes.split_off_first()? {
             0 => Some(Datum::Option(None)),
             1 => Some(Datum::Option(Some(Box::new(decode_component(
-                inner, bytes,
+                inner, inside, bytes,
             )?)))),
             _ => None,
         },
         Type::Tuple(types) => {
-            let parts = types.iter().map(|of| decode_component(of, bytes));
+            let parts = types.iter().map(|of| decode_component(of, inside, bytes));
             parts.collect::<Option<_>>().map(Datum::Tuple)
         }
         Type::List(item) => {
-            let count = namiki::__derive::take_length(bytes)?;
-            decode_items(item, count, bytes)
+            let count = take_length(bytes)?;
+            decode_items(item, count, inside, bytes)
         }
-        Type::Array(item, count) => decode_items(item, *count, bytes),
+        Type::Array(item, count) => decode_items(item, *count, inside, bytes),
+        Type::Map(key, value) => {
+            let count = take_length(bytes)?;
+            // An entry takes a byte at least, unless there is one alone: its keys differ.
+            let entries = (0..count.min(bytes.len() + 2)).map(|_| {
+                let key = decode_component(key, inside, bytes)?;
+                Some((key, decode_component(value, inside, bytes)?))
+            });
+            let entries = entries.collect::<Option<Vec<_>>>()?;
+            (entries.len() == count).then_some(Datum::Map(entries))
+        }
+        Type::Duration => other!(Duration, Duration),
+        Type::Time => {
+            let seconds = <i64 as Value>::decode_component(bytes)?;
+            let nanos = <u32 as Value>::decode_component(bytes)?;
+            (nanos < 1_000_000_000).then_some(Datum::Time(Moment { seconds, nanos }))
+        }
+        Type::Derived(derived) => decode_fields(derived, None, 0, bytes),
+        Type::Itself => {
+            let (derived, depth) = inside?;
+            decode_fields(derived, None, depth + 1, bytes)
+        }
         Type::Unknown(_) => None,
     }
 }
 
 /// Items take a byte at least, so damage cannot ask for more than there are bytes.
-fn decode_items(of: &Type, count: usize, bytes: &mut &[u8]) -> Option<Datum> {
+fn decode_items(of: &Type, count: usize, inside: Inside<'_>, bytes: &mut &[u8]) -> Option<Datum> {
     if count > bytes.len() {
         return None;
     }
-    let items = (0..count).map(|_| decode_component(of, bytes));
+    let items = (0..count).map(|_| decode_component(of, inside, bytes));
     items.collect::<Option<_>>().map(Datum::List)
 }
 
@@ -108,12 +159,31 @@ fn encode(of: &Type, value: &Datum, into: &mut ValueBytes) -> Option<()> {
     match (of, value) {
         (Type::Text, Datum::Text(text)) => into.extend_from_slice(text.as_bytes()),
         (Type::Bytes, Datum::Bytes(bytes)) => into.extend_from_slice(bytes),
-        _ => encode_component(of, value, into)?,
+        (Type::Derived(derived), Datum::Fields(fields)) => {
+            // One that was given by its fields has the latest version.
+            let version = fields.version.or_else(|| derived.version())?;
+            put_length(version as usize, into);
+            encode_fields(derived.of_version(version)?, fields, into)?;
+        }
+        _ => encode_component(of, value, None, into)?,
     }
     Some(())
 }
 
-fn encode_component(of: &Type, value: &Datum, into: &mut ValueBytes) -> Option<()> {
+fn encode_fields(of: &Derived, given: &Fields, into: &mut ValueBytes) -> Option<()> {
+    let (number, mut fields) = of.variant_of(given)?;
+    if of.is_enum() {
+        put_length(number, into);
+    }
+    fields.try_for_each(|(field, datum)| encode_component(field, datum, Some(of), into))
+}
+
+fn encode_component(
+    of: &Type,
+    value: &Datum,
+    inside: Option<&Derived>,
+    into: &mut ValueBytes,
+) -> Option<()> {
     macro_rules! integer {
         ($type:ty, $number:expr) => {
             <$type>::try_from(*$number).ok()?.encode_component(into)
@@ -148,29 +218,53 @@ fn encode_component(of: &Type, value: &Datum, into: &mut ValueBytes) -> Option<(
         (Type::Option(_), Datum::Option(None)) => into.push(0),
         (Type::Option(inner), Datum::Option(Some(value))) => {
             into.push(1);
-            encode_component(inner, value, into)?;
+            encode_component(inner, value, inside, into)?;
         }
         (Type::Tuple(types), Datum::Tuple(parts)) if types.len() == parts.len() => {
             for (of, part) in types.iter().zip(parts) {
-                encode_component(of, part, into)?;
+                encode_component(of, part, inside, into)?;
             }
         }
         (Type::List(item), Datum::List(items)) => {
-            namiki::__derive::put_length(items.len(), into);
-            encode_items(item, items, into)?;
+            put_length(items.len(), into);
+            encode_items(item, items, inside, into)?;
         }
         (Type::Array(item, count), Datum::List(items)) if items.len() == *count => {
-            encode_items(item, items, into)?;
+            encode_items(item, items, inside, into)?;
         }
+        (Type::Map(key, value), Datum::Map(entries)) => {
+            // In ascending order, each key once: maps have one encoding.
+            let mut pairs = entries.windows(2);
+            if !pairs.all(|pair| is_below(&pair[0].0, &pair[1].0)) {
+                return None;
+            }
+            put_length(entries.len(), into);
+            for (its_key, its_value) in entries {
+                encode_component(key, its_key, inside, into)?;
+                encode_component(value, its_value, inside, into)?;
+            }
+        }
+        (Type::Duration, Datum::Duration(value)) => value.encode_component(into),
+        (Type::Time, Datum::Time(Moment { seconds, nanos })) => {
+            seconds.encode_component(into);
+            nanos.encode_component(into);
+        }
+        (Type::Derived(derived), Datum::Fields(fields)) => encode_fields(derived, fields, into)?,
+        (Type::Itself, Datum::Fields(fields)) => encode_fields(inside?, fields, into)?,
         _ => return None,
     }
     Some(())
 }
 
-fn encode_items(of: &Type, items: &[Datum], into: &mut ValueBytes) -> Option<()> {
+fn encode_items(
+    of: &Type,
+    items: &[Datum],
+    inside: Option<&Derived>,
+    into: &mut ValueBytes,
+) -> Option<()> {
     items
         .iter()
-        .try_for_each(|item| encode_component(of, item, into))
+        .try_for_each(|item| encode_component(of, item, inside, into))
 }
 
 #[cfg(test)]

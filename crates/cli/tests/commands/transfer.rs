@@ -393,7 +393,13 @@ fn what_is_imported_is_what_was_exported() {
     let (expected, found) = (contents(&opened(&shop)), contents(&opened(&copy)));
     assert!(expected.len() > 60);
     for ((info, rows), found) in expected.iter().zip(&found) {
-        assert_eq!(info, &found.0);
+        // The layouts of derived types are there again when their program opens the table.
+        let layout = info.layout.clone().filter(|_| info.types().is_none());
+        let info = TableInfo {
+            layout,
+            ..info.clone()
+        };
+        assert_eq!(info, found.0);
         assert_eq!(rows, &found.1, "{}", info.name);
     }
     assert_eq!(expected.len(), found.len());

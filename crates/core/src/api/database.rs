@@ -20,7 +20,7 @@ use crate::api::counters::{ConflictCounters, Counters};
 use crate::api::open_catalogue::{Catalogue, CatalogueCell, catalogue_error};
 use crate::api::opened_tables::OpenedTables;
 use crate::api::session::Session;
-use crate::api::table::{Key, Table, Value};
+use crate::api::table::{Key, Table, Value, row_layout};
 use crate::api::tables_in_segments::TablesInSegments;
 use crate::catalogue::manifest::Manifest;
 use crate::commit::engine::Engine;
@@ -244,7 +244,7 @@ impl Database {
             value_type: V::type_name().into_owned(),
             fixed_keys: K::EIGHT_BYTES,
             inline_bytes,
-            columns: None,
+            layout: row_layout::<K, V>(),
         };
         shared.create_table(&mut catalogue, info).map(Table::new)
     }
@@ -579,6 +579,14 @@ impl Shared {
         let (key_type, value_type) = (K::type_name(), V::type_name());
         let has_key_type = info.key_type == key_type;
         if has_key_type && info.value_type == value_type {
+            // A table of a release that did not keep the layout. It is durable with the next manifest, the one of the closing most
+            // often: nothing depends on it.
+            if info.layout.is_none()
+                && !self.engine.read_only
+                && let Some(info) = manifest.table_mut(id)
+            {
+                info.layout = row_layout::<K, V>();
+            }
             return Ok(());
         }
         let earlier = V::earlier_type_names();
@@ -590,6 +598,7 @@ impl Shared {
             let change = |manifest: &mut Manifest| {
                 if let Some(info) = manifest.table_mut(id) {
                     info.value_type = value_type.into_owned();
+                    info.layout = row_layout::<K, V>();
                 }
             };
             let changed = files.change(&*self.disk, &self.dir, manifest, change);

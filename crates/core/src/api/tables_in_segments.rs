@@ -40,7 +40,7 @@ impl TablesInSegments {
         image: Option<&ImageList>,
     ) -> Self {
         let taken = manifest.tables.iter().filter_map(|table| {
-            table.columns.as_ref()?;
+            table.columns()?;
             let runs = &image?.table(table.id)?.runs;
             let bytes = runs.iter().map(|run| memory_bytes(run.rows, run.bytes));
             Some((table.id, bytes.sum()))

@@ -7,6 +7,7 @@ use namiki_exec::data::{Column, ColumnType, Schema};
 
 use crate::catalogue::image::ImageTable;
 use crate::table::raw_table::{TableId, TableInfo};
+use crate::table::row_layout::RowLayout;
 
 /// Typed keys are tuples of so many parts at most.
 const KEY_PARTS_MAX: usize = 6;
@@ -24,7 +25,7 @@ pub(super) fn table_info(table: &ImageTable, id: TableId, inline_bytes: usize) -
         key_type,
         value_type: ROWS.to_owned(),
         inline_bytes,
-        columns: Some(Box::new(table.schema.clone())),
+        layout: Some(Box::new(RowLayout::Columns(table.schema.clone()))),
     }
 }
 

@@ -94,7 +94,7 @@ impl Database {
             value_type: table.value_type.to_owned(),
             fixed_keys: table.eight_byte_keys,
             inline_bytes: room_bytes(table.room_bytes),
-            columns: None,
+            layout: None,
         };
         shared.create_table(&mut catalogue, info).map(Table::new)
     }

@@ -359,7 +359,7 @@ impl Manifest {
     }
 
     fn encode(&self) -> String {
-        let has_columns = self.tables.iter().any(|table| table.columns.is_some());
+        let has_columns = self.tables.iter().any(|table| table.columns().is_some());
         let any = |has: fn(&GenerationInfo) -> bool| self.generations.iter().any(has);
         let format = if has_columns || any(GenerationInfo::is_in_rings) {
             FORMAT
@@ -473,7 +473,7 @@ impl Manifest {
                     format!("table {name:?} is in memory and in the image, too"),
                 ));
             }
-            let columns = table.columns.as_ref();
+            let columns = table.columns();
             if let Some(why) =
                 columns.and_then(|columns| definition_contradiction(name, columns, &[]))
             {
@@ -653,7 +653,7 @@ mod tests {
             value_type: "u64".to_owned(),
             fixed_keys: true,
             inline_bytes: 8,
-            columns: None,
+            layout: None,
         };
         let seal = |streams: usize| GenerationEnd {
             last_sequences: vec![1; streams],

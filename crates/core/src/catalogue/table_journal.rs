@@ -374,7 +374,7 @@ mod tests {
             value_type: "str".to_owned(),
             fixed_keys: true,
             inline_bytes: 8,
-            columns: None,
+            layout: None,
         }
     }
 

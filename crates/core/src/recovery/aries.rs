@@ -256,7 +256,7 @@ mod tests {
             value_type: "bytes".to_owned(),
             fixed_keys: true,
             inline_bytes: 16,
-            columns: None,
+            layout: None,
         };
         let raw_table = RawTable::new(info, IndexKind::default(), Owner::new()).unwrap();
         let raw_tables = [(TableId(0), Arc::new(raw_table))].into();

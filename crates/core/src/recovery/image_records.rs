@@ -175,7 +175,7 @@ mod tests {
                 value_type: String::new(),
                 fixed_keys: fixed,
                 inline_bytes: 8,
-                columns: None,
+                layout: None,
             };
             let raw_table = RawTable::new(info, index, Owner::new()).unwrap();
             let keys: BTreeMap<_, _> = (0..KEYS)

@@ -417,7 +417,7 @@ mod tests {
             value_type: String::new(),
             fixed_keys,
             inline_bytes: 8,
-            columns: None,
+            layout: None,
         };
         RawTable::new(info, index, Owner::new()).unwrap()
     }

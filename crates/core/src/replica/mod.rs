@@ -113,7 +113,7 @@ impl Replica {
                 true => INLINE_BYTES_FIXED,
                 false => INLINE_BYTES_VARIABLE,
             },
-            columns: None,
+            layout: None,
         };
         let raw_table = RawTable::new(info, INDEX, self.owner)
             .expect("ART and the hash table are in every build");

@@ -15,13 +15,11 @@ use std::ops::Bound;
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicU64;
 
-use namiki_exec::data::Schema;
 use namiki_index::{
     Direction, IndexError, Inserted, LeafVersion, Lookup, PointIndex, ScanItem, ScanRange,
 };
 use namiki_platform::Stamp;
 use parking_lot::RwLock;
-use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::concurrency::cc::{Before, CcProtocol};
@@ -32,35 +30,10 @@ use crate::storage::record::RecordRef;
 use crate::sync::{AtomicBool, Ordering};
 use crate::table::load_state::LoadState;
 use crate::table::removed_ranges::RemovedRanges;
+pub use crate::table::table_info::{TableId, TableInfo};
 
 /// Keys that are looked up together.
 pub(crate) const BATCH_KEYS_MAX: usize = 16;
-
-/// A table's number: what log records call it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct TableId(pub u32);
-
-/// What the manifest keeps of a table.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TableInfo {
-    /// Its number.
-    pub id: TableId,
-    /// Its name.
-    pub name: String,
-    /// The name of its key type.
-    pub key_type: String,
-    /// The name of its value type.
-    pub value_type: String,
-    /// Whether its keys all have eight bytes.
-    pub fixed_keys: bool,
-    /// The length that records have room for in themselves, in bytes.
-    pub inline_bytes: usize,
-    /// Of a table that was loaded into segments and takes part in transactions now: its columns. Its values are rows, encoded
-    /// for them. Queries know it by them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub columns: Option<Box<Schema>>,
-}
 
 /// One opening of a database. Its tables work in its own transactions only: these keep it alive, and
 /// with it the records that they point to (record.rs, R1).
@@ -539,7 +512,7 @@ mod tests {
                 value_type: String::new(),
                 fixed_keys: false,
                 inline_bytes: 8,
-                columns: None,
+                layout: None,
             };
             let raw_table = RawTable::new(info, index, Owner::new()).unwrap();
             let mut expected = std::collections::BTreeMap::new();
@@ -572,7 +545,7 @@ mod tests {
                 value_type: String::new(),
                 fixed_keys: true,
                 inline_bytes: 8,
-                columns: None,
+                layout: None,
             };
             let raw_table = RawTable::new(info, index, Owner::new()).unwrap();
             raw_table.use_up();

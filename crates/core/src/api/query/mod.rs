@@ -266,7 +266,7 @@ impl Query {
                     return Err(QueryError::NotDescribed { table });
                 }
                 let in_memory = catalogue.manifest.tables.iter();
-                let in_memory = in_memory.filter(|table| table.columns.is_some());
+                let in_memory = in_memory.filter(|table| table.columns().is_some());
                 let known = (image.tables.iter().map(|table| &table.name))
                     .chain(in_memory.map(|table| &table.name))
                     .chain(self.described.keys());
@@ -287,7 +287,7 @@ impl Shared {
     /// A table in memory of which the manifest has the columns.
     fn described(&self, catalogue: &Catalogue, name: &str) -> Option<Described> {
         let id = catalogue.ids.get(name)?;
-        let schema = catalogue.manifest.table(id)?.columns.as_deref()?.clone();
+        let schema = catalogue.manifest.table(id)?.columns()?.clone();
         let raw_table = self.engine.raw_tables.lock().get(&id).cloned()?;
         Some(Described {
             raw_table,

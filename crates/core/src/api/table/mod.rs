@@ -3,6 +3,7 @@
 pub mod derive_support;
 mod handle;
 mod key;
+mod layout;
 mod lock_set;
 mod shape;
 mod value;
@@ -12,6 +13,7 @@ pub(super) use handle::own;
 pub(super) use key::encoded;
 pub(super) use key::range_of_prefix;
 pub use key::{AsKey, Key, KeyBytes, KeyPrefix, KeyRange};
+pub(super) use layout::row_layout;
 pub use lock_set::LockSet;
 #[cfg(feature = "serde")]
 pub use value::Serde;

@@ -8,6 +8,8 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt::Write;
 
+use crate::table::row_layout::{TypeLayout, VariantLayout};
+
 /// A field: its name, and the name of its type.
 pub type Field = (&'static str, fn() -> Cow<'static, str>);
 
@@ -31,24 +33,63 @@ impl Shape<'_> {
     /// The name of the type `T`, which has this shape: `Account@1#6b1a…`.
     #[must_use]
     pub fn type_name<T: ?Sized>(&self) -> Cow<'static, str> {
-        let Some(shape) = within::<T, _>(|| self.written_out()) else {
+        let Some((shape, variants)) = within::<T, _>(|| self.written_out()) else {
             // A type that has itself in it: its own name is being made.
             return Cow::Borrowed("^");
         };
-        Cow::Owned(named(self.name, self.version, &shape))
+        let name = named(self.name, self.version, &shape);
+        COLLECTED.with_borrow_mut(|collected| {
+            if let Some(collected) = collected
+                && !collected.layouts.iter().any(|layout| layout.name == name)
+            {
+                let name = name.clone();
+                collected.layouts.push(TypeLayout { name, variants });
+            }
+        });
+        Cow::Owned(name)
     }
 
-    fn written_out(&self) -> String {
+    /// The text that is hashed, and the same as a layout.
+    fn written_out(&self) -> (String, Vec<VariantLayout>) {
         let mut shape = String::from(if self.is_enum { "enum" } else { "struct" });
+        let mut variants = Vec::new();
         for (variant, fields) in self.variants {
             let _ = write!(shape, " {variant}{{");
+            let mut layout = VariantLayout {
+                name: self.is_enum.then(|| (*variant).to_owned()),
+                fields: Vec::new(),
+            };
             for (field, type_name) in *fields {
-                let _ = write!(shape, "{field}:{};", type_name());
+                let type_name = type_name();
+                let _ = write!(shape, "{field}:{type_name};");
+                layout
+                    .fields
+                    .push(((*field).to_owned(), type_name.into_owned()));
             }
             shape.push('}');
+            variants.push(layout);
         }
-        shape
+        (shape, variants)
     }
+}
+
+/// The layouts of all derived types that are named within `run`; nothing if there are none, or if a type has itself in it
+/// through another one: `^` would not say which.
+pub(super) fn layouts_within(run: impl FnOnce()) -> Option<Vec<TypeLayout>> {
+    COLLECTED.set(Some(Collected::default()));
+    run();
+    let Collected {
+        layouts,
+        is_ambiguous,
+    } = COLLECTED.take()?;
+    (!layouts.is_empty() && !is_ambiguous).then_some(layouts)
+}
+
+/// What [`layouts_within`] finds.
+#[derive(Default)]
+struct Collected {
+    layouts: Vec<TypeLayout>,
+    is_ambiguous: bool,
 }
 
 /// A type's name with its version and the hash of its shape.
@@ -69,6 +110,8 @@ fn fnv_1a(bytes: &[u8]) -> u64 {
 thread_local! {
     /// The types with names that are being made, by the names that Rust gives them.
     static WITHIN: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
+    /// While layouts are collected.
+    static COLLECTED: RefCell<Option<Collected>> = const { RefCell::new(None) };
 }
 
 /// Runs this unless it is already run for the type, further out.
@@ -85,6 +128,12 @@ fn within<T: ?Sized, R>(run: impl FnOnce() -> R) -> Option<R> {
         let is_new = !within.contains(&it);
         if is_new {
             within.push(it);
+        } else if within.last() != Some(&it) {
+            COLLECTED.with_borrow_mut(|collected| {
+                if let Some(collected) = collected {
+                    collected.is_ambiguous = true;
+                }
+            });
         }
         is_new
     });
@@ -166,5 +215,11 @@ mod tests {
         let name = list_name();
         assert!(name.starts_with("List@1#"), "{name}");
         assert_eq!(list_name(), name);
+        let layouts = layouts_within(|| drop(list_name())).unwrap();
+        let fields = vec![("next".to_owned(), "^".to_owned())];
+        let variants = vec![VariantLayout { name: None, fields }];
+        let name = name.into_owned();
+        assert_eq!(layouts, [TypeLayout { name, variants }]);
+        assert_eq!(layouts_within(|| drop(u64_name())), None);
     }
 }

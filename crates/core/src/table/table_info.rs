@@ -1,0 +1,103 @@
+//! What the catalogue keeps of a table: its number, its names, and what its rows are made of.
+
+use namiki_exec::data::Schema;
+use serde::{Deserialize, Serialize};
+
+use crate::table::row_layout::{RowLayout, TypeLayouts};
+
+/// A table's number: what log records call it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TableId(pub u32);
+
+/// What the manifest keeps of a table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "WrittenInfo", into = "WrittenInfo")]
+pub struct TableInfo {
+    /// Its number.
+    pub id: TableId,
+    /// Its name.
+    pub name: String,
+    /// The name of its key type.
+    pub key_type: String,
+    /// The name of its value type.
+    pub value_type: String,
+    /// Whether its keys all have eight bytes.
+    pub fixed_keys: bool,
+    /// The length that records have room for in themselves, in bytes.
+    pub inline_bytes: usize,
+    /// What its rows are made of, beyond the names of these types, where there is more to say.
+    pub layout: Option<Box<RowLayout>>,
+}
+
+impl TableInfo {
+    /// Its columns, if it was loaded into segments and takes part in transactions now.
+    #[must_use]
+    pub fn columns(&self) -> Option<&Schema> {
+        match self.layout.as_deref()? {
+            RowLayout::Columns(columns) => Some(columns),
+            RowLayout::Types(_) => None,
+        }
+    }
+
+    /// The layouts of the derived types of its keys and values.
+    #[must_use]
+    pub fn types(&self) -> Option<&TypeLayouts> {
+        match self.layout.as_deref()? {
+            RowLayout::Columns(_) => None,
+            RowLayout::Types(types) => Some(types),
+        }
+    }
+}
+
+/// As it is written.
+#[derive(Serialize, Deserialize)]
+struct WrittenInfo {
+    id: TableId,
+    name: String,
+    key_type: String,
+    value_type: String,
+    fixed_keys: bool,
+    inline_bytes: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    columns: Option<Schema>,
+    /// Programs that do not know of it pass over it, and leave it out when they write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    types: Option<TypeLayouts>,
+}
+
+impl From<WrittenInfo> for TableInfo {
+    fn from(written: WrittenInfo) -> Self {
+        let columns = written.columns.map(RowLayout::Columns);
+        let layout = columns.or_else(|| written.types.map(RowLayout::Types));
+        Self {
+            id: written.id,
+            name: written.name,
+            key_type: written.key_type,
+            value_type: written.value_type,
+            fixed_keys: written.fixed_keys,
+            inline_bytes: written.inline_bytes,
+            layout: layout.map(Box::new),
+        }
+    }
+}
+
+impl From<TableInfo> for WrittenInfo {
+    fn from(info: TableInfo) -> Self {
+        let (columns, types) = match info.layout.map(|layout| *layout) {
+            None => (None, None),
+            Some(RowLayout::Columns(columns)) => (Some(columns), None),
+            Some(RowLayout::Types(types)) => (None, Some(types)),
+        };
+        Self {
+            id: info.id,
+            name: info.name,
+            key_type: info.key_type,
+            value_type: info.value_type,
+            fixed_keys: info.fixed_keys,
+            inline_bytes: info.inline_bytes,
+            columns,
+            types,
+        }
+    }
+}
