@@ -1,6 +1,7 @@
 //! Queries over tables in segments, tables in memory, and both.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,7 +9,7 @@ use namiki::query::{
     AggregateCall, AggregateFunction, Column, ColumnType, Datum, KeyRange, Options, Plan,
     QueryError, Schema, column, encode_row, literal,
 };
-use namiki::{Database, IndexKind, NewTable};
+use namiki::{Database, IndexKind, NewTable, Table};
 use namiki_exec::naive;
 use namiki_exec::source::{MemoryTable, Table as PlainTable, Tables};
 use namiki_platform::disk::{Disk, SimDisk};
@@ -217,6 +218,77 @@ fn every_kind_of_table_in_memory_answers() {
         });
         assert!(found == expected, "{index}");
         assert_eq!(run(&Plan::scan("encoded")), [row], "{index}");
+    }
+}
+
+/// Threads divide the keys between them, dense ones, clusters, and single ones far away, while rows go from key to key.
+#[test]
+fn every_number_of_threads_sees_each_row_once() {
+    for index in ["art", "art+hash", "bwtree"] {
+        let disk = SimDisk::new();
+        let builder = || {
+            builder(SPEC, &disk)
+                .index(index.parse::<IndexKind>().unwrap())
+                .buffer_bytes(1 << 20)
+                .segment_bytes(2 << 20)
+        };
+        let db = builder().open(DIR).unwrap();
+        let table = db.table::<(u64, u64), i64>("amounts").unwrap();
+        let key = |number: u64| match number % 4 {
+            0 => (7, number),
+            1 => (8, 1 << 40 | number),
+            2 => (8, u64::MAX - number),
+            _ => (number << 50, number),
+        };
+        let rows = 4_000;
+        db.transact(|tx| {
+            (0..rows).try_for_each(|number| tx.put(&table, &key(number), &(number as i64)))
+        })
+        .unwrap();
+        let expected = {
+            let unscaled = i128::from(rows * (rows - 1) / 2);
+            [[(rows as i64).into(), Datum::Decimal { unscaled, scale: 0 }]]
+        };
+        let plan =
+            Plan::scan("amounts").aggregate(&[], vec![AggregateCall::count("rows"), sum("amount")]);
+        let check = |db: &Database, table: &Table<(u64, u64), i64>| {
+            for threads in [1, 2, 3, 8, 32] {
+                let query = db.query().table(table, &["a", "b"], "amount").unwrap();
+                let query = query.threads(NonZeroUsize::new(threads).unwrap());
+                let found: Result<Vec<_>, _> = query.run(&plan).unwrap().collect();
+                assert_eq!(found.unwrap(), expected, "{index}, {threads} threads");
+            }
+        };
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // Each round takes some rows to keys of their own.
+                let mut round = 0;
+                while !over.load(Ordering::Relaxed) {
+                    for number in (0..rows).step_by(97) {
+                        let from = key(number + round * rows);
+                        let to = key(number + (round + 1) * rows);
+                        db.transact(|tx| {
+                            let amount = tx.get(&table, &from)?.unwrap();
+                            tx.delete(&table, &from)?;
+                            tx.put(&table, &to, &amount)
+                        })
+                        .unwrap();
+                    }
+                    round += 1;
+                }
+            });
+            (0..5).for_each(|_| check(&db, &table));
+            over.store(true, Ordering::Relaxed);
+        });
+        drop(table);
+        db.close().unwrap();
+        // From the image, whether or not it is loaded by then.
+        let db = builder().open(DIR).unwrap();
+        let table = db.table::<(u64, u64), i64>("amounts").unwrap();
+        check(&db, &table);
+        db.wait_until_loaded().unwrap();
+        check(&db, &table);
     }
 }
 

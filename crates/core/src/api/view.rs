@@ -326,6 +326,32 @@ impl View {
         outcome?;
         self.open.check()
     }
+
+    /// The first key in a range, in its direction: one that the table has, or has had lately, so that the view may find no row
+    /// there.
+    pub(crate) fn end_key(
+        &self,
+        raw_table: &RawTable,
+        range: ScanRange<'_>,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let mut found = None;
+        if let Some(unloaded) = self.unloaded(raw_table)? {
+            unloaded.scan(&self.open, range, |key, _| {
+                found = Some(key.to_vec());
+                Ok(ControlFlow::Break(()))
+            })?;
+            return Ok(found);
+        }
+        let scanned = raw_table.scan(range, |step| {
+            let Step::Entry(key, _) = step else {
+                return ControlFlow::Continue(());
+            };
+            found = Some(key.to_vec());
+            ControlFlow::Break(())
+        });
+        scanned.map_err(|error| Error::from_index(&error, &raw_table.name()))?;
+        Ok(found)
+    }
 }
 
 impl fmt::Debug for View {

@@ -14,7 +14,7 @@ use super::task::{PageRange, State};
 use super::worker::{Flow, Worker};
 use super::worker_channels::{Handoff, Message};
 use crate::error::ExecError;
-use crate::program::Step;
+use crate::program::{Driver, Step};
 use crate::rings::Receiver;
 use crate::row::Row;
 
@@ -23,7 +23,7 @@ const SLEEP_MAX: Duration = Duration::from_millis(50);
 
 /// A range with fewer pages, or rows, left than this is not divided.
 const DIVIDED_PAGES_MIN: u32 = 2;
-const DIVIDED_ROWS_MIN: usize = 64;
+pub(super) const DIVIDED_ROWS_MIN: usize = 64;
 
 impl Worker<'_> {
     /// Whether there are others to share this pipeline with.
@@ -103,7 +103,7 @@ impl Worker<'_> {
 
     /// Hands work over to a thread, and tells whether there was some.
     fn offload(&mut self, to: usize) -> Result<bool, ExecError> {
-        if let Some(state) = self.divide() {
+        if let Some(state) = self.divide()? {
             self.counters.tasks.add(1);
             let sent = self.send(to, 0, state, Row::default());
             if let Err((state, row)) = sent {
@@ -146,7 +146,7 @@ impl Worker<'_> {
     }
 
     /// The later half of what one of the drivers has still to go through.
-    fn divide(&mut self) -> Option<State> {
+    fn divide(&mut self) -> Result<Option<State>, ExecError> {
         for id in self.schedule.blocked_drivers() {
             match &mut self.tasks.get(id).state {
                 State::Range(range) if range.end - range.next >= DIVIDED_PAGES_MIN => {
@@ -156,7 +156,7 @@ impl Worker<'_> {
                         ..*range
                     };
                     range.end = middle;
-                    return Some(State::Range(later));
+                    return Ok(Some(State::Range(later)));
                 }
                 State::Materialized { next, end } if *end - *next >= DIVIDED_ROWS_MIN => {
                     let middle = *next + (*end - *next) / 2;
@@ -165,12 +165,24 @@ impl Worker<'_> {
                         end: *end,
                     };
                     *end = middle;
-                    return Some(later);
+                    return Ok(Some(later));
+                }
+                State::Batch(walk) => {
+                    let Driver::Read(step) = &self.pipeline.driver else {
+                        continue;
+                    };
+                    let entry = &self.shared.program.sources[step.source];
+                    let later = walk.split_off(&*entry.source);
+                    if let Some(later) =
+                        later.map_err(|error| ExecError::source(&entry.name, error))?
+                    {
+                        return Ok(Some(State::Batch(Box::new(later))));
+                    }
                 }
                 _ => {}
             }
         }
-        None
+        Ok(None)
     }
 
     /// Sends a row that is about to begin a step to the thread that gets such rows. Tells whether it did.
@@ -250,6 +262,11 @@ impl Worker<'_> {
 
     /// This thread has nothing to do: sleeps until it has. Tells whether the pipeline has ended instead.
     pub(super) fn is_over(&mut self) -> bool {
+        debug_assert_eq!(
+            self.tasks.live(),
+            0,
+            "a task is blocked that nothing resumes (S2)"
+        );
         let shared = self.shared;
         if shared.busy.fetch_sub(1, Ordering::AcqRel) == 1 {
             // No thread is busy, and no ring holds a task.

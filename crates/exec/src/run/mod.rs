@@ -27,7 +27,7 @@
 //!   step. Each goes through a ring with one producer and one consumer.
 //! - T5. A pipeline has ended when no thread is busy and no ring holds a task; the thread that finds it so says it.
 //! - T6. A task counts against the degree only while what it waits for comes without any other task: it is a single page, or an
-//!   extent that has its frames. A range whose next extent finds no frames is not such a task. It is blocked outside of the
+//!   extent that has its frames. A range that finds no frames for its next extent is not such a task. It is blocked outside of the
 //!   degree, and is resumed when an extent of its thread has arrived or has ended.
 //!
 //! # Progress
@@ -42,7 +42,7 @@
 //!
 //! So an extent that has arrived always goes on, its frames come back, and the range behind it is resumed. A range itself holds
 //! nothing while it waits, whichever thread it came from. Queries do not wait for each other's frames: each has its own
-//! from its beginning to its end (`admission`), and what it shares with others is the cache, whose pages leave.
+//! from its beginning to its end (`admission`), and what it shares with others is the cache, and pages leave that.
 //! `progress_model.rs` tries all orders in which tasks, devices and threads may act.
 //!
 //! Paper: oode §2, §3

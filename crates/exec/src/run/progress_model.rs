@@ -1,7 +1,7 @@
 //! Whether threads make progress (T6), tried for all that may happen: every order in which tasks, devices and threads act, from
 //! the beginning of a pipeline to its end, with the schedule and the shares of frames that the threads themselves use.
 //!
-//! What a model leaves out is what does not decide who waits for whom: the rows and pages themselves. Whether a row needs a page,
+//! A model leaves out what does not decide which task waits for which: the rows and pages themselves. Whether a row needs a page,
 //! whether a page is still in the cache and when a task's budget is used up is left to chance, and every chance is tried. In the
 //! end every state that can be reached must lead to one in which all is done: then nothing waits for ever, unless chance
 //! never favours it.

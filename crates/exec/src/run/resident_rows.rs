@@ -1,21 +1,102 @@
 //! Rows of sources in memory.
+//!
+//! A range is divided between the threads, as one of pages is: at first into as many parts as there are threads, and later, where
+//! a thread has nothing more to do, what another one has not yet asked its source for. Where to divide it, the source says
+//! ([`Source::middle_key`]).
 
 use std::ops::Bound;
 
 use super::column_decoding::{decode_columns, encode_key, no_row};
+use super::hand_over::DIVIDED_ROWS_MIN;
 use super::task::{BatchWalk, State, Step};
 use super::worker::{Flow, Worker};
+use crate::bind::KeyBounds;
 use crate::data::key_codec::after_prefix;
 use crate::error::ExecError;
 use crate::program::{KeyValues, Reach, ReadStep};
 use crate::row::Row;
-use crate::source::RowBatch;
+use crate::source::{RowBatch, Source, SourceError};
 
 /// Rows that are asked for at a time: few at first, because many look-ups find few.
 const BATCH_FIRST: usize = 8;
 const BATCH_MAX: usize = 256;
 
+/// A range in as many parts as there may be, or fewer if the source knows no more.
+fn divided(
+    source: &dyn Source,
+    bounds: &KeyBounds,
+    parts_max: usize,
+) -> Result<Vec<KeyBounds>, SourceError> {
+    let mut parts = vec![bounds.clone()];
+    let mut before = 0;
+    while before < parts.len() && parts.len() < parts_max {
+        before = parts.len();
+        for mut part in std::mem::take(&mut parts) {
+            let later = split_off(&mut part, None, source)?;
+            parts.push(part);
+            parts.extend(later);
+        }
+    }
+    Ok(parts)
+}
+
+/// Takes the later part of what lies behind a key off a range, or of all of it.
+fn split_off(
+    part: &mut KeyBounds,
+    behind: Option<&[u8]>,
+    source: &dyn Source,
+) -> Result<Option<KeyBounds>, SourceError> {
+    let (lower, upper) = part.as_slices();
+    let Some(middle) = source.middle_key(behind.map_or(lower, Bound::Excluded), upper)? else {
+        return Ok(None);
+    };
+    let upper = std::mem::replace(&mut part.upper, Bound::Excluded(middle.clone()));
+    Ok(Some(KeyBounds {
+        lower: Bound::Included(middle),
+        upper,
+    }))
+}
+
+impl BatchWalk {
+    /// Goes through a part of a driver's range.
+    fn of(part: KeyBounds) -> Self {
+        Self {
+            part: Some(part),
+            ..Self::default()
+        }
+    }
+
+    /// Takes the later part of what it has not yet asked for, for another thread.
+    pub(super) fn split_off(&mut self, source: &dyn Source) -> Result<Option<Self>, SourceError> {
+        let Some(part) = self.part.as_mut().filter(|_| !self.is_last) else {
+            return Ok(None);
+        };
+        let later = split_off(part, self.behind.as_deref(), source)?;
+        Ok(later.map(Self::of))
+    }
+}
+
 impl Worker<'_> {
+    /// What this thread begins with: its parts of a range.
+    pub(super) fn first_resident_parts(
+        &self,
+        step: &ReadStep,
+        bounds: &KeyBounds,
+    ) -> Result<Vec<State>, ExecError> {
+        let shared = self.shared;
+        let entry = &shared.program.sources[step.source];
+        let parts = shared.resident_parts(self.pipeline_number, || {
+            let is_short = entry.source.rows() < DIVIDED_ROWS_MIN as u64;
+            let parts_max = if is_short { 1 } else { shared.threads };
+            let parts = divided(&*entry.source, bounds, parts_max);
+            parts.map_err(|error| ExecError::source(&entry.name, error))
+        })?;
+        let first = |thread: usize| parts.len() * thread / shared.threads;
+        let own = &parts[first(self.number)..first(self.number + 1)];
+        let walks = own.iter().cloned().map(BatchWalk::of);
+        Ok(walks.map(|walk| State::Batch(Box::new(walk))).collect())
+    }
+
     /// Goes on in a step that reads rows of a source in memory.
     pub(super) fn resident_rows(
         &mut self,
@@ -29,7 +110,16 @@ impl Worker<'_> {
         let result = match reach {
             Reach::Key(values) => self.resident_row(position, step, values, row, &mut prefix),
             Reach::Range(bounds) => {
-                self.resident_range(position, step, bounds.as_slices(), state, row)
+                let part = match state {
+                    State::Batch(walk) => walk.part.take(),
+                    _ => None,
+                };
+                let own = part.as_ref().unwrap_or(bounds);
+                let result = self.resident_range(position, step, own.as_slices(), state, row);
+                if let State::Batch(walk) = state {
+                    walk.part = part;
+                }
+                result
             }
             Reach::Prefix(values) => {
                 let schema = self.shared.program.sources[step.source].source.schema();

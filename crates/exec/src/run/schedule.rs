@@ -50,7 +50,7 @@ impl Schedule {
         }
     }
 
-    /// Prepares for a pipeline of so many steps, whose driver reads extents of up to so many pages.
+    /// Prepares for a pipeline of so many steps, and for extents of up to so many pages.
     pub(super) fn begin(&mut self, steps: usize, extent_pages: usize) {
         self.blocked_on_degree.resize_with(steps + 1, Vec::new);
         self.extent_pages = extent_pages.clamp(1, self.frames.extent_pages_max());
@@ -216,7 +216,7 @@ impl Schedule {
         self.ready.push(id);
     }
 
-    /// Takes frames of an extent back, whose rows are through, or which are in the cache.
+    /// Takes frames of an extent back: its rows are through.
     pub(super) fn return_extent(&mut self, pages: usize) {
         if pages > 0 {
             self.frames.return_extent(pages);

@@ -10,7 +10,7 @@ use namiki_segment::{Leaf, LongReader, PageNo, PageRef, Pages, Segment, Value};
 
 use super::column_decoding::decode_columns;
 use super::shared::Storage;
-use super::task::{BatchWalk, Extent, LongRead, PageKey, PageRange, State, Step};
+use super::task::{Extent, LongRead, PageKey, PageRange, State, Step};
 use super::worker::{Flow, Worker};
 use crate::bind::KeyBounds;
 use crate::error::ExecError;
@@ -28,17 +28,13 @@ fn pages_of(segment: &Segment, bounds: &KeyBounds) -> Range<u32> {
 
 impl Worker<'_> {
     /// What this thread begins with: its part of a range.
-    pub(super) fn first_ranges(&self, step: &ReadStep) -> Vec<State> {
+    pub(super) fn first_ranges(&self, step: &ReadStep) -> Result<Vec<State>, ExecError> {
         let bounds = match &step.reach {
             Reach::Range(bounds) => bounds,
-            Reach::Key(_) | Reach::Prefix(_) => return Vec::new(),
+            Reach::Key(_) | Reach::Prefix(_) => return Ok(Vec::new()),
         };
         let parts = match &self.shared.storage[step.source] {
-            // A source in memory is gone through by one thread, which gives rows to others.
-            Storage::Resident if self.number == 0 => {
-                return vec![State::Batch(Box::<BatchWalk>::default())];
-            }
-            Storage::Resident => return Vec::new(),
+            Storage::Resident => return self.first_resident_parts(step, bounds),
             Storage::Paged(parts) => parts,
         };
         let pages = |number: &u32| pages_of(&self.shared.segments[*number as usize].0, bounds);
@@ -57,7 +53,7 @@ impl Worker<'_> {
             }
             before += length;
         }
-        states
+        Ok(states)
     }
 
     /// How many pages the driver's range has, in all threads.

@@ -17,6 +17,7 @@ use super::counters::{WorkerCounters, sum};
 use super::options::Options;
 use super::output::Output;
 use super::worker_sink::{Materialized, WorkerSink};
+use crate::bind::KeyBounds;
 use crate::error::ExecError;
 use crate::plan::Plan;
 use crate::program::{Program, Step};
@@ -83,6 +84,8 @@ pub(super) struct Shared {
     pub(super) peers: Vec<Peer>,
     /// Of each step of each pipeline that is a limit, how many rows may still pass.
     limits: Vec<Vec<AtomicU64>>,
+    /// Of each pipeline, the parts of its driver's range that its threads begin with, if that is in memory.
+    resident_parts: Vec<OnceLock<Result<Vec<KeyBounds>, ExecError>>>,
     /// What each pipeline has kept.
     materialized: Vec<OnceLock<Arc<Materialized>>>,
     /// What each thread has kept in the pipeline that ends, and what it has taken in memory.
@@ -145,6 +148,7 @@ impl Shared {
         });
         Self {
             limits: limits.collect(),
+            resident_parts: program.pipelines.iter().map(|_| OnceLock::new()).collect(),
             materialized: program.pipelines.iter().map(|_| OnceLock::new()).collect(),
             output_slots: program.output.iter().map(|(_, slot)| *slot).collect(),
             output: Output::new(
@@ -234,6 +238,17 @@ impl Shared {
         // Relaxed: a count that orders nothing.
         let before = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
         before.ok().map(|before| before - 1)
+    }
+
+    /// The parts that the range of a pipeline is divided into, which the first thread that asks makes: the source may have
+    /// other rows when the next one asks.
+    pub(super) fn resident_parts(
+        &self,
+        pipeline: usize,
+        make: impl FnOnce() -> Result<Vec<KeyBounds>, ExecError>,
+    ) -> Result<&[KeyBounds], ExecError> {
+        let parts = self.resident_parts[pipeline].get_or_init(make);
+        parts.as_deref().map_err(Clone::clone)
     }
 
     /// What a pipeline has kept. It was set before the barrier after that pipeline.

@@ -7,6 +7,7 @@
 use namiki_platform::disk::Frame;
 use namiki_segment::{Cursor, LongReader, PageNo};
 
+use crate::bind::KeyBounds;
 use crate::row::Row;
 use crate::source::RowBatch;
 
@@ -90,6 +91,8 @@ pub(super) struct BatchWalk {
     pub(super) is_last: bool,
     /// How many rows to ask for next.
     pub(super) rows_next: usize,
+    /// The part of the driver's range that it goes through; nothing for a walk of another step.
+    pub(super) part: Option<KeyBounds>,
 }
 
 /// A long value on its way.

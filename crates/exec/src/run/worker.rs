@@ -152,7 +152,7 @@ impl<'s> Worker<'s> {
         self.step_rows.resize(self.pipeline.steps.len() + 1, 0);
         if !shared.is_stopped() {
             let ran = catch_unwind(AssertUnwindSafe(|| {
-                self.begin();
+                self.begin()?;
                 self.work()?;
                 self.finish_sink()
             }));
@@ -184,12 +184,12 @@ impl<'s> Worker<'s> {
     }
 
     /// Makes the tasks that the pipeline begins with: this thread's part of what its driver goes through.
-    fn begin(&mut self) {
+    fn begin(&mut self) -> Result<(), ExecError> {
         self.plan_extents();
         self.is_gathered = self.gathered_steps();
         self.channels.forget_requests();
         let states = match &self.pipeline.driver {
-            Driver::Read(step) => self.first_ranges(step),
+            Driver::Read(step) => self.first_ranges(step)?,
             Driver::Materialized { pipeline, .. } => self.first_materialized_rows(*pipeline),
         };
         // The last one made is the first to run.
@@ -197,6 +197,7 @@ impl<'s> Worker<'s> {
             let id = self.new_task(0, state, &Row::default(), 0, 0);
             self.schedule.block_on_degree(0, id);
         }
+        Ok(())
     }
 
     /// At which positions rows are gathered: where a step looks keys up in memory, unless one task runs at a time.

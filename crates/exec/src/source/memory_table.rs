@@ -60,6 +60,15 @@ impl MemoryTable {
         Ok(Self { schema, rows })
     }
 
+    /// The rows with keys between the bounds.
+    fn rows_between(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> &[(Vec<u8>, Vec<u8>)] {
+        let is_within = |bounds: (Bound<&[u8]>, Bound<&[u8]>), key: &[u8]| bounds.contains(key);
+        let is_before = |(key, _): &(Vec<u8>, Vec<u8>)| !is_within((from, Bound::Unbounded), key);
+        let rows = &self.rows[self.rows.partition_point(is_before)..];
+        let end = rows.partition_point(|(key, _)| is_within((Bound::Unbounded, to), key));
+        &rows[..end]
+    }
+
     /// All rows in the order of their keys: key bytes and row bytes.
     #[must_use]
     pub fn encoded_rows(&self) -> &[(Vec<u8>, Vec<u8>)] {
@@ -83,20 +92,23 @@ impl Source for MemoryTable {
         rows_max: usize,
         into: &mut RowBatch,
     ) -> Result<(), SourceError> {
-        let is_within = |bounds: (Bound<&[u8]>, Bound<&[u8]>), key: &[u8]| bounds.contains(key);
-        let is_before = |(key, _): &(Vec<u8>, Vec<u8>)| !is_within((from, Bound::Unbounded), key);
-        let first = self.rows.partition_point(is_before);
-        let rows = self.rows[first..].iter();
-        for (key, row) in rows
-            .take_while(|(key, _)| is_within((Bound::Unbounded, to), key))
-            .take(rows_max)
-        {
+        for (key, row) in self.rows_between(from, to).iter().take(rows_max) {
             into.push(key, row);
             if into.is_full() {
                 break;
             }
         }
         Ok(())
+    }
+
+    fn middle_key(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+    ) -> Result<Option<Vec<u8>>, SourceError> {
+        let rows = self.rows_between(from, to);
+        let middle = rows.get(rows.len() / 2).filter(|_| rows.len() > 1);
+        Ok(middle.map(|(key, _)| key.clone()))
     }
 
     fn get_many(&self, keys: &[&[u8]], into: &mut RowBatch) -> Result<(), SourceError> {

@@ -55,6 +55,21 @@ pub trait Source: Send + Sync {
         into: &mut RowBatch,
     ) -> Result<(), SourceError>;
 
+    /// A key that divides the rows between the bounds in two: those below it, and those from it on. There are rows on both sides, about
+    /// as many as far as the source can tell at the price of a few look-ups. Nothing if it knows no such key: then one
+    /// thread goes through them all.
+    ///
+    /// # Errors
+    /// Whatever the source says.
+    fn middle_key(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+    ) -> Result<Option<Vec<u8>>, SourceError> {
+        let _ = (from, to);
+        Ok(None)
+    }
+
     /// Adds to `into`, which is empty, for each key its row, or that there is none, in the order of `keys`; for fewer keys,
     /// but one at least, only if [`RowBatch::is_full`]. Implementations overlap the cache misses of the look-ups where
     /// they can.

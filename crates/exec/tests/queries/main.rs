@@ -15,3 +15,4 @@ mod scans_and_chains;
 mod sql_oracle;
 #[path = "../support/mod.rs"]
 mod support;
+mod tables_in_memory;

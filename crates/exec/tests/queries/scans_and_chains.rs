@@ -101,8 +101,8 @@ fn long_scans_end_with_every_degree() {
     assert_eq!(executor.frames_in_flight(), 0);
 }
 
-/// A range that one thread gives to another meets extents of that one whose rows are not through, and which have all its
-/// frames: the first caller is given most frames, the others have 17 for all their threads.
+/// A range that one thread gives to another meets extents there that are not through, and have all frames: the first caller is
+/// given most frames, the others have 17 for all their threads.
 #[test]
 fn callers_with_few_frames_come_to_their_ends() {
     const ROWS: i64 = 12_000;

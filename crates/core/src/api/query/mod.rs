@@ -7,6 +7,7 @@
 //!
 //! Paper: oode §1, §2
 
+mod middle_key;
 mod table_source;
 
 use std::collections::BTreeMap;

@@ -16,6 +16,7 @@ use namiki_exec::data::{Column, ColumnType, Schema};
 use namiki_exec::source::{RowBatch, Source, SourceError};
 use namiki_index::{Direction, ScanRange};
 
+use super::middle_key::middle_key;
 use crate::api::view::View;
 use crate::table::raw_table::{BATCH_KEYS_MAX, RawTable};
 
@@ -132,6 +133,25 @@ impl Source for TableSource {
             })
         })?;
         Ok(())
+    }
+
+    fn middle_key(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+    ) -> Result<Option<Vec<u8>>, SourceError> {
+        if !self.raw_table.is_ordered() {
+            return Ok(None);
+        }
+        let kind = self.raw_table.key_kind();
+        let (from, to) = (kind.lower_bound(from), kind.upper_bound(to));
+        let (from, to) = (
+            from.as_ref().map(|key| &**key),
+            to.as_ref().map(|key| &**key),
+        );
+        self.view.check(&self.raw_table)?;
+        let end_key = |range: ScanRange<'_>| self.view.end_key(&self.raw_table, range);
+        Ok(middle_key(from, to, end_key)?)
     }
 
     fn get_many(&self, keys: &[&[u8]], into: &mut RowBatch) -> Result<(), SourceError> {
