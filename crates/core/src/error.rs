@@ -157,6 +157,12 @@ pub enum Error {
     /// The disk has no room for more log. Nothing was changed; free some room and run it again.
     #[error("no room for the log; nothing was changed: free some room, and run it again")]
     DiskFull(#[source] LogError),
+    /// The next log file could not be made: there is no right to write, no file descriptor or memory left, or the file system is
+    /// mounted to be read alone. Nothing was changed. When the cause has gone, commits are accepted again.
+    #[error(
+        "the log cannot go on, for its next file cannot be made; nothing was changed: remove the cause, and run it again"
+    )]
+    NoLogFile(#[source] LogError),
     /// The view has ended: what transactions have overwritten since it was opened, and was kept for it and others, took
     /// more memory than [`Builder::view_bytes_max`](crate::Builder::view_bytes_max). Nothing else was harmed: open another
     /// view, and read it faster, or raise the limit.

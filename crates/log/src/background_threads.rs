@@ -98,7 +98,7 @@ impl Late {
                 Some(last) if certified == self.seen_certified => {
                     // Threads find out by themselves what went wrong, and so do tasks if it has poisoned the log.
                     if let Err(error) = streams.certify(epochs, last, 0)
-                        && error.is_full()
+                        && error.is_refusal()
                     {
                         epochs.refuse(last, error);
                     }

@@ -18,8 +18,8 @@ impl<H: GroupResource> Streams<H> {
     /// `home` if there is room for it.
     ///
     /// # Errors
-    /// The error that poisoned the log; [`LogError::Closed`]; [`LogError::RegionFull`] or
-    /// [`LogError::DiskFull`] if no stream has room for a marker.
+    /// The error that poisoned the log; [`LogError::Closed`]; [`LogError::RegionFull`],
+    /// [`LogError::DiskFull`] or [`LogError::NotPrepared`] if no stream has a place for a marker.
     pub(crate) fn certify(
         &self,
         epochs: &EpochHorizon,
@@ -71,7 +71,7 @@ impl<H: GroupResource> Streams<H> {
             let written =
                 self.list[(home + at) % self.list.len()].write_epoch_marker(epochs, epoch);
             match written {
-                Err(error) if error.is_full() => full = Err(error),
+                Err(error) if error.is_refusal() => full = Err(error),
                 written => return written,
             }
         }

@@ -36,6 +36,16 @@ pub enum LogError {
         /// What the disk said.
         source: Arc<io::Error>,
     },
+    /// The next log file could not be made: no right to write, a file system that is mounted to be read, no file descriptor
+    /// or memory left. The commit was refused before anything of it was written; commits accepted earlier have their space.
+    /// When the cause has gone, commits are accepted again.
+    #[error("cannot make the log file {}", path.display())]
+    NotPrepared {
+        /// The file.
+        path: PathBuf,
+        /// What the disk said.
+        source: Arc<io::Error>,
+    },
     /// The stream's region of a shared device is used up. The commit was refused before anything
     /// of it was written. Where frames may be recycled, the next checkpoint frees room.
     #[error(
@@ -139,7 +149,16 @@ impl LogError {
         matches!(self, Self::Device { .. } | Self::Panicked { .. })
     }
 
-    /// True if there is no room here. There may be elsewhere, or later.
+    /// True if there is no place for a frame here, and nothing was written: there may be one elsewhere, or later.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::RegionFull { .. } | Self::DiskFull { .. } | Self::NotPrepared { .. }
+        )
+    }
+
+    /// True if what is missing is room.
     pub(crate) fn is_full(&self) -> bool {
         matches!(self, Self::RegionFull { .. } | Self::DiskFull { .. })
     }
@@ -152,14 +171,17 @@ impl LogError {
         }
     }
 
-    /// The error for a segment that could not be made: only lack of space leaves the log usable.
+    /// The error for a segment that could not be made. No frame is in it, so the log stays usable.
     pub(crate) fn preparing(path: &Path, source: io::Error) -> Self {
         match is_full(&source) {
             true => Self::DiskFull {
                 path: path.to_owned(),
                 source: Arc::new(source),
             },
-            false => Self::device("preparing", path, source),
+            false => Self::NotPrepared {
+                path: path.to_owned(),
+                source: Arc::new(source),
+            },
         }
     }
 }

@@ -54,7 +54,7 @@ impl<H: GroupResource> Streams<H> {
         if let Some(epochs) = &self.shared.epochs {
             let epoch = Epoch(through);
             if let Err(error) = self.certify(epochs, epoch, home)
-                && error.is_full()
+                && error.is_refusal()
             {
                 epochs.refuse(epoch, error);
             }

@@ -103,6 +103,82 @@ fn a_failed_opening_on_a_full_disk_harms_nothing() {
     assert_eq!(keys(&db), [0, 1, 2, 3, 4]);
 }
 
+/// What stands in the way of the next log file, for as long as it does: nothing was written, so nothing is in doubt.
+#[test]
+fn commits_go_on_when_the_next_log_file_can_be_made() {
+    let causes = [
+        (Step::Create, ErrorKind::PermissionDenied),
+        (Step::Create, ErrorKind::ReadOnlyFilesystem),
+        (Step::SyncDir, ErrorKind::OutOfMemory),
+        // Too many open files.
+        (Step::Create, ErrorKind::Other),
+    ];
+    for (number, spec) in ProtocolSpec::all_durable().into_iter().enumerate() {
+        let (step, kind) = causes[number % causes.len()];
+        let (disk, spec) = (SimDisk::new(), spec.to_string());
+        let db = builder(&spec, &disk).open("/db").unwrap();
+        let table = numbers(&db);
+        put(&db, 0).unwrap();
+        let view = db.view().unwrap();
+        disk.inject(Fault::once(step, 0, kind).and_ever_after());
+        let mut acknowledged = vec![0];
+        let error = loop {
+            let key = acknowledged.len() as u64;
+            match put(&db, key) {
+                Ok(()) => acknowledged.push(key),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, Error::NoLogFile(_)), "{spec}: {error:?}");
+        let told = format!("{error:?}");
+        assert!(told.contains("nothing was changed"), "{told}");
+        // Reading goes on, and so do views: all that they show is durable.
+        assert_eq!(keys(&db), acknowledged, "{spec}");
+        assert_eq!(view.get(&table, &0).unwrap(), Some(0), "{spec}");
+        let count = db.read(|view| view.count(&table, ..));
+        assert_eq!(count.unwrap(), acknowledged.len(), "{spec}");
+        let image = disk.crash_image(disk.events(), Loss::All);
+        assert_eq!(
+            keys(&builder(&spec, &image).open("/db").unwrap()),
+            acknowledged
+        );
+        disk.heal();
+        for _ in 0..50 {
+            let key = acknowledged.len() as u64;
+            put(&db, key).unwrap();
+            acknowledged.push(key);
+        }
+        db.close().unwrap();
+        assert_eq!(
+            keys(&builder(&spec, &disk).open("/db").unwrap()),
+            acknowledged
+        );
+    }
+}
+
+/// A log that has failed for good: what an open view shows is durable, and what a new one would show need not be.
+#[test]
+fn open_views_outlive_the_log_and_none_is_opened() {
+    for spec in ProtocolSpec::all_durable() {
+        let (disk, spec) = (SimDisk::new(), spec.to_string());
+        let db = builder(&spec, &disk).open("/db").unwrap();
+        let table = numbers(&db);
+        (0..5).for_each(|key| put(&db, key).unwrap());
+        let view = db.view().unwrap();
+        let mut session = db.session().unwrap();
+        session.transact(|tx| tx.put(&table, &4, &4)).unwrap();
+        disk.fail_after(0, ErrorKind::Other);
+        let failed = session.transact(|tx| tx.put(&table, &0, &9));
+        assert!(matches!(failed, Err(Error::OutcomeUnknown(_))), "{spec}");
+        disk.heal();
+        for _ in 0..2 {
+            assert!(matches!(db.view(), Err(Error::LogFailed(_))), "{spec}");
+            assert_eq!(view.get(&table, &0).unwrap(), Some(0), "{spec}");
+            assert_eq!(view.count(&table, ..).unwrap(), 5, "{spec}");
+        }
+    }
+}
+
 #[test]
 fn after_a_failed_write_nothing_is_acknowledged() {
     for spec in ProtocolSpec::tested() {

@@ -22,6 +22,7 @@ use crate::catalogue::catalogue_files::NotWritten;
 use crate::catalogue::image::ImageTable;
 use crate::catalogue::image_files::image_dir;
 use crate::catalogue::manifest::Manifest;
+use crate::commit::commit_path::not_appended;
 use crate::error::Error;
 use crate::events;
 use crate::protocol_spec::LockRelease;
@@ -246,7 +247,7 @@ impl Shared {
             LockRelease::Early => log.wait_covered(log.last_drawn()),
             LockRelease::EpochEarly => log.wait_certified(None, engine.epochs.current()),
         });
-        hardened.map_err(Error::LogFailed)
+        hardened.map_err(not_appended)
     }
 
     /// A segment without a name in the manifest is damage if it has its lasting name. So it gets back its first one

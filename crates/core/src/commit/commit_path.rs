@@ -524,6 +524,7 @@ pub(crate) fn not_appended(error: LogError) -> Error {
             max_bytes: bytes_max,
         },
         LogError::DiskFull { .. } | LogError::RegionFull { .. } => Error::DiskFull(error),
+        LogError::NotPrepared { .. } => Error::NoLogFile(error),
         LogError::Closed => Error::Closed,
         LogError::Forked => Error::Forked,
         other => Error::LogFailed(other),

@@ -38,6 +38,8 @@ pub(crate) struct Segment {
 pub(crate) struct Job {
     number: u64,
     recycled: Option<u64>,
+    /// What an attempt before has left under the number could not be removed.
+    has_leftover: bool,
 }
 
 impl Job {
@@ -77,6 +79,8 @@ pub(crate) struct SegmentTarget {
     /// Segments that are ready, in the order of their numbers.
     spares: VecDeque<Segment>,
     next_number: u64,
+    /// What an attempt to make the next one has left could not be removed.
+    has_leftover: bool,
     /// Segments before the current one, in the order of their numbers. All their frames are hardened.
     behind: VecDeque<SegmentContents>,
     /// The bytes of those.
@@ -102,6 +106,7 @@ impl SegmentTarget {
             rolls: false,
             spares: VecDeque::new(),
             next_number: 1,
+            has_leftover: false,
             behind: VecDeque::new(),
             behind_bytes: 0,
             recyclable: VecDeque::new(),
@@ -139,6 +144,7 @@ impl SegmentTarget {
         Job {
             number: self.next_number,
             recycled: self.recyclable.pop_front(),
+            has_leftover: self.has_leftover,
         }
     }
 
@@ -153,6 +159,7 @@ impl SegmentTarget {
     /// gets another name.
     pub(crate) fn give_up(&mut self, job: &Job) {
         self.stop_preparing();
+        self.has_leftover = job.has_leftover;
         if let Some(old) = job.recycled {
             self.recyclable.push_front(old);
         }
@@ -162,6 +169,7 @@ impl SegmentTarget {
     pub(crate) fn put_spare(&mut self, segment: Segment) {
         self.block_bytes = segment.file.block_bytes();
         self.next_number = segment.number + 1;
+        self.has_leftover = false;
         self.spares.push_back(segment);
         self.requested = false;
     }
@@ -189,6 +197,8 @@ impl SegmentTarget {
     pub(crate) fn put_oversize(&mut self, segment: Segment) {
         self.stop_preparing();
         self.block_bytes = segment.file.block_bytes();
+        // Its name has replaced what an attempt has left under its number.
+        self.has_leftover &= segment.number != self.next_number;
         self.next_number = self.next_number.max(segment.number + 1);
         self.spares.push_front(segment);
         self.rolls = true;
@@ -366,6 +376,12 @@ impl SegmentMaker {
     /// Makes a segment ready: on return its header and its name are durable.
     pub(crate) fn make(&self, job: &mut Job) -> Result<Segment, LogError> {
         let path = self.dir.join(file_name(self.generation, job.number));
+        if job.has_leftover {
+            // It may be gone, and not durably so.
+            let gone = self.take_back(&path).and_then(|_| self.disk.sync_dir(&self.dir));
+            gone.map_err(|source| LogError::preparing(&path, source))?;
+            job.has_leftover = false;
+        }
         match self.try_make(job, &path) {
             Ok(file) => Ok(Segment {
                 number: job.number,
@@ -374,12 +390,11 @@ impl SegmentMaker {
                 bytes: self.segment_bytes,
                 is_oversize: false,
             }),
-            // Half a segment is no use, and the next attempt starts afresh.
-            Err(source) => match self.take_back(&path) {
-                Ok(()) => Err(LogError::preparing(&path, source)),
-                // Not lack of space any more, whatever it says: there can be no next attempt.
-                Err(source) => Err(LogError::device("removing", &path, source)),
-            },
+            // Half a segment is no use, and the next attempt starts afresh: not before what is left of this one is gone.
+            Err(source) => {
+                job.has_leftover = self.take_back(&path).is_err();
+                Err(LogError::preparing(&path, source))
+            }
         }
     }
 

@@ -273,7 +273,8 @@ fn a_failed_write_that_comes_to_light_later_changes_nothing() {
                 }
                 acknowledged += 1;
             }
-            assert!(log.poisoned().is_some());
+            // Without a first file nothing was written, and nothing is in doubt.
+            assert!(log.poisoned().is_some() || acknowledged == 0);
             drop(log);
 
             // The next opening reads, seals, and goes on; it is crashed at every event.

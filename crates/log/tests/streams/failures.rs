@@ -126,21 +126,36 @@ fn a_full_disk_refuses_commits_and_keeps_accepted_ones() {
     );
 }
 
+/// Whatever is in the way of the next file, and of the removal of what is left of it: nothing was written, and when it has
+/// gone, commits go on.
 #[test]
-fn a_device_error_preparing_a_segment_poisons_the_log() {
-    let (sim, disk) = sim();
-    let log: Arc<Log<()>> = create(&disk, config(1));
-    sim.inject(Fault::once(Step::SyncDir, 0, ErrorKind::Other));
-    let error = put(log.stream(W), 1, b"p").unwrap_err();
-    assert!(matches!(
-        error,
-        LogError::Device {
-            doing: "preparing",
-            ..
+fn a_file_that_cannot_be_made_is_a_refusal_that_passes() {
+    for step in [Step::Create, Step::Write, Step::SyncDir] {
+        for removal_fails in [false, true] {
+            let (sim, disk) = sim();
+            let config = config(1);
+            let log: Arc<Log<()>> = create(&disk, config.clone());
+            sim.inject(Fault::once(step, 0, ErrorKind::PermissionDenied).and_ever_after());
+            if removal_fails {
+                sim.inject(Fault::once(Step::Remove, 0, ErrorKind::ReadOnlyFilesystem).and_ever_after());
+            }
+            for _ in 0..3 {
+                let error = put(log.stream(W), 1, b"p").unwrap_err();
+                let LogError::NotPrepared { path, .. } = &error else {
+                    panic!("{step:?}: {error:?}");
+                };
+                assert_eq!(path, Path::new("/db/wal/0000/000001-00000001.seg"));
+                assert!(error.is_refusal() && log.poisoned().is_none());
+                assert_eq!(log.last_drawn(), Lsn(0));
+            }
+            sim.heal();
+            for n in 0..100_u64 {
+                put(log.stream(W), n, &n.to_le_bytes().repeat(60)).unwrap();
+            }
+            log.close().unwrap();
+            assert_eq!(payloads(&disk, &info(&config), 0).len(), 100, "{step:?}");
         }
-    ));
-    assert!(log.poisoned().is_some());
-    assert_eq!(log.last_drawn(), Lsn(0));
+    }
 }
 
 #[test]

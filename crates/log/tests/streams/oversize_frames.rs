@@ -335,6 +335,9 @@ fn a_step_that_fails_refuses_the_entry_alone() {
                         Err(LogError::DiskFull { .. }) => {
                             assert_eq!(kind, ErrorKind::StorageFull, "{context}");
                         }
+                        Err(LogError::NotPrepared { .. }) => {
+                            assert_eq!(kind, ErrorKind::Other, "{context}");
+                        }
                         Err(other) => panic!("{context}: {other:?}"),
                     }
                     // The log goes on, with small and with large ones.

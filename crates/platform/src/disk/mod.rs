@@ -53,7 +53,7 @@ pub use moved_dir::DirMoved;
 pub use moved_dir_guard::guarded;
 pub use null::NullDisk;
 pub use nvm_emulation::DelayedDisk;
-pub use preallocation::Preallocation;
+pub use preallocation::{DiskSpace, Preallocation};
 pub use profile::{DeviceProfile, PROFILE_FILES};
 pub use read_only::ReadOnlyDisk;
 pub use sim::SimDisk;

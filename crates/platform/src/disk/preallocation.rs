@@ -16,6 +16,21 @@ pub trait Preallocation: Send + Sync {
     /// # Errors
     /// `StorageFull`, and as many are taken as before; whatever the device says otherwise.
     fn resize(&self, bytes: u64) -> io::Result<()>;
+
+    /// What the device has; nothing if it does not say.
+    ///
+    /// # Errors
+    /// Whatever the device says.
+    fn space(&self) -> io::Result<Option<DiskSpace>>;
+}
+
+/// The bytes of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskSpace {
+    /// That this process can still take, beside what it has.
+    pub free_bytes: u64,
+    /// In all.
+    pub total_bytes: u64,
 }
 
 /// Room in a file without a name.
@@ -41,6 +56,19 @@ impl Preallocation for FilePreallocation {
         }
         reserved
     }
+
+    fn space(&self) -> io::Result<Option<DiskSpace>> {
+        space_of(&self.0)
+    }
+}
+
+/// The bytes of the file system of a file; nothing if it does not count its blocks.
+fn space_of(file: &File) -> io::Result<Option<DiskSpace>> {
+    let facts = rustix::fs::fstatvfs(file)?;
+    Ok((facts.f_blocks > 0).then(|| DiskSpace {
+        free_bytes: facts.f_bavail.saturating_mul(facts.f_frsize),
+        total_bytes: facts.f_blocks.saturating_mul(facts.f_frsize),
+    }))
 }
 
 /// Allocates `len_bytes` of a file from `offset` on, where it ends.
@@ -52,9 +80,9 @@ pub(super) fn allocate(file: &File, offset: u64, len_bytes: u64) -> io::Result<(
     }
     // A reservation that fails half-way fills the disk for all processes until it is undone; so ask first. A
     // file system that does not count its blocks cannot be asked.
-    let facts = rustix::fs::fstatvfs(file)?;
-    let free_bytes = facts.f_bavail.saturating_mul(facts.f_frsize);
-    if facts.f_blocks > 0 && len_bytes > free_bytes {
+    if let Some(DiskSpace { free_bytes, .. }) = space_of(file)?
+        && len_bytes > free_bytes
+    {
         return Err(io::Error::new(
             io::ErrorKind::StorageFull,
             format!("{len_bytes} bytes are wanted and {free_bytes} are free"),

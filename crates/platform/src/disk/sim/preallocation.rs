@@ -3,7 +3,7 @@
 use std::io;
 
 use super::SimDisk;
-use crate::disk::Preallocation;
+use crate::disk::{DiskSpace, Preallocation};
 
 /// Room of a [`SimDisk`], none at first.
 pub(super) struct SimPreallocation {
@@ -30,6 +30,15 @@ impl Preallocation for SimPreallocation {
         state.preallocated_bytes = state.preallocated_bytes - *taken + bytes;
         *taken = bytes;
         Ok(())
+    }
+
+    fn space(&self) -> io::Result<Option<DiskSpace>> {
+        let state = self.disk.0.state.lock();
+        let used = state.live.used_bytes() + state.preallocated_bytes;
+        Ok(state.capacity_bytes.map(|total_bytes| DiskSpace {
+            free_bytes: total_bytes.saturating_sub(used),
+            total_bytes,
+        }))
     }
 }
 
