@@ -100,6 +100,12 @@ impl GenerationInfo {
         self.first_lsn.max(self.complete_from)
     }
 
+    /// Whether it has ended without a frame of this stream.
+    pub(crate) fn is_sealed_empty(&self, worker: WorkerId) -> bool {
+        let seal = self.seal.as_ref();
+        seal.is_some_and(|seal| seal.last_sequence(usize::from(worker.0)) == 0)
+    }
+
     /// Makes the generation begin where [`Log::recyclable`](crate::Log::recyclable) says.
     pub fn begin_at(&mut self, start: &LogStart) {
         self.starts.clone_from(&start.streams);

@@ -2,6 +2,7 @@
 
 mod changed_tables;
 mod checkpoints;
+mod copied_directories;
 mod damaged_files;
 mod epoch_commit_durability;
 mod failing_disks;
