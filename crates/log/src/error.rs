@@ -121,8 +121,12 @@ pub enum LogError {
         /// The device or file.
         path: PathBuf,
     },
-    /// The shared device was laid out for fewer streams or other region sizes.
-    #[error("{} of {bytes} bytes is too small for {streams} regions of {region_bytes} bytes; make it larger, or name fewer streams", path.display())]
+    /// The shared device is too short for the regions. A file was made for as many streams as there were then.
+    #[error(
+        "{} of {bytes} bytes has room for {} regions of {region_bytes} bytes, and there are to be {streams}; open with as many \
+         streams as it has room for, or make it longer (fallocate -l {} on a file)",
+        path.display(), bytes / region_bytes, region_bytes.saturating_mul(*streams as u64)
+    )]
     DeviceTooSmall {
         /// The device or file.
         path: PathBuf,

@@ -110,7 +110,7 @@ impl Builder {
     }
 
     /// The number of log streams under `PWAL`. Default: one for each processor. It may differ from
-    /// one opening to the next.
+    /// one opening to the next; on a [shared device](Builder::shared_device), as far as that has room for their regions.
     #[must_use]
     pub fn streams(mut self, streams: NonZeroU16) -> Self {
         self.tuning.streams = Some(streams);
@@ -327,6 +327,11 @@ impl Builder {
     /// refused with [`Error::DiskFull`](crate::Error::DiskFull) until a checkpoint has freed it. So regions should be as
     /// long as what is written to a stream in some seconds, and at least four times as long as a log buffer. A transaction
     /// takes less than half a region.
+    ///
+    /// A file is made if there is none, **for as many streams as this opening has** ([`Builder::streams`], by default one for
+    /// each processor), and does not grow: an opening with more is refused, with an error that says how long it would have to
+    /// be ([`LogError::DeviceTooSmall`](crate::LogError::DeviceTooSmall)). Where more are to be used one day, make it at the
+    /// first opening with as many, or longer beforehand.
     #[must_use]
     pub fn shared_device(mut self, path: impl Into<PathBuf>, region_bytes: u64) -> Self {
         self.format.shared_device = Some((path.into(), region_bytes));
