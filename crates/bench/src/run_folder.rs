@@ -43,7 +43,8 @@ impl Place {
                 return Err(BenchError::Usage(why));
             }
             std::fs::create_dir_all(dir).map_err(BenchError::file("create", dir))?;
-            return Ok(Self::Given(dir.to_owned()));
+            let absolute = std::path::absolute(dir).map_err(BenchError::file("find", dir))?;
+            return Ok(Self::Given(absolute));
         }
         Scratch::new(&std::env::temp_dir()).map(Self::Fresh)
     }

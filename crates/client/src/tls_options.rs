@@ -12,3 +12,17 @@ pub struct TlsOptions {
     /// The key of the own certificate, not encrypted.
     pub key: PathBuf,
 }
+
+impl TlsOptions {
+    /// The same files as they are from the working directory of now: they are read again when they have changed, and a
+    /// process may change it. Without one, a relative path leads nowhere, and stays as it is.
+    #[must_use]
+    pub fn absolute(&self) -> Self {
+        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        Self {
+            authority: absolute(&self.authority),
+            certificate: absolute(&self.certificate),
+            key: absolute(&self.key),
+        }
+    }
+}

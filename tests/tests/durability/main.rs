@@ -19,5 +19,8 @@ mod panicking_disks;
 mod query_bounds;
 mod refused_openings;
 mod shared_rings;
+mod small_disks;
+mod small_file_systems;
 mod stale_manifests;
 mod tuned_at_open;
+mod working_directory;

@@ -93,6 +93,7 @@ const ORDER: &[&str] = &[
     "image/image_writer",
     "image/loaded_runs",
     "backup",
+    "api/absolute_path",
     "api/autotune",
     "api/table",
     "api/transaction",

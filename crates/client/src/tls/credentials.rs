@@ -40,6 +40,7 @@ impl Credentials {
     /// # Errors
     /// [`TlsError`].
     pub fn read(options: &TlsOptions) -> Result<Self, TlsError> {
+        let options = &options.absolute();
         let provider = Arc::new(ring::default_provider());
         let mut roots = RootCertStore::empty();
         for certificate in certificates("authority", &options.authority)? {

@@ -136,7 +136,8 @@ impl NodeConfig {
         }
     }
 
-    /// Reads a file. A relative `directory` is relative to the file's, and so are the paths of certificates.
+    /// Reads a file. A relative `directory` is relative to the file's, and so are the paths of certificates: all are absolute
+    /// from here on, for a process may change its working directory.
     ///
     /// # Errors
     /// [`ConfigError`].
@@ -146,6 +147,10 @@ impl NodeConfig {
             source,
         })?;
         let mut config = Self::parse(&text)?;
+        let path = &*std::path::absolute(path).map_err(|source| ConfigError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
         if let Some(folder) = path.parent() {
             config.directory = folder.join(&config.directory);
             if let Some(tls) = &mut config.tls {

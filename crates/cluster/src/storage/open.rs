@@ -97,6 +97,7 @@ impl NodeStore {
             let why = format!("a node cannot have {} workers", identity.workers);
             return Err(StoreError::InvalidOptions { why });
         }
+        let dir = &*absolute(dir)?;
         disk.create_dir_all(dir)
             .map_err(|source| StoreError::device("creating", dir, source))?;
         // Before it is locked, which would leave a file in it.
@@ -148,6 +149,7 @@ impl NodeStore {
         dir: &Path,
         options: StoreOptions,
     ) -> Result<(Self, Recovered), StoreError> {
+        let dir = &*absolute(dir)?;
         // Before it is locked, which would leave a file in it.
         read_manifest(&*disk, dir)?;
         let lock = lock(&*disk, dir)?;
@@ -223,6 +225,11 @@ impl NodeStore {
             .limit(options.max_log_bytes.unwrap_or(u64::MAX));
         Ok((store, recovered))
     }
+}
+
+/// As it is from the working directory of now: the process may change it.
+fn absolute(dir: &Path) -> Result<PathBuf, StoreError> {
+    std::path::absolute(dir).map_err(|source| StoreError::device("finding", dir, source))
 }
 
 fn log_dir(dir: &Path) -> PathBuf {

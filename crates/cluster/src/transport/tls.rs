@@ -91,10 +91,11 @@ impl NodeTls {
         number: u64,
         logger: slog::Logger,
     ) -> Result<Self, TlsError> {
-        let seen = Seen::now(options);
-        let ready = Ready::read(options, cluster, number, &logger)?;
+        let options = options.absolute();
+        let seen = Seen::now(&options);
+        let ready = Ready::read(&options, cluster, number, &logger)?;
         Ok(Self {
-            options: options.clone(),
+            options,
             cluster,
             number,
             logger,

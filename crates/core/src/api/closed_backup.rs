@@ -6,6 +6,7 @@ use std::sync::Arc;
 use namiki_platform::Stamp;
 use namiki_platform::disk::{Disk, ReadOnlyDisk};
 
+use crate::api::absolute_path::absolute_path;
 use crate::api::builder::Builder;
 use crate::backup::copy_database::{back_up, restore};
 use crate::backup::error::BackupError;
@@ -55,8 +56,9 @@ impl Builder {
         to: impl AsRef<Path>,
         options: &BackupOptions,
     ) -> Result<BackupReport, BackupError> {
+        let to = absolute_path(to.as_ref())?;
         self.of_closed(dir.as_ref(), |source| {
-            back_up(&source, to.as_ref(), options, &|| Ok(()))
+            back_up(&source, &to, options, &|| Ok(()))
         })
     }
 
@@ -72,9 +74,8 @@ impl Builder {
         to: impl AsRef<Path>,
         options: &BackupOptions,
     ) -> Result<BackupReport, BackupError> {
-        self.of_closed(backup.as_ref(), |source| {
-            restore(&source, to.as_ref(), options)
-        })
+        let to = absolute_path(to.as_ref())?;
+        self.of_closed(backup.as_ref(), |source| restore(&source, &to, options))
     }
 
     /// The moments to which a backup can be restored, oldest first: those of the
@@ -103,8 +104,9 @@ impl Builder {
         point: Stamp,
         options: &BackupOptions,
     ) -> Result<BackupReport, BackupError> {
+        let to = absolute_path(to.as_ref())?;
         self.of_closed(backup.as_ref(), |source| {
-            restore(&source.ended_at(point)?, to.as_ref(), options)
+            restore(&source.ended_at(point)?, &to, options)
         })
     }
 
@@ -114,6 +116,7 @@ impl Builder {
         dir: &Path,
         body: impl FnOnce(Source<'_>) -> Result<T, BackupError>,
     ) -> Result<T, BackupError> {
+        let dir = &*absolute_path(dir)?;
         self.create = false;
         self.check()?;
         let disk = self.testing.disk.clone();

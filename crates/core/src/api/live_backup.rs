@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::api::absolute_path::absolute_path;
 use crate::api::database::Database;
 use crate::backup::error::BackupError;
 use crate::backup::options_and_reports::{BackupOptions, BackupReport};
@@ -60,6 +61,6 @@ impl Database {
         let Some(checkpointer) = &shared.checkpointer else {
             return Err(BackupError::NoLog);
         };
-        checkpointer.back_up(dir.as_ref(), options)
+        checkpointer.back_up(&absolute_path(dir.as_ref())?, options)
     }
 }

@@ -1,5 +1,6 @@
 //! What a program uses: a database, its sessions, typed tables, and the settings to open it with.
 
+mod absolute_path;
 pub(crate) mod autotune;
 #[cfg(test)]
 mod backup_tests;

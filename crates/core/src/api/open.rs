@@ -40,6 +40,7 @@ use namiki_platform::disk::{
 use namiki_platform::{Generation, Stamp};
 use parking_lot::Mutex;
 
+use crate::api::absolute_path::absolute_path;
 use crate::api::autotune::{ProtocolChoice, TunedConfig};
 use crate::api::builder::Builder;
 use crate::api::checkpoint::checkpointer::Checkpointer;
@@ -119,8 +120,9 @@ impl Builder {
     ///
     /// # Errors
     /// See [`OpenError`]; nothing that the database holds is changed then.
-    pub fn open(self, dir: impl AsRef<Path>) -> Result<Database, OpenError> {
-        let dir = dir.as_ref();
+    pub fn open(mut self, dir: impl AsRef<Path>) -> Result<Database, OpenError> {
+        let dir = &*absolute_path(dir.as_ref())?;
+        self.make_paths_absolute()?;
         self.check()?;
         let disk = self.disk_for(dir)?;
         let device = |source| OpenError::Device {
@@ -262,6 +264,17 @@ impl Builder {
             image,
             loader: found.loader,
         }))
+    }
+
+    /// Those that are kept for as long as the database is open.
+    fn make_paths_absolute(&mut self) -> Result<(), OpenError> {
+        if let Some((device, _)) = &mut self.format.shared_device {
+            *device = absolute_path(device)?;
+        }
+        if let Some(follow) = &mut self.tuning.follow {
+            follow.dir = absolute_path(&follow.dir)?;
+        }
+        Ok(())
     }
 
     /// The tables that the manifest has in memory, empty.
@@ -553,10 +566,7 @@ impl Builder {
             placement: match &self.format.shared_device {
                 Some((path, region_bytes)) => Placement::Shared {
                     // The manifest must name the same file wherever it is read from.
-                    path: std::path::absolute(path).map_err(|source| OpenError::Device {
-                        path: path.clone(),
-                        source,
-                    })?,
+                    path: absolute_path(path)?,
                     region_bytes: *region_bytes,
                 },
                 None => Placement::Segments {

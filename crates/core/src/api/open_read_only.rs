@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use namiki_platform::disk::{Disk, ReadOnlyDisk};
 
+use crate::api::absolute_path::absolute_path;
 use crate::api::builder::Builder;
 use crate::api::database::Database;
 use crate::api::open::{Opened, epochs_after};
@@ -57,7 +58,7 @@ impl Builder {
     /// # Errors
     /// See [`OpenError`]; [`OpenError::Missing`] if there is no database.
     pub fn open_read_only(mut self, dir: impl AsRef<Path>) -> Result<Database, OpenError> {
-        let dir = dir.as_ref();
+        let dir = &*absolute_path(dir.as_ref())?;
         self.create = false;
         self.check()?;
         let disk = self.testing.disk.clone();
