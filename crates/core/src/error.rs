@@ -224,6 +224,23 @@ pub enum Error {
         /// The manifest's file.
         path: PathBuf,
     },
+    /// The database could not be closed in order. The directory is free all the same, and the next opening recovers the
+    /// database as after a crash.
+    #[error(
+        "the database in {dir} was not closed in order, and the next opening recovers it as after a crash; {}",
+        not_closed(*is_durable, last_checkpoint.as_deref())
+    )]
+    NotClosed {
+        /// Its directory.
+        dir: PathBuf,
+        /// Whether all that was committed is durable. If not, all that was acknowledged is.
+        is_durable: bool,
+        /// Why the last checkpoint was not taken, if one was due. The next opening reads the log then.
+        last_checkpoint: Option<Box<Error>>,
+        /// What was in the way.
+        #[source]
+        source: std::sync::Arc<dyn std::error::Error + Send + Sync>,
+    },
     /// The database was closed. Nothing was changed.
     #[error("the database is closed; open it again")]
     Closed,
@@ -390,15 +407,40 @@ pub enum Error {
     /// on, and tries again by itself when that is due.
     #[error("no checkpoint was taken, and the database goes on without")]
     CheckpointFailed(#[source] std::sync::Arc<dyn std::error::Error + Send + Sync>),
-    /// The catalogue could not be written. A table was not created, or not dropped, cleared or renamed.
-    #[error("cannot write the manifest {path}; nothing was changed, and it can be tried again")]
+    /// The catalogue could not be written. A table was not created, or not dropped, cleared or renamed: it can be tried again.
+    #[error("cannot write the manifest {path}; {}", not_written(*is_in_doubt))]
     Manifest {
         /// The manifest's file.
         path: PathBuf,
+        /// Whether the change may be on the disk all the same, and be found there by the next opening.
+        is_in_doubt: bool,
         /// What the device said.
         #[source]
         source: std::sync::Arc<io::Error>,
     },
+}
+
+/// What is known of a change of the manifest that failed.
+fn not_written(is_in_doubt: bool) -> &'static str {
+    match is_in_doubt {
+        false => "nothing was changed, and it can be tried again",
+        true => {
+            "the change was not made here and can be tried again, but it may be on the disk, and the next opening shows \
+             whether it is"
+        }
+    }
+}
+
+/// What is known of a database that was not closed in order.
+fn not_closed(is_durable: bool, checkpoint: Option<&Error>) -> String {
+    let commits = match is_durable {
+        true => "all that was committed is durable",
+        false => {
+            "what was acknowledged is durable, and it is not known whether commits are that were not"
+        }
+    };
+    let checkpoint = checkpoint.map(|why| format!("; its last checkpoint was not taken: {why}"));
+    format!("{commits}{}", checkpoint.unwrap_or_default())
 }
 
 /// What to do if a table was opened with a type of the name that its own has, and of another shape.

@@ -213,10 +213,14 @@ fn after_a_failed_write_nothing_is_acknowledged() {
         assert!(matches!(error, Error::LogFailed(_)), "{spec}: {error:?}");
         assert!(matches!(db.begin(), Err(Error::LogFailed(_))));
         let error = db.close().unwrap_err();
-        assert!(
-            matches!(error, Error::OutcomeUnknown(_)),
-            "{spec}: {error:?}"
+        let is_unknown = matches!(
+            error,
+            Error::NotClosed {
+                is_durable: false,
+                ..
+            }
         );
+        assert!(is_unknown, "{spec}: {error:?}");
         drop((session, db));
 
         let db = builder(&text, &disk).open("/db").unwrap();
@@ -342,13 +346,17 @@ fn closing_again_after_a_failure_gives_the_same_answer() {
             session.transact_async(|tx| tx.put(&table, &2, &2)).unwrap();
             disk.inject(Fault::once(step, 0, ErrorKind::Other));
             let error = db.close().unwrap_err();
-            assert!(
-                matches!(
-                    (step, &error),
-                    (Step::Write, Error::OutcomeUnknown(_)) | (_, Error::Manifest { .. })
-                ),
-                "{spec}, {step:?}: {error:?}"
-            );
+            let Error::NotClosed { is_durable, .. } = &error else {
+                panic!("{spec}, {step:?}: {error:?}");
+            };
+            assert_eq!(*is_durable, step == Step::Rename, "{spec}: {error:?}");
+            let told = format!("{error:?}");
+            assert!(!told.contains("nothing was changed"), "{told}");
+            let says = match step {
+                Step::Rename => "all that was committed is durable",
+                _ => "it is not known whether commits are that were not",
+            };
+            assert!(told.contains(says), "{told}");
             disk.heal();
             for _ in 0..2 {
                 let again = db.clone().close().unwrap_err();
@@ -357,7 +365,31 @@ fn closing_again_after_a_failure_gives_the_same_answer() {
             // The directory is free all the same.
             let db = builder(spec, &disk).open("/db").unwrap();
             assert!(!db.recovery().closed);
-            assert!(keys(&db).contains(&1));
+            let found = keys(&db);
+            assert!(found.contains(&1) && (step == Step::Write || found.contains(&2)));
         }
     }
+}
+
+/// A checkpoint that was due at the end and failed is told if the end failed as well; if not, the log has all.
+#[test]
+fn a_failed_close_tells_of_its_checkpoint() {
+    let disk = SimDisk::new();
+    let open = || {
+        let builder = builder("SILO(EPOCH)+PWAL(1)", &disk);
+        builder.checkpoint_at_close(Some(1)).open("/db").unwrap()
+    };
+    let db = open();
+    put(&db, 1).unwrap();
+    disk.inject(Fault::once(Step::Append, 0, ErrorKind::Other).and_ever_after());
+    db.close().unwrap();
+    let db = open();
+    assert_eq!(keys(&db), [1]);
+    disk.inject(Fault::once(Step::Rename, 0, ErrorKind::Other).and_ever_after());
+    let error = db.close().unwrap_err();
+    let told = format!("{error:?}");
+    assert!(told.contains("all that was committed is durable"), "{told}");
+    assert!(told.contains("its last checkpoint was not taken"), "{told}");
+    disk.heal();
+    assert_eq!(keys(&open()), [1]);
 }

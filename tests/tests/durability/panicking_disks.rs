@@ -42,7 +42,13 @@ fn shown_afterwards(db: Database, disk: &SimDisk, show: impl Fn(&Database, &str)
     on_threads(1, |_| {
         let closed = db.close().unwrap_err();
         assert!(
-            matches!(closed, Error::OutcomeUnknown(LogError::Panicked { .. })),
+            matches!(
+                closed,
+                Error::NotClosed {
+                    is_durable: false,
+                    ..
+                }
+            ),
             "{spec}: {closed:?}"
         );
         let again = db.close().unwrap_err();
@@ -67,7 +73,7 @@ fn a_panic_while_closing_is_reported_at_every_close() {
         assert!(catch_unwind(AssertUnwindSafe(|| db.close())).is_err());
         for _ in 0..2 {
             let closed = db.close().unwrap_err();
-            assert!(matches!(closed, Error::Manifest { .. }), "{closed:?}");
+            assert!(matches!(closed, Error::NotClosed { .. }), "{closed:?}");
         }
     });
     drop((table, db));

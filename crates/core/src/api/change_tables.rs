@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use parking_lot::MutexGuard;
 
 use crate::api::database::{Database, Shared, check_name};
-use crate::api::open_catalogue::{Catalogue, NotChanged, catalogue_error};
+use crate::api::open_catalogue::{Catalogue, catalogue_error, not_changed};
 use crate::catalogue::catalogue_files::NotWritten;
 use crate::catalogue::image::ImageTable;
 use crate::catalogue::image_files::image_dir;
@@ -125,7 +125,7 @@ impl Database {
                 to.clone_into(&mut table.name);
             }
         });
-        changed.map_err(|unchanged| catalogue_error(&shared.dir, unchanged.why))?;
+        changed.map_err(|unchanged| not_changed(&shared.dir, unchanged))?;
         let staying = catalogue.manifest.image.table(to);
         if let Some(raw_table) = staying.and_then(|table| shared.in_segments.staying(table)) {
             raw_table.rename(to);
@@ -216,8 +216,9 @@ impl Shared {
             change(manifest);
             manifest.give_up_restore_points(last_point);
         });
-        if let Err(NotChanged { why, is_as_before }) = changed {
-            let error = catalogue_error(&self.dir, why);
+        if let Err(unchanged) = changed {
+            let is_as_before = unchanged.is_as_before;
+            let error = not_changed(&self.dir, unchanged);
             return match is_as_before {
                 true => readmit(error),
                 false => Err(error),
@@ -261,7 +262,7 @@ impl Shared {
         let changed = catalogue.change_manifest(disk, dir, |manifest| {
             manifest.image.tables.retain(|table| table.name != *name);
         });
-        changed.map_err(|unchanged| catalogue_error(dir, unchanged.why))?;
+        changed.map_err(|unchanged| not_changed(dir, unchanged))?;
         self.opened.forget(table);
         self.drop_staying(table);
         self.remove_segments(table);
@@ -271,7 +272,8 @@ impl Shared {
     /// For a replacement of the manifest by one without the table.
     pub(super) fn give_segments_first_names(&self, table: &ImageTable) -> Result<(), Error> {
         let (disk, dir) = (&*self.disk, &*self.dir);
-        let failed = |source| catalogue_error(dir, NotWritten::Device(source));
+        // Either name is fine as long as the manifest names the segment.
+        let failed = |source| catalogue_error(dir, NotWritten::Device(source), false);
         for segment in table.segments() {
             match disk.rename(&segment.file.path(dir), &segment.file.new_path(dir)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),

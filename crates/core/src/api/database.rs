@@ -7,7 +7,7 @@ use std::time::Instant;
 use std::{fmt, io};
 
 use crossbeam_utils::CachePadded;
-use namiki_log::remove_generations;
+use namiki_log::{LogError, remove_generations};
 use namiki_platform::WorkerId;
 use namiki_platform::disk::{DirLock, Disk, MemoryDisk};
 use parking_lot::Mutex;
@@ -22,6 +22,7 @@ use crate::api::opened_tables::OpenedTables;
 use crate::api::session::Session;
 use crate::api::table::{Key, Table, Value, row_layout};
 use crate::api::tables_in_segments::TablesInSegments;
+use crate::catalogue::catalogue_files::NotWritten;
 use crate::catalogue::manifest::Manifest;
 use crate::commit::engine::Engine;
 use crate::commit::epoch::Count;
@@ -503,7 +504,7 @@ impl Database {
     /// they have removed their files. Closing again gives the same answer.
     ///
     /// # Errors
-    /// [`Error::OutcomeUnknown`] if the log failed, [`Error::Manifest`], and [`Error::AnotherWriter`]: the
+    /// [`Error::NotClosed`] says whether all that was committed is durable; [`Error::AnotherWriter`]: the
     /// directory is free then, too, and the next opening recovers it as after a crash. [`Error::Forked`]
     /// in a forked child of the process that opened it; it stays open there.
     pub fn close(&self) -> Result<(), Error> {
@@ -536,6 +537,14 @@ fn has_types<K: Key + ?Sized, V: Value + ?Sized>(info: &TableInfo) -> Result<(),
     })
 }
 
+/// What was in the way of an orderly end.
+enum Unsealed {
+    Log(LogError),
+    /// The log is closed.
+    Manifest(io::Error),
+    AnotherWriter(Error),
+}
+
 impl Shared {
     /// Creates a table that there is not yet.
     pub(super) fn create_table(
@@ -556,7 +565,7 @@ impl Shared {
         // Durable before a change of it can be logged.
         files
             .add_table(&*self.disk, &self.dir, manifest, info.clone())
-            .map_err(|why| catalogue_error(&self.dir, why))?;
+            .map_err(|why| catalogue_error(&self.dir, why, true))?;
         ids.add(info.name.clone(), info.id);
         events::table_created(&info.name);
         Ok(self.add_raw_table(info))
@@ -602,7 +611,7 @@ impl Shared {
                 }
             };
             let changed = files.change(&*self.disk, &self.dir, manifest, change);
-            return changed.map_err(|why| catalogue_error(&self.dir, why));
+            return changed.map_err(|why| catalogue_error(&self.dir, why, true));
         }
         has_types::<K, V>(info)
     }
@@ -617,9 +626,7 @@ impl Shared {
         self.engine.shut();
         // Before the checkpointer, which may wait for it.
         self.loader.stop();
-        if let Some(checkpointer) = &self.checkpointer {
-            checkpointer.close();
-        }
+        let last_checkpoint = self.checkpointer.as_ref().and_then(Checkpointer::close);
         let mut catalogue = self.catalogue.lock();
         if let Some(closed) = &catalogue.closed {
             return closed.clone();
@@ -628,12 +635,19 @@ impl Shared {
         for pool in &self.pools {
             pool.lock().clear();
         }
+        let not_closed = |(is_durable, source)| Error::NotClosed {
+            dir: self.dir.clone(),
+            is_durable,
+            last_checkpoint: last_checkpoint.clone().map(Box::new),
+            source,
+        };
         let panicked = io::Error::other("a panic in the middle of closing");
-        catalogue.closed = Some(Err(Error::Manifest {
-            path: Manifest::path(&self.dir),
-            source: Arc::new(panicked),
-        }));
-        let closed = self.seal(&mut catalogue);
+        catalogue.closed = Some(Err(not_closed((false, Arc::new(panicked)))));
+        let closed = self.seal(&mut catalogue).map_err(|error| match error {
+            Unsealed::Log(error) => not_closed((false, Arc::new(error))),
+            Unsealed::Manifest(source) => not_closed((true, Arc::new(source))),
+            Unsealed::AnotherWriter(error) => error,
+        });
         events::closed(&self.dir, &closed);
         catalogue.closed = Some(closed.clone());
         if catalogue.loading.names.is_empty() {
@@ -644,18 +658,18 @@ impl Shared {
         closed
     }
 
-    fn seal(&self, catalogue: &mut Catalogue) -> Result<(), Error> {
+    fn seal(&self, catalogue: &mut Catalogue) -> Result<(), Unsealed> {
         let Some(log) = &self.engine.log else {
             return self.write_closed(catalogue);
         };
-        let seal = log.close().map_err(Error::OutcomeUnknown)?;
+        let seal = log.close().map_err(Unsealed::Log)?;
         if let Some(last) = catalogue.manifest.generations.last_mut() {
             last.seal = Some(seal);
         }
         self.write_closed(catalogue)
     }
 
-    fn write_closed(&self, catalogue: &mut Catalogue) -> Result<(), Error> {
+    fn write_closed(&self, catalogue: &mut Catalogue) -> Result<(), Unsealed> {
         if self.engine.read_only {
             return Ok(());
         }
@@ -668,7 +682,12 @@ impl Shared {
             manifest.drop_superfluous_generations(image.stamp);
         }
         let closed = files.close(&*self.disk, &self.dir, manifest);
-        closed.map_err(|why| catalogue_error(&self.dir, why))?;
+        closed.map_err(|why| match why {
+            NotWritten::Device(source) => Unsealed::Manifest(source),
+            NotWritten::AnotherWriter => {
+                Unsealed::AnotherWriter(catalogue_error(&self.dir, why, false))
+            }
+        })?;
         // What stays, the next opening removes.
         let removed = remove_generations(
             &*self.disk,

@@ -69,13 +69,19 @@ impl Catalogue {
     }
 }
 
-/// The catalogue was not written.
-pub(crate) fn catalogue_error(dir: &Path, why: NotWritten) -> Error {
+/// A change of the manifest has failed.
+pub(crate) fn not_changed(dir: &Path, unchanged: NotChanged) -> Error {
+    catalogue_error(dir, unchanged.why, !unchanged.is_as_before)
+}
+
+/// The catalogue was not written. `is_in_doubt`: the disk may have the change all the same.
+pub(crate) fn catalogue_error(dir: &Path, why: NotWritten, is_in_doubt: bool) -> Error {
     let path = Manifest::path(dir);
     let error = match why {
         NotWritten::AnotherWriter => Error::AnotherWriter { path },
         NotWritten::Device(source) => Error::Manifest {
             path,
+            is_in_doubt,
             source: Arc::new(source),
         },
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use namiki_platform::disk::Disk;
 
-use crate::api::open_catalogue::{Catalogue, NotChanged, catalogue_error};
+use crate::api::open_catalogue::{Catalogue, not_changed};
 use crate::catalogue::manifest::Manifest;
 use crate::error::Error;
 use crate::image::image_error::ImageError;
@@ -29,11 +29,11 @@ pub(crate) fn announce_image(
         manifest.image_list = Some(new.named().clone());
         change(manifest);
     });
-    if let Err(NotChanged { why, is_as_before }) = changed {
-        if !is_as_before {
+    if let Err(unchanged) = changed {
+        if !unchanged.is_as_before {
             new.keep();
         }
-        return Err(catalogue_error(dir, why));
+        return Err(not_changed(dir, unchanged));
     }
     if let Err(gone) = new.give_lasting_name() {
         // The number of the next file and that of the opening stay as they are.

@@ -55,12 +55,13 @@ impl Checkpointer {
     }
 
     /// Ends a checkpoint that is under way, and takes the last one if it is worth its while: the next opening has no log to
-    /// replay then. If it fails, or not all tables are loaded, the log has all. No transaction begins any more.
-    pub(crate) fn close(&self) {
+    /// replay then. If it fails, or not all tables are loaded, the log has all: returns why it failed. No transaction begins any
+    /// more.
+    pub(crate) fn close(&self) -> Option<Error> {
         let work = &*self.work;
         let mut is_closed = work.is_closed.lock();
         if std::mem::replace(&mut *is_closed, true) {
-            return;
+            return None;
         }
         work.is_closing.store(true, Ordering::SeqCst);
         self.trigger.stop();
@@ -71,8 +72,9 @@ impl Checkpointer {
         work.wait();
         // A table that is not loaded has not changed since the opening. What was committed to others is in the log.
         let is_due = |log_bytes| work.has_all_tables() && work.is_due_from(log_bytes);
-        if work.settings.closing_log_bytes.is_some_and(is_due) {
-            let _ = work.checkpoint(true);
+        match work.settings.closing_log_bytes.is_some_and(is_due) {
+            true => work.checkpoint(true).err(),
+            false => None,
         }
     }
 
