@@ -3,11 +3,13 @@
 pub mod crash;
 pub mod fixture_contents;
 pub mod forked_child;
+pub mod full_disk;
 pub mod hooked_disk;
 pub mod key_encoding;
 pub mod kill;
 pub mod loaded_table;
 pub mod small_database;
+pub mod small_file_system;
 pub mod tested_specs;
 pub mod transfers_under_views;
 pub mod watchdog;

@@ -154,8 +154,14 @@ pub enum Error {
         /// The longest record that is allowed.
         max_bytes: usize,
     },
-    /// The disk has no room for more log. Nothing was changed; free some room and run it again.
-    #[error("no room for the log; nothing was changed: free some room, and run it again")]
+    /// The disk has no room for more log, beside that which the next checkpoint needs. Nothing was changed. A checkpoint could
+    /// make none, if [`Database::transact`](crate::Database::transact) says so. Deletions are accepted, if need be after
+    /// another checkpoint, and so are [`clear_table`](crate::Database::clear_table) and
+    /// [`drop_table`](crate::Database::drop_table).
+    #[error(
+        "no room for the log; nothing was changed: delete rows, clear or drop a table (Database::clear_table, \
+         Database::drop_table), or free some room on the disk, and run it again"
+    )]
     DiskFull(#[source] LogError),
     /// The next log file could not be made: there is no right to write, no file descriptor or memory left, or the file system is
     /// mounted to be read alone. Nothing was changed. When the cause has gone, commits are accepted again.
@@ -771,8 +777,8 @@ mod tests {
         });
         assert_eq!(
             format!("Error: {full:?}"),
-            "Error: no room for the log; nothing was changed: free some room, and run it again: no space left on the disk \
-             for log segment /data/wal/0000/000001-00000002.seg: no space left on device"
+            "Error: no room for the log; nothing was changed: delete rows, clear or drop a table (Database::clear_table, \
+             Database::drop_table), or free some room on the disk, and run it again: no space left on the disk for log segment /data/wal/0000/000001-00000002.seg: no space left on device"
         );
         let in_use = OpenError::InUse {
             dir: "/data".into(),

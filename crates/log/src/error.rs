@@ -167,6 +167,16 @@ impl LogError {
         matches!(self, Self::RegionFull { .. } | Self::DiskFull { .. })
     }
 
+    /// True if the disk has no room for a file or a directory of the log.
+    #[must_use]
+    pub fn is_for_want_of_room(&self) -> bool {
+        match self {
+            Self::DiskFull { .. } => true,
+            Self::Device { source, .. } => is_full(source),
+            _ => false,
+        }
+    }
+
     pub(crate) fn device(doing: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Device {
             doing,

@@ -35,6 +35,7 @@ mod frame_position;
 mod generation_info;
 mod layout_config;
 mod log;
+mod log_room;
 mod log_start;
 mod log_target;
 #[cfg(test)]
@@ -63,6 +64,7 @@ pub use generation_info::{
 };
 pub use layout_config::{Layout, Placement, Retain};
 pub use log::{Log, LogCounters};
+pub use log_room::{Grant, LogFiles, LogRoom, RestrictedFile, WantedFile};
 pub use log_start::{LogStart, StreamStart};
 pub use log_target::remove_unnumbered;
 pub use read::{

@@ -152,7 +152,7 @@ impl<H: GroupResource> Log<H> {
             },
             async_flush_min_commits: config.async_flush_threshold(),
             has_flusher,
-            may_grow: parking_lot::RwLock::new(true),
+            room: std::sync::OnceLock::new(),
             polls_flush: !has_flusher && config.group_wait_max != Duration::MAX,
             demanded: AtomicU64::new(0),
             flusher: CachePadded::new(Notifier::new()),

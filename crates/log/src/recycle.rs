@@ -3,11 +3,14 @@
 //! See `log_start.rs` for the order of things. A region of a shared device is a ring, in which the frames that are given up
 //! are overwritten (`log_target/region.rs`).
 
+use std::sync::Arc;
+
 use namiki_platform::{Generation, Lsn, Stamp};
 
 use crate::config::GroupResource;
 use crate::error::LogError;
 use crate::log::Log;
+use crate::log_room::{LogFiles, LogRoom, RestrictedFile};
 use crate::log_start::{LogStart, StreamStart};
 use crate::log_target::Superfluous;
 use crate::region_use::RegionUse;
@@ -37,19 +40,22 @@ impl<H: GroupResource> Log<H> {
     pub fn recyclable(&self, point: RecyclePoint) -> Result<LogStart, LogError> {
         let shared = &*self.streams.shared;
         shared.check_process()?;
+        let start = self.begun(self.superfluous(point));
+        shared.poison.check()?;
+        Ok(start)
+    }
+
+    fn superfluous(&self, point: RecyclePoint) -> Superfluous {
         // Before any stream is looked at: what is below it is hardened in all of them.
-        let horizon = if shared.horizon.sequencer.draws() {
+        let horizon = if self.streams.shared.horizon.sequencer.draws() {
             self.horizon()
         } else {
             Lsn(u64::MAX)
         };
-        let superfluous = Superfluous {
+        Superfluous {
             stamp: point.stamp,
             below_lsn: point.below_lsn.map_or(horizon, |lsn| lsn.min(horizon)),
-        };
-        let start = self.begun(superfluous);
-        shared.poison.check()?;
-        Ok(start)
+        }
     }
 
     /// Where the log begins now: of a log that was just created, what its generation is to be announced with
@@ -117,11 +123,57 @@ impl<H: GroupResource> Log<H> {
         streams.any(|stream| stream.is_short_of_room())
     }
 
-    /// Whether new files may be made for frames. If not, what the files that are there and those that may be written again
-    /// cannot take is refused with [`LogError::DiskFull`]; a commit with a file of its own excepted. Waits for files that are
-    /// being made.
-    pub fn set_growth(&self, may_grow: bool) {
-        *self.streams.shared.may_grow.write() = may_grow;
+    /// From now on, this is asked before a file is made for frames. To be said once.
+    pub fn keep_room(&self, room: Arc<dyn LogRoom>) {
+        // One that was there before stays.
+        let _ = self.streams.shared.room.set(room);
+    }
+
+    /// The image of `point` is durable, and what it frees was given up.
+    pub fn imaged(&self, point: RecyclePoint) {
+        let superfluous = self.superfluous(point);
+        for stream in &self.streams.list {
+            stream.imaged(superfluous);
+        }
+    }
+
+    /// Removes the files that were to be written again.
+    ///
+    /// # Errors
+    /// [`LogError::Forked`].
+    pub fn release_unused(&self) -> Result<RemovedFiles, LogError> {
+        let start = LogStart {
+            streams: vec![StreamStart::FIRST; self.streams()],
+            ..LogStart::default()
+        };
+        self.recycle(&start, Generation(0), 0)
+    }
+
+    /// The files that frames can be written to. Takes each stream's lock.
+    #[must_use]
+    pub fn files(&self) -> LogFiles {
+        let mut files = LogFiles {
+            streams: self.streams() as u64,
+            ..LogFiles::default()
+        };
+        for stream in &self.streams.list {
+            stream.count_files(&mut files);
+        }
+        files
+    }
+
+    /// The files that take deletions alone. Takes each stream's lock.
+    #[must_use]
+    pub fn restricted(&self) -> Vec<RestrictedFile> {
+        let streams = self.streams.list.iter();
+        streams.flat_map(|stream| stream.restricted()).collect()
+    }
+
+    /// These files take any commit from now on.
+    pub fn accept_all(&self, files: &[RestrictedFile]) {
+        for file in files {
+            self.streams.list[file.stream].accept_all(file.number);
+        }
     }
 
     /// The bytes of log files of this generation that hold frames, spare segments not counted; of a shared device, the

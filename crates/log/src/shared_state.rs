@@ -1,7 +1,9 @@
 //! What the streams of one log have in common: horizon, poison, and the notifiers of its threads.
 
 use std::collections::VecDeque;
+use std::io;
 use std::num::NonZeroU32;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
@@ -10,6 +12,7 @@ use namiki_platform::{Generation, ProcessToken, WorkerId};
 use crate::config::Prepare;
 use crate::epoch_horizon::EpochHorizon;
 use crate::error::LogError;
+use crate::log_room::{Grant, LogRoom, WantedFile};
 use crate::lsn_horizon::Horizon;
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, fence};
 
@@ -28,8 +31,8 @@ pub(crate) struct Shared {
     pub(crate) has_flusher: bool,
     /// Whether polls flush groups that are overdue: there should be a flusher, and the system allowed none.
     pub(crate) polls_flush: bool,
-    /// Whether new files may be made for frames. Held while one is made: no more is under way once that is forbidden.
-    pub(crate) may_grow: parking_lot::RwLock<bool>,
+    /// Whom to ask before a file is made for frames.
+    pub(crate) room: OnceLock<Arc<dyn LogRoom>>,
     /// Through which LSN or epoch tasks want everything acknowledged, without a commit of their own;
     /// 0: none does. The flusher takes it.
     pub(crate) demanded: AtomicU64,
@@ -68,6 +71,20 @@ impl Shared {
         Tripwire {
             shared: self,
             worker,
+        }
+    }
+
+    /// Whether a file may be made, and what for. To be asked without a stream's lock.
+    pub(crate) fn grant(&self, file: WantedFile) -> io::Result<Grant> {
+        self.room
+            .get()
+            .map_or(Ok(Grant::All), |room| room.grant(file))
+    }
+
+    /// A file that was granted was not made.
+    pub(crate) fn give_back(&self, file: WantedFile, grant: Grant) {
+        if let Some(room) = self.room.get() {
+            room.give_back(file, grant);
         }
     }
 

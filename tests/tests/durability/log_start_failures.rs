@@ -303,6 +303,11 @@ fn a_missing_stream_directory_is_not_an_empty_stream() {
         let kept = place.path().join("kept");
         fs::rename(&stream, &kept).unwrap();
         match open(&found) {
+            // The seal says that the stream has no frame: it was copied by a tool that leaves out what is empty.
+            Ok(db) if closed && !used => {
+                assert_eq!(keys(&db), expected);
+                continue;
+            }
             Err(OpenError::Log(ReadError::Damaged { file, .. })) => {
                 assert!(file.starts_with(&stream), "{file:?}");
                 assert!(fs::read(Manifest::path(&found)).unwrap() == before);

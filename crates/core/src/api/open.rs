@@ -53,6 +53,7 @@ use crate::backup::earlier_backups::keeps_earlier_backups;
 use crate::catalogue::catalogue_files::CatalogueFiles;
 use crate::catalogue::image_files::{ImageFileName, image_dir};
 use crate::catalogue::image_list::LOADED;
+use crate::catalogue::kept_room;
 use crate::catalogue::manifest::{Manifest, Written, random_number};
 use crate::catalogue::opened_backup::mark_opened;
 use crate::catalogue::table_ids_by_name::TableIds;
@@ -68,14 +69,27 @@ use crate::table::raw_table::{Owner, RawTable, TableId};
 use crate::wal_format::encoding_primitives::RecordFormat;
 
 /// How the names of files begin that may lie in a directory of an interrupted creation: the lock, the first
-/// manifest while it is written, and the files with which a disk tries direct I/O and is measured.
-const LEFT_BY_INTERRUPTED_CREATION: [&str; 4] = ["LOCK", "MANIFEST", PROBE_FILES, PROFILE_FILES];
+/// manifest while it is written, the room that is kept for it, and the files with which a disk tries direct I/O and is
+/// measured.
+const LEFT_BY_INTERRUPTED_CREATION: [&str; 5] = [
+    "LOCK",
+    "MANIFEST",
+    kept_room::NAME,
+    PROBE_FILES,
+    PROFILE_FILES,
+];
 
 /// Unless something else is set or chosen.
 const EPOCH_LENGTH: Duration = Duration::from_millis(1);
 
 /// With so many generations of the log, the next checkpoint is not put off any more.
 const GENERATIONS_UNLOADED_MAX: usize = 32;
+
+/// The log of a stream has room for so many files at least, or each file is as short as can be.
+const SEGMENTS_OF_STREAM_MIN: u64 = 64;
+
+/// What the lengths of log files are multiples of.
+const BLOCK_BYTES: u64 = 4096;
 
 /// Between two tries to lock a directory that is in use.
 const LOCK_DIR_POLL: Duration = Duration::from_millis(5);
@@ -221,11 +235,22 @@ impl Builder {
         let epochs = epochs_after(&found.report, resolved_config.epoch_length);
         let mut log = None;
         let next_lsn = found.next_lsn;
-        if let Some((config, mut info)) =
-            self.log_config(&resolved_config, &manifest, next_lsn, &epochs)?
-        {
+        if let Some((config, mut info)) = self.log_config(
+            &resolved_config,
+            &manifest,
+            next_lsn,
+            &epochs,
+            (&*disk, dir),
+        )? {
             manifest.next_generation = config.generation.next();
-            let started = Log::create(Arc::clone(&disk), &wal_dir, config);
+            let create = || Log::create(Arc::clone(&disk), &wal_dir, config.clone());
+            let started = match create() {
+                // The directory of a stream takes some bytes, too.
+                Err(full) if full.is_for_want_of_room() && kept_room::give_up(&*disk, dir) => {
+                    create()
+                }
+                started => started,
+            };
             let started = started.map_err(|source| OpenError::StartLog {
                 dir: wal_dir,
                 source,
@@ -499,11 +524,16 @@ impl Builder {
                     // What an interrupted load has left may be what fills the disk: it cannot wait for the recovery then.
                     Err(error) if is_full(&error) => {
                         left.clean_up(disk, dir);
-                        measure()?
+                        measure()
                     }
-                    measured => measured?,
+                    measured => measured,
                 };
-                Some(TunedConfig::of(isolation, device, cores))
+                match device {
+                    Ok(device) => Some(TunedConfig::of(isolation, device, cores)),
+                    // Reading needs no choice, and what is set for all is right for any device.
+                    Err(error) if is_full(&error) => None,
+                    Err(error) => return Err(error),
+                }
             }
         };
         let spec = match (self.tuning.protocol, tuned_config) {
@@ -522,12 +552,38 @@ impl Builder {
         })
     }
 
+    /// How long log files are: as long as was asked for, or shorter on a small disk. There, each stream's file is held to a
+    /// small part of it, for what is in a file that is written cannot be freed.
+    fn segment_bytes_on(
+        &self,
+        disk: &dyn Disk,
+        dir: &Path,
+        layout: Layout,
+        streams: NonZeroU16,
+    ) -> u64 {
+        let asked = self.format.segment_bytes;
+        let room = disk.preallocation(dir).ok().flatten();
+        let Some(space) = room.and_then(|room| room.space().ok()).flatten() else {
+            return asked;
+        };
+        let streams = match layout {
+            Layout::PerWorker => u64::from(streams.get()),
+            Layout::Single => 1,
+        };
+        let part = space.total_bytes / SEGMENTS_OF_STREAM_MIN / streams;
+        // The header's block, the longest frame of a buffer, and an epoch marker.
+        let buffer = (self.tuning.buffer_bytes.max(1) as u64).next_multiple_of(BLOCK_BYTES);
+        let least = buffer + 2 * BLOCK_BYTES;
+        (part - part % BLOCK_BYTES).max(least).min(asked)
+    }
+
     fn log_config(
         &self,
         resolved_config: &ResolvedConfig,
         manifest: &Manifest,
         next_lsn: namiki_platform::Lsn,
         epochs: &Arc<Epochs>,
+        (disk, dir): (&dyn Disk, &Path),
     ) -> Result<Option<(LogConfig, GenerationInfo)>, OpenError> {
         let Logging::Log {
             layout,
@@ -570,7 +626,12 @@ impl Builder {
                     region_bytes: *region_bytes,
                 },
                 None => Placement::Segments {
-                    segment_bytes: self.format.segment_bytes,
+                    segment_bytes: self.segment_bytes_on(
+                        disk,
+                        dir,
+                        layout,
+                        resolved_config.streams,
+                    ),
                 },
             },
             retain: Retain::UntilRecycled,

@@ -15,6 +15,9 @@ use crate::events;
 use crate::table::raw_table::RawTable;
 use crate::txn::Transaction;
 
+/// So often a transaction is run again for which room was made.
+const ROOM_MADE_MAX: u32 = 8;
+
 /// Runs transactions on one log stream.
 ///
 /// [`Database::transact`](crate::Database::transact) takes a session from a pool each time; a thread
@@ -24,6 +27,8 @@ pub struct Session {
     transaction: Transaction,
     random: Random,
     attempts: u64,
+    /// How often room was made for the transaction since it was run first.
+    room_made: u32,
 }
 
 impl Session {
@@ -33,6 +38,7 @@ impl Session {
             transaction,
             random: Random::seeded(seed),
             attempts: 0,
+            room_made: 0,
         }
     }
 
@@ -150,9 +156,23 @@ impl Session {
         if let Failure::Unloaded(raw_table) = failure {
             return raw_table.load_state.wait().map_err(Failure::Engine);
         }
+        if let Failure::Engine(Error::DiskFull(_)) | Failure::NoRoom(_) = failure {
+            return self.wait_for_room(failure);
+        }
         self.check_retry(failure)?;
         self.back_off();
         self.transaction.request_priority();
+        Ok(())
+    }
+
+    /// After an attempt that was refused because the disk is full: waits until room was made, if some can be.
+    #[cold]
+    fn wait_for_room<E>(&mut self, failure: Failure<E>) -> Result<(), Failure<E>> {
+        // Others take it, perhaps.
+        if self.room_made == ROOM_MADE_MAX || !self.transaction.engine().room_requests.ask() {
+            return Err(failure);
+        }
+        self.room_made += 1;
         Ok(())
     }
 
@@ -173,6 +193,7 @@ impl Session {
     /// would need again.
     #[inline(always)]
     pub(super) fn end_attempts(&mut self) {
+        self.room_made = 0;
         self.transaction.start_afresh();
         self.transaction.free_large_buffers();
     }
@@ -355,6 +376,8 @@ pub(super) enum Failure<E> {
     Body(E),
     /// In an error of the engine.
     Engine(Error),
+    /// In an error of the body, whose changes the log had no room for.
+    NoRoom(E),
     /// At a table that is not loaded yet: it is worth another attempt when it is.
     Unloaded(Arc<RawTable>),
 }
@@ -372,7 +395,7 @@ impl<E: From<Error>> Failure<E> {
     pub(super) fn into_error(self) -> E {
         match self {
             Self::Conflict(conflict) => Error::Conflict(conflict).into(),
-            Self::Body(error) => error,
+            Self::Body(error) | Self::NoRoom(error) => error,
             Self::Engine(error) => error.into(),
             Self::Unloaded(raw_table) => {
                 let table = raw_table.name();
@@ -442,6 +465,13 @@ fn attempt<C: Checks, T, E>(
                 });
             }
             let reads = Some(Box::new(transaction.confirm_reads()?));
+            let failure = match failure {
+                Failure::Body(error) if transaction.found_no_room() => {
+                    transaction.end();
+                    Failure::NoRoom(error)
+                }
+                failure => failure,
+            };
             return Err(Ended { failure, reads });
         }
     };

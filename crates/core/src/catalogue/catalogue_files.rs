@@ -9,6 +9,7 @@ use std::path::Path;
 
 use namiki_platform::disk::{AlignedBuf, Disk};
 
+use crate::catalogue::kept_room;
 use crate::catalogue::manifest::{Manifest, Written};
 use crate::catalogue::table_journal::{self, TableJournal};
 use crate::table::raw_table::TableInfo;
@@ -52,6 +53,7 @@ impl CatalogueFiles {
     ) -> Self {
         // The journal of an earlier opening no longer counts, whether it can be removed or not.
         let _ = disk.remove(&table_journal::path(dir));
+        kept_room::keep(disk, dir, written.len_bytes);
         Self {
             written: Some(written),
             openings: vec![manifest.opening.clone()],
@@ -176,6 +178,7 @@ impl CatalogueFiles {
             self.openings.push(manifest.opening.clone());
         }
         let written = manifest.write(disk, dir).map_err(NotWritten::Device)?;
+        kept_room::keep(disk, dir, written.len_bytes);
         self.written = Some(written);
         self.openings = vec![manifest.opening.clone()];
         self.journal = Journal::NotBegun;

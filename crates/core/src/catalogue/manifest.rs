@@ -48,6 +48,7 @@ use crate::catalogue::backup_mark::BackupMark;
 use crate::catalogue::image::{TableImage, definition_contradiction};
 use crate::catalogue::image_files::FileNumber;
 use crate::catalogue::image_list::NamedList;
+use crate::catalogue::kept_room;
 use crate::catalogue::table_journal::{self, Continues};
 use crate::error::OpenError;
 use crate::protocol_spec::ProtocolSpec;
@@ -272,9 +273,10 @@ impl Manifest {
         }
     }
 
-    /// Puts this manifest into the place of the directory's present one.
+    /// Puts this manifest into the place of the directory's present one, if need be into the room that is kept for it.
     pub(crate) fn write(&self, disk: &dyn Disk, dir: &Path) -> io::Result<Written> {
-        self.write_file(disk, &Self::path(dir))
+        let path = Self::path(dir);
+        kept_room::with(disk, dir, || self.write_file(disk, &path))
     }
 
     /// Puts this manifest into the place of a file, or where there is none.

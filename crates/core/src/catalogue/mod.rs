@@ -6,6 +6,7 @@ pub(crate) mod catalogue_files;
 pub(crate) mod image;
 pub(crate) mod image_files;
 pub(crate) mod image_list;
+pub(crate) mod kept_room;
 pub(crate) mod manifest;
 pub(crate) mod opened_backup;
 pub(crate) mod table_ids_by_name;

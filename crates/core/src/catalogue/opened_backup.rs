@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use namiki_platform::disk::Disk;
 
+use crate::catalogue::kept_room;
 use crate::catalogue::manifest::Manifest;
 use crate::error::OpenError;
 
@@ -27,7 +28,8 @@ pub(crate) fn mark_opened(
     manifest: &Manifest,
 ) -> Result<(), OpenError> {
     let path = mark(dir);
-    let written = disk.replace(&path, manifest.database.as_bytes());
+    let write = || disk.replace(&path, manifest.database.as_bytes());
+    let written = kept_room::with(disk, dir, write);
     written.map_err(|source| OpenError::Device { path, source })
 }
 

@@ -16,6 +16,7 @@ use crate::commit::epoch::Epochs;
 use crate::commit::latency::Latencies;
 use crate::commit::live_operations::LiveOperations;
 use crate::commit::removed_keys::RemovedKeys;
+use crate::commit::room_requests::RoomRequests;
 use crate::commit::views::Views;
 use crate::concurrency::cc::CcProtocol;
 use crate::concurrency::contention::admission::AdmissionControl;
@@ -206,7 +207,9 @@ pub(crate) struct Engine {
     pub(crate) live_operations: LiveOperations,
     pub(crate) task_timer: TaskTimer,
     pub(crate) latencies: Latencies,
-    /// So many milliseconds commits wait, because the disk is full.
+    /// Commits that were refused because the disk is full.
+    pub(crate) room_requests: RoomRequests,
+    /// So many milliseconds commits wait, because a region of a shared device is nearly full.
     slowed_ms: AtomicU32,
     log_failure_told: Once,
     closed: AtomicBool,
@@ -249,6 +252,7 @@ impl Engine {
             live_operations: LiveOperations::default(),
             task_timer: TaskTimer::default(),
             latencies: Latencies::new(),
+            room_requests: RoomRequests::default(),
             slowed_ms: AtomicU32::new(0),
             log_failure_told: Once::new(),
             closed: AtomicBool::new(false),

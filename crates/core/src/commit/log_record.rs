@@ -3,7 +3,7 @@
 //! One that is too long for a log buffer is encoded, and may be written, before the commit has an epoch and a stamp:
 //! that takes long, and what other commits wait for does not wait for it.
 
-use namiki_log::{Appended, Entry, LogError, OversizeEntry, Stream};
+use namiki_log::{Appended, Entry, Grant, LogError, OversizeEntry, Stream};
 use namiki_platform::{Epoch, Lsn, Stamp};
 
 use crate::commit::access_set::AccessSet;
@@ -103,6 +103,13 @@ impl CommitRecord {
             return stream.append_oversize(entry, stamp, epoch, long.oversize, hold);
         }
         let encode = |into: &mut [u8], _: Lsn| self.encode(access_set, into);
-        stream.append(entry, stamp, epoch, self.bytes, encode, hold)
+        // The end of operations says nothing that is to be in an image.
+        let makes_longer = self.end.is_none()
+            && (access_set.writes.iter()).any(|write| access_set.value(write).is_some());
+        let needs = match makes_longer {
+            true => Grant::All,
+            false => Grant::Deletions,
+        };
+        stream.append_as(needs, entry, stamp, epoch, self.bytes, encode, hold)
     }
 }

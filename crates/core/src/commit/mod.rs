@@ -14,6 +14,7 @@ mod read_durability;
 mod removal;
 pub(crate) mod removed_keys;
 pub(crate) mod restore_points;
+pub(crate) mod room_requests;
 pub(crate) mod ticket;
 pub(crate) mod undo;
 pub(crate) mod view_opening;

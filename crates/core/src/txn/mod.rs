@@ -229,6 +229,11 @@ impl Transaction {
     /// Ends the transaction without a trace. Dropping it does the same.
     pub fn rollback(self) {}
 
+    /// Whether a change that is logged at once was refused because the disk is full.
+    pub(crate) fn found_no_room(&self) -> bool {
+        matches!(self.doomed, Some(Error::DiskFull(_)))
+    }
+
     /// Resolves every deferred write to its record, unless the transaction must not commit.
     ///
     /// # Errors

@@ -16,7 +16,7 @@
 //!
 //! Paper: pwal §5.3, §5.5, §6.1.1
 
-use namiki_log::{Entry, GroupResource, Log, LogError, RECORD_HEADER_BYTES, Stream};
+use namiki_log::{Entry, Grant, GroupResource, Log, LogError, RECORD_HEADER_BYTES, Stream};
 use namiki_platform::{Epoch, Lsn, Stamp};
 use smallvec::{SmallVec, smallvec};
 
@@ -269,7 +269,11 @@ impl<H: GroupResource> OperationLog<'_, H> {
             let oversize = stream.prepare_oversize(bytes, |into| operation.encode(into))?;
             stream.append_oversize(Entry::Part, stamp, epoch, oversize, |_| {})?
         } else {
-            stream.append(Entry::Part, stamp, epoch, bytes, encode, |_| {})?
+            let needs = match operation {
+                Operation::Update { after: Some(_), .. } => Grant::All,
+                _ => Grant::Deletions,
+            };
+            stream.append_as(needs, Entry::Part, stamp, epoch, bytes, encode, |_| {})?
         };
         Ok(appended.ticket.lsn)
     }

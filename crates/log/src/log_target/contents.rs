@@ -63,7 +63,7 @@ pub(crate) struct Superfluous {
 }
 
 impl Superfluous {
-    fn has(&self, frames: &FrameRun) -> bool {
+    pub(super) fn has(&self, frames: &FrameRun) -> bool {
         frames.max_stamp <= self.stamp && frames.last_lsn < self.below_lsn
     }
 

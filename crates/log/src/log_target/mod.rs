@@ -17,6 +17,7 @@ use namiki_platform::disk::{AlignedBuf, DiskFile, PendingWrite};
 
 use crate::error::LogError;
 use crate::format::frame::Salt;
+use crate::log_room::Grant;
 pub(crate) use contents::{Beginning, FrameFacts, Superfluous};
 pub(crate) use oversize_segment::UnnumberedSegment;
 pub use oversize_segment::remove_unnumbered;
@@ -116,6 +117,16 @@ impl LogTarget {
         match self {
             Self::Segments(target) => padded <= target.left() || target.spares() > 0,
             Self::Region(target) => padded <= target.left(),
+        }
+    }
+
+    /// Whether the file that a frame of `bytes` will be in takes no more than deletions.
+    pub(crate) fn is_restricted(&self, bytes: usize) -> bool {
+        match self {
+            Self::Segments(target) => {
+                target.grant_for(self.padded(bytes) as u64) == Grant::Deletions
+            }
+            Self::Region(_) => false,
         }
     }
 

@@ -29,6 +29,7 @@ use crate::format::BLOCK_BYTES_MAX;
 use crate::format::segment::{
     SegmentHeader, file_name, is_unnumbered, stream_dir, unnumbered_file_name,
 };
+use crate::log_room::{Grant, LogRoom, WantedFile};
 
 /// How much of a frame is written at a time.
 const PIECE_BYTES: usize = 4 << 20;
@@ -42,6 +43,8 @@ pub(crate) struct UnnumberedSegment {
     frame_bytes: u64,
     has_number: bool,
     process: ProcessToken,
+    /// Who granted the file, if anybody was asked.
+    room: Option<(Arc<dyn LogRoom>, WantedFile)>,
 }
 
 impl SegmentMaker {
@@ -53,17 +56,29 @@ impl SegmentMaker {
 
     /// Makes a segment for this frame and writes it, durably, but for its first block.
     /// Blocks are `block` bytes long, as in the stream's other segments.
+    ///
+    /// `room` is asked before.
     pub(crate) fn write_body(
         &self,
         frame: &[u8],
         block: usize,
         marker_room: usize,
+        room: Option<&Arc<dyn LogRoom>>,
     ) -> Result<UnnumberedSegment, LogError> {
         let count = self.oversize.fetch_add(1, Ordering::Relaxed) + 1;
         let path = self.dir.join(unnumbered_file_name(self.generation, count));
         let failed = |source| LogError::preparing(&path, source);
         let padded = frame.len().next_multiple_of(BLOCK_BYTES_MAX);
         let bytes = (BLOCK_BYTES_MAX + padded + marker_room) as u64;
+        let wanted = WantedFile {
+            bytes,
+            takes_room: true,
+            is_kept_for: false,
+        };
+        if let Some(room) = room {
+            room.grant(wanted).map_err(failed)?;
+        }
+        let room = room.map(|room| (Arc::clone(room), wanted));
         let written = self
             .write_file(&path, frame, block, bytes)
             .and_then(|file| match file.block_bytes() == block {
@@ -75,6 +90,7 @@ impl SegmentMaker {
         let file = written.map_err(|source| {
             // As it was not acknowledged, it does no harm where it cannot be removed.
             let _ = self.disk.remove(&path);
+            give_back(room.as_ref());
             failed(source)
         })?;
         Ok(UnnumberedSegment {
@@ -85,6 +101,7 @@ impl SegmentMaker {
             frame_bytes: frame.len().next_multiple_of(block) as u64,
             has_number: false,
             process: ProcessToken::current(),
+            room,
         })
     }
 
@@ -170,6 +187,7 @@ impl SegmentMaker {
             path: path.into(),
             bytes: segment.bytes,
             is_oversize: true,
+            grant: Grant::All,
         })
     }
 }
@@ -186,7 +204,14 @@ impl Drop for UnnumberedSegment {
         if !self.has_number && self.process.is_current() {
             // The commit has come to nothing. What stays here, the next opening removes.
             let _ = self.disk.remove(&self.path);
+            give_back(self.room.as_ref());
         }
+    }
+}
+
+fn give_back(room: Option<&(Arc<dyn LogRoom>, WantedFile)>) {
+    if let Some((room, wanted)) = room {
+        room.give_back(*wanted, Grant::All);
     }
 }
 

@@ -20,6 +20,7 @@ use crate::format::BLOCK_BYTES_MAX;
 use crate::format::frame::Salt;
 use crate::format::segment::{SegmentHeader, file_name, stream_dir};
 use crate::layout_config::Retain;
+use crate::log_room::{Grant, LogFiles, WantedFile};
 use crate::log_start::StreamStart;
 
 /// A segment that is ready to be written.
@@ -31,12 +32,14 @@ pub(crate) struct Segment {
     pub(super) bytes: u64,
     /// Whether it was made for one frame, and is longer than the others for it.
     pub(super) is_oversize: bool,
+    /// What may be put into it.
+    pub(super) grant: Grant,
 }
 
 /// An order for a segment: its number, and the old one it is to be made from, until that has got its
 /// new name.
 pub(crate) struct Job {
-    number: u64,
+    pub(crate) number: u64,
     recycled: Option<u64>,
     /// What an attempt before has left under the number could not be removed.
     has_leftover: bool,
@@ -87,6 +90,9 @@ pub(crate) struct SegmentTarget {
     behind_bytes: u64,
     /// Segments to be written again, under other numbers.
     recyclable: VecDeque<u64>,
+    /// What the last image has made superfluous, if nothing else is in the current segment and none is behind it: once
+    /// there is a next one, it is freed with the next image.
+    imaged: Option<Superfluous>,
     /// The largest LSN in segments that were given up.
     recycled_lsn: Lsn,
 }
@@ -110,6 +116,7 @@ impl SegmentTarget {
             behind: VecDeque::new(),
             behind_bytes: 0,
             recyclable: VecDeque::new(),
+            imaged: None,
             recycled_lsn: Lsn(0),
         }
     }
@@ -146,6 +153,62 @@ impl SegmentTarget {
             recycled: self.recyclable.pop_front(),
             has_leftover: self.has_leftover,
         }
+    }
+
+    /// The file of an order, for those who say whether it may be made.
+    pub(crate) fn wanted(&self, job: &Job, segment_bytes: u64) -> WantedFile {
+        let is_kept_for = self.current.is_none() || self.imaged.is_some();
+        WantedFile {
+            bytes: segment_bytes,
+            takes_room: job.recycled.is_none(),
+            is_kept_for: is_kept_for && self.spares.is_empty(),
+        }
+    }
+
+    /// What may be put into a frame of this length.
+    pub(crate) fn grant_for(&self, padded: u64) -> Grant {
+        let segment = match padded <= self.left() {
+            true => self.current.as_ref(),
+            false => self.spares.front(),
+        };
+        segment.map_or(Grant::All, |segment| segment.grant)
+    }
+
+    /// The files that take deletions alone: number, and what is not written.
+    pub(crate) fn restricted(&self) -> impl Iterator<Item = (u64, u64)> {
+        let left = self.left();
+        let current = self.current.iter().map(move |it| (it, left));
+        let files = current.chain(self.spares.iter().map(|it| (it, it.bytes)));
+        let restricted = files.filter(|(it, _)| it.grant == Grant::Deletions);
+        restricted.map(|(it, left)| (it.number, left))
+    }
+
+    /// A file takes any commit from now on.
+    pub(crate) fn accept_all(&mut self, number: u64) {
+        for segment in self.current.iter_mut().chain(&mut self.spares) {
+            if segment.number == number {
+                segment.grant = Grant::All;
+            }
+        }
+        let is_restricted = self.restricted().next().is_some();
+        self.is_short_of_room &= is_restricted;
+    }
+
+    /// Adds what is there.
+    pub(crate) fn count(&self, segment_bytes: u64, into: &mut LogFiles) {
+        let restricted: u64 = self.restricted().map(|(_, left)| left).sum();
+        let spares: u64 = self.spares.iter().map(|it| it.bytes).sum();
+        let preparing = u64::from(self.preparing) * segment_bytes;
+        into.unwritten_bytes += self.left() + spares + preparing - restricted;
+        into.streams_begun += u64::from(self.current.is_some() || !self.spares.is_empty());
+        into.file_bytes = into.file_bytes.max(segment_bytes);
+    }
+
+    /// An image is durable that has made this superfluous, and what it frees was given up.
+    pub(crate) fn imaged(&mut self, superfluous: Superfluous) {
+        let is_all = |it: &SegmentContents| superfluous.has(&it.frames);
+        let is_superfluous = self.behind.is_empty() && self.contents.as_ref().is_some_and(is_all);
+        self.imaged = is_superfluous.then_some(superfluous);
     }
 
     /// No thread is making a segment ready any more, and it is not.
@@ -211,6 +274,7 @@ impl SegmentTarget {
         }
         if let Some(contents) = &mut self.contents {
             contents.frames.add(frame);
+            self.imaged = self.imaged.filter(|it| it.has(&contents.frames));
         }
         let segment = self
             .current
@@ -232,6 +296,7 @@ impl SegmentTarget {
     /// Goes on to the first spare segment, which `frame` begins.
     fn roll(&mut self, frame: &FrameFacts) {
         self.current = self.spares.pop_front();
+        self.imaged = None;
         self.used = self.block_bytes as u64;
         let next = self.current.as_ref().map(|segment| SegmentContents {
             number: segment.number,
@@ -374,11 +439,13 @@ impl SegmentMaker {
     }
 
     /// Makes a segment ready: on return its header and its name are durable.
-    pub(crate) fn make(&self, job: &mut Job) -> Result<Segment, LogError> {
+    pub(crate) fn make(&self, job: &mut Job, grant: Grant) -> Result<Segment, LogError> {
         let path = self.dir.join(file_name(self.generation, job.number));
         if job.has_leftover {
             // It may be gone, and not durably so.
-            let gone = self.take_back(&path).and_then(|_| self.disk.sync_dir(&self.dir));
+            let gone = self
+                .take_back(&path)
+                .and_then(|_| self.disk.sync_dir(&self.dir));
             gone.map_err(|source| LogError::preparing(&path, source))?;
             job.has_leftover = false;
         }
@@ -389,6 +456,7 @@ impl SegmentMaker {
                 path: path.into(),
                 bytes: self.segment_bytes,
                 is_oversize: false,
+                grant,
             }),
             // Half a segment is no use, and the next attempt starts afresh: not before what is left of this one is gone.
             Err(source) => {
@@ -398,11 +466,10 @@ impl SegmentMaker {
         }
     }
 
-    /// No new file is to be made.
-    pub(crate) fn may_not_grow(&self, job: &Job) -> LogError {
-        let path = self.dir.join(file_name(self.generation, job.number));
-        let why = "what is left is kept for the checkpoint that is under way, which frees log";
-        LogError::preparing(&path, io::Error::new(io::ErrorKind::StorageFull, why))
+    /// A file was not granted.
+    pub(crate) fn not_granted(&self, number: u64, why: io::Error) -> LogError {
+        let path = self.dir.join(file_name(self.generation, number));
+        LogError::preparing(&path, why)
     }
 
     /// Removes what an attempt has left, durably. An old segment may have its new header already; if its new

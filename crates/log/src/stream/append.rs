@@ -2,6 +2,8 @@
 //!
 //! Paper: pwal §4.2.3, Algorithm 2
 
+use std::io;
+
 use namiki_platform::{Epoch, Lsn, Stamp};
 
 use super::state::State;
@@ -10,6 +12,7 @@ use crate::config::{Group, GroupResource};
 use crate::error::LogError;
 use crate::format::frame::{RECORD_HEADER_BYTES, epoch_word, put_record};
 use crate::layout_config::Layout;
+use crate::log_room::Grant;
 use crate::log_target::LogTarget;
 use crate::sync::{MutexGuard, Ordering};
 
@@ -83,6 +86,28 @@ impl<H: GroupResource> Stream<H> {
         encode: impl FnOnce(&mut [u8], Lsn),
         hold: impl FnOnce(&mut H),
     ) -> Result<Appended, LogError> {
+        self.append_as(Grant::All, entry, stamp, epoch, payload_bytes, encode, hold)
+    }
+
+    /// [`Stream::append`] of an entry for which a file suffices with this grant: [`Grant::Deletions`] if it makes no image
+    /// longer.
+    ///
+    /// # Errors
+    /// As [`Stream::append`].
+    ///
+    /// # Panics
+    /// As [`Stream::append`].
+    #[expect(clippy::too_many_arguments, reason = "those of `append`, and one more")]
+    pub fn append_as(
+        &self,
+        needs: Grant,
+        entry: Entry,
+        stamp: Stamp,
+        epoch: Epoch,
+        payload_bytes: usize,
+        encode: impl FnOnce(&mut [u8], Lsn),
+        hold: impl FnOnce(&mut H),
+    ) -> Result<Appended, LogError> {
         let bytes_max = self.buffered_bytes_max;
         if payload_bytes > bytes_max {
             return Err(LogError::CommitTooLarge {
@@ -108,6 +133,9 @@ impl<H: GroupResource> Stream<H> {
             }
             let end = guard.filling.used + need;
             if end <= self.buffer_bytes && guard.target.fits(end + self.marker_room) {
+                if needs == Grant::All && guard.target.is_restricted(end + self.marker_room) {
+                    return Err(self.is_restricted(&mut guard));
+                }
                 break;
             }
             guard = self.make_room(guard, end)?;
@@ -252,14 +280,15 @@ impl<H: GroupResource> Stream<H> {
         target.preparing = true;
         let mut job = target.job();
         let zeros = job.zero_bytes(maker.segment_bytes);
+        let wanted = target.wanted(&job, maker.segment_bytes);
         let abandoned = Preparing { stream: self };
         drop(state);
-        let may_grow = (zeros > 0).then(|| self.shared.may_grow.read());
-        let made = match may_grow.as_deref() {
-            Some(false) => Err(maker.may_not_grow(&job)),
-            Some(true) | None => maker.make(&mut job),
+        let made = match self.shared.grant(wanted) {
+            Err(why) => Err(maker.not_granted(job.number, why)),
+            Ok(grant) => maker.make(&mut job, grant).inspect_err(|_| {
+                self.shared.give_back(wanted, grant);
+            }),
         };
-        drop(may_grow);
         let mut state = self.state.lock();
         std::mem::forget(abandoned);
         let result = match (made, &mut state.target) {
@@ -281,6 +310,18 @@ impl<H: GroupResource> Stream<H> {
         };
         self.prepared.notify_all();
         (state, result)
+    }
+
+    /// What has no deletions alone is refused.
+    #[cold]
+    fn is_restricted(&self, state: &mut State<H>) -> LogError {
+        let (Some(maker), LogTarget::Segments(target)) = (&self.maker, &mut state.target) else {
+            return LogError::Closed;
+        };
+        target.is_short_of_room = true;
+        let number = target.restricted().next().map_or(0, |(number, _)| number);
+        let why = "what is free is kept for deletions, and for the next checkpoint";
+        maker.not_granted(number, io::Error::new(io::ErrorKind::StorageFull, why))
     }
 
     /// Makes the next segment ready ahead of time, if no other thread has. A failure is met again, and

@@ -79,7 +79,9 @@ impl<H: GroupResource> Stream<H> {
             && !maker.takes(frame_bytes, self.marker_room)
         {
             let block = self.known_block_bytes()?;
-            let written = maker.write_body(&entry.buf[..frame_bytes], block, self.marker_room);
+            let frame = &entry.buf[..frame_bytes];
+            let room = self.shared.room.get();
+            let written = maker.write_body(frame, block, self.marker_room, room);
             entry.segment = Some(written.map_err(|error| self.shared.poison.if_poisonous(error))?);
             let mut first = AlignedBuf::zeroed(block);
             first.copy_from_slice(&entry.buf[..block]);

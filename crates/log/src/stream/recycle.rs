@@ -7,6 +7,7 @@ use namiki_platform::Generation;
 
 use super::Stream;
 use crate::config::GroupResource;
+use crate::log_room::{LogFiles, RestrictedFile};
 use crate::log_start::StreamStart;
 use crate::log_target::{Beginning, LogTarget, Superfluous};
 use crate::region_use::RegionUse;
@@ -38,6 +39,43 @@ impl<H: GroupResource> Stream<H> {
         let in_doubt = state.in_flight.is_some() || self.shared.poison.get().is_some();
         let hardened = state.sequence - u64::from(in_doubt && state.sequence > 0);
         state.target.beginning(superfluous, hardened)
+    }
+
+    /// An image is durable that has made this superfluous.
+    pub(crate) fn imaged(&self, superfluous: Superfluous) {
+        if let LogTarget::Segments(target) = &mut self.state.lock().target {
+            target.imaged(superfluous);
+        }
+    }
+
+    /// Adds the files that frames can be written to.
+    pub(crate) fn count_files(&self, into: &mut LogFiles) {
+        if let (Some(maker), LogTarget::Segments(target)) = (&self.maker, &self.state.lock().target)
+        {
+            target.count(maker.segment_bytes, into);
+        }
+    }
+
+    /// The files that take deletions alone.
+    pub(crate) fn restricted(&self) -> Vec<RestrictedFile> {
+        let LogTarget::Segments(target) = &self.state.lock().target else {
+            return Vec::new();
+        };
+        let files = target.restricted();
+        let files = files.map(|(number, unwritten_bytes)| RestrictedFile {
+            unwritten_bytes,
+            stream: self.index,
+            number,
+        });
+        files.collect()
+    }
+
+    /// A file takes any commit from now on.
+    pub(crate) fn accept_all(&self, number: u64) {
+        if let LogTarget::Segments(target) = &mut self.state.lock().target {
+            target.accept_all(number);
+        }
+        self.prepared.notify_all();
     }
 
     /// Gives up what is before `start`, and of a region the generations before `oldest`. Removes segments that are not to be

@@ -137,7 +137,9 @@ fn a_file_that_cannot_be_made_is_a_refusal_that_passes() {
             let log: Arc<Log<()>> = create(&disk, config.clone());
             sim.inject(Fault::once(step, 0, ErrorKind::PermissionDenied).and_ever_after());
             if removal_fails {
-                sim.inject(Fault::once(Step::Remove, 0, ErrorKind::ReadOnlyFilesystem).and_ever_after());
+                sim.inject(
+                    Fault::once(Step::Remove, 0, ErrorKind::ReadOnlyFilesystem).and_ever_after(),
+                );
             }
             for _ in 0..3 {
                 let error = put(log.stream(W), 1, b"p").unwrap_err();

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,10 +11,12 @@ use std::thread;
 
 use crate::common::hooked_disk::{HookedDisk, Step};
 use crate::common::*;
-use namiki_log::{Log, LogConfig, LogError, Prepare, Retain};
-use namiki_platform::WorkerId;
+use namiki_log::{
+    Entry, Grant, Log, LogConfig, LogError, LogRoom, Prepare, RecyclePoint, Retain, WantedFile,
+};
 use namiki_platform::disk::Disk;
 use namiki_platform::disk::sim::{self, Fault, Loss, SimDisk};
+use namiki_platform::{Epoch, Stamp, WorkerId};
 
 const W: WorkerId = WorkerId(0);
 /// Frames of [`write`] in a segment.
@@ -117,18 +119,108 @@ fn an_append_waits_for_a_segment_being_made() {
     assert_eq!((created, files(&*disk)), (1, 1));
 }
 
+/// Grants so many files, and one more to a stream that room is kept for.
+#[derive(Debug)]
+struct Granting {
+    left: AtomicU64,
+    given_back: AtomicU64,
+}
+
+impl Granting {
+    fn so_many(files: u64) -> Arc<Self> {
+        Arc::new(Self {
+            left: AtomicU64::new(files),
+            given_back: AtomicU64::new(0),
+        })
+    }
+}
+
+impl LogRoom for Granting {
+    fn grant(&self, file: WantedFile) -> io::Result<Grant> {
+        let one_less = |left: u64| left.checked_sub(1);
+        match self
+            .left
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less)
+        {
+            Ok(_) => Ok(Grant::All),
+            Err(_) if file.is_kept_for => Ok(Grant::Deletions),
+            Err(_) => Err(ErrorKind::StorageFull.into()),
+        }
+    }
+
+    fn give_back(&self, _: WantedFile, _: Grant) {
+        self.given_back.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
 #[test]
-fn no_segment_is_being_made_once_that_is_forbidden() {
-    let (disk, created) = while_one_is_made(|log, disk| {
-        log.set_growth(false);
-        assert_eq!(files(disk), 1);
+fn a_file_that_is_not_granted_is_refused() {
+    let sim = SimDisk::new();
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let log: Arc<Log<()>> = create(&disk, config(1));
+    let room = Granting::so_many(1);
+    log.keep_room(Arc::clone(&room) as _);
+    log.prepare_segments(1).unwrap();
+    for _ in 0..2 {
         let refused = log.prepare_segments(2);
         assert!(
             matches!(refused, Err(LogError::DiskFull { .. })),
             "{refused:?}"
         );
-    });
-    assert_eq!((created, files(&*disk)), (1, 1));
+        assert!(log.is_short_of_room() && files(&*disk) == 1);
+    }
+    room.left.store(2, Ordering::SeqCst);
+    sim.inject(Fault::once(sim::Step::Create, 0, ErrorKind::Other));
+    assert!(log.prepare_segments(2).is_err());
+    assert_eq!(room.given_back.load(Ordering::SeqCst), 1);
+    log.prepare_segments(2).unwrap();
+    assert_eq!(files(&*disk), 2);
+}
+
+/// Room for them is kept: a stream with nothing any more that an image lacks goes on to a file for deletions.
+#[test]
+fn deletions_go_on_where_the_rest_is_refused() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let mut config = config(1);
+    config.retain = Retain::UntilRecycled;
+    let log: Arc<Log<()>> = create(&disk, config.clone());
+    log.keep_room(Granting::so_many(1));
+    let stream = log.stream(WorkerId(0));
+    let append = |needs| {
+        let (stamp, payload) = (Stamp(1), [7; 500]);
+        let encode = |into: &mut [u8], _| into.copy_from_slice(&payload);
+        let appended =
+            stream.append_as(needs, Entry::Commit, stamp, Epoch(1), 500, encode, |()| {});
+        appended.and_then(|appended| stream.wait_hardened(appended.ticket))
+    };
+    let fill = |needs| {
+        let full = loop {
+            if let Err(error) = append(needs) {
+                break error;
+            }
+        };
+        assert!(matches!(full, LogError::DiskFull { .. }), "{full:?}");
+    };
+    fill(Grant::All);
+    // What is in the file is in no image yet.
+    assert!(append(Grant::Deletions).is_err());
+    let all = RecyclePoint {
+        stamp: Stamp(1),
+        below_lsn: None,
+    };
+    log.imaged(all);
+    assert!(append(Grant::All).is_err() && log.is_short_of_room());
+    append(Grant::Deletions).unwrap();
+    assert!(append(Grant::All).is_err());
+    let restricted = log.restricted();
+    assert_eq!(restricted.len(), 1);
+    assert_eq!(log.files().unwritten_bytes, 0);
+    log.accept_all(&restricted);
+    append(Grant::All).unwrap();
+    assert!(log.restricted().is_empty() && !log.is_short_of_room());
+    assert!(log.files().unwritten_bytes > 0);
+    log.close().unwrap();
+    read(&disk, &info(&config), 0).unwrap();
 }
 
 #[test]

@@ -24,7 +24,7 @@ use super::file_backed::{self, FileBacked};
 use super::uring::RingPool;
 use super::{
     AlignedBuf, BUFFER_ALIGN_BYTES, Disk, DiskFile, FramePool, PendingWrite, ReadQueue,
-    SECTOR_BYTES, SyncedDisk, unnamed_file,
+    SECTOR_BYTES, SyncedDisk, is_full, unnamed_file,
 };
 
 /// A disk with writes that bypass the page cache and return when durable. Opens block devices as well.
@@ -63,7 +63,8 @@ impl std::fmt::Display for WriteMode {
 }
 
 /// The fastest durable disk that works in `dir`, which must exist, and which one it is. Tries
-/// one direct write on a file of its own, which has no name.
+/// one direct write on a file of its own, which has no name. A disk without room for that passes for one that writes so: a
+/// file system without direct I/O refuses to open a file for it, in all that are known.
 ///
 /// # Errors
 /// Whatever the device says, other than that it has no direct I/O.
@@ -77,6 +78,11 @@ pub fn open_best(dir: &Path) -> io::Result<(Arc<dyn Disk>, WriteMode)> {
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {
             Ok((Arc::new(SyncedDisk::new()), WriteMode::Synced))
         }
+        Err(error) if is_full(&error) => match unnamed_file::open(dir, OFlags::DIRECT) {
+            Ok(_) => Ok((Arc::new(direct), WriteMode::Direct)),
+            // Not even for a file without a byte.
+            Err(_) => Ok((Arc::new(SyncedDisk::new()), WriteMode::Synced)),
+        },
         Err(error) => Err(error),
     }
 }

@@ -14,11 +14,12 @@
 //! (`follow_database.rs`).
 
 pub(crate) mod announce_image;
+mod checkpoint_room;
 pub(crate) mod checkpointer;
 mod follow_database;
 pub(crate) mod followed_backup;
 mod live_backup;
-mod preallocated;
+mod make_room;
 mod rows_of_view;
 pub(crate) mod settings_and_reports;
 mod stoppable_thread;

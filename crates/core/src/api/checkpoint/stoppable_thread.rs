@@ -13,6 +13,8 @@ use parking_lot::{Condvar, Mutex};
 pub(super) struct StoppableThread {
     stop: Arc<Stop>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// Wakes it where it waits for something else.
+    wake: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 /// What it asks between two pieces of work.
@@ -30,13 +32,23 @@ impl StoppableThread {
         Self {
             stop,
             thread: Mutex::new(thread.ok()),
+            wake: None,
         }
+    }
+
+    /// Has this wake the thread, too, when it is to end.
+    pub(super) fn when_stopped(mut self, wake: impl Fn() + Send + Sync + 'static) -> Self {
+        self.wake = Some(Box::new(wake));
+        self
     }
 
     /// Ends the thread, after the piece of work that is under way.
     pub(super) fn stop(&self) {
         *self.stop.is_wanted.lock() = true;
         self.stop.changed.notify_all();
+        if let Some(wake) = &self.wake {
+            wake();
+        }
         if let Some(thread) = self.thread.lock().take() {
             // If it has panicked, there is nothing more to be done about it.
             let _ = thread.join();

@@ -12,8 +12,9 @@ use namiki_platform::disk::Disk;
 use parking_lot::Mutex;
 
 use super::announce_image::{announce_image, checkpoint_failed};
+use super::checkpoint_room::CheckpointRoom;
 use super::followed_backup::{FollowSettings, FollowedBackup};
-use super::preallocated::{self, PreallocatedBytes};
+use super::make_room::RoomLent;
 use super::rows_of_view::TableRows;
 use super::settings_and_reports::{CheckpointReport, CheckpointSettings, CheckpointStats};
 use crate::api::horizon_stats::HorizonSamples;
@@ -69,16 +70,16 @@ pub(super) struct Work {
     /// Bytes of log that were there when the database was opened and are not in the image.
     log_bytes_before: AtomicU64,
     /// Generations of the log that were there when the database was opened and are not in the image.
-    generations_before: AtomicUsize,
+    pub(super) generations_before: AtomicUsize,
     /// Bytes of frames that were written when the last checkpoint began.
     frame_bytes_then: AtomicU64,
     /// Bytes of the fullest region of a shared device that the last checkpoint has not freed.
     region_bytes_then: AtomicU64,
     /// Bytes of keys and values in the image, and of its files.
     image_bytes: AtomicU64,
-    image_file_bytes: AtomicU64,
+    pub(super) image_file_bytes: AtomicU64,
     /// For the next checkpoint.
-    room: PreallocatedBytes,
+    pub(super) room: Arc<CheckpointRoom>,
     /// How long commits wait because the log finds no room.
     slowed_ms: AtomicU32,
     told: Mutex<Told>,
@@ -95,26 +96,6 @@ struct Told {
     began: Option<Instant>,
 }
 
-/// The log makes no new files, or may, until this is dropped.
-struct RoomKept<'w> {
-    work: &'w Work,
-    /// What was taken before.
-    taken_bytes: u64,
-}
-
-impl Drop for RoomKept<'_> {
-    fn drop(&mut self) {
-        let work = self.work;
-        // What the image before had is free now: it is the next one's. Or what was written of this one is free again.
-        work.room.take_back(self.taken_bytes);
-        let image_file_bytes = work.image_file_bytes.load(Ordering::Relaxed);
-        let since = work.log_bytes_since().max(1);
-        work.room
-            .take(preallocated::expected_bytes(image_file_bytes, since));
-        work.log.set_growth(true);
-    }
-}
-
 impl Work {
     pub(super) fn new(
         parts: Parts,
@@ -127,13 +108,13 @@ impl Work {
         // The last one is this opening's.
         let generations = parts.catalogue.lock().manifest.generations.len();
         let generations_before = generations.saturating_sub(1);
-        let room = PreallocatedBytes::new(
+        let room = Arc::new(CheckpointRoom::new(
             &*parts.disk,
             &parts.dir,
-            settings.log_bytes,
+            settings.log_bytes < u64::MAX,
             held_back_bytes(settings.run_bytes),
-        );
-        Self {
+        ));
+        let work = Self {
             room,
             slowed_ms: AtomicU32::new(0),
             parts,
@@ -151,7 +132,17 @@ impl Work {
             told: Mutex::default(),
             watch: Mutex::default(),
             is_closed: Mutex::default(),
+        };
+        if work.takes_checkpoints() {
+            work.settle_room();
+            work.log.keep_room(Arc::clone(&work.room) as _);
         }
+        work
+    }
+
+    /// Whether checkpoints are taken by themselves.
+    pub(super) fn takes_checkpoints(&self) -> bool {
+        self.settings.log_bytes < u64::MAX
     }
 
     /// Waits for the checkpoint or the backup that is under way. No other begins once the database is being closed, but the last one.
@@ -190,42 +181,22 @@ impl Work {
             list,
             shrunk_files: shrunk_files.unwrap_or_default(),
         });
+        self.settle_room();
         Ok(())
     }
 
-    /// Looks at what holds things back, and at the room on the disk: takes what the next checkpoint will need, and lets
-    /// commits wait while the log finds none, the longer the longer.
+    /// Looks at what holds things back, and at the room on the disk: takes what the next checkpoint will need. While the
+    /// regions of a shared device are nearly full, commits wait, the longer the longer.
     pub(super) fn look(&self) {
         self.watch.lock().look(&self.parts.engine);
-        // A checkpoint that is under way needs less and less.
-        if let Some(_none_under_way) = self.image.try_lock() {
-            self.room.take(self.expected_bytes());
-        }
-        let slowed_ms = match self.log.is_short_of_room() {
+        self.room.adjust(self.parts.engine.raw_tables.lock().len());
+        self.lift_restrictions();
+        let slowed_ms = match self.has_regions() && self.log.is_short_of_room() {
             true => (2 * self.slowed_ms.load(Ordering::Relaxed)).clamp(1, SLOWED_MS_MAX),
             false => 0,
         };
         self.slowed_ms.store(slowed_ms, Ordering::Relaxed);
         self.parts.engine.slow_down(slowed_ms);
-    }
-
-    /// If the log could not grow without taking room that the checkpoint gives up, it makes no new files as long as the
-    /// result is there.
-    fn keep_room_from_log(&self) -> RoomKept<'_> {
-        // Only then: where there is room, no commit is refused, not for a moment.
-        if !self.room.is_free_beside(self.log_bytes_max()) {
-            self.log.set_growth(false);
-        }
-        RoomKept {
-            work: self,
-            taken_bytes: self.room.taken_bytes(),
-        }
-    }
-
-    /// How many bytes of files the next checkpoint is expected to write.
-    fn expected_bytes(&self) -> u64 {
-        let image_file_bytes = self.image_file_bytes.load(Ordering::Relaxed);
-        preallocated::expected_bytes(image_file_bytes, self.log_bytes_since())
     }
 
     /// Bytes of log since the last checkpoint.
@@ -263,7 +234,7 @@ impl Work {
     /// Whether the log lies in the regions of a shared device, which fill up sooner than so much log is written that a
     /// checkpoint is due.
     pub(super) fn has_regions(&self) -> bool {
-        self.settings.log_bytes < u64::MAX && self.log.fullest_region().is_some()
+        self.takes_checkpoints() && self.log.fullest_region().is_some()
     }
 
     /// Whether a region is so full that a checkpoint is due: half of what the last one has left free is used.
@@ -358,7 +329,7 @@ impl Work {
         let frame_bytes = self.log.counters().frame_bytes;
         let below_lsn = engine.oldest_operation();
         let view = OpenView::open::<NoFaults>(engine, false)?;
-        let _kept = self.keep_room_from_log();
+        let _lent = RoomLent(self);
         let mut progress = ImageProgress::default();
         let new = self.write(&view, image.as_ref(), is_last, &mut progress)?;
         let stamp = view.stamp;
@@ -409,9 +380,7 @@ impl Work {
         progress: &mut ImageProgress,
     ) -> Result<NewImage, Error> {
         let (engine, disk) = (&self.parts.engine, &self.parts.disk);
-        // What was not taken has to be free beside.
-        let expected_bytes = self.expected_bytes().min(self.room.taken_bytes());
-        self.room.give_up_to(expected_bytes);
+        self.room.lend(0);
         let (identity, generation, named) = {
             let manifest = &self.parts.catalogue.lock().manifest;
             let generation = manifest.generations.last().map(|info| info.generation);
@@ -442,8 +411,7 @@ impl Work {
             bytes_per_second: self.settings.bytes_per_second.filter(|_| !is_last),
             on_progress: &mut |now| {
                 *progress = now;
-                self.room
-                    .give_up_to(expected_bytes.saturating_sub(now.file_bytes));
+                self.room.lend(now.file_bytes);
                 match !is_last && self.is_over() {
                     true => ControlFlow::Break(()),
                     false => ControlFlow::Continue(()),
@@ -490,9 +458,13 @@ impl Work {
         let removed = remove_generations(disk, &dir.join("wal"), oldest);
         events::superfluous_removed(&removed);
         // Until the next checkpoint, as much will be written again.
-        let reuse_bytes = if is_last { 0 } else { self.log_bytes_max() };
+        let reuse_bytes = match is_last {
+            true => 0,
+            false => (self.room).reusable_bytes(file_bytes(&list), self.log_bytes_max()),
+        };
         let recycled = self.log.recycle(&start, oldest, reuse_bytes);
         let recycled = recycled.map_err(Error::LogFailed)?;
+        self.log.imaged(point);
         events::superfluous_removed(&recycled);
         Ok((list, removed.files + recycled.files))
     }

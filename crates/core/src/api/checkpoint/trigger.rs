@@ -14,7 +14,7 @@ use super::take_checkpoint::Work;
 const LOOK: Duration = Duration::from_millis(100);
 /// Between two looks how full the regions of a shared device are: small ones fill up fast.
 const LOOK_AT_REGIONS: Duration = Duration::from_millis(10);
-/// Between two checkpoints of which the first has left too little room in a region.
+/// Between two checkpoints of which the first has left too little room in a region, or failed while commits are refused.
 const AGAIN: Duration = Duration::from_secs(1);
 /// After one that has failed: what was in its way may be gone then.
 const AFTER_FAILURE: Duration = Duration::from_secs(10);
@@ -22,22 +22,57 @@ const AFTER_FAILURE: Duration = Duration::from_secs(10);
 /// Starts the thread.
 pub(super) fn start(work: &Arc<Work>) -> StoppableThread {
     let work = Arc::clone(work);
-    StoppableThread::start("namiki-checkpoint", move |stop| take_when_due(&work, stop))
+    let engine = Arc::clone(&work.parts.engine);
+    // Before the thread runs: the first commit may be one that waits for it. Where the system allows no thread, the body is
+    // dropped, and none waits.
+    engine.room_requests.set_served(work.takes_checkpoints());
+    let serving = Serving(Arc::clone(&work));
+    let thread = StoppableThread::start("namiki-checkpoint", move |stop| {
+        let serving = serving;
+        take_when_due(&serving.0, stop);
+    });
+    thread.when_stopped(move || engine.room_requests.wake())
+}
+
+/// Commits that are refused wait for the thread, until this is dropped.
+struct Serving(Arc<Work>);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.parts.engine.room_requests.set_served(false);
+    }
 }
 
 /// Waits so long, or until the thread is to end, which it says, or a region is full enough for a checkpoint: not after a
 /// failure.
 fn wait(work: &Work, stop: &Stop, longest: Duration) -> bool {
-    if longest > LOOK || !work.has_regions() || work.is_over() {
-        return stop.wait(longest);
-    }
     let until = Instant::now() + longest;
+    if longest > LOOK || work.is_over() || !work.has_regions() {
+        let requests = &work.parts.engine.room_requests;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            requests.wait_for_one(left, || stop.is_wanted());
+            if stop.is_wanted() || longest <= LOOK || left.is_zero() {
+                return stop.is_wanted();
+            }
+            // What was in the way of the last checkpoint is perhaps there still.
+            answer(work, false);
+        }
+    }
     while Instant::now() < until && !work.is_region_due() {
         if stop.wait(LOOK_AT_REGIONS) {
             return true;
         }
     }
     stop.is_wanted()
+}
+
+/// Answers the commits that wait for room.
+fn answer(work: &Work, has_made: bool) {
+    let requests = &work.parts.engine.room_requests;
+    if let Some(through) = requests.pending() {
+        requests.answer(through, has_made);
+    }
 }
 
 fn take_when_due(work: &Work, stop: &Stop) {
@@ -49,6 +84,7 @@ fn take_when_due(work: &Work, stop: &Stop) {
         pause = LOOK;
         work.look();
         if work.is_over() {
+            answer(work, false);
             continue;
         }
         let points = work.settings.restore_points;
@@ -58,6 +94,16 @@ fn take_when_due(work: &Work, stop: &Stop) {
             frame_bytes = work.mark_restore_point(frame_bytes).unwrap_or(frame_bytes);
         }
         waiting_before = work.take_out_removed(waiting_before);
+        if work.refuses_commits() {
+            let made = work.make_room();
+            if made.is_err() {
+                pause = AGAIN;
+            }
+            answer(work, made.unwrap_or(false));
+            last = Instant::now();
+            continue;
+        }
+        answer(work, true);
         let bytes = work.log_bytes_since();
         let is_long_ago = |interval| last.elapsed() >= interval;
         let is_time = bytes > 0 && work.settings.interval.is_some_and(is_long_ago);

@@ -1,0 +1,278 @@
+//! Room on the disk for the next checkpoint, taken before the log may grow: a checkpoint is what frees log, so whatever the
+//! log accepts, there has to be room for the image of it.
+//!
+//! ```text
+//!   wanted = the image, all of which may be written anew
+//!          + three times the log since, and what can still be written to its files
+//!          + the file that each stream may always go on to
+//! ```
+//! It lies in a file without a name. The log asks before each of its files (`LogRoom`): what is wanted because of it is taken
+//! first, and where there is not so much, the file is refused.
+//!
+//! # Invariants
+//! - C1. What the log has accepted since the image, and may still accept without asking, is covered: the next image of it
+//!   has room, and so has, when the image before is gone, the one after it. A row takes no more than twice as many bytes in
+//!   an image as in the log. Where an image grows by 2 L for L bytes of log, two images grow by 4 L; at least L of it is given
+//!   back when that log is freed.
+//! - C2. A stream whose files hold nothing that is not in the image can always go on to another file: for deletions at least,
+//!   which add nothing to an image. The next checkpoint frees the file before, from which the room for this one is made up.
+//! - C3. While a checkpoint writes, it is lent as much as it has written and is about to write. That is not free for the log.
+//!
+//! So as long as nothing but the database takes room, a checkpoint always finds its own, deletions are always accepted, if
+//! need be after a checkpoint, and what they free can be written again. Without a file of the log nothing is wanted: an
+//! idle database takes no room.
+
+use std::io;
+use std::path::Path;
+
+use namiki_log::{Grant, LogFiles, LogRoom, WantedFile};
+use namiki_platform::disk::{Disk, DiskSpace, Preallocation};
+use parking_lot::Mutex;
+
+/// Bytes of room for each byte of log since the image (C1).
+const ROOM_PER_LOG_BYTE: u64 = 3;
+/// The least that a table takes in an image: header, a page of rows, index and footer.
+const TABLE_BYTES: u64 = 16 << 10;
+/// Room is lent at least so many bytes before it is written to, beside what a run holds back: a piece of rows, what the
+/// writer of a segment holds back of it, its index and the image's list.
+const AHEAD_BYTES: u64 = 4 << 20;
+
+/// The room that is taken.
+pub(super) struct CheckpointRoom {
+    /// Nothing if checkpoints are not taken, or the disk can take none.
+    device: Option<Box<dyn Preallocation>>,
+    /// Room is lent so many bytes before it is written to.
+    ahead_bytes: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    taken_bytes: u64,
+    /// Of the files of the image that is there.
+    image_bytes: u64,
+    tables: u64,
+    /// Of log that is not in the image, written or still to come.
+    log_bytes: u64,
+    /// All that was ever granted.
+    granted_bytes: u64,
+    /// For files that streams may always go on to.
+    kept_bytes: u64,
+    /// Lent to the checkpoint that is under way, and how much of that is written.
+    lent_bytes: u64,
+    written_bytes: u64,
+    /// The log has files.
+    is_used: bool,
+    /// There is less than is wanted.
+    is_short: bool,
+}
+
+impl State {
+    /// In all, with what is lent.
+    fn wanted(&self, log_bytes: u64, kept_bytes: u64) -> u64 {
+        if !self.is_used {
+            return 0;
+        }
+        let of_log = log_bytes.saturating_mul(ROOM_PER_LOG_BYTE);
+        let tables = self.tables.saturating_mul(TABLE_BYTES);
+        [self.image_bytes, of_log, tables, kept_bytes]
+            .into_iter()
+            .fold(0, u64::saturating_add)
+    }
+}
+
+/// What the log had granted when it was asked what it has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GrantedBefore(u64);
+
+impl CheckpointRoom {
+    /// None yet, on the device of `dir`. Checkpoints hold up to `held_bytes` back before they write them.
+    pub(super) fn new(disk: &dyn Disk, dir: &Path, takes_any: bool, held_bytes: u64) -> Self {
+        let device = takes_any.then(|| disk.preallocation(dir).ok());
+        Self {
+            device: device.flatten().flatten(),
+            ahead_bytes: AHEAD_BYTES.saturating_add(held_bytes.saturating_mul(2)),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Takes so much in all that with what is lent it is `wanted`, while `spare` is left beside that and what the checkpoint
+    /// under way is about to write.
+    fn take(&self, state: &mut State, wanted: u64, spare: u64) -> bool {
+        let Some(device) = &self.device else {
+            return true;
+        };
+        let target = wanted.saturating_sub(state.lent_bytes);
+        let ahead = state.lent_bytes.saturating_sub(state.written_bytes);
+        let beside = ahead.saturating_add(spare);
+        if spare > 0 && device.resize(target.saturating_add(beside)).is_err() {
+            return false;
+        }
+        if device.resize(target).is_err() {
+            return false;
+        }
+        state.taken_bytes = target;
+        true
+    }
+
+    /// Takes what is wanted, or as much of it as there is.
+    pub(super) fn adjust(&self, tables: usize) {
+        let mut state = self.state.lock();
+        state.tables = tables as u64;
+        self.adjust_locked(&mut state);
+    }
+
+    fn adjust_locked(&self, state: &mut State) {
+        let wanted = state.wanted(state.log_bytes, state.kept_bytes);
+        if wanted.saturating_sub(state.lent_bytes) == state.taken_bytes {
+            state.is_short = false;
+            return;
+        }
+        state.is_short = !self.take(state, wanted, 0);
+        if !state.is_short {
+            return;
+        }
+        // Half as much more each time.
+        let target = wanted.saturating_sub(state.lent_bytes);
+        let mut more = target.saturating_sub(state.taken_bytes) / 2;
+        while more >= TABLE_BYTES {
+            let taken = state.taken_bytes + more;
+            if taken <= target && self.take(state, taken + state.lent_bytes, 0) {
+                continue;
+            }
+            more /= 2;
+        }
+    }
+
+    /// The files of the image have so many bytes.
+    pub(super) fn set_image(&self, image_bytes: u64) {
+        self.state.lock().image_bytes = image_bytes;
+    }
+
+    /// To be asked before the log is asked which files it has.
+    pub(super) fn granted_before(&self) -> GrantedBefore {
+        GrantedBefore(self.state.lock().granted_bytes)
+    }
+
+    /// The log has `since` bytes that are not in the image, and these files. What was lent is written, or was given up: it
+    /// is taken again.
+    pub(super) fn settle(&self, before: GrantedBefore, files: &LogFiles, since: u64) {
+        let mut state = self.state.lock();
+        // What was granted meanwhile may be counted twice, and is not missing.
+        let meanwhile = state.granted_bytes - before.0;
+        state.log_bytes = files.unwritten_bytes + since + meanwhile;
+        let kept_files = 2 * files.streams - files.streams_begun.min(files.streams);
+        state.kept_bytes = kept_files * files.file_bytes;
+        (state.lent_bytes, state.written_bytes) = (0, 0);
+        self.adjust_locked(&mut state);
+    }
+
+    /// A checkpoint has written so many bytes, and is about to write more.
+    pub(super) fn lend(&self, written_bytes: u64) {
+        let mut state = self.state.lock();
+        let wanted = state.wanted(state.log_bytes, state.kept_bytes);
+        let ahead = written_bytes.saturating_add(self.ahead_bytes);
+        state.written_bytes = written_bytes;
+        let lent = wanted.min(ahead);
+        // In pieces.
+        if lent > state.lent_bytes.saturating_add(self.ahead_bytes / 4) || lent == wanted {
+            state.lent_bytes = lent.max(state.lent_bytes);
+            let target = wanted.saturating_sub(state.lent_bytes);
+            if target < state.taken_bytes {
+                let lent = state.lent_bytes;
+                self.take(&mut state, target + lent, 0);
+            }
+        }
+    }
+
+    /// Files with so much unwritten take any commit from now on, if there is room for an image of that.
+    pub(super) fn cover(&self, unwritten_bytes: u64) -> bool {
+        let mut state = self.state.lock();
+        let log_bytes = state.log_bytes.saturating_add(unwritten_bytes);
+        let wanted = state.wanted(log_bytes, state.kept_bytes);
+        let is_covered = self.take(&mut state, wanted, 0);
+        if is_covered {
+            state.log_bytes = log_bytes;
+        }
+        is_covered
+    }
+
+    /// How many bytes of log files may be kept to be written again, at most `bytes_max`: so many that what they will want
+    /// has room beside them. `image_bytes` of the image that is there now.
+    pub(super) fn reusable_bytes(&self, image_bytes: u64, bytes_max: u64) -> u64 {
+        let space = self
+            .device
+            .as_ref()
+            .and_then(|it| it.space().ok())
+            .flatten();
+        let Some(DiskSpace { free_bytes, .. }) = space else {
+            return bytes_max;
+        };
+        let mut state = *self.state.lock();
+        state.image_bytes = image_bytes;
+        let wanted = state.wanted(state.log_bytes, state.kept_bytes);
+        let missing = wanted.saturating_sub(state.taken_bytes);
+        let left = free_bytes.saturating_sub(missing);
+        bytes_max.min(left / (1 + ROOM_PER_LOG_BYTE))
+    }
+
+    pub(super) fn taken_bytes(&self) -> u64 {
+        self.state.lock().taken_bytes
+    }
+
+    /// Whether there is less room than is wanted.
+    pub(super) fn is_short(&self) -> bool {
+        self.state.lock().is_short
+    }
+}
+
+impl LogRoom for CheckpointRoom {
+    fn grant(&self, file: WantedFile) -> io::Result<Grant> {
+        let mut state = self.state.lock();
+        let was_used = std::mem::replace(&mut state.is_used, true);
+        let log_bytes = state.log_bytes.saturating_add(file.bytes);
+        let spare = if file.takes_room { file.bytes } else { 0 };
+        let kept_bytes = match file.is_kept_for {
+            true => state.kept_bytes.saturating_sub(file.bytes),
+            false => state.kept_bytes,
+        };
+        let wanted = state.wanted(log_bytes, kept_bytes);
+        if self.take(&mut state, wanted, spare) {
+            state.granted_bytes += file.bytes;
+            (state.log_bytes, state.kept_bytes) = (log_bytes, kept_bytes);
+            return Ok(Grant::All);
+        }
+        state.is_short = true;
+        let wanted = state.wanted(state.log_bytes, kept_bytes);
+        if file.is_kept_for {
+            let held = state.taken_bytes.saturating_add(state.lent_bytes);
+            // Where other programs have taken what is wanted: deletions make the image shorter, and may be all that helps.
+            let less = held.saturating_sub(spare).min(wanted);
+            if self.take(&mut state, wanted, spare) || self.take(&mut state, less, 0) {
+                state.kept_bytes = kept_bytes;
+                return Ok(Grant::Deletions);
+            }
+        }
+        state.is_used = was_used;
+        let why = format!(
+            "{wanted} bytes have to be free for the next checkpoint; delete rows, clear or drop a table, or free some room"
+        );
+        Err(io::Error::new(io::ErrorKind::StorageFull, why))
+    }
+
+    fn give_back(&self, file: WantedFile, grant: Grant) {
+        let mut state = self.state.lock();
+        if grant == Grant::All {
+            state.log_bytes = state.log_bytes.saturating_sub(file.bytes);
+        }
+        if file.is_kept_for {
+            state.kept_bytes += file.bytes;
+        }
+    }
+}
+
+impl std::fmt::Debug for CheckpointRoom {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.state.lock().fmt(f)
+    }
+}
