@@ -693,6 +693,16 @@ impl<H: GroupResource> Log<H> {
         Ok(end)
     }
 
+    /// Waits until all frames are hardened that are begun when their stream is looked at. Returns how many there are, of all streams.
+    ///
+    /// # Errors
+    /// The error that poisoned the log; [`LogError::Forked`].
+    pub fn harden_begun(&self) -> Result<u64, LogError> {
+        let streams = self.streams.list.iter();
+        let begun = streams.map(|stream| stream.harden_begun());
+        begun.sum()
+    }
+
     /// What the flusher's thread does, in a model.
     #[cfg(all(test, loom))]
     pub(crate) fn flush_late(&self, group_wait_max: Duration) {

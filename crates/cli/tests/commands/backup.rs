@@ -62,7 +62,7 @@ fn a_backup_is_checked_read_and_restored() {
     put(again, 0..1);
     let told = refuses(1, &["backup", restored, dest]);
     assert!(
-        told.contains("has commits that this database does not have"),
+        told.contains("has what this database does not have"),
         "{told}"
     );
     put(copy, 0..1);

@@ -663,6 +663,8 @@ impl Shared {
             return self.write_closed(catalogue);
         };
         let seal = log.close().map_err(Unsealed::Log)?;
+        let frames = seal.last_sequences.iter().sum();
+        catalogue.manifest.history.end_with_frames(frames);
         if let Some(last) = catalogue.manifest.generations.last_mut() {
             last.seal = Some(seal);
         }

@@ -54,8 +54,9 @@ use crate::catalogue::catalogue_files::CatalogueFiles;
 use crate::catalogue::image_files::{ImageFileName, image_dir};
 use crate::catalogue::image_list::LOADED;
 use crate::catalogue::kept_room;
-use crate::catalogue::manifest::{Manifest, Written, random_number};
+use crate::catalogue::manifest::{Manifest, Written};
 use crate::catalogue::opened_backup::mark_opened;
+use crate::catalogue::random_number::random_number;
 use crate::catalogue::table_ids_by_name::TableIds;
 use crate::commit::engine::{Engine, GroupLocks, Settings};
 use crate::commit::epoch::Epochs;
@@ -216,6 +217,8 @@ impl Builder {
                 unsealed.seal = Some(seal);
             }
         }
+        // Those that hold nothing count for it, too.
+        let end_of_last_opening = manifest.position();
         manifest
             .generations
             .retain(|generation| !holds_nothing(generation));
@@ -261,6 +264,14 @@ impl Builder {
             log = Some(started);
         }
         manifest.leave_backup();
+        let generation = log.as_ref().map(|_| manifest.generations.last());
+        let generation = generation.flatten().map(|info| info.generation);
+        let next_table = manifest.next_table();
+        manifest.history.begin(
+            end_of_last_opening,
+            generation.unwrap_or_default(),
+            next_table,
+        );
         manifest.opening = Manifest::new_opening();
         manifest.spec = spec;
         manifest.closed = false;

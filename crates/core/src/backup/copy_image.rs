@@ -63,7 +63,7 @@ pub(super) fn copy_image(
         let before = named.get(&number);
         if before.is_some_and(|identity| **identity != file.segment.identity) {
             let dir = to.dir.to_owned();
-            return Err(BackupError::OtherBranch { dir });
+            return Err(BackupError::OtherHistory { dir });
         }
         let is_there = there.contains(&file.to) || there.contains(&number.path(to.dir));
         match is_there && (before.is_some() || is_sound(source, to, &file, go_on)?) {

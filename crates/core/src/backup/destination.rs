@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use namiki_log::{remove_superfluous, remove_unnumbered};
+use namiki_log::{remove_superfluous, remove_unannounced, remove_unnumbered};
+use namiki_platform::Generation;
 use namiki_platform::disk::{DirLock, Disk, PROBE_FILES, PROFILE_FILES};
 
 use crate::backup::earlier_backups::{
@@ -18,6 +19,7 @@ use crate::catalogue::image_files::{FileNumber, ImageFileName, image_dir};
 use crate::catalogue::image_list::ImageList;
 use crate::catalogue::manifest::Manifest;
 use crate::catalogue::opened_backup::was_opened;
+use crate::catalogue::relation::Relation;
 use crate::error::OpenError;
 use crate::events;
 use crate::image::leftovers::read_image;
@@ -246,12 +248,12 @@ fn backup_before(
     let Some(mark) = mark.filter(|_| !was_opened) else {
         return Err(BackupError::WasOpened { dir: here() });
     };
-    // (Its stamp tells nothing: that of a view can be above all that were given out.)
-    let is_ahead = manifest.next_generation > source.manifest.next_generation
-        || manifest.next_table() > source.manifest.next_table();
-    if manifest.branch != source.manifest.branch || is_ahead {
-        return Err(BackupError::OtherBranch { dir: here() });
+    match source.manifest.relation_to(&manifest) {
+        Relation::Continues => {}
+        Relation::Differs => return Err(BackupError::OtherHistory { dir: here() }),
+        Relation::Unknown => return Err(BackupError::UnknownHistory { dir: here() }),
     }
+    remove_log_from(&**disk, dir, manifest.next_generation)?;
     let (list, _) = read_image(&**disk, dir, &manifest)?;
     Ok(BackupBefore {
         manifest,
@@ -260,12 +262,19 @@ fn backup_before(
     })
 }
 
+/// Removes the log that an interrupted copy has left: of this generation and later ones. It is not used, and may be of another history,
+/// or of a later moment.
+fn remove_log_from(disk: &dyn Disk, dir: &Path, from: Generation) -> Result<(), BackupError> {
+    remove_unannounced(disk, &dir.join("wal"), from)
+        .map_err(|(path, error)| BackupError::device(&path, error))
+}
+
 /// Begins the first backup in a directory, which holds nothing, or what an interrupted one has left.
 fn begin(disk: &dyn Disk, dir: &Path, source: &Source<'_>) -> Result<(), BackupError> {
     let path = dir.join(BEGUN);
     let identity = source.manifest.database.as_bytes();
     match disk.read(&path) {
-        Ok(found) if found == identity => return Ok(()),
+        Ok(found) if found == identity => return remove_log_from(disk, dir, Generation(0)),
         Ok(_) => {
             let dir = dir.to_owned();
             return Err(BackupError::NotEmpty { dir });

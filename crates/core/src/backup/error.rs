@@ -66,14 +66,25 @@ pub enum BackupError {
         /// The directory.
         dir: PathBuf,
     },
-    /// The backup in the directory has commits that this database does not have: one of the two was restored from an
-    /// earlier backup.
+    /// The backup in the directory is of another history of this database: it has something that this one does not have. One
+    /// of the two was restored, or put back from a copy, and both went on.
     #[error(
-        "the backup in {} has commits that this database does not have, as after a restore from an earlier one; name \
-         another directory",
+        "the backup in {} has what this database does not have: one of the two was restored or put back from a copy, and \
+         has a history of its own since; name another directory",
         dir.display()
     )]
-    OtherBranch {
+    OtherHistory {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// It cannot be told whether the backup in the directory is of this history of the database: it was taken more than 1,024
+    /// openings ago, or by a release that did not say.
+    #[error(
+        "the backup in {} was taken more than 1,024 openings of the database ago, or by an earlier release, so that it \
+         cannot be told whether this database goes on from it; name another directory",
+        dir.display()
+    )]
+    UnknownHistory {
         /// The directory.
         dir: PathBuf,
     },

@@ -22,6 +22,9 @@ pub(crate) struct CatalogueFiles {
     /// The opening numbers that the manifest in place may have: after a failure, it may be the one before or any that
     /// was written since.
     openings: Vec<String>,
+    /// How often this opening has replaced the manifest or added to its journal, or tried to: no two manifests have the same
+    /// number, and none a smaller one than tables were added before it.
+    revision: u64,
     journal: Journal,
 }
 
@@ -57,6 +60,7 @@ impl CatalogueFiles {
         Self {
             written: Some(written),
             openings: vec![manifest.opening.clone()],
+            revision: 0,
             journal: Journal::NotBegun,
         }
     }
@@ -66,6 +70,7 @@ impl CatalogueFiles {
         Self {
             written: None,
             openings: Vec::new(),
+            revision: 0,
             journal: Journal::GivenUp,
         }
     }
@@ -87,7 +92,7 @@ impl CatalogueFiles {
         }
         let mut whole = manifest.clone();
         whole.tables.push(info);
-        self.replace(disk, dir, &whole)?;
+        self.replace(disk, dir, &mut whole)?;
         *manifest = whole;
         Ok(())
     }
@@ -119,6 +124,7 @@ impl CatalogueFiles {
             }
             Journal::GivenUp => return false,
         };
+        self.revision += 1;
         let appended = matches!(journal.append(disk, info), Ok(true));
         if appended {
             self.journal = Journal::Begun(journal);
@@ -155,7 +161,7 @@ impl CatalogueFiles {
         let mut whole = manifest.clone();
         change(&mut whole);
         whole.opening = Manifest::new_opening();
-        self.replace(disk, dir, &whole)?;
+        self.replace(disk, dir, &mut whole)?;
         *manifest = whole;
         Ok(())
     }
@@ -165,7 +171,7 @@ impl CatalogueFiles {
         &mut self,
         disk: &dyn Disk,
         dir: &Path,
-        manifest: &Manifest,
+        manifest: &mut Manifest,
     ) -> Result<(), NotWritten> {
         match manifest.is_still_of(&self.openings, disk, dir) {
             Ok(true) => {}
@@ -177,6 +183,8 @@ impl CatalogueFiles {
         if !self.openings.contains(&manifest.opening) {
             self.openings.push(manifest.opening.clone());
         }
+        self.revision += 1;
+        manifest.revise(self.revision);
         let written = manifest.write(disk, dir).map_err(NotWritten::Device)?;
         kept_room::keep(disk, dir, written.len_bytes);
         self.written = Some(written);
@@ -193,7 +201,7 @@ impl CatalogueFiles {
         &mut self,
         disk: &dyn Disk,
         dir: &Path,
-        manifest: &Manifest,
+        manifest: &mut Manifest,
     ) -> Result<(), NotWritten> {
         self.replace(disk, dir, manifest)?;
         // It is superseded; any record left in it belongs to a creation that failed.

@@ -33,10 +33,8 @@
 //! and the manifest says where in them the streams begin. A program that does not know of that would look in vain.
 
 use std::collections::BTreeSet;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use namiki_log::{GenerationInfo, StreamStart, generations_contradiction, split_superfluous};
 use namiki_platform::checked_text::{self, HeadError};
@@ -45,10 +43,12 @@ use namiki_platform::{Generation, Stamp};
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::backup_mark::BackupMark;
+use crate::catalogue::history::History;
 use crate::catalogue::image::{TableImage, definition_contradiction};
 use crate::catalogue::image_files::FileNumber;
 use crate::catalogue::image_list::NamedList;
 use crate::catalogue::kept_room;
+use crate::catalogue::random_number::random_number;
 use crate::catalogue::table_journal::{self, Continues};
 use crate::error::OpenError;
 use crate::protocol_spec::ProtocolSpec;
@@ -113,6 +113,9 @@ pub struct Manifest {
     /// restored or opened to be written, which goes another way from there on. Empty until then.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub branch: String,
+    /// The openings that have written it.
+    #[serde(default)]
+    pub history: History,
     /// What the next backup into the same directory has to know. Only in a backup that was not opened to be written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<BackupMark>,
@@ -143,6 +146,7 @@ impl Manifest {
             image_list: None,
             points_from: Stamp(0),
             branch: String::new(),
+            history: History::new(),
             backup: None,
         }
     }
@@ -321,6 +325,7 @@ impl Manifest {
     pub(crate) fn leave(&mut self) {
         self.backup = None;
         self.branch = Self::new_opening();
+        self.history = History::new();
     }
 
     /// A number for [`Manifest::opening`] that no other has.
@@ -415,6 +420,7 @@ impl Manifest {
             .map(|(_, why)| why)
             .or_else(|| generations_contradiction(&self.generations, self.next_generation))
             .or_else(|| self.oldest_contradiction())
+            .or_else(|| self.history.contradiction())
             .or_else(|| self.image.contradiction())
             .or_else(|| match &self.image_list {
                 Some(list) => list.contradiction(),
@@ -512,12 +518,6 @@ fn is_no_stamp(stamp: &Stamp) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
-}
-
-/// The standard library's hash keys come from the operating system's random numbers. A forked child goes on with
-/// its parent's: so the process and the clock go into it, too.
-pub(crate) fn random_number() -> u64 {
-    RandomState::new().hash_one((std::process::id(), SystemTime::now()))
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use namiki_platform::{Epoch, Generation, Stamp};
 
 use crate::catalogue::image_files::{FileNumber, image_dir};
 use crate::catalogue::image_list::{ImageList, LOADED, ListedRun, ListedTable, NamedList};
-use crate::catalogue::manifest::random_number;
+use crate::catalogue::random_number::random_number;
 use crate::image::image_error::ImageError;
 use crate::image::new_files::NewFiles;
 use crate::image::new_image::NewImage;

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use crate::table::row_layout::{RowLayout, TypeLayouts};
 
 /// A table's number: what log records call it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct TableId(pub u32);
 

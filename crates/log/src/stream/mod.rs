@@ -217,6 +217,23 @@ impl<H: GroupResource> Stream<H> {
         (hardened, state.max_stamp)
     }
 
+    /// Waits until the last frame that is begun by now is hardened. Returns its sequence number.
+    pub(crate) fn harden_begun(&self) -> Result<u64, LogError> {
+        let _wake = self.wake_on_drop();
+        let mut state = self.state.lock();
+        let begun = state.sequence;
+        while let Some(through) = state.in_flight {
+            // A later one begins after it is hardened.
+            if state.sequence > begun {
+                break;
+            }
+            state = self.join(state, through)?;
+        }
+        drop(state);
+        self.shared.poison.check()?;
+        Ok(begun)
+    }
+
     /// The last frame that is hardened once the stream is closed, and the largest stamp ever appended.
     pub(crate) fn end(&self) -> (u64, namiki_platform::Stamp) {
         let state = self.state.lock();

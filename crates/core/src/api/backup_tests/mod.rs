@@ -3,6 +3,7 @@
 mod crashes;
 mod earlier_backups;
 mod followed_backup;
+mod histories;
 mod refusals;
 mod restore_points;
 

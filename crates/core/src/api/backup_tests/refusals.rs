@@ -96,7 +96,7 @@ fn what_is_no_backup_of_the_database_is_left_alone() {
     let restored = builder(spec, &disk).open("/restored").unwrap();
     let refused = restored.backup_with(COPY, &on());
     assert!(
-        matches!(refused, Err(BackupError::OtherBranch { .. })),
+        matches!(refused, Err(BackupError::OtherHistory { .. })),
         "{refused:?}"
     );
     restored.backup_with("/its-own", &on()).unwrap();

@@ -65,6 +65,9 @@ impl Work {
             written.seal = Some(end);
             written.last_stamp = Some(stamp);
         }
+        // After the end, so that no snapshot from before it has as many, and not all that it has.
+        let begun = self.log.harden_begun().map_err(Error::LogFailed)?;
+        manifest.history.end_with_frames(begun);
         Source::new(&parts.disk, &parts.dir, manifest, list, taken_at_ms)
     }
 }

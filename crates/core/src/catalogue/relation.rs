@@ -1,0 +1,140 @@
+//! What a database is to a backup: whether it goes on from it. Why that cannot be told by stamps and numbers: `history.rs`.
+
+use crate::catalogue::manifest::Manifest;
+
+/// What a database is to a backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relation {
+    /// It has all that the backup has, and may have gone on.
+    Continues,
+    /// The backup has something that it does not have.
+    Differs,
+    /// The backup is of an opening that it does not know any more, or of a release that kept no history.
+    Unknown,
+}
+
+impl Manifest {
+    /// It is about to be written as its opening's change of this number.
+    pub(crate) fn revise(&mut self, revision: u64) {
+        let next_table = self.next_table();
+        self.history.revise(revision, next_table);
+    }
+
+    /// The position of the last opening, see [`History`](crate::catalogue::history::History). The generation of its log is sealed, or
+    /// has no frames yet.
+    pub(crate) fn position(&self) -> u64 {
+        self.history.position(self.next_table(), |generation| {
+            let own = self.generations.last();
+            let seal = own
+                .filter(|info| info.generation == generation)?
+                .seal
+                .as_ref();
+            seal.map(|seal| seal.last_sequences.iter().sum())
+        })
+    }
+
+    /// What this database is to a backup with this manifest.
+    pub(crate) fn relation_to(&self, backup: &Self) -> Relation {
+        if self.branch != backup.branch {
+            return Relation::Differs;
+        }
+        let has_had = self
+            .history
+            .has_had(self.position(), &backup.history, backup.position());
+        match has_had {
+            Some(true) => Relation::Continues,
+            Some(false) => Relation::Differs,
+            None => Relation::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use namiki_platform::Generation;
+
+    use super::*;
+    use crate::catalogue::history::{History, KEPT};
+    use crate::protocol_spec::ProtocolSpec;
+    use crate::table::raw_table::TableId;
+
+    fn opened(mut manifest: Manifest) -> Manifest {
+        let end = manifest.position();
+        manifest.history.begin(end, Generation(0), TableId(0));
+        manifest
+    }
+
+    fn with_frames(manifest: &Manifest, frames: u64) -> Manifest {
+        let mut manifest = manifest.clone();
+        manifest.history.end_with_frames(frames);
+        manifest
+    }
+
+    #[test]
+    fn a_database_continues_what_it_was() {
+        let first = Manifest::new(7, ProtocolSpec::DEFAULT);
+        let (early, late) = (with_frames(&first, 3), with_frames(&first, 5));
+        assert_eq!(late.relation_to(&early), Relation::Continues);
+        assert_eq!(early.relation_to(&late), Relation::Differs);
+        // Of a copy of `early`, and of `late` itself.
+        let (copy, reopened) = (opened(early.clone()), opened(late.clone()));
+        for (now, backup, expected) in [
+            (&reopened, &early, Relation::Continues),
+            (&reopened, &late, Relation::Continues),
+            (&copy, &early, Relation::Continues),
+            (&copy, &late, Relation::Differs),
+            (&copy, &reopened, Relation::Differs),
+            (&reopened, &copy, Relation::Differs),
+            (&late, &reopened, Relation::Differs),
+        ] {
+            assert_eq!(now.relation_to(backup), expected);
+            assert_eq!(opened(now.clone()).relation_to(backup), expected);
+        }
+    }
+
+    /// Tables of the journal count as changes before and after a replacement has taken them in.
+    #[test]
+    fn no_change_of_the_catalogue_lowers_a_position() {
+        let mut manifest = opened(Manifest::new(7, ProtocolSpec::DEFAULT));
+        let mut last = manifest.position();
+        let mut revision = 0;
+        for round in 0..4 {
+            for _ in 0..round {
+                manifest.dropped += 1;
+                revision += 1;
+                assert!(manifest.position() > last);
+                last = manifest.position();
+            }
+            revision += 1;
+            manifest.revise(revision);
+            assert!(manifest.position() > last);
+            last = manifest.position();
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_and_enough_for_a_thousand_openings() {
+        let first = Manifest::new(7, ProtocolSpec::DEFAULT);
+        let mut now = first.clone();
+        for _ in 0..1000 {
+            now = opened(now);
+        }
+        assert_eq!(now.relation_to(&first), Relation::Continues);
+        for _ in 0..1000 {
+            now = opened(now);
+        }
+        assert_eq!(now.relation_to(&first), Relation::Unknown);
+        let text = serde_json::to_string(&now.history).unwrap();
+        assert!(text.len() < KEPT * 16, "{}", text.len());
+        let read: History = serde_json::from_str(&text).unwrap();
+        assert_eq!(read, now.history);
+    }
+
+    #[test]
+    fn a_release_without_histories_is_not_judged() {
+        let now = Manifest::new(7, ProtocolSpec::DEFAULT);
+        let mut old = now.clone();
+        old.history = History::default();
+        assert_eq!(now.relation_to(&old), Relation::Unknown);
+    }
+}
