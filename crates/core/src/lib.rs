@@ -101,7 +101,7 @@ pub use api::table::{
 };
 pub use api::untyped::UntypedTable;
 pub use api::view::View;
-pub use backup::error::BackupError;
+pub use backup::error::{BackupError, KeptFileFault};
 pub use backup::options_and_reports::{
     BackupOptions, BackupProgress, BackupReport, OnBackupProgress,
 };

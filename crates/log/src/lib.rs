@@ -17,6 +17,7 @@
 mod async_waiters;
 mod background_threads;
 mod certify_epoch;
+mod check_copy;
 mod config;
 mod copy_stream;
 mod cover_lsn;
@@ -53,6 +54,7 @@ mod superfluous_files;
 mod sync;
 
 pub use async_waiters::AckWaiter;
+pub use check_copy::{WrongSegment, WrongSegmentKind, check_copied_segments};
 pub use config::{Group, GroupResource, LogConfig, Prepare};
 pub use copy_stream::{CopiedThrough, CopyError, LogPlace, copy_stream};
 pub use epoch_source::EpochSource;

@@ -23,7 +23,11 @@ refused. After a crash, its log is recovered first, in memory, to find out where
 
 DEST is new, empty, or has an earlier backup of the same database: then only what has changed since is copied, and the
 earlier backup is there until the new one is complete, whatever happens. What an interrupted backup has copied, the next
-one uses. Every checksum is verified on the way; damage is named, and not copied.
+one uses. Every checksum is verified on the way; damage is named, and not copied. Files that DEST has already are looked
+for, with their lengths, and --verify reads all of them: what is missing or damaged is named, and the backup is refused.
+
+DIR has to be what the earlier backup is of, or what became of it. Where a copy was put back, or a backup restored, and
+both went on, DEST takes the backups of one of them, and the other is asked for another directory.
 
 With --keep, earlier backups stay in DEST for so long, beside the last one; files that they have in common are there once.
 restore --list and --to then go back to all of them. The option is given each time, or DEST is refused; --keep 0s removes
@@ -52,6 +56,9 @@ pub(crate) struct BackupArguments {
     /// Keep earlier backups for so long: a number with s, m, h or d, as 7d
     #[arg(long, value_name = "TIME", value_parser = parse_length)]
     keep: Option<Duration>,
+    /// Read what DEST has already, and verify every checksum, before anything is copied
+    #[arg(long)]
+    verify: bool,
 }
 
 /// Takes a backup, and says what it copied.
@@ -62,10 +69,12 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
     let rate = arguments.rate_mib.map(|rate| rate.saturating_mul(MIB));
     let report = copy("backing up", rate, |options| {
         let recovery = Database::builder().interrupt(Arc::clone(interrupt::asked()));
-        match arguments.keep {
-            Some(keep) => recovery.backup_closed(dir, dest, &options.clone().keep(keep)),
-            None => recovery.backup_closed(dir, dest, options),
-        }
+        let options = options.clone().verify(arguments.verify);
+        let options = match arguments.keep {
+            Some(keep) => options.keep(keep),
+            None => options,
+        };
+        recovery.backup_closed(dir, dest, &options)
     })?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", said("backed up", dir, dest, &report)).map_err(Failure::output)

@@ -12,6 +12,7 @@ use crate::backup::copy_log::copy_log;
 use crate::backup::destination::Destination;
 use crate::backup::error::BackupError;
 use crate::backup::go_on::GoOn;
+use crate::backup::kept_files::check_kept;
 use crate::backup::options_and_reports::{BackupOptions, BackupReport};
 use crate::backup::source::Source;
 use crate::catalogue::backup_mark::BackupMark;
@@ -82,6 +83,7 @@ fn copy_into(
     let began = Instant::now();
     let mut go_on = GoOn::new(options, is_open);
     go_on.check()?;
+    check_kept(source, &destination, options.verifies, &go_on)?;
     let files = copy_image(source, &destination, &mut go_on)?;
     let log = copy_log(source, &destination, &mut go_on)?;
     let mut manifest = source.manifest.clone();
@@ -93,7 +95,8 @@ fn copy_into(
             manifest.backup = Some(BackupMark {
                 stamp: source.stamp,
                 taken_at_ms: source.taken_at_ms,
-                log,
+                log: log.last,
+                ended: log.ended,
             });
         }
     }

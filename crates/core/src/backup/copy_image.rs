@@ -8,8 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use namiki_platform::disk::{AlignedBuf, DiskFile};
-use namiki_segment::{CheckProgress, CheckVisitor, SegmentError, check_with};
+use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
+use namiki_segment::{CheckProgress, CheckVisitor, SegmentError, SegmentId, check_with};
 
 use crate::backup::destination::Destination;
 use crate::backup::error::BackupError;
@@ -190,7 +190,7 @@ fn write_list(to: &Destination<'_>, list: &ImageList, path: &Path) -> Result<(),
 }
 
 /// Why a file was not read to its end.
-enum Stopped {
+pub(super) enum Stopped {
     Segment(Box<SegmentError>),
     Told(Box<BackupError>),
 }
@@ -221,5 +221,15 @@ fn verify(
     go_on: &GoOn<'_>,
 ) -> Result<(), Stopped> {
     let id = file.segment.id(source.manifest.identity());
-    check_with(to.disk, &file.to, id, &mut Asking(go_on)).map(|_| ())
+    verify_file(to.disk, &file.to, id, go_on)
+}
+
+/// The same for any file with rows.
+pub(super) fn verify_file(
+    disk: &Arc<dyn Disk>,
+    path: &Path,
+    id: SegmentId,
+    go_on: &GoOn<'_>,
+) -> Result<(), Stopped> {
+    check_with(disk, path, id, &mut Asking(go_on)).map(|_| ())
 }

@@ -7,15 +7,23 @@ use crate::backup::destination::{BackupBefore, Destination};
 use crate::backup::error::BackupError;
 use crate::backup::go_on::GoOn;
 use crate::backup::source::Source;
-use crate::catalogue::backup_mark::CopiedLog;
+use crate::catalogue::backup_mark::{CopiedLog, EndedLog};
 
-/// Copies the frames that the destination does not have. All are durable then. Returns up to where it has the last
-/// generation.
+/// Up to where a backup has the log.
+#[derive(Default)]
+pub(super) struct LogCopied {
+    /// The last generation.
+    pub(super) last: Option<CopiedLog>,
+    /// Those before it.
+    pub(super) ended: Vec<EndedLog>,
+}
+
+/// Copies the frames that the destination does not have. All are durable then.
 pub(super) fn copy_log(
     source: &Source<'_>,
     to: &Destination<'_>,
     go_on: &mut GoOn<'_>,
-) -> Result<Option<CopiedLog>, BackupError> {
+) -> Result<LogCopied, BackupError> {
     let (from_wal, to_wal) = (source.wal(), to.dir.join("wal"));
     let from = LogPlace {
         disk: source.disk,
@@ -25,9 +33,17 @@ pub(super) fn copy_log(
         disk: to.disk,
         wal: &to_wal,
     };
-    let mut last = None;
+    let mut copied = LogCopied::default();
     for info in &source.manifest.generations {
         let Some(has) = Has::of(info, to.before.as_ref()) else {
+            let before = to.before.as_ref().map(|before| &before.mark);
+            let generation = info.generation;
+            if let Some(last_segments) = before.and_then(|mark| mark.last_segments(generation)) {
+                copied.ended.push(EndedLog {
+                    generation,
+                    last_segments,
+                });
+            }
             continue;
         };
         let mut streams = Vec::with_capacity(info.streams.into());
@@ -35,7 +51,7 @@ pub(super) fn copy_log(
             let mut on_bytes = |bytes| go_on.copied_log(bytes);
             let identity = source.manifest.identity();
             let has = has.stream(worker);
-            let copied = copy_stream::<BackupError>(
+            let through = copy_stream::<BackupError>(
                 from,
                 to_place,
                 identity,
@@ -44,14 +60,20 @@ pub(super) fn copy_log(
                 has,
                 &mut on_bytes,
             );
-            streams.push(copied?);
+            streams.push(through?);
         }
-        last = Some(CopiedLog {
+        let log = CopiedLog {
             generation: info.generation,
             streams,
-        });
+        };
+        if let Some(ended) = copied.last.replace(log) {
+            copied.ended.push(EndedLog {
+                generation: ended.generation,
+                last_segments: ended.last_segments(),
+            });
+        }
     }
-    Ok(last)
+    Ok(copied)
 }
 
 /// What the destination has of a generation that may have more.

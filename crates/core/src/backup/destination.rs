@@ -81,6 +81,16 @@ impl<'a> Destination<'a> {
         })
     }
 
+    /// Whether the backup that is there, and earlier ones, are kept beside the new one.
+    pub(super) fn keeps_before(&self) -> bool {
+        self.keep.is_some_and(|longest| !longest.is_zero())
+    }
+
+    /// The earlier backups that are there, oldest first.
+    pub(super) fn earlier(&self) -> &[EarlierBackup] {
+        &self.earlier
+    }
+
     /// Takes a new or empty directory for what is to be restored from this source, or one in which that was interrupted.
     ///
     /// # Errors

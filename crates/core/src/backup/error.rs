@@ -1,5 +1,6 @@
 //! Why there is no backup. The one that was in its directory before is as it was.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -122,6 +123,42 @@ pub enum BackupError {
         #[source]
         source: Box<SegmentError>,
     },
+    /// The directory has lost a file that the new backup would keep: it is missing, or is not what was written. Nothing was copied.
+    #[error(
+        "{}, a file of the earlier backup that the new one keeps, {why}; put it back, or name another directory for a new backup",
+        path.display()
+    )]
+    KeptFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: KeptFileFault,
+    },
+    /// A file with rows that the new backup would keep is damaged, see [`BackupOptions::verify`](crate::BackupOptions::verify).
+    #[error(
+        "{}, a file of the earlier backup that the new one keeps, is damaged; put it back, or name another directory for a new \
+         backup",
+        path.display()
+    )]
+    KeptRows {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: Box<SegmentError>,
+    },
+    /// The log that the new backup would keep is damaged, see [`BackupOptions::verify`](crate::BackupOptions::verify).
+    #[error(
+        "the log in {} that the new backup keeps is damaged; put the file back, or name another directory for a new backup",
+        dir.display()
+    )]
+    KeptLog {
+        /// The directory.
+        dir: PathBuf,
+        /// What is wrong with it, and where.
+        #[source]
+        source: Box<ReadError>,
+    },
     /// There is no room for the backup. Make room; the next backup goes on from what was copied.
     #[error("no room for {}; make room, and take the backup again", path.display())]
     DiskFull {
@@ -151,6 +188,35 @@ pub enum BackupError {
     /// It was interrupted, see [`BackupOptions::interrupt`](crate::BackupOptions::interrupt).
     #[error("interrupted; the next backup goes on from what was copied")]
     Interrupted,
+}
+
+/// What is wrong with a file that a backup would keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeptFileFault {
+    /// It is not there.
+    Missing,
+    /// It has another length than it was written with.
+    Length {
+        /// The length that it has, in bytes.
+        found: u64,
+        /// The length that it was written with.
+        expected: u64,
+    },
+    /// It does not begin with its header.
+    Header,
+}
+
+impl fmt::Display for KeptFileFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("is missing"),
+            Self::Length { found, expected } => {
+                write!(f, "has {found} bytes, and was written with {expected}")
+            }
+            Self::Header => f.write_str("does not begin with the header that it was written with"),
+        }
+    }
 }
 
 impl From<OpenError> for BackupError {

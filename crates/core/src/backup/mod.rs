@@ -23,6 +23,7 @@ mod destination;
 pub(crate) mod earlier_backups;
 pub(crate) mod error;
 mod go_on;
+mod kept_files;
 pub(crate) mod options_and_reports;
 mod points;
 pub(crate) mod source;

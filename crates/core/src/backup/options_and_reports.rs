@@ -52,6 +52,7 @@ pub struct BackupOptions {
     pub(crate) on_progress: Option<OnBackupProgress>,
     pub(crate) disk: Option<Arc<dyn Disk>>,
     pub(crate) keep: Option<Duration>,
+    pub(crate) verifies: bool,
 }
 
 impl BackupOptions {
@@ -71,6 +72,15 @@ impl BackupOptions {
     #[must_use]
     pub fn keep(mut self, longest: Duration) -> Self {
         self.keep = Some(longest);
+        self
+    }
+
+    /// Whether what the directory has already is read, and every checksum verified, before anything is copied. Default: no. Names,
+    /// lengths and headers of files are compared each time; what is damaged within is found by this, by `namiki check`, or by the
+    /// restore.
+    #[must_use]
+    pub fn verify(mut self, verifies: bool) -> Self {
+        self.verifies = verifies;
         self
     }
 
@@ -107,6 +117,7 @@ impl fmt::Debug for BackupOptions {
         f.debug_struct("BackupOptions")
             .field("bytes_per_second", &self.bytes_per_second)
             .field("keep", &self.keep)
+            .field("verifies", &self.verifies)
             .finish_non_exhaustive()
     }
 }

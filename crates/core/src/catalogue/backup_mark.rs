@@ -14,6 +14,36 @@ pub struct BackupMark {
     pub taken_at_ms: u64,
     /// The last generation of the log that it has, up to where. None if it has no log.
     pub log: Option<CopiedLog>,
+    /// The generations before it. Missing in a backup of a release that did not say it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ended: Vec<EndedLog>,
+}
+
+/// How many segments a backup has of a generation of the log that had ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndedLog {
+    /// The generation.
+    pub generation: Generation,
+    /// The last segment of each of its streams with a frame that counts; 0 where there is none.
+    pub last_segments: Vec<u64>,
+}
+
+impl BackupMark {
+    /// The last segment of each stream of a generation that the backup has, where it says it.
+    pub(crate) fn last_segments(&self, generation: Generation) -> Option<Vec<u64>> {
+        if let Some(log) = self.log.as_ref().filter(|log| log.generation == generation) {
+            return Some(log.last_segments());
+        }
+        let ended = self.ended.iter().find(|log| log.generation == generation);
+        ended.map(|log| log.last_segments.clone())
+    }
+}
+
+impl CopiedLog {
+    /// The last segment of each stream; 0 where there is none.
+    pub(crate) fn last_segments(&self) -> Vec<u64> {
+        self.streams.iter().map(|stream| stream.segment).collect()
+    }
 }
 
 /// Up to where a backup has a generation of the log.

@@ -4,6 +4,7 @@ mod crashes;
 mod earlier_backups;
 mod followed_backup;
 mod histories;
+mod kept_files;
 mod refusals;
 mod restore_points;
 
