@@ -214,14 +214,14 @@ impl Builder {
     }
 
     /// Lets a backup follow the database as long as it is open: taken into this directory at once, after each interval, and before
-    /// each checkpoint, in a thread of its own, as [`Database::backup_with`](crate::Database::backup_with) takes it.
+    /// each checkpoint, in a thread of its own, as [`Database::backup_with`](crate::Database::backup_with) takes it; and a last time
+    /// when the database is closed in order, so that it has every commit. Closing waits for that one, which is taken at full speed.
     /// [`Stats::backup`](crate::Stats::backup) tells how old it is, and why the last one failed; the next one is tried after ten
     /// seconds at most. Intervals below a tenth of a second are one of a tenth. Default: none.
     ///
     /// With [`BackupOptions::keep`], a restore can go back to any restore point of that time, without a gap: what the log has is
     /// in the backup before a checkpoint frees it. Points are then put into the log each second, unless
-    /// [`Builder::restore_points`] says otherwise. A checkpoint waits for the backup, but not if that fails; and closing the
-    /// database, for the backup before the last checkpoint. What takes most of the directory is what has changed in images, so
+    /// [`Builder::restore_points`] says otherwise. A checkpoint waits for the backup, but not if that fails. What takes most of the directory is what has changed in images, so
     /// long intervals do not make it much smaller.
     ///
     /// ```

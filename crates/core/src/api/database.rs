@@ -99,6 +99,8 @@ pub(crate) struct Shared {
     pub(crate) loader: Arc<ImageLoader>,
     /// Nothing where nothing is logged.
     pub(crate) checkpointer: Option<Checkpointer>,
+    /// Held until the directory is free: closing can take as long as a backup.
+    pub(super) closing: Mutex<()>,
     /// Nothing once the database is closed. Locked for moments only: a forked child has to let go of the directory,
     /// whatever was under way with the catalogue.
     pub(crate) dir_lock: Mutex<Option<DirLock>>,
@@ -623,6 +625,7 @@ impl Shared {
 
     fn close(&self) -> Result<(), Error> {
         self.engine.check_process()?;
+        let _closing = self.closing.lock();
         self.engine.shut();
         // Before the checkpointer, which may wait for it.
         self.loader.stop();
@@ -650,6 +653,13 @@ impl Shared {
         });
         events::closed(&self.dir, &closed);
         catalogue.closed = Some(closed.clone());
+        if let (Ok(()), Some(checkpointer)) = (&closed, &self.checkpointer) {
+            let manifest = catalogue.manifest.clone();
+            // It takes as long as it takes, and statistics look at the catalogue.
+            drop(catalogue);
+            checkpointer.back_up_at_the_end(&manifest);
+            catalogue = self.catalogue.lock();
+        }
         if catalogue.loading.names.is_empty() {
             drop(lock);
         } else {

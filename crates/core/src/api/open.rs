@@ -385,6 +385,7 @@ impl Builder {
             recovery: opened.recovery,
             catalogue,
             loader: opened.loader,
+            closing: Mutex::default(),
             dir_lock: Mutex::new(Some(opened.lock)),
             pools: Default::default(),
             next_worker: AtomicU16::new(0),

@@ -89,6 +89,12 @@ impl BackupOptions {
         self.keep.is_some_and(|longest| longest > Duration::ZERO)
     }
 
+    /// The same without a limit of bytes in a second: something waits for the end.
+    pub(crate) fn at_full_speed(mut self) -> Self {
+        self.bytes_per_second = None;
+        self
+    }
+
     /// The backup ends with [`BackupError::Interrupted`](crate::BackupError::Interrupted) soon after this becomes true.
     #[must_use]
     pub fn interrupt(mut self, asked: Arc<AtomicBool>) -> Self {

@@ -202,8 +202,9 @@ fn closing_amid_a_checkpoints_backup_loses_no_point() {
         checkpoint.join().unwrap()
     });
     assert!(matches!(ended, Err(Error::Closed)), "{ended:?}");
+    // The last one is taken at the end, at full speed.
     let backup = db.stats().backup.unwrap();
-    assert_eq!((backup.taken, backup.failed, backup.gaps), (1, 0, 0));
+    assert_eq!((backup.taken, backup.failed, backup.gaps), (2, 0, 0));
 
     let db = followed(spec, &disk, &copies);
     db.checkpoint().unwrap();
@@ -238,4 +239,56 @@ fn a_backup_is_taken_in_intervals() {
     db.close().unwrap();
     let backup = db.stats().backup.unwrap();
     assert_eq!(backup.failed, 0, "{backup:?}");
+}
+
+/// Every commit is in the backup of a database that was closed in order, also where it was closed before the first backup was taken.
+#[test]
+fn an_orderly_close_brings_the_backup_up_to_date() {
+    for spec in ProtocolSpec::tested() {
+        let (disk, copies) = (SimDisk::new(), SimDisk::new());
+        let mut expected = Contents::new();
+        for opening in 0..4_u64 {
+            let options = BackupOptions::default().disk(Arc::new(copies.clone()));
+            let options = match opening {
+                3 => options.keep(HOUR),
+                _ => options,
+            };
+            let checkpoint = (opening % 2 == 1).then_some(1);
+            let db = builder(spec, &disk)
+                .checkpoint_at_close(checkpoint)
+                .backup_to(COPY, Duration::MAX, options)
+                .open(DIR)
+                .unwrap();
+            if opening == 1 {
+                wait(&db, |backup| backup.taken == 1);
+            }
+            let table = table_of(&db);
+            db.transact(|tx| tx.put(&table, &opening, b"last")).unwrap();
+            expected.insert(opening, b"last".to_vec());
+            match opening % 2 {
+                0 => db.close().unwrap(),
+                _ => drop((db, table)),
+            }
+            let found = copied(spec, &copies, ReplayOrder::Merge);
+            assert_eq!(found, expected, "{spec}, opening {opening}");
+        }
+    }
+}
+
+/// The database is closed all the same, and says why its backup is behind.
+#[test]
+fn a_failing_last_backup_is_told() {
+    let spec = "TT(EPOCH)+PWAL(auto)".parse().unwrap();
+    let (disk, copies) = (SimDisk::new(), SimDisk::new());
+    let db = followed(spec, &disk, &copies);
+    let table = table_of(&db);
+    db.transact(|tx| tx.put(&table, &1, b"x")).unwrap();
+    copies.inject(Fault::once(Step::Sync, 0, std::io::ErrorKind::Other).and_ever_after());
+    db.close().unwrap();
+    let backup = db.stats().backup.unwrap();
+    let error = backup.last_error.unwrap();
+    assert!(matches!(&*error, BackupError::Device { path, .. } if path.starts_with(COPY)));
+    copies.heal();
+    let db = builder(spec, &disk).open(DIR).unwrap();
+    assert_eq!(contents(&db).len(), 1);
 }

@@ -16,6 +16,7 @@ use crate::api::horizon_stats::HorizonStats;
 use crate::backup::error::BackupError;
 use crate::backup::options_and_reports::{BackupOptions, BackupReport};
 use crate::catalogue::image_list::ImageList;
+use crate::catalogue::manifest::Manifest;
 use crate::commit::engine::GroupLocks;
 use crate::error::Error;
 use crate::image::image_writer::PresentImage;
@@ -76,6 +77,11 @@ impl Checkpointer {
             true => work.checkpoint(true).err(),
             false => None,
         }
+    }
+
+    /// Brings the backup that follows the database up to date with its last manifest, if one does.
+    pub(crate) fn back_up_at_the_end(&self, manifest: &Manifest) {
+        self.work.back_up_at_the_end(manifest);
     }
 
     /// See [`Database::backup`](crate::Database::backup).

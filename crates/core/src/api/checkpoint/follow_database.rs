@@ -9,6 +9,8 @@
 //! before S, and the one with image 2 each after it. (A point is put into the log with the catalogue locked, as the end of a backup
 //! is taken: one that is not in the log by then is not before S'.)
 //!
+//! The last one is taken once the database is closed in order, so that nothing is missing that was ever acknowledged.
+//!
 //! What is in the way of a backup is in the way of no checkpoint: the log of a database is bounded, whatever becomes of the
 //! directory of its backup. There is a gap then, which is counted: points between the last backup and the image are missing.
 
@@ -18,8 +20,11 @@ use std::time::{Duration, Instant};
 use super::followed_backup::{FollowSettings, FollowedBackup};
 use super::stoppable_thread::{Stop, StoppableThread};
 use super::take_checkpoint::Work;
-use crate::backup::copy_database::is_backed_up;
+use crate::backup::copy_database::{back_up, is_backed_up};
 use crate::backup::error::BackupError;
+use crate::backup::source::Source;
+use crate::catalogue::manifest::Manifest;
+use crate::commit::restore_points::now_ms;
 use crate::error::Error;
 use crate::image::image_writer::PresentImage;
 
@@ -111,6 +116,23 @@ impl Work {
             false if is_closing && !is_last => Err(Error::Closed),
             false => Ok(BeforeRecycling::IsBehind),
         }
+    }
+
+    /// Brings the backup up to date with a database that was closed in order, and has this manifest now. What is in its way, the
+    /// statistics tell: the database is closed.
+    pub(super) fn back_up_at_the_end(&self, manifest: &Manifest) {
+        let Some(followed) = &self.followed else {
+            return;
+        };
+        let FollowSettings { dir, options, .. } = &followed.settings;
+        let options = options.clone().at_full_speed();
+        let began = Instant::now();
+        let image = self.image.lock();
+        let list = image.as_ref().map(|image| image.list.clone());
+        let parts = &self.parts;
+        let source = Source::new(&parts.disk, &parts.dir, manifest.clone(), list, now_ms());
+        let done = source.and_then(|source| back_up(&source, dir, &options, &|| Ok(())));
+        followed.tell(began, done);
     }
 
     /// To be called once the checkpoint is announced: if the backup was behind before, points are missing now.
