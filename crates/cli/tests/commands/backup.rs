@@ -70,6 +70,79 @@ fn a_backup_is_checked_read_and_restored() {
     assert!(told.contains("it is no backup any more"), "{told}");
 }
 
+/// As the guide allows: a copy of a closed directory, in the place of the directory.
+#[test]
+fn a_copy_that_was_put_back_gets_a_backup_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["data", "aside", "copy", "another"].map(|name| folder.path().join(name));
+    let [dir, aside, copy, _] = &paths;
+    let [data, _, dest, another] = paths.each_ref().map(|path| path.to_str().unwrap());
+    put(dir, 0..100);
+    works(&["backup", data, dest]);
+    let copied = std::process::Command::new("cp")
+        .arg("-r")
+        .args([dir, aside]);
+    assert!(copied.status().unwrap().success());
+    put(dir, 100..200);
+    works(&["backup", data, dest]);
+    std::fs::remove_dir_all(dir).unwrap();
+    std::fs::rename(aside, dir).unwrap();
+    put(dir, 300..400);
+    let kept = everything(copy);
+    let told = refuses(1, &["backup", data, dest]);
+    assert!(told.contains("put back from a copy"), "{told}");
+    assert!(told.contains("name another directory"), "{told}");
+    assert_eq!(everything(copy), kept);
+    works(&["backup", data, another]);
+    assert_eq!(
+        works(&["scan", another, "numbers"]),
+        works(&["scan", data, "numbers"])
+    );
+}
+
+/// What is lost in the backup is named by each next one, and what is damaged with --verify.
+#[test]
+fn a_backup_that_has_lost_a_file_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["data", "copy"].map(|name| folder.path().join(name));
+    let [dir, copy] = &paths;
+    let [data, dest] = paths.each_ref().map(|path| path.to_str().unwrap());
+    put(dir, 0..100);
+    works(&["backup", data, dest]);
+    let files = everything(copy).into_keys();
+    let files: Vec<_> = files
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|it| it == "rows" || it == "seg")
+        })
+        .collect();
+    assert!(files.len() > 1, "{files:?}");
+    for path in files {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let told = refuses(1, &["backup", data, dest]);
+        assert!(told.contains(name) && told.contains("is missing"), "{told}");
+        std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+        let told = refuses(1, &["backup", data, dest]);
+        assert!(told.contains(name) && told.contains("bytes"), "{told}");
+        let mut damaged = bytes.clone();
+        let frame = bytes.windows(4).position(|four| four == b"NLF1");
+        let Some(at) = frame.or_else(|| name.ends_with(".rows").then_some(100)) else {
+            std::fs::write(&path, bytes).unwrap();
+            continue;
+        };
+        damaged[at + 20] ^= 1;
+        std::fs::write(&path, damaged).unwrap();
+        let told = refuses(1, &["backup", data, dest, "--verify"]);
+        assert!(told.contains(name) && told.contains("damaged"), "{told}");
+        std::fs::write(&path, bytes).unwrap();
+    }
+    works(&["backup", data, dest, "--verify"]);
+    let told = refuses(1, &["backup", data, &format!("{data}/copy")]);
+    assert!(told.contains("name a directory elsewhere"), "{told}");
+}
+
 /// Each is restored, and verified; damage in one of them is named.
 #[test]
 fn earlier_backups_are_kept_checked_and_restored() {

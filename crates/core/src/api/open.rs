@@ -156,6 +156,9 @@ impl Builder {
             return Err(refused);
         }
         let lock = self.wait_for_lock(&*disk, dir)?;
+        if let (Some(follow), None) = (&self.tuning.follow, &self.testing.disk) {
+            follow.check_elsewhere(dir)?;
+        }
         // From here on, a directory that is moved away is noticed before a name in it is changed.
         let disk = guarded(disk, &lock);
         let present = Manifest::read(&*disk, dir)?;
@@ -264,14 +267,7 @@ impl Builder {
             log = Some(started);
         }
         manifest.leave_backup();
-        let generation = log.as_ref().map(|_| manifest.generations.last());
-        let generation = generation.flatten().map(|info| info.generation);
-        let next_table = manifest.next_table();
-        manifest.history.begin(
-            end_of_last_opening,
-            generation.unwrap_or_default(),
-            next_table,
-        );
+        manifest.begin_opening(end_of_last_opening, log.is_some());
         manifest.opening = Manifest::new_opening();
         manifest.spec = spec;
         manifest.closed = false;

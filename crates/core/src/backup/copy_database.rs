@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use namiki_platform::disk::{Disk, open_best};
+use namiki_platform::disk::{Disk, ReadOnlyDisk, is_one_in_the_other, open_best};
 
 use crate::backup::copy_image::copy_image;
 use crate::backup::copy_log::copy_log;
@@ -58,6 +58,7 @@ fn copy(
     is_open: &dyn Fn() -> Result<(), BackupError>,
     purpose: Purpose,
 ) -> Result<BackupReport, BackupError> {
+    check_elsewhere((&**source.disk, source.dir), &source.manifest, dir)?;
     let disk = disk_for(dir, options)?;
     let take = || match purpose {
         Purpose::Backup => Destination::take(&disk, dir, source, options.keep),
@@ -110,6 +111,34 @@ fn copy_into(
         earlier_kept,
         took: began.elapsed(),
     })
+}
+
+/// Fails if a directory for a copy is that of the database with this manifest, lies in it, or has it in it, whatever links lead
+/// there. On a disk that has its files elsewhere than the operating system, that is not looked at.
+///
+/// # Errors
+/// [`BackupError::OwnDirectory`]; [`BackupError::Device`].
+fn check_elsewhere(
+    (disk, database): (&dyn Disk, &Path),
+    manifest: &Manifest,
+    dir: &Path,
+) -> Result<(), BackupError> {
+    let is_there = |disk: &dyn Disk| {
+        let found = Manifest::read_alone(disk, database).ok().flatten();
+        found.is_some_and(|found| found.database == manifest.database)
+    };
+    // A directory of that name may be there, and be none of this disk.
+    if !is_there(&ReadOnlyDisk::new()) || !is_there(disk) {
+        return Ok(());
+    }
+    let is_within = is_one_in_the_other(database, dir);
+    match is_within.map_err(|error| BackupError::device(dir, error))? {
+        true => Err(BackupError::OwnDirectory {
+            dir: dir.to_owned(),
+            database: database.to_owned(),
+        }),
+        false => Ok(()),
+    }
 }
 
 /// Whether there is a backup in a directory. If that cannot be told, there is one.

@@ -34,6 +34,17 @@ pub enum BackupError {
         /// The device.
         path: PathBuf,
     },
+    /// The directory for the copy is that of the database, lies in it, or has it in it. Nothing was written.
+    #[error(
+        "{} is in the directory {} that is to be copied, or the other way round; name a directory elsewhere, best on another disk",
+        dir.display(), database.display()
+    )]
+    OwnDirectory {
+        /// The directory for the copy.
+        dir: PathBuf,
+        /// The directory that is to be copied.
+        database: PathBuf,
+    },
     /// The directory for the backup holds something else.
     #[error(
         "{} is not empty, and holds nothing that this could go on with; name a new or an empty directory",

@@ -14,6 +14,15 @@ pub(crate) enum Relation {
 }
 
 impl Manifest {
+    /// An opening is about to be announced, whose log is the last generation if it has one. The one before has ended at this
+    /// position.
+    pub(crate) fn begin_opening(&mut self, end_of_last: u64, has_log: bool) {
+        let own = self.generations.last().filter(|_| has_log);
+        let generation = own.map(|info| info.generation).unwrap_or_default();
+        let next_table = self.next_table();
+        self.history.begin(end_of_last, generation, next_table);
+    }
+
     /// It is about to be written as its opening's change of this number.
     pub(crate) fn revise(&mut self, revision: u64) {
         let next_table = self.next_table();

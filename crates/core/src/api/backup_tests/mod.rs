@@ -5,6 +5,7 @@ mod earlier_backups;
 mod followed_backup;
 mod histories;
 mod kept_files;
+mod own_directory;
 mod refusals;
 mod restore_points;
 

@@ -1,14 +1,15 @@
 //! The backup that follows a database: where it goes, and what it tells (`follow_database.rs`).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use namiki_platform::disk::is_one_in_the_other;
 use parking_lot::Mutex;
 
 use crate::backup::error::BackupError;
 use crate::backup::options_and_reports::{BackupOptions, BackupReport};
-use crate::error::Error;
+use crate::error::{Error, OpenError};
 use crate::events;
 
 /// Where, how often and how.
@@ -17,6 +18,28 @@ pub(crate) struct FollowSettings {
     pub(crate) dir: PathBuf,
     pub(crate) interval: Duration,
     pub(crate) options: BackupOptions,
+}
+
+impl FollowSettings {
+    /// Fails if the backup would be in the directory of its database, or the other way round.
+    ///
+    /// # Errors
+    /// [`OpenError::Settings`]; [`OpenError::Device`].
+    pub(crate) fn check_elsewhere(&self, database: &Path) -> Result<(), OpenError> {
+        let is_own = is_one_in_the_other(database, &self.dir);
+        let is_own = is_own.map_err(|source| OpenError::Device {
+            path: self.dir.clone(),
+            source,
+        })?;
+        if !is_own {
+            return Ok(());
+        }
+        let refused = BackupError::OwnDirectory {
+            dir: self.dir.clone(),
+            database: database.to_owned(),
+        };
+        Err(OpenError::Settings(refused.to_string()))
+    }
 }
 
 /// What there is to be told of the backup that follows a database, see [`Builder::backup_to`](crate::Builder::backup_to).
