@@ -163,6 +163,20 @@ pub(crate) enum Failure {
         /// What it has.
         first: String,
     },
+    /// The clock was set back, and showed the time more than once.
+    #[error(
+        "{} was at {time} more than once, because the computer's clock was set back: name one of the restore points {points} by its \
+         number; --list shows all",
+        backup.display()
+    )]
+    AmbiguousTime {
+        /// The backup.
+        backup: PathBuf,
+        /// The time that was asked for.
+        time: String,
+        /// The points that it may mean.
+        points: String,
+    },
     /// A log cannot be read back.
     #[error(transparent)]
     Log(#[from] ReadError),

@@ -51,6 +51,8 @@ events! {
     warn checkpoint_failed(error: &Error) => "no checkpoint was taken; the log goes on to grow";
     /// The backup that follows the database is not up to date.
     warn followed_backup_failed(error: &dyn std::error::Error) => "the backup that follows the database was not taken";
+    /// The computer's clock was set back since an earlier backup, or was ahead then.
+    warn clock_behind_backup(seconds: f64) => "the clock is behind the time of an earlier backup in the directory: one of the two is wrong";
     /// A transaction gave up.
     warn gave_up(attempts: u32, conflict: &Conflict) => "a transaction gave up after conflicts";
 }

@@ -52,8 +52,16 @@ pub(super) fn said(did: &str, from: &Path, to: &Path, report: &BackupReport) -> 
         0 => String::new(),
         earlier => format!("; {} kept beside it", counted(earlier, "earlier backup")),
     };
+    let clock = match report.clock_behind {
+        None => String::new(),
+        Some(behind) => format!(
+            "; the clock is {:.0} s behind the time of an earlier backup there: one of the two is wrong, so nothing is removed for \
+             its age that is dated later than now",
+            behind.as_secs_f64()
+        ),
+    };
     format!(
-        "{did} {} to {}, as of {}: {} of rows in {}{kept}, and {} of log, in {:.1} s{earlier}",
+        "{did} {} to {}, as of {}: {} of rows in {}{kept}, and {} of log, in {:.1} s{earlier}{clock}",
         from.display(),
         to.display(),
         report.stamp,

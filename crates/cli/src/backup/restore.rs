@@ -73,8 +73,14 @@ fn settings() -> Builder {
 
 fn list(backup: &Path) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
+    let mut latest_ms = 0;
     for RestorePoint { stamp, time_ms, .. } in settings().restore_points_of(backup)? {
-        writeln!(out, "{:>12}  {}", stamp.0, utc(time_ms)).map_err(Failure::output)?;
+        let told = match time_ms < latest_ms {
+            true => "  (the clock had been set back)",
+            false => "",
+        };
+        latest_ms = latest_ms.max(time_ms);
+        writeln!(out, "{:>12}  {}{told}", stamp.0, utc(time_ms)).map_err(Failure::output)?;
     }
     Ok(())
 }
@@ -90,17 +96,59 @@ fn point(backup: &Path, to: &str) -> Result<Stamp, Failure> {
         );
         return Err(Failure::Usage(why));
     };
-    let points = settings().restore_points_of(backup)?;
-    let before = points.iter().rev().find(|point| point.time_ms <= time);
-    before.map(|point| point.stamp).ok_or_else(|| {
-        let first = points.first();
-        let first = first.map_or("it has none".to_owned(), |first| {
-            format!("its first one is of {}", utc(first.time_ms))
-        });
-        Failure::NoRestorePoint {
-            backup: backup.to_owned(),
-            time: utc(time),
-            first,
+    point_at(backup, &settings().restore_points_of(backup)?, time)
+}
+
+/// The one state that the backup had at this time.
+fn point_at(backup: &Path, points: &[RestorePoint], time: u64) -> Result<Stamp, Failure> {
+    match &RestorePoint::at_time(points, time)[..] {
+        [point] => Ok(point.stamp),
+        [] => {
+            let first = points.first();
+            let first = first.map_or("it has none".to_owned(), |first| {
+                format!("its first one is of {}", utc(first.time_ms))
+            });
+            Err(Failure::NoRestorePoint {
+                backup: backup.to_owned(),
+                time: utc(time),
+                first,
+            })
         }
-    })
+        several => {
+            let named = several
+                .iter()
+                .map(|point| format!("{} ({})", point.stamp.0, utc(point.time_ms)));
+            Err(Failure::AmbiguousTime {
+                backup: backup.to_owned(),
+                time: utc(time),
+                points: named.collect::<Vec<_>>().join(", "),
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use namiki::Epoch;
+
+    use super::*;
+
+    #[test]
+    fn a_time_that_was_twice_is_asked_for_by_number() {
+        let point = |(stamp, time_ms)| RestorePoint {
+            stamp: Stamp(stamp),
+            time_ms,
+            epoch: Epoch(0),
+        };
+        let points = [(7, 10_000), (8, 30_000), (9, 20_000), (10, 40_000)].map(point);
+        let found = |time| point_at(Path::new("/copy"), &points, time);
+        assert!(matches!(found(15_000), Ok(Stamp(7))));
+        assert!(matches!(found(40_000), Ok(Stamp(10))));
+        assert!(matches!(found(9), Err(Failure::NoRestorePoint { .. })));
+        let told = found(25_000).map_err(|error| error.to_string());
+        let told = told.unwrap_err();
+        for named in ["set back", "7 (1970", "9 (1970", "--list"] {
+            assert!(told.contains(named), "{told}");
+        }
+    }
 }

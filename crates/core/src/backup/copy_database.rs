@@ -17,6 +17,7 @@ use crate::backup::options_and_reports::{BackupOptions, BackupReport};
 use crate::backup::source::Source;
 use crate::catalogue::backup_mark::BackupMark;
 use crate::catalogue::manifest::Manifest;
+use crate::events;
 
 /// Copies what the directory does not have, and makes that the backup in it. `is_open` fails if the source is about to
 /// close.
@@ -101,7 +102,11 @@ fn copy_into(
             });
         }
     }
+    let clock_behind = destination.clock_behind(source.taken_at_ms);
     let earlier_kept = destination.switch(&manifest)?;
+    if let Some(behind) = clock_behind {
+        events::clock_behind_backup(behind.as_secs_f64());
+    }
     Ok(BackupReport {
         stamp: source.stamp,
         files_copied: files.files,
@@ -109,6 +114,7 @@ fn copy_into(
         image_bytes: go_on.progress.image_bytes,
         log_bytes: go_on.progress.log_bytes,
         earlier_kept,
+        clock_behind,
         took: began.elapsed(),
     })
 }

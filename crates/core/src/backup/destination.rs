@@ -116,6 +116,14 @@ impl<'a> Destination<'a> {
         })
     }
 
+    /// By how much this time is before that of a backup that is there.
+    pub(super) fn clock_behind(&self, now_ms: u64) -> Option<Duration> {
+        let before = self.before.as_ref().map(|before| before.mark.taken_at_ms);
+        let earlier = self.earlier.iter().map(EarlierBackup::taken_at_ms);
+        let latest_ms = earlier.chain(before).max()?;
+        (latest_ms > now_ms).then(|| Duration::from_millis(latest_ms - now_ms))
+    }
+
     /// Makes what was copied the backup, once all of it is durable. The one before becomes an earlier one, if such are kept and
     /// the new one does not have all of it. Returns how many are kept.
     ///

@@ -40,6 +40,9 @@ pub struct BackupReport {
     pub log_bytes: u64,
     /// Earlier backups that the directory keeps beside this one.
     pub earlier_kept: u64,
+    /// By how much the computer's clock is behind the time at which an earlier backup in the directory was taken: one of the two is
+    /// wrong. Ages are not certain then; no backup is removed because of a time that is later than that of this one.
+    pub clock_behind: Option<Duration>,
     /// How long it took.
     pub took: Duration,
 }

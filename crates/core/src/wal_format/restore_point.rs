@@ -26,6 +26,22 @@ pub struct RestorePoint {
 }
 
 impl RestorePoint {
+    /// The states that a database had at a time, of points in the order in which they were made, as
+    /// [`Builder::restore_points_of`](crate::Builder::restore_points_of) returns them: each last point at or before the time that
+    /// a later one follows. None if all are later. **More than one if the clock was set back**, so that it showed the time more
+    /// than once: which one is meant, no program can know.
+    #[must_use]
+    pub fn at_time(points: &[Self], time_ms: u64) -> Vec<Self> {
+        let is_by_then = |point: &Self| point.time_ms <= time_ms;
+        let next = points.iter().skip(1).map(Some).chain([None]);
+        points
+            .iter()
+            .zip(next)
+            .filter(|(point, next)| is_by_then(point) && !next.is_some_and(is_by_then))
+            .map(|(point, _)| *point)
+            .collect()
+    }
+
     /// Writes it into a payload of [`RESTORE_POINT_BYTES`] bytes.
     pub(crate) fn encode(&self, into: &mut [u8]) {
         into[0] = RESTORE_POINT;
@@ -54,6 +70,37 @@ impl RestorePoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_that_was_twice_has_two_states() {
+        let points = |times: &[u64]| -> Vec<RestorePoint> {
+            let point = |(stamp, time_ms): (u64, &u64)| RestorePoint {
+                stamp: Stamp(stamp),
+                time_ms: *time_ms,
+                epoch: Epoch(0),
+            };
+            (1..).zip(times).map(point).collect()
+        };
+        let found = |times: &[u64], time| -> Vec<u64> {
+            let found = RestorePoint::at_time(&points(times), time);
+            found.iter().map(|point| point.stamp.0).collect()
+        };
+        assert!(found(&[], 9).is_empty());
+        assert!(found(&[10, 20, 30], 9).is_empty());
+        assert_eq!(found(&[10, 20, 30], 10), [1]);
+        assert_eq!(found(&[10, 20, 20, 30], 29), [3]);
+        assert_eq!(found(&[10, 20, 30], 31), [3]);
+        // Set back after 30.
+        let times = [10, 20, 30, 15, 25, 35];
+        assert!(found(&times, 9).is_empty());
+        assert_eq!(found(&times, 14), [1]);
+        assert_eq!(found(&times, 15), [1, 4]);
+        assert_eq!(found(&times, 26), [2, 5]);
+        assert_eq!(found(&times, 31), [5]);
+        assert_eq!(found(&times, 40), [6]);
+        // Ahead by years, and set right.
+        assert_eq!(found(&[900, 15, 25], 20), [2]);
+    }
 
     #[test]
     fn a_point_is_told_from_other_payloads() {

@@ -363,3 +363,30 @@ fn without_points_the_end_of_each_backup_is_kept() {
         assert_eq!(contents(&db), state, "{stamp}");
     }
 }
+
+/// A clock that was set back, or was ahead when a backup was taken, is told, and takes no backup away.
+#[test]
+fn a_clock_that_was_set_back_is_told() {
+    let spec = "TT(EPOCH)+PWAL(auto)".parse().unwrap();
+    let mut followed = Followed::new(spec, 11);
+    for _ in 0..4 {
+        followed.write(2);
+        assert_eq!(followed.back_up(HOUR).clock_behind, None);
+        followed.db.checkpoint().unwrap();
+    }
+    let all = points_of(spec, &followed.disk);
+    // The last ones were taken with a clock that was two hours ahead.
+    let ahead_ms = crate::commit::restore_points::now_ms() + 2 * HOUR.as_millis() as u64;
+    let dir = Path::new(COPY);
+    let mut last = Manifest::read(&followed.disk, dir).unwrap().unwrap();
+    last.backup.as_mut().unwrap().taken_at_ms = ahead_ms;
+    last.write(&followed.disk, dir).unwrap();
+    followed.write(2);
+    for _ in 0..2 {
+        let report = followed.back_up(HOUR);
+        let behind = report.clock_behind.unwrap();
+        assert!(behind > HOUR && behind <= 2 * HOUR, "{behind:?}");
+        let found = points_of(spec, &followed.disk);
+        assert!(all.iter().all(|stamp| found.contains(stamp)));
+    }
+}
