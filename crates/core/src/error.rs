@@ -270,11 +270,23 @@ pub enum Error {
         expected: String,
     },
     /// The table was dropped or cleared after this handle was got, or is about to be. Nothing was changed. If there is
-    /// a table of that name, [`Database::table`](crate::Database::table) gives a handle of it.
+    /// a table of that name, [`Database::table`](crate::Database::table) gives a handle of it. A
+    /// [view](crate::Database::view) that was opened before reads the table as it was, unless its files could not be opened in
+    /// time.
     #[error(
         "table {table:?} was dropped or cleared, or is about to be; get its handle again if it is there"
     )]
     TableDropped {
+        /// The table's name.
+        table: String,
+    },
+    /// The table was created, loaded or cleared after the view was opened: at the view's moment, there was no such table. Open
+    /// another view to read it. What a table had before it was cleared, the view reads by a handle from before.
+    #[error(
+        "table {table:?} is younger than the view: it was created, loaded or cleared after the view was opened; open another \
+         view, or read the table of before by a handle from before"
+    )]
+    TableYoungerThanView {
         /// The table's name.
         table: String,
     },

@@ -1,6 +1,7 @@
 //! Transactions beside others: serializable, free of deadlocks, and none starves.
 
 mod anomalies;
+mod catalogue_in_views;
 mod group_commit_deadlocks;
 mod opposite_key_orders;
 mod serializability;

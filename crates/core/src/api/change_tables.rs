@@ -26,7 +26,7 @@ use crate::commit::commit_path::not_appended;
 use crate::error::Error;
 use crate::events;
 use crate::protocol_spec::LockRelease;
-use crate::table::raw_table::{RawTable, TableId, TableInfo};
+use crate::table::raw_table::{ChangeNumber, RawTable, TableId, TableInfo};
 
 impl Database {
     /// Drops a table with all that is in it, in memory or in segments. Durable when it returns, and there after a crash
@@ -34,8 +34,9 @@ impl Database {
     ///
     /// It is no part of a transaction. Transactions that are committing changes of the table come before it, and are
     /// waited for; all others that have used it, or try to by a handle from before, fail with [`Error::TableDropped`].
-    /// Queries that read it from memory fail; those that read it from segments go on. Its memory is free when the last
-    /// handle is dropped, and the last [`Session`](crate::Session) that has used it has begun another transaction.
+    /// [Views](Database::view) from before, and queries in them, go on reading it by handles from before. Its memory is free when
+    /// the last of those views has ended, the last handle is dropped, and the last [`Session`](crate::Session) that has used
+    /// it has begun another transaction.
     ///
     /// # Errors
     /// [`Error::NoSuchTable`], [`Error::TableBeingLoaded`], [`Error::Closed`], [`Error::Forked`]; [`Error::LogFailed`];
@@ -50,6 +51,7 @@ impl Database {
             shared.drop_image_table(&mut catalogue, &table)?;
         } else {
             let id = shared.id_of(&catalogue, name)?;
+            shared.begin_change(&mut catalogue, name);
             shared.replace_table(&mut catalogue, id, |manifest| manifest.drop_table(id))?;
             catalogue.ids.remove(name);
         }
@@ -58,8 +60,8 @@ impl Database {
     }
 
     /// Removes all rows of a table at once, and keeps its name and its types. It has another number then: handles from
-    /// before are refused, and [`Database::table`] gives one of the table that is empty. Otherwise as
-    /// [`Database::drop_table`].
+    /// before are refused, and [`Database::table`] gives one of the table that is empty, which views from before refuse. Otherwise
+    /// as [`Database::drop_table`].
     ///
     /// # Errors
     /// As [`Database::drop_table`], and [`Error::TableInImage`].
@@ -75,13 +77,14 @@ impl Database {
             id: catalogue.manifest.next_table(),
             ..info
         };
+        let change = shared.begin_change(&mut catalogue, name);
         shared.replace_table(&mut catalogue, id, |manifest| {
             manifest.drop_table(id);
             manifest.tables.push(cleared.clone());
         })?;
         catalogue.ids.remove(name);
         catalogue.ids.add(name.to_owned(), cleared.id);
-        shared.add_raw_table(cleared);
+        shared.add_raw_table(cleared, change);
         events::table_cleared(name);
         Ok(())
     }
@@ -116,6 +119,8 @@ impl Database {
         if catalogue.ids.get(to).is_some() || catalogue.manifest.image.table(to).is_some() {
             return Err(Error::TableExists { table });
         }
+        shared.begin_change(&mut catalogue, from);
+        shared.begin_change(&mut catalogue, to);
         let changed = catalogue.change_manifest(&*shared.disk, &shared.dir, |manifest| {
             let in_image = |table: &&mut ImageTable| table.name == from;
             if let Some(table) = manifest.image.tables.iter_mut().find(in_image) {
@@ -176,11 +181,12 @@ impl Shared {
         }
     }
 
-    /// Makes a table that the catalogue has, in memory.
-    pub(super) fn add_raw_table(&self, info: TableInfo) -> Arc<RawTable> {
+    /// Makes a table, in memory, that this change has put into the catalogue.
+    pub(super) fn add_raw_table(&self, info: TableInfo, change: ChangeNumber) -> Arc<RawTable> {
         let (id, index) = (info.id, self.indexes.of(&info.name));
-        let raw_table = RawTable::new(info, index, self.engine.owner)
+        let mut raw_table = RawTable::new(info, index, self.engine.owner)
             .unwrap_or_else(|error| unreachable!("the database was opened with it: {error}"));
+        raw_table.made_by = change;
         let raw_table = Arc::new(raw_table);
         let mut raw_tables = self.engine.raw_tables.lock();
         raw_tables.insert(id, Arc::clone(&raw_table));
@@ -199,6 +205,8 @@ impl Shared {
         let Some(raw_table) = raw_table else {
             unreachable!("the catalogue has it");
         };
+        // First: a view does not read a table that is shut and not kept.
+        self.keep_dropped(catalogue, &raw_table);
         let check = || engine.check_poison();
         engine
             .drops
@@ -256,6 +264,10 @@ impl Shared {
     fn drop_image_table(&self, catalogue: &mut Catalogue, table: &ImageTable) -> Result<(), Error> {
         // A transaction may have copied what a query has read of it.
         self.harden_commits()?;
+        self.begin_change(catalogue, &table.name);
+        if let Some(raw_table) = self.in_segments.staying(table) {
+            self.keep_dropped(catalogue, &raw_table);
+        }
         self.give_segments_first_names(table)?;
         let (disk, dir) = (&*self.disk, &*self.dir);
         let name = &table.name;

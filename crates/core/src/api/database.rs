@@ -559,18 +559,16 @@ impl Shared {
             return Err(Error::NoSuchTable { table: info.name });
         }
         let Catalogue {
-            manifest,
-            ids,
-            files,
-            ..
-        } = catalogue;
+            manifest, files, ..
+        } = &mut *catalogue;
         // Durable before a change of it can be logged.
         files
             .add_table(&*self.disk, &self.dir, manifest, info.clone())
             .map_err(|why| catalogue_error(&self.dir, why, true))?;
-        ids.add(info.name.clone(), info.id);
+        let change = self.begin_change(catalogue, &info.name);
+        catalogue.ids.add(info.name.clone(), info.id);
         events::table_created(&info.name);
-        Ok(self.add_raw_table(info))
+        Ok(self.add_raw_table(info, change))
     }
 
     /// Whether the table has these types. If it has a value type that `V` was made from, it has `V` from now on: once

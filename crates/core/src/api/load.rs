@@ -300,6 +300,7 @@ impl<'a> Load<'a> {
         if catalogue.closed.is_some() {
             return Err(LoadError::Closed);
         }
+        let change = shared.begin_change(&mut catalogue, &table.name);
         let Catalogue {
             manifest,
             files: catalogue_files,
@@ -325,6 +326,7 @@ impl<'a> Load<'a> {
             return Err(LoadError::device(&path, gone));
         }
         files.keep();
+        shared.in_segments.note_load(&table, change);
         events::table_loaded(&table.name, table.rows);
         Ok(table)
     }

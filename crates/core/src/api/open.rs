@@ -43,6 +43,7 @@ use parking_lot::Mutex;
 use crate::api::absolute_path::absolute_path;
 use crate::api::autotune::{ProtocolChoice, TunedConfig};
 use crate::api::builder::Builder;
+use crate::api::catalogue_view::CatalogueViews;
 use crate::api::checkpoint::checkpointer::Checkpointer;
 use crate::api::checkpoint::take_checkpoint::Parts;
 use crate::api::database::{Database, Shared};
@@ -351,6 +352,7 @@ impl Builder {
             closed: None,
             loading: Loading::default(),
             last_point: opened.recovery.max_stamp,
+            views: CatalogueViews::default(),
         }));
         let parts = Parts {
             engine: Arc::clone(&engine),

@@ -8,6 +8,7 @@ use namiki_platform::Stamp;
 use namiki_platform::disk::{DirLock, Disk};
 use parking_lot::Mutex;
 
+use crate::api::catalogue_view::CatalogueViews;
 use crate::catalogue::catalogue_files::{CatalogueFiles, NotWritten};
 use crate::catalogue::manifest::Manifest;
 use crate::catalogue::table_ids_by_name::TableIds;
@@ -28,6 +29,8 @@ pub(crate) struct Catalogue {
     pub(crate) loading: Loading,
     /// No restore point has a larger stamp.
     pub(crate) last_point: Stamp,
+    /// The open views.
+    pub(super) views: CatalogueViews,
 }
 
 /// The loads that are under way.

@@ -57,6 +57,9 @@ pub enum QueryError {
         /// The table's name.
         table: String,
     },
+    /// The view comes from another database, or from an earlier opening of this one.
+    #[error("the view comes from another database; open one of this database, with Database::view")]
+    ForeignView,
     /// No view of the tables in memory could be opened.
     #[error("cannot read the tables in memory")]
     View(#[source] Error),

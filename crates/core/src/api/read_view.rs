@@ -36,7 +36,11 @@ impl Database {
     /// # }
     /// ```
     ///
-    /// It waits for the commits that are under way, and for the log.
+    /// It is a snapshot of the catalogue, too: of the tables that there are now. It reads those that are dropped, cleared or
+    /// renamed later as they were, by handles from before; and refuses those that are created, loaded or cleared later, with
+    /// [`Error::TableYoungerThanView`].
+    ///
+    /// It waits for the commits and the change of the catalogue that are under way, and for the log.
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::Forked`], [`Error::LogFailed`]; [`Error::DiskFull`] if what was committed before has no
@@ -50,11 +54,24 @@ impl Database {
     pub fn faulty_view<C: Checks>(&self) -> Result<View, Error> {
         let engine = &self.shared.engine;
         engine.check_open()?;
-        let open = OpenView::open::<C>(engine, true)?;
-        Ok(View {
-            open: Arc::new(open),
-            loader: Arc::clone(&self.shared.loader),
-        })
+        loop {
+            let (pinned, catalogue) = {
+                // As long as it is locked, no table comes, goes or gets another name.
+                let mut catalogue = self.shared.catalogue.lock();
+                if catalogue.closed.is_some() {
+                    return Err(Error::Closed);
+                }
+                let pinned = OpenView::pin(engine, true)?;
+                (pinned, catalogue.views.pin())
+            };
+            if let Some(open) = pinned.make_usable::<C>()? {
+                return Ok(View {
+                    open: Arc::new(open),
+                    catalogue,
+                    loader: Arc::clone(&self.shared.loader),
+                });
+            }
+        }
     }
 
     /// Reads in a [view](Database::view) that ends when `body` does. Errors of your own: [`Database::read_with`].

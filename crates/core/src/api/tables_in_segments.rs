@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use crate::catalogue::image::ImageTable;
 use crate::catalogue::image_list::ImageList;
 use crate::catalogue::manifest::Manifest;
-use crate::table::raw_table::{RawTable, TableId};
+use crate::table::raw_table::{ChangeNumber, RawTable, TableId};
 
 /// The memory that a row takes beside its key and its value, about, in bytes: a record, its place in the index, and what
 /// allocations round up.
@@ -28,6 +28,9 @@ pub(crate) struct TablesInSegments {
     pub(crate) taking: Mutex<()>,
     /// The handles of those that stay, by the identities of their segments. Locked for moments, after the catalogue.
     staying: Mutex<BTreeMap<String, Arc<RawTable>>>,
+    /// The changes that have made those that were loaded since the opening, by the identities of their segments. Locked for
+    /// moments, after the catalogue.
+    made_by: Mutex<BTreeMap<String, ChangeNumber>>,
     /// What the others take, about. Locked for moments, after the catalogue.
     taken: Mutex<BTreeMap<TableId, u64>>,
 }
@@ -51,6 +54,7 @@ impl TablesInSegments {
             bytes_max: bytes_max.unwrap_or_else(half),
             taking: Mutex::default(),
             staying: Mutex::default(),
+            made_by: Mutex::default(),
             taken: Mutex::new(taken.collect()),
         }
     }
@@ -79,6 +83,18 @@ impl TablesInSegments {
     pub(crate) fn staying(&self, table: &ImageTable) -> Option<Arc<RawTable>> {
         let staying = self.staying.lock();
         staying.get(&table.segment.identity).cloned()
+    }
+
+    /// A table was loaded, by this change of the catalogue.
+    pub(crate) fn note_load(&self, table: &ImageTable, change: ChangeNumber) {
+        let identity = table.segment.identity.clone();
+        self.made_by.lock().insert(identity, change);
+    }
+
+    /// The change of the catalogue that has made a table.
+    pub(crate) fn made_by(&self, table: &ImageTable) -> ChangeNumber {
+        let made_by = self.made_by.lock();
+        (made_by.get(&table.segment.identity).copied()).unwrap_or_default()
     }
 
     /// The number for one more table that stays.

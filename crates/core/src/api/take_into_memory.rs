@@ -111,7 +111,9 @@ impl Shared {
         why: Error,
     ) -> Result<Arc<RawTable>, Error> {
         let info = table_info(table, self.in_segments.next_number(), 0);
-        let raw_table = Arc::new(self.empty_table(info.clone()));
+        let mut raw_table = self.empty_table(info.clone());
+        raw_table.made_by = self.in_segments.made_by(table);
+        let raw_table = Arc::new(raw_table);
         raw_table.load_state.begin(&Arc::default(), 0);
         raw_table.load_state.end(Err(why));
         let files = self.image_files(&catalogue.manifest);
@@ -216,6 +218,8 @@ impl Shared {
         // From here on, no other table is created.
         let id = catalogue.manifest.next_table();
         (raw_table.id, info.id) = (id, id);
+        // A view that is open sees the rows: they were there when it was opened, if the segment was.
+        raw_table.made_by = self.in_segments.made_by(table);
         let list_file = catalogue.manifest.image.next_file;
         let next_file = list_file.0.checked_add(1);
         catalogue.manifest.image.next_file = FileNumber(

@@ -1,6 +1,6 @@
 //! Read views: all tables as they were at one moment, read without locks, conflicts or retries.
 //!
-//! What keeps the versions of that moment is `commit/views`. Ranges are `rows.rs`.
+//! What keeps the versions of that moment is `commit/views`, and its tables `catalogue_view.rs`. Ranges are `rows.rs`.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use namiki_index::{Direction, ScanRange};
 use namiki_platform::Stamp;
 
+use crate::api::catalogue_view::CatalogueView;
 use crate::api::table::{AsKey, Key, KeyRange, Table, Value, ValueView};
 use crate::api::transaction::{decode_key, decode_value, in_batches, undecodable, with_range};
 use crate::commit::view_opening::OpenView;
@@ -24,6 +25,8 @@ use crate::table::raw_table::{RawTable, Step};
 #[derive(Clone)]
 pub struct View {
     pub(super) open: Arc<OpenView>,
+    /// Which tables there were at its moment.
+    pub(super) catalogue: Arc<CatalogueView>,
     /// Where tables are read that are not loaded.
     pub(super) loader: Arc<ImageLoader>,
 }
@@ -39,8 +42,9 @@ impl View {
     /// The value of a key.
     ///
     /// # Errors
-    /// [`Error::ViewExpired`]; [`Error::Undecodable`]; errors that name a bad key; [`Error::TableDropped`] of a table that
-    /// is dropped by now; [`Error::TableNotLoaded`]; [`Error::ForeignTable`], [`Error::Closed`], [`Error::Forked`].
+    /// [`Error::ViewExpired`]; [`Error::Undecodable`]; errors that name a bad key; [`Error::TableYoungerThanView`] of a table that
+    /// was made after the view was opened, and [`Error::TableDropped`] of one that was dropped before;
+    /// [`Error::TableNotLoaded`]; [`Error::ForeignTable`], [`Error::Closed`], [`Error::Forked`].
     pub fn get<K: Key + ?Sized, V: Value + ?Sized, Q: AsKey<K> + ?Sized>(
         &self,
         table: &Table<K, V>,
@@ -211,8 +215,17 @@ impl View {
 
     /// Whether the view may read a table.
     pub(crate) fn check(&self, raw_table: &RawTable) -> Result<(), Error> {
-        self.open.engine.check_usable()?;
-        self.open.engine.check_table(raw_table)
+        let engine = &self.open.engine;
+        engine.check_usable()?;
+        if self.catalogue.is_older_than(raw_table) && raw_table.owner == engine.owner {
+            let table = raw_table.name();
+            return Err(Error::TableYoungerThanView { table });
+        }
+        let checked = engine.check_table(raw_table);
+        checked.or_else(|error| match self.catalogue.keeps(raw_table.id) {
+            true if raw_table.owner == engine.owner => Ok(()),
+            _ => Err(error),
+        })
     }
 
     /// Where a table lies, if it is not loaded.
@@ -220,10 +233,14 @@ impl View {
         if raw_table.is_loaded() {
             return Ok(None);
         }
-        match self.loader.unloaded(raw_table.id) {
-            Ok(Some(unloaded)) => Ok(Some(unloaded)),
-            // It was loaded meanwhile, or dropped.
-            other => self.open.engine.check_table(raw_table).and(other),
+        let found = self.loader.unloaded(raw_table.id);
+        if let Ok(Some(unloaded)) = found {
+            return Ok(Some(unloaded));
+        }
+        // It was loaded meanwhile, or dropped.
+        match self.catalogue.kept_unloaded(raw_table.id) {
+            Some(unloaded) => Ok(Some(unloaded)),
+            None => self.check(raw_table).and(found),
         }
     }
 

@@ -23,6 +23,9 @@ pub(crate) struct OpenView {
     pub(crate) stamp: Stamp,
 }
 
+/// A view that has its place between commits, and cannot be read yet.
+pub(crate) struct PinnedView(OpenView);
+
 impl OpenView {
     /// Opens a view that includes every commit that was acknowledged before, and shows nothing that is not durable.
     /// `is_limited`: whether it ends when what is kept for views takes too much memory. It can be opened while the database
@@ -31,19 +34,27 @@ impl OpenView {
     /// # Errors
     /// [`Error::Forked`], [`Error::LogFailed`]; [`Error::DiskFull`] if what was committed before has no room to become durable.
     pub(crate) fn open<C: Checks>(engine: &Arc<Engine>, is_limited: bool) -> Result<Self, Error> {
-        engine.check_process()?;
         loop {
-            engine.check_poison()?;
-            let mut view = Self {
-                engine: Arc::clone(engine),
-                state: engine.views.pin(&engine.epochs, is_limited),
-                stamp: Stamp(0),
-            };
-            if let Some(stamp) = make_usable::<C>(engine, &view.state)? {
-                view.stamp = stamp;
+            if let Some(view) = Self::pin(engine, is_limited)?.make_usable::<C>()? {
                 return Ok(view);
             }
         }
+    }
+
+    /// A view of every commit that has registered before this call, and of none that registers after it. It waits for nothing.
+    ///
+    /// # Errors
+    /// [`Error::Forked`], [`Error::LogFailed`].
+    pub(crate) fn pin(engine: &Arc<Engine>, is_limited: bool) -> Result<PinnedView, Error> {
+        engine.check_process()?;
+        engine.check_poison()?;
+        let view = Self {
+            engine: Arc::clone(engine),
+            state: engine.views.pin(&engine.epochs, is_limited),
+            stamp: Stamp(0),
+        };
+        engine.epochs.close(view.state.epoch);
+        Ok(PinnedView(view))
     }
 
     /// Of a checkpoint: everything up to this key of the table is written, and is not looked at again; without a key, all of
@@ -93,10 +104,26 @@ impl OpenView {
     }
 
     #[cold]
-    fn expired(&self) -> Error {
+    pub(crate) fn expired(&self) -> Error {
         Error::ViewExpired {
             bytes_max: self.engine.views.bytes_max(),
         }
+    }
+}
+
+impl PinnedView {
+    /// Waits until what the view sees is finished and durable. Nothing if that has taken so long that its stamp is forgotten:
+    /// another one is to be pinned then.
+    ///
+    /// # Errors
+    /// As [`OpenView::open`].
+    pub(crate) fn make_usable<C: Checks>(self) -> Result<Option<OpenView>, Error> {
+        let mut view = self.0;
+        let Some(stamp) = stamp_when_durable::<C>(&view.engine, &view.state)? else {
+            return Ok(None);
+        };
+        view.stamp = stamp;
+        Ok(Some(view))
     }
 }
 
@@ -110,8 +137,10 @@ impl Drop for OpenView {
 
 /// Waits until what is below the view is finished and durable. Nothing if its epoch is so long ago that its floor is
 /// forgotten.
-fn make_usable<C: Checks>(engine: &Engine, view: &ViewState) -> Result<Option<Stamp>, Error> {
-    engine.epochs.close(view.epoch);
+fn stamp_when_durable<C: Checks>(
+    engine: &Engine,
+    view: &ViewState,
+) -> Result<Option<Stamp>, Error> {
     if C::VIEW_WAITS_FOR_COMMITS {
         engine.wait_until_finished(view.epoch)?;
     }

@@ -116,6 +116,14 @@ impl UnloadedTable {
         }
     }
 
+    /// Opens all of its files: it can be read when they have no name any more.
+    ///
+    /// # Errors
+    /// [`Error::TableNotLoaded`].
+    pub(crate) fn open_runs(&self) -> Result<(), Error> {
+        (0..self.run_count()).try_for_each(|number| self.lookup(number).map(|_| ()))
+    }
+
     /// About how many rows there are: those of the image that the log has changed are counted twice.
     pub(crate) fn len_estimate(&self) -> u64 {
         let rows: u64 = self.runs.iter().map(|run| run.listed.rows).sum();

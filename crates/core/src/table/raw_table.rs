@@ -35,6 +35,10 @@ pub use crate::table::table_info::{TableId, TableInfo};
 /// Keys that are looked up together.
 pub(crate) const BATCH_KEYS_MAX: usize = 16;
 
+/// The number of a change of the catalogue since the database was opened: that of a table that the opening found is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ChangeNumber(pub(crate) u64);
+
 /// One opening of a database. Its tables work in its own transactions only: these keep it alive, and
 /// with it the records that they point to (record.rs, R1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +61,8 @@ type RemovedVersions =
 pub(crate) struct RawTable {
     pub(crate) id: TableId,
     pub(crate) owner: Owner,
+    /// The change of the catalogue that has made it. Where a table is taken from segments, the one that loaded it.
+    pub(crate) made_by: ChangeNumber,
     /// It was dropped, or is about to be: transactions that use it fail (`commit::dropped_tables`).
     dropped: AtomicBool,
     /// Whether its rows are all here: if not, nothing but its loading uses its index.
@@ -144,6 +150,7 @@ impl RawTable {
         Ok(Self {
             id: info.id,
             owner,
+            made_by: ChangeNumber::default(),
             dropped: AtomicBool::new(false),
             load_state: LoadState::loaded(),
             fixed_keys: info.fixed_keys,

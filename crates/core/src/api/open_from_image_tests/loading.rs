@@ -196,8 +196,11 @@ fn tables_change_while_they_are_loaded() {
         panic!("it waits for a table that is gone");
     };
     assert!(matches!(ended, Err(Error::TableDropped { .. })));
+    // The view has its files open.
+    assert_eq!(view.get(&dropped, &1).unwrap(), Some(10));
+    let later = held.view().unwrap();
     assert!(matches!(
-        view.get(&dropped, &1),
+        later.get(&dropped, &1),
         Err(Error::TableDropped { .. })
     ));
     held.clear_table("cleared").unwrap();

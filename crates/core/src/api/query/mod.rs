@@ -2,8 +2,8 @@
 //!
 //! A table that was loaded ([`Database::load_sorted`]) is found by its name, whether it lies in segments or takes part in
 //! transactions by now. Any other table in memory has types, and no names for its columns: a query is told them. All tables in
-//! memory are read in one [view](Database::view) (table_source.rs), and tables in segments never change: so a query reads
-//! everything at one moment.
+//! memory are read in one [view](Database::view) (table_source.rs), tables in segments never change, and names stand for the tables
+//! that had them at the view's moment (`api/catalogue_view.rs`): so a query reads everything at one moment.
 //!
 //! Paper: oode §1, §2
 
@@ -20,11 +20,13 @@ use namiki_exec::source::{Source, Table as QueryTable, Tables};
 use namiki_exec::{Degree, Explanation, Mode, Options, Rows};
 
 use self::table_source::{TableSource, Values, columns, key_columns, value_column};
+use crate::api::catalogue_view::TableThen;
 use crate::api::database::{Database, Shared};
 use crate::api::open_catalogue::Catalogue;
 use crate::api::query_error::QueryError;
 use crate::api::table::{Key, Table, Value};
 use crate::api::view::View;
+use crate::error::Error;
 use crate::table::raw_table::RawTable;
 
 /// A query that is about to run: its tables in memory, and how it is run.
@@ -32,6 +34,8 @@ pub struct Query {
     db: Database,
     /// Tables in memory, by their names.
     described: BTreeMap<String, Described>,
+    /// Where tables in memory are read; nothing: in a view of the query's own.
+    view: Option<View>,
     options: Options,
 }
 
@@ -80,6 +84,7 @@ impl Database {
         Query {
             db: self.clone(),
             described: BTreeMap::new(),
+            view: None,
             options: Options::default(),
         }
     }
@@ -165,6 +170,40 @@ impl Query {
         Ok(self)
     }
 
+    /// Runs it in a view: it reads the tables that there were at the view's moment, under the names that they had, as they
+    /// were. Default: in a view of its own, opened when it starts.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// use namiki::Database;
+    /// use namiki::query::Plan;
+    ///
+    /// let db = Database::open(dir.path().join("data"))?;
+    /// let stock = db.table::<u64, i64>("stock")?;
+    /// db.transact(|tx| tx.put(&stock, &1, &100))?;
+    /// let view = db.view()?;
+    /// db.clear_table("stock")?;
+    /// let rows = db
+    ///     .query()
+    ///     .in_view(&view)?
+    ///     .table(&stock, &["item"], "pieces")?
+    ///     .run(&Plan::scan("stock"))?;
+    /// assert_eq!(rows.count(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`QueryError::ForeignView`] if the view is another database's.
+    pub fn in_view(mut self, view: &View) -> Result<Self, QueryError> {
+        if view.open.engine.owner != self.db.shared.engine.owner {
+            return Err(QueryError::ForeignView);
+        }
+        self.view = Some(view.clone());
+        Ok(self)
+    }
+
     /// How many threads run it. Default: one for each processor.
     #[must_use]
     pub fn threads(mut self, threads: NonZeroUsize) -> Self {
@@ -198,7 +237,8 @@ impl Query {
     /// tables in memory end with [`Error::Closed`](crate::Error::Closed).
     ///
     /// # Errors
-    /// [`QueryError`]; what is met later, the rows say.
+    /// [`QueryError`]; [`QueryError::View`] with [`Error::TableYoungerThanView`](crate::Error::TableYoungerThanView) if a table
+    /// was created, loaded, cleared or renamed after the [view](Query::in_view) was opened; what is met later, the rows say.
     pub fn run(self, plan: &Plan) -> Result<Rows, QueryError> {
         let shared = &*self.db.shared;
         shared
@@ -227,60 +267,106 @@ impl Query {
 
     /// The tables that the plan names.
     fn tables(&self, plan: &Plan) -> Result<Tables, QueryError> {
-        if let Some(tables) = self.tables_in(plan, None)? {
-            return Ok(tables);
-        }
-        // Before any is looked up: a table in a segment that transactions change from now on has nothing for this view.
-        let view = self.db.view()?;
+        let view = match &self.view {
+            Some(view) => view.clone(),
+            None => match self.tables_in(plan, None)? {
+                Some(tables) => return Ok(tables),
+                None => self.db.view()?,
+            },
+        };
         match self.tables_in(plan, Some(&view))? {
             Some(tables) => Ok(tables),
             None => unreachable!("there is a view"),
         }
     }
 
-    /// The tables that the plan names, those in memory as a view sees them, one for all: what the query reads is of one moment.
-    /// Nothing if there are any and no view.
+    /// The tables that the plan names, as a view sees them: what the query reads is of one moment, and so are the names.
+    /// Nothing if some of them are in memory and there is no view.
     fn tables_in(&self, plan: &Plan, view: Option<&View>) -> Result<Option<Tables>, QueryError> {
         let shared = &*self.db.shared;
+        // Locked for all of them, and until they are open: one could be dropped, or two could change their names in between.
+        let catalogue = shared.catalogue.lock();
+        if catalogue.closed.is_some() {
+            return Err(QueryError::Closed);
+        }
         let mut tables = Tables::new();
         for name in plan.tables() {
             if tables.get(name).is_some() {
                 continue;
             }
-            // Locked until it is open: it could be dropped in between.
-            let catalogue = shared.catalogue.lock();
-            if catalogue.closed.is_some() {
-                return Err(QueryError::Closed);
-            }
-            let known = shared.described(&catalogue, name);
-            if let Some(described) = self.described.get(name).or(known.as_ref()) {
-                let Some(view) = view else {
-                    return Ok(None);
-                };
-                tables.insert(name, described.source(view));
-                continue;
-            }
-            let image = &catalogue.manifest.image;
-            let table = name.to_owned();
-            let Some(loaded) = image.table(name) else {
-                if catalogue.ids.get(name).is_some() {
-                    return Err(QueryError::NotDescribed { table });
-                }
-                let in_memory = catalogue.manifest.tables.iter();
-                let in_memory = in_memory.filter(|table| table.columns().is_some());
-                let known = (image.tables.iter().map(|table| &table.name))
-                    .chain(in_memory.map(|table| &table.name))
-                    .chain(self.described.keys());
-                let known = known.cloned().collect();
-                return Err(QueryError::UnknownTable { table, known });
+            let described = self.described.get(name);
+            let table = match (described, view.and_then(|it| it.catalogue.replaced(name))) {
+                (None, Some(then)) => self.table_then(name, then, view)?,
+                (Some(described), _) => match view {
+                    Some(view) => Some(described.source(view)?),
+                    None => None,
+                },
+                (None, None) => self.table_now(&catalogue, name, view)?,
             };
-            let identity = catalogue.manifest.identity();
-            let opened = shared
-                .opened
-                .table(&shared.disk, &shared.dir, identity, loaded)?;
-            tables.insert(name, opened);
+            let Some(table) = table else {
+                return Ok(None);
+            };
+            tables.insert(name, table);
         }
         Ok(Some(tables))
+    }
+
+    /// The table that had this name at a view's moment, and has it no more.
+    fn table_then(
+        &self,
+        name: &str,
+        then: Option<TableThen>,
+        view: Option<&View>,
+    ) -> Result<Option<QueryTable>, QueryError> {
+        let table = name.to_owned();
+        match (then, view) {
+            (Some(TableThen::InSegments(opened)), _) => opened.map(Some),
+            (Some(TableThen::InMemory(raw_table, Some(schema))), Some(view)) => {
+                let Some(raw_table) = raw_table.upgrade() else {
+                    return Err(view.open.expired().into());
+                };
+                let described = Described {
+                    raw_table,
+                    schema: *schema,
+                    values: Values::Rows,
+                };
+                described.source(view).map(Some)
+            }
+            (Some(TableThen::InMemory(..)), _) => Err(QueryError::NotDescribed { table }),
+            (None, _) => Err(Error::TableYoungerThanView { table }.into()),
+        }
+    }
+
+    /// The table that has this name; nothing if it is in memory and there is no view.
+    fn table_now(
+        &self,
+        catalogue: &Catalogue,
+        name: &str,
+        view: Option<&View>,
+    ) -> Result<Option<QueryTable>, QueryError> {
+        let shared = &*self.db.shared;
+        if let Some(described) = shared.described(catalogue, name) {
+            return view.map(|view| described.source(view)).transpose();
+        }
+        let image = &catalogue.manifest.image;
+        let table = name.to_owned();
+        let Some(loaded) = image.table(name) else {
+            if catalogue.ids.get(name).is_some() {
+                return Err(QueryError::NotDescribed { table });
+            }
+            let in_memory = catalogue.manifest.tables.iter();
+            let in_memory = in_memory.filter(|table| table.columns().is_some());
+            let known = (image.tables.iter().map(|table| &table.name))
+                .chain(in_memory.map(|table| &table.name))
+                .chain(self.described.keys());
+            let known = known.cloned().collect();
+            return Err(QueryError::UnknownTable { table, known });
+        };
+        let identity = catalogue.manifest.identity();
+        let opened = shared
+            .opened
+            .table(&shared.disk, &shared.dir, identity, loaded)?;
+        Ok(Some(opened))
     }
 }
 
@@ -300,14 +386,15 @@ impl Shared {
 
 impl Described {
     /// The table as a view sees it.
-    fn source(&self, view: &View) -> QueryTable {
+    fn source(&self, view: &View) -> Result<QueryTable, QueryError> {
+        view.check(&self.raw_table)?;
         let source: Arc<dyn Source> = Arc::new(TableSource {
             view: view.clone(),
             raw_table: Arc::clone(&self.raw_table),
             schema: self.schema.clone(),
             values: self.values,
         });
-        QueryTable::new(source)
+        Ok(QueryTable::new(source))
     }
 }
 
