@@ -8,6 +8,7 @@ pub mod hooked_disk;
 pub mod key_encoding;
 pub mod kill;
 pub mod loaded_table;
+pub mod on_another_thread;
 pub mod small_database;
 pub mod small_file_system;
 pub mod tested_specs;

@@ -50,6 +50,17 @@ pub enum Error {
     /// [`Transaction::abort`](crate::Transaction::abort). Nothing was changed.
     #[error("transaction aborted: {0}")]
     Aborted(String),
+    /// The body of a transaction has run another one of the same database on the same thread, by
+    /// [`Database::transact`](crate::Database::transact) or any of its kind, a [`Session`](crate::Session), a task or
+    /// [`Database::load`](crate::Database::load). The inner one was not run: the outer body is run again after a conflict, and
+    /// would commit it each time. Give the outer [`Transaction`](crate::Transaction) to what is called; or run the inner one
+    /// before or after. One that is to commit whatever becomes of the outer one is begun with
+    /// [`Database::begin`](crate::Database::begin).
+    #[error(
+        "a transaction was nested in the body of another one of the same database, which may run again: give the outer \
+         transaction to what is called in the body, run the inner one before or after, or begin it with Database::begin"
+    )]
+    NestedTransaction,
     /// An insert found its key present. The transaction can go on.
     #[error("table {table:?} already holds the key {key}; put replaces its value")]
     Duplicate {

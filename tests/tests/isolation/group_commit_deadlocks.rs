@@ -20,6 +20,7 @@ use std::time::Duration;
 use namiki::faults::{self, Checks, NoFaults};
 use namiki::{Conflict, Database, Error, Session, Table, Ticket, WorkerId};
 use namiki_platform::disk::{Disk, SimDisk};
+use namiki_tests::on_another_thread::on_another_thread;
 
 type Numbers = Table<u64, u64>;
 
@@ -239,10 +240,12 @@ fn a_lost_transaction_does_not_flush_its_group() {
             let ended = mine.try_transact_async(|tx| {
                 tx.get(&table, &OWN[0])?;
                 if lost {
-                    other.try_transact_async(|tx| tx.put(&table, &OWN[0], &1))?;
+                    on_another_thread(|| {
+                        other.try_transact_async(|tx| tx.put(&table, &OWN[0], &1))
+                    })?;
                     other.flush()?;
                 }
-                hold(&mut other, &table, 1);
+                on_another_thread(|| hold(&mut other, &table, 1));
                 tx.put(&table, &HELD[1], &2)
             });
             assert!(

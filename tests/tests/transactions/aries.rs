@@ -18,6 +18,7 @@ use namiki::{
 use namiki_log::StreamReader;
 use namiki_platform::disk::sim::Loss;
 use namiki_platform::disk::{Disk, SimDisk};
+use namiki_tests::on_another_thread::on_another_thread;
 use namiki_tests::small_database::builder;
 
 type Texts = Table<u64, str>;
@@ -481,9 +482,11 @@ fn a_failed_transaction_is_undone_before_releasing_locks() {
             tx.put(&table, &0, "lost")?;
             let refused = tx.put(&table, &1, "lost");
             assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
-            second.try_transact_async(|tx| {
-                assert_eq!(tx.get(&table, &0)?.as_deref(), Some("old"), "{spec}");
-                tx.put(&table, &0, "won")
+            on_another_thread(|| {
+                second.try_transact_async(|tx| {
+                    assert_eq!(tx.get(&table, &0)?.as_deref(), Some("old"), "{spec}");
+                    tx.put(&table, &0, "won")
+                })
             })?;
             second.flush()
         });

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use namiki::{Conflict, Database, Error, ProtocolSpec, Table};
 use namiki_platform::disk::{Disk, SimDisk};
+use namiki_tests::on_another_thread::on_another_thread;
 use namiki_tests::tested_specs::optimistic;
 
 /// Every protocol; what a program sees is the same under all of them.
@@ -98,9 +99,11 @@ fn keys_read_in_a_batch_are_protected() {
             let [mut outer, mut inner] = [(); 2].map(|()| db.session().unwrap());
             let ended = outer.try_transact_async(|tx| {
                 tx.get_many(&table, 0..40, &mut Vec::new())?;
-                let other = inner.try_transact_async(|other| {
-                    other.get_many(&table, [100], &mut Vec::new())?;
-                    other.put(&table, &changed, &2)
+                let other = on_another_thread(|| {
+                    inner.try_transact_async(|other| {
+                        other.get_many(&table, [100], &mut Vec::new())?;
+                        other.put(&table, &changed, &2)
+                    })
                 });
                 assert!(other.is_ok());
                 // Else its group holds its locks, and those are in the way.
@@ -165,9 +168,11 @@ fn keys_updated_in_a_batch_are_protected() {
             let [mut outer, mut inner] = [(); 2].map(|()| db.session().unwrap());
             let ended = outer.try_transact_async(|tx| {
                 assert_eq!(tx.update_many(&table, 0..40, |_, old| old + 1)?, 20);
-                let other = inner.try_transact_async(|other| {
-                    other.get(&table, &100)?;
-                    other.put(&table, &changed, &2)
+                let other = on_another_thread(|| {
+                    inner.try_transact_async(|other| {
+                        other.get(&table, &100)?;
+                        other.put(&table, &changed, &2)
+                    })
                 });
                 assert!(other.is_ok());
                 // Else its group holds its locks, and those are in the way.
@@ -190,9 +195,11 @@ fn an_update_that_is_taken_back_has_been_a_read() {
             let savepoint = tx.savepoint();
             tx.update_many(&table, [1], |_, old| old + 1)?;
             tx.rollback_to(&savepoint)?;
-            let other = inner.try_transact_async(|other| {
-                other.get(&table, &2)?;
-                other.put(&table, &1, &5)
+            let other = on_another_thread(|| {
+                inner.try_transact_async(|other| {
+                    other.get(&table, &2)?;
+                    other.put(&table, &1, &5)
+                })
             });
             assert!(other.is_ok());
             inner.flush().unwrap();
@@ -273,9 +280,11 @@ fn keys_before_one_that_no_table_can_hold_are_protected() {
             let ended = outer.try_transact_async(|tx| {
                 let read = tx.get_many(&names, ["there", "missing", &too_long], &mut Vec::new());
                 assert!(is_too_long(&read), "{read:?}");
-                let other = inner.try_transact_async(|other| {
-                    other.get(&numbers, &1)?;
-                    other.put(&names, changed, &2)
+                let other = on_another_thread(|| {
+                    inner.try_transact_async(|other| {
+                        other.get(&numbers, &1)?;
+                        other.put(&names, changed, &2)
+                    })
                 });
                 assert!(other.is_ok());
                 inner.flush().unwrap();
@@ -300,10 +309,12 @@ fn asking_for_keys_ahead_reads_nothing() {
             // No table has room for such a key.
             tx.prefetch(&names, ["a", &"b".repeat(1 << 20), "c"]);
             // Had it read what the other writes, and the gap at 50, it could not commit.
-            let other = inner.try_transact_async(|other| {
-                other.get(&table, &100)?;
-                other.put(&table, &3, &2)?;
-                other.put(&table, &50, &2)
+            let other = on_another_thread(|| {
+                inner.try_transact_async(|other| {
+                    other.get(&table, &100)?;
+                    other.put(&table, &3, &2)?;
+                    other.put(&table, &50, &2)
+                })
             });
             assert!(other.is_ok());
             inner.flush().unwrap();

@@ -5,6 +5,7 @@
 use namiki::{Conflict, Database, Error, IndexKind, Savepoint, Transaction, TreeKind};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::Loss;
+use namiki_tests::on_another_thread::on_another_thread;
 use namiki_tests::small_database::{Numbers, builder, numbers};
 
 /// A database with a table that has no room for the key [`Full::refused`].
@@ -199,9 +200,11 @@ fn missing_room_after_inconsistent_reads_is_not_reported() {
         let mut session = full.db.session().unwrap();
         let ended = session.try_transact_async(|tx| {
             tx.get(table, &0)?;
-            full.db.transact(|tx| {
-                tx.put(table, &0, &2)?;
-                tx.put(table, &1, &2)
+            on_another_thread(|| {
+                full.db.transact(|tx| {
+                    tx.put(table, &0, &2)?;
+                    tx.put(table, &1, &2)
+                })
             })?;
             tx.get(table, &1)?;
             tx.put(table, &full.refused, &2)

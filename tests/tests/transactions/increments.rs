@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use namiki::{Database, Error, LogStyle, ProtocolSpec, Table};
 use namiki_platform::disk::{Disk, SimDisk};
+use namiki_tests::on_another_thread::on_another_thread;
 use namiki_tests::tested_specs::with_and_without_log;
 
 type Totals = Table<u64, i64>;
@@ -163,7 +164,7 @@ fn increments_of_one_key_do_not_conflict() {
         db.transact(|tx| tx.put(table, &1, &0)).unwrap();
         let [mut outer, mut inner] = [(); 2].map(|()| db.session().unwrap());
         let mut ten = || {
-            inner.try_transact_async(|tx| tx.add(table, &1, 10))?;
+            on_another_thread(|| inner.try_transact_async(|tx| tx.add(table, &1, 10)))?;
             inner.flush()
         };
         // Where amounts are added at once, the other one would wait.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use namiki::{Database, Error, ProtocolSpec, Transaction, WorkerId};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::Loss;
+use namiki_tests::on_another_thread::on_another_thread;
 use namiki_tests::small_database::{Numbers, builder, keys, numbers};
 use namiki_tests::tested_specs::optimistic;
 
@@ -39,9 +40,11 @@ fn a_body_failing_on_inconsistent_reads_is_run_again() {
             let x = tx.get(&table, &X)?.unwrap();
             if runs == 1 {
                 // Another transaction pays in between.
-                db.transact(|tx| {
-                    tx.put(&table, &X, &0)?;
-                    tx.put(&table, &Y, &100)
+                on_another_thread(|| {
+                    db.transact(|tx| {
+                        tx.put(&table, &X, &0)?;
+                        tx.put(&table, &Y, &100)
+                    })
                 })?;
             }
             let y = tx.get(&table, &Y)?.unwrap();
@@ -69,7 +72,7 @@ fn a_body_failing_on_a_new_row_is_run_again() {
         let mut session = db.session().unwrap();
         let missed = session.try_transact_async(|tx| {
             assert_eq!(tx.get(&table, &X)?, None);
-            db.transact(|tx| tx.put(&table, &X, &1))?;
+            on_another_thread(|| db.transact(|tx| tx.put(&table, &X, &1)))?;
             tx.abort::<()>("no such account")
         });
         assert!(
@@ -95,9 +98,11 @@ fn a_failure_after_inconsistent_reads_is_not_reported() {
                 tx.get(&table, &X)?;
                 tx.put(&table, &X, &1)?;
             }
-            db.transact(|tx| {
-                tx.put(&table, &X, &50)?;
-                tx.put(&table, &Y, &50)
+            on_another_thread(|| {
+                db.transact(|tx| {
+                    tx.put(&table, &X, &50)?;
+                    tx.put(&table, &Y, &50)
+                })
             })?;
             let y = tx.get(&table, &Y)?;
             tx.abort::<()>(format!("{y:?}"))
@@ -305,9 +310,11 @@ fn an_own_error_over_stale_reads_is_retried() {
             runs += 1;
             let x = tx.get(&table, &X)?.unwrap();
             if runs == 1 {
-                db.transact(|tx| {
-                    tx.put(&table, &X, &0)?;
-                    tx.put(&table, &Y, &100)
+                on_another_thread(|| {
+                    db.transact(|tx| {
+                        tx.put(&table, &X, &0)?;
+                        tx.put(&table, &Y, &100)
+                    })
                 })?;
             }
             let y = tx.get(&table, &Y)?.unwrap();

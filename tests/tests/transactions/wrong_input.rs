@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use namiki::{Error, ProtocolSpec, Value, ValueBytes};
 use namiki_platform::disk::SimDisk;
+use namiki_tests::on_another_thread::on_another_thread;
 use namiki_tests::small_database::{builder, keys, numbers, put};
 
 #[test]
@@ -406,7 +407,7 @@ fn what_gave_up_after_conflicts_may_be_run_again() {
     let error = db
         .transact(|tx| {
             let value = tx.get(&table, &1)?;
-            other.transact_async(|tx| tx.put(&table, &1, &2))?;
+            on_another_thread(|| other.transact_async(|tx| tx.put(&table, &1, &2)))?;
             other.flush()?;
             tx.put(&table, &1, &value.unwrap_or(0))
         })

@@ -107,6 +107,7 @@ const ORDER: &[&str] = &[
     "api/view",
     "api/rows",
     "api/map",
+    "api/running_body",
     "api/session",
     "api/opened_tables",
     "api/open_catalogue",

@@ -276,6 +276,10 @@ impl Database {
     /// `Ok(Err(refused))` commits what was written before the refusal. It should not wait for anything: memory
     /// that tables retire is not reused as long as it runs.
     ///
+    /// The body hands its [`Transaction`] to the functions that it calls. One that runs another transaction of this database
+    /// instead, on the same thread, gets [`Error::NestedTransaction`] at once: it would commit each time that the body is
+    /// run. Views and transactions that are [begun](Database::begin) are free.
+    ///
     /// Starvation avoidance: after 64 conflicts in a row it requests exclusive commit priority, which is granted in
     /// the order of requests, for 32 attempts. Meanwhile all other transactions wait before they write, for 50 ms, or
     /// up to 1.6 s if that was not enough. (Of transactions that wait for locks, under strict two-phase locking, the
@@ -283,7 +287,7 @@ impl Database {
     /// overtaken for ever by writers of what it reads.
     ///
     /// # Errors
-    /// What `body` returns, other than a conflict; [`Error::TooManyConflicts`]; and the errors of
+    /// What `body` returns, other than a conflict; [`Error::TooManyConflicts`]; [`Error::NestedTransaction`]; and the errors of
     /// [`Transaction::commit`].
     pub fn transact<T>(
         &self,
@@ -297,7 +301,7 @@ impl Database {
     ///
     /// A conflict that the transaction has met is retried, whatever `body` makes of it: the refusal of an attempt
     /// that met one, or has read what was no longer current, is not returned. (A conflict of another transaction,
-    /// run inside the body, is not this one's, and is returned as the body returns it.)
+    /// begun inside the body, is not this one's, and is returned as the body returns it.)
     ///
     /// ```
     /// #[derive(Debug, PartialEq)]

@@ -34,6 +34,7 @@ mod read_view;
 mod recycled_log_tests;
 mod reserved_name;
 pub(crate) mod rows;
+mod running_body;
 pub(crate) mod session;
 pub(crate) mod stats;
 pub(crate) mod table;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use namiki_platform::WorkerId;
 use namiki_platform::seeded_random::Random;
 
+use crate::api::running_body::RunningBody;
 use crate::api::table::{AsKey, Key, Table};
 use crate::commit::ticket::{self, Ticket};
 use crate::concurrency::cc::{Checks, NoFaults};
@@ -62,7 +63,7 @@ impl Session {
     /// [`Database::transact`](crate::Database::transact).
     ///
     /// # Errors
-    /// What `body` returns, other than a conflict; [`Error::TooManyConflicts`]; and the errors of
+    /// What `body` returns, other than a conflict; [`Error::TooManyConflicts`]; [`Error::NestedTransaction`]; and the errors of
     /// [`Transaction::commit`].
     pub fn transact<T>(
         &mut self,
@@ -206,7 +207,9 @@ impl Session {
         &mut self,
         body: impl FnOnce(&mut Transaction) -> Result<T, Error>,
     ) -> Result<(T, Ticket), Error> {
-        self.try_faulty::<NoFaults, T>(body)
+        let done = self.attempt::<NoFaults, _, _>(body, conflict_in);
+        self.transaction.free_large_buffers();
+        done.map_err(Failure::of_only_attempt)
     }
 
     /// [`Session::try_transact_async`] for a body that refuses with an error of its own.
@@ -224,13 +227,15 @@ impl Session {
     }
 
     /// [`Session::try_transact_async`] with a bug, to see it found. Bugs in what a body does need the feature
-    /// `fault-injection`, and do not compile without it.
+    /// `fault-injection`, and do not compile without it. It may be nested, so that one thread decides all that happens between
+    /// the steps of a transaction.
     #[doc(hidden)]
     pub fn try_faulty<C: Checks, T>(
         &mut self,
         body: impl FnOnce(&mut Transaction) -> Result<T, Error>,
     ) -> Result<(T, Ticket), Error> {
-        let done = self.attempt::<C, _, _>(body, conflict_in);
+        let done = self.attempt_guarded_by::<C, _, _>(None, body, conflict_in);
+        let done = done.map_err(|ended| ended.confirm(&self.transaction));
         self.transaction.free_large_buffers();
         done.map_err(Failure::of_only_attempt)
     }
@@ -252,9 +257,22 @@ impl Session {
         body: impl FnOnce(&mut Transaction) -> Result<T, E>,
         conflict_in: impl FnOnce(&E) -> Option<Conflict>,
     ) -> Result<(T, Ticket), Ended<E>> {
+        // First: what the attempt begins with may wait for a transaction that this thread is in the middle of.
+        let guard = RunningBody::begin(self.transaction.engine().owner)?;
+        self.attempt_guarded_by::<C, T, E>(Some(guard), body, conflict_in)
+    }
+
+    /// The same, with what says that a body runs, as long as it does.
+    #[inline]
+    fn attempt_guarded_by<C: Checks, T, E>(
+        &mut self,
+        guard: Option<RunningBody>,
+        body: impl FnOnce(&mut Transaction) -> Result<T, E>,
+        conflict_in: impl FnOnce(&E) -> Option<Conflict>,
+    ) -> Result<(T, Ticket), Ended<E>> {
         self.attempts += 1;
         let running = Running(&mut self.transaction);
-        let done = attempt::<C, T, E>(running.0, body, conflict_in);
+        let done = attempt::<C, T, E>(running.0, guard, body, conflict_in);
         running.ended();
         done
     }
@@ -416,7 +434,7 @@ impl<E: From<Error>> Failure<E> {
     }
 }
 
-/// The conflict that a body's error passes on, its own transaction's or that of one it has run inside.
+/// The conflict that a body's error passes on, its own transaction's or that of one that it has begun inside.
 pub(super) fn conflict_in(error: &Error) -> Option<Conflict> {
     match error {
         Error::Conflict(conflict) => Some(*conflict),
@@ -429,6 +447,7 @@ pub(super) fn conflict_in(error: &Error) -> Option<Conflict> {
 #[inline]
 fn attempt<C: Checks, T, E>(
     transaction: &mut Transaction,
+    guard: Option<RunningBody>,
     body: impl FnOnce(&mut Transaction) -> Result<T, E>,
     conflict_in: impl FnOnce(&E) -> Option<Conflict>,
 ) -> Result<(T, Ticket), Ended<E>> {
@@ -450,6 +469,7 @@ fn attempt<C: Checks, T, E>(
     };
     // What follows may wait for the disk.
     drop(pinned);
+    drop(guard);
     let value = match result {
         Ok(value) => value,
         Err(failure) => {

@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use crate::api::database::Database;
+use crate::api::running_body::check_not_nested;
 use crate::api::session::{Ended, Failure, Session, conflict_in};
 use crate::commit::engine::Engine;
 use crate::commit::ticket::Acknowledged;
@@ -95,6 +96,8 @@ impl Database {
     ) -> Result<T, E> {
         let began = Instant::now();
         let engine = &self.shared.engine;
+        // The outer one may be what it would wait for.
+        check_not_nested(engine.owner)?;
         let mut pooled = self.take_for_task()?;
         let (value, ticket) = loop {
             yield_to_priority(engine, pooled.session()).await;

@@ -11,6 +11,7 @@
 #![expect(unsafe_code, reason = "turns the index's payloads back into records")]
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::ops::Bound;
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicU64;
@@ -42,13 +43,14 @@ pub(crate) struct ChangeNumber(pub(crate) u64);
 /// One opening of a database. Its tables work in its own transactions only: these keep it alive, and
 /// with it the records that they point to (record.rs, R1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Owner(u64);
+pub(crate) struct Owner(NonZeroU64);
 
 impl Owner {
     /// One that is unique in this process.
     pub(crate) fn new() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let number = NonZeroU64::new(NEXT.fetch_add(1, Ordering::Relaxed));
+        Self(number.unwrap_or_else(|| unreachable!("no process opens so many")))
     }
 }
 

@@ -19,6 +19,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::api::database::Database;
+use crate::api::running_body::check_not_nested;
 use crate::api::session::Session;
 use crate::api::table::{AsKey, Key, Table, Value, encoded, own};
 use crate::commit::ticket::Ticket;
@@ -90,7 +91,8 @@ impl Database {
         E: Into<Box<dyn StdError + Send + Sync>>,
     {
         let began = Instant::now();
-        let session = match self.session() {
+        let free = check_not_nested(self.shared.engine.owner);
+        let session = match free.and_then(|()| self.session()) {
             Ok(session) => session,
             Err(error) => {
                 return Err(BatchLoadError {
