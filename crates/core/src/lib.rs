@@ -28,11 +28,11 @@
 //! Every concurrency control promises *serializability*: each history is equivalent to one in which transactions ran
 //! one by one, phantoms included.
 //!
-//! **Silo** (`SILO`) and **strict two-phase locking** (`S2PL`) promise *strict* serializability (external
+//! **Silo** (`SILO`, the default) and **strict two-phase locking** (`S2PL`) promise *strict* serializability (external
 //! consistency): that order is the clock's, too. A transaction that begins after another one has returned comes
 //! after it.
 //!
-//! **TicToc** (`TT`, the default) does not promise that: the order need not agree with real time. An example: suppose
+//! **TicToc** (`TT`) does not promise that: the order need not agree with real time. An example: suppose
 //! z was read at stamp 5. T_c reads z and is about to write w; T_a overwrites z at stamp 6 and returns; then T_b
 //! begins, reads w as it was, and returns; then T_c commits, at stamp 1. The only serial order is
 //! T_b, T_c, T_a, although T_a had returned before T_b began. Under Silo, T_c finds that z has changed when it

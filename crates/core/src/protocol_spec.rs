@@ -129,10 +129,11 @@ pub struct ProtocolSpec {
 }
 
 impl ProtocolSpec {
-    /// Release by epochs, one stream per worker, and groups that form by themselves while the previous flush is under
-    /// way: durable, fast at every number of threads, and no transaction waits for a lock during a device write.
+    /// Silo with release by epochs, one stream per worker, and groups that form by themselves while the previous flush is
+    /// under way (`SILO(EPOCH)+PWAL(auto)`): strictly serializable, durable, fast at every number of threads, and no
+    /// transaction waits for a lock during a device write.
     pub const DEFAULT: Self = Self {
-        concurrency: ConcurrencyControl::TicToc,
+        concurrency: ConcurrencyControl::Silo,
         release: LockRelease::EpochEarly,
         logging: Logging::Log {
             layout: Layout::PerWorker,
@@ -403,6 +404,7 @@ mod tests {
             "SILO(ELR)+PWAL(1)",
             "S2PL(NLR)+SWAL(auto)",
             "TT(EPOCH)+PWAL(auto)",
+            "SILO(EPOCH)+PWAL(auto)",
             "S2PL(NLR)+PWAL(auto)+ARIES",
             "S2PL(ELR)+SWAL(1)+ARIES",
         ] {
@@ -460,6 +462,12 @@ mod tests {
         assert_eq!(missing, Vec::<Vec<String>>::new());
         assert!(covering.contains(&ProtocolSpec::DEFAULT));
         assert!(covering.iter().all(|spec| all.contains(spec)));
+    }
+
+    #[test]
+    fn the_default_is_strict() {
+        assert_eq!(ProtocolSpec::DEFAULT.to_string(), "SILO(EPOCH)+PWAL(auto)");
+        assert!(ProtocolSpec::default().concurrency.is_strict());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use namiki::files::Manifest;
-use namiki::{Builder, Database, Isolation, OpenError, ProtocolChoice};
+use namiki::{Builder, Database, Isolation, OpenError, ProtocolChoice, ProtocolSpec};
 use namiki_platform::disk::sim::Loss;
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_tests::small_database::{builder, keys, put};
@@ -42,6 +42,37 @@ fn the_tuned_config_is_reported_kept_and_used() {
     let db = builder("TT(ELR)+PWAL(1)", &disk).open("/db").unwrap();
     assert_eq!(db.tuned_config(), None);
     assert_eq!(keys(&db), [0, 1, 2, 3]);
+}
+
+/// Whatever the opening before was: the manifest only tells of it.
+#[test]
+fn an_opening_without_a_spec_is_strict() {
+    let disk = SimDisk::new();
+    for (round, before) in (0..).zip(["TT(EPOCH)+PWAL(auto)", "S2PL(NLR)+PWAL(1)+ARIES"]) {
+        let db = builder(before, &disk).open("/db").unwrap();
+        put(&db, 2 * round).unwrap();
+        // Once closed, and once as after a crash.
+        if round == 0 {
+            db.close().unwrap();
+        }
+        let image = disk.crash_image(disk.events(), Loss::None);
+        drop(db);
+        let shared: Arc<dyn Disk> = Arc::new(image.clone());
+        let db = Database::builder().disk(shared).open("/db").unwrap();
+        assert_eq!(db.spec(), ProtocolSpec::DEFAULT);
+        assert!(db.spec().concurrency.is_strict());
+        let manifest = Manifest::read(&image, Path::new("/db")).unwrap().unwrap();
+        assert_eq!(manifest.spec, ProtocolSpec::DEFAULT);
+        put(&db, 2 * round + 1).unwrap();
+        assert_eq!(keys(&db).last(), Some(&(2 * round + 1)));
+    }
+    assert!(
+        Database::in_memory()
+            .unwrap()
+            .spec()
+            .concurrency
+            .is_strict()
+    );
 }
 
 #[test]

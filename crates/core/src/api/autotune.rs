@@ -18,10 +18,11 @@ use crate::protocol_spec::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Isolation {
-    /// There is a serial order with the same reads and the same final state.
-    #[default]
+    /// There is a serial order with the same reads and the same final state. It need not agree with the clock: a transaction
+    /// may come before one that had returned before it began.
     Serializable,
     /// And that order does not contradict the clock.
+    #[default]
     StrictlySerializable,
 }
 
@@ -33,6 +34,11 @@ pub enum ProtocolChoice {
     Fixed(ProtocolSpec),
     /// As is best where the database is, with this promise: the device is measured when it is opened.
     Auto(Isolation),
+}
+
+impl ProtocolChoice {
+    /// As is best where the database is, among the protocols that are strictly serializable.
+    pub const AUTO: Self = Self::Auto(Isolation::StrictlySerializable);
 }
 
 impl From<ProtocolSpec> for ProtocolChoice {
@@ -144,6 +150,19 @@ mod tests {
         let choice = TunedConfig::of(isolation, device, cores);
         assert!(choice.spec.contradiction().is_none());
         (choice.spec.to_string(), choice.streams.get())
+    }
+
+    #[test]
+    fn what_chooses_by_itself_is_strict_unless_told_otherwise() {
+        assert_eq!(
+            ProtocolChoice::AUTO,
+            ProtocolChoice::Auto(Isolation::default())
+        );
+        for flush_us in [0, 60, 8000] {
+            let (spec, _) = choice(Isolation::default(), flush_us, 2.0);
+            let spec: ProtocolSpec = spec.parse().unwrap();
+            assert!(spec.concurrency.is_strict(), "{spec}");
+        }
     }
 
     #[test]

@@ -39,7 +39,8 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// The protocol. Default: [`ProtocolSpec::DEFAULT`]. It may differ from one opening to the next.
+    /// The protocol of this opening. Default: [`ProtocolSpec::DEFAULT`], whatever the one before was: no data depends on it. (The
+    /// manifest has the last one for people to read.)
     #[must_use]
     pub fn spec(self, spec: ProtocolSpec) -> Self {
         self.protocol(spec)
@@ -47,14 +48,16 @@ impl Builder {
 
     /// The protocol, or that it is to be chosen: by a short measurement of the device at every opening, for which
     /// a few small files are written and removed. [`Database::tuned_config`](crate::Database::tuned_config) tells what was chosen. Log streams and epochs
-    /// are chosen too, unless they are set here.
+    /// are chosen too, unless they are set here. What is chosen is strictly serializable, unless
+    /// [`Isolation::Serializable`](crate::Isolation::Serializable) is asked for.
     ///
     /// ```
-    /// use namiki::{Database, Isolation, ProtocolChoice};
+    /// use namiki::{Database, ProtocolChoice};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let dir = tempfile::tempdir()?;
-    /// let auto = ProtocolChoice::Auto(Isolation::StrictlySerializable);
-    /// let db = Database::builder().protocol(auto).open(dir.path().join("data"))?;
+    /// let db = Database::builder()
+    ///     .protocol(ProtocolChoice::AUTO)
+    ///     .open(dir.path().join("data"))?;
     /// assert!(db.spec().concurrency.is_strict());
     /// # Ok(())
     /// # }

@@ -21,15 +21,15 @@ use crate::catalogue::catalogue_files::CatalogueFiles;
 use crate::catalogue::manifest::Manifest;
 use crate::error::OpenError;
 use crate::image::leftovers::read_image;
-use crate::protocol_spec::{ConcurrencyControl, LockRelease, Logging, ProtocolSpec};
+use crate::protocol_spec::{LockRelease, Logging, ProtocolSpec};
 use crate::recovery::{self, ImageToLoad, RecoverySettings};
 use crate::table::raw_table::Owner;
 
 /// How it runs its transactions: without a log.
 const SPEC: ProtocolSpec = ProtocolSpec {
-    concurrency: ConcurrencyControl::TicToc,
     release: LockRelease::Normal,
     logging: Logging::None,
+    ..ProtocolSpec::DEFAULT
 };
 
 impl Builder {

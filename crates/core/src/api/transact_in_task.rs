@@ -66,7 +66,7 @@ impl Database {
     ///   committed. One that is longer than a buffer waits for its own write.
     /// - Where the system allows no thread for the timer or the log, their waits are made by the poll.
     ///
-    /// The default protocol, TicToc with release by epochs, has only the last two.
+    /// The default protocol, Silo with release by epochs, has only the last two.
     ///
     /// # Errors
     /// As [`Database::transact`].

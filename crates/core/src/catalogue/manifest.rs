@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! namiki-manifest 1 crc32c=1a2b3c4d
-//! { "database": "…", "spec": "TT(EPOCH)+PWAL(auto)", "tables": [ … ], "generations": [ … ] }
+//! { "database": "…", "spec": "SILO(EPOCH)+PWAL(auto)", "tables": [ … ], "generations": [ … ] }
 //! ```
 //!
 //! Tables that are created in between are in a journal beside it (table_journal.rs). A program that does not know of
