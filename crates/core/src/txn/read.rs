@@ -9,7 +9,9 @@ use crate::commit::commit_path::{self, Early, EpochEarly, Normal};
 use crate::commit::held_resources::TxnResources;
 use crate::commit::lock_acquisition::acquire;
 use crate::commit::ticket::Ticket;
-use crate::concurrency::cc::{Busy, CcProtocol, NoFaults, ObservedVersion, TicToc, with_protocol};
+use crate::concurrency::cc::{
+    Busy, CcProtocol, NoFaults, ObservedVersion, TwoPhase, read_optimistically, with_protocol,
+};
 use crate::concurrency::contention::policy::{READ_SPINS, READ_YIELDS};
 use crate::concurrency::lock::LockMode;
 use crate::error::{Conflict, Error};
@@ -26,24 +28,24 @@ impl Transaction {
         record: RecordRef,
         locked: LockMode,
     ) -> Result<bool, Error> {
-        // Only this one here, so that callers stay small.
-        if self.concurrency != ConcurrencyControl::TicToc {
-            return self.read_otherwise(record, locked);
+        // Only one here, so that callers stay small.
+        if self.concurrency == ConcurrencyControl::TwoPhase {
+            return self.read_locked(record, locked);
         }
-        let read = TicToc::read(record, &mut self.value);
+        let read = read_optimistically(record, &mut self.value);
         self.has_read(record, read)
     }
 
     #[inline(never)]
-    pub(super) fn read_otherwise(
+    pub(super) fn read_locked(
         &mut self,
         record: RecordRef,
         locked: LockMode,
     ) -> Result<bool, Error> {
-        if self.locks_reads() && self.faults.checks().lock_reads {
+        if self.faults.checks().lock_reads {
             self.lock(record, locked)?;
         }
-        let read = with_protocol!(self.concurrency, P => P::read(record, &mut self.value));
+        let read = TwoPhase::read(record, &mut self.value);
         self.has_read(record, read)
     }
 

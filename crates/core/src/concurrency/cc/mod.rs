@@ -6,6 +6,7 @@
 mod fault_injection;
 #[cfg(all(test, loom))]
 mod loom_model;
+mod optimistic_read;
 mod silo;
 mod tictoc;
 mod tictoc_word;
@@ -15,6 +16,7 @@ use namiki_platform::{Stamp, WorkerId};
 
 pub use fault_injection::faults;
 pub(crate) use fault_injection::{Checks, NoFaults};
+pub(crate) use optimistic_read::read_optimistically;
 pub(crate) use silo::Silo;
 pub(crate) use tictoc::TicToc;
 pub(crate) use two_phase::TwoPhase;

@@ -23,9 +23,10 @@ use std::sync::atomic::Ordering;
 
 use namiki_platform::Stamp;
 
+use super::optimistic_read::read_optimistically;
 use super::{Before, Busy, CcProtocol, Checks, ObservedVersion};
 use crate::storage::arena::LockedWord;
-use crate::storage::record::{ProtocolWord, RecordRef};
+use crate::storage::record::RecordRef;
 
 const LOCK: u64 = 1 << 63;
 
@@ -43,25 +44,17 @@ impl CcProtocol for Silo {
         // 0, or what comes after all that the record has had before.
         let word = record.word().load(Ordering::Relaxed) & !LOCK;
         record.word().store(word, Ordering::Release);
-        seen_at(word, Stamp(0), true)
+        ObservedVersion {
+            creation: Stamp(0),
+            absent: true,
+            from: Stamp(word),
+            until: Stamp(word),
+        }
     }
 
-    #[inline]
+    #[inline(always)]
     fn read(record: RecordRef, out: &mut Vec<u8>) -> Result<ObservedVersion, Busy> {
-        loop {
-            // Acquire: pairs with the Release that published this version.
-            let word = record.word().load(Ordering::Acquire);
-            if word & LOCK != 0 {
-                return Err(Busy);
-            }
-            let unchanged = |now: &ProtocolWord| now.load(Ordering::Relaxed) == word;
-            if let Some(snapshot) = record.copy_if(out, unchanged) {
-                return Ok(seen_at(word, snapshot.creation, snapshot.absent));
-            }
-            if !record.is_current() {
-                return Err(Busy);
-            }
-        }
+        read_optimistically(record, out)
     }
 
     fn try_lock(record: RecordRef) -> Result<Before, Busy> {
@@ -111,14 +104,5 @@ impl CcProtocol for Silo {
         let is_same = word == seen.from.0 || !C::REQUIRE_UNLOCKED && word & !LOCK == seen.from.0;
         // Incarnations rise: one that is the same now was so when the word was loaded.
         is_same && record.is_current()
-    }
-}
-
-fn seen_at(word: u64, creation: Stamp, absent: bool) -> ObservedVersion {
-    ObservedVersion {
-        creation,
-        absent,
-        from: Stamp(word),
-        until: Stamp(word),
     }
 }

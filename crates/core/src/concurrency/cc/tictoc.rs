@@ -27,10 +27,11 @@ use std::sync::atomic::Ordering;
 
 use namiki_platform::Stamp;
 
+use super::optimistic_read::read_optimistically;
 use super::tictoc_word::TsWord;
 use super::{Before, Busy, CcProtocol, Checks, ObservedVersion};
 use crate::storage::arena::LockedWord;
-use crate::storage::record::{ProtocolWord, RecordRef};
+use crate::storage::record::RecordRef;
 
 /// The protocol of `tictoc-pwal` §2.1.
 #[derive(Debug)]
@@ -62,29 +63,7 @@ impl CcProtocol for TicToc {
 
     #[inline(always)]
     fn read(record: RecordRef, out: &mut Vec<u8>) -> Result<ObservedVersion, Busy> {
-        loop {
-            // Acquire: pairs with the Release that published this version, so that its payload,
-            // or a later one, is what we copy.
-            let word = TsWord(record.word().load(Ordering::Acquire));
-            if word.is_locked() {
-                return Err(Busy);
-            }
-            let same_version = |now: &ProtocolWord| {
-                let now = TsWord(now.load(Ordering::Relaxed));
-                now.wts() == word.wts() && !now.is_locked()
-            };
-            if let Some(snapshot) = record.copy_if(out, same_version) {
-                return Ok(ObservedVersion {
-                    creation: snapshot.creation,
-                    absent: snapshot.absent,
-                    from: Stamp(word.wts()),
-                    until: Stamp(word.rts()),
-                });
-            }
-            if !record.is_current() {
-                return Err(Busy);
-            }
-        }
+        read_optimistically(record, out)
     }
 
     fn try_lock(record: RecordRef) -> Result<Before, Busy> {
