@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-use namiki::query::QueryError;
+use namiki::query::{PlanTextError, QueryError};
 use namiki::{BackupError, Generation, LoadError, Lsn, OpenError, ReadError, Stamp, WorkerId};
 use namiki_client::ClientError;
 use namiki_client::tls::{IssueError, TlsError};
@@ -196,7 +196,7 @@ pub(crate) enum Failure {
         path: PathBuf,
         /// What is wrong, and where.
         #[source]
-        source: serde_json::Error,
+        source: PlanTextError,
     },
     /// A segment of the image is not as it was written.
     #[error(transparent)]

@@ -103,6 +103,26 @@ pub enum PlanError {
         /// The column's name.
         name: String,
     },
+    /// A key is looked up by lists of values or read between bounds, and not both.
+    #[error("the range of `{table}` has `one_of` and other bounds; compare the others in `filter`")]
+    ListsAndBounds {
+        /// The table.
+        table: String,
+    },
+    /// A value is not of the type of the column that it is to be equal to.
+    #[error(
+        "the range of `{table}`: `{column}` is {expected}, and is never equal to a value of {found}"
+    )]
+    NotOfColumn {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// Its type.
+        expected: ColumnType,
+        /// The type of the value.
+        found: ColumnType,
+    },
     /// The bounds of a range are none of its column.
     #[error("the range of `{table}` has other bounds than its column has values")]
     WrongRange {
@@ -121,6 +141,16 @@ pub enum PlanError {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// Plans and expressions nest no deeper than this (`Plan::DEPTH_MAX`, `Expr::DEPTH_MAX`).
+    #[error(
+        "the plan has more than {max} {what}; nest less: a chain of `and`, of `or` or of one calculation is one level, and so is `in`"
+    )]
+    TooDeep {
+        /// Of what it has too many.
+        what: &'static str,
+        /// How many there can be.
+        max: u32,
+    },
     /// Queries have limits on their size.
     #[error("the plan has more than {max} {what}")]
     TooLarge {
@@ -138,7 +168,7 @@ debug_as_sentence!(ExecError);
 #[non_exhaustive]
 pub enum ExecError {
     /// The plan is wrong.
-    #[error("the plan cannot be run: {0}")]
+    #[error(transparent)]
     Plan(#[from] PlanError),
     /// A table or an index could not be read.
     #[error("reading `{table}`")]

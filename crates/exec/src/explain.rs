@@ -11,12 +11,15 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::plan::{AggregateCall, Expr, KeyRange, Named, NestedLoopJoin, Plan};
+use crate::plan::{
+    AggregateCall, Expr, ExprNode, KeyRange, Literals, Named, NestedLoopJoin, Plan, literal,
+};
 use crate::planner::{Estimated, Estimator, Price, Prices};
 use crate::query_statistics::Statistics;
 use crate::source::Tables;
 
 /// A plan explained.
+#[non_exhaustive]
 #[derive(Clone, Debug, Serialize)]
 pub struct Explanation {
     /// The plan that runs, with every choice made.
@@ -34,6 +37,7 @@ pub struct Explanation {
 }
 
 /// One operator of a plan explained.
+#[non_exhaustive]
 #[derive(Clone, Debug, Serialize)]
 pub struct ExplainedOperator {
     /// What it does.
@@ -198,7 +202,7 @@ fn of_range(range: &KeyRange) -> String {
     let mut parts: Vec<String> = range
         .equal
         .iter()
-        .map(|value| Expr::Literal(value.clone()).to_string())
+        .map(|value| literal(value.clone()).to_string())
         .collect();
     for (word, bound) in [
         ("from", &range.from),
@@ -207,8 +211,11 @@ fn of_range(range: &KeyRange) -> String {
         ("below", &range.below),
     ] {
         if let Some(value) = bound {
-            parts.push(format!("{word} {}", Expr::Literal(value.clone())));
+            parts.push(format!("{word} {}", literal(value.clone())));
         }
+    }
+    for list in &range.one_of {
+        parts.push(format!("one of ({})", Literals(list)));
     }
     if parts.is_empty() {
         String::new()
@@ -223,16 +230,15 @@ fn pairs(on: &[(Expr, Expr)]) -> String {
 }
 
 fn all_named(columns: &[Named]) -> String {
-    let named = columns.iter().map(|named| match &named.of {
-        Expr::Column(column) if *column == named.name => column.clone(),
-        of => format!("{} = {of}", named.name),
+    let named = columns.iter().map(|named| match named.of.node() {
+        ExprNode::Column(column) if *column == named.name => column.clone(),
+        _ => format!("{} = {}", named.name, named.of),
     });
     named.collect::<Vec<_>>().join(", ")
 }
 
 fn call(call: &AggregateCall) -> String {
-    let function = serde_json::to_value(call.function).unwrap_or_default();
-    let function = function.as_str().unwrap_or_default();
+    let function = call.function.name();
     match &call.of {
         Some(of) => format!("{} = {function}({of})", call.name),
         None => format!("{} = {function}", call.name),

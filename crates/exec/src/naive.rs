@@ -12,8 +12,8 @@ use crate::data::key_codec;
 use crate::data::{ColumnType, Datum, SCALE_MAX, Schema, Value, row_codec};
 use crate::error::{ExecError, HexBytes, Names, PlanError};
 use crate::plan::{
-    Aggregate, AggregateCall, AggregateFunction, Expr, HashJoin, KeyRange, NestedLoopJoin, Plan,
-    Sort,
+    Aggregate, AggregateCall, AggregateFunction, Expr, ExprNode, HashJoin, KeyRange,
+    NestedLoopJoin, Plan, Sort,
 };
 use crate::source::{RowBatch, Source, Tables};
 
@@ -31,6 +31,7 @@ pub struct Answer {
 /// # Errors
 /// [`ExecError`]: that of the plan may be found later than by the executor, or not, where no row gets that far.
 pub fn run(plan: &Plan, tables: &Tables) -> Result<Answer, ExecError> {
+    plan.check()?;
     let rows = Evaluator { tables }.rows(plan)?;
     Ok(Answer {
         columns: rows.names.into_iter().map(|(_, name)| name).collect(),
@@ -302,7 +303,9 @@ fn in_range(
         columns.push((place, column.column_type));
     }
     let bounds = [&range.from, &range.above, &range.to, &range.below];
-    let used = range.equal.len() + usize::from(bounds.iter().any(|bound| bound.is_some()));
+    let used = range.one_of.len()
+        + range.equal.len()
+        + usize::from(bounds.iter().any(|bound| bound.is_some()));
     if used > columns.len() {
         return Err(ExecError::Plan(PlanError::WrongRange {
             table: table.to_owned(),
@@ -328,7 +331,12 @@ fn in_range(
                     && holds(own(next).value().total_cmp(bound.value()))
             })
         };
-        equal
+        let listed = range.one_of.iter().enumerate().all(|(at, list)| {
+            let mut list = list.iter();
+            list.any(|value| equals(own(at), value))
+        });
+        listed
+            && equal
             && within(&range.from, Ordering::is_ge)
             && within(&range.above, Ordering::is_gt)
             && within(&range.to, Ordering::is_le)
@@ -386,17 +394,17 @@ fn of_truth(truth: Option<bool>) -> Datum {
 }
 
 fn value(expr: &Expr, names: &[(String, String)], row: &[Datum]) -> Result<Datum, ExecError> {
-    Ok(match expr {
-        Expr::Column(name) => row[column_of(name, names)?].clone(),
-        Expr::Literal(value) => value.clone(),
-        Expr::Compare(comparison, left, right) => {
+    Ok(match expr.node() {
+        ExprNode::Column(name) => row[column_of(name, names)?].clone(),
+        ExprNode::Literal(value) => value.clone(),
+        ExprNode::Compare(comparison, left, right) => {
             let (left, right) = (value(left, names, row)?, value(right, names, row)?);
             if left == Datum::Null || right == Datum::Null {
                 return Ok(Datum::Null);
             }
             Datum::Bool(comparison.holds(left.value().total_cmp(right.value())))
         }
-        Expr::And(parts) => {
+        ExprNode::And(parts) => {
             let truths = parts.iter().map(|part| truth(part, names, row));
             let truths: Vec<Option<bool>> = truths.collect::<Result<_, _>>()?;
             of_truth(if truths.contains(&Some(false)) {
@@ -407,7 +415,7 @@ fn value(expr: &Expr, names: &[(String, String)], row: &[Datum]) -> Result<Datum
                 Some(true)
             })
         }
-        Expr::Or(parts) => {
+        ExprNode::Or(parts) => {
             let truths = parts.iter().map(|part| truth(part, names, row));
             let truths: Vec<Option<bool>> = truths.collect::<Result<_, _>>()?;
             of_truth(if truths.contains(&Some(true)) {
@@ -418,35 +426,44 @@ fn value(expr: &Expr, names: &[(String, String)], row: &[Datum]) -> Result<Datum
                 Some(false)
             })
         }
-        Expr::Not(inner) => of_truth(truth(inner, names, row)?.map(|truth| !truth)),
-        Expr::IsNull(inner) => Datum::Bool(value(inner, names, row)? == Datum::Null),
-        Expr::In(inner, list) => {
+        ExprNode::Not(inner) => of_truth(truth(inner, names, row)?.map(|truth| !truth)),
+        ExprNode::IsNull(inner) => Datum::Bool(value(inner, names, row)? == Datum::Null),
+        ExprNode::In(inner, list) => {
             let own = value(inner, names, row)?;
             of_truth(if own == Datum::Null {
                 None
-            } else if list.iter().any(|other| equals(&own, other)) {
+            } else if list.written().iter().any(|other| equals(&own, other)) {
                 Some(true)
-            } else if list.contains(&Datum::Null) {
+            } else if list.written().contains(&Datum::Null) {
                 None
             } else {
                 Some(false)
             })
         }
-        Expr::StartsWith(inner, part) => match value(inner, names, row)? {
+        ExprNode::StartsWith(inner, part) => match value(inner, names, row)? {
             Datum::Text(text) => Datum::Bool(text.starts_with(part)),
             _ => Datum::Null,
         },
-        Expr::Contains(inner, part) => match value(inner, names, row)? {
+        ExprNode::Contains(inner, part) => match value(inner, names, row)? {
             Datum::Text(text) => Datum::Bool(text.contains(part)),
             _ => Datum::Null,
         },
-        Expr::Calculate(op, left, right) => {
-            let (left, right) = (value(left, names, row)?, value(right, names, row)?);
-            let result = op.apply(left.value(), right.value());
+        ExprNode::Calculate(op, parts) => {
             let overflow = || ExecError::Overflow {
                 expression: expr.to_string(),
             };
-            result.map(Value::to_datum).ok_or_else(overflow)?
+            let mut result: Option<Datum> = None;
+            for part in parts {
+                let right = value(part, names, row)?;
+                result = Some(match result {
+                    None => right,
+                    Some(left) => {
+                        let next = op.apply(left.value(), right.value());
+                        next.map(Value::to_datum).ok_or_else(overflow)?
+                    }
+                });
+            }
+            result.unwrap_or(Datum::Null)
         }
     })
 }

@@ -167,11 +167,10 @@ impl<'d> Both<'d> {
     }
 
     fn check_comparisons(&self, name: &str, equal: &[Datum], value: &Datum) {
-        let literal = |value: &Datum| Box::new(Expr::Literal(value.clone()));
         for comparison in Comparison::ALL {
-            let mut keep = Expr::Compare(comparison, Box::new(column(name)), literal(value));
+            let mut keep = column(name).compare(comparison, literal(value.clone()));
             if let [first] = equal {
-                keep = column("a").equal(Expr::Literal(first.clone())).and(keep);
+                keep = column("a").equal(literal(first.clone())).and(keep);
             }
             self.check(&Plan::find("t", keep.clone()), &keep);
             let mut range = KeyRange {
@@ -196,11 +195,11 @@ impl<'d> Both<'d> {
             self.check(&Plan::Scan(scan), &keep);
             if comparison == Comparison::Equal {
                 let join = NestedLoopJoin {
-                    outer: Box::new(Plan::scan("one")),
+                    outer: Plan::scan("one").into(),
                     table: "t".to_owned(),
                     index: None,
                     alias: None,
-                    lookup: lookup.into_iter().map(Expr::Literal).collect(),
+                    lookup: lookup.into_iter().map(literal).collect(),
                     filter: None,
                     table_first: true,
                 };

@@ -4,14 +4,14 @@
 //! memory.
 
 use namiki_exec::data::Schema;
-use namiki_exec::plan::{Expr, Find, HashJoin, Join, KeyRange, Plan, Scan, column};
+use namiki_exec::plan::{Expr, Find, HashJoin, Input, Join, KeyRange, Plan, Scan, column, literal};
 use namiki_exec::source::{Source, Tables};
 
 /// The plan with its choices open, so that the planner makes them. Nothing if it names what there is not.
 pub(super) fn logical_plan(plan: &Plan, tables: &Tables) -> Option<Plan> {
     let mut plan = plan.clone();
     for input in plan.inputs_mut() {
-        *input = logical_plan(input, tables)?;
+        *input = logical_plan(input, tables)?.into();
     }
     Some(match plan {
         Plan::Scan(scan) => {
@@ -36,11 +36,11 @@ pub(super) fn logical_plan(plan: &Plan, tables: &Tables) -> Option<Plan> {
                 alias: join.alias,
                 filter: None,
             });
-            join_of(*join.outer, inner, on, join.filter, join.table_first)
+            join_of(join.outer, inner.into(), on, join.filter, join.table_first)
         }
         Plan::HashJoin(join) => join_of(
-            *join.build,
-            *join.probe,
+            join.build,
+            join.probe,
             join.on,
             join.filter,
             join.probe_first,
@@ -51,14 +51,14 @@ pub(super) fn logical_plan(plan: &Plan, tables: &Tables) -> Option<Plan> {
 
 /// The plan that reads every table from end to end and joins by hash tables. Nothing if it names what there is not.
 pub(super) fn sequential_plan(plan: &Plan, tables: &Tables) -> Option<Plan> {
-    let mut plan = logical_plan(plan, tables)?;
-    without_choices(&mut plan);
-    Some(plan)
+    logical_plan(plan, tables).map(without_choices)
 }
 
-fn without_choices(plan: &mut Plan) {
-    plan.inputs_mut().into_iter().for_each(without_choices);
-    *plan = match plan.clone() {
+fn without_choices(mut plan: Plan) -> Plan {
+    for input in plan.inputs_mut() {
+        *input = without_choices((**input).clone()).into();
+    }
+    match plan {
         Plan::Find(find) => Plan::Scan(Scan {
             table: find.table,
             alias: find.alias,
@@ -73,7 +73,7 @@ fn without_choices(plan: &mut Plan) {
             probe_first: false,
         }),
         other => other,
-    };
+    }
 }
 
 fn find(
@@ -92,8 +92,8 @@ fn find(
 }
 
 fn join_of(
-    first: Plan,
-    second: Plan,
+    first: Input,
+    second: Input,
     on: Vec<(Expr, Expr)>,
     filter: Option<Expr>,
     second_first: bool,
@@ -105,8 +105,8 @@ fn join_of(
         (first, second, on)
     };
     Plan::Join(Join {
-        left: Box::new(left),
-        right: Box::new(right),
+        left,
+        right,
         on,
         filter,
     })
@@ -129,7 +129,10 @@ fn in_range(range: &KeyRange, schema: &Schema, called: &str) -> Option<Vec<Expr>
     };
     let mut all = Vec::new();
     for (at, value) in range.equal.iter().enumerate() {
-        all.push(key_column(at)?.equal(Expr::Literal(value.clone())));
+        all.push(key_column(at)?.equal(literal(value.clone())));
+    }
+    for (at, list) in range.one_of.iter().enumerate() {
+        all.push(key_column(at)?.is_in(list.iter().cloned()));
     }
     let bounds: [(_, fn(Expr, Expr) -> Expr); 4] = [
         (&range.from, Expr::greater_or_equal),
@@ -140,7 +143,7 @@ fn in_range(range: &KeyRange, schema: &Schema, called: &str) -> Option<Vec<Expr>
     for (bound, compare) in bounds {
         if let Some(bound) = bound {
             let next = key_column(range.equal.len())?;
-            all.push(compare(next, Expr::Literal(bound.clone())));
+            all.push(compare(next, literal(bound.clone())));
         }
     }
     Some(all)

@@ -286,6 +286,6 @@ pub(super) fn plan_of(name: &str) -> Result<Plan, BenchError> {
             "--query {name} is none of {names}, and no plan file: {error}"
         ))
     })?;
-    serde_json::from_str(&text)
+    text.parse()
         .map_err(|error| BenchError::Usage(format!("--query {name}: {error}")))
 }

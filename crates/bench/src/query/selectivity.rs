@@ -79,26 +79,19 @@ impl Selectivity {
     /// Moves the bound of a plan that reads one range of an index of customers, as the paper's does. Nothing if there
     /// is no such bound.
     pub(crate) fn applied(self, mut plan: Plan) -> Option<Plan> {
-        let mut at = &mut plan;
-        loop {
-            at = match at {
-                Plan::IndexScan(scan) if scan.table == "customer" && scan.range.above.is_some() => {
-                    scan.range.above = Some(self.datum());
-                    return Some(plan);
-                }
-                Plan::NestedLoopJoin(join) => &mut join.outer,
-                Plan::Filter(filter) => &mut filter.input,
-                Plan::Project(project) => &mut project.input,
-                Plan::Aggregate(aggregate) => &mut aggregate.input,
-                Plan::Sort(sort) => &mut sort.input,
-                Plan::Limit(limit) => &mut limit.input,
-                Plan::HashJoin(_)
-                | Plan::Join(_)
-                | Plan::Find(_)
-                | Plan::Scan(_)
-                | Plan::IndexScan(_) => return None,
-            }
+        if let Plan::IndexScan(scan) = &mut plan
+            && scan.table == "customer"
+            && scan.range.above.is_some()
+        {
+            scan.range.above = Some(self.datum());
+            return Some(plan);
         }
+        let mut inputs = plan.inputs_mut();
+        let [input] = inputs.as_mut_slice() else {
+            return None;
+        };
+        **input = self.applied((**input).clone().into_plan())?.into();
+        Some(plan)
     }
 }
 

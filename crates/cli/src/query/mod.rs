@@ -178,7 +178,8 @@ fn read_plan(name: &str) -> Result<Plan, Failure> {
         path: path.clone(),
         source,
     })?;
-    serde_json::from_str(&text).map_err(|source| Failure::PlanFile { path, source })
+    text.parse()
+        .map_err(|source| Failure::PlanFile { path, source })
 }
 
 /// Prints all rows, while another thread shows how far the query is, and cancels it after Ctrl-C.

@@ -3,15 +3,16 @@
 use super::access::Access;
 use super::column::ColumnId;
 use super::key_bounds::KeyBounds;
+use super::key_lists::KeyLists;
 use super::scalar::Scalar;
 use crate::plan::AggregateFunction;
 
 /// An operator.
 pub(crate) enum Node {
-    /// A range of a table's key or of an index.
+    /// A part of a table's key or of an index.
     Read {
         access: Access,
-        bounds: KeyBounds,
+        keys: Keys,
         filter: Option<Scalar>,
     },
     /// For each outer row those of a table with a key or an index entry that begins with these values.
@@ -47,6 +48,14 @@ pub(crate) enum Node {
         input: Box<Node>,
         rows: u64,
     },
+}
+
+/// A part of a key's order.
+pub(crate) enum Keys {
+    /// Those between two bounds.
+    Range(KeyBounds),
+    /// Those that begin with one of these combinations.
+    OneOf(KeyLists),
 }
 
 /// Groups and what is calculated over each.

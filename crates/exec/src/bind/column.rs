@@ -1,5 +1,7 @@
 //! Columns of a bound plan: their numbers, their types, their names.
 
+use std::collections::{HashMap, HashSet};
+
 use crate::data::ColumnType;
 use crate::error::{Names, PlanError};
 
@@ -40,5 +42,63 @@ pub(crate) fn resolve(name: &str, fields: &[Field]) -> Result<ColumnId, PlanErro
             column: name.to_owned(),
             known: Names::of(fields.iter().map(|field| field.name.as_str())),
         }),
+    }
+}
+
+/// What the columns of an answer are called, each by a name of its own: its own name where no other column has it, otherwise
+/// with its table's, as plans say which one they mean; and with a number where that is not enough.
+pub(crate) fn names_of_answer(fields: &[Field]) -> Vec<String> {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for field in fields {
+        *counts.entry(&field.name).or_default() += 1;
+    }
+    let is_alone = |name: &str| counts.get(name) == Some(&1);
+    let alone = fields.iter().map(|field| &field.name);
+    let mut taken: HashSet<String> = alone.filter(|name| is_alone(name)).cloned().collect();
+    let name = |field: &Field| {
+        if is_alone(&field.name) {
+            return field.name.clone();
+        }
+        let full = match field.table.as_str() {
+            "" => field.name.clone(),
+            table => format!("{table}.{}", field.name),
+        };
+        let mut own = full.clone();
+        let mut number = 1_u64;
+        while !taken.insert(own.clone()) {
+            number += 1;
+            own = format!("{full}_{number}");
+        }
+        own
+    };
+    fields.iter().map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_of_an_answer_have_names_of_their_own() {
+        let fields = [
+            ("a", "id"),
+            ("b", "id"),
+            ("", "total"),
+            ("a", "x"),
+            ("a", "id"),
+            ("", "k"),
+            ("", "k"),
+            ("", "k_2"),
+            ("", "a.id_2"),
+        ];
+        let fields = fields.map(|(table, name)| Field {
+            table: table.to_owned(),
+            name: name.to_owned(),
+            id: 0,
+        });
+        let expected = [
+            "a.id", "b.id", "total", "x", "a.id_3", "k", "k_3", "k_2", "a.id_2",
+        ];
+        assert_eq!(names_of_answer(&fields), expected);
     }
 }

@@ -8,13 +8,15 @@ mod access;
 mod bound_plan;
 mod column;
 mod key_bounds;
+mod key_lists;
 mod operators;
 mod scalar;
 
 pub(crate) use access::Access;
-pub(crate) use bound_plan::{AggregateNode, Node};
-pub(crate) use column::{ColumnId, ColumnInfo, Field};
+pub(crate) use bound_plan::{AggregateNode, Keys, Node};
+pub(crate) use column::{ColumnId, ColumnInfo, Field, names_of_answer};
 pub(crate) use key_bounds::KeyBounds;
+pub(crate) use key_lists::KeyLists;
 pub(crate) use scalar::Scalar;
 
 use crate::error::PlanError;
@@ -35,6 +37,8 @@ pub(crate) struct Bound {
 /// # Errors
 /// [`PlanError`], the first that is found.
 pub(crate) fn bind(plan: &Plan, tables: &Tables) -> Result<Bound, PlanError> {
+    // Everything from here on calls itself for each level.
+    plan.check()?;
     let mut binder = operators::Binder::new(tables);
     let (root, fields) = binder.bind(plan)?;
     Ok(Bound {

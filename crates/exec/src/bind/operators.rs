@@ -1,15 +1,16 @@
 //! Binding of each operator.
 
 use super::access::Access;
-use super::bound_plan::{AggregateNode, Node};
+use super::bound_plan::{AggregateNode, Keys, Node};
 use super::column::{ColumnId, ColumnInfo, Field};
 use super::key_bounds::KeyBounds;
+use super::key_lists::KeyLists;
 use super::scalar::{Scalar, Typed, bind, bind_condition};
 use crate::data::{ColumnType, SCALE_MAX};
 use crate::error::{PlanError, TypeName};
 use crate::plan::{
-    Aggregate, AggregateCall, AggregateFunction, Expr, HashJoin, KeyRange, NestedLoopJoin, Plan,
-    Project, Sort,
+    Aggregate, AggregateCall, AggregateFunction, Expr, Filter, HashJoin, Join, KeyRange, Limit,
+    NestedLoopJoin, Plan, Project, Sort,
 };
 use crate::source::Tables;
 
@@ -36,49 +37,60 @@ impl<'t> Binder<'t> {
         self.columns
     }
 
+    /// Each operator has a function of its own: what this one keeps on the stack is there once for each level.
     pub(super) fn bind(&mut self, plan: &Plan) -> Result<BoundNode, PlanError> {
         match plan {
-            // Without a choice: the way that always works.
             Plan::Find(find) => {
-                let (access, fields) = self.access(&find.table, None, find.alias.as_deref())?;
-                self.read(access, fields, &KeyRange::default(), find.filter.as_ref())
+                let (alias, filter) = (find.alias.as_deref(), find.filter.as_ref());
+                self.read(&find.table, None, alias, &KeyRange::default(), filter)
             }
-            Plan::Join(join) => self.hash_join(&HashJoin {
-                build: join.left.clone(),
-                probe: join.right.clone(),
-                on: join.on.clone(),
-                filter: join.filter.clone(),
-                probe_first: false,
-            }),
+            Plan::Join(join) => self.join(join),
             Plan::Scan(scan) => {
-                let (access, fields) = self.access(&scan.table, None, scan.alias.as_deref())?;
-                self.read(access, fields, &scan.range, scan.filter.as_ref())
+                let (alias, filter) = (scan.alias.as_deref(), scan.filter.as_ref());
+                self.read(&scan.table, None, alias, &scan.range, filter)
             }
             Plan::IndexScan(scan) => {
-                let index = Some(scan.index.as_str());
-                let (access, fields) = self.access(&scan.table, index, scan.alias.as_deref())?;
-                self.read(access, fields, &scan.range, scan.filter.as_ref())
+                let (alias, filter) = (scan.alias.as_deref(), scan.filter.as_ref());
+                self.read(&scan.table, Some(&scan.index), alias, &scan.range, filter)
             }
             Plan::NestedLoopJoin(join) => self.nested_loop(join),
             Plan::HashJoin(join) => self.hash_join(join),
-            Plan::Filter(filter) => {
-                let (input, fields) = self.bind(&filter.input)?;
-                let keep = bind_condition(&filter.keep, &fields, &self.columns)?;
-                let input = Box::new(input);
-                Ok((Node::Filter { input, keep }, fields))
-            }
+            Plan::Filter(filter) => self.filter(filter),
             Plan::Project(project) => self.project(project),
             Plan::Aggregate(aggregate) => self.aggregate(aggregate),
             Plan::Sort(sort) => self.sort(sort),
-            Plan::Limit(limit) => {
-                let (input, fields) = self.bind(&limit.input)?;
-                let node = Node::Limit {
-                    input: Box::new(input),
-                    rows: limit.rows,
-                };
-                Ok((node, fields))
-            }
+            Plan::Limit(limit) => self.limit(limit),
         }
+    }
+
+    /// Without a choice: the way that always works.
+    #[inline(never)]
+    fn join(&mut self, join: &Join) -> Result<BoundNode, PlanError> {
+        self.hash_join(&HashJoin {
+            build: join.left.clone(),
+            probe: join.right.clone(),
+            on: join.on.clone(),
+            filter: join.filter.clone(),
+            probe_first: false,
+        })
+    }
+
+    #[inline(never)]
+    fn filter(&mut self, filter: &Filter) -> Result<BoundNode, PlanError> {
+        let (input, fields) = self.bind(&filter.input)?;
+        let keep = bind_condition(&filter.keep, &fields, &self.columns)?;
+        let input = Box::new(input);
+        Ok((Node::Filter { input, keep }, fields))
+    }
+
+    #[inline(never)]
+    fn limit(&mut self, limit: &Limit) -> Result<BoundNode, PlanError> {
+        let (input, fields) = self.bind(&limit.input)?;
+        let node = Node::Limit {
+            input: Box::new(input),
+            rows: limit.rows,
+        };
+        Ok((node, fields))
     }
 
     fn new_column(
@@ -130,22 +142,30 @@ impl<'t> Binder<'t> {
         }
     }
 
+    #[inline(never)]
     fn read(
-        &self,
-        access: Access,
-        fields: Vec<Field>,
+        &mut self,
+        table: &str,
+        index: Option<&str>,
+        alias: Option<&str>,
         range: &KeyRange,
         filter: Option<&Expr>,
     ) -> Result<BoundNode, PlanError> {
+        let (access, fields) = self.access(table, index, alias)?;
         let wrong = |source| PlanError::WrongRange {
             table: access.table.clone(),
             source,
         };
-        let bounds = KeyBounds::of(access.path().0.schema(), range).map_err(wrong)?;
+        let schema = access.path().0.schema();
+        let keys = if range.one_of.is_empty() {
+            Keys::Range(KeyBounds::of(schema, range).map_err(wrong)?)
+        } else {
+            Keys::OneOf(KeyLists::of(&access.table, schema, range)?)
+        };
         let filter = self.condition(filter, &fields)?;
         let node = Node::Read {
             access,
-            bounds,
+            keys,
             filter,
         };
         Ok((node, fields))
@@ -161,6 +181,7 @@ impl<'t> Binder<'t> {
             .transpose()
     }
 
+    #[inline(never)]
     fn nested_loop(&mut self, join: &NestedLoopJoin) -> Result<BoundNode, PlanError> {
         let (outer, mut fields) = self.bind(&join.outer)?;
         if join.lookup.is_empty() {
@@ -192,6 +213,7 @@ impl<'t> Binder<'t> {
         Ok((node, fields))
     }
 
+    #[inline(never)]
     fn hash_join(&mut self, join: &HashJoin) -> Result<BoundNode, PlanError> {
         let (build, mut fields) = self.bind(&join.build)?;
         let (probe, probe_fields) = self.bind(&join.probe)?;
@@ -236,6 +258,7 @@ impl<'t> Binder<'t> {
         Ok((field, typed.scalar))
     }
 
+    #[inline(never)]
     fn project(&mut self, project: &Project) -> Result<BoundNode, PlanError> {
         let (input, below) = self.bind(&project.input)?;
         let mut fields: Vec<Field> = Vec::new();
@@ -251,6 +274,7 @@ impl<'t> Binder<'t> {
         Ok((Node::Project { input, columns }, fields))
     }
 
+    #[inline(never)]
     fn aggregate(&mut self, aggregate: &Aggregate) -> Result<BoundNode, PlanError> {
         let (input, below) = self.bind(&aggregate.input)?;
         let mut fields = Vec::new();
@@ -285,6 +309,7 @@ impl<'t> Binder<'t> {
         Ok((Node::Aggregate(node), fields))
     }
 
+    #[inline(never)]
     fn sort(&mut self, sort: &Sort) -> Result<BoundNode, PlanError> {
         let (input, fields) = self.bind(&sort.input)?;
         let mut by = Vec::with_capacity(sort.by.len());

@@ -1,9 +1,11 @@
 //! Expressions with numbers for columns, and types that fit.
 
+use std::collections::VecDeque;
+
 use super::column::{ColumnId, ColumnInfo, Field, resolve};
 use crate::data::{Arithmetic, ColumnType, Datum};
 use crate::error::{PlanError, TypeName};
-use crate::plan::{Comparison, Expr};
+use crate::plan::{Comparison, Expr, ExprNode, ValueList};
 
 /// A bound expression.
 #[derive(Clone, Debug)]
@@ -15,13 +17,13 @@ pub(crate) enum Scalar {
     Or(Vec<Scalar>),
     Not(Box<Scalar>),
     IsNull(Box<Scalar>),
-    In(Box<Scalar>, Vec<Datum>),
+    In(Box<Scalar>, ValueList),
     StartsWith(Box<Scalar>, String),
     Contains(Box<Scalar>, String),
+    /// From the first to the last.
     Calculate {
         op: Arithmetic,
-        left: Box<Scalar>,
-        right: Box<Scalar>,
+        parts: Vec<Scalar>,
         /// For the message when it does not fit.
         text: Box<str>,
     },
@@ -35,6 +37,16 @@ pub(crate) struct Typed {
     /// None of `null` itself.
     pub(crate) column_type: Option<ColumnType>,
     pub(crate) nullable: bool,
+}
+
+impl Typed {
+    fn bool(scalar: Scalar, nullable: bool) -> Self {
+        Self {
+            scalar,
+            column_type: Some(ColumnType::Bool),
+            nullable,
+        }
+    }
 }
 
 /// Binds an expression over these columns.
@@ -63,105 +75,69 @@ struct Scope<'s> {
 }
 
 impl Scope<'_> {
+    /// Each kind has a function of its own: what this one keeps on the stack is there once for each level.
     fn bind(&self, expr: &Expr) -> Result<Typed, PlanError> {
-        let of_bool = |scalar, nullable| Typed {
-            scalar,
-            column_type: Some(ColumnType::Bool),
-            nullable,
-        };
-        Ok(match expr {
-            Expr::Column(name) => {
-                let id = resolve(name, self.fields)?;
-                let info = self.columns[id];
-                Typed {
-                    scalar: Scalar::Column(id),
-                    column_type: Some(info.column_type),
-                    nullable: info.nullable,
-                }
-            }
-            Expr::Literal(value) => Typed {
+        match expr.node() {
+            ExprNode::Column(name) => self.column(name),
+            ExprNode::Literal(value) => Ok(Typed {
                 scalar: Scalar::Literal(value.clone()),
                 column_type: value.column_type(),
                 nullable: *value == Datum::Null,
-            },
-            Expr::Compare(comparison, left, right) => {
-                let (left, right) = self.comparable(expr, left, right)?;
-                let nullable = left.nullable || right.nullable;
-                let (left, right) = (Box::new(left.scalar), Box::new(right.scalar));
-                of_bool(Scalar::Compare(*comparison, left, right), nullable)
+            }),
+            ExprNode::Compare(comparison, left, right) => {
+                self.comparison(expr, *comparison, left, right)
             }
-            Expr::And(parts) => {
-                let (parts, nullable) = self.bools(parts)?;
-                of_bool(Scalar::And(parts), nullable)
+            ExprNode::And(parts) => self.chain(parts, Scalar::And),
+            ExprNode::Or(parts) => self.chain(parts, Scalar::Or),
+            ExprNode::Not(inner) => {
+                self.above(self.bool(inner), |inner| Scalar::Not(Box::new(inner)))
             }
-            Expr::Or(parts) => {
-                let (parts, nullable) = self.bools(parts)?;
-                of_bool(Scalar::Or(parts), nullable)
-            }
-            Expr::Not(inner) => {
-                let inner = self.bool(inner)?;
-                of_bool(Scalar::Not(Box::new(inner.scalar)), inner.nullable)
-            }
-            Expr::IsNull(inner) => {
-                let inner = self.bind(inner)?;
-                of_bool(Scalar::IsNull(Box::new(inner.scalar)), false)
-            }
-            Expr::In(inner, list) => {
-                let own = self.bind(inner)?;
-                let mut nullable = own.nullable;
-                for value in list {
-                    nullable |= *value == Datum::Null;
-                    check_comparable(expr, own.column_type, value.column_type())?;
-                }
-                of_bool(Scalar::In(Box::new(own.scalar), list.clone()), nullable)
-            }
-            Expr::StartsWith(inner, part) => {
-                let inner = self.text(inner)?;
-                let scalar = Scalar::StartsWith(Box::new(inner.scalar), part.clone());
-                of_bool(scalar, inner.nullable)
-            }
-            Expr::Contains(inner, part) => {
-                let inner = self.text(inner)?;
-                let scalar = Scalar::Contains(Box::new(inner.scalar), part.clone());
-                of_bool(scalar, inner.nullable)
-            }
-            Expr::Calculate(op, left, right) => {
-                let (left, right) = (self.bind(left)?, self.bind(right)?);
-                let wrong = || PlanError::WrongTypes {
-                    expression: expr.to_string(),
-                    left: TypeName(left.column_type),
-                    right: TypeName(right.column_type),
-                };
-                let (Some(a), Some(b)) = (left.column_type, right.column_type) else {
-                    return Err(wrong());
-                };
-                let result = op.result_type(a, b).ok_or_else(wrong)?;
-                Typed {
-                    scalar: Scalar::Calculate {
-                        op: *op,
-                        left: Box::new(left.scalar),
-                        right: Box::new(right.scalar),
-                        text: expr.to_string().into(),
-                    },
-                    column_type: Some(result),
-                    nullable: left.nullable || right.nullable,
-                }
-            }
+            ExprNode::IsNull(inner) => self.is_null(inner),
+            ExprNode::In(inner, list) => self.is_in(expr, inner, list),
+            ExprNode::StartsWith(inner, part) => self.above(self.text(inner), |inner| {
+                Scalar::StartsWith(Box::new(inner), part.clone())
+            }),
+            ExprNode::Contains(inner, part) => self.above(self.text(inner), |inner| {
+                Scalar::Contains(Box::new(inner), part.clone())
+            }),
+            ExprNode::Calculate(op, parts) => self.calculation(expr, *op, parts),
+        }
+    }
+
+    fn column(&self, name: &str) -> Result<Typed, PlanError> {
+        let id = resolve(name, self.fields)?;
+        let info = self.columns[id];
+        Ok(Typed {
+            scalar: Scalar::Column(id),
+            column_type: Some(info.column_type),
+            nullable: info.nullable,
         })
     }
 
-    fn comparable(
+    #[inline(never)]
+    fn comparison(
         &self,
         expr: &Expr,
+        comparison: Comparison,
         left: &Expr,
         right: &Expr,
-    ) -> Result<(Typed, Typed), PlanError> {
+    ) -> Result<Typed, PlanError> {
         let (left, right) = (self.bind(left)?, self.bind(right)?);
         check_comparable(expr, left.column_type, right.column_type)?;
-        Ok((left, right))
+        let nullable = left.nullable || right.nullable;
+        let (left, right) = (Box::new(left.scalar), Box::new(right.scalar));
+        Ok(Typed::bool(
+            Scalar::Compare(comparison, left, right),
+            nullable,
+        ))
     }
 
-    fn bools(&self, parts: &[Expr]) -> Result<(Vec<Scalar>, bool), PlanError> {
+    #[inline(never)]
+    fn chain(
+        &self,
+        parts: &VecDeque<Expr>,
+        of: fn(Vec<Scalar>) -> Scalar,
+    ) -> Result<Typed, PlanError> {
         let mut nullable = false;
         let mut scalars = Vec::with_capacity(parts.len());
         for part in parts {
@@ -169,7 +145,68 @@ impl Scope<'_> {
             nullable |= typed.nullable;
             scalars.push(typed.scalar);
         }
-        Ok((scalars, nullable))
+        Ok(Typed::bool(of(scalars), nullable))
+    }
+
+    /// What is true or false of an operand, and missing where it is.
+    fn above(
+        &self,
+        inner: Result<Typed, PlanError>,
+        of: impl FnOnce(Scalar) -> Scalar,
+    ) -> Result<Typed, PlanError> {
+        inner.map(|inner| Typed::bool(of(inner.scalar), inner.nullable))
+    }
+
+    #[inline(never)]
+    fn is_null(&self, inner: &Expr) -> Result<Typed, PlanError> {
+        let inner = self.bind(inner)?;
+        Ok(Typed::bool(Scalar::IsNull(Box::new(inner.scalar)), false))
+    }
+
+    #[inline(never)]
+    fn is_in(&self, expr: &Expr, inner: &Expr, list: &ValueList) -> Result<Typed, PlanError> {
+        let own = self.bind(inner)?;
+        let mut nullable = own.nullable;
+        for value in list.written() {
+            nullable |= *value == Datum::Null;
+            check_comparable(expr, own.column_type, value.column_type())?;
+        }
+        let scalar = Scalar::In(Box::new(own.scalar), list.clone());
+        Ok(Typed::bool(scalar, nullable))
+    }
+
+    #[inline(never)]
+    fn calculation(&self, expr: &Expr, op: Arithmetic, parts: &[Expr]) -> Result<Typed, PlanError> {
+        let mut scalars = Vec::with_capacity(parts.len());
+        let mut result: Option<ColumnType> = None;
+        let mut nullable = false;
+        for (at, part) in parts.iter().enumerate() {
+            let right = self.bind(part)?;
+            let left = result;
+            result = match (left, right.column_type) {
+                (_, first) if at == 0 => first,
+                (Some(a), Some(b)) => op.result_type(a, b),
+                _ => None,
+            };
+            if at > 0 && result.is_none() {
+                return Err(PlanError::WrongTypes {
+                    expression: expr.to_string(),
+                    left: TypeName(left),
+                    right: TypeName(right.column_type),
+                });
+            }
+            nullable |= right.nullable;
+            scalars.push(right.scalar);
+        }
+        Ok(Typed {
+            scalar: Scalar::Calculate {
+                op,
+                parts: scalars,
+                text: expr.to_string().into(),
+            },
+            column_type: result,
+            nullable,
+        })
     }
 
     fn bool(&self, expr: &Expr) -> Result<Typed, PlanError> {
@@ -180,6 +217,7 @@ impl Scope<'_> {
         self.of_type(expr, ColumnType::Text, "text")
     }
 
+    #[inline(never)]
     fn of_type(
         &self,
         expr: &Expr,
@@ -219,11 +257,11 @@ impl Scalar {
         match self {
             Self::Column(id) => into.push(*id),
             Self::Literal(_) => {}
-            Self::Compare(_, left, right) | Self::Calculate { left, right, .. } => {
+            Self::Compare(_, left, right) => {
                 left.columns(into);
                 right.columns(into);
             }
-            Self::And(parts) | Self::Or(parts) => {
+            Self::And(parts) | Self::Or(parts) | Self::Calculate { parts, .. } => {
                 parts.iter().for_each(|part| part.columns(into));
             }
             Self::Not(inner)

@@ -1,52 +1,81 @@
-//! Expressions in plan files: a column is a string, an operator an object of one entry.
+//! Expressions in plan files: a column is a string, an operation an object of one entry.
 //!
 //! ```json
 //! { "and": [ { "=": [ "c_mktsegment", { "text": "AUTOMOBILE" } ] }, { ">": [ "c_acctbal", 9980 ] } ] }
 //! ```
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
-use serde_json::{Map, Value as Json, json};
+use std::str::FromStr;
 
-use super::expression::{Comparison, Expr};
+use serde::ser::Error as _;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value, json};
+
+use super::comparison::Comparison;
+use super::expression::{Expr, ExprNode, column};
+use super::json_text::{self, Json, JsonValue, PlanTextError, TextProblem, Wrong};
 use crate::data::{Arithmetic, Datum};
 
 const ARITHMETIC: [Arithmetic; 3] = [Arithmetic::Add, Arithmetic::Subtract, Arithmetic::Multiply];
 
+const LITERALS: &str = "a literal is a number, true, false, null, or an object with one of `text`, `date`, `decimal`, `u64`, `hex`";
+
 /// Reads a literal: a number, true, false, null, or `{"text"|"date"|"decimal"|"u64"|"hex": "…"}`.
-pub(super) fn datum_from_json(json: &Json) -> Result<Datum, String> {
-    match json {
-        Json::Null => Ok(Datum::Null),
-        Json::Bool(value) => Ok(Datum::Bool(*value)),
-        Json::Number(number) => match (number.as_i64(), number.as_u64()) {
-            (Some(value), _) => Ok(Datum::I64(value)),
-            (None, Some(value)) => Ok(Datum::U64(value)),
-            // The shortest decimal that is this number: what was written, up to 15 digits.
-            (None, None) => Datum::parse_decimal(&number.to_string()).ok_or_else(|| {
-                format!("{number} is not exact: write it as {{\"decimal\": \"…\"}}")
-            }),
-        },
-        Json::Object(entries) => match only_entry(entries) {
-            Some(("text", Json::String(text))) => Ok(Datum::Text(text.clone())),
-            Some(("date", Json::String(text))) => Datum::parse_date(text)
-                .ok_or_else(|| format!("`{text}` is no date; write it as 1995-03-15")),
-            Some(("decimal", Json::String(text))) => Datum::parse_decimal(text)
-                .ok_or_else(|| format!("`{text}` is no decimal number; write it as -12.50")),
-            Some(("u64", Json::Number(number))) => number
-                .as_u64()
-                .map(Datum::U64)
-                .ok_or_else(|| format!("{number} is no unsigned integer of eight bytes")),
-            Some(("hex", Json::String(text))) => from_hex(text)
-                .map(Datum::Bytes)
-                .ok_or_else(|| format!("`{text}` is no bytes in hexadecimal digits")),
-            _ => Err(format!(
-                "{json} is no literal; a literal is a number, true, false, null, or an object with one of \
-                 `text`, `date`, `decimal`, `u64`, `hex`"
-            )),
-        },
-        Json::String(text) => Err(format!(
-            "\"{text}\" alone names a column; write text as {{\"text\": \"{text}\"}}"
+pub(super) fn datum_from_json(json: Json) -> Result<Datum, Wrong> {
+    let at = json.at;
+    match json.value {
+        JsonValue::Null => Ok(Datum::Null),
+        JsonValue::Bool(value) => Ok(Datum::Bool(value)),
+        JsonValue::Number(number) => exact(&number).ok_or_else(|| {
+            let why = format!(
+                "{number} is not exact as a value: at most 30 digits behind the point, at most 38 in all, and no exponent"
+            );
+            Wrong::plan(at, why)
+        }),
+        JsonValue::Text(text) => Err(Wrong::plan(
+            at,
+            format!("\"{text}\" alone names a column; write text as {{\"text\": \"{text}\"}}"),
         )),
-        Json::Array(_) => Err(format!("{json} is no literal")),
+        JsonValue::List(_) => Err(Wrong::plan(at, format!("a list is no literal; {LITERALS}"))),
+        JsonValue::Object(entries) => {
+            let (name, of) = only_entry(at, entries)?;
+            typed_literal(&name, of)
+        }
+    }
+}
+
+/// The value of a number by its digits: an integer, or else a decimal with the digits that are written.
+fn exact(number: &str) -> Option<Datum> {
+    if let Ok(value) = number.parse() {
+        return Some(Datum::I64(value));
+    }
+    if let Ok(value) = number.parse() {
+        return Some(Datum::U64(value));
+    }
+    Datum::parse_decimal(number)
+}
+
+/// A literal that says its type.
+fn typed_literal(name: &str, of: Json) -> Result<Datum, Wrong> {
+    let wrong = |why: String| Wrong::plan(of.at, why);
+    match (name, &of.value) {
+        ("text", JsonValue::Text(text)) => Ok(Datum::Text(text.clone())),
+        ("date", JsonValue::Text(text)) => Datum::parse_date(text)
+            .ok_or_else(|| wrong(format!("`{text}` is no date; write it as 1995-03-15"))),
+        ("decimal", JsonValue::Text(text)) => Datum::parse_decimal(text)
+            .ok_or_else(|| wrong(format!("`{text}` is no decimal number; write it as -12.50"))),
+        ("u64", JsonValue::Number(number)) => number
+            .parse()
+            .map(Datum::U64)
+            .map_err(|_| wrong(format!("{number} is no unsigned integer of eight bytes"))),
+        ("hex", JsonValue::Text(text)) => from_hex(text)
+            .map(Datum::Bytes)
+            .ok_or_else(|| wrong(format!("`{text}` is no bytes in hexadecimal digits"))),
+        _ => {
+            let kind = of.value.kind();
+            Err(wrong(format!(
+                "`{name}` of {kind} is no literal; {LITERALS}"
+            )))
+        }
     }
 }
 
@@ -59,9 +88,9 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
     pairs.map(byte).collect()
 }
 
-pub(super) fn datum_to_json(value: &Datum) -> Json {
+fn datum_to_json(value: &Datum) -> Value {
     match value {
-        Datum::Null => Json::Null,
+        Datum::Null => Value::Null,
         Datum::Bool(value) => json!(value),
         Datum::I64(value) => json!(value),
         Datum::U64(value) => json!({ "u64": value }),
@@ -72,157 +101,207 @@ pub(super) fn datum_to_json(value: &Datum) -> Json {
     }
 }
 
-fn only_entry(entries: &Map<String, Json>) -> Option<(&str, &Json)> {
-    let (name, value) = entries.iter().next()?;
-    (entries.len() == 1).then_some((name.as_str(), value))
+/// The entry of an object that has one.
+fn only_entry(at: usize, mut entries: Vec<(String, Json)>) -> Result<(String, Json), Wrong> {
+    match (entries.pop(), entries.len()) {
+        (Some(entry), 0) => Ok(entry),
+        (last, others) => {
+            let count = others + usize::from(last.is_some());
+            let why = format!(
+                "an object of one entry is expected, an operation and what it is of; this one has {count}"
+            );
+            Err(Wrong::plan(at, why))
+        }
+    }
 }
 
-impl Expr {
-    fn from_json(json: &Json) -> Result<Self, String> {
-        let entries = match json {
-            Json::String(name) => return Ok(Self::Column(name.clone())),
-            Json::Object(entries) => entries,
-            literal => return datum_from_json(literal).map(Self::Literal),
-        };
-        let Some((name, of)) = only_entry(entries) else {
-            return Err(format!(
-                "an expression is an object of one entry, the operator; {json} has {}",
-                entries.len()
-            ));
-        };
-        if let Some(comparison) = Comparison::ALL.iter().find(|it| it.symbol() == name) {
-            let (left, right) = two(name, of)?;
-            return Ok(Self::Compare(*comparison, Box::new(left), Box::new(right)));
+/// The entries of a list.
+pub(super) fn list(json: Json, of: &str) -> Result<Vec<Json>, Wrong> {
+    match json.value {
+        JsonValue::List(entries) => Ok(entries),
+        other => {
+            let why = format!("`{of}` takes a list, and this is {}", other.kind());
+            Err(Wrong::plan(json.at, why))
         }
-        if let Some(op) = ARITHMETIC.iter().find(|it| it.symbol() == name) {
-            let (left, right) = two(name, of)?;
-            return Ok(Self::Calculate(*op, Box::new(left), Box::new(right)));
-        }
-        let list = |of: &Json| match of {
-            Json::Array(parts) => parts.iter().map(Self::from_json).collect(),
-            _ => Err(format!("`{name}` takes a list of expressions")),
+    }
+}
+
+/// The entries of a list of two.
+pub(super) fn two(json: Json, of: &str) -> Result<[Json; 2], Wrong> {
+    let at = json.at;
+    let entries = list(json, of)?;
+    let wrong = |entries: Vec<Json>| {
+        let why = format!("`{of}` takes a list of two, and this has {}", entries.len());
+        Wrong::plan(at, why)
+    };
+    entries.try_into().map_err(wrong)
+}
+
+/// Reads an expression.
+pub(super) fn expr_from_json(json: Json) -> Result<Expr, Wrong> {
+    from_json(json, 1)
+}
+
+/// Reads what stands at this level of an expression.
+fn from_json(json: Json, level: u32) -> Result<Expr, Wrong> {
+    if level > Expr::DEPTH_MAX {
+        let problem = TextProblem::TooDeep {
+            what: "levels in an expression",
+            max: Expr::DEPTH_MAX as usize,
         };
-        match name {
-            "and" => list(of).map(Self::And),
-            "or" => list(of).map(Self::Or),
-            "not" => Self::from_json(of).map(|inner| Self::Not(Box::new(inner))),
-            "is_null" => Self::from_json(of).map(|inner| Self::IsNull(Box::new(inner))),
-            "in" => match of.as_array().map(Vec::as_slice) {
-                Some([value, list @ ..]) => {
-                    let list: Result<_, _> = list.iter().map(datum_from_json).collect();
-                    Ok(Self::In(Box::new(Self::from_json(value)?), list?))
+        return Err(Wrong {
+            at: json.at,
+            problem,
+        });
+    }
+    let at = json.at;
+    let entries = match json.value {
+        JsonValue::Text(name) => return Ok(column(&name)),
+        JsonValue::Object(entries) => entries,
+        value => return datum_from_json(Json { at, value }).map(|it| ExprNode::Literal(it).into()),
+    };
+    let (name, of) = only_entry(at, entries)?;
+    operation(at, &name, of, level)
+}
+
+/// Reads an operation; its operands are a level below.
+fn operation(at: usize, name: &str, of: Json, level: u32) -> Result<Expr, Wrong> {
+    let operand = |json: Json| from_json(json, level + 1);
+    if let Some(comparison) = Comparison::ALL.iter().find(|it| it.symbol() == name) {
+        let [left, right] = two(of, name)?;
+        return Ok(operand(left)?.compare(*comparison, operand(right)?));
+    }
+    if let Some(op) = ARITHMETIC.iter().find(|it| it.symbol() == name) {
+        return calculation(*op, of, &operand);
+    }
+    match name {
+        "and" | "or" => {
+            let parts = list(of, name)?.into_iter().map(operand);
+            let parts: Vec<Expr> = parts.collect::<Result<_, _>>()?;
+            Ok(match name {
+                "and" => Expr::all(parts),
+                _ => Expr::any(parts),
+            })
+        }
+        "not" => operand(of).map(|inner| !inner),
+        "is_null" => operand(of).map(Expr::is_null),
+        "in" => {
+            let at = of.at;
+            let mut entries = list(of, name)?.into_iter();
+            let Some(value) = entries.next() else {
+                return Err(Wrong::plan(
+                    at,
+                    "`in` takes a list: an expression, then the literals",
+                ));
+            };
+            let value = operand(value)?;
+            let values: Vec<Datum> = entries.map(datum_from_json).collect::<Result<_, _>>()?;
+            Ok(value.is_in(values))
+        }
+        "starts_with" | "contains" => {
+            let [value, text] = two(of, name)?;
+            let (value, at) = (operand(value)?, text.at);
+            match datum_from_json(text)? {
+                Datum::Text(text) if name == "contains" => Ok(value.contains(&text)),
+                Datum::Text(text) => Ok(value.starts_with(&text)),
+                other => {
+                    let why = format!("`{name}` looks for text, not for {other}");
+                    Err(Wrong::plan(at, why))
                 }
-                _ => Err("`in` takes a list: an expression, then the literals".to_owned()),
-            },
-            "starts_with" | "contains" => match of.as_array().map(Vec::as_slice) {
-                Some([value, text]) => {
-                    let value = Box::new(Self::from_json(value)?);
-                    match datum_from_json(text)? {
-                        Datum::Text(text) if name == "contains" => Ok(Self::Contains(value, text)),
-                        Datum::Text(text) => Ok(Self::StartsWith(value, text)),
-                        other => Err(format!("`{name}` looks for text, not for {other}")),
-                    }
-                }
-                _ => Err(format!("`{name}` takes an expression and text")),
-            },
-            "literal" => datum_from_json(of).map(Self::Literal),
-            "text" | "date" | "decimal" | "u64" | "hex" => datum_from_json(json).map(Self::Literal),
-            _ => Err(format!(
-                "there is no operator `{name}`; docs/plan-files.md lists them"
-            )),
+            }
         }
+        "literal" => datum_from_json(of).map(|it| ExprNode::Literal(it).into()),
+        "text" | "date" | "decimal" | "u64" | "hex" => {
+            typed_literal(name, of).map(|it| ExprNode::Literal(it).into())
+        }
+        _ => Err(Wrong::plan(
+            at,
+            format!("there is no operator `{name}`; docs/plan-files.md lists them"),
+        )),
     }
+}
 
-    fn to_json(&self) -> Json {
-        let entry = |name: &str, of: Json| Json::Object(Map::from_iter([(name.to_owned(), of)]));
-        let list = |parts: &[Self]| Json::Array(parts.iter().map(Self::to_json).collect());
-        match self {
-            Self::Column(name) => json!(name),
-            Self::Literal(value) => datum_to_json(value),
-            Self::Compare(comparison, left, right) => entry(
-                comparison.symbol(),
-                json!([left.to_json(), right.to_json()]),
-            ),
-            Self::Calculate(op, left, right) => {
-                entry(op.symbol(), json!([left.to_json(), right.to_json()]))
-            }
-            Self::And(parts) => entry("and", list(parts)),
-            Self::Or(parts) => entry("or", list(parts)),
-            Self::Not(inner) => entry("not", inner.to_json()),
-            Self::IsNull(inner) => entry("is_null", inner.to_json()),
-            Self::In(inner, values) => {
-                let values = values.iter().map(datum_to_json);
-                entry(
-                    "in",
-                    std::iter::once(inner.to_json()).chain(values).collect(),
-                )
-            }
-            Self::StartsWith(inner, text) => {
-                entry("starts_with", json!([inner.to_json(), { "text": text }]))
-            }
-            Self::Contains(inner, text) => {
-                entry("contains", json!([inner.to_json(), { "text": text }]))
-            }
+fn calculation(
+    op: Arithmetic,
+    of: Json,
+    operand: &dyn Fn(Json) -> Result<Expr, Wrong>,
+) -> Result<Expr, Wrong> {
+    let at = of.at;
+    let mut entries = list(of, op.symbol())?.into_iter();
+    let (Some(first), Some(second)) = (entries.next(), entries.next()) else {
+        let why = format!("`{}` takes a list of two expressions or more", op.symbol());
+        return Err(Wrong::plan(at, why));
+    };
+    let first = operand(first)?.calculate(op, operand(second)?);
+    entries.try_fold(first, |left, right| Ok(left.calculate(op, operand(right)?)))
+}
+
+fn to_json(expr: &Expr) -> Value {
+    let entry = |name: &str, of: Value| Value::Object(Map::from_iter([(name.to_owned(), of)]));
+    match expr.node() {
+        ExprNode::Column(name) => json!(name),
+        ExprNode::Literal(value) => datum_to_json(value),
+        ExprNode::Compare(comparison, left, right) => {
+            entry(comparison.symbol(), json!([to_json(left), to_json(right)]))
+        }
+        ExprNode::Calculate(op, parts) => entry(op.symbol(), parts.iter().map(to_json).collect()),
+        ExprNode::And(parts) => entry("and", parts.iter().map(to_json).collect()),
+        ExprNode::Or(parts) => entry("or", parts.iter().map(to_json).collect()),
+        ExprNode::Not(inner) => entry("not", to_json(inner)),
+        ExprNode::IsNull(inner) => entry("is_null", to_json(inner)),
+        ExprNode::In(inner, values) => {
+            let values = values.written().iter().map(datum_to_json);
+            entry(
+                "in",
+                std::iter::once(to_json(inner)).chain(values).collect(),
+            )
+        }
+        ExprNode::StartsWith(inner, text) => {
+            entry("starts_with", json!([to_json(inner), { "text": text }]))
+        }
+        ExprNode::Contains(inner, text) => {
+            entry("contains", json!([to_json(inner), { "text": text }]))
         }
     }
 }
 
-fn two(name: &str, of: &Json) -> Result<(Expr, Expr), String> {
-    match of.as_array().map(Vec::as_slice) {
-        Some([left, right]) => Ok((Expr::from_json(left)?, Expr::from_json(right)?)),
-        _ => Err(format!("`{name}` takes a list of two expressions")),
-    }
-}
+/// Reads an expression as it stands in plan files.
+impl FromStr for Expr {
+    type Err = PlanTextError;
 
-impl<'de> Deserialize<'de> for Expr {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Self::from_json(&Json::deserialize(from)?).map_err(D::Error::custom)
+    fn from_str(text: &str) -> Result<Self, PlanTextError> {
+        let read = json_text::read(text).and_then(expr_from_json);
+        read.map_err(|wrong| wrong.in_text(text))
     }
 }
 
 impl Serialize for Expr {
     fn serialize<S: Serializer>(&self, into: S) -> Result<S::Ok, S::Error> {
-        self.to_json().serialize(into)
+        self.check().map_err(S::Error::custom)?;
+        to_json(self).serialize(into)
     }
 }
 
-/// Literals in a field, for `#[serde(with)]`.
-pub(super) mod literals {
-    use super::*;
-
-    pub(in crate::plan) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Vec<Datum>, D::Error> {
-        let list = Vec::<Json>::deserialize(from)?;
-        let list: Result<_, _> = list.iter().map(datum_from_json).collect();
-        list.map_err(D::Error::custom)
-    }
-
-    pub(in crate::plan) fn serialize<S: Serializer>(
-        list: &[Datum],
-        into: S,
-    ) -> Result<S::Ok, S::Error> {
-        into.collect_seq(list.iter().map(datum_to_json))
-    }
+/// Literals in a field, for `#[serde(serialize_with)]`.
+pub(super) fn literals<S: Serializer>(list: &[Datum], into: S) -> Result<S::Ok, S::Error> {
+    into.collect_seq(list.iter().map(datum_to_json))
 }
 
-/// A literal that may be absent, for `#[serde(with)]`.
-pub(super) mod optional_literal {
-    use super::*;
+/// Lists of literals in a field, for `#[serde(serialize_with)]`.
+pub(super) fn literal_lists<S: Serializer>(
+    lists: &[Vec<Datum>],
+    into: S,
+) -> Result<S::Ok, S::Error> {
+    let list = |list: &Vec<Datum>| -> Value { list.iter().map(datum_to_json).collect() };
+    into.collect_seq(lists.iter().map(list))
+}
 
-    pub(in crate::plan) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<Datum>, D::Error> {
-        let value = datum_from_json(&Json::deserialize(from)?);
-        value.map(Some).map_err(D::Error::custom)
-    }
-
-    pub(in crate::plan) fn serialize<S: Serializer>(
-        value: &Option<Datum>,
-        into: S,
-    ) -> Result<S::Ok, S::Error> {
-        value.as_ref().map(datum_to_json).serialize(into)
-    }
+/// A literal that may be absent, for `#[serde(serialize_with)]`.
+pub(super) fn optional_literal<S: Serializer>(
+    value: &Option<Datum>,
+    into: S,
+) -> Result<S::Ok, S::Error> {
+    value.as_ref().map(datum_to_json).serialize(into)
 }
 
 #[cfg(test)]
@@ -237,30 +316,49 @@ mod tests {
             column("a")
                 .equal(literal("x"))
                 .and(column("b").greater(literal(5))),
-            price.less(Expr::Literal(Datum::parse_decimal("0.05").unwrap())),
-            Expr::Not(Box::new(Expr::IsNull(Box::new(column("c"))))).or(literal(true)),
-            Expr::In(
-                Box::new(column("d")),
-                vec![Datum::Date(0), Datum::Null, Datum::U64(1)],
-            ),
-            Expr::StartsWith(Box::new(column("e")), "PROMO".to_owned()),
-            Expr::Contains(Box::new(column("t.e")), "x".to_owned()),
-            column("f").not_equal(Expr::Literal(Datum::Bytes(vec![0, 255]))),
+            price.less(literal(Datum::parse_decimal("0.05").unwrap())),
+            (!column("c").is_null()).or(literal(true)),
+            column("d").is_in([Datum::Date(0), Datum::Null, Datum::U64(1)]),
+            column("e").starts_with("PROMO"),
+            column("t.e").contains("x"),
+            column("f").not_equal(literal(Datum::Bytes(vec![0, 255]))),
+            column("a")
+                .plus(column("b"))
+                .plus(column("c"))
+                .minus(literal(1)),
+            Expr::all([]).or(Expr::any([])),
         ];
         for expression in all {
             let text = serde_json::to_string(&expression).unwrap();
-            assert_eq!(
-                serde_json::from_str::<Expr>(&text).unwrap(),
-                expression,
-                "{text}"
-            );
+            assert_eq!(text.parse(), Ok(expression), "{text}");
         }
     }
 
+    /// `90071992547409.931` is 90071992547409.9375 as a binary number of eight bytes.
     #[test]
-    fn fractions_are_exact_decimals() {
-        let read: Expr = serde_json::from_str("0.07").unwrap();
-        assert_eq!(read, Expr::Literal(Datum::parse_decimal("0.07").unwrap()));
+    fn numbers_are_what_is_written() {
+        for text in [
+            "0.07",
+            "90071992547409.931",
+            "0.1000000000000000055511151231",
+            "-92233720368547758.08",
+            "18446744073709551616",
+            "-9223372036854775809",
+            "12345678901234567890123456789012345678",
+            "1.50",
+        ] {
+            let decimal = Datum::parse_decimal(text).unwrap();
+            assert_eq!(decimal.to_string(), text);
+            assert_eq!(text.parse(), Ok(literal(decimal)));
+        }
+        assert_eq!("-9223372036854775808".parse(), Ok(literal(i64::MIN)));
+        assert_eq!("18446744073709551615".parse(), Ok(literal(u64::MAX)));
+        assert_eq!("-0".parse(), Ok(literal(0)));
+        let long = format!("0.{}", "1".repeat(31));
+        for text in ["1e3", "1.5E-2", &long, &"9".repeat(40)] {
+            let error = text.parse::<Expr>().unwrap_err().to_string();
+            assert!(error.contains("not exact"), "{error}");
+        }
     }
 
     #[test]
@@ -274,8 +372,12 @@ mod tests {
             ),
             (r#"{"in": ["a", "b"]}"#, r#"{"text": "b"}"#),
             (r#"{"and": [], "or": []}"#, "one entry"),
+            (r#"{"+": ["a"]}"#, "two expressions or more"),
+            (r#"{"not": 1, "not": 2}"#, "two entries `not`"),
+            (r#"{"in": []}"#, "then the literals"),
+            (r#"{"u64": -1}"#, "-1 is no unsigned"),
         ] {
-            let error = serde_json::from_str::<Expr>(text).unwrap_err().to_string();
+            let error = text.parse::<Expr>().unwrap_err().to_string();
             assert!(error.contains(says), "{text}: {error}");
         }
     }

@@ -4,13 +4,28 @@
 //! in it depends on whether a table is in memory or in pages, on the number of threads, or on the order of
 //! execution.
 
+mod builders;
+mod calculated;
+mod comparison;
 mod expression;
 mod expression_json;
+mod expression_text;
+mod json_text;
+mod limits;
 mod operators;
+mod plan_json;
 pub mod stored;
+mod tree;
+mod value_list;
+mod walk;
 
-pub use expression::{Comparison, Expr, column, literal};
+pub use calculated::{AggregateCall, AggregateFunction, Named, SortKey};
+pub use comparison::Comparison;
+pub use expression::{Expr, ExprNode, column, literal};
+pub(crate) use expression_text::Literals;
+pub use json_text::{PlanTextError, TextProblem};
 pub use operators::{
-    Aggregate, AggregateCall, AggregateFunction, Filter, Find, HashJoin, IndexScan, Join, KeyRange,
-    Limit, Named, NestedLoopJoin, Plan, Project, Scan, Sort, SortKey,
+    Aggregate, Filter, Find, HashJoin, IndexScan, Input, Join, KeyRange, Limit, NestedLoopJoin,
+    Plan, Project, Scan, Sort,
 };
+pub use value_list::ValueList;

@@ -61,7 +61,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 pub fn named(name: &str) -> Option<Plan> {
     let (_, json) = FILES.iter().find(|(own, _)| *own == name)?;
     // A test reads them all.
-    serde_json::from_str(json).ok()
+    json.parse().ok()
 }
 
 #[cfg(test)]
@@ -71,8 +71,9 @@ mod tests {
     #[test]
     fn every_stored_plan_is_one_and_comes_back_from_json() {
         for (name, json) in FILES {
-            let plan: Plan =
-                serde_json::from_str(json).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let plan: Plan = json
+                .parse()
+                .unwrap_or_else(|error| panic!("{name}: {error}"));
             let again = serde_json::to_value(&plan).unwrap();
             let stored: serde_json::Value = serde_json::from_str(json).unwrap();
             assert_eq!(again, stored, "{name}");

@@ -1,6 +1,6 @@
 //! The choices: a scan or an index scan, a nested-loop join or a hash join.
 
-use super::access_paths::{conjunction, conjuncts, lookup_of, qualified, range_of};
+use super::access_paths::{conjunction, conjuncts, lookup_of, qualified, ranges_of};
 use super::estimate::Estimator;
 use super::price::Prices;
 use crate::bind::bind;
@@ -27,23 +27,17 @@ struct Chooser<'t> {
 
 impl Chooser<'_> {
     fn chosen(&self, plan: &Plan) -> Plan {
-        let mut plan = plan.clone();
-        match &mut plan {
-            Plan::Find(find) => return self.cheapest(self.accesses(find)),
-            Plan::Join(join) => return self.cheapest(self.joins(join)),
-            Plan::Scan(_) | Plan::IndexScan(_) => {}
-            Plan::NestedLoopJoin(join) => *join.outer = self.chosen(&join.outer),
-            Plan::HashJoin(join) => {
-                *join.build = self.chosen(&join.build);
-                *join.probe = self.chosen(&join.probe);
+        match plan {
+            Plan::Find(find) => self.cheapest(self.accesses(find)),
+            Plan::Join(join) => self.cheapest(self.joins(join)),
+            _ => {
+                let mut plan = plan.clone();
+                for input in plan.inputs_mut() {
+                    *input = self.chosen(input).into();
+                }
+                plan
             }
-            Plan::Filter(filter) => *filter.input = self.chosen(&filter.input),
-            Plan::Project(project) => *project.input = self.chosen(&project.input),
-            Plan::Aggregate(aggregate) => *aggregate.input = self.chosen(&aggregate.input),
-            Plan::Sort(sort) => *sort.input = self.chosen(&sort.input),
-            Plan::Limit(limit) => *limit.input = self.chosen(&limit.input),
         }
-        plan
     }
 
     /// The cheapest of several plans, of which there is one; of equal ones the first.
@@ -72,22 +66,25 @@ impl Chooser<'_> {
             // The binder says that there is none.
             return vec![Plan::scan(table)];
         };
-        let (range, left) = range_of(found.source.schema(), called, parts());
-        let mut plans = vec![Plan::Scan(Scan {
-            table: table.clone(),
-            alias: alias.clone(),
-            range,
-            filter: conjunction(left),
-        })];
-        for (name, index) in &found.indexes {
-            let (range, left) = range_of(index.schema(), called, parts());
-            plans.push(Plan::IndexScan(IndexScan {
+        let mut plans = Vec::new();
+        for (range, left) in ranges_of(found.source.schema(), called, parts()) {
+            plans.push(Plan::Scan(Scan {
                 table: table.clone(),
-                index: name.clone(),
                 alias: alias.clone(),
                 range,
                 filter: conjunction(left),
             }));
+        }
+        for (name, index) in &found.indexes {
+            for (range, left) in ranges_of(index.schema(), called, parts()) {
+                plans.push(Plan::IndexScan(IndexScan {
+                    table: table.clone(),
+                    index: name.clone(),
+                    alias: alias.clone(),
+                    range,
+                    filter: conjunction(left),
+                }));
+            }
         }
         plans
     }
@@ -102,15 +99,15 @@ impl Chooser<'_> {
         let (left, right) = (self.chosen(&join.left), self.chosen(&join.right));
         let mut plans = vec![
             Plan::HashJoin(HashJoin {
-                build: Box::new(left.clone()),
-                probe: Box::new(right.clone()),
+                build: left.clone().into(),
+                probe: right.clone().into(),
                 on: join.on.clone(),
                 filter: join.filter.clone(),
                 probe_first: false,
             }),
             Plan::HashJoin(HashJoin {
-                build: Box::new(right.clone()),
-                probe: Box::new(left.clone()),
+                build: right.clone().into(),
+                probe: left.clone().into(),
                 on: swapped(&join.on),
                 filter: join.filter.clone(),
                 probe_first: true,
@@ -157,7 +154,7 @@ impl Chooser<'_> {
             parts.extend(inner.filter.as_ref().map(|own| qualified(own, called)));
             parts.extend(filter.cloned());
             let plan = Plan::NestedLoopJoin(NestedLoopJoin {
-                outer: Box::new(outer.clone()),
+                outer: outer.clone().into(),
                 table: inner.table.clone(),
                 index,
                 alias: inner.alias.clone(),

@@ -128,12 +128,14 @@ impl<'t> Estimator<'t> {
     ) -> Estimated {
         let scope = Scope::of_table(self.tables, table, alias);
         let size = self.size(table, None);
-        let share = of_range(range, &self.key_columns(table, None), &scope);
-        let rows = size.rows * share;
-        let price = Price {
-            sequential_pages: (size.pages * share).ceil(),
-            ..Price::of_rows(rows)
-        };
+        let columns = self.key_columns(table, None);
+        let share = of_range(range, &columns, &scope, size.rows);
+        let mut rows = size.rows * share;
+        if range.one_of.len() == columns.len() {
+            // A whole key finds one row at most.
+            rows = rows.min(combinations(range));
+        }
+        let price = self.read(size, range, share, rows);
         let kept = filter.map_or(1.0, |filter| selectivity(filter, &scope, size.rows));
         Estimated {
             rows: rows * kept,
@@ -147,12 +149,10 @@ impl<'t> Estimator<'t> {
         let (table, index) = (scan.table.as_str(), scan.index.as_str());
         let scope = Scope::of_table(self.tables, table, scan.alias.as_deref());
         let size = self.size(table, Some(index));
-        let share = of_range(&scan.range, &self.key_columns(table, Some(index)), &scope);
+        let columns = self.key_columns(table, Some(index));
+        let share = of_range(&scan.range, &columns, &scope, size.rows);
         let entries = size.rows * share;
-        let mut price = Price {
-            sequential_pages: (size.pages * share).ceil(),
-            ..Price::of_rows(entries)
-        };
+        let mut price = self.read(size, &scan.range, share, entries);
         if !self.used.are_in_index(self.tables, table, index) {
             price += self.lookups(self.size(table, None), entries);
         }
@@ -164,6 +164,18 @@ impl<'t> Estimator<'t> {
             scope,
             inputs: Vec::new(),
         }
+    }
+
+    /// What it takes to read a part of a key's order: one stretch of pages, or one for each combination of values.
+    fn read(&self, size: Size, range: &KeyRange, share: f64, rows: f64) -> Price {
+        let stretch = Price {
+            sequential_pages: (size.pages * share).ceil(),
+            ..Price::of_rows(rows)
+        };
+        if range.one_of.is_empty() {
+            return stretch;
+        }
+        self.lookups(size, combinations(range)) + Price::of_rows(rows)
     }
 
     /// So many look-ups of single rows.
@@ -183,7 +195,7 @@ impl<'t> Estimator<'t> {
         // Of each pair of equal columns the one with more values decides.
         let mut share = 1.0;
         for (value, column) in join.lookup.iter().zip(&columns) {
-            let own = inner.distinct(&Expr::Column((*column).to_owned()), size.rows);
+            let own = inner.distinct(&crate::plan::column(column), size.rows);
             share /= own.max(outer.scope.distinct(value, outer.rows));
         }
         // A whole key finds one row at most.
@@ -260,6 +272,11 @@ impl<'t> Estimator<'t> {
         let work = input.rows * 2.0 + rows;
         above(vec![input], rows, work, Some(scope))
     }
+}
+
+/// By how many combinations of values a range is looked up.
+fn combinations(range: &KeyRange) -> f64 {
+    range.one_of.iter().map(|list| list.len() as f64).product()
 }
 
 /// An operator above others that gives so many rows, after work on so many.

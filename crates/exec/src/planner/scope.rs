@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::plan::{Expr, Named};
+use crate::plan::{Expr, ExprNode, Named};
 use crate::source::{Table, Tables};
 use crate::statistics::{ColumnStatistics, TableStatistics};
 
@@ -77,9 +77,9 @@ impl Scope {
 
     /// About how many different values an expression has, of so many rows.
     pub(super) fn distinct(&self, expr: &Expr, rows: f64) -> f64 {
-        let of_columns = match expr {
-            Expr::Column(name) => self.find(name).map(|column| column.distinct),
-            Expr::Literal(_) => Some(1.0),
+        let of_columns = match expr.node() {
+            ExprNode::Column(name) => self.find(name).map(|column| column.distinct),
+            ExprNode::Literal(_) => Some(1.0),
             _ => None,
         };
         of_columns
@@ -100,8 +100,10 @@ impl Scope {
         rows: f64,
     ) -> Self {
         let columns = named.into_iter().map(|named| {
-            let statistics = match &named.of {
-                Expr::Column(name) => self.find(name).and_then(|column| column.statistics.clone()),
+            let statistics = match named.of.node() {
+                ExprNode::Column(name) => {
+                    self.find(name).and_then(|column| column.statistics.clone())
+                }
                 _ => None,
             };
             ScopeColumn {

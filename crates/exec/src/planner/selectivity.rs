@@ -5,7 +5,7 @@
 
 use super::scope::Scope;
 use crate::data::Datum;
-use crate::plan::{Comparison, Expr, KeyRange};
+use crate::plan::{Comparison, Expr, ExprNode, KeyRange, column};
 
 const GUESS_EQUAL: f64 = 0.1;
 const GUESS_RANGE: f64 = 1.0 / 3.0;
@@ -13,33 +13,35 @@ const GUESS_CONTAINS: f64 = 0.1;
 
 /// The share, from 0 to 1, of so many rows.
 pub(super) fn selectivity(expr: &Expr, scope: &Scope, rows: f64) -> f64 {
-    let share = match expr {
-        Expr::Literal(Datum::Bool(true)) => 1.0,
-        Expr::Literal(_) => 0.0,
-        Expr::And(parts) => parts
+    let share = match expr.node() {
+        ExprNode::Literal(Datum::Bool(true)) => 1.0,
+        ExprNode::Literal(_) => 0.0,
+        ExprNode::And(parts) => parts
             .iter()
             .map(|part| selectivity(part, scope, rows))
             .product(),
-        Expr::Or(parts) => {
+        ExprNode::Or(parts) => {
             let kept_by_none: f64 = parts
                 .iter()
                 .map(|part| 1.0 - selectivity(part, scope, rows))
                 .product();
             1.0 - kept_by_none
         }
-        Expr::Not(inner) => 1.0 - selectivity(inner, scope, rows),
-        Expr::IsNull(inner) => match &**inner {
-            Expr::Column(name) => scope
+        ExprNode::Not(inner) => 1.0 - selectivity(inner, scope, rows),
+        ExprNode::IsNull(inner) => match inner.node() {
+            ExprNode::Column(name) => scope
                 .statistics(name)
                 .map_or(0.05, |(column, of)| column.nulls as f64 / of.max(1) as f64),
             _ => 0.05,
         },
-        Expr::Compare(comparison, left, right) => match (&**left, &**right) {
-            (Expr::Column(name), Expr::Literal(value)) => compared(*comparison, name, value, scope),
-            (Expr::Literal(value), Expr::Column(name)) => {
+        ExprNode::Compare(comparison, left, right) => match (left.node(), right.node()) {
+            (ExprNode::Column(name), ExprNode::Literal(value)) => {
+                compared(*comparison, name, value, scope)
+            }
+            (ExprNode::Literal(value), ExprNode::Column(name)) => {
                 compared(turned(*comparison), name, value, scope)
             }
-            (left, right) => {
+            _ => {
                 let distinct = scope.distinct(left, rows).max(scope.distinct(right, rows));
                 match comparison {
                     Comparison::Equal => 1.0 / distinct,
@@ -48,19 +50,21 @@ pub(super) fn selectivity(expr: &Expr, scope: &Scope, rows: f64) -> f64 {
                 }
             }
         },
-        Expr::In(inner, list) => match &**inner {
-            Expr::Column(name) => list
+        ExprNode::In(inner, list) => match inner.node() {
+            ExprNode::Column(name) => list
+                .sorted()
+                .values
                 .iter()
                 .map(|value| compared(Comparison::Equal, name, value, scope))
                 .sum(),
-            _ => GUESS_EQUAL * list.len() as f64,
+            _ => GUESS_EQUAL * list.written().len() as f64,
         },
-        Expr::StartsWith(inner, text) => match &**inner {
-            Expr::Column(name) => starts_with(name, text, scope).unwrap_or(GUESS_EQUAL),
+        ExprNode::StartsWith(inner, text) => match inner.node() {
+            ExprNode::Column(name) => starts_with(name, text, scope).unwrap_or(GUESS_EQUAL),
             _ => GUESS_EQUAL,
         },
-        Expr::Contains(..) => GUESS_CONTAINS,
-        Expr::Column(_) | Expr::Calculate(..) => 0.5,
+        ExprNode::Contains(..) => GUESS_CONTAINS,
+        ExprNode::Column(_) | ExprNode::Calculate(..) => 0.5,
     };
     share.clamp(0.0, 1.0)
 }
@@ -125,9 +129,22 @@ fn starts_with(name: &str, text: &str, scope: &Scope) -> Option<f64> {
     Some(to - from)
 }
 
-/// The share of a key's range, of which these are the first columns.
-pub(super) fn of_range(range: &KeyRange, columns: &[&str], scope: &Scope) -> f64 {
+/// The share of a key's range, of which these are the first columns, of so many rows.
+pub(super) fn of_range(range: &KeyRange, columns: &[&str], scope: &Scope, rows: f64) -> f64 {
     let mut share = 1.0;
+    for (list, name) in range.one_of.iter().zip(columns) {
+        let of_list: f64 = match scope.statistics(name) {
+            Some(_) => list
+                .iter()
+                .map(|value| compared(Comparison::Equal, name, value, scope))
+                .sum(),
+            None => list.len() as f64 / scope.distinct(&column(name), rows),
+        };
+        share *= of_list.min(1.0);
+    }
+    if !range.one_of.is_empty() {
+        return share;
+    }
     for (value, name) in range.equal.iter().zip(columns) {
         share *= compared(Comparison::Equal, name, value, scope);
     }

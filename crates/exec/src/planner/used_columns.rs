@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::plan::{Expr, Plan};
+use crate::plan::{Expr, ExprNode, Plan};
 use crate::source::{Table, Tables};
 
 /// The names of the columns that a plan uses anywhere.
@@ -44,85 +44,40 @@ impl UsedColumns {
     }
 
     fn add(&mut self, expr: &Expr) {
-        match expr {
-            Expr::Column(name) => {
+        match expr.node() {
+            ExprNode::Column(name) => {
                 let own = name.rsplit_once('.').map_or(name.as_str(), |(_, own)| own);
                 self.names.insert(own.to_owned());
             }
-            Expr::Literal(_) => {}
-            Expr::Compare(_, left, right) | Expr::Calculate(_, left, right) => {
+            ExprNode::Literal(_) => {}
+            ExprNode::Compare(_, left, right) => {
                 self.add(left);
                 self.add(right);
             }
-            Expr::And(parts) | Expr::Or(parts) => parts.iter().for_each(|part| self.add(part)),
-            Expr::Not(inner)
-            | Expr::IsNull(inner)
-            | Expr::In(inner, _)
-            | Expr::StartsWith(inner, _)
-            | Expr::Contains(inner, _) => self.add(inner),
+            ExprNode::And(parts) | ExprNode::Or(parts) => {
+                parts.iter().for_each(|part| self.add(part));
+            }
+            ExprNode::Calculate(_, parts) => parts.iter().for_each(|part| self.add(part)),
+            ExprNode::Not(inner)
+            | ExprNode::IsNull(inner)
+            | ExprNode::In(inner, _)
+            | ExprNode::StartsWith(inner, _)
+            | ExprNode::Contains(inner, _) => self.add(inner),
         }
     }
 
     /// `whole`: all columns of the operator are used.
     fn visit(&mut self, plan: &Plan, whole: bool) {
-        match plan {
-            Plan::Find(find) => self.access(find.filter.as_ref(), whole),
-            Plan::Scan(scan) => self.access(scan.filter.as_ref(), whole),
-            Plan::IndexScan(scan) => self.access(scan.filter.as_ref(), whole),
-            Plan::NestedLoopJoin(join) => {
-                self.access(join.filter.as_ref(), whole);
-                join.lookup.iter().for_each(|value| self.add(value));
-                self.visit(&join.outer, whole);
-            }
-            Plan::HashJoin(join) => {
-                self.pairs(&join.on, join.filter.as_ref());
-                self.visit(&join.build, whole);
-                self.visit(&join.probe, whole);
-            }
-            Plan::Join(join) => {
-                self.pairs(&join.on, join.filter.as_ref());
-                self.visit(&join.left, whole);
-                self.visit(&join.right, whole);
-            }
-            Plan::Filter(filter) => {
-                self.add(&filter.keep);
-                self.visit(&filter.input, whole);
-            }
-            Plan::Project(project) => {
-                project.columns.iter().for_each(|named| self.add(&named.of));
-                self.visit(&project.input, false);
-            }
-            Plan::Aggregate(aggregate) => {
-                aggregate
-                    .group_by
-                    .iter()
-                    .for_each(|named| self.add(&named.of));
-                let of = aggregate
-                    .calculate
-                    .iter()
-                    .filter_map(|call| call.of.as_ref());
-                of.for_each(|of| self.add(of));
-                self.visit(&aggregate.input, false);
-            }
-            Plan::Sort(sort) => {
-                sort.by.iter().for_each(|key| self.add(&key.of));
-                // All columns decide between equal rows.
-                self.visit(&sort.input, true);
-            }
-            Plan::Limit(limit) => self.visit(&limit.input, whole),
+        self.all |= whole && plan.table().is_some();
+        plan.expressions().into_iter().for_each(|of| self.add(of));
+        let whole = match plan {
+            Plan::Project(_) | Plan::Aggregate(_) => false,
+            // All columns decide between equal rows.
+            Plan::Sort(_) => true,
+            _ => whole,
+        };
+        for input in plan.inputs() {
+            self.visit(input, whole);
         }
-    }
-
-    fn access(&mut self, filter: Option<&Expr>, whole: bool) {
-        self.all |= whole;
-        filter.into_iter().for_each(|filter| self.add(filter));
-    }
-
-    fn pairs(&mut self, on: &[(Expr, Expr)], filter: Option<&Expr>) {
-        for (left, right) in on {
-            self.add(left);
-            self.add(right);
-        }
-        filter.into_iter().for_each(|filter| self.add(filter));
     }
 }

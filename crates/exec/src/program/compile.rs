@@ -7,7 +7,10 @@ use super::steps::{
     AggregateSink, BuildSink, Call, Driver, KeyOrigin, KeyValues, Load, Pipeline, Place, ProbeStep,
     Program, Reach, ReadStep, Sink, SortSink, SourceEntry, Step,
 };
-use crate::bind::{Access, AggregateNode, Bound, ColumnId, ColumnInfo, Node, Scalar};
+use crate::bind::{
+    Access, AggregateNode, Bound, ColumnId, ColumnInfo, KeyBounds, KeyLists, Keys, Node, Scalar,
+    names_of_answer,
+};
 use crate::data::{ColumnPlace, ColumnType};
 use crate::row::{RowStore, Slot};
 use crate::source::Source;
@@ -26,9 +29,10 @@ pub(crate) fn compile(bound: &Bound) -> Program {
         needed.add(field.id);
     }
     let builder = compiler.emit(&bound.root, &needed);
-    let fields = bound.fields.iter();
-    let output = fields
-        .map(|field| (field.name.clone(), builder.slot(field.id)))
+    let slots = bound.fields.iter().map(|field| builder.slot(field.id));
+    let output = names_of_answer(&bound.fields)
+        .into_iter()
+        .zip(slots)
         .collect();
     compiler.finish(builder, Sink::Output);
     let places = compiler.places.iter().map(|(builder, step)| Place {
@@ -105,64 +109,32 @@ impl Compiler<'_> {
         self.pipelines.push(builder.finish(sink));
     }
 
+    /// Each operator has a function of its own: what this one keeps on the stack is there once for each level.
     fn emit_operator(&mut self, node: &Node, needed: &Needed) -> PipelineBuilder {
         match node {
             Node::Read {
                 access,
-                bounds,
+                keys: Keys::Range(bounds),
                 filter,
-            } => {
-                let needed = needed.with(filter);
-                let mut parts = conjuncts(filter.as_ref());
-                let mut builder = self.new_builder();
-                let reach = Reach::Range(bounds.clone());
-                let first = self.read(&mut builder, access, reach, &mut parts, &needed);
-                builder.driver = Some(Driver::Read(first));
-                self.fetch(&mut builder, access, &mut parts, &needed);
-                builder
-            }
+            } => self.range(access, bounds, filter.as_ref(), needed),
+            Node::Read {
+                access,
+                keys: Keys::OneOf(keys),
+                filter,
+            } => self.one_of(access, keys, filter.as_ref(), needed),
             Node::NestedLoop {
                 outer,
                 access,
                 lookup,
                 filter,
-            } => {
-                let needed = needed.with(filter);
-                let mut builder = self.emit_to_expand(outer, &needed.with(lookup));
-                let (source, _) = access.path();
-                let schema = source.schema();
-                let typed = lookup.iter().zip(schema.key());
-                let typed: Vec<_> = typed
-                    .map(|(scalar, at)| (scalar, schema.columns()[*at].column_type, true))
-                    .collect();
-                let key = KeyValues {
-                    slots: builder.slots_of(&typed),
-                    origin: KeyOrigin::Equality,
-                };
-                let reach = if key.slots.len() == schema.key().len() {
-                    Reach::Key(key)
-                } else {
-                    Reach::Prefix(key)
-                };
-                let mut parts = conjuncts(filter.as_ref());
-                let step = self.read(&mut builder, access, reach, &mut parts, &needed);
-                builder.steps.push(Step::Read(step));
-                builder.in_order = false;
-                self.fetch(&mut builder, access, &mut parts, &needed);
-                builder
-            }
+            } => self.nested_loop(outer, access, lookup, filter.as_ref(), needed),
             Node::HashJoin {
                 build,
                 probe,
                 on,
                 filter,
-            } => self.hash_join(build, probe, on, filter.as_ref(), &needed.with(filter)),
-            Node::Filter { input, keep } => {
-                let mut builder = self.emit(input, &needed.with([keep]));
-                let keep = builder.eval(keep);
-                builder.steps.push(Step::Filter(keep));
-                builder
-            }
+            } => self.hash_join(build, probe, on, filter.as_ref(), needed),
+            Node::Filter { input, keep } => self.filter(input, keep, needed),
             Node::Project { input, columns } => self.project(input, columns, needed),
             Node::Aggregate(node) => self.aggregate(node),
             Node::Sort { .. } => self.sort(node, None, needed),
@@ -180,6 +152,79 @@ impl Compiler<'_> {
         }
     }
 
+    #[inline(never)]
+    fn range(
+        &mut self,
+        access: &Access,
+        bounds: &KeyBounds,
+        filter: Option<&Scalar>,
+        needed: &Needed,
+    ) -> PipelineBuilder {
+        let needed = needed.with(filter);
+        let mut parts = conjuncts(filter);
+        let mut builder = self.new_builder();
+        let reach = Reach::Range(bounds.clone());
+        let first = self.read(&mut builder, access, reach, &mut parts, &needed);
+        builder.driver = Some(Driver::Read(first));
+        self.fetch(&mut builder, access, &mut parts, &needed);
+        builder
+    }
+
+    #[inline(never)]
+    fn one_of(
+        &mut self,
+        access: &Access,
+        keys: &KeyLists,
+        filter: Option<&Scalar>,
+        needed: &Needed,
+    ) -> PipelineBuilder {
+        let needed = needed.with(filter);
+        let mut builder = self.new_builder();
+        let schema = access.path().0.schema();
+        let columns = schema.key().iter().take(keys.columns());
+        let slots = columns.map(|at| {
+            let column_type = schema.columns()[*at].column_type;
+            builder.new_slot(column_type, false)
+        });
+        let slots: Vec<Slot> = slots.collect();
+        builder.driver = Some(Driver::Combinations {
+            keys: keys.clone(),
+            slots: slots.clone(),
+        });
+        self.look_up(&mut builder, access, slots, filter, &needed);
+        builder
+    }
+
+    #[inline(never)]
+    fn nested_loop(
+        &mut self,
+        outer: &Node,
+        access: &Access,
+        lookup: &[Scalar],
+        filter: Option<&Scalar>,
+        needed: &Needed,
+    ) -> PipelineBuilder {
+        let needed = needed.with(filter);
+        let mut builder = self.emit_to_expand(outer, &needed.with(lookup));
+        let (source, _) = access.path();
+        let schema = source.schema();
+        let typed = lookup.iter().zip(schema.key());
+        let typed: Vec<_> = typed
+            .map(|(scalar, at)| (scalar, schema.columns()[*at].column_type, true))
+            .collect();
+        let slots = builder.slots_of(&typed);
+        self.look_up(&mut builder, access, slots, filter, &needed);
+        builder
+    }
+
+    #[inline(never)]
+    fn filter(&mut self, input: &Node, keep: &Scalar, needed: &Needed) -> PipelineBuilder {
+        let mut builder = self.emit(input, &needed.with([keep]));
+        let keep = builder.eval(keep);
+        builder.steps.push(Step::Filter(keep));
+        builder
+    }
+
     /// The input of an expansion. One with a limit ends its pipeline: rows that have passed the limit would wait in the
     /// expansion when the last one passes and ends all tasks; and the order that a limit may need would go with the
     /// expansion.
@@ -193,6 +238,32 @@ impl Compiler<'_> {
         let slots: Vec<Slot> = ids.iter().map(|id| builder.slot(*id)).collect();
         self.finish(builder, Sink::Materialize(slots.as_slice().into()));
         self.driven_by_rows(&ids, Some(&slots))
+    }
+
+    /// The steps that look a table up by these values of the first columns of its key or of an index.
+    fn look_up(
+        &mut self,
+        builder: &mut PipelineBuilder,
+        access: &Access,
+        slots: Vec<Slot>,
+        filter: Option<&Scalar>,
+        needed: &Needed,
+    ) {
+        let schema = access.path().0.schema();
+        let key = KeyValues {
+            slots,
+            origin: KeyOrigin::Equality,
+        };
+        let reach = if key.slots.len() == schema.key().len() {
+            Reach::Key(key)
+        } else {
+            Reach::Prefix(key)
+        };
+        let mut parts = conjuncts(filter);
+        let step = self.read(builder, access, reach, &mut parts, needed);
+        builder.steps.push(Step::Read(step));
+        builder.in_order = false;
+        self.fetch(builder, access, &mut parts, needed);
     }
 
     fn source(&mut self, name: String, source: &Arc<dyn Source>) -> usize {
@@ -315,6 +386,7 @@ impl Compiler<'_> {
         step
     }
 
+    #[inline(never)]
     fn hash_join(
         &mut self,
         build: &Node,
@@ -323,6 +395,7 @@ impl Compiler<'_> {
         filter: Option<&Scalar>,
         needed: &Needed,
     ) -> PipelineBuilder {
+        let needed = &needed.with(filter);
         let types: Vec<ColumnType> = on.iter().map(|pair| self.key_type(pair)).collect();
         // The table of the join is built first.
         let mut below = self.emit(build, &needed.with(on.iter().map(|(left, _)| left)));
@@ -371,6 +444,7 @@ impl Compiler<'_> {
         of(left).or_else(|| of(right)).unwrap_or(ColumnType::I64)
     }
 
+    #[inline(never)]
     fn project(
         &mut self,
         input: &Node,
@@ -395,6 +469,7 @@ impl Compiler<'_> {
         builder
     }
 
+    #[inline(never)]
     fn aggregate(&mut self, node: &AggregateNode) -> PipelineBuilder {
         let scalars = node.groups.iter().map(|(_, scalar)| scalar);
         let scalars = scalars.chain(node.calls.iter().filter_map(|(_, _, of)| of.as_ref()));
@@ -435,6 +510,7 @@ impl Compiler<'_> {
         self.driven_by_rows(&ids, None)
     }
 
+    #[inline(never)]
     fn sort(&mut self, node: &Node, rows_max: Option<u64>, needed: &Needed) -> PipelineBuilder {
         let Node::Sort { input, by, all } = node else {
             return self.emit(node, needed);
@@ -518,9 +594,10 @@ fn scalar_type(scalar: &Scalar, columns: &[ColumnInfo]) -> Option<ColumnType> {
         Scalar::Column(id) => Some(columns[*id].column_type),
         Scalar::Literal(value) => value.column_type(),
         Scalar::Cast(_, to) => Some(*to),
-        Scalar::Calculate {
-            op, left, right, ..
-        } => op.result_type(scalar_type(left, columns)?, scalar_type(right, columns)?),
+        Scalar::Calculate { op, parts, .. } => {
+            let types = parts.iter().map(|part| scalar_type(part, columns));
+            types.reduce(|a, b| op.result_type(a?, b?)).flatten()
+        }
         _ => Some(ColumnType::Bool),
     }
 }

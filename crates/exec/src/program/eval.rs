@@ -1,11 +1,9 @@
 //! Expressions over the slots of a row.
 
-use std::cmp::Ordering;
-
 use crate::bind::{ColumnId, Scalar};
 use crate::data::{Arithmetic, ColumnType, Datum, Value};
 use crate::error::ExecError;
-use crate::plan::Comparison;
+use crate::plan::{Comparison, ValueList};
 use crate::row::{RowRef, Slot};
 
 /// An expression that can be calculated.
@@ -25,10 +23,18 @@ pub(crate) enum Eval {
     Or(Vec<Eval>),
     Not(Box<Eval>),
     IsNull(Box<Eval>),
-    In(Box<Eval>, Vec<Datum>),
+    In(Box<Eval>, ValueList),
+    /// The usual list: values of the type of a column of one word that is always there.
+    InWords {
+        word: usize,
+        /// In order.
+        values: Box<[u64]>,
+        has_null: bool,
+    },
     StartsWith(Box<Eval>, Box<[u8]>),
     Contains(Box<Eval>, Box<[u8]>),
-    Calculate(Arithmetic, Box<Eval>, Box<Eval>, Box<str>),
+    /// From the first to the last.
+    Calculate(Arithmetic, Box<[Eval]>, Box<str>),
     Cast(Box<Eval>, ColumnType),
 }
 
@@ -60,19 +66,39 @@ impl Eval {
             Scalar::Or(parts) => Self::Or(all(parts)),
             Scalar::Not(inner) => Self::Not(boxed(inner)),
             Scalar::IsNull(inner) => Self::IsNull(boxed(inner)),
-            Scalar::In(inner, list) => Self::In(boxed(inner), list.clone()),
+            Scalar::In(inner, list) => {
+                let inner = boxed(inner);
+                let words = inner.as_words(list);
+                words.unwrap_or_else(|| Self::In(inner, list.clone()))
+            }
             Scalar::StartsWith(inner, part) => {
                 Self::StartsWith(boxed(inner), part.as_bytes().into())
             }
             Scalar::Contains(inner, part) => Self::Contains(boxed(inner), part.as_bytes().into()),
-            Scalar::Calculate {
-                op,
-                left,
-                right,
-                text,
-            } => Self::Calculate(*op, boxed(left), boxed(right), text.clone()),
+            Scalar::Calculate { op, parts, text } => {
+                let parts: Vec<Self> = all(parts);
+                Self::Calculate(*op, parts.into(), text.clone())
+            }
             Scalar::Cast(inner, to) => Self::Cast(boxed(inner), *to),
         }
+    }
+
+    /// Whether this is one of these values, as words.
+    fn as_words(&self, list: &ValueList) -> Option<Self> {
+        let Self::Slot(slot) = self else {
+            return None;
+        };
+        let word = slot.single_word()?;
+        // A value that the column cannot have is equal to none of its values.
+        let values = list.sorted().values.iter();
+        let values = values.filter_map(|value| Some(as_word(&value.cast(slot.column_type())?)?.1));
+        let mut values: Vec<u64> = values.collect();
+        values.sort_unstable();
+        Some(Self::InWords {
+            word,
+            values: values.into(),
+            has_null: list.sorted().has_null,
+        })
     }
 
     fn as_compare_word(&self) -> Option<Self> {
@@ -83,14 +109,7 @@ impl Eval {
             return None;
         };
         let word = slot.single_word()?;
-        let value = value.cast(slot.column_type())?;
-        let (signed, with) = match value {
-            Datum::I64(value) => (true, value as u64),
-            Datum::Date(days) => (true, i64::from(days) as u64),
-            Datum::U64(value) => (false, value),
-            Datum::Bool(value) => (false, u64::from(value)),
-            _ => return None,
-        };
+        let (signed, with) = as_word(&value.cast(slot.column_type())?)?;
         Some(Self::CompareWord {
             comparison: *comparison,
             word,
@@ -104,9 +123,16 @@ impl Eval {
         Ok(match self {
             Self::Slot(slot) => slot.get(row),
             Self::Literal(value) => value.value(),
-            Self::Calculate(op, left, right, text) => {
-                let result = op.apply(left.value(row)?, right.value(row)?);
-                result.ok_or(Overflow(text))?
+            Self::Calculate(op, parts, text) => {
+                let Some((first, others)) = parts.split_first() else {
+                    return Ok(Value::Null);
+                };
+                let mut result = first.value(row)?;
+                for part in others {
+                    let next = op.apply(result, part.value(row)?);
+                    result = next.ok_or(Overflow(text))?;
+                }
+                result
             }
             Self::Cast(inner, to) => cast(inner.value(row)?, *to),
             _ => match self.truth(row)? {
@@ -144,20 +170,20 @@ impl Eval {
             Self::Or(parts) => decided_by(parts, row, true)?,
             Self::Not(inner) => inner.truth(row)?.map(|truth| !truth),
             Self::IsNull(inner) => Some(inner.value(row)?.is_null()),
+            Self::InWords {
+                word,
+                values,
+                has_null,
+            } => match values.binary_search(&row.words[*word]) {
+                Ok(_) => Some(true),
+                Err(_) => (!has_null).then_some(false),
+            },
             Self::In(inner, list) => {
                 let own = inner.value(row)?;
                 if own.is_null() {
                     return Ok(None);
                 }
-                let mut unknown = false;
-                for other in list {
-                    if *other == Datum::Null {
-                        unknown = true;
-                    } else if own.total_cmp(other.value()) == Ordering::Equal {
-                        return Ok(Some(true));
-                    }
-                }
-                (!unknown).then_some(false)
+                list.sorted().has(own)
             }
             Self::StartsWith(inner, part) => {
                 let text = inner.value(row)?.as_bytes();
@@ -175,6 +201,17 @@ impl Eval {
             }
         })
     }
+}
+
+/// A value that takes one word, and whether the word has a sign.
+fn as_word(value: &Datum) -> Option<(bool, u64)> {
+    Some(match value {
+        Datum::I64(value) => (true, *value as u64),
+        Datum::Date(days) => (true, i64::from(*days) as u64),
+        Datum::U64(value) => (false, *value),
+        Datum::Bool(value) => (false, u64::from(*value)),
+        _ => return None,
+    })
 }
 
 /// `and` is decided by one that is false, `or` by one that is true. All are calculated up to that one; an

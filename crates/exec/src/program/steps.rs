@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::eval::Eval;
-use crate::bind::KeyBounds;
+use crate::bind::{KeyBounds, KeyLists};
 use crate::plan::AggregateFunction;
 use crate::row::Slot;
 use crate::source::Source;
@@ -51,6 +51,8 @@ pub(crate) enum Driver {
     Read(ReadStep),
     /// What the sink of an earlier pipeline kept; its columns lie in these slots of a row.
     Materialized { pipeline: usize, slots: Vec<Slot> },
+    /// Combinations of values that a key is looked up by, which go to these slots of a row.
+    Combinations { keys: KeyLists, slots: Vec<Slot> },
 }
 
 /// What happens to a row.

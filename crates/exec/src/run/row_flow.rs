@@ -142,6 +142,9 @@ impl Worker<'_> {
                 Driver::Materialized { pipeline, slots } => {
                     return self.materialized_rows(*pipeline, slots, state, row);
                 }
+                Driver::Combinations { keys, slots } => {
+                    return self.combinations(keys, slots, state, row);
+                }
             },
             Some(program::Step::Read(step)) => step,
             Some(program::Step::Probe(step)) => {

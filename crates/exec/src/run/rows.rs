@@ -86,7 +86,8 @@ impl Rows {
         }
     }
 
-    /// The names of the columns.
+    /// The names of the columns, which are all different: a name that several columns have has its table's before it
+    /// (`customer.id`), and a number behind it where two columns would still be called the same.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
         self.shared
             .program

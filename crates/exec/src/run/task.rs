@@ -42,7 +42,7 @@ pub(super) enum State {
     Batch(Box<BatchWalk>),
     /// It goes through a chain of a hash table.
     Chain { hash: u64, at: u32 },
-    /// It goes through rows that an earlier pipeline kept.
+    /// It goes through rows that an earlier pipeline kept, or combinations of values, by their numbers.
     Materialized { next: usize, end: usize },
     /// It reads a long value, and then goes on.
     Long(Box<LongRead>),

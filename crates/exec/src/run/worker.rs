@@ -191,6 +191,7 @@ impl<'s> Worker<'s> {
         let states = match &self.pipeline.driver {
             Driver::Read(step) => self.first_ranges(step)?,
             Driver::Materialized { pipeline, .. } => self.first_materialized_rows(*pipeline),
+            Driver::Combinations { keys, .. } => self.first_rows(keys.combinations()),
         };
         // The last one made is the first to run.
         for state in states.into_iter().rev() {

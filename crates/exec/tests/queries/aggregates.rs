@@ -85,7 +85,7 @@ fn a_sum_overflows_by_its_value_alone() {
 fn a_mean_of_means_has_a_limit_on_digits() {
     let (executor, tables) = (executor(), tables(&[1, 2]));
     let mut plan = Plan::scan("values").project(vec![Named::new("mean", column("value"))]);
-    for nested in 1..60 {
+    for nested in 1..40 {
         let mean = AggregateCall::new("mean", AggregateFunction::Avg, column("mean"));
         plan = plan.aggregate(&[], vec![mean]);
         let run = executor.run(&plan, &tables, &Options::default());

@@ -252,7 +252,7 @@ fn a_million_tasks_wait_and_go() {
     };
     let pairs = pair(0).hash_join(pair(1), &[("one1", "one0")]);
     let plan = Plan::NestedLoopJoin(namiki_exec::plan::NestedLoopJoin {
-        outer: Box::new(pairs),
+        outer: pairs.into(),
         table: "paged".to_owned(),
         index: None,
         alias: None,

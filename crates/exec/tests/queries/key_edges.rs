@@ -9,7 +9,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use namiki_exec::data::{Column, ColumnType, Datum, Schema};
-use namiki_exec::plan::{Comparison, Expr, Find, KeyRange, NestedLoopJoin, Plan, Scan, column};
+use namiki_exec::plan::{
+    Comparison, Expr, Find, KeyRange, NestedLoopJoin, Plan, Scan, column, literal,
+};
 use namiki_exec::source::{MemoryTable, Source, Table, Tables};
 use namiki_exec::{Executor, Options, naive};
 use namiki_platform::disk::Disk;
@@ -250,7 +252,7 @@ impl Shape {
     /// The rows of a condition over `v`, where the columns before it in the key are what they are.
     fn condition(&self, of_v: Expr) -> Expr {
         match self.equal.first() {
-            Some(number) => column("n").equal(Expr::Literal(number.clone())).and(of_v),
+            Some(number) => column("n").equal(literal(number.clone())).and(of_v),
             None => of_v,
         }
     }
@@ -269,11 +271,11 @@ impl Shape {
 
     fn lookup(&self, index: Option<&str>, lookup: Vec<Datum>) -> Plan {
         Plan::NestedLoopJoin(NestedLoopJoin {
-            outer: Box::new(Plan::scan("one")),
+            outer: Plan::scan("one").into(),
             table: "t".to_owned(),
             index: index.map(str::to_owned),
             alias: None,
-            lookup: lookup.into_iter().map(Expr::Literal).collect(),
+            lookup: lookup.into_iter().map(literal).collect(),
             filter: None,
             table_first: true,
         })
@@ -281,11 +283,7 @@ impl Shape {
 
     /// All ways to the rows of a comparison.
     fn ways(&self, comparison: Comparison, value: &Datum, is_stored: bool) -> Vec<Plan> {
-        let compared = Expr::Compare(
-            comparison,
-            Box::new(column("v")),
-            Box::new(Expr::Literal(value.clone())),
-        );
+        let compared = column("v").compare(comparison, literal(value.clone()));
         let find = Find {
             table: "t".to_owned(),
             alias: None,
@@ -361,8 +359,7 @@ fn every_bound_at_every_edge_keeps_what_a_filter_keeps() {
                 let shape = shape(column_type, nullable, key, own);
                 for value in stored.iter().chain(&beyond) {
                     for comparison in Comparison::ALL {
-                        let compared = Box::new(Expr::Literal(value.clone()));
-                        let keep = Expr::Compare(comparison, Box::new(column("v")), compared);
+                        let keep = column("v").compare(comparison, literal(value.clone()));
                         let expected = filtered(&shape, keep);
                         for plan in shape.ways(comparison, value, stored.contains(value)) {
                             checked.check(&shape, &plan, &expected);
@@ -388,13 +385,8 @@ fn two_bounds(checked: &mut Checked, shape: &Shape, values: &[Datum]) {
             } else {
                 (Comparison::GreaterOrEqual, Comparison::LessOrEqual)
             };
-            let side = |comparison, value: &Datum| {
-                Expr::Compare(
-                    comparison,
-                    Box::new(column("v")),
-                    Box::new(Expr::Literal(value.clone())),
-                )
-            };
+            let side =
+                |comparison, value: &Datum| column("v").compare(comparison, literal(value.clone()));
             let expected = filtered(shape, side(lower, low).and(side(upper, high)));
             let equal = KeyRange {
                 equal: shape.equal.clone(),

@@ -1,7 +1,9 @@
 //! Queries end to end: their answers, what they may hold, and what ends them.
 
 mod aggregates;
+mod deep_plans;
 mod failures;
+mod in_lists;
 mod key_edges;
 mod limits;
 mod long_rows;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use namiki_exec::data::{Column, ColumnType, Datum, Schema};
-use namiki_exec::plan::{Expr, KeyRange, Named, NestedLoopJoin, Plan, column};
+use namiki_exec::plan::{Expr, KeyRange, Named, NestedLoopJoin, Plan, column, literal};
 use namiki_exec::source::{MemoryTable, Source, Table, Tables};
 use namiki_exec::{Executor, Options, naive};
 use namiki_platform::disk::Disk;
@@ -83,7 +83,7 @@ fn tables(
 
 fn lookup(index: Option<&str>, lookup: Vec<Expr>) -> Plan {
     Plan::NestedLoopJoin(NestedLoopJoin {
-        outer: Box::new(Plan::scan("outer")),
+        outer: Plan::scan("outer").into(),
         table: "t".to_owned(),
         index: index.map(str::to_owned),
         alias: None,
@@ -116,7 +116,7 @@ fn rows_with_missing_values_in_their_key_are_found() {
                 0 | 1 => vec![column("outer.value")],
                 _ => vec![column("outer.number"), column("outer.value")],
             };
-            let by_group = vec![Expr::Literal(Datum::I64(0))];
+            let by_group = vec![literal(Datum::I64(0))];
             let answers = [
                 (Plan::scan("t"), Some(rows)),
                 (
@@ -136,7 +136,7 @@ fn rows_with_missing_values_in_their_key_are_found() {
                 (lookup(Some("by_value"), vec![column("outer.value")]), None),
                 (lookup(Some("by_group"), by_group), None),
                 (
-                    lookup(Some("by_value"), vec![Expr::Literal(Datum::Null)]),
+                    lookup(Some("by_value"), vec![literal(Datum::Null)]),
                     Some(0),
                 ),
             ];

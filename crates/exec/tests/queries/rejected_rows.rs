@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::support::{in_segments, memory_disk};
 use namiki_exec::data::{Column, ColumnType, Datum, Schema};
-use namiki_exec::plan::{Expr, Plan, column};
+use namiki_exec::plan::{Plan, column};
 use namiki_exec::source::{MemoryTable, Table, Tables};
 use namiki_exec::{Degree, Executor, Options};
 use namiki_platform::disk::Disk;
@@ -45,7 +45,7 @@ fn a_look_comes_after_so_many_rejected_rows() {
     tables.insert("paged", Table::new(Arc::new(paged)));
     tables.insert("resident", Table::new(Arc::new(events)));
     let kept = (0..ROWS / KEPT_EACH).map(|at| Datum::I64(at * KEPT_EACH));
-    let keep = Expr::In(Box::new(column("number")), kept.collect());
+    let keep = column("number").is_in(kept);
     for table in ["paged", "resident"] {
         let mut scan = Plan::scan(table);
         let mut walk = Plan::scan("groups").lookup(table, &["id"]);

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use namiki_exec::data::{Column, ColumnType, Datum};
 use namiki_exec::plan::{
-    AggregateCall, AggregateFunction, Comparison, Expr, Find, HashJoin, IndexScan, Join, KeyRange,
-    Named, NestedLoopJoin, Plan, Scan, SortKey, column, literal,
+    AggregateCall, AggregateFunction, Comparison, Expr, Find, HashJoin, IndexScan, Input, Join,
+    KeyRange, Named, NestedLoopJoin, Plan, Scan, SortKey, column, literal,
 };
 use namiki_exec::source::Tables;
 use namiki_platform::seeded_random::Random;
@@ -42,15 +42,21 @@ pub(crate) enum Determined {
     Some,
 }
 
+/// A limit that every row passes.
+const ALL_ROWS: u64 = 1 << 40;
+
 /// The plan without limits of rows that come in no order.
 pub(crate) fn without_limits(plan: &Plan) -> Plan {
     let mut plan = plan.clone();
     if let Plan::Limit(limit) = &plan {
         let input = without_limits(&limit.input);
+        if limit.rows == ALL_ROWS {
+            return input.limit(ALL_ROWS);
+        }
         let is_determined = is_in_order(&input) && input == *limit.input;
         return if is_determined { plan } else { input };
     }
-    let strip = |input: &mut Box<Plan>| **input = without_limits(input);
+    let strip = |input: &mut Input| *input = without_limits(input).into();
     match &mut plan {
         Plan::Filter(it) => strip(&mut it.input),
         Plan::Project(it) => strip(&mut it.input),
@@ -173,7 +179,7 @@ impl<'r> Maker<'r> {
             return plan.limit(rows);
         }
         if self.random.chance(0.5) {
-            return plan.limit(1 << 40);
+            return plan.limit(ALL_ROWS);
         }
         self.is_loose = true;
         let rows = 1 + self.random.below(200);
@@ -219,6 +225,11 @@ impl<'r> Maker<'r> {
         if self.random.chance(0.85) {
             return range;
         }
+        if self.random.chance(0.3) {
+            let listed = &columns[..1 + self.random.index(columns.len())];
+            range.one_of = listed.iter().map(|it| self.list(it.column_type)).collect();
+            return range;
+        }
         for column in &columns[..self.random.index(columns.len() + 1)] {
             if self.random.chance(0.7) {
                 break;
@@ -234,6 +245,16 @@ impl<'r> Maker<'r> {
             (range.to, range.below) = (bound(0.2), bound(0.3));
         }
         range
+    }
+
+    /// A few values of a type, some of them twice or missing.
+    fn list(&mut self, column_type: ColumnType) -> Vec<Datum> {
+        let one = |random: &mut Random| match random.chance(0.1) {
+            true => Datum::Null,
+            false => datum(random, column_type),
+        };
+        let count = self.random.index(12);
+        (0..count).map(|_| one(self.random)).collect()
     }
 
     /// A value of a column, or none, one in so many times where there may be none.
@@ -311,7 +332,7 @@ impl<'r> Maker<'r> {
     /// Something of a type, over these columns if there is one.
     fn value_of(&mut self, column_type: ColumnType, given: &[Given]) -> Expr {
         if self.random.chance(0.005) {
-            return Expr::Literal(Datum::Null);
+            return literal(Datum::Null);
         }
         let same: Vec<&Given> = given
             .iter()
@@ -327,7 +348,7 @@ impl<'r> Maker<'r> {
             same
         };
         if pool.is_empty() {
-            return Expr::Literal(datum(self.random, column_type));
+            return literal(datum(self.random, column_type));
         }
         let own = column(&pool[self.random.index(pool.len())].name);
         if column_type.is_number() && self.random.chance(0.1) {
@@ -365,7 +386,7 @@ impl<'r> Maker<'r> {
         let all = [given, inner].concat();
         let filter = self.random.chance(0.2).then(|| self.condition(&all, 1));
         let plan = Plan::NestedLoopJoin(NestedLoopJoin {
-            outer: Box::new(outer),
+            outer: outer.into(),
             table,
             index,
             alias: Some(alias),
@@ -414,8 +435,8 @@ impl<'r> Maker<'r> {
             on = on.into_iter().map(|(a, b)| (b, a)).collect();
         }
         let plan = Plan::HashJoin(HashJoin {
-            build: Box::new(build),
-            probe: Box::new(probe),
+            build: build.into(),
+            probe: probe.into(),
             on,
             filter,
             probe_first: false,
@@ -450,8 +471,8 @@ impl<'r> Maker<'r> {
         let all = [given, built].concat();
         let filter = self.random.chance(0.2).then(|| self.condition(&all, 1));
         let plan = Plan::Join(Join {
-            left: Box::new(left),
-            right: Box::new(right),
+            left: left.into(),
+            right: right.into(),
             on,
             filter,
         });
@@ -473,7 +494,7 @@ impl<'r> Maker<'r> {
             return match self.random.index(3) {
                 0 => a.and(b),
                 1 => a.or(b),
-                _ => Expr::Not(Box::new(a)),
+                _ => !a,
             };
         }
         if given.is_empty() {
@@ -483,29 +504,32 @@ impl<'r> Maker<'r> {
         let value = column(&own.name);
         match self.random.index(8) {
             0 => {
-                let is_null = Expr::IsNull(Box::new(value));
+                let is_null = value.is_null();
                 if self.random.chance(0.5) {
                     is_null
                 } else {
-                    Expr::Not(Box::new(is_null))
+                    !is_null
                 }
             }
             1 => {
-                let list = (0..1 + self.random.index(4)).map(|_| {
+                let values = [1 + self.random.index(4), self.random.index(60)];
+                let values = values[usize::from(self.random.chance(0.3))];
+                let list = (0..values).map(|_| {
                     if self.random.chance(0.1) {
                         Datum::Null
                     } else {
                         datum(self.random, own.column_type)
                     }
                 });
-                Expr::In(Box::new(value), list.collect())
+                let list: Vec<Datum> = list.collect();
+                value.is_in(list)
             }
             2 if own.column_type == ColumnType::Text => {
-                let part = ["", "a", "z"][self.random.index(3)].to_owned();
+                let part = ["", "a", "z"][self.random.index(3)];
                 if self.random.chance(0.5) {
-                    Expr::StartsWith(Box::new(value), part)
+                    value.starts_with(part)
                 } else {
-                    Expr::Contains(Box::new(value), part)
+                    value.contains(part)
                 }
             }
             3 if own.column_type == ColumnType::Bool => value,
@@ -518,11 +542,11 @@ impl<'r> Maker<'r> {
                     _ => Comparison::GreaterOrEqual,
                 };
                 let other = if self.random.chance(0.6) {
-                    Expr::Literal(datum(self.random, own.column_type))
+                    literal(datum(self.random, own.column_type))
                 } else {
                     self.value_of(own.column_type, given)
                 };
-                Expr::Compare(comparison, Box::new(value), Box::new(other))
+                value.compare(comparison, other)
             }
         }
     }
@@ -536,7 +560,7 @@ impl<'r> Maker<'r> {
             let (of, column_type) = match given.is_empty() || self.random.chance(0.1) {
                 true => {
                     let column_type = TYPES[self.random.index(7)];
-                    (Expr::Literal(datum(self.random, column_type)), column_type)
+                    (literal(datum(self.random, column_type)), column_type)
                 }
                 false => {
                     let own = given[self.random.index(given.len())].clone();
@@ -577,7 +601,7 @@ impl<'r> Maker<'r> {
             new.push(Given { name, column_type });
         }
         let plan = Plan::Aggregate(namiki_exec::plan::Aggregate {
-            input: Box::new(plan),
+            input: plan.into(),
             group_by,
             calculate,
         });

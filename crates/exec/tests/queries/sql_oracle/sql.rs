@@ -5,9 +5,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::VecDeque;
+
 use namiki_exec::data::{Arithmetic, ColumnType, Datum, Schema};
 use namiki_exec::plan::{
-    Aggregate, AggregateCall, AggregateFunction, Expr, KeyRange, NestedLoopJoin, Plan, Sort,
+    Aggregate, AggregateCall, AggregateFunction, Expr, ExprNode, KeyRange, NestedLoopJoin, Plan,
+    Sort, column as plan_column,
 };
 use namiki_exec::source::Tables;
 
@@ -279,7 +282,7 @@ impl Writer<'_> {
         let outer = self.relation(&join.outer);
         let inner = self.table(&join.table, join.alias.as_deref());
         let key = self.key(&join.table, join.index.as_deref());
-        let own = |name: &String| Expr::Column(format!("{}.{name}", inner.names[0].0));
+        let own = |name: &String| plan_column(&format!("{}.{name}", inner.names[0].0));
         let on: Vec<(Expr, Expr)> = join
             .lookup
             .iter()
@@ -333,6 +336,14 @@ fn in_range(table: Relation, key: &[String], range: &KeyRange) -> Relation {
         parts.push(match value {
             Datum::Null => format!("{} IS NULL", column(at).sql),
             value => compared(&column(at), "=", &literal(value)),
+        });
+    }
+    for (at, list) in range.one_of.iter().enumerate() {
+        let equal = |value| compared(&column(at), "=", &literal(value));
+        let equal: Vec<String> = list.iter().map(equal).collect();
+        parts.push(match equal.as_slice() {
+            [] => "false".to_owned(),
+            some => format!("({})", some.join(" OR ")),
         });
     }
     let bounds = [
@@ -486,7 +497,7 @@ fn place(name: &str, names: &[(String, String)]) -> usize {
 
 fn expression(expr: &Expr, names: &[(String, String)], kinds: &[Kind], from: &str) -> Typed {
     let of = |expr: &Expr| expression(expr, names, kinds, from);
-    let all = |parts: &[Expr], word: &str| {
+    let all = |parts: &VecDeque<Expr>, word: &str| {
         let parts: Vec<String> = parts.iter().map(|part| of(part).sql).collect();
         format!("({})", parts.join(word))
     };
@@ -494,63 +505,79 @@ fn expression(expr: &Expr, names: &[(String, String)], kinds: &[Kind], from: &st
         sql,
         kind: Some(Kind::Bool),
     };
-    match expr {
-        Expr::Column(name) => {
+    match expr.node() {
+        ExprNode::Column(name) => {
             let place = place(name, names);
             Typed {
                 sql: format!("{from}.c{place}"),
                 kind: Some(kinds[place]),
             }
         }
-        Expr::Literal(value) => literal(value),
-        Expr::Compare(comparison, left, right) => {
+        ExprNode::Literal(value) => literal(value),
+        ExprNode::Compare(comparison, left, right) => {
             truth(compared(&of(left), comparison.symbol(), &of(right)))
         }
-        Expr::And(parts) => truth(all(parts, " AND ")),
-        Expr::Or(parts) => truth(all(parts, " OR ")),
-        Expr::Not(inner) => truth(format!("(NOT {})", of(inner).sql)),
-        Expr::IsNull(inner) => truth(format!("({} IS NULL)", of(inner).sql)),
-        Expr::In(inner, list) => {
-            let list: Vec<String> = list.iter().map(|value| literal(value).sql).collect();
+        ExprNode::And(parts) => truth(all(parts, " AND ")),
+        ExprNode::Or(parts) => truth(all(parts, " OR ")),
+        ExprNode::Not(inner) => truth(format!("(NOT {})", of(inner).sql)),
+        ExprNode::IsNull(inner) => truth(format!("({} IS NULL)", of(inner).sql)),
+        ExprNode::In(inner, list) => {
+            let list: Vec<String> = list
+                .written()
+                .iter()
+                .map(|value| literal(value).sql)
+                .collect();
             truth(format!("({} IN ({}))", of(inner).sql, list.join(", ")))
         }
-        Expr::StartsWith(inner, text) => truth(format!(
+        ExprNode::StartsWith(inner, text) => truth(format!(
             "starts_with({}, {})",
             of(inner).sql,
             text_literal(text)
         )),
-        Expr::Contains(inner, text) => truth(format!(
+        ExprNode::Contains(inner, text) => truth(format!(
             "contains({}, {})",
             of(inner).sql,
             text_literal(text)
         )),
-        Expr::Calculate(op, left, right) => {
-            let (left, right) = (of(left), of(right));
-            let scales = (
-                left.kind.and_then(Kind::scale),
-                right.kind.and_then(Kind::scale),
-            );
-            let (Some(a), Some(b)) = scales else {
-                panic!("{expr} is no calculation with numbers");
-            };
-            let scale = if *op == Arithmetic::Multiply {
-                a + b
-            } else {
-                a.max(b)
-            };
-            let exact = |side: &Typed| match side.kind {
-                Some(Kind::Whole) => format!("CAST({} AS DECIMAL(38, 0))", side.sql),
-                _ => side.sql.clone(),
-            };
-            let is_whole = left.kind == Some(Kind::Whole) && right.kind == Some(Kind::Whole);
-            Typed {
-                sql: format!("({} {} {})", exact(&left), op.symbol(), exact(&right)),
-                kind: Some(if is_whole {
-                    Kind::Whole
-                } else {
-                    Kind::Decimal(scale)
-                }),
-            }
+        ExprNode::Calculate(op, parts) => {
+            let parts = parts.iter().map(of);
+            parts
+                .reduce(|left, right| of_numbers(*op, &left, &right))
+                .unwrap()
         }
+        other => panic!("{other:?} has no SQL"),
+    }
+}
+
+fn of_numbers(op: Arithmetic, left: &Typed, right: &Typed) -> Typed {
+    let scales = (
+        left.kind.and_then(Kind::scale),
+        right.kind.and_then(Kind::scale),
+    );
+    let (Some(a), Some(b)) = scales else {
+        panic!(
+            "{} {} {} is no calculation with numbers",
+            left.sql,
+            op.symbol(),
+            right.sql
+        );
+    };
+    let scale = if op == Arithmetic::Multiply {
+        a + b
+    } else {
+        a.max(b)
+    };
+    let exact = |side: &Typed| match side.kind {
+        Some(Kind::Whole) => format!("CAST({} AS DECIMAL(38, 0))", side.sql),
+        _ => side.sql.clone(),
+    };
+    let is_whole = left.kind == Some(Kind::Whole) && right.kind == Some(Kind::Whole);
+    Typed {
+        sql: format!("({} {} {})", exact(left), op.symbol(), exact(right)),
+        kind: Some(if is_whole {
+            Kind::Whole
+        } else {
+            Kind::Decimal(scale)
+        }),
     }
 }

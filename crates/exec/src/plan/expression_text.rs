@@ -1,0 +1,107 @@
+//! Expressions as people read them, in messages and explained plans: long lists are cut short.
+
+use std::fmt;
+
+use super::expression::{Expr, ExprNode};
+use crate::data::Datum;
+
+/// As many entries of a list are shown.
+const SHOWN_MAX: usize = 12;
+
+impl fmt::Display for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.0.is_within_limits() {
+            let size = self.size();
+            return write!(
+                f,
+                "an expression of {} levels and {} parts",
+                size.depth, size.nodes
+            );
+        }
+        match self.node() {
+            ExprNode::Column(name) => f.write_str(name),
+            ExprNode::Literal(value) => display_literal(f, value),
+            ExprNode::Compare(comparison, left, right) => {
+                write!(f, "{left} {} {right}", comparison.symbol())
+            }
+            ExprNode::And(parts) => joined(f, parts.iter(), " and ", display_part),
+            ExprNode::Or(parts) => joined(f, parts.iter(), " or ", display_part),
+            ExprNode::Not(inner) => write!(f, "not ({inner})"),
+            ExprNode::IsNull(inner) => write!(f, "{inner} is null"),
+            ExprNode::In(inner, list) => {
+                write!(f, "{inner} in ({})", Literals(list.written()))
+            }
+            ExprNode::StartsWith(inner, text) => write!(f, "{inner} starts with '{text}'"),
+            ExprNode::Contains(inner, text) => write!(f, "{inner} contains '{text}'"),
+            ExprNode::Calculate(op, parts) => {
+                // As it is calculated.
+                let shown = parts.len().min(SHOWN_MAX);
+                f.write_str(&"(".repeat(shown - 1))?;
+                for (at, part) in parts.iter().take(shown).enumerate() {
+                    match at {
+                        0 => write!(f, "{part}")?,
+                        _ => write!(f, " {} {part})", op.symbol())?,
+                    }
+                }
+                more(f, parts.len(), &format!(" {} ", op.symbol()))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_within_limits() {
+            return self.node().fmt(f);
+        }
+        write!(f, "Expr({self})")
+    }
+}
+
+/// Entries with something between them, as many as are shown.
+fn joined<T>(
+    f: &mut fmt::Formatter<'_>,
+    all: impl ExactSizeIterator<Item = T>,
+    between: &str,
+    one: impl Fn(&mut fmt::Formatter<'_>, T) -> fmt::Result,
+) -> fmt::Result {
+    let count = all.len();
+    for (at, entry) in all.take(SHOWN_MAX).enumerate() {
+        f.write_str(if at > 0 { between } else { "" })?;
+        one(f, entry)?;
+    }
+    more(f, count, between)
+}
+
+/// Says how many there are if not all are shown.
+fn more(f: &mut fmt::Formatter<'_>, count: usize, between: &str) -> fmt::Result {
+    match count.checked_sub(SHOWN_MAX) {
+        None | Some(0) => Ok(()),
+        Some(left) => write!(f, "{between}… {left} more"),
+    }
+}
+
+/// A part of a chain.
+fn display_part(f: &mut fmt::Formatter<'_>, part: &Expr) -> fmt::Result {
+    match part.node() {
+        ExprNode::And(_) | ExprNode::Or(_) => write!(f, "({part})"),
+        _ => write!(f, "{part}"),
+    }
+}
+
+/// Values with commas between, as many as are shown.
+pub(crate) struct Literals<'d>(pub(crate) &'d [Datum]);
+
+impl fmt::Display for Literals<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        joined(f, self.0.iter(), ", ", display_literal)
+    }
+}
+
+/// A value as it is written in an expression.
+fn display_literal(f: &mut fmt::Formatter<'_>, value: &Datum) -> fmt::Result {
+    match value {
+        Datum::Text(_) | Datum::Date(_) => write!(f, "'{value}'"),
+        _ => write!(f, "{value}"),
+    }
+}

@@ -1,0 +1,195 @@
+//! Trees of any depth: what plans and expressions are made of.
+//!
+//! A program may build a tree as deep as it likes. What the compiler derives for a tree (dropping, comparing, printing
+//! it) calls itself once for each level, so a tree that is deep enough would overflow the stack, which ends the process.
+//! Every edge of a plan or an expression is therefore a [`Tree`], which knows how deep and how large it is. Clones share
+//! their nodes. Deep trees are dropped and compared with a list on the heap; all else (binding, planning, evaluating,
+//! writing, printing) takes trees within limits alone, and refuses others before it calls itself.
+//!
+//! Sharing makes trees that are larger than memory: a tree with one child in two places, sixty times over. So the
+//! number of nodes has a limit, too.
+//!
+//! # Invariants
+//! - S1. [`Tree::size`] is the size of the tree below, whatever it was made of. A node is changed by [`Tree::add_child`]
+//!   alone, which keeps the size.
+
+use std::collections::HashSet;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::error::PlanError;
+
+/// A node of a tree.
+pub(super) trait Node: Clone + PartialEq + 'static {
+    /// What its levels are called in messages.
+    const LEVELS: &'static str;
+    /// What its nodes are called in messages.
+    const NODES: &'static str;
+    /// More levels than this are refused.
+    const DEPTH_MAX: u32;
+    /// More nodes than this are refused.
+    const NODES_MAX: u64;
+
+    /// A node without children, which takes the place of children that are taken away.
+    fn leaf() -> Tree<Self>;
+
+    fn visit_children<'n>(&'n self, visit: &mut dyn FnMut(&'n Tree<Self>));
+
+    fn visit_children_mut(&mut self, visit: &mut dyn FnMut(&mut Tree<Self>));
+}
+
+/// How deep and how large a tree is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Size {
+    /// Levels; one of a tree without children.
+    pub(super) depth: u32,
+    /// Nodes, each as often as it is reached.
+    pub(super) nodes: u64,
+}
+
+impl Size {
+    const LEAF: Self = Self { depth: 1, nodes: 1 };
+
+    /// Of a node with its children.
+    pub(super) fn of<N: Node>(node: &N) -> Self {
+        let mut size = Self::LEAF;
+        node.visit_children(&mut |child| size.add(child.size));
+        size
+    }
+
+    fn add(&mut self, child: Self) {
+        self.depth = self.depth.max(child.depth.saturating_add(1));
+        self.nodes = self.nodes.saturating_add(child.nodes);
+    }
+
+    fn is_within<N: Node>(self) -> bool {
+        self.depth <= N::DEPTH_MAX && self.nodes <= N::NODES_MAX
+    }
+
+    /// # Errors
+    /// [`PlanError::TooDeep`], [`PlanError::TooLarge`].
+    pub(super) fn check<N: Node>(self) -> Result<(), PlanError> {
+        if self.depth > N::DEPTH_MAX {
+            return Err(PlanError::TooDeep {
+                what: N::LEVELS,
+                max: N::DEPTH_MAX,
+            });
+        }
+        if self.nodes > N::NODES_MAX {
+            return Err(PlanError::TooLarge {
+                what: N::NODES,
+                max: usize::try_from(N::NODES_MAX).unwrap_or(usize::MAX),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// A tree: its root, and its size.
+#[derive(Clone)]
+pub(super) struct Tree<N: Node> {
+    node: Arc<N>,
+    size: Size,
+}
+
+impl<N: Node> Tree<N> {
+    pub(super) fn new(node: N) -> Self {
+        Self {
+            size: Size::of(&node),
+            node: Arc::new(node),
+        }
+    }
+
+    pub(super) fn size(&self) -> Size {
+        self.size
+    }
+
+    /// Whether what calls itself for each level may be done with it.
+    pub(super) fn is_within_limits(&self) -> bool {
+        self.size.is_within::<N>()
+    }
+
+    /// Changes the root, so that it has one child more, which is of this size (S1). Copies the root if it is shared.
+    pub(super) fn add_child<T>(&mut self, child: Size, change: impl FnOnce(&mut N) -> T) -> T {
+        self.size.add(child);
+        change(Arc::make_mut(&mut self.node))
+    }
+
+    /// The root itself; a copy of it if it is shared.
+    pub(super) fn into_root(mut self) -> N {
+        let leaf = N::leaf();
+        self.size = leaf.size;
+        let node = std::mem::replace(&mut self.node, Arc::clone(&leaf.node));
+        Arc::try_unwrap(node).unwrap_or_else(|shared| (*shared).clone())
+    }
+
+    /// Moves the children of the root to a list, if no other tree has the root, too.
+    fn give_away_children(&mut self, to: &mut Vec<Self>) {
+        if let Some(node) = Arc::get_mut(&mut self.node) {
+            node.visit_children_mut(&mut |child| to.push(std::mem::replace(child, N::leaf())));
+        }
+        self.size = Size::LEAF;
+    }
+
+    /// The root alone, with leaves in the place of its children.
+    fn bare_root(&self) -> N {
+        let mut root = (*self.node).clone();
+        root.visit_children_mut(&mut |child| *child = N::leaf());
+        root
+    }
+
+    fn children(&self) -> Vec<&Self> {
+        let mut children = Vec::new();
+        self.node.visit_children(&mut |child| children.push(child));
+        children
+    }
+}
+
+impl<N: Node> Deref for Tree<N> {
+    type Target = N;
+
+    fn deref(&self) -> &N {
+        &self.node
+    }
+}
+
+impl<N: Node> Drop for Tree<N> {
+    fn drop(&mut self) {
+        if self.size.depth <= N::DEPTH_MAX {
+            return;
+        }
+        let mut left = Vec::new();
+        self.give_away_children(&mut left);
+        while let Some(mut tree) = left.pop() {
+            tree.give_away_children(&mut left);
+        }
+    }
+}
+
+impl<N: Node> PartialEq for Tree<N> {
+    fn eq(&self, other: &Self) -> bool {
+        if Arc::ptr_eq(&self.node, &other.node) {
+            return true;
+        }
+        if self.size != other.size {
+            return false;
+        }
+        if self.is_within_limits() {
+            return self.node == other.node;
+        }
+        let mut seen = HashSet::new();
+        let mut left = vec![(self, other)];
+        while let Some((own, other)) = left.pop() {
+            let pair = (Arc::as_ptr(&own.node), Arc::as_ptr(&other.node));
+            if pair.0 == pair.1 || !seen.insert(pair) {
+                continue;
+            }
+            if own.size != other.size || own.bare_root() != other.bare_root() {
+                return false;
+            }
+            // Equal roots have equally many.
+            left.extend(own.children().into_iter().zip(other.children()));
+        }
+        true
+    }
+}
