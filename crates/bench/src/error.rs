@@ -1,6 +1,5 @@
 //! What ends a command, and the exit status that says so.
 
-use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
@@ -137,13 +136,6 @@ impl BenchError {
 
     /// The error and what caused it, in one line.
     pub(crate) fn with_causes(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            text.push_str(": ");
-            text.push_str(&error.to_string());
-            cause = error.source();
-        }
-        text
+        namiki_platform::ErrorSentence(self).to_string()
     }
 }

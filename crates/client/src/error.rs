@@ -83,11 +83,11 @@ pub enum ClientError {
 /// Why a connection is of no use any more.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectionError {
-    #[error("{0}")]
+    #[error(transparent)]
     Io(#[from] io::Error),
     #[error("the connection was closed")]
     Closed,
-    #[error("{0}")]
+    #[error(transparent)]
     Nonsense(#[from] FrameError),
     #[error("a message of {0} bytes is longer than any message")]
     TooLong(usize),
@@ -96,7 +96,7 @@ pub(crate) enum ConnectionError {
     #[error("it speaks TLS; configure a certificate for this client")]
     SpeaksTls,
     #[cfg(feature = "tls")]
-    #[error("{0}")]
+    #[error(transparent)]
     Handshake(#[from] crate::tls::HandshakeError),
     #[cfg(any(feature = "async", feature = "tls"))]
     #[error("it takes too long")]

@@ -15,7 +15,7 @@ use crate::transport::{Listeners, NodeSecurity};
 pub enum SecurityFailure {
     /// The files of `[tls]`.
     #[cfg(feature = "tls")]
-    #[error("[tls]: {0}")]
+    #[error("the files of [tls] cannot be used")]
     Files(#[from] namiki_client::tls::TlsError),
     /// This program cannot do what the configuration asks for.
     #[error(

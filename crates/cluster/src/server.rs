@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use namiki_log::Prepare;
+use namiki_platform::ErrorSentence;
 use namiki_platform::disk::Disk;
 
 use crate::config::NodeConfig;
@@ -160,7 +161,7 @@ impl Server {
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         let failure = self.node.as_ref().and_then(Node::failure);
-        let failure = failure.map(|it| full_text(&*it));
+        let failure = failure.map(|it| ErrorSentence(&*it).to_string());
         let is_running = self
             .transport
             .as_ref()
@@ -198,18 +199,6 @@ impl std::fmt::Debug for Server {
             .field("node", &self.node)
             .finish_non_exhaustive()
     }
-}
-
-/// An error with all its causes.
-fn full_text(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }
 
 /// A vote counts only among those that all agree on.

@@ -23,6 +23,16 @@ pub fn sentence(error: &dyn Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str(&text)
 }
 
+/// An error with all its causes, to be written.
+#[derive(Clone, Copy)]
+pub struct ErrorSentence<'e>(pub &'e dyn Error);
+
+impl fmt::Display for ErrorSentence<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        sentence(self.0, f)
+    }
+}
+
 /// `Debug` as a sentence, for the errors that a program may end with.
 #[macro_export]
 macro_rules! debug_as_sentence {

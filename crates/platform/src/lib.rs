@@ -25,6 +25,7 @@ pub mod threads;
 pub mod zipf;
 
 pub use available_memory::{available_memory_bytes, machine_available_bytes};
+pub use error_sentence::ErrorSentence;
 pub use fork_check::ProcessToken;
 pub use huge_pages::advise_huge_pages;
 pub use memory_mapping::Mapping;

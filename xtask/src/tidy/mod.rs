@@ -6,6 +6,7 @@
 mod commit_subjects;
 mod core_module_layers;
 mod crate_layers;
+mod error_messages;
 mod file_lengths;
 mod import_cycles;
 mod paper_table;
@@ -72,6 +73,7 @@ const RULES: &[(&str, Rule)] = &[
         test_only_features::check,
     ),
     ("no file is too long", file_lengths::check),
+    ("errors say their causes once", error_messages::check),
     (commit_subjects::RULE, commit_subjects::check),
     ("nothing unfinished is left behind", unfinished_marks::check),
     (

@@ -13,7 +13,7 @@ debug_as_sentence!(TlsError);
 pub enum TlsError {
     /// A file cannot be read.
     #[error(
-        "cannot read {} (`{key}`): {source}; put the file there, or write its path to `{key}`", path.display()
+        "cannot read {} (`{key}`); put the file there, or write its path to `{key}`", path.display()
     )]
     Read {
         /// The key that names it: authority, certificate or key.

@@ -37,9 +37,9 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 /// Why a connection ends.
 #[derive(Debug, thiserror::Error)]
 enum EndReason {
-    #[error("{0}")]
+    #[error(transparent)]
     Read(#[from] FrameReadError),
-    #[error("{0}")]
+    #[error(transparent)]
     Security(#[from] SecurityError),
     #[error("a message did not arrive in time")]
     Slow,

@@ -8,7 +8,7 @@ use std::io;
 pub enum TransportError {
     /// An address cannot be listened at.
     #[error(
-        "cannot listen for {from} at {address}: {source}; change `{key}` in the configuration, or stop what uses the address"
+        "cannot listen for {from} at {address}; change `{key}` in the configuration, or stop what uses the address"
     )]
     Listen {
         /// "nodes" or "clients".
@@ -21,9 +21,7 @@ pub enum TransportError {
         source: io::Error,
     },
     /// The system gives no thread, or no descriptors.
-    #[error(
-        "cannot start the network thread: {0}; raise the limits of processes and of open files"
-    )]
+    #[error("cannot start the network thread; raise the limits of processes and of open files")]
     Start(#[source] io::Error),
     /// A thread has panicked.
     #[error(

@@ -37,9 +37,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Why a connection ends.
 #[derive(Debug, thiserror::Error)]
 enum EndReason {
-    #[error("{0}")]
+    #[error(transparent)]
     Read(#[from] FrameReadError),
-    #[error("{0}")]
+    #[error(transparent)]
     Nonsense(#[from] FrameNonsense),
     #[error("the other node is silent")]
     Silent,

@@ -36,19 +36,19 @@ const ANSWER_CHUNK_BYTES: usize = 64;
 #[derive(Debug, thiserror::Error)]
 enum LaneError {
     #[error("cannot connect: {0}")]
-    Connect(#[source] io::Error),
+    Connect(io::Error),
     #[error("the other node does not answer")]
     Silent,
-    #[error("{0}")]
+    #[error(transparent)]
     Security(#[from] SecurityError),
-    #[error("{0}")]
+    #[error(transparent)]
     Refused(#[from] Refusal),
-    #[error("{0}")]
+    #[error(transparent)]
     Read(#[from] FrameReadError),
     #[error("the connection is broken: {0}")]
-    Write(#[source] io::Error),
+    Write(io::Error),
     #[error("the timer failed: {0}")]
-    Timer(#[source] io::Error),
+    Timer(io::Error),
     #[error("the other node sent a frame of kind {0} that does not belong here")]
     Unexpected(u8),
 }

@@ -27,7 +27,7 @@ pub enum NodeSecurity {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SecurityError {
     #[cfg(feature = "tls")]
-    #[error("{0}")]
+    #[error(transparent)]
     Handshake(#[from] namiki_client::tls::HandshakeError),
 }
 

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use namiki_client::TlsOptions;
 use namiki_client::tls::{CertificateName, Credentials, HandshakeError, TlsError};
+use namiki_platform::ErrorSentence;
 use parking_lot::{Mutex, RwLock};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -123,7 +124,7 @@ impl NodeTls {
                 slog::info!(logger, "the certificate was read again");
             }
             Err(error) => {
-                slog::warn!(logger, "the certificate cannot be read again, the old one remains"; "reason" => %error);
+                slog::warn!(logger, "the certificate cannot be read again, the old one remains"; "reason" => %ErrorSentence(&error));
             }
         }
     }
