@@ -10,7 +10,7 @@
 //! is a torn tail, and no damage, exactly if no later frame follows it (`namiki_log`, reading).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
+use std::io::{LineWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -28,6 +28,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::lsn_set::LsnSet;
 use crate::number_format::{bytes, counted, grouped, name};
+use crate::output::standard_output;
 use crate::progress::Progress;
 use crate::read_only_directory::Directory;
 use crate::time_of_day::utc;
@@ -57,7 +58,7 @@ pub(crate) struct CheckArguments {
 /// Verifies the directory, and says what is in it.
 pub(crate) fn run(arguments: &CheckArguments) -> Result<(), Failure> {
     interrupt::listen();
-    let mut out = std::io::stdout().lock();
+    let mut out = LineWriter::new(standard_output());
     check(&arguments.dir, &mut out)?;
     out.flush().map_err(Failure::output)
 }

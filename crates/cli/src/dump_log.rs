@@ -16,6 +16,7 @@ use crate::check_image::describe;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::number_format::{counted, grouped, hex, name};
+use crate::output::standard_output;
 use crate::read_only_directory::Directory;
 use crate::time_of_day::utc;
 use crate::typed::{TableTypes, read_key, read_value};
@@ -74,7 +75,7 @@ pub(crate) fn run(arguments: &DumpLogArguments) -> Result<(), Failure> {
     let manifest = &directory.manifest;
     check_selection(arguments, manifest)?;
     let mut dump = Dump {
-        out: BufWriter::new(std::io::stdout().lock()),
+        out: BufWriter::new(standard_output()),
         format: arguments.format,
         changes: arguments.changes,
         left: arguments.limit.unwrap_or(u64::MAX),

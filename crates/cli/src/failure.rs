@@ -1,8 +1,6 @@
 //! Why a command ended without having done what it was asked to.
 
-use std::error::Error as _;
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -14,7 +12,13 @@ use namiki_client::tls::{IssueError, TlsError};
 use namiki_cluster::ServerError;
 use namiki_cluster::config::ConfigError;
 use namiki_cluster::storage::StoreError;
+use namiki_platform::ErrorSentence;
 use namiki_segment::SegmentError;
+
+/// Why a write to standard output has ended: Ctrl-C, while it was not read.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted while standard output was not read")]
+pub(crate) struct NotRead;
 
 /// Why a command failed. The message is one sentence; [`Failure::sentence`] adds the causes.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +29,9 @@ pub(crate) enum Failure {
     /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,
+    /// Ctrl-C came when all was done.
+    #[error("interrupted at the very end: all was done")]
+    InterruptedAtTheEnd,
     /// Standard output was closed by its reader. No reason to complain.
     #[error("standard output was closed")]
     OutputClosed,
@@ -467,19 +474,14 @@ fn after_colon(said: &str) -> String {
 impl Failure {
     /// The failure and its causes, as one line.
     pub(crate) fn sentence(&self) -> String {
-        let mut sentence = self.to_string();
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            let _ = write!(sentence, ": {error}");
-            cause = error.source();
-        }
-        sentence
+        ErrorSentence(self).to_string()
     }
 
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
             Self::Interrupted
+            | Self::InterruptedAtTheEnd
             | Self::Open(OpenError::Interrupted)
             | Self::Load(LoadError::Interrupted)
             | Self::Backup(BackupError::Interrupted) => 130,
@@ -495,6 +497,7 @@ impl Failure {
     /// The failure of a write to standard output.
     pub(crate) fn output(error: io::Error) -> Self {
         match error.kind() {
+            _ if error.get_ref().is_some_and(|why| why.is::<NotRead>()) => Self::Interrupted,
             io::ErrorKind::BrokenPipe => Self::OutputClosed,
             _ => Self::Output(error),
         }

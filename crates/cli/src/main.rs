@@ -8,11 +8,12 @@
 //! | `tables/` | lists, reads and writes tables without the program that made them |
 //! | `transfer/` | exports tables to files and imports them |
 //! | `typed/` | keys and values by the names of their types: what `tables/`, `transfer/` and `dump_log.rs` show |
+//! | `interrupt.rs`, `output.rs` | Ctrl-C, and standard output, which it must not find waiting for ever |
 //! | `opening.rs` | opens a database, and says how far its recovery is |
 //! | `load/` | fills a database with a known data set: TPC-H |
 //! | `check_image.rs` | the segments' part of it |
 //! | `dump_log.rs` | prints a log, decoded |
-//! | `query/` | runs a plan over tables in segments |
+//! | `query/` | runs a plan over tables, in segments and in memory |
 //! | `read_only_directory.rs` | what both of these look through |
 //! | `bench.rs` | starts `namiki-bench` |
 //! | `completions.rs` | what a shell needs to complete commands |
@@ -21,7 +22,7 @@
 //! | `cluster/` | a cluster on this machine: start, look, break, stop |
 //!
 //! Exit status: 0 if all is well, 1 if something failed or was found wrong, 2 if the command line
-//! makes no sense, 130 after Ctrl-C.
+//! makes no sense, 130 after Ctrl-C (but for `node` and `cluster status --watch`, which end so).
 
 mod backup;
 mod bench;
@@ -39,6 +40,7 @@ mod lsn_set;
 mod node;
 mod number_format;
 mod opening;
+mod output;
 mod progress;
 mod query;
 mod read_only_directory;
@@ -112,7 +114,7 @@ enum Command {
     Restore(backup::RestoreArguments),
     /// Fill a database with a known data set, such as TPC-H
     Load(load::LoadArguments),
-    /// Run a query over tables in segments
+    /// Run a query over tables
     Query(query::QueryArguments),
     /// Measure: starts the program namiki-bench, which is beside this one or on PATH
     Bench(bench::BenchArguments),
@@ -166,6 +168,12 @@ fn main() -> ExitCode {
         Command::Cluster(arguments) => cluster::run(&arguments),
         Command::Completions(arguments) => completions::run::<Arguments>(&arguments),
         Command::DemoVictim(arguments) => demo::run_victim(&arguments),
+    };
+    let done = match done {
+        Ok(()) if interrupt::is_unexpected() => Err(Failure::InterruptedAtTheEnd),
+        // The reader has gone by the same Ctrl-C.
+        Err(Failure::OutputClosed) if interrupt::is_unexpected() => Err(Failure::Interrupted),
+        other => other,
     };
     match done {
         // The reader of our output has read enough: `namiki dump-log DIR | head`.

@@ -135,7 +135,7 @@ pub use wal_format::restore_point::RestorePoint;
 
 /// What tables with columns are described with, and what their rows are made of.
 pub mod query {
-    pub use crate::api::query::Query;
+    pub use crate::api::query::{Query, RowOf};
     pub use crate::api::query_error::QueryError;
     pub use namiki_exec::data::key_codec::{EncodeError, encode as encode_key};
     pub use namiki_exec::data::row_codec::{decode as decode_row, encode as encode_row};

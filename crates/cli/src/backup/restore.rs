@@ -1,6 +1,6 @@
 //! `namiki restore`: a backup, into a directory that is new.
 
-use std::io::Write;
+use std::io::{LineWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use namiki::{Builder, Database, RestorePoint, Stamp};
 use super::copy_progress::{copy, said};
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::output::standard_output;
 use crate::read_only_directory::check_directory;
 use crate::time_of_day::{parse_utc, utc};
 
@@ -63,7 +64,7 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<(), Failure> {
         Some(point) => settings().restore_to(backup, dir, point, options),
         None => settings().restore(backup, dir, options),
     })?;
-    let mut out = std::io::stdout().lock();
+    let mut out = LineWriter::new(standard_output());
     writeln!(out, "{}", said("restored", backup, dir, &report)).map_err(Failure::output)
 }
 
@@ -72,7 +73,7 @@ fn settings() -> Builder {
 }
 
 fn list(backup: &Path) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
+    let mut out = LineWriter::new(standard_output());
     let mut latest_ms = 0;
     for RestorePoint { stamp, time_ms, .. } in settings().restore_points_of(backup)? {
         let told = match time_ms < latest_ms {

@@ -1,6 +1,6 @@
 //! `namiki backup`: a closed database, into a directory that is a database.
 
-use std::io::Write;
+use std::io::{LineWriter, Write};
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use namiki::Database;
 use super::copy_progress::{copy, said};
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::output::standard_output;
 use crate::read_only_directory::check_directory;
 use crate::time_of_day::parse_length;
 
@@ -76,6 +77,6 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
         };
         recovery.backup_closed(dir, dest, &options)
     })?;
-    let mut out = std::io::stdout().lock();
+    let mut out = LineWriter::new(standard_output());
     writeln!(out, "{}", said("backed up", dir, dest, &report)).map_err(Failure::output)
 }

@@ -13,6 +13,7 @@ use super::processes::ProcessState;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::number_format;
+use crate::output::standard_output;
 
 /// How long a node may take to answer.
 const TIMEOUT: Duration = Duration::from_millis(500);
@@ -81,7 +82,7 @@ pub(super) fn print_once(cluster: &LocalCluster) -> Result<(), Failure> {
 
 /// Prints the table again and again, until Ctrl-C.
 pub(super) fn watch(cluster: &LocalCluster) -> Result<(), Failure> {
-    interrupt::listen();
+    interrupt::listen_for_the_end();
     let terminal = std::io::stdout().is_terminal();
     let mut before = cluster.look()?;
     while interrupt::check().is_ok() {
@@ -96,7 +97,7 @@ pub(super) fn watch(cluster: &LocalCluster) -> Result<(), Failure> {
 }
 
 pub(super) fn print(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
+    let mut out = standard_output();
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
         .map_err(Failure::output)

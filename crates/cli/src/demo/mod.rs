@@ -18,7 +18,7 @@ mod verify;
 mod victim;
 mod witness;
 
-use std::io::Write;
+use std::io::{LineWriter, Write};
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +28,7 @@ use namiki::{Database, Logging, ProtocolSpec};
 
 use crate::failure::Failure;
 use crate::number_format::{bytes, counted, grouped};
+use crate::output::standard_output;
 use crate::{interrupt, opening};
 use ledger::INITIAL_BALANCE;
 use verify::Found;
@@ -170,7 +171,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
 
 /// One line of what happened: a word, and a sentence.
 fn tell(word: &str, sentence: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
+    let mut out = LineWriter::new(standard_output());
     writeln!(out, "{word:<11}{sentence}")
         .and_then(|()| out.flush())
         .map_err(Failure::output)

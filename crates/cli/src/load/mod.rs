@@ -8,7 +8,7 @@
 mod load_progress;
 mod row_batches;
 
-use std::io::Write;
+use std::io::{LineWriter, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,6 +23,7 @@ use namiki_tpch::TpchTable;
 use self::load_progress::LoadLine;
 use crate::failure::Failure;
 use crate::number_format::{bytes, counted, grouped};
+use crate::output::standard_output;
 use crate::{interrupt, opening};
 
 const HELP: &str = "\
@@ -89,7 +90,7 @@ fn scale_factor(text: &str) -> Result<f64, String> {
 pub(crate) fn run(arguments: &LoadArguments) -> Result<(), Failure> {
     interrupt::listen();
     let DataSet::Tpch(arguments) = &arguments.data_set;
-    let mut out = std::io::stdout().lock();
+    let mut out = LineWriter::new(standard_output());
     load_tpch(arguments, &mut out)?;
     out.flush().map_err(Failure::output)
 }

@@ -20,6 +20,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, setsid};
 pub(crate) use self::replacement::{Members, options_of};
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::output::standard_output;
 
 /// How often the node is looked at.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -167,12 +168,12 @@ fn init_replacement(config: &NodeConfig) -> Result<(), Failure> {
         "{} is made for node {node}, incarnation {incarnation}; start the node, then namiki cluster replace {node} --config FILE\n",
         config.directory.display()
     );
-    let mut out = std::io::stdout().lock();
+    let mut out = standard_output();
     (out.write_all(text.as_bytes())).map_err(Failure::output)
 }
 
 fn serve(config: &NodeConfig, detach: bool) -> Result<(), Failure> {
-    interrupt::listen();
+    interrupt::listen_for_the_end();
     if detach {
         // It fails only for a process that leads a session already, and so needs no other.
         let _ = setsid();

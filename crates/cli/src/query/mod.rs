@@ -4,8 +4,9 @@
 
 mod output;
 mod progress_line;
+mod tables_in_memory;
 
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, LineWriter, Write};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -21,12 +22,16 @@ use namiki::query::{
 use self::output::{Format, Printer};
 use self::progress_line::ProgressLine;
 use crate::failure::Failure;
+use crate::output::standard_output;
 use crate::{interrupt, opening};
 
 const HELP: &str = "\
 PLAN is `paper`, the paper's query over the tables of `namiki load tpch`; `q3`, `q5` or `q10`, joins in the manner of
 TPC-H's; or a file with a plan as JSON. Such a plan is a tree of operators: scan, index_scan, nested_loop_join,
 hash_join, filter, project, aggregate, sort, limit; or find and join, of which the planner makes scans and joins.
+
+Tables in memory have columns by their types: key and value, or key_1, key_2 and so on where it is a tuple, as namiki
+tables shows them. Columns of one name are printed with their tables, as customer.id and orders.id.
 
 Rows go to standard output as they come, in no order unless the plan sorts them. What the query does is shown on
 standard error while it runs, and told at its end.
@@ -35,6 +40,7 @@ Examples:
   namiki query /data/tpch paper
   namiki query /data/tpch paper --mode ordered
   namiki query /data/tpch paper --explain
+  namiki query /data/shop stock.json --format json
   namiki query /data/tpch totals.json --tasks 128 --format json | jq .total";
 
 /// Time between two lines of progress.
@@ -103,17 +109,18 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
     let settings = Database::builder().page_cache_bytes(arguments.cache_mb << 20);
     let db = opening::to_read_with(settings, &arguments.dir)?;
     let query = db.query().options(options(arguments));
+    let query = tables_in_memory::described(query, &db, &plan)?;
     if arguments.explain {
-        let explanation = query.explain(&plan).map_err(named)?;
+        let explanation = query.explain(&plan)?;
         print_explanation(&explanation, arguments.format)?;
         db.close()?;
         return Ok(());
     }
-    let mut rows = query.run(&plan).map_err(named)?;
+    let mut rows = query.run(&plan)?;
     let mut printer = Printer::new(
-        BufWriter::new(std::io::stdout()),
+        BufWriter::new(standard_output()),
         arguments.format,
-        rows.columns().map(str::to_owned).collect(),
+        rows.columns(),
     );
     if arguments.analyze {
         printer.count_only();
@@ -144,7 +151,7 @@ fn print_explanation(explanation: &Explanation, format: Format) -> Result<(), Fa
         Format::Json => serde_json::to_string_pretty(explanation)
             .map_err(|error| Failure::output(error.into()))?,
     };
-    writeln!(std::io::stdout(), "{text}").map_err(Failure::output)
+    writeln!(LineWriter::new(standard_output()), "{text}").map_err(Failure::output)
 }
 
 fn options(arguments: &QueryArguments) -> Options {
@@ -210,19 +217,9 @@ fn print_all(rows: &mut Rows, printer: &mut Printer<impl Write>) -> Result<(), F
         interrupt::check()?;
         match rows.next_row() {
             Ok(Some(row)) => printer.print(row)?,
-            Ok(None) => return Ok(()),
+            Ok(None) => return printer.end(),
             Err(ExecError::Cancelled) => return Err(Failure::Interrupted),
             Err(error) => return Err(Failure::Query(QueryError::Exec(error))),
         }
-    }
-}
-
-/// A table in memory has no names for its columns here.
-fn named(error: QueryError) -> Failure {
-    match error {
-        QueryError::NotDescribed { table } => Failure::Usage(format!(
-            "table {table:?} is in memory, and this command reads tables in segments alone"
-        )),
-        other => Failure::Query(other),
     }
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::ValueEnum;
 use namiki::query::{AnswerRow, Datum, Value};
-use serde_json::{Map, Number, Value as Json};
+use serde_json::{Number, Value as Json};
 
 use crate::failure::Failure;
 use crate::number_format::hex;
@@ -14,7 +14,7 @@ use crate::number_format::hex;
 pub(super) enum Format {
     /// Columns with tabs between, below their names
     Text,
-    /// One object a line; decimals and dates are strings
+    /// One object a line, with the columns in their order; decimals and dates are strings
     Json,
 }
 
@@ -22,17 +22,23 @@ pub(super) enum Format {
 pub(super) struct Printer<W> {
     out: W,
     format: Format,
-    columns: Vec<String>,
+    /// As they are printed.
+    names: Vec<String>,
     rows: u64,
     counts_only: bool,
 }
 
 impl<W: Write> Printer<W> {
-    pub(super) fn new(out: W, format: Format, columns: Vec<String>) -> Self {
+    /// The names are all different, as those of [`Rows::columns`](namiki::query::Rows::columns) are.
+    pub(super) fn new<'c>(out: W, format: Format, columns: impl Iterator<Item = &'c str>) -> Self {
+        let name = |name: &str| match format {
+            Format::Text => on_one_line(name),
+            Format::Json => Json::from(name).to_string(),
+        };
         Self {
             out,
             format,
-            columns,
+            names: columns.map(name).collect(),
             rows: 0,
             counts_only: false,
         }
@@ -51,20 +57,37 @@ impl<W: Write> Printer<W> {
         let values = (0..row.len()).map(|at| row.value(at));
         let line = match self.format {
             Format::Text => {
-                if self.rows == 0 {
-                    writeln!(self.out, "{}", self.columns.join("\t")).map_err(Failure::output)?;
-                }
                 let values: Vec<String> = values.map(text).collect();
                 values.join("\t")
             }
             Format::Json => {
-                let columns = self.columns.iter().cloned();
-                let object: Map<String, Json> = columns.zip(values.map(json)).collect();
-                Json::Object(object).to_string()
+                let entries = self.names.iter().zip(values);
+                let entries = entries.map(|(name, value)| format!("{name}:{}", json(value)));
+                let entries: Vec<String> = entries.collect();
+                format!("{{{}}}", entries.join(","))
             }
         };
+        if self.rows == 0 {
+            self.print_header()?;
+        }
         self.rows += 1;
         writeln!(self.out, "{line}").map_err(Failure::output)
+    }
+
+    /// After the last row: the names of the columns are printed also if there was none.
+    pub(super) fn end(&mut self) -> Result<(), Failure> {
+        match self.rows {
+            0 if !self.counts_only => self.print_header(),
+            _ => Ok(()),
+        }
+    }
+
+    fn print_header(&mut self) -> Result<(), Failure> {
+        match self.format {
+            Format::Text => writeln!(self.out, "{}", self.names.join("\t")),
+            Format::Json => Ok(()),
+        }
+        .map_err(Failure::output)
     }
 
     /// How many rows were printed.
@@ -81,16 +104,17 @@ impl<W: Write> Printer<W> {
 fn text(value: Value<'_>) -> String {
     match value {
         Value::Null => "null".to_owned(),
-        Value::Text(bytes) => {
-            let text = String::from_utf8_lossy(bytes);
-            if text.contains(char::is_control) {
-                text.escape_default().to_string()
-            } else {
-                text.into_owned()
-            }
-        }
+        Value::Text(bytes) => on_one_line(&String::from_utf8_lossy(bytes)),
         Value::Bytes(bytes) => format!("0x{}", hex(bytes)),
         other => other.to_datum().to_string(),
+    }
+}
+
+fn on_one_line(text: &str) -> String {
+    if text.contains(char::is_control) {
+        text.escape_default().to_string()
+    } else {
+        text.to_owned()
     }
 }
 

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::TypedTable;
 use crate::failure::Failure;
 use crate::number_format::{grouped, name};
+use crate::output::standard_output;
 use crate::read_only_directory::Directory;
 use crate::{interrupt, opening};
 
@@ -71,7 +72,7 @@ pub(crate) fn run(arguments: &TablesArguments) -> Result<(), Failure> {
                 .collect()
         }
     };
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::new(standard_output());
     let printed = match arguments.format {
         Format::Text => print_text(&lines, &mut out),
         Format::Json => lines.iter().try_for_each(|line| {

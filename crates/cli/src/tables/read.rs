@@ -10,6 +10,7 @@ use namiki::Direction;
 use super::{FORMS, TypedTable};
 use crate::failure::Failure;
 use crate::number_format::grouped;
+use crate::output::standard_output;
 use crate::typed::json::to_json;
 use crate::typed::text::prefix_from_text;
 use crate::typed::{key_prefix_bytes, read_key, read_value};
@@ -77,7 +78,7 @@ pub(crate) fn run_get(arguments: &GetArguments) -> Result<(), Failure> {
         });
     };
     let of = &table.types.value;
-    let mut out = std::io::stdout().lock();
+    let mut out = BufWriter::new(standard_output());
     match arguments.format {
         GetFormat::Text => writeln!(out, "{}", read_value(of, &value)),
         GetFormat::Json => writeln!(out, "{}", to_json(of, &read_value(of, &value))),
@@ -147,7 +148,7 @@ pub(crate) fn run_scan(arguments: &ScanArguments) -> Result<(), Failure> {
         true => Direction::Backward,
         false => Direction::Forward,
     };
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::new(standard_output());
     let mut count = 0;
     let scanned = table.pages(&db, range, direction, arguments.limit, |page| {
         count += page.rows.len() as u64;

@@ -8,7 +8,7 @@
 //! (`typed/text.rs`). Bytes that are no value of their type have no form here: a table with such is exported as JSON
 //! lines. A file that was cut off at the end of a line cannot be told from a whole one: JSON lines can.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 
 use csv::{Reader, ReaderBuilder, StringRecord, Writer};
 use namiki::TableInfo;
@@ -81,7 +81,13 @@ impl<W: Write> CsvWriter<W> {
     fn record(&mut self) -> Result<(), Failure> {
         let written = self.output.write_record(&self.cells);
         self.cells.clear();
-        written.map_err(|error| self.to.failed(error.into()))
+        written.map_err(|error| {
+            self.to.failed(match error.into_kind() {
+                // Its kind tells that the reader has gone.
+                csv::ErrorKind::Io(error) => error,
+                other => io::Error::other(format!("{other:?}")),
+            })
+        })
     }
 
     fn add(&mut self, what: &str, of: &Type, datum: Datum, key: &[u8]) -> Result<(), Failure> {

@@ -11,6 +11,7 @@ use super::row_file::Target;
 use super::write_file::{export, export_to_file};
 use crate::failure::Failure;
 use crate::number_format::counted;
+use crate::output::standard_output;
 use crate::tables::TypedTable;
 use crate::{interrupt, opening};
 
@@ -67,7 +68,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<(), Failure> {
             let format = FileFormat::of(arguments.format, output);
             let rows = match output {
                 None => {
-                    let out = BufWriter::new(std::io::stdout().lock());
+                    let out = BufWriter::new(standard_output());
                     export(&db, &table, format, &Target::StandardOutput, Box::new(out))?
                 }
                 Some(path) => export_to_file(&db, &table, format, path)?,

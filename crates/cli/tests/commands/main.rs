@@ -2,14 +2,17 @@
 
 mod backup;
 mod bench;
+mod causes;
 mod check_image;
 mod command;
 mod damage;
+mod interrupts;
 mod large_transactions;
 mod links_and_fifos;
 mod load_and_query;
 mod old_directories;
 mod program;
+mod queries;
 mod table_journal;
 mod tables;
 mod transfer;

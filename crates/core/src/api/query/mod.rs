@@ -19,6 +19,7 @@ use namiki_exec::plan::Plan;
 use namiki_exec::source::{Source, Table as QueryTable, Tables};
 use namiki_exec::{Degree, Explanation, Mode, Options, Rows};
 
+pub use self::table_source::RowOf;
 use self::table_source::{TableSource, Values, columns, key_columns, value_column};
 use crate::api::catalogue_view::TableThen;
 use crate::api::database::{Database, Shared};
@@ -146,6 +147,21 @@ impl Query {
             });
         }
         self.described(table, schema, Values::Rows)
+    }
+
+    /// With a table in memory of types that the program does not have: the schema's key has the bytes of the table's keys, and its
+    /// rows are made of both by a function. For tools that work on any database; see `Database::untyped_table`.
+    ///
+    /// # Errors
+    /// [`QueryError::ForeignTable`].
+    #[doc(hidden)]
+    pub fn untyped_table(
+        self,
+        table: &Table<[u8], [u8]>,
+        schema: Schema,
+        row_of: RowOf,
+    ) -> Result<Self, QueryError> {
+        self.described(table, schema, Values::Made(row_of))
     }
 
     fn described<K: ?Sized, V: ?Sized>(
@@ -392,7 +408,7 @@ impl Described {
             view: view.clone(),
             raw_table: Arc::clone(&self.raw_table),
             schema: self.schema.clone(),
-            values: self.values,
+            values: self.values.clone(),
         });
         Ok(QueryTable::new(source))
     }

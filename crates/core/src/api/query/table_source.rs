@@ -29,13 +29,23 @@ pub(super) struct TableSource {
 }
 
 /// What the values of a table are to a query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub(super) enum Values {
     /// All columns beside the key, encoded.
     Rows,
     /// One column of a fixed length, or of any.
     One(ColumnType),
+    /// What a program makes columns of.
+    Made(RowOf),
 }
+
+/// The columns of a row, as [`encode_row`](crate::query::encode_row) has them, of its key and its value; or why there are none.
+pub type RowOf = Arc<dyn Fn(&[u8], &[u8]) -> Result<Vec<u8>, String> + Send + Sync>;
+
+/// A row has no columns: its key or its value is none of its type.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct NoRow(String);
 
 /// The types of the parts of a key, by the name of its type in the manifest; nothing if queries cannot read such
 /// keys.
@@ -74,9 +84,11 @@ pub(super) fn columns<'a>(
 
 impl Values {
     /// The bytes of a row beside its key.
-    fn row<'v>(self, value: &'v [u8]) -> Cow<'v, [u8]> {
-        let Self::One(column_type) = self else {
-            return Cow::Borrowed(value);
+    fn row<'v>(&self, key: &[u8], value: &'v [u8]) -> Result<Cow<'v, [u8]>, NoRow> {
+        let column_type = match self {
+            Self::Rows => return Ok(Cow::Borrowed(value)),
+            Self::Made(row_of) => return row_of(key, value).map(Cow::Owned).map_err(NoRow),
+            Self::One(column_type) => column_type,
         };
         let mut row = Vec::with_capacity(value.len() + 5);
         if column_type.fixed_bytes().is_some() {
@@ -93,7 +105,7 @@ impl Values {
             row.extend_from_slice(&end[..width]);
         }
         row.extend_from_slice(value);
-        Cow::Owned(row)
+        Ok(Cow::Owned(row))
     }
 }
 
@@ -123,16 +135,20 @@ impl Source for TableSource {
         };
         self.view.check(&self.raw_table)?;
         let mut left = rows_max;
+        let mut no_row = None;
         self.view.scan_bytes(&self.raw_table, range, |key, value| {
-            into.push(key, &self.values.row(value));
+            match self.values.row(key, value) {
+                Ok(row) => into.push(key, &row),
+                Err(why) => no_row = Some(why),
+            }
             left -= 1;
-            Ok(if left > 0 && !into.is_full() {
+            Ok(if left > 0 && !into.is_full() && no_row.is_none() {
                 ControlFlow::Continue(())
             } else {
                 ControlFlow::Break(())
             })
         })?;
-        Ok(())
+        no_row.map_or(Ok(()), |why| Err(why.into()))
     }
 
     fn middle_key(
@@ -156,8 +172,9 @@ impl Source for TableSource {
 
     fn get_many(&self, keys: &[&[u8]], into: &mut RowBatch) -> Result<(), SourceError> {
         self.view.check(&self.raw_table)?;
+        let mut no_row = None;
         let can_be_there = |key: &&[u8]| self.raw_table.check_key(key).is_ok();
-        for keys in keys.chunk_by(|a, b| can_be_there(a) == can_be_there(b)) {
+        'all: for keys in keys.chunk_by(|a, b| can_be_there(a) == can_be_there(b)) {
             // Text, for example, that is longer than any key.
             if !keys.iter().all(can_be_there) {
                 keys.iter().for_each(|_| into.push_absent());
@@ -165,15 +182,17 @@ impl Source for TableSource {
             }
             for keys in keys.chunks(BATCH_KEYS_MAX) {
                 if into.is_full() {
-                    return Ok(());
+                    break 'all;
                 }
-                self.view
-                    .get_batch(&self.raw_table, keys, |key, value| match value {
-                        Some(value) => into.push(key, &self.values.row(value)),
+                self.view.get_batch(&self.raw_table, keys, |key, value| {
+                    match value.map(|value| self.values.row(key, value)) {
+                        Some(Ok(row)) => into.push(key, &row),
+                        Some(Err(why)) => no_row = Some(why),
                         None => into.push_absent(),
-                    })?;
+                    }
+                })?;
             }
         }
-        Ok(())
+        no_row.map_or(Ok(()), |why| Err(why.into()))
     }
 }

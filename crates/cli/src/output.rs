@@ -1,0 +1,65 @@
+//! Standard output. A pipe that is not read lets its writer wait; Ctrl-C ends that.
+
+use std::io::{self, Stdout, Write};
+use std::os::fd::AsFd;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+
+use crate::failure::NotRead;
+use crate::interrupt;
+
+/// A pipe that is ready takes so many bytes without a wait (`PIPE_BUF`).
+const BYTES_AT_ONCE: usize = 4096;
+
+/// Standard output, without a buffer.
+#[derive(Debug)]
+pub(crate) struct Output(Stdout);
+
+/// Standard output. Nothing else of the program writes there.
+pub(crate) fn standard_output() -> Output {
+    Output(io::stdout())
+}
+
+impl Output {
+    /// Waits until it can be written, or Ctrl-C was pressed.
+    fn wait(&self) -> io::Result<()> {
+        let Some(wake) = interrupt::wake() else {
+            return Ok(());
+        };
+        let mut ready = [
+            PollFd::new(&self.0, PollFlags::OUT),
+            PollFd::from_borrowed_fd(wake, PollFlags::IN),
+        ];
+        loop {
+            match poll(&mut ready, None) {
+                Ok(_) => break,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        // What can be written is written, whatever else there is: rows that were printed before Ctrl-C shall be seen.
+        if ready[0].revents().is_empty() {
+            return Err(io::Error::other(NotRead));
+        }
+        Ok(())
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let bytes = &bytes[..bytes.len().min(BYTES_AT_ONCE)];
+        loop {
+            self.wait()?;
+            match rustix::io::write(self.0.as_fd(), bytes) {
+                // Another program may have made it so that it does not let its writers wait.
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                written => return Ok(written?),
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,141 @@
+//! Every failure says what it is about and what has caused it, each once, in words of the user's.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::HashSet;
+use std::fs;
+
+use namiki::Database;
+
+use crate::program::namiki;
+
+/// What the command said; fails if it says something twice.
+fn said_once(arguments: &[&str]) -> String {
+    let output = namiki(arguments);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        matches!(output.status.code(), Some(1 | 2)),
+        "{arguments:?}: {text}"
+    );
+    let sentence = text
+        .trim()
+        .strip_prefix("namiki: ")
+        .unwrap_or(&text)
+        .to_owned();
+    let mut parts = HashSet::new();
+    for part in sentence.split(": ") {
+        // A path or a name may well be there twice.
+        let is_a_sentence = part.trim().contains(' ');
+        assert!(
+            !is_a_sentence || parts.insert(part.trim()),
+            "{part:?} is there twice: {text}"
+        );
+    }
+    for word in ["untagged", "NamedFile", "Error {", "Err("] {
+        assert!(!text.contains(word), "{word}: {text}");
+    }
+    text
+}
+
+#[test]
+fn failures_say_each_cause_once() {
+    let temporary = tempfile::tempdir().unwrap();
+    let path = |name: &str| temporary.path().join(name).to_str().unwrap().to_owned();
+    let db = path("db");
+    let database = Database::open(&db).unwrap();
+    let table = database.table::<u64, u64>("t").unwrap();
+    database.transact(|tx| tx.put(&table, &1, &1)).unwrap();
+    database.close().unwrap();
+
+    let plan = path("plan.json");
+    let deep = "{\"not\":".repeat(500);
+    for (text, says) in [
+        ("{", "the name of an entry is expected"),
+        (deep.as_str(), "levels"),
+        (
+            r#"{"scan": {"table": "t", "table": "u"}}"#,
+            "two entries `table`",
+        ),
+        (
+            r#"{"project": {"input": {"scan": {"table": "t"}}, "columns": [7]}}"#,
+            "an entry of columns",
+        ),
+        (
+            r#"{"sort": {"input": {"scan": {"table": "t"}}, "by": [{"descending": {"no": 1}}]}}"#,
+            "no operator `no`",
+        ),
+        (r#"{"scan": {"table": "none"}}"#, "no table \"none\""),
+        (
+            r#"{"find": {"table": "t", "filter": {"=": ["x", 1]}}}"#,
+            "no column `x`",
+        ),
+        (
+            r#"{"find": {"table": "t", "filter": {"=": ["key", {"text": "a"}]}}}"#,
+            "do not go together",
+        ),
+        (
+            r#"{"scan": {"table": "t", "range": {"equal": [1, 2]}}}"#,
+            "the range of `t`",
+        ),
+        (
+            r#"{"scan": {"table": "t", "range": {"equal": [{"text": "a"}]}}}"#,
+            "the range of `t`",
+        ),
+        (
+            r#"{"index_scan": {"table": "t", "index": "i"}}"#,
+            "no index `i`",
+        ),
+        (
+            r#"{"project": {"input": {"scan": {"table": "t"}}, "columns": [{"as": "a", "of": {"*": ["key", 18446744073709551615, 2]}}]}}"#,
+            "does not fit",
+        ),
+    ] {
+        fs::write(&plan, text).unwrap();
+        let text = said_once(&["query", &db, &plan]);
+        assert!(text.contains(says), "{says}: {text}");
+    }
+    for arguments in [
+        &["query", &db, "no-such-plan"][..],
+        &["query", "no-such-directory", "paper"],
+        &["query", &plan, "paper"],
+        &["check", &plan],
+        &["get", &db, "t", "x"],
+        &["get", &db, "none", "1"],
+        &["scan", &db, "t", "--from", "y"],
+        &["import", &db, "t", "no-such-file"],
+        &["import", &db, "t", &plan],
+        &["import", &db, "--all", &plan],
+        &["export", &db, "t", "--output", "/no-such-folder/file"],
+        &["backup", &db, &plan],
+        &["restore", &db, &db],
+        &["restore", &plan, &path("restored")],
+        &["node", "--config", "no-such-file"],
+        &["cluster", "status", "--dir", "no-such-cluster"],
+    ] {
+        said_once(arguments);
+    }
+}
+
+#[test]
+fn failures_of_configurations_say_each_cause_once() {
+    let temporary = tempfile::tempdir().unwrap();
+    let cluster = temporary.path().join("cluster");
+    let node = cluster.join("node-1");
+    fs::create_dir_all(node.join("data")).unwrap();
+    let config = node.join("namiki.toml");
+    let common = "cluster = \"00000000000000000000000000000007\"\nnode = 1\ndirectory = \"data\"\n";
+    let member = "[[member]]\nid = 1\npeer = \"127.0.0.1:1\"\nclient = \"127.0.0.1:2\"\n";
+    let tls = "[tls]\nauthority = \"no-such-authority\"\ncertificate = \"c\"\nkey = \"k\"\n";
+    for (text, says) in [
+        ("cluster = ".to_owned(), "line 1"),
+        (format!("{common}node = 2\n{member}"), "duplicate key"),
+        (format!("{common}unknown = 2\n{member}"), "unknown"),
+        (format!("{common}workers = 0\n{member}"), "workers"),
+        (format!("{common}{tls}{member}"), "no-such-authority"),
+    ] {
+        fs::write(&config, text).unwrap();
+        let own = said_once(&["node", "--config", config.to_str().unwrap()]);
+        assert!(own.contains(says), "{says}: {own}");
+        let status = said_once(&["cluster", "status", "--dir", cluster.to_str().unwrap()]);
+        assert!(!status.is_empty());
+    }
+}
