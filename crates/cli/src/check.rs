@@ -592,6 +592,7 @@ mod tests {
             image_list: None,
             points_from: Stamp(0),
             branch: String::new(),
+            history: Default::default(),
             backup: None,
         };
         let mut lsns = LsnSet::default();

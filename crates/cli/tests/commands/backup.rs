@@ -79,10 +79,9 @@ fn a_copy_that_was_put_back_gets_a_backup_of_its_own() {
     let [data, _, dest, another] = paths.each_ref().map(|path| path.to_str().unwrap());
     put(dir, 0..100);
     works(&["backup", data, dest]);
-    let copied = std::process::Command::new("cp")
-        .arg("-r")
-        .args([dir, aside]);
-    assert!(copied.status().unwrap().success());
+    let mut copying = std::process::Command::new("cp");
+    let copied = copying.arg("-r").args([dir, aside]).status();
+    assert!(copied.unwrap().success());
     put(dir, 100..200);
     works(&["backup", data, dest]);
     std::fs::remove_dir_all(dir).unwrap();
