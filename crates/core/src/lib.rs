@@ -66,6 +66,7 @@ mod concurrency;
 mod error;
 mod events;
 mod image;
+mod open_error;
 mod protocol_spec;
 mod recovery;
 pub mod replica;

@@ -1,10 +1,10 @@
-//! Who says whether the log may take more of the disk, and what for.
+//! Permission for the log to take more of the disk.
 //!
 //! A log that took the last byte could never be freed: what frees it is an image, and that needs room. So the owner of the
 //! log is asked before each file is made. It takes the room first that the next image will need because of what the file
 //! can hold, and refuses the file if there is none.
 //!
-//! Deletions need no room in an image. A stream whose current file has nothing any more that is not in the image may always
+//! Deletions need no room in an image. If everything in its current file is in the image, a stream may always
 //! go on to one more file, for which its owner keeps room: the next image frees the file before. In that file, deletions
 //! alone are accepted until there is room for the rest.
 

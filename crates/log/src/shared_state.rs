@@ -31,7 +31,7 @@ pub(crate) struct Shared {
     pub(crate) has_flusher: bool,
     /// Whether polls flush groups that are overdue: there should be a flusher, and the system allowed none.
     pub(crate) polls_flush: bool,
-    /// Whom to ask before a file is made for frames.
+    /// Grants files that are made for frames.
     pub(crate) room: OnceLock<Arc<dyn LogRoom>>,
     /// Through which LSN or epoch tasks want everything acknowledged, without a commit of their own;
     /// 0: none does. The flusher takes it.

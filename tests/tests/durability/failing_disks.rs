@@ -105,7 +105,7 @@ fn a_failed_opening_on_a_full_disk_harms_nothing() {
 
 /// What stands in the way of the next log file, for as long as it does: nothing was written, so nothing is in doubt.
 #[test]
-fn commits_go_on_when_the_next_log_file_can_be_made() {
+fn commits_resume_when_the_next_log_file_can_be_made() {
     let causes = [
         (Step::Create, ErrorKind::PermissionDenied),
         (Step::Create, ErrorKind::ReadOnlyFilesystem),

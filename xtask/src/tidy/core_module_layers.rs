@@ -13,6 +13,7 @@ const SOURCE: &str = "crates/core/src/";
 /// one that counts.
 const ORDER: &[&str] = &[
     "storage/index",
+    "open_error",
     "error",
     "protocol_spec",
     "events",
@@ -129,6 +130,7 @@ const ORDER: &[&str] = &[
     "api/live_backup",
     "api/deleted_keys",
     "api/transact_in_task",
+    "api/lock_directory",
     "api/open",
     "api/stats",
     "api/open_read_only",

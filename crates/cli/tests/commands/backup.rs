@@ -72,7 +72,7 @@ fn a_backup_is_checked_read_and_restored() {
 
 /// As the guide allows: a copy of a closed directory, in the place of the directory.
 #[test]
-fn a_copy_that_was_put_back_gets_a_backup_of_its_own() {
+fn a_copy_put_back_gets_its_own_backup() {
     let folder = tempfile::tempdir().unwrap();
     let paths = ["data", "aside", "copy", "another"].map(|name| folder.path().join(name));
     let [dir, aside, copy, _] = &paths;

@@ -14,7 +14,7 @@
 //! that registers in a later epoch.
 //!
 //! # Invariants
-//! - C1. A table whose number is larger than the view's is younger than the view, which refuses it.
+//! - C1. A table with a larger number than the view's is younger than the view, which refuses it.
 //! - C2. A table that is dropped while a view is open is read as before. Its rows do not change any more; in memory, they stay
 //!   there as long as the view does not end (V3 of `commit/views`), and in files, these are open.
 

@@ -24,7 +24,7 @@ impl Shared {
         number
     }
 
-    /// To be called before a table is dropped: keeps it for open views. One whose files cannot be opened is not kept.
+    /// To be called before a table is dropped: keeps it for open views. If its files cannot be opened, it is not kept.
     pub(super) fn keep_dropped(&self, catalogue: &Catalogue, raw_table: &RawTable) {
         let mut unloaded = None;
         for view in catalogue.views.open() {

@@ -20,6 +20,7 @@ mod keep_for_views;
 mod live_backup;
 pub(crate) mod load;
 mod loading;
+mod lock_directory;
 mod map;
 pub(crate) mod open;
 pub(crate) mod open_catalogue;

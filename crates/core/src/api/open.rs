@@ -47,6 +47,7 @@ use crate::api::catalogue_view::CatalogueViews;
 use crate::api::checkpoint::checkpointer::Checkpointer;
 use crate::api::checkpoint::take_checkpoint::Parts;
 use crate::api::database::{Database, Shared};
+use crate::api::lock_directory::failed;
 use crate::api::open_catalogue::{Catalogue, Loading};
 use crate::api::opened_tables::OpenedTables;
 use crate::api::tables_in_segments::TablesInSegments;
@@ -92,9 +93,6 @@ const SEGMENTS_OF_STREAM_MIN: u64 = 64;
 
 /// What the lengths of log files are multiples of.
 const BLOCK_BYTES: u64 = 4096;
-
-/// Between two tries to lock a directory that is in use.
-const LOCK_DIR_POLL: Duration = Duration::from_millis(5);
 
 /// What a database is opened with, some of it perhaps chosen.
 struct ResolvedConfig {
@@ -437,19 +435,6 @@ impl Builder {
         }
     }
 
-    /// The lock of the directory, which another process may have for a while.
-    pub(super) fn wait_for_lock(&self, disk: &dyn Disk, dir: &Path) -> Result<DirLock, OpenError> {
-        let began = Instant::now();
-        loop {
-            match lock(disk, dir) {
-                Err(OpenError::InUse { .. }) if began.elapsed() < self.tuning.lock_dir_wait => {
-                    std::thread::sleep(LOCK_DIR_POLL);
-                }
-                locked => return locked,
-            }
-        }
-    }
-
     fn disk_for(&self, dir: &Path) -> Result<Arc<dyn Disk>, OpenError> {
         if let Some(disk) = &self.testing.disk {
             return Ok(Arc::clone(disk));
@@ -694,24 +679,6 @@ fn check_writer(manifest: &Manifest, disk: &dyn Disk, dir: &Path) -> Result<(), 
         Ok(true) => Ok(()),
         Ok(false) => Err(OpenError::AnotherWriter { path }),
         Err(source) => Err(OpenError::Device { path, source }),
-    }
-}
-
-pub(super) fn lock(disk: &dyn Disk, dir: &Path) -> Result<DirLock, OpenError> {
-    disk.lock_dir(dir).map_err(|source| match source.kind() {
-        io::ErrorKind::ResourceBusy => OpenError::InUse {
-            dir: dir.to_owned(),
-        },
-        _ => failed(dir, source),
-    })
-}
-
-/// The directory of the database could not be used.
-pub(super) fn failed(dir: &Path, source: io::Error) -> OpenError {
-    let dir = dir.to_owned();
-    match source.kind() {
-        io::ErrorKind::NotFound => OpenError::Missing { dir },
-        _ => OpenError::Device { path: dir, source },
     }
 }
 

@@ -15,7 +15,8 @@ use namiki_platform::{Generation, Stamp};
 
 use crate::api::builder::Builder;
 use crate::api::database::Database;
-use crate::api::open::{Opened, epochs_after, lock};
+use crate::api::lock_directory::lock;
+use crate::api::open::{Opened, epochs_after};
 use crate::api::session::Session;
 use crate::api::table::Table;
 use crate::catalogue::catalogue_files::CatalogueFiles;

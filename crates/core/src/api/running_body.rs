@@ -13,9 +13,9 @@ use crate::error::Error;
 use crate::table::raw_table::Owner;
 
 thread_local! {
-    /// The database whose body this thread runs, the innermost one if several are nested.
+    /// The database of the body that this thread runs, of the innermost one if several are nested.
     static INNERMOST: Cell<Option<Owner>> = const { Cell::new(None) };
-    /// The databases whose bodies are around that.
+    /// The databases of the bodies around that.
     static OUTER: RefCell<Vec<Owner>> = const { RefCell::new(Vec::new()) };
 }
 

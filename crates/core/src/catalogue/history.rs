@@ -119,7 +119,7 @@ impl History {
             .saturating_add(in_journal.into())
     }
 
-    /// Whether the last opening of `then`, which was at this position, is a past of this one, whose last opening is at `now`. Nothing
+    /// Whether the last opening of `then`, which was at this position, is a past of this one, with its last opening at `now`. Nothing
     /// if that cannot be told.
     pub(super) fn has_had(&self, now: u64, then: &Self, position: u64) -> Option<bool> {
         if then.openings == 0 {

@@ -14,7 +14,7 @@ pub(crate) enum Relation {
 }
 
 impl Manifest {
-    /// An opening is about to be announced, whose log is the last generation if it has one. The one before has ended at this
+    /// An opening is about to be announced; its log, if it has one, is the last generation. The one before has ended at this
     /// position.
     pub(crate) fn begin_opening(&mut self, end_of_last: u64, has_log: bool) {
         let own = self.generations.last().filter(|_| has_log);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded_and_enough_for_a_thousand_openings() {
+    fn a_bounded_history_covers_a_thousand_openings() {
         let first = Manifest::new(7, ProtocolSpec::DEFAULT);
         let mut now = first.clone();
         for _ in 0..1000 {

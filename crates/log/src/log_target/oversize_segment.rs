@@ -43,7 +43,7 @@ pub(crate) struct UnnumberedSegment {
     frame_bytes: u64,
     has_number: bool,
     process: ProcessToken,
-    /// Who granted the file, if anybody was asked.
+    /// What granted the file; nothing if no permission was needed.
     room: Option<(Arc<dyn LogRoom>, WantedFile)>,
 }
 

@@ -129,7 +129,7 @@ fn a_full_disk_refuses_commits_and_keeps_accepted_ones() {
 /// Whatever is in the way of the next file, and of the removal of what is left of it: nothing was written, and when it has
 /// gone, commits go on.
 #[test]
-fn a_file_that_cannot_be_made_is_a_refusal_that_passes() {
+fn a_file_that_cannot_be_made_refuses_for_a_time() {
     for step in [Step::Create, Step::Write, Step::SyncDir] {
         for removal_fails in [false, true] {
             let (sim, disk) = sim();

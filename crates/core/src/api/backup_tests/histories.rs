@@ -43,7 +43,7 @@ fn a_copy_that_was_put_back_is_another_history() {
 /// Wherever a crash comes while an opening announces itself and writes its first frame: what goes on from there is another history
 /// as soon as either has written.
 #[test]
-fn what_goes_on_from_any_moment_of_an_opening_is_told_apart() {
+fn continuations_of_any_moment_are_told_apart() {
     for spec in ["TT(EPOCH)+PWAL(auto)", "S2PL(NLR)+PWAL(1)+ARIES"] {
         let spec = spec.parse().unwrap();
         let disk = SimDisk::with_separate_directories();
@@ -135,7 +135,7 @@ fn two_continuations_do_not_take_turns() {
 
 /// What an interrupted backup of the other one has left is not taken for the own.
 #[test]
-fn what_an_interrupted_backup_of_another_history_has_left_is_passed_over() {
+fn leftovers_of_an_interrupted_foreign_backup_are_passed_over() {
     let spec: ProtocolSpec = "TT(EPOCH)+PWAL(auto)".parse().unwrap();
     let (disk, copies) = (SimDisk::new(), SimDisk::new());
     let on = |copies: &SimDisk| BackupOptions::default().disk(Arc::new(copies.clone()));
@@ -177,7 +177,7 @@ fn what_an_interrupted_backup_of_another_history_has_left_is_passed_over() {
 
 /// A restore of a later moment was interrupted, and one of an earlier moment takes its place.
 #[test]
-fn what_an_interrupted_restore_of_a_later_moment_has_left_is_passed_over() {
+fn leftovers_of_an_interrupted_restore_are_passed_over() {
     let spec: ProtocolSpec = "TT(NLR)+PWAL(4)".parse().unwrap();
     let disk = SimDisk::new();
     let on = |disk: &SimDisk| BackupOptions::default().disk(Arc::new(disk.clone()));

@@ -36,7 +36,7 @@ fn a_copy_into_the_own_directory_is_refused() {
     db.backup(&copy).unwrap();
     symlink(&shop, root.join("link")).unwrap();
     symlink(shop.join("wal"), root.join("elsewhere/wal")).unwrap();
-    let places = [
+    let destinations = [
         "shop",
         "shop/backup",
         "shop/wal/0000",
@@ -53,14 +53,14 @@ fn a_copy_into_the_own_directory_is_refused() {
             "{place}: {done:?}"
         );
     };
-    for place in places {
+    for place in destinations {
         is_refused(db.backup(root.join(place)), place);
         assert!(!shop.join("backup").exists() && !shop.join("image/backup").exists());
     }
     db.close().unwrap();
     let before = everything(root);
     let on = BackupOptions::default();
-    for place in places {
+    for place in destinations {
         let to = root.join(place);
         is_refused(Database::builder().backup_closed(&shop, &to, &on), place);
         is_refused(Database::builder().restore(&shop, &to, &on), place);

@@ -14,7 +14,7 @@
 //!   has room, and so has, when the image before is gone, the one after it. A row takes no more than twice as many bytes in
 //!   an image as in the log. Where an image grows by 2 L for L bytes of log, two images grow by 4 L; at least L of it is given
 //!   back when that log is freed.
-//! - C2. A stream whose files hold nothing that is not in the image can always go on to another file: for deletions at least,
+//! - C2. If everything in its files is in the image, a stream can always go on to another file: for deletions at least,
 //!   which add nothing to an image. The next checkpoint frees the file before, from which the room for this one is made up.
 //! - C3. While a checkpoint writes, it is lent as much as it has written and is about to write. That is not free for the log.
 //!
@@ -156,7 +156,7 @@ impl CheckpointRoom {
 
     /// The log has `since` bytes that are not in the image, and these files. What was lent is written, or was given up: it
     /// is taken again.
-    pub(super) fn settle(&self, before: GrantedBefore, files: &LogFiles, since: u64) {
+    pub(super) fn reserve(&self, before: GrantedBefore, files: &LogFiles, since: u64) {
         let mut state = self.state.lock();
         // What was granted meanwhile may be counted twice, and is not missing.
         let meanwhile = state.granted_bytes - before.0;

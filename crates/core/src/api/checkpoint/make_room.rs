@@ -6,24 +6,14 @@ use super::take_checkpoint::Work;
 use crate::error::Error;
 use crate::events;
 
-/// Room is lent to a checkpoint until this is dropped.
-pub(super) struct RoomLent<'w>(pub(super) &'w Work);
-
-impl Drop for RoomLent<'_> {
-    fn drop(&mut self) {
-        // What the image before had is free now: it is the next one's. Or what was written of this one is free again.
-        self.0.settle_room();
-    }
-}
-
 impl Work {
     /// Takes the room that the next checkpoint will need, by the image that is there and what the log has.
-    pub(super) fn settle_room(&self) {
+    pub(super) fn reserve_room(&self) {
         self.room
             .set_image(self.image_file_bytes.load(Ordering::Relaxed));
         let before = self.room.granted_before();
         let files = self.log.files();
-        self.room.settle(before, &files, self.log_bytes_since());
+        self.room.reserve(before, &files, self.log_bytes_since());
         self.lift_restrictions();
     }
 

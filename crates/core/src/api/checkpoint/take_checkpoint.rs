@@ -14,7 +14,6 @@ use parking_lot::Mutex;
 use super::announce_image::{announce_image, checkpoint_failed};
 use super::checkpoint_room::CheckpointRoom;
 use super::followed_backup::{FollowSettings, FollowedBackup};
-use super::make_room::RoomLent;
 use super::rows_of_view::TableRows;
 use super::settings_and_reports::{CheckpointReport, CheckpointSettings, CheckpointStats};
 use crate::api::horizon_stats::HorizonSamples;
@@ -88,6 +87,16 @@ pub(super) struct Work {
     pub(super) is_closed: Mutex<bool>,
 }
 
+/// Room is lent to a checkpoint until this is dropped.
+struct RoomLent<'w>(&'w Work);
+
+impl Drop for RoomLent<'_> {
+    fn drop(&mut self) {
+        // What the image before had is free now: it is the next one's. Or what was written of this one is free again.
+        self.0.reserve_room();
+    }
+}
+
 #[derive(Default)]
 struct Told {
     stats: CheckpointStats,
@@ -134,7 +143,7 @@ impl Work {
             is_closed: Mutex::default(),
         };
         if work.takes_checkpoints() {
-            work.settle_room();
+            work.reserve_room();
             work.log.keep_room(Arc::clone(&work.room) as _);
         }
         work
@@ -181,7 +190,7 @@ impl Work {
             list,
             shrunk_files: shrunk_files.unwrap_or_default(),
         });
-        self.settle_room();
+        self.reserve_room();
         Ok(())
     }
 
