@@ -4,6 +4,7 @@ mod crashes;
 mod earlier_backups;
 mod followed_backup;
 mod histories;
+mod history_trees;
 mod kept_files;
 mod own_directory;
 mod refusals;
