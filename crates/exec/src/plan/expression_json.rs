@@ -81,9 +81,10 @@ fn typed_literal(name: &str, of: Json) -> Result<Datum, Wrong> {
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {
     let pairs = text.as_bytes().chunks(2);
-    let byte = |pair: &[u8]| {
-        let pair = str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?;
-        u8::from_str_radix(pair, 16).ok()
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let byte = |pair: &[u8]| match *pair {
+        [high, low] => u8::try_from(digit(high)? << 4 | digit(low)?).ok(),
+        _ => None,
     };
     pairs.map(byte).collect()
 }
@@ -376,6 +377,7 @@ mod tests {
             (r#"{"not": 1, "not": 2}"#, "two entries `not`"),
             (r#"{"in": []}"#, "then the literals"),
             (r#"{"u64": -1}"#, "-1 is no unsigned"),
+            (r#"{"hex": "+f"}"#, "no bytes in hexadecimal"),
         ] {
             let error = text.parse::<Expr>().unwrap_err().to_string();
             assert!(error.contains(says), "{text}: {error}");
