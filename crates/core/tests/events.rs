@@ -1,4 +1,5 @@
 //! What the crate `tracing` is told of a database.
+#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fmt::Debug;
