@@ -40,7 +40,7 @@ pub(crate) enum BenchError {
         /// Which.
         store: &'static str,
         #[source]
-        source: Box<dyn Error + Send + Sync>,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A cluster does not start, or a command of it fails.
     #[error("{0}")]
