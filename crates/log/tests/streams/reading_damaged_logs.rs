@@ -376,16 +376,22 @@ fn sealed_and_not(info: &GenerationInfo) -> [GenerationInfo; 2] {
 }
 
 #[test]
-fn a_stream_without_its_directory_is_not_empty() {
+fn a_missing_directory_is_an_empty_stream_where_sealed_so() {
     let sim = SimDisk::new();
     // Streams 0 and 1 have one, stream 2 has none; none has a file.
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let _log: Arc<Log<()>> = create(&disk, config(2));
-    for info in sealed_and_not(&info(&config(3))) {
-        assert!(payloads(&disk, &info, 0).is_empty());
-        assert!(payloads(&disk, &info, 1).is_empty());
+    let [unsealed, mut sealed] = sealed_and_not(&info(&config(3)));
+    for info in [&unsealed, &sealed] {
+        assert!(payloads(&disk, info, 0).is_empty());
+        assert!(payloads(&disk, info, 1).is_empty());
+    }
+    assert!(payloads(&disk, &sealed, 2).is_empty());
+    let seal = sealed.seal.as_mut().unwrap();
+    seal.last_sequences[2] = 1;
+    for info in [&unsealed, &sealed] {
         assert_eq!(
-            message(&sim, &info, 2),
+            message(&sim, info, 2),
             "/db/wal/0002 is missing from the log: the directory of the stream is missing; put it back, from a backup"
         );
     }
