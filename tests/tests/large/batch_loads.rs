@@ -152,7 +152,7 @@ fn a_full_disk_stops_a_load_behind_a_key() {
         let open = |disk: &SimDisk| builder(&spec.to_string(), disk).open("/db").unwrap();
         let db = open(&disk);
         let table: Texts = db.table("texts").unwrap();
-        disk.set_capacity(Some(150 << 10));
+        disk.set_capacity(Some(600 << 10));
         let all = rows(1000, 400);
         let stopped = db
             .load_with(&table, infallible(all.clone()), &tens())

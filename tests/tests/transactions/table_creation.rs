@@ -30,9 +30,9 @@ fn name(number: u64) -> String {
     format!("table {number}")
 }
 
-/// The longest name, of characters that take six bytes each in a record: the record has four sectors.
+/// The longest name, of characters that take two bytes each in a record: the record has two sectors.
 fn long_name(number: u64) -> String {
-    format!("{number:\u{1}<255}")
+    format!("{number:\"<255}")
 }
 
 /// A type with a name that no sector holds.
@@ -254,7 +254,7 @@ fn a_crash_at_any_event_keeps_tables_of_several_sectors() {
         block_bytes: 512,
         name: long_name,
     };
-    long.run(31);
+    long.run(63);
 }
 
 #[test]
