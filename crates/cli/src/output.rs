@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use crate::failure::NotRead;
 use crate::interrupt;
 
-/// A pipe that is ready takes so many bytes without a wait (`PIPE_BUF`).
+/// Bytes that a ready pipe takes without blocking (`PIPE_BUF`).
 const BYTES_AT_ONCE: usize = 4096;
 
 /// Standard output, without a buffer.

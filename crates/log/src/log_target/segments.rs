@@ -155,7 +155,7 @@ impl SegmentTarget {
         }
     }
 
-    /// The file of an order, for those who say whether it may be made.
+    /// The file of an order, as permission for it is asked.
     pub(crate) fn wanted(&self, job: &Job, segment_bytes: u64) -> WantedFile {
         let is_kept_for = self.current.is_none() || self.imaged.is_some();
         WantedFile {
