@@ -13,6 +13,8 @@
 //! - O1. The segment's length is its header's block, the frame, and the room for an epoch marker.
 //! - O2. It gets its number when everything appended before is hardened, and nothing is appended before its frame
 //!   is: no frame counts on the spare that it replaces.
+//!   A rename that reports a failure is a refusal only if the file is still there without a number. Otherwise the number may be
+//!   taken: frames written to that spare would be in a file without a name, so the log accepts nothing more.
 //! - O3. A file without a number is removed by its owner, or by the next opening.
 
 use std::io::{self, ErrorKind};
@@ -152,6 +154,9 @@ impl SegmentMaker {
     }
 
     /// Gives the segment its number: on return its header and its name are durable.
+    ///
+    /// # Errors
+    /// Poison unless it is known that the number was not given away (O2).
     pub(crate) fn number(
         &self,
         segment: &mut UnnumberedSegment,
@@ -173,14 +178,17 @@ impl SegmentMaker {
             is_oversize: true,
         }
         .write(&mut block);
-        let named = file
-            .write_durable(0, &block)
-            .and_then(|()| self.disk.rename(&segment.path, &path));
-        named.map_err(|source| LogError::preparing(&path, source))?;
-        segment.has_number = true;
+        let refused = |source| LogError::preparing(&path, source);
+        file.write_durable(0, &block).map_err(refused)?;
+        let renamed = self.disk.rename(&segment.path, &path);
+        let renamed = match renamed {
+            Err(source) if self.is_listed(&segment.path) => return Err(refused(source)),
+            renamed => renamed,
+        };
         // From here on there is no way back: the spare that had the number is gone, or may be.
-        let synced = self.disk.sync_dir(&self.dir);
-        synced.map_err(|source| LogError::device("naming", &path, source))?;
+        segment.has_number = true;
+        let named = renamed.and_then(|()| self.disk.sync_dir(&self.dir));
+        named.map_err(|source| LogError::device("naming", &path, source))?;
         Ok(Segment {
             number: numbering.number,
             file: Arc::clone(file),
@@ -190,10 +198,16 @@ impl SegmentMaker {
             grant: Grant::All,
         })
     }
+
+    /// Whether it is known that a file of the stream's directory has this name.
+    fn is_listed(&self, path: &Path) -> bool {
+        let listed = self.disk.list(&self.dir);
+        listed.is_ok_and(|files| files.iter().any(|file| file.path == path))
+    }
 }
 
 impl UnnumberedSegment {
-    /// Whether it has its number by now.
+    /// Whether it has its number by now, or may have it.
     pub(crate) fn has_number(&self) -> bool {
         self.has_number
     }

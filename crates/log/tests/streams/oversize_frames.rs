@@ -354,6 +354,63 @@ fn a_step_that_fails_refuses_the_entry_alone() {
     }
 }
 
+/// The segment may have taken the name of the spare that later frames would be written to: a rename that reports a failure
+/// is a refusal only if it did not take place.
+#[test]
+fn a_numbering_in_doubt_loses_no_acknowledged_frame() {
+    let kinds = [
+        ErrorKind::Other,
+        ErrorKind::StorageFull,
+        ErrorKind::NotFound,
+    ];
+    let faults = kinds.into_iter().flat_map(|kind| {
+        // The first gives the finished file its name without a number.
+        let (name, number) = (
+            Fault::once(Step::Rename, 0, kind),
+            Fault::once(Step::Rename, 1, kind),
+        );
+        let sync = Fault::once(Step::SyncDir, 0, kind);
+        [
+            (name, false),
+            (name.though_it_takes_place(), false),
+            (number, false),
+            (number.though_it_takes_place(), true),
+            (sync, true),
+            (sync.though_it_takes_place(), true),
+        ]
+    });
+    for (fault, is_in_doubt) in faults {
+        for spares in [1, 2, 0] {
+            let sim = SimDisk::new();
+            let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+            let config = large_config(1);
+            let log: Arc<Log<()>> = create(&disk, config.clone());
+            let stream = log.stream(W);
+            let mut acknowledged = vec![payload(0, 300)];
+            harden(stream, 0, &acknowledged[0]).unwrap();
+            log.prepare_segments(spares).unwrap();
+            let context = format!("{fault:?}, {spares}");
+            sim.inject(fault);
+            let error = harden(stream, 1, &payload(1, 50_000)).unwrap_err();
+            sim.heal();
+            // More than the rest of the first segment takes.
+            for number in 2..12 {
+                let bytes = payload(number, 3000);
+                if harden(stream, number as u64, &bytes).is_ok() {
+                    acknowledged.push(bytes);
+                }
+            }
+            for loss in [Loss::None, Loss::All] {
+                let image: Arc<dyn Disk> = Arc::new(sim.crash_image(sim.events(), loss));
+                let found = payloads(&image, &info(&config), 0);
+                assert!(found == acknowledged, "{context}, {loss:?}");
+            }
+            assert_eq!(error.is_poison(), is_in_doubt, "{context}: {error:?}");
+            assert_eq!(acknowledged.len() == 1, is_in_doubt, "{context}");
+        }
+    }
+}
+
 #[test]
 fn a_full_disk_refuses_an_oversize_entry_and_goes_on() {
     let sim = SimDisk::new();

@@ -103,18 +103,18 @@ impl SimAppender {
 
     /// Gives the file its own name.
     fn give_name(&self) -> io::Result<()> {
-        self.disk.step(Step::Rename)?;
-        let mut state = self.disk.0.state.lock();
-        if state.live.names.contains_key(&*self.path) {
-            return Err(already_exists(&self.path));
-        }
-        let here = state.live.names.get(&*self.temporary) == Some(&self.file);
-        if !here {
-            return Err(not_found(&self.temporary));
-        }
-        let (from, to) = ((*self.temporary).into(), (*self.path).into());
-        state.change(NameChange::Rename(from, to));
-        Ok(())
+        self.disk.step_of_names(Step::Rename, |state| {
+            if state.live.names.contains_key(&*self.path) {
+                return Err(already_exists(&self.path));
+            }
+            let here = state.live.names.get(&*self.temporary) == Some(&self.file);
+            if !here {
+                return Err(not_found(&self.temporary));
+            }
+            let (from, to) = ((*self.temporary).into(), (*self.path).into());
+            state.change(NameChange::Rename(from, to));
+            Ok(())
+        })
     }
 }
 

@@ -33,6 +33,7 @@ pub struct Fault {
     kind: ErrorKind,
     torn: Option<u64>,
     panics: bool,
+    takes_place: bool,
 }
 
 impl Fault {
@@ -47,7 +48,16 @@ impl Fault {
             kind,
             torn: None,
             panics: false,
+            takes_place: false,
         }
+    }
+
+    /// The step takes place, and is then reported as failed, like a request over a network whose answer is lost. For
+    /// [`Step::Rename`], [`Step::Remove`] and [`Step::SyncDir`].
+    #[must_use]
+    pub fn though_it_takes_place(mut self) -> Self {
+        self.takes_place = true;
+        self
     }
 
     /// Fails all the following steps too.
@@ -79,6 +89,8 @@ pub(super) struct Failure {
     error: io::Error,
     pub(super) torn: Option<u64>,
     panics: bool,
+    /// The step is to be carried out all the same.
+    pub(super) takes_place: bool,
 }
 
 impl Failure {
@@ -88,6 +100,7 @@ impl Failure {
             error,
             torn: None,
             panics: false,
+            takes_place: false,
         }
     }
 
@@ -126,6 +139,7 @@ impl Faults {
                     error: io::Error::new(fault.kind, format!("injected failure of {step:?}")),
                     torn: fault.torn,
                     panics: fault.panics,
+                    takes_place: fault.takes_place,
                 });
             }
         }

@@ -274,6 +274,23 @@ impl SimDisk {
         met.map_err(Failure::into_error)
     }
 
+    /// A step that changes names, or makes such changes durable: it may fail before or after it takes place.
+    fn step_of_names(
+        &self,
+        step: Step,
+        take_place: impl FnOnce(&mut State) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let failure = {
+            let mut state = self.0.state.lock();
+            let failure = state.faults.meet(step).err();
+            if failure.as_ref().is_none_or(|failure| failure.takes_place) {
+                take_place(&mut state)?;
+            }
+            failure
+        };
+        failure.map_or(Ok(()), |failure| Err(failure.into_error()))
+    }
+
     /// Begins, lets others run, ends.
     fn write(&self, file: FileId, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let begun = self.begin(file, offset, bytes);
@@ -494,28 +511,28 @@ impl Disk for SimDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.step(Step::Rename)?;
-        let mut state = self.0.state.lock();
-        state.live.body_at(from).ok_or_else(|| not_found(from))?;
-        state.require_dir(parent_of(to))?;
-        state.change(NameChange::Rename(from.into(), to.into()));
-        Ok(())
+        self.step_of_names(Step::Rename, |state| {
+            state.live.body_at(from).ok_or_else(|| not_found(from))?;
+            state.require_dir(parent_of(to))?;
+            state.change(NameChange::Rename(from.into(), to.into()));
+            Ok(())
+        })
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.step(Step::Remove)?;
-        let mut state = self.0.state.lock();
-        state.live.body_at(path).ok_or_else(|| not_found(path))?;
-        state.change(NameChange::Remove(path.into()));
-        Ok(())
+        self.step_of_names(Step::Remove, |state| {
+            state.live.body_at(path).ok_or_else(|| not_found(path))?;
+            state.change(NameChange::Remove(path.into()));
+            Ok(())
+        })
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.step(Step::SyncDir)?;
-        let mut state = self.0.state.lock();
-        state.require_dir(dir)?;
-        state.trace.push(Event::SyncDir(dir.into()));
-        Ok(())
+        self.step_of_names(Step::SyncDir, |state| {
+            state.require_dir(dir)?;
+            state.trace.push(Event::SyncDir(dir.into()));
+            Ok(())
+        })
     }
 
     fn lock_dir(&self, dir: &Path) -> io::Result<DirLock> {
