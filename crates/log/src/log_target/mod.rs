@@ -22,7 +22,7 @@ pub(crate) use contents::{Beginning, FrameFacts, Superfluous};
 pub(crate) use oversize_segment::UnnumberedSegment;
 pub use oversize_segment::remove_unnumbered;
 pub(crate) use region::{RegionOptions, RegionTarget, STRETCHES, open_shared};
-pub(crate) use segments::{SegmentMaker, SegmentTarget};
+pub(crate) use segments::{Job, Segment, SegmentMaker, SegmentTarget};
 
 /// The place of one frame.
 pub(crate) struct WritePosition {

@@ -45,16 +45,6 @@ pub(crate) struct Job {
     has_leftover: bool,
 }
 
-impl Job {
-    /// How many zeros are written for a segment of this length.
-    pub(crate) fn zero_bytes(&self, segment_bytes: u64) -> u64 {
-        match self.recycled {
-            Some(_) => 0,
-            None => segment_bytes,
-        }
-    }
-}
-
 /// An order for an oversize segment's number.
 pub(crate) struct Numbering {
     pub(super) number: u64,
@@ -438,8 +428,9 @@ impl SegmentMaker {
         removed.map_err(|source| (path, source))
     }
 
-    /// Makes a segment ready: on return its header and its name are durable.
-    pub(crate) fn make(&self, job: &mut Job, grant: Grant) -> Result<Segment, LogError> {
+    /// Makes a segment ready: on return its header and its name are durable. Nothing if the old segment that it was to be
+    /// made from is gone, as when another program has removed it: the order is then for a new file, which takes room.
+    pub(crate) fn make(&self, job: &mut Job, grant: Grant) -> Result<Option<Segment>, LogError> {
         let path = self.dir.join(file_name(self.generation, job.number));
         if job.has_leftover {
             // It may be gone, and not durably so.
@@ -450,14 +441,14 @@ impl SegmentMaker {
             job.has_leftover = false;
         }
         match self.try_make(job, &path) {
-            Ok(file) => Ok(Segment {
+            Ok(file) => Ok(file.map(|file| Segment {
                 number: job.number,
                 file,
                 path: path.into(),
                 bytes: self.segment_bytes,
                 is_oversize: false,
                 grant,
-            }),
+            })),
             // Half a segment is no use, and the next attempt starts afresh: not before what is left of this one is gone.
             Err(source) => {
                 job.has_leftover = self.take_back(&path).is_err();
@@ -476,18 +467,23 @@ impl SegmentMaker {
     /// name was lost in a crash after the next attempt, there would be two headers of one number.
     fn take_back(&self, path: &Path) -> io::Result<()> {
         match self.disk.remove(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) if is_not_found(&error) => Ok(()),
             Err(error) => Err(error),
             Ok(()) => self.disk.sync_dir(&self.dir),
         }
     }
 
-    fn try_make(&self, job: &mut Job, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+    fn try_make(&self, job: &mut Job, path: &Path) -> io::Result<Option<Arc<dyn DiskFile>>> {
         let is_zeroed = job.recycled.is_none();
         let file = match job.recycled {
             Some(old) => {
                 let old = self.dir.join(file_name(self.generation, old));
-                self.disk.rename(&old, path)?;
+                let renamed = self.disk.rename(&old, path);
+                if renamed.as_ref().is_err_and(is_not_found) {
+                    job.recycled = None;
+                    return Ok(None);
+                }
+                renamed?;
                 job.recycled = None;
                 self.disk.open(path)?
             }
@@ -508,6 +504,10 @@ impl SegmentMaker {
         .write(&mut block);
         file.write_durable(0, &block)?;
         self.disk.sync_dir(&self.dir)?;
-        Ok(file)
+        Ok(Some(file))
     }
+}
+
+fn is_not_found(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
 }

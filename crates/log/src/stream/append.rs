@@ -12,8 +12,8 @@ use crate::config::{Group, GroupResource};
 use crate::error::LogError;
 use crate::format::frame::{RECORD_HEADER_BYTES, epoch_word, put_record};
 use crate::layout_config::Layout;
-use crate::log_room::Grant;
-use crate::log_target::LogTarget;
+use crate::log_room::{Grant, WantedFile};
+use crate::log_target::{Job, LogTarget, Segment, SegmentMaker};
 use crate::sync::{MutexGuard, Ordering};
 
 /// How many bytes of a frame are summed at once: few enough to be in the caches still, and enough
@@ -279,16 +279,10 @@ impl<H: GroupResource> Stream<H> {
         };
         target.preparing = true;
         let mut job = target.job();
-        let zeros = job.zero_bytes(maker.segment_bytes);
-        let wanted = target.wanted(&job, maker.segment_bytes);
+        let mut wanted = target.wanted(&job, maker.segment_bytes);
         let abandoned = Preparing { stream: self };
         drop(state);
-        let made = match self.shared.grant(wanted) {
-            Err(why) => Err(maker.not_granted(job.number, why)),
-            Ok(grant) => maker.make(&mut job, grant).inspect_err(|_| {
-                self.shared.give_back(wanted, grant);
-            }),
-        };
+        let made = self.make_granted(maker, &mut job, &mut wanted);
         let mut state = self.state.lock();
         std::mem::forget(abandoned);
         let result = match (made, &mut state.target) {
@@ -296,7 +290,9 @@ impl<H: GroupResource> Stream<H> {
                 target.preparing = false;
                 target.put_spare(segment);
                 target.is_short_of_room = false;
-                state.counters.zero_bytes += zeros;
+                if wanted.takes_room {
+                    state.counters.zero_bytes += maker.segment_bytes;
+                }
                 Ok(())
             }
             (Err(error), LogTarget::Segments(target)) => {
@@ -310,6 +306,27 @@ impl<H: GroupResource> Stream<H> {
         };
         self.prepared.notify_all();
         (state, result)
+    }
+
+    /// Makes a segment once it is granted. One that was to be made from an old file is made anew if that is gone, and has to be
+    /// granted as that.
+    fn make_granted(
+        &self,
+        maker: &SegmentMaker,
+        job: &mut Job,
+        wanted: &mut WantedFile,
+    ) -> Result<Segment, LogError> {
+        loop {
+            let granted = self.shared.grant(*wanted);
+            let grant = granted.map_err(|why| maker.not_granted(job.number, why))?;
+            let made = maker.make(job, grant);
+            if let Ok(Some(segment)) = made {
+                return Ok(segment);
+            }
+            self.shared.give_back(*wanted, grant);
+            made?;
+            wanted.takes_room = true;
+        }
     }
 
     /// What has no deletions alone is refused.

@@ -16,7 +16,7 @@ use namiki_log::{
 };
 use namiki_platform::disk::Disk;
 use namiki_platform::disk::sim::{self, Fault, Loss, SimDisk};
-use namiki_platform::{Epoch, Stamp, WorkerId};
+use namiki_platform::{Epoch, Generation, Stamp, WorkerId};
 
 const W: WorkerId = WorkerId(0);
 /// Frames of [`write`] in a segment.
@@ -278,6 +278,57 @@ fn recycling_goes_on_where_it_failed() {
         }
         assert_eq!(refused, 1, "{step:?}");
         assert!(files(&*disk) <= 3, "{step:?}");
+    }
+}
+
+/// As when another program removes files of the log, or a rename takes place and is reported as failed.
+#[test]
+fn a_missing_old_segment_is_made_anew() {
+    type Lose = fn(&SimDisk);
+    let remove: Lose = |sim| {
+        // The two before the current one: both are to be written again.
+        for number in [1, 2] {
+            let path = format!("/db/wal/0000/000001-{number:08}.seg");
+            sim.remove(Path::new(&path)).unwrap();
+        }
+    };
+    let rename: Lose = |sim| {
+        let fault = Fault::once(sim::Step::Rename, 0, ErrorKind::Other);
+        sim.inject(fault.though_it_takes_place());
+    };
+    for (lose, refused) in [(remove, 0), (rename, 1)] {
+        let sim = SimDisk::new();
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        let mut config = config(1);
+        config.retain = Retain::UntilRecycled;
+        let log: Arc<Log<()>> = create(&disk, config.clone());
+        let room = Granting::so_many(100);
+        log.keep_room(Arc::clone(&room) as _);
+        for next in 0..FRAMES * 2 + 1 {
+            write(&log, next).unwrap();
+        }
+        let point = RecyclePoint {
+            stamp: Stamp(FRAMES * 2 - 1),
+            below_lsn: None,
+        };
+        let start = log.recyclable(point).unwrap();
+        log.recycle(&start, Generation(0), u64::MAX).unwrap();
+        lose(&sim);
+        let mut failures = 0;
+        for next in FRAMES * 2 + 1..FRAMES * 5 {
+            while let Err(error) = write(&log, next) {
+                failures += 1;
+                assert!(error.is_refusal() && failures <= refused, "{error:?}");
+            }
+        }
+        assert_eq!(failures, refused);
+        // What was granted as an old file was given back, and asked for again as one that takes room; so was what failed.
+        assert_eq!(room.given_back.load(Ordering::SeqCst), 2);
+        let mut info = info(&config);
+        info.begin_at(&start);
+        let (kept, _) = read(&disk, &info, 0).unwrap();
+        let kept: Vec<_> = kept.iter().map(|(stamp, ..)| stamp.0).collect();
+        assert_eq!(kept, (FRAMES * 2..FRAMES * 5).collect::<Vec<_>>());
     }
 }
 
