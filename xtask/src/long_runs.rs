@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::repository_files::Tree;
 
-const TARGET: &str = "x86_64-unknown-linux-gnu";
+pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Runs the loom models: the tests with `model` in their path, compiled with `--cfg loom`, of every
 /// crate that depends on loom.
@@ -295,7 +295,7 @@ pub(crate) fn build_folder(root: &Path, build: &str) -> PathBuf {
         .join(build)
 }
 
-fn run(mut command: Command) -> Result<(), String> {
+pub(crate) fn run(mut command: Command) -> Result<(), String> {
     let said = shown(&command);
     println!("$ {said}");
     let status = command

@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "a command speaks on standard output")]
 
 mod documented;
+mod fuzzing;
 mod git_history;
 mod imports;
 mod long_runs;
@@ -47,6 +48,13 @@ takes minutes more.
                                   takes 3.
     cargo xtask asan            run the tests of platform, index, trees and core under AddressSanitizer.
                                 Needs a nightly toolchain. Minutes.
+    cargo xtask fuzz [TARGET]   fuzz what reads foreign bytes, guided by coverage: the log reader, pages of
+                                segments, image lists and manifests, plans, frames of clients and of
+                                nodes. All targets, a minute each. Needs a C++ compiler. An input that
+                                fails is kept, and its file is named.
+        --seconds N               how long each target is run
+        --keep                    take the few inputs that reach most into fuzz/corpus/, which
+                                  `cargo test` runs
     cargo xtask power-cut       cut the power of a loop-mounted file system under the real disks, and
                                 under processes that pay. Needs root. Seconds.
     cargo xtask kill [ARGS]     kill processes that pay, as long as you say, and look whether anything
@@ -84,7 +92,7 @@ takes minutes more.
         --seed FIRST              other tables and plans: ten plans for each number from this one on
         --unless-unreachable      where pip cannot get DuckDB, say so and be content
 
-Every command exits with 0 when all is well. loom and asan build in loom/ and asan/ inside the
+Every command exits with 0 when all is well. loom, asan and fuzz build in loom/, asan/ and fuzz/ inside the
 target folder, so they do not throw away your ordinary build. `.ci/run` is all that must hold before a
 merge: tidy, clippy, packages, all tests with samples of crashes and power cuts among them, documentation, a
 sample of loom, and the programs together. Meant to take fifteen minutes, twenty-five on a fresh
@@ -102,7 +110,8 @@ fn main() -> ExitCode {
     let wants_help = args.iter().any(|arg| arg == "--help" || arg == "-h");
     let outcome = match command.as_str() {
         "" | "help" | "--help" | "-h" => Err(String::new()),
-        "tidy" | "package" | "documented" | "loom" | "asan" | "power-cut" | "soak" | "oracle"
+        "tidy" | "package" | "documented" | "loom" | "asan" | "fuzz" | "power-cut" | "soak"
+        | "oracle"
             if wants_help =>
         {
             Err(String::new())
@@ -113,6 +122,7 @@ fn main() -> ExitCode {
         "documented" => documented::run(root, &args),
         "loom" => long_runs::loom(root, &args),
         "asan" => long_runs::asan(root, &args),
+        "fuzz" => fuzzing::fuzz(root, &args),
         "power-cut" if args.is_empty() => long_runs::power_cut(root),
         "power-cut" => Err("`power-cut` takes no arguments".to_owned()),
         "kill" => long_runs::kill(root, &args),

@@ -19,6 +19,9 @@ mod blocking;
 mod channel;
 mod error;
 mod error_sentence;
+#[cfg(feature = "hostile-bytes")]
+#[doc(hidden)]
+pub mod hostile_bytes;
 mod message_buffer;
 mod options;
 pub mod protocol;

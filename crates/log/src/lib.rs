@@ -34,6 +34,9 @@ mod flush_for_tasks_loom_model;
 mod format;
 mod frame_position;
 mod generation_info;
+#[cfg(feature = "hostile-bytes")]
+#[doc(hidden)]
+pub mod hostile_bytes;
 mod layout_config;
 mod log;
 mod log_room;

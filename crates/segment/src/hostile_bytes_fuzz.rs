@@ -2,8 +2,6 @@
 //! what is refused names its page.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,9 +10,8 @@ use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::seeded_random::Random;
 
 use crate::format::{PAGE_BYTES, Page, Seal};
-use crate::{
-    Cursor, Found, LongReader, PageNo, PageRef, Pages, Segment, SegmentId, Value, Writer, check,
-};
+use crate::hostile_bytes::use_all;
+use crate::{PageNo, Segment, SegmentId, Writer, check};
 
 const ID: SegmentId = SegmentId::new(1, 1);
 const PATH: &str = "/1.run";
@@ -61,65 +58,6 @@ fn change(page: &mut Page, random: &mut Random) {
             }
         }
     }
-}
-
-/// The pages that were accepted.
-struct Accepted(BTreeMap<u32, Box<Page>>);
-
-impl Pages for Accepted {
-    fn page(&self, _: &Segment, page: PageNo) -> Option<PageRef<'_>> {
-        self.0.get(&page.0).map(|page| PageRef::of_verified(page))
-    }
-}
-
-/// Does with the accepted pages whatever can be done.
-fn use_all(segment: &Segment, bytes: &[u8], random: &mut Random) {
-    let mut accepted = Accepted(BTreeMap::new());
-    for no in 0..segment.data_pages() {
-        let page: &Page = bytes[no as usize * PAGE_BYTES..][..PAGE_BYTES]
-            .as_array()
-            .unwrap();
-        match segment.verify_page(PageNo(no), page) {
-            Ok(()) => {
-                accepted.0.insert(no, Box::new(*page));
-            }
-            Err(error) => assert!(
-                error.to_string().contains(&format!("page {no} ")),
-                "{error}"
-            ),
-        }
-    }
-    let mut keys = vec![Vec::new(), vec![255; 9]];
-    let mut cursor = Cursor::default();
-    while let Found::Is(Some(row)) = segment.next(&accepted, &mut cursor) {
-        let key = row.key.to_vec();
-        // Fences are those of the index, so keys rise also from leaf to leaf.
-        assert!(keys.len() == 2 || keys.last().is_some_and(|last| *last < key));
-        keys.push(key);
-        if let Value::Long(long) = row.value {
-            let mut value = Vec::new();
-            let read = LongReader::new(long).read_to_end(segment, &accepted, &mut value);
-            if let Ok(Found::Is(())) = read {
-                assert_eq!(value.len() as u64, long.len_bytes());
-            }
-            assert!(value.len() <= bytes.len());
-        }
-    }
-    while let Found::Is(Some(row)) = segment.prev(&accepted, &mut cursor) {
-        keys.push(row.key.to_vec());
-    }
-    for _ in 0..8 {
-        let mut key = keys[random.index(keys.len())].clone();
-        if random.chance(0.5) {
-            key.push(0);
-        }
-        let _ = segment.get(&accepted, &key);
-        let _ = segment.seek(&accepted, &key, &mut cursor);
-        let mut range = segment.range(Bound::Excluded(&key[..]), Bound::Unbounded);
-        let _ = range.next(segment, &accepted);
-        assert!(range.pages_left(segment).len() <= segment.pages() as usize);
-    }
-    segment.get_many(&accepted, &keys, |_, _| (), |_| ());
 }
 
 /// A sparse file, whose index would take as much memory as it says.
@@ -173,7 +111,7 @@ fn what_is_accepted_can_be_used_without_a_panic() {
         sound += u32::from(checked.is_ok());
         if let Ok(segment) = Segment::open(&disk, Path::new(PATH), ID) {
             opened += 1;
-            use_all(&segment, &bytes, &mut random);
+            use_all(&segment, &bytes, |below| random.index(below));
         } else {
             assert!(checked.is_err());
         }

@@ -59,6 +59,10 @@ mod check;
 mod cursor;
 mod error;
 mod format;
+#[cfg(any(test, feature = "hostile-bytes"))]
+#[cfg(not(loom))]
+#[doc(hidden)]
+pub mod hostile_bytes;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod hostile_bytes_fuzz;

@@ -7,7 +7,7 @@ use crate::repository_files::{SourceFile, Tree};
 /// Which of our packages each of our packages may depend on, in tests and build scripts too.
 ///
 /// ```text
-///  cli  bench  tests      xtask (stands alone)
+///  cli  bench  tests      xtask (stands alone); fuzz, in a workspace of its own, is above tests
 ///   tpch  cluster         (tpch not of tests)
 ///        core              client, history, derive (know none of ours)
 ///   trees      exec       (trees of core's, only where its feature `all-indexes` is on)
@@ -87,6 +87,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "namiki-platform",
         ],
     ),
+    ("namiki-fuzz", &["namiki-platform", "namiki-tests"]),
     ("xtask", &[]),
 ];
 

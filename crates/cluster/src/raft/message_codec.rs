@@ -9,6 +9,12 @@ use raft::eraftpb::{Message, MessageType};
 use serde::{Deserialize, Serialize};
 
 use super::entry_codec::{body_bytes, decode_body, raft_entry};
+#[cfg(feature = "hostile-bytes")]
+use super::entry_codec::{from_raft, to_raft};
+#[cfg(feature = "hostile-bytes")]
+use crate::entry::{EntryBody, PayloadRef};
+#[cfg(feature = "hostile-bytes")]
+use crate::membership::MembershipChange;
 use crate::network::NodeId;
 
 /// Why a message was dropped.
@@ -149,6 +155,46 @@ pub(super) fn decode(from: NodeId, to: NodeId, bytes: &[u8]) -> Result<Message, 
     message.context = Bytes::copy_from_slice(wire.context);
     message.entries = entries.into();
     Ok(message)
+}
+
+/// For tests with hostile bytes: reads a message, which comes back as it was when it is written again, and looks into its
+/// entries.
+///
+/// # Errors
+/// Why it is dropped.
+#[cfg(feature = "hostile-bytes")]
+pub(crate) fn look_at_message(from: NodeId, to: NodeId, bytes: &[u8]) -> Result<(), MessageError> {
+    let message = decode(from, to, bytes)?;
+    assert_eq!(decode(from, to, &encode(&message)).as_ref(), Ok(&message));
+    for entry in &message.entries {
+        from_raft(entry).expect("a message with an entry of another kind is dropped");
+    }
+    Ok(())
+}
+
+/// For tests with hostile bytes: messages of a kind each, one of them with entries.
+#[cfg(feature = "hostile-bytes")]
+pub(crate) fn messages(from: NodeId, to: NodeId, payload: PayloadRef) -> Vec<Bytes> {
+    let change = MembershipChange::Promote { node: from }.encode();
+    let bodies = [
+        EntryBody::Empty,
+        EntryBody::Group(payload),
+        EntryBody::Control(Bytes::from_static(b"control")),
+        EntryBody::Membership(change),
+    ];
+    let of_kind = |kind: &MessageType| {
+        let mut message = Message::default();
+        message.set_msg_type(*kind);
+        (message.from, message.to) = (from.to_raft(), to.to_raft());
+        (message.term, message.log_term, message.index) = (7, 6, 40);
+        if *kind == MessageType::MsgAppend {
+            let entries = (41..).zip(&bodies);
+            let entries = entries.map(|(index, body)| to_raft(index, 7, body));
+            message.entries = entries.collect::<Vec<_>>().into();
+        }
+        encode(&message)
+    };
+    KINDS.iter().map(of_kind).collect()
 }
 
 #[cfg(test)]

@@ -29,3 +29,5 @@ pub(crate) use driver::RaftError;
 pub(crate) use driver::{FETCH_MAX, RaftDriver, RaftOptions, RestoredRaft};
 pub(crate) use driver_events::{RaftEffect, RaftEvent, RaftView, ReadId};
 pub(crate) use members::ReplaceRefusal;
+#[cfg(feature = "hostile-bytes")]
+pub(crate) use message_codec::{look_at_message, messages};

@@ -39,6 +39,9 @@ mod error;
 mod frame;
 mod frame_reader;
 mod hello;
+#[cfg(feature = "hostile-bytes")]
+#[doc(hidden)]
+pub mod hostile_bytes;
 mod incoming;
 mod lane;
 mod lane_queue;

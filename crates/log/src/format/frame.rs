@@ -166,6 +166,19 @@ pub(crate) fn finish(frame: &mut [u8], header: &FrameHeader, mut digest: Digest,
     put(frame, 4, crc.to_le_bytes());
 }
 
+/// Gives what begins as a frame the checksum of what it holds; nothing else is changed.
+#[cfg(feature = "hostile-bytes")]
+pub(crate) fn mend_checksum(bytes: &mut [u8], salt: Salt) {
+    let length = peek(bytes).map_or(0, |header| header.length as usize);
+    if let Some(frame) = bytes.get_mut(..length)
+        && length >= FRAME_HEADER_BYTES
+    {
+        let mut digest = Digest::NONE;
+        digest.extend(frame);
+        put(frame, 4, digest.checksum(frame, salt).to_le_bytes());
+    }
+}
+
 /// The header at the start of `bytes`, if that could be one: the checksum is not looked at.
 pub(crate) fn peek(bytes: &[u8]) -> Option<FrameHeader> {
     if bytes.len() < FRAME_HEADER_BYTES || bytes[..4] != MAGIC {

@@ -1,6 +1,4 @@
 //! A database at rest holds its records and nothing of what has happened to them.
-//!
-//! One test in a process of its own, so that every allocation counted is the database's.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -10,8 +8,7 @@ use namiki::{Database, Error};
 use namiki_platform::counting_allocator::CountingAllocator;
 use namiki_platform::disk::{Disk, SimDisk};
 
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
+use crate::alone;
 
 /// Lets the collector free all that is retired, and returns the bytes that remain.
 fn live_after_collection() -> isize {
@@ -74,6 +71,7 @@ fn work(db: &Database) {
 
 #[test]
 fn old_versions_and_dropped_databases_are_freed() {
+    let _alone = alone();
     // Whatever the runtime and the collector keep for themselves is there before we count.
     work(&open());
     let start = live_after_collection();

@@ -1,0 +1,322 @@
+//! For tests with hostile bytes outside of this crate: what arrives, as if a client or another node had sent it. It goes the
+//! way of a connection, without sockets, up to where a request or a Raft message is acted upon.
+
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use namiki::replica::Replica;
+use namiki::{Stamp, TableId};
+use namiki_client::protocol::{
+    Outcome, Request, SessionId, claimed_group, claimed_version, decode,
+};
+use tokio::io::{AsyncRead, ReadBuf};
+
+use crate::entry::{PayloadName, PayloadRef};
+use crate::network::{NodeId, PeerMessage};
+use crate::payload::{Payload, PayloadBuilder};
+use crate::raft::{look_at_message, messages};
+use crate::transport::frame::{IncomingFrame, OutgoingFrame};
+use crate::transport::frame_reader::{Budget, FrameReadError, FrameReader};
+use crate::transport::hello::{HELLO_FRAME_BYTES_MAX, Hello, Identity, check_answer};
+use crate::transport::lane::Lane;
+
+/// How much is read at once: little, so that small inputs have long frames.
+const CHUNK_BYTES: usize = 256;
+/// The longest frame that is accepted.
+const FRAME_BYTES_MAX: usize = 1 << 20;
+/// What clients may have of memory for frames that have not arrived.
+const BUDGET_BYTES: usize = 2 << 20;
+/// The longest group of commands.
+const GROUP_COMMANDS_MAX: u64 = 1000;
+const WORKERS: u16 = 4;
+/// Of the tables that changes are applied to: one has keys of eight bytes.
+const TABLES: [(u32, bool); 2] = [(1, true), (2, false)];
+
+const OWN: Identity = Identity {
+    cluster: 7,
+    node: NodeId::new(2, 5),
+    workers: WORKERS,
+};
+const PEER: NodeId = NodeId::new(1, 3);
+
+/// Bytes that arrive in pieces.
+struct Arriving<'a> {
+    bytes: &'a [u8],
+    step: usize,
+}
+
+impl AsyncRead for Arriving<'_> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let bytes = self.step.min(into.remaining()).min(self.bytes.len());
+        let (now, later) = self.bytes.split_at(bytes);
+        into.put_slice(now);
+        self.bytes = later;
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// The next frame. All that may ever arrive is there.
+fn next_frame(
+    reader: &mut FrameReader<Arriving<'_>>,
+    limit: usize,
+) -> Result<Bytes, FrameReadError> {
+    let next = async {
+        reader.begin().await?;
+        reader.next(limit).await
+    };
+    match pin!(next).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(frame) => frame,
+        Poll::Pending => {
+            panic!("a frame of at most {limit} bytes waits for memory, and there is some")
+        }
+    }
+}
+
+/// The requests that a node takes out of bytes that arrive in pieces of at most `step` bytes, and why it refuses the client
+/// before their end, if it does.
+#[must_use]
+pub fn requests(arriving: &[u8], step: usize) -> (Vec<Request>, Option<String>) {
+    let bytes = arriving;
+    let budget = Budget::of_bytes(BUDGET_BYTES);
+    let mut reader = FrameReader::with_budget(Arriving { bytes, step }, CHUNK_BYTES, budget);
+    let mut requests = Vec::new();
+    loop {
+        let frame = match next_frame(&mut reader, FRAME_BYTES_MAX) {
+            Ok(frame) => frame,
+            Err(FrameReadError::Closed) => return (requests, None),
+            Err(error) => return (requests, Some(error.to_string())),
+        };
+        let claimed = claimed_group(&frame);
+        if claimed.is_some_and(|it| it.commands > GROUP_COMMANDS_MAX) {
+            continue;
+        }
+        match decode(&frame) {
+            Ok(request) => {
+                says_what_it_claims(&request, &frame);
+                requests.push(request);
+            }
+            Err(error) => return (requests, Some(error.to_string())),
+        }
+    }
+}
+
+/// What is found without decoding a request is what is in it.
+fn says_what_it_claims(request: &Request, frame: &[u8]) {
+    let claimed = claimed_group(frame);
+    match request {
+        Request::Submit {
+            group, commands, ..
+        } => {
+            let claimed = claimed.expect("it is a group");
+            assert_eq!(
+                (claimed.group, claimed.commands),
+                (*group, commands.len() as u64)
+            );
+        }
+        _ => assert_eq!(claimed, None),
+    }
+    if let Request::Hello { version, .. } = request
+        && let Some(claimed) = claimed_version(frame)
+    {
+        assert_eq!(claimed, u64::from(*version));
+    }
+}
+
+/// Reads frames of another node on one of the lanes, or, where there is no such lane, hellos and answers to them. What is
+/// read comes back when it is written again.
+///
+/// # Errors
+/// Why the connection would end, or a message be dropped.
+///
+/// # Panics
+/// If a message does not come back, or is accepted and makes no sense.
+pub fn look_at_peer(lane: u8, arriving: &[u8], step: usize) -> Result<(), String> {
+    let bytes = arriving;
+    let mut reader = FrameReader::new(Arriving { bytes, step }, CHUNK_BYTES);
+    let lane = Lane::from_wire(lane & 3, u16::from(lane >> 2) % WORKERS, WORKERS);
+    let limit = lane.map_or(HELLO_FRAME_BYTES_MAX, |_| FRAME_BYTES_MAX);
+    loop {
+        let frame = match next_frame(&mut reader, limit) {
+            Ok(frame) => IncomingFrame::of(frame),
+            Err(FrameReadError::Closed) => return Ok(()),
+            Err(error) => return Err(error.to_string()),
+        };
+        match lane {
+            Some(lane) => look_at_frame(frame, lane)?,
+            None => look_at_hello(frame)?,
+        }
+    }
+}
+
+fn look_at_hello(frame: IncomingFrame) -> Result<(), String> {
+    let answer = IncomingFrame {
+        kind: frame.kind,
+        body: frame.body.clone(),
+    };
+    if check_answer(answer, OWN.node).is_ok() {
+        return Ok(());
+    }
+    let body = frame.body.clone();
+    let known = |number| (number == PEER.number()).then_some(PEER);
+    let (from, lane) = Hello::check(frame, &OWN, known).map_err(|refusal| refusal.to_string())?;
+    let hello = Hello {
+        cluster: OWN.cluster,
+        from,
+        to: OWN.node,
+        lane,
+        workers: WORKERS,
+    };
+    assert_eq!(*hello.to_frame().body(), body);
+    Ok(())
+}
+
+fn look_at_frame(frame: IncomingFrame, lane: Lane) -> Result<(), String> {
+    let written = (frame.kind, frame.body.clone());
+    let message = frame
+        .into_message(lane)
+        .map_err(|error| error.to_string())?;
+    let again = OutgoingFrame::of(message.clone());
+    let mut bytes = again.head()[super::frame::LENGTH_BYTES..].to_vec();
+    bytes.extend_from_slice(again.body());
+    assert_eq!((bytes[0], &bytes[1..]), (written.0, &written.1[..]));
+    match message {
+        PeerMessage::Raft(bytes) => {
+            look_at_message(PEER, OWN.node, &bytes).map_err(|error| error.to_string())
+        }
+        PeerMessage::Payload { bytes, .. } => look_at_payload(&bytes),
+        PeerMessage::FetchedPayload { bytes, .. } => {
+            bytes.map_or(Ok(()), |bytes| look_at_payload(&bytes))
+        }
+        PeerMessage::FetchPayloads { .. } => Ok(()),
+    }
+}
+
+fn replica() -> Arc<Replica> {
+    let replica = Arc::new(Replica::new());
+    for (id, fixed_keys) in TABLES {
+        let made = replica.create_table(TableId(id), &format!("table {id}"), fixed_keys);
+        made.expect("the tables are different");
+    }
+    replica
+}
+
+/// Reads a payload, and applies its changes as those of a committed group.
+fn look_at_payload(bytes: &[u8]) -> Result<(), String> {
+    let payload = Payload::read(bytes).map_err(|error| error.to_string())?;
+    for section in &payload.sections {
+        let mut before = None;
+        for (index, _) in section.outcomes() {
+            assert!(index < section.commands && before.is_none_or(|before| before < index));
+            before = Some(index);
+        }
+        assert!(section.count() <= bytes.len());
+    }
+    let replica = replica();
+    let before = replica.state_hash();
+    match replica.apply(Stamp(1), payload.changes) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            assert_eq!(
+                replica.state_hash(),
+                before,
+                "{error}, and something was changed"
+            );
+            Err(error.to_string())
+        }
+    }
+}
+
+/// What a node sends on each lane, as it writes it: a name, the number of the lane, and the frames.
+///
+/// # Panics
+/// If changes cannot be made in an empty table.
+#[must_use]
+pub fn peer_frames() -> Vec<(&'static str, u8, Vec<u8>)> {
+    let bytes = Bytes::from(payload());
+    let name = PayloadName {
+        term: 3,
+        worker: 2,
+        number: 9,
+    };
+    let payload = PayloadRef::of(name, &bytes);
+    let to_payloads = [PeerMessage::Payload {
+        payload,
+        bytes: bytes.clone(),
+    }];
+    let to_catch_up = [
+        PeerMessage::FetchPayloads {
+            payloads: vec![payload; 2],
+        },
+        PeerMessage::FetchedPayload {
+            payload,
+            bytes: Some(bytes),
+        },
+        PeerMessage::FetchedPayload {
+            payload,
+            bytes: None,
+        },
+    ];
+    let to_control = messages(PEER, OWN.node, payload);
+    let to_control: Vec<_> = to_control.into_iter().map(PeerMessage::Raft).collect();
+    let hello = Hello {
+        cluster: OWN.cluster,
+        from: PEER,
+        to: OWN.node,
+        lane: Lane::Payloads(2),
+        workers: WORKERS,
+    };
+    let of = |messages: &[PeerMessage]| frames(messages.iter().cloned().map(OutgoingFrame::of));
+    vec![
+        ("seed-raft", 0, of(&to_control)),
+        ("seed-payload", 1 | 2 << 2, of(&to_payloads)),
+        ("seed-catch-up", 2, of(&to_catch_up)),
+        (
+            "seed-hello",
+            3,
+            frames([hello.to_frame(), OWN.answer(None)]),
+        ),
+    ]
+}
+
+fn frames(frames: impl IntoIterator<Item = OutgoingFrame>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for frame in frames {
+        bytes.extend_from_slice(frame.head());
+        bytes.extend_from_slice(frame.body());
+    }
+    bytes
+}
+
+/// Outcomes and changes of a group.
+fn payload() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut builder = PayloadBuilder::default();
+    let outcomes = [(1, Outcome::Done), (4, Outcome::ConditionFailed)];
+    builder.section(SessionId(5), 7, 6, 5, &outcomes);
+    builder.finish(&mut bytes);
+    let mut group = replica().begin_group();
+    group.begin_command();
+    let rows: [(u32, &[u8], Option<&[u8]>); 4] = [
+        (1, &[1; 8], Some(&[2; 8])),
+        (1, &[3; 8], Some(&[4; 8])),
+        (2, b"key", Some(b"value")),
+        (2, b"gone", None),
+    ];
+    for (table, key, value) in rows {
+        let slot = group
+            .lock(TableId(table), key)
+            .expect("there is no other group");
+        group.write(slot, Some(b"")).expect("it is short");
+        group.write(slot, value).expect("it is short");
+    }
+    group.encode_changes(&mut bytes);
+    bytes
+}

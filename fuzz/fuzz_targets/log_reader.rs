@@ -1,0 +1,12 @@
+//! See tests/src/hostile_bytes/log_reader.rs.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use namiki_platform::counting_allocator::CountingAllocator;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+fuzz_target!(|bytes: &[u8]| {
+    namiki_tests::hostile_bytes::run("log_reader", bytes);
+});
