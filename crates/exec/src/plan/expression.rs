@@ -8,7 +8,9 @@ use std::collections::VecDeque;
 use std::ops::Not;
 
 use super::comparison::Comparison;
-use super::limits::{EXPRESSION_DEPTH_MAX, EXPRESSION_PARTS_MAX};
+use super::limits::{
+    EXPRESSION_DEPTH_MAX, PARTS_MAX, parts_of_text, parts_of_value, parts_of_values,
+};
 use super::tree::{Node, Size, Tree};
 use super::value_list::ValueList;
 use crate::data::{Arithmetic, Datum};
@@ -61,7 +63,16 @@ impl Node for ExprNode {
     const LEVELS: &'static str = "levels in an expression";
     const NODES: &'static str = "parts in an expression";
     const DEPTH_MAX: u32 = Expr::DEPTH_MAX;
-    const NODES_MAX: u64 = EXPRESSION_PARTS_MAX;
+    const NODES_MAX: u64 = PARTS_MAX;
+
+    fn own_parts(&self) -> u64 {
+        1 + match self {
+            Self::Literal(value) => parts_of_value(value),
+            Self::In(_, list) => parts_of_values(list.written()),
+            Self::StartsWith(_, text) | Self::Contains(_, text) => parts_of_text(text),
+            _ => 0,
+        }
+    }
 
     fn leaf() -> Tree<Self> {
         use std::sync::LazyLock;
@@ -311,6 +322,11 @@ impl Expr {
             ExprNode::And(parts) | ExprNode::Or(parts) => Ok(parts),
             other => Err(other.into()),
         }
+    }
+
+    /// How many parts it has.
+    pub(super) fn parts(&self) -> u64 {
+        self.0.size().parts
     }
 
     /// Adds a part to a chain.

@@ -3,6 +3,8 @@
 use std::fmt;
 
 use super::expression::{Expr, ExprNode};
+use super::limits::DEBUG_PARTS_MAX;
+use super::tree::Size;
 use crate::data::Datum;
 
 /// As many entries of a list are shown.
@@ -11,12 +13,7 @@ const SHOWN_MAX: usize = 12;
 impl fmt::Display for Expr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.0.is_within_limits() {
-            let size = self.size();
-            return write!(
-                f,
-                "an expression of {} levels and {} parts",
-                size.depth, size.nodes
-            );
+            return write_size(f, self.size());
         }
         match self.node() {
             ExprNode::Column(name) => f.write_str(name),
@@ -49,12 +46,18 @@ impl fmt::Display for Expr {
     }
 }
 
+fn write_size(f: &mut fmt::Formatter<'_>, size: Size) -> fmt::Result {
+    let Size { depth, parts, .. } = size;
+    write!(f, "an expression of {depth} levels and {parts} parts")
+}
+
 impl fmt::Debug for Expr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_within_limits() {
+        let size = self.size();
+        if self.0.is_within_limits() && size.parts <= DEBUG_PARTS_MAX {
             return self.node().fmt(f);
         }
-        write!(f, "Expr({self})")
+        write_size(f, size)
     }
 }
 

@@ -10,14 +10,15 @@ use serde::{Serialize, Serializer};
 use super::calculated::{AggregateCall, Named, SortKey};
 use super::expression::Expr;
 use super::expression_json::{literal_lists, literals, optional_literal};
-use super::limits::{OPERATORS_MAX, PLAN_DEPTH_MAX};
+use super::limits::{
+    DEBUG_PARTS_MAX, OPERATORS_MAX, PLAN_DEPTH_MAX, parts_of_text, parts_of_value, parts_of_values,
+};
 use super::tree::{Node, Size, Tree};
 use crate::data::Datum;
 use crate::error::PlanError;
 
 /// A tree of operators, each of which gives rows to the one above it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
     /// The rows of a table for which something is true; the planner chooses how they are found.
     Find(Find),
@@ -80,10 +81,10 @@ impl Deref for Input {
 impl fmt::Debug for Input {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let size = self.size_above();
-        if size.check::<Plan>().is_ok() {
+        if size.check::<Plan>().is_ok() && size.parts <= DEBUG_PARTS_MAX {
             return (**self).fmt(f);
         }
-        let Size { depth, nodes } = self.0.size();
+        let Size { depth, nodes, .. } = self.0.size();
         write!(f, "Input(a plan of {depth} levels and {nodes} operators)")
     }
 }
@@ -102,6 +103,17 @@ impl Node for Plan {
     const NODES: &'static str = "operators";
     const DEPTH_MAX: u32 = PLAN_DEPTH_MAX;
     const NODES_MAX: u64 = OPERATORS_MAX;
+
+    fn own_parts(&self) -> u64 {
+        let expressions = self.expressions().into_iter().map(Expr::parts);
+        let others = self.range().map_or(0, KeyRange::parts)
+            + self
+                .names()
+                .into_iter()
+                .map(|name| 1 + parts_of_text(name))
+                .sum::<u64>();
+        expressions.fold(others, u64::saturating_add)
+    }
 
     fn leaf() -> Tree<Self> {
         static LEAF: LazyLock<Input> = LazyLock::new(|| Plan::scan("").into());
@@ -122,15 +134,38 @@ impl Plan {
     /// As many levels of operators can be run and written.
     pub const DEPTH_MAX: u32 = PLAN_DEPTH_MAX;
 
-    /// Fails if there are more levels or parts than can be run: of operators, or in an expression.
-    pub(crate) fn check(&self) -> Result<(), PlanError> {
+    /// Fails if there are more levels, operators or parts of expressions than can be run. What works on any plan asks this
+    /// first, before it takes time or memory for it.
+    ///
+    /// # Errors
+    /// [`PlanError::TooDeep`], [`PlanError::TooLarge`].
+    pub fn check(&self) -> Result<(), PlanError> {
         Size::of(self).check::<Self>()?;
-        let mut left = vec![self];
-        while let Some(plan) = left.pop() {
+        for plan in self.operators() {
             plan.expressions().into_iter().try_for_each(Expr::check)?;
-            left.extend(plan.inputs());
         }
         Ok(())
+    }
+}
+
+impl Serialize for Plan {
+    fn serialize<S: Serializer>(&self, into: S) -> Result<S::Ok, S::Error> {
+        Size::of(self).check::<Self>().map_err(S::Error::custom)?;
+        match self {
+            Self::Find(of) => into.serialize_newtype_variant("Plan", 0, "find", of),
+            Self::Join(of) => into.serialize_newtype_variant("Plan", 1, "join", of),
+            Self::Scan(of) => into.serialize_newtype_variant("Plan", 2, "scan", of),
+            Self::IndexScan(of) => into.serialize_newtype_variant("Plan", 3, "index_scan", of),
+            Self::NestedLoopJoin(of) => {
+                into.serialize_newtype_variant("Plan", 4, "nested_loop_join", of)
+            }
+            Self::HashJoin(of) => into.serialize_newtype_variant("Plan", 5, "hash_join", of),
+            Self::Filter(of) => into.serialize_newtype_variant("Plan", 6, "filter", of),
+            Self::Project(of) => into.serialize_newtype_variant("Plan", 7, "project", of),
+            Self::Aggregate(of) => into.serialize_newtype_variant("Plan", 8, "aggregate", of),
+            Self::Sort(of) => into.serialize_newtype_variant("Plan", 9, "sort", of),
+            Self::Limit(of) => into.serialize_newtype_variant("Plan", 10, "limit", of),
+        }
     }
 }
 
@@ -175,6 +210,14 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
+    /// The parts that it counts as.
+    fn parts(&self) -> u64 {
+        let bounds = [&self.from, &self.above, &self.to, &self.below];
+        let bounds = bounds.into_iter().flatten().map(parts_of_value);
+        let lists = self.one_of.iter().chain([&self.equal]);
+        bounds.chain(lists.map(|list| parts_of_values(list))).sum()
+    }
+
     /// Whether all keys lie in it.
     #[must_use]
     pub fn is_everything(&self) -> bool {

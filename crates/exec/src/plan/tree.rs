@@ -7,7 +7,8 @@
 //! writing, printing) takes trees within limits alone, and refuses others before it calls itself.
 //!
 //! Sharing makes trees that are larger than memory: a tree with one child in two places, sixty times over. So the
-//! number of nodes has a limit, too.
+//! number of nodes has a limit, too, and so has the number of parts: an operator has expressions, which are trees themselves.
+//! What walks through a tree without a check visits a shared node once.
 //!
 //! # Invariants
 //! - S1. [`Tree::size`] is the size of the tree below, whatever it was made of. A node is changed by [`Tree::add_child`]
@@ -17,6 +18,7 @@ use std::collections::HashSet;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::limits::PARTS_MAX;
 use crate::error::PlanError;
 
 /// A node of a tree.
@@ -29,6 +31,9 @@ pub(super) trait Node: Clone + PartialEq + 'static {
     const DEPTH_MAX: u32;
     /// More nodes than this are refused.
     const NODES_MAX: u64;
+
+    /// The parts of expressions that this node itself has: what binding copies.
+    fn own_parts(&self) -> u64;
 
     /// A node without children, which takes the place of children that are taken away.
     fn leaf() -> Tree<Self>;
@@ -45,14 +50,18 @@ pub(super) struct Size {
     pub(super) depth: u32,
     /// Nodes, each as often as it is reached.
     pub(super) nodes: u64,
+    /// Parts of expressions ([`Node::own_parts`]), each as often as it is reached.
+    pub(super) parts: u64,
 }
 
 impl Size {
-    const LEAF: Self = Self { depth: 1, nodes: 1 };
-
     /// Of a node with its children.
     pub(super) fn of<N: Node>(node: &N) -> Self {
-        let mut size = Self::LEAF;
+        let mut size = Self {
+            depth: 1,
+            nodes: 1,
+            parts: node.own_parts(),
+        };
         node.visit_children(&mut |child| size.add(child.size));
         size
     }
@@ -60,10 +69,11 @@ impl Size {
     fn add(&mut self, child: Self) {
         self.depth = self.depth.max(child.depth.saturating_add(1));
         self.nodes = self.nodes.saturating_add(child.nodes);
+        self.parts = self.parts.saturating_add(child.parts);
     }
 
     fn is_within<N: Node>(self) -> bool {
-        self.depth <= N::DEPTH_MAX && self.nodes <= N::NODES_MAX
+        self.check::<N>().is_ok()
     }
 
     /// # Errors
@@ -75,13 +85,17 @@ impl Size {
                 max: N::DEPTH_MAX,
             });
         }
-        if self.nodes > N::NODES_MAX {
-            return Err(PlanError::TooLarge {
-                what: N::NODES,
-                max: usize::try_from(N::NODES_MAX).unwrap_or(usize::MAX),
-            });
+        let limits = [
+            (self.nodes, N::NODES, N::NODES_MAX),
+            (self.parts, "parts of expressions", PARTS_MAX),
+        ];
+        match limits.into_iter().find(|(count, _, max)| count > max) {
+            None => Ok(()),
+            Some((_, what, max)) => Err(PlanError::TooLarge {
+                what,
+                max: usize::try_from(max).unwrap_or(usize::MAX),
+            }),
         }
-        Ok(())
     }
 }
 
@@ -128,7 +142,7 @@ impl<N: Node> Tree<N> {
         if let Some(node) = Arc::get_mut(&mut self.node) {
             node.visit_children_mut(&mut |child| to.push(std::mem::replace(child, N::leaf())));
         }
-        self.size = Size::LEAF;
+        self.size = N::leaf().size;
     }
 
     /// The root alone, with leaves in the place of its children.

@@ -1,9 +1,9 @@
 //! What an operator takes its rows of, and what it calculates: for walks through a plan.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::expression::Expr;
-use super::operators::{Input, Plan};
+use super::operators::{Input, KeyRange, Plan};
 
 impl Plan {
     /// The plans that this operator takes rows of.
@@ -79,6 +79,29 @@ impl Plan {
         all
     }
 
+    /// The part of a key's order that this operator itself reads.
+    pub(super) fn range(&self) -> Option<&KeyRange> {
+        match self {
+            Self::Scan(scan) => Some(&scan.range),
+            Self::IndexScan(scan) => Some(&scan.range),
+            _ => None,
+        }
+    }
+
+    /// The names that this operator itself gives to columns.
+    pub(super) fn names(&self) -> Vec<&str> {
+        let mut all: Vec<&str> = Vec::new();
+        match self {
+            Self::Project(project) => all.extend(project.columns.iter().map(|it| &*it.name)),
+            Self::Aggregate(aggregate) => {
+                all.extend(aggregate.group_by.iter().map(|it| &*it.name));
+                all.extend(aggregate.calculate.iter().map(|it| &*it.name));
+            }
+            _ => {}
+        }
+        all
+    }
+
     /// The table that this operator itself reads.
     pub fn table(&self) -> Option<&str> {
         match self {
@@ -90,14 +113,20 @@ impl Plan {
         }
     }
 
+    /// This operator and all below it, each once: one that is in several places, too.
+    pub(super) fn operators(&self) -> impl Iterator<Item = &Self> {
+        let mut left = vec![self];
+        let mut seen = HashSet::from([std::ptr::from_ref(self)]);
+        std::iter::from_fn(move || {
+            let plan = left.pop()?;
+            let inputs = plan.inputs().into_iter();
+            left.extend(inputs.filter(|input| seen.insert(std::ptr::from_ref(*input))));
+            Some(plan)
+        })
+    }
+
     /// All tables that it names.
     pub fn tables(&self) -> BTreeSet<&str> {
-        let mut tables = BTreeSet::new();
-        let mut left = vec![self];
-        while let Some(plan) = left.pop() {
-            tables.extend(plan.table());
-            left.extend(plan.inputs());
-        }
-        tables
+        self.operators().filter_map(Self::table).collect()
     }
 }

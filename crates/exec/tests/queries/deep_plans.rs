@@ -2,6 +2,7 @@
 //! deep trees are refused with an error that says so.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -270,7 +271,32 @@ fn trees_of_shared_parts_are_refused() {
         let plan = (0..60).fold(Plan::scan("customer"), |half, _| {
             half.clone().hash_join(half, &[("a", "a")])
         });
+        assert_eq!(plan.tables(), BTreeSet::from(["customer"]));
         setting.refuses(&plan);
+    });
+}
+
+/// Each operator and each expression alone is within its limit, and all of them together would be larger than memory.
+#[test]
+fn expressions_that_are_too_large_together_are_refused() {
+    let setting = Setting::new();
+    let large = (0..20).fold(column("c_custkey").less(literal(3)), |half, _| {
+        half.clone().equal(half)
+    });
+    let text = "a".repeat(1 << 20);
+    let columns =
+        |of: &Expr, count: usize| (0..count).map(|_| Named::new("a", of.clone())).collect();
+    let many = column("c_custkey").is_in(0..1_000_000);
+    let joined =
+        |plan: Plan| (0..8).fold(plan, |half, _| half.clone().hash_join(half, &[("a", "a")]));
+    in_a_small_stack(|| {
+        setting.refuses(&Plan::scan("customer").project(columns(&large, 4)));
+        setting.refuses(&joined(Plan::find("customer", many)));
+        setting.refuses(&joined(
+            Plan::scan("customer").project(vec![Named::new(&text, column("a"))]),
+        ));
+        let long = column("c_custkey").equal(literal(text.as_str()));
+        setting.refuses(&joined(Plan::find("customer", long)));
     });
 }
 
