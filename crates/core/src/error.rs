@@ -57,7 +57,8 @@ pub enum Error {
     /// [`Database::begin`](crate::Database::begin).
     #[error(
         "a transaction was nested in the body of another one of the same database, which may run again: give the outer \
-         transaction to what is called in the body, run the inner one before or after, or begin it with Database::begin"
+         transaction to what is called in the body, run the inner one before or after, or begin it with Database::begin; in a \
+         body, do not wait in an executor that runs other tasks on the same thread meanwhile"
     )]
     NestedTransaction,
     /// An insert found its key present. The transaction can go on.

@@ -339,10 +339,20 @@ impl World {
         assert_eq!(first.as_ref(), expected.first());
         let found = then.view.get(handle, &3).unwrap();
         assert_eq!(found, rows.get(&3).map(|amount| value(3, *amount)));
-        let query = self.db.query().in_view(&then.view).unwrap();
-        let plan = Plan::scan(&handle.name());
-        let answer = query.table_of_rows(handle, schema()).unwrap().run(&plan);
+        // Under the name that the table had, before the view is given or after.
+        let mut names = then.names.iter();
+        let (name, _) = names.find(|(_, own)| **own == number).unwrap();
+        let query = self.db.query().table_of_rows(handle, schema()).unwrap();
+        let query = query.in_view(&then.view).unwrap();
+        let answer = query.run(&Plan::scan(name));
         assert_eq!(&rows_of(answer.unwrap()), rows);
+        // And under no other.
+        let present = handle.name();
+        if !then.names.contains_key(&*present) {
+            let query = self.db.query().in_view(&then.view).unwrap();
+            let query = query.table_of_rows(handle, schema()).unwrap();
+            assert!(query.run(&Plan::scan(&present)).is_err(), "{present}");
+        }
     }
 
     fn check_name(&self, then: &OpenView, name: &str) {
@@ -419,6 +429,52 @@ fn a_view_refuses_younger_tables_and_reads_older_ones() {
     let refused = later.count(&b, ..).unwrap_err();
     assert!(matches!(refused, Error::TableDropped { .. }));
     assert_eq!(later.count(&new_b, ..).unwrap(), 3);
+}
+
+/// A table that is described is meant under the name that it had at the moment at which the query reads it.
+#[test]
+fn a_query_in_a_view_means_the_names_of_its_moment() {
+    let db = open(&SimDisk::new(), SPECS[0], false, &Arc::default());
+    let table = |name: &str| db.table::<i64, [u8]>(name).unwrap();
+    let put = |table: &Handle, key: i64| {
+        db.transact(|tx| tx.put(table, &key, &value(key, 1)))
+            .unwrap();
+    };
+    let [one, two] = ["one", "two"].map(table);
+    put(&one, 1);
+    put(&two, 2);
+    let view = db.view().unwrap();
+    let now = || db.query();
+    let then = || now().in_view(&view).unwrap();
+    let of = |query: namiki::query::Query, tables: &[&Handle]| {
+        let mut tables = tables.iter();
+        tables.try_fold(query, |query, table| query.table_of_rows(table, schema()))
+    };
+    let keys = |query: namiki::query::Query, name: &str| {
+        let rows = query.run(&Plan::scan(name));
+        rows.map(|rows| rows_of(rows).into_keys().collect::<Vec<_>>())
+    };
+    let described_before = [of(then(), &[&one, &two]), of(now(), &[&one, &two])];
+    // They change their names, and a younger one gets one of these.
+    db.rename_table("one", "away").unwrap();
+    db.rename_table("two", "one").unwrap();
+    let younger = table("two");
+    put(&younger, 3);
+    let all = [&one, &two, &younger];
+    for query in [of(then(), &all), of(then(), &[&younger, &two, &one])] {
+        let query = query.unwrap();
+        assert_eq!(keys(query, "one").unwrap(), [1]);
+    }
+    assert_eq!(keys(of(then(), &all).unwrap(), "two").unwrap(), [2]);
+    assert_eq!(keys(of(now(), &all).unwrap(), "one").unwrap(), [2]);
+    assert_eq!(keys(of(now(), &all).unwrap(), "two").unwrap(), [3]);
+    assert!(keys(of(then(), &all).unwrap(), "away").is_err());
+    let [in_view, in_none] = described_before.map(Result::unwrap);
+    assert_eq!(keys(in_view, "two").unwrap(), [2]);
+    assert_eq!(keys(in_none, "one").unwrap(), [2]);
+    // The younger one alone: the name stood for a table that was not described.
+    let refused = keys(of(then(), &[&younger]).unwrap(), "two").unwrap_err();
+    assert!(matches!(refused, QueryError::NotDescribed { .. }));
 }
 
 /// A change of the catalogue has its place between commits: a view that has one has what returned before it, and one that has not

@@ -58,7 +58,21 @@ pub(crate) enum TableThen {
     /// A table in memory, and its columns if the catalogue knew them. It is gone once the view has ended.
     InMemory(Weak<RawTable>, Option<Box<Schema>>),
     /// A table in segments, with its open files.
-    InSegments(Result<QueryTable, QueryError>),
+    InSegments {
+        /// Of its segments.
+        identity: String,
+        opened: Result<QueryTable, QueryError>,
+    },
+}
+
+impl TableThen {
+    /// Whether this is the table of a handle, which has these segments if it stays in some.
+    fn is(&self, raw_table: &Arc<RawTable>, segments: Option<&str>) -> bool {
+        match self {
+            Self::InMemory(then, _) => Weak::as_ptr(then) == Arc::as_ptr(raw_table),
+            Self::InSegments { identity, .. } => segments == Some(identity),
+        }
+    }
 }
 
 impl CatalogueViews {
@@ -117,6 +131,23 @@ impl CatalogueView {
     /// Where a table lies that was dropped before it was loaded.
     pub(super) fn kept_unloaded(&self, id: TableId) -> Option<Arc<UnloadedTable>> {
         self.replaced.lock().dropped.get(&id).cloned().flatten()
+    }
+
+    /// The name that a table had, if it may be another than now. The table has these segments if it stays in some. To be asked with
+    /// the catalogue locked.
+    pub(super) fn name_then(
+        &self,
+        raw_table: &Arc<RawTable>,
+        segments: Option<&str>,
+    ) -> Option<String> {
+        let replaced = self.replaced.lock();
+        let mut names = replaced.names.iter();
+        let is_its = |then: &Option<TableThen>| {
+            then.as_ref()
+                .is_some_and(|then| then.is(raw_table, segments))
+        };
+        let (name, _) = names.find(|(_, then)| is_its(then))?;
+        Some(name.clone())
     }
 
     /// What a name stood for, if it may be something else than now. To be asked with the catalogue locked.

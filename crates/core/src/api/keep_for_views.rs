@@ -56,7 +56,10 @@ impl Shared {
         if let Some(table) = manifest.image.table(name) {
             let identity = manifest.identity();
             let opened = (self.opened).table(&self.disk, &self.dir, identity, table);
-            return Some(TableThen::InSegments(opened));
+            return Some(TableThen::InSegments {
+                identity: table.segment.identity.clone(),
+                opened,
+            });
         }
         let id = catalogue.ids.get(name)?;
         let columns = manifest.table(id).and_then(|info| info.columns());

@@ -85,6 +85,14 @@ impl TablesInSegments {
         staying.get(&table.segment.identity).cloned()
     }
 
+    /// The identity of the segments of a table that stays, by its handle.
+    pub(crate) fn segments_of(&self, raw_table: &Arc<RawTable>) -> Option<String> {
+        let staying = self.staying.lock();
+        let mut all = staying.iter();
+        let (identity, _) = all.find(|(_, own)| Arc::ptr_eq(own, raw_table))?;
+        Some(identity.clone())
+    }
+
     /// A table was loaded, by this change of the catalogue.
     pub(crate) fn note_load(&self, table: &ImageTable, change: ChangeNumber) {
         let identity = table.segment.identity.clone();

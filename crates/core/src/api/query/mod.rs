@@ -10,14 +10,13 @@
 mod middle_key;
 mod table_source;
 
-use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use namiki_exec::data::{Column, Schema};
 use namiki_exec::plan::Plan;
 use namiki_exec::source::{Source, Table as QueryTable, Tables};
-use namiki_exec::{Degree, Explanation, Mode, Options, Rows};
+use namiki_exec::{Degree, ExecError, Explanation, Mode, Options, Rows};
 
 pub use self::table_source::RowOf;
 use self::table_source::{TableSource, Values, columns, key_columns, value_column};
@@ -33,8 +32,8 @@ use crate::table::raw_table::RawTable;
 /// A query that is about to run: its tables in memory, and how it is run.
 pub struct Query {
     db: Database,
-    /// Tables in memory, by their names.
-    described: BTreeMap<String, Described>,
+    /// Tables in memory. Which names they have, the moment says at which the query reads them.
+    described: Vec<Described>,
     /// Where tables in memory are read; nothing: in a view of the query's own.
     view: Option<View>,
     options: Options,
@@ -84,7 +83,7 @@ impl Database {
     pub fn query(&self) -> Query {
         Query {
             db: self.clone(),
-            described: BTreeMap::new(),
+            described: Vec::new(),
             view: None,
             options: Options::default(),
         }
@@ -92,7 +91,8 @@ impl Database {
 }
 
 impl Query {
-    /// With a table in memory, under its own name: names for the parts of its key, and for its value.
+    /// With a table in memory, under its own name: names for the parts of its key, and for its value. Its name is the one that it
+    /// had at the moment at which the query reads it: that of its [view](Query::in_view), or the present one.
     ///
     /// # Errors
     /// [`QueryError::NotQueryable`] if there are not as many names as parts, or the types are none that queries read:
@@ -182,7 +182,9 @@ impl Query {
             schema,
             values,
         };
-        self.described.insert(table.name(), described);
+        self.described
+            .retain(|own| !Arc::ptr_eq(&own.raw_table, raw_table));
+        self.described.push(described);
         Ok(self)
     }
 
@@ -282,7 +284,11 @@ impl Query {
     }
 
     /// The tables that the plan names.
+    ///
+    /// # Errors
+    /// [`QueryError::Exec`] for a plan that is too large, before the catalogue is locked for it.
     fn tables(&self, plan: &Plan) -> Result<Tables, QueryError> {
+        plan.check().map_err(ExecError::from)?;
         let view = match &self.view {
             Some(view) => view.clone(),
             None => match self.tables_in(plan, None)? {
@@ -310,14 +316,16 @@ impl Query {
             if tables.get(name).is_some() {
                 continue;
             }
-            let described = self.described.get(name);
-            let table = match (described, view.and_then(|it| it.catalogue.replaced(name))) {
-                (None, Some(then)) => self.table_then(name, then, view)?,
-                (Some(described), _) => match view {
-                    Some(view) => Some(described.source(view)?),
-                    None => None,
-                },
-                (None, None) => self.table_now(&catalogue, name, view)?,
+            let described = self.described_as(name, view);
+            let replaced = view.and_then(|it| it.catalogue.replaced(name));
+            let table = match (described, replaced, view) {
+                (Some(_), _, None) => None,
+                (Some(own), None, Some(view)) => Some(own.source(view)?),
+                (Some(own), Some(_), Some(view)) if view.check(&own.raw_table).is_ok() => {
+                    Some(own.source(view)?)
+                }
+                (_, Some(then), _) => self.table_then(name, then, view)?,
+                (None, None, _) => self.table_now(&catalogue, name, view)?,
             };
             let Some(table) = table else {
                 return Ok(None);
@@ -325,6 +333,22 @@ impl Query {
             tables.insert(name, table);
         }
         Ok(Some(tables))
+    }
+
+    /// The table that was described and had this name at a view's moment, or has it now if there is no view. Of several, one that
+    /// the view can read: one that was dropped keeps its name, and a younger one has it now.
+    fn described_as(&self, name: &str, view: Option<&View>) -> Option<&Described> {
+        let in_segments = &self.db.shared.in_segments;
+        let has_name = |own: &&Described| {
+            let then = view.and_then(|view| {
+                let segments = in_segments.segments_of(&own.raw_table);
+                (view.catalogue).name_then(&own.raw_table, segments.as_deref())
+            });
+            then.unwrap_or_else(|| own.raw_table.name()) == name
+        };
+        let all = || self.described.iter().filter(has_name);
+        let readable = all().find(|own| view.is_some_and(|it| it.check(&own.raw_table).is_ok()));
+        readable.or_else(|| all().next())
     }
 
     /// The table that had this name at a view's moment, and has it no more.
@@ -336,7 +360,7 @@ impl Query {
     ) -> Result<Option<QueryTable>, QueryError> {
         let table = name.to_owned();
         match (then, view) {
-            (Some(TableThen::InSegments(opened)), _) => opened.map(Some),
+            (Some(TableThen::InSegments { opened, .. }), _) => opened.map(Some),
             (Some(TableThen::InMemory(raw_table, Some(schema))), Some(view)) => {
                 let Some(raw_table) = raw_table.upgrade() else {
                     return Err(view.open.expired().into());
@@ -374,8 +398,9 @@ impl Query {
             let in_memory = in_memory.filter(|table| table.columns().is_some());
             let known = (image.tables.iter().map(|table| &table.name))
                 .chain(in_memory.map(|table| &table.name))
-                .chain(self.described.keys());
-            let known = known.cloned().collect();
+                .cloned()
+                .chain(self.described.iter().map(|own| own.raw_table.name()));
+            let known = known.collect();
             return Err(QueryError::UnknownTable { table, known });
         };
         let identity = catalogue.manifest.identity();
@@ -416,8 +441,9 @@ impl Described {
 
 impl std::fmt::Debug for Query {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let described = self.described.iter().map(|own| own.raw_table.name());
         f.debug_struct("Query")
-            .field("described", &self.described.keys())
+            .field("described", &described.collect::<Vec<_>>())
             .field("options", &self.options)
             .finish_non_exhaustive()
     }
