@@ -40,30 +40,14 @@ impl Worker<'_> {
         state: &mut State,
         row: &mut Row,
     ) -> Result<Step, ExecError> {
-        let shared = self.shared;
-        let (Some(rows), State::Materialized { next, end }) =
-            (Materialized::rows(shared.materialized(pipeline)), state)
-        else {
+        let Some(rows) = Materialized::rows(self.shared.materialized(pipeline)) else {
             return Ok(Step::Done);
         };
-        while *next < *end {
-            let kept = rows.row(*next);
-            *next += 1;
-            row.heap.clear();
-            for (from, to) in rows.slots().iter().zip(slots) {
-                to.put_in(from.get(kept), row).ok_or(TOO_MUCH_TEXT)?;
-            }
-            match self.flow(0, row)? {
-                Flow::Go => {}
-                Flow::Full => {
-                    row.heap.clear();
-                    return Ok(Step::Again);
-                }
-                Flow::Stop => return Ok(Step::Stop),
-            }
-        }
-        row.heap.clear();
-        Ok(Step::Done)
+        self.numbered_rows(state, row, |number, row| {
+            let kept = rows.row(number);
+            let mut slots = rows.slots().iter().zip(slots);
+            slots.try_for_each(|(from, to)| to.put_in(from.get(kept), row))
+        })
     }
 
     /// Goes on in combinations of values.
@@ -74,15 +58,25 @@ impl Worker<'_> {
         state: &mut State,
         row: &mut Row,
     ) -> Result<Step, ExecError> {
+        self.numbered_rows(state, row, |number, row| {
+            let mut values = keys.combination(number);
+            values.try_for_each(|(column, value)| slots[column].put_in(value.value(), row))
+        })
+    }
+
+    /// Goes on in rows that are numbered. `put` puts the row of a number together, or says that its text has no room.
+    fn numbered_rows(
+        &mut self,
+        state: &mut State,
+        row: &mut Row,
+        put: impl Fn(usize, &mut Row) -> Option<()>,
+    ) -> Result<Step, ExecError> {
         let State::Materialized { next, end } = state else {
             return Ok(Step::Done);
         };
         while *next < *end {
             row.heap.clear();
-            for (column, value) in keys.combination(*next) {
-                let put = slots[column].put_in(value.value(), row);
-                put.ok_or(TOO_MUCH_TEXT)?;
-            }
+            put(*next, row).ok_or(TOO_MUCH_TEXT)?;
             *next += 1;
             match self.flow(0, row)? {
                 Flow::Go => {}

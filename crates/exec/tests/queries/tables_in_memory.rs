@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::ThreadId;
 use std::time::Duration;
 
+use crate::support::source_layer::{Layered, SourceLayer};
 use crate::support::{memory_disk, sorted};
 use namiki_exec::data::{Column, ColumnType, Datum, Schema};
 use namiki_exec::plan::{
@@ -54,13 +55,9 @@ struct ForMany {
     more: Condvar,
 }
 
-impl Source for ForMany {
-    fn schema(&self) -> &Schema {
-        self.table.schema()
-    }
-
-    fn rows(&self) -> u64 {
-        self.table.rows()
+impl SourceLayer for ForMany {
+    fn inner(&self) -> &dyn Source {
+        &self.table
     }
 
     fn scan(
@@ -84,14 +81,6 @@ impl Source for ForMany {
         drop(asked);
         self.table.scan(from, to, rows_max, into)
     }
-
-    fn middle_key(
-        &self,
-        from: Bound<&[u8]>,
-        to: Bound<&[u8]>,
-    ) -> Result<Option<Vec<u8>>, SourceError> {
-        self.table.middle_key(from, to)
-    }
 }
 
 #[test]
@@ -110,7 +99,7 @@ fn all_threads_go_through_a_table_in_memory() {
             .filter(column("id").greater_or_equal(literal(1)))
             .aggregate(&[], vec![AggregateCall::count("rows"), sum]);
         let mut rows = executor
-            .run(&plan, &tables(source), &options(threads))
+            .run(&plan, &tables(Layered(source)), &options(threads))
             .unwrap();
         let unscaled = i128::from(ROWS * (ROWS - 1) / 2);
         let sum = Datum::Decimal { unscaled, scale: 0 };
@@ -135,23 +124,9 @@ enum Divided {
 /// A table that is divided badly.
 struct Uneven(MemoryTable, Divided, AtomicUsize);
 
-impl Source for Uneven {
-    fn schema(&self) -> &Schema {
-        self.0.schema()
-    }
-
-    fn rows(&self) -> u64 {
-        self.0.rows()
-    }
-
-    fn scan(
-        &self,
-        from: Bound<&[u8]>,
-        to: Bound<&[u8]>,
-        rows_max: usize,
-        into: &mut RowBatch,
-    ) -> Result<(), SourceError> {
-        self.0.scan(from, to, rows_max, into)
+impl SourceLayer for Uneven {
+    fn inner(&self) -> &dyn Source {
+        &self.0
     }
 
     fn middle_key(
@@ -198,7 +173,7 @@ fn a_table_divided_badly_has_the_same_answer() {
     ];
     let plain = tables(table(ROWS));
     for divided in [Divided::First, Divided::Last, Divided::Never] {
-        let tables = tables(Uneven(table(ROWS), divided, AtomicUsize::new(0)));
+        let tables = tables(Layered(Uneven(table(ROWS), divided, AtomicUsize::new(0))));
         for plan in &plans {
             let expected = sorted(naive::run(plan, &plain).unwrap().rows);
             for threads in [1, 2, 3, 8] {
@@ -223,7 +198,7 @@ fn a_source_that_fails_to_divide_fails_its_query() {
     for at in 0..12 {
         let source = Uneven(table(30_000), Divided::Fails(at), AtomicUsize::new(0));
         let mut rows = executor
-            .run(&Plan::scan("t"), &tables(source), &options(4))
+            .run(&Plan::scan("t"), &tables(Layered(source)), &options(4))
             .unwrap();
         match rows.collect_all() {
             // It was not asked so often.
