@@ -15,10 +15,7 @@ use namiki_cluster::storage::StoreError;
 use namiki_platform::ErrorSentence;
 use namiki_segment::SegmentError;
 
-/// Why a write to standard output has ended: Ctrl-C, while it was not read.
-#[derive(Debug, thiserror::Error)]
-#[error("interrupted while standard output was not read")]
-pub(crate) struct NotRead;
+use crate::interrupt;
 
 /// Why a command failed. The message is one sentence; [`Failure::sentence`] adds the causes.
 #[derive(Debug, thiserror::Error)]
@@ -494,10 +491,22 @@ impl Failure {
         }
     }
 
+    /// The failure of a read of a file, or of standard input.
+    pub(crate) fn input(path: &Path, error: io::Error) -> Self {
+        if interrupt::is_by(&error) {
+            return Self::Interrupted;
+        }
+        Self::Device {
+            doing: "read",
+            path: path.to_owned(),
+            source: error,
+        }
+    }
+
     /// The failure of a write to standard output.
     pub(crate) fn output(error: io::Error) -> Self {
         match error.kind() {
-            _ if error.get_ref().is_some_and(|why| why.is::<NotRead>()) => Self::Interrupted,
+            _ if interrupt::is_by(&error) => Self::Interrupted,
             io::ErrorKind::BrokenPipe => Self::OutputClosed,
             _ => Self::Output(error),
         }

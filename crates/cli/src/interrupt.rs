@@ -1,13 +1,15 @@
 //! Ctrl-C: the first asks whatever runs to stop soon, the second stops it at once.
 //!
-//! Whatever runs looks at a flag. What waits for standard output to be read cannot, and is woken by a descriptor
-//! (`output.rs`).
+//! Whatever runs looks at a flag. What waits for a descriptor cannot: for standard output to be read (`output.rs`), for input to
+//! be written (`input.rs`). It waits for a second descriptor, too ([`wait_for`]).
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::Errno;
 
 use crate::failure::Failure;
 
@@ -47,9 +49,42 @@ pub(crate) fn asked() -> &'static Arc<AtomicBool> {
     &ASKED
 }
 
-/// A descriptor that is readable from the first Ctrl-C on.
-pub(crate) fn wake() -> Option<BorrowedFd<'static>> {
-    WAKE.get().map(OwnedFd::as_fd)
+/// Ctrl-C was pressed while a descriptor was waited for.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted while waiting for another program")]
+struct WaitInterrupted;
+
+/// Waits until a descriptor is ready, or Ctrl-C was pressed.
+///
+/// # Errors
+/// One that [`is_by`] knows, if it was, and the descriptor is not ready. That of the system.
+pub(crate) fn wait_for(descriptor: impl AsFd, ready: PollFlags) -> io::Result<()> {
+    let Some(wake) = WAKE.get() else {
+        return Ok(());
+    };
+    let mut descriptors = [
+        PollFd::from_borrowed_fd(descriptor.as_fd(), ready),
+        PollFd::new(wake, PollFlags::IN),
+    ];
+    loop {
+        match poll(&mut descriptors, None) {
+            Ok(_) => break,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    // What is ready is used, whatever else there is: rows that were printed before Ctrl-C shall be seen.
+    if descriptors[0].revents().is_empty() {
+        return Err(io::Error::other(WaitInterrupted));
+    }
+    Ok(())
+}
+
+/// Whether an error is that of a wait which Ctrl-C has ended.
+pub(crate) fn is_by(error: &io::Error) -> bool {
+    error
+        .get_ref()
+        .is_some_and(|why| why.is::<WaitInterrupted>())
 }
 
 /// Fails once Ctrl-C was pressed.

@@ -34,6 +34,7 @@ mod completions;
 mod demo;
 mod dump_log;
 mod failure;
+mod input;
 mod interrupt;
 mod load;
 mod lsn_set;

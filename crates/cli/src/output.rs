@@ -3,10 +3,9 @@
 use std::io::{self, Stdout, Write};
 use std::os::fd::AsFd;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 
-use crate::failure::NotRead;
 use crate::interrupt;
 
 /// Bytes that a ready pipe takes without blocking (`PIPE_BUF`).
@@ -21,36 +20,11 @@ pub(crate) fn standard_output() -> Output {
     Output(io::stdout())
 }
 
-impl Output {
-    /// Waits until it can be written, or Ctrl-C was pressed.
-    fn wait(&self) -> io::Result<()> {
-        let Some(wake) = interrupt::wake() else {
-            return Ok(());
-        };
-        let mut ready = [
-            PollFd::new(&self.0, PollFlags::OUT),
-            PollFd::from_borrowed_fd(wake, PollFlags::IN),
-        ];
-        loop {
-            match poll(&mut ready, None) {
-                Ok(_) => break,
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        // What can be written is written, whatever else there is: rows that were printed before Ctrl-C shall be seen.
-        if ready[0].revents().is_empty() {
-            return Err(io::Error::other(NotRead));
-        }
-        Ok(())
-    }
-}
-
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let bytes = &bytes[..bytes.len().min(BYTES_AT_ONCE)];
         loop {
-            self.wait()?;
+            interrupt::wait_for(&self.0, PollFlags::OUT)?;
             match rustix::io::write(self.0.as_fd(), bytes) {
                 // Another program may have made it so that it does not let its writers wait.
                 Err(Errno::INTR | Errno::AGAIN) => {}

@@ -6,7 +6,7 @@ mod output;
 mod progress_line;
 mod tables_in_memory;
 
-use std::io::{BufWriter, LineWriter, Write};
+use std::io::{BufWriter, LineWriter, Read, Write};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -22,12 +22,13 @@ use namiki::query::{
 use self::output::{Format, Printer};
 use self::progress_line::ProgressLine;
 use crate::failure::Failure;
+use crate::input::Input;
 use crate::output::standard_output;
 use crate::{interrupt, opening};
 
 const HELP: &str = "\
 PLAN is `paper`, the paper's query over the tables of `namiki load tpch`; `q3`, `q5` or `q10`, joins in the manner of
-TPC-H's; or a file with a plan as JSON. Such a plan is a tree of operators: scan, index_scan, nested_loop_join,
+TPC-H's; or a file with a plan as JSON (- is standard input). Such a plan is a tree of operators: scan, index_scan, nested_loop_join,
 hash_join, filter, project, aggregate, sort, limit; or find and join, of which the planner makes scans and joins.
 
 Tables in memory have columns by their types: key and value, or key_1, key_2 and so on where it is a tuple, as namiki
@@ -180,11 +181,10 @@ fn read_plan(name: &str) -> Result<Plan, Failure> {
         return Ok(plan);
     }
     let path = PathBuf::from(name);
-    let text = std::fs::read_to_string(&path).map_err(|source| Failure::Device {
-        doing: "read",
-        path: path.clone(),
-        source,
-    })?;
+    let mut text = String::new();
+    Input::open(&path)
+        .and_then(|mut input| input.read_to_string(&mut text))
+        .map_err(|source| Failure::input(&path, source))?;
     text.parse()
         .map_err(|source| Failure::PlanFile { path, source })
 }

@@ -51,6 +51,7 @@ impl From<ReadError> for Stopped {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::Bad(bad) => Self::Line(bad),
+            ReadError::Io(error) if interrupt::is_by(&error) => Failure::Interrupted.into(),
             ReadError::Io(error) => Self::Io(error),
         }
     }

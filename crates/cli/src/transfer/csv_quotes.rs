@@ -2,20 +2,49 @@
 //!
 //! The reader of cells takes whatever follows an opening mark for the cell, to the end of the file if no other mark comes, and
 //! joins what follows a closing one to it. Either is a file that means something else than it would be read as.
+//!
+//! The reader passes over empty lines, and tells the line of the first of them for that of the row behind. So the lines on which rows
+//! begin are found here, too. A row is told by its number: the file is read ahead, and what is found in it counts when the row is reached.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::rc::Rc;
 
-/// Where a cell is not quoted well, and how: the line on which its row begins.
+/// The first row with a cell that is not quoted well.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Misquoted {
-    pub(super) line: u64,
-    pub(super) why: &'static str,
+struct Misquoted {
+    /// Its number, the first row's being 0.
+    row: u64,
+    line: u64,
+    why: &'static str,
 }
 
-/// What is found while a file is read.
-pub(super) type Found = Rc<RefCell<Option<Misquoted>>>;
+/// What is found in a file that is read ahead of its rows.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    /// The lines on which those rows begin that were passed and not taken yet.
+    lines: VecDeque<u64>,
+    taken: u64,
+    misquoted: Option<Misquoted>,
+}
+
+pub(super) type Found = Rc<RefCell<Rows>>;
+
+impl Rows {
+    /// The next row has been read: the line on which it begins. Nothing at the end of the file.
+    ///
+    /// # Errors
+    /// Its line and what is wrong, if one of its cells is not quoted well.
+    pub(super) fn take(&mut self) -> Result<Option<u64>, (u64, &'static str)> {
+        match &self.misquoted {
+            Some(it) if it.row <= self.taken => return Err((it.line, it.why)),
+            _ => {}
+        }
+        self.taken += 1;
+        Ok(self.lines.pop_front())
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -35,8 +64,12 @@ pub(super) struct QuoteCheck<R> {
     state: State,
     /// How many of the three bytes that some programs put first are passed.
     mark_bytes: usize,
+    /// The byte before was a carriage return, which ends a line together with a line feed behind it.
+    after_return: bool,
     line: u64,
     row_line: u64,
+    /// Rows that have begun.
+    rows: u64,
 }
 
 impl<R: Read> QuoteCheck<R> {
@@ -46,20 +79,22 @@ impl<R: Read> QuoteCheck<R> {
             found: Found::default(),
             state: State::RowStart,
             mark_bytes: 0,
+            after_return: false,
             line: 1,
             row_line: 1,
+            rows: 0,
         }
     }
 
-    /// Where the first cell that is not quoted well will be found.
+    /// What will be found.
     pub(super) fn found(&self) -> Found {
         Rc::clone(&self.found)
     }
 
     fn report(&self, why: &'static str) {
-        let line = self.row_line;
-        let mut found = self.found.borrow_mut();
-        found.get_or_insert(Misquoted { line, why });
+        let (line, row) = (self.row_line, self.rows.saturating_sub(1));
+        let misquoted = &mut self.found.borrow_mut().misquoted;
+        misquoted.get_or_insert(Misquoted { row, line, why });
     }
 
     fn pass(&mut self, byte: u8) {
@@ -69,12 +104,15 @@ impl<R: Read> QuoteCheck<R> {
             return;
         }
         self.mark_bytes = BYTE_ORDER_MARK.len();
-        if self.state == State::RowStart {
+        if self.state == State::RowStart && !matches!(byte, b'\n' | b'\r') {
             self.row_line = self.line;
+            self.rows += 1;
+            self.found.borrow_mut().lines.push_back(self.line);
         }
-        if byte == b'\n' {
+        if byte == b'\r' || byte == b'\n' && !self.after_return {
             self.line += 1;
         }
+        self.after_return = byte == b'\r';
         self.state = match (self.state, byte) {
             (State::Quoted, b'"') => State::AfterMark,
             (State::Quoted, _) | (State::RowStart | State::CellStart | State::AfterMark, b'"') => {
@@ -115,7 +153,24 @@ mod tests {
         let mut check = QuoteCheck::new(text.as_bytes());
         while check.read(&mut [0]).unwrap() > 0 {}
         let found = check.found();
-        found.borrow().as_ref().map(|it| it.line)
+        found.borrow().misquoted.as_ref().map(|it| it.line)
+    }
+
+    /// The lines on which rows begin.
+    fn lines(text: &str) -> Vec<u64> {
+        let mut check = QuoteCheck::new(text.as_bytes());
+        while check.read(&mut [0]).unwrap() > 0 {}
+        let found = check.found();
+        std::iter::from_fn(|| found.borrow_mut().take().unwrap()).collect()
+    }
+
+    #[test]
+    fn rows_begin_behind_empty_lines() {
+        assert_eq!(lines("a\n\n\nb\n\"c\n\n\"\nd"), [1, 4, 5, 8]);
+        assert_eq!(lines("\r\n\r\na\r\n\r\nb\r\n"), [3, 5]);
+        assert_eq!(lines("a\r\rb\r"), [1, 3]);
+        assert_eq!(lines("\u{feff}\n\na"), [3]);
+        assert!(lines("\n\n").is_empty());
     }
 
     #[test]

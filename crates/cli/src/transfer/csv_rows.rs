@@ -13,7 +13,7 @@ use std::io::{self, Read, Write};
 use csv::{Reader, ReaderBuilder, StringRecord, Writer};
 use namiki::TableInfo;
 
-use super::csv_quotes::{Found, Misquoted, QuoteCheck};
+use super::csv_quotes::{Found, QuoteCheck};
 use super::row_file::{FileRow, Header, ReadError, RowReader, RowWriter, Target};
 use crate::failure::Failure;
 use crate::typed::text::from_text;
@@ -129,7 +129,8 @@ impl<W: Write> RowWriter for CsvWriter<W> {
 /// Reads a table.
 pub(crate) struct CsvReader<R> {
     input: Reader<QuoteCheck<R>>,
-    misquoted: Found,
+    /// The lines of rows, and whether their cells are quoted well.
+    rows: Found,
     header: Header,
     types: TableTypes,
     record: StringRecord,
@@ -138,16 +139,16 @@ pub(crate) struct CsvReader<R> {
 impl<R: Read> CsvReader<R> {
     pub(crate) fn new(input: R) -> Result<Self, ReadError> {
         let input = QuoteCheck::new(input);
-        let misquoted = input.found();
+        let rows = input.found();
         let mut input = ReaderBuilder::new().has_headers(false).from_reader(input);
         let mut record = StringRecord::new();
-        if !read(&mut input, &misquoted, &mut record)? {
+        let Some(line) = read(&mut input, &rows, &mut record)? else {
             return Err(ReadError::bad(1, "the file is empty"));
-        }
-        let header = header(&record).map_err(|why| ReadError::bad(1, why))?;
+        };
+        let header = header(&record).map_err(|why| ReadError::bad(line, why))?;
         Ok(Self {
             input,
-            misquoted,
+            rows,
             types: header.types(),
             header,
             record,
@@ -206,31 +207,29 @@ fn header(record: &StringRecord) -> Result<Header, String> {
     })
 }
 
-/// Reads the next record, unless a cell of it is not quoted well: what it seems to have then is not what is meant. Such a
-/// record may end with the file. False at the end.
+/// Reads the next record, and tells the line on which it begins; nothing at the end. Not if a cell of it is not quoted well: what it
+/// seems to have then is not what is meant, and it may end with the file.
 fn read<R: Read>(
     input: &mut Reader<QuoteCheck<R>>,
-    misquoted: &Found,
+    rows: &Found,
     record: &mut StringRecord,
-) -> Result<bool, ReadError> {
+) -> Result<Option<u64>, ReadError> {
     let found = input.read_record(record);
-    let begins = match &found {
-        Ok(_) => record.position().map(csv::Position::line),
-        Err(error) => error.position().map(csv::Position::line),
-    };
-    // The file is read ahead: records before that one are what they seem.
-    let misquoted = misquoted.borrow();
-    let reached = misquoted
-        .as_ref()
-        .filter(|it| begins.is_none_or(|line| line >= it.line));
-    match reached {
-        Some(Misquoted { line, why }) => Err(ReadError::bad(*line, *why)),
-        None => found.map_err(refused),
+    if let Err(error) = &found
+        && matches!(error.kind(), csv::ErrorKind::Io(_))
+    {
+        return found.map(|_| None).map_err(|error| refused(error, 1));
+    }
+    let taken = rows.borrow_mut().take();
+    let line = taken.map_err(|(line, why)| ReadError::bad(line, why))?;
+    match found {
+        Ok(true) => Ok(Some(line.unwrap_or(1))),
+        Ok(false) => Ok(None),
+        Err(error) => Err(refused(error, line.unwrap_or(1))),
     }
 }
 
-fn refused(error: csv::Error) -> ReadError {
-    let line = error.position().map_or(1, csv::Position::line);
+fn refused(error: csv::Error, line: u64) -> ReadError {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => ReadError::Io(error),
         csv::ErrorKind::UnequalLengths {
@@ -250,10 +249,9 @@ impl<R: Read> RowReader for CsvReader<R> {
     }
 
     fn next_row(&mut self) -> Result<Option<FileRow>, ReadError> {
-        if !read(&mut self.input, &self.misquoted, &mut self.record)? {
+        let Some(line) = read(&mut self.input, &self.rows, &mut self.record)? else {
             return Ok(None);
-        }
-        let line = self.record.position().map_or(0, csv::Position::line);
+        };
         let bad = |why: String| ReadError::bad(line, why);
         let mut cells = self.record.iter();
         let TableTypes { key, value } = &self.types;

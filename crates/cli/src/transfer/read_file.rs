@@ -1,7 +1,6 @@
 //! A file into a table.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use namiki::{Database, UntypedTable};
@@ -10,6 +9,7 @@ use super::batches::{IfThere, Imported, Stopped, import};
 use super::formats::{FileFormat, reader};
 use super::row_file::{Header, ReadError, RowReader};
 use crate::failure::Failure;
+use crate::input::Input;
 use crate::number_format::counted;
 use crate::tables::TypedTable;
 
@@ -21,14 +21,10 @@ pub(super) struct RowSource {
 
 impl RowSource {
     pub(super) fn open(path: &Path, format: FileFormat) -> Result<Self, Failure> {
-        let input: Box<dyn BufRead> = if path == Path::new("-") {
-            Box::new(BufReader::new(std::io::stdin()))
-        } else {
-            let file = File::open(path).map_err(|source| failed(path, source))?;
-            Box::new(BufReader::with_capacity(1 << 20, file))
-        };
+        let input = Input::open(path).map_err(|source| Failure::input(path, source))?;
+        let input = Box::new(BufReader::with_capacity(1 << 20, input));
         let rows = reader(format, input).map_err(|error| match error {
-            ReadError::Io(source) => failed(path, source),
+            ReadError::Io(source) => Failure::input(path, source),
             ReadError::Bad(bad) => Failure::BadLine {
                 path: path.to_owned(),
                 line: bad.line,
@@ -71,7 +67,7 @@ impl RowSource {
                 why: bad.why,
                 done: written + there,
             }),
-            Err(Stopped::Io(source)) => Err(failed(&path, source)),
+            Err(Stopped::Io(source)) => Err(Failure::input(&path, source)),
             Err(Stopped::Failure(failure)) => {
                 eprintln!(
                     "imported {rows} into table {name:?}{there_already}, and not all: --resume goes on"
@@ -112,13 +108,5 @@ impl RowSource {
             room_bytes: room_bytes.unwrap_or_else(|| types.value.room_bytes()),
         })?;
         TypedTable::find(db, name)
-    }
-}
-
-fn failed(path: &Path, source: std::io::Error) -> Failure {
-    Failure::Device {
-        doing: "read",
-        path: path.to_owned(),
-        source,
     }
 }

@@ -53,13 +53,14 @@ pub(super) fn has_numbers<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> 
     names.len() > 0 && names.enumerate().all(|(at, name)| name == at.to_string())
 }
 
-/// Whether the first of two keys of a map comes before the second. Those of derived types do as far as can be told here: a
-/// program may have an order of its own for them.
-pub(super) fn is_below(first: &Datum, second: &Datum) -> bool {
+/// Whether the first of two keys of a map may come before the second: it is not the same, and not known to come behind it.
+pub(super) fn may_be_below(first: &Datum, second: &Datum) -> bool {
     order(first, second).is_none_or(Ordering::is_lt)
 }
 
-fn order(first: &Datum, second: &Datum) -> Option<Ordering> {
+/// The order of two keys of a map. Nothing between different ones of derived types: a program may have an order of its own for
+/// them, and reads no map that is in another one.
+pub(super) fn order(first: &Datum, second: &Datum) -> Option<Ordering> {
     let several = |first: &[Datum], second: &[Datum]| {
         for (first, second) in first.iter().zip(second) {
             match order(first, second)? {
@@ -87,6 +88,7 @@ fn order(first: &Datum, second: &Datum) -> Option<Ordering> {
         (Datum::Tuple(first), Datum::Tuple(second)) | (Datum::List(first), Datum::List(second)) => {
             several(first, second)?
         }
+        (first, second) if first == second => Ordering::Equal,
         _ => return None,
     })
 }

@@ -1,4 +1,5 @@
-//! Lengths of time and moments as text: `1.5s`; `2026-11-26T11:54:29.5Z`, and `@-1.5` where no such date can be written.
+//! Lengths of time and moments as text: `1.5s`; `2026-11-26T11:54:29.5Z`, and where no such date can be written, before 1970 and behind
+//! the year 9999, the seconds since 1970: `@-1.5`, a second and a half before it.
 
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use crate::time_of_day::{parse_utc, utc};
 /// The first second of the year 10000.
 const DATED_SECONDS_MAX: i64 = 253_402_300_800;
 const NANOS_DIGITS: usize = 9;
+const NANOS_PER_SECOND: u32 = 1_000_000_000;
 
 /// A moment: seconds since 1970, and nanoseconds after that second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,13 +53,27 @@ impl Moment {
                 let whole = utc(seconds * 1000);
                 format!("{}{fraction}Z", whole.trim_end_matches(".000Z"))
             }
-            _ => format!("@{}{fraction}", self.seconds),
+            Ok(seconds) => format!("@{seconds}{fraction}"),
+            // The fraction counts away from 1970, as the seconds do.
+            Err(_) if self.nanos == 0 => format!("@{}", self.seconds),
+            Err(_) => {
+                let (seconds, left) = (!self.seconds, NANOS_PER_SECOND - self.nanos);
+                format!("@-{seconds}{}", self::fraction(left))
+            }
         }
     }
 
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         if let Some(since) = text.strip_prefix('@') {
             let (seconds, nanos) = split_fraction(since)?;
+            if seconds.starts_with('-') && nanos > 0 {
+                // Down to the second before.
+                let seconds: i64 = seconds.parse().ok()?;
+                return Some(Self {
+                    seconds: seconds.checked_sub(1)?,
+                    nanos: NANOS_PER_SECOND - nanos,
+                });
+            }
             let seconds = seconds.parse().ok()?;
             return Some(Self { seconds, nanos });
         }
@@ -69,7 +85,10 @@ impl Moment {
 
 #[cfg(test)]
 mod tests {
+    use namiki::{Value, ValueBytes};
+
     use super::*;
+    use crate::typed::{Type, read_value};
 
     #[test]
     fn moments_and_lengths_are_read_as_they_are_written() {
@@ -78,14 +97,35 @@ mod tests {
             (1_795_694_069, 120_000_000, "2026-11-26T11:54:29.12Z"),
             (253_402_300_799, 1, "9999-12-31T23:59:59.000000001Z"),
             (253_402_300_800, 0, "@253402300800"),
-            (-1, 500_000_000, "@-1.5"),
+            (253_402_300_800, 500_000_000, "@253402300800.5"),
+            (-1, 0, "@-1"),
+            (-1, 500_000_000, "@-0.5"),
+            (-1, 999_999_999, "@-0.000000001"),
+            (-2, 500_000_000, "@-1.5"),
             (i64::MIN, 0, "@-9223372036854775808"),
+            (i64::MIN, 1, "@-9223372036854775807.999999999"),
         ] {
             let moment = Moment { seconds, nanos };
             assert_eq!(moment.text(), text);
             assert_eq!(Moment::from_text(text), Some(moment));
         }
-        for wrong in ["", "@", "@1.", "@1.0000000001", "now", "@x", "1.5"] {
+        // What they mean is what the system means by them.
+        let before = std::time::UNIX_EPOCH - Duration::from_millis(500);
+        let mut bytes = ValueBytes::new();
+        before.encode(&mut bytes);
+        assert_eq!(read_value(&Type::Time, &bytes).to_string(), "@-0.5");
+        for wrong in [
+            "",
+            "@",
+            "@1.",
+            "@1.0000000001",
+            "@-",
+            "@--1",
+            "@-9223372036854775808.5",
+            "now",
+            "@x",
+            "1.5",
+        ] {
             assert_eq!(Moment::from_text(wrong), None, "{wrong}");
         }
         for (length, text) in [

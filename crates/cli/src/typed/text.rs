@@ -14,10 +14,11 @@
 //! | `duration`, `time` | `1.5s`, `2026-11-26T11:54:29.5Z` |
 //! | derived types | `{owner: "alice", limit: none}`, `Card{number: 7}`, `Cash`; fields without names in round brackets; or `0x00ff` |
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use super::datum::{Fields, from_hex, hex, is_below, uuid_from_text, uuid_text};
+use super::datum::{Fields, from_hex, hex, order, uuid_from_text, uuid_text};
 use super::derived::NESTED_MAX;
 use super::moment::{Moment, duration_from_text, duration_text};
 use super::type_name::Derived;
@@ -288,7 +289,9 @@ impl<'t> Reader<'t> {
                 let moment = Moment::from_text(word);
                 Datum::Time(
                     moment.ok_or_else(|| {
-                        format!("it is given as 2026-11-26T11:54:29Z, not {word:?}")
+                        format!(
+                            "it is given as 2026-11-26T11:54:29Z, or as seconds since 1970, @-1.5, not {word:?}"
+                        )
                     })?,
                 )
             }
@@ -335,13 +338,18 @@ impl<'t> Reader<'t> {
         let mut entries: Vec<(Datum, Datum)> = Vec::new();
         while !self.take("}") {
             let key = self.datum(key)?;
-            if entries
-                .last()
-                .is_some_and(|(last, _)| !is_below(last, &key))
-            {
-                return Err(format!(
-                    "{key} is not above the key before it: keys are in ascending order, each once"
-                ));
+            match entries.last().map(|(last, _)| order(last, &key)) {
+                None | Some(Some(Ordering::Less)) => {}
+                Some(Some(_)) => {
+                    return Err(format!(
+                        "{key} is not above the key before it: keys are in ascending order, each once"
+                    ));
+                }
+                Some(None) => {
+                    return Err(format!(
+                        "the program alone knows whether {key} is above the key before it: give the whole by its bytes, as 0x00ff"
+                    ));
+                }
             }
             self.expect(":")?;
             entries.push((key, self.datum(value)?));
@@ -416,7 +424,10 @@ impl<'t> Reader<'t> {
 
 #[cfg(test)]
 mod tests {
+    use namiki::{TypeLayout, TypeLayouts, VariantLayout};
+
     use super::*;
+    use crate::typed::{read_value, value_bytes};
 
     #[test]
     fn what_is_shown_can_be_given_back() {
@@ -446,6 +457,81 @@ mod tests {
         ] {
             let datum = from_text(&Type::parse(of), text).unwrap();
             assert_eq!(datum.to_string(), text, "{of}");
+        }
+    }
+
+    /// `map<…>` with keys of a derived type with two fields.
+    fn map_of_points(key: &str) -> Type {
+        let field = |name: &str| (name.to_owned(), "u8".to_owned());
+        let variant = VariantLayout {
+            name: None,
+            fields: vec![field("x"), field("y")],
+        };
+        let types = TypeLayouts {
+            layouts: vec![TypeLayout {
+                name: "Point#0123456789abcdef".to_owned(),
+                variants: vec![variant],
+            }],
+            earlier: Vec::new(),
+        };
+        Type::parse_with(&format!("map<{key}, bool>"), &types)
+    }
+
+    /// A program may order its own types as it likes: what it could not read is not written.
+    #[test]
+    fn keys_that_the_program_alone_can_order_are_refused() {
+        let of = map_of_points("Point#0123456789abcdef");
+        assert!(of.is_known());
+        let one = "{{x: 1, y: 2}: true}";
+        let read = from_text(&of, one).unwrap();
+        assert_eq!(read.to_string(), one);
+        assert!(value_bytes(&of, &read).is_some());
+        for (text, why) in [
+            (
+                "{{x: 1, y: 2}: true, {x: 1, y: 3}: true}",
+                "the program alone",
+            ),
+            (
+                "{{x: 1, y: 3}: true, {x: 1, y: 2}: true}",
+                "the program alone",
+            ),
+            ("{{x: 1, y: 2}: true, {x: 1, y: 2}: false}", "each once"),
+        ] {
+            let said = from_text(&of, text).unwrap_err().to_string();
+            assert!(said.contains(why), "{said}");
+        }
+        // A map that a program has written in its own order is read; one with a key twice is none.
+        let bytes = |keys: &[[u8; 2]]| {
+            let entries = keys.iter().flat_map(|[x, y]| [*x, *y, 1]);
+            [keys.len() as u8]
+                .into_iter()
+                .chain(entries)
+                .collect::<Vec<_>>()
+        };
+        let is_map = |bytes: &[u8]| matches!(read_value(&of, bytes), Datum::Map(_));
+        assert!(is_map(&bytes(&[[1, 2], [1, 3]])) && is_map(&bytes(&[[1, 3], [1, 2]])));
+        assert!(!is_map(&bytes(&[[1, 2], [1, 2]])));
+        // What comes before the part that is not known may decide, and what comes behind equal ones.
+        let of = map_of_points("(u8, Point#0123456789abcdef, u8)");
+        for (text, is_fine) in [
+            (
+                "{(1, {x: 9, y: 9}, 1): true, (2, {x: 1, y: 1}, 1): true}",
+                true,
+            ),
+            (
+                "{(1, {x: 9, y: 9}, 1): true, (1, {x: 9, y: 9}, 2): true}",
+                true,
+            ),
+            (
+                "{(1, {x: 9, y: 9}, 2): true, (1, {x: 9, y: 9}, 1): true}",
+                false,
+            ),
+            (
+                "{(1, {x: 8, y: 9}, 1): true, (1, {x: 9, y: 9}, 2): true}",
+                false,
+            ),
+        ] {
+            assert_eq!(from_text(&of, text).is_ok(), is_fine, "{text}");
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use namiki::__derive::{put_length, take_length};
 use namiki::{Value, ValueBytes};
 
-use super::datum::{Fields, is_below};
+use super::datum::{Fields, may_be_below};
 use super::derived::NESTED_MAX;
 use super::moment::Moment;
 use super::type_name::Derived;
@@ -235,7 +235,7 @@ fn encode_component(
         (Type::Map(key, value), Datum::Map(entries)) => {
             // In ascending order, each key once: maps have one encoding.
             let mut pairs = entries.windows(2);
-            if !pairs.all(|pair| is_below(&pair[0].0, &pair[1].0)) {
+            if !pairs.all(|pair| may_be_below(&pair[0].0, &pair[1].0)) {
                 return None;
             }
             put_length(entries.len(), into);

@@ -1,4 +1,4 @@
-//! Ctrl-C ends a command also while its output is not read: at once, and with status 130.
+//! Ctrl-C ends a command also while its output is not read, or its input not written: at once, and with status 130.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -108,6 +108,47 @@ fn ctrl_c_ends_what_waits_for_its_reader() {
         let status = interrupt(&mut child);
         assert_eq!(status.code(), Some(130), "{arguments:?}");
     }
+}
+
+/// Standard input that is open and empty, in the middle of the rows or before the header, and FIFOs that have no writer.
+#[test]
+fn ctrl_c_ends_what_waits_for_its_input() {
+    let temporary = tempfile::tempdir().unwrap();
+    let path = |name: &str| temporary.path().join(name).to_str().unwrap().to_owned();
+    let (db, fifo) = (path("db"), path("fifo"));
+    Database::open(&db).unwrap().close().unwrap();
+    let made = Command::new("mkfifo").arg(&fifo).status().unwrap();
+    assert!(made.success());
+    let csv = "key:u64,value:string\n1,one\n";
+    let json = "{\"namiki\":1,\"table\":\"t\",\"key\":\"u64\",\"value\":\"u64\"}\n{\"key\":1,";
+    let commands: [(&[&str], &str); 7] = [
+        (&["import", &db, "a", "-"], ""),
+        (&["import", &db, "b", "-"], json),
+        (&["import", &db, "c", "-", "--format", "csv"], ""),
+        (&["import", &db, "d", "-", "--format", "csv"], csv),
+        (&["import", &db, "e", &fifo], ""),
+        (&["query", &db, "-"], "{\"scan\":"),
+        (&["query", &db, &fifo], ""),
+    ];
+    for (arguments, text) in commands {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(text.as_bytes()).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_namiki"))
+            .args(arguments)
+            .stdin(reader)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        wait_until_blocked(&mut child);
+        let status = interrupt(&mut child);
+        assert_eq!(status.code(), Some(130), "{arguments:?}");
+    }
+    // The rows before it are there, and the database is sound.
+    let db = Database::open(&db).unwrap();
+    let table = db.table::<u64, str>("d").unwrap();
+    let found = db.transact(|tx| tx.get(&table, &1)).unwrap();
+    assert_eq!(found.as_deref(), Some("one"));
 }
 
 /// A reader that has gone is no interrupt.

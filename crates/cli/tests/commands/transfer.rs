@@ -656,6 +656,34 @@ fn an_unclosed_cell_ends_the_import_with_its_row() {
     assert_eq!(works(&["get", db, "t", "1"]), "\"o\\\"ne\\n\"\n");
 }
 
+/// Empty lines are passed over, and counted.
+#[test]
+fn a_bad_row_behind_empty_lines_is_found_on_its_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, file) = (dir.path().join("db"), dir.path().join("a.csv"));
+    let [db, path] = [&db, &file].map(|path| path.to_str().unwrap());
+    for (row, said) in [
+        (
+            "1,\"open\n2,two",
+            "the file ends before another one ends it",
+        ),
+        ("1,\"one\"x\n2,two\n", "goes on after its closing"),
+        ("x,one\n", "the key"),
+        ("1\n", "it has 1 cells"),
+    ] {
+        for line_end in ["\n", "\r\n"] {
+            let text = format!("\n\nkey:u64,value:string\n\n0,zero\n\n\n{row}");
+            fs::write(&file, text.replace('\n', line_end)).unwrap();
+            let errors = refuses(1, &["import", db, "t", path, "--replace"]);
+            assert!(
+                errors.contains("line 8 of") && errors.contains(said),
+                "{errors}"
+            );
+            assert_eq!(works(&["scan", db, "t"]), "0 = \"zero\"\n");
+        }
+    }
+}
+
 #[test]
 fn the_mark_that_some_programs_put_first_is_passed_over() {
     let dir = tempfile::tempdir().unwrap();
