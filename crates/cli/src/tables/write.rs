@@ -103,6 +103,7 @@ pub(crate) fn create(
 ) -> Result<TypedTable, Failure> {
     let (key_type, value_type) = (key.to_string(), value.to_string());
     db.create_untyped_table(&UntypedTable {
+        layouts: None,
         name,
         key_type: &key_type,
         value_type: &value_type,

@@ -204,6 +204,7 @@ fn header(record: &StringRecord) -> Result<Header, String> {
         key_type,
         value_type,
         room_bytes: None,
+        layouts: None,
     })
 }
 

@@ -9,7 +9,7 @@
 
 use std::io::{BufRead, Write};
 
-use namiki::TableInfo;
+use namiki::{TableInfo, TypeLayouts};
 use serde::{Deserialize, Serialize};
 
 use super::row_file::{FileRow, Header, ReadError, RowReader, RowWriter, Target, without_mark};
@@ -30,6 +30,9 @@ struct HeaderLine {
     eight_byte_keys: bool,
     #[serde(default)]
     room_bytes: Option<usize>,
+    /// For the catalogue of another database: rows are read without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    types: Option<TypeLayouts>,
 }
 
 #[derive(Deserialize)]
@@ -62,6 +65,7 @@ impl<W: Write> JsonWriter<W> {
             value: table.value_type.clone(),
             eight_byte_keys: table.fixed_keys,
             room_bytes: Some(table.inline_bytes),
+            types: table.types().cloned(),
         };
         let mut writer = Self {
             output,
@@ -132,6 +136,7 @@ impl<R: BufRead> JsonReader<R> {
             value_type: line.value,
             eight_byte_keys: line.eight_byte_keys,
             room_bytes: line.room_bytes,
+            layouts: line.types,
         };
         Ok(Self {
             input,

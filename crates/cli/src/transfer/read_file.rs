@@ -84,6 +84,7 @@ impl RowSource {
             value_type,
             eight_byte_keys,
             room_bytes,
+            layouts,
         } = self.rows.header();
         let types = self.rows.header().types();
         if let Some(found) = TypedTable::find_if_any(db, name)? {
@@ -105,6 +106,7 @@ impl RowSource {
                 true => types.key.has_eight_byte_keys(),
                 false => *eight_byte_keys,
             },
+            layouts: layouts.as_ref(),
             room_bytes: room_bytes.unwrap_or_else(|| types.value.room_bytes()),
         })?;
         TypedTable::find(db, name)

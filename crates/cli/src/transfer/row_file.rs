@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use namiki::TypeLayouts;
+
 use crate::failure::Failure;
 use crate::typed::TableTypes;
 
@@ -13,6 +15,8 @@ pub(crate) struct Header {
     pub(crate) eight_byte_keys: bool,
     /// Nothing if the file does not say it.
     pub(crate) room_bytes: Option<usize>,
+    /// What its derived types are made of. Nothing if the file does not say it.
+    pub(crate) layouts: Option<TypeLayouts>,
 }
 
 impl Header {

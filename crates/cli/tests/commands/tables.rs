@@ -370,6 +370,17 @@ fn rows_of_derived_types_are_shown_by_their_fields() {
     assert_eq!(json["way"]["Card"]["holder"], "Alice");
     assert_eq!(json["part_of"]["way"], "Cash");
     assert_eq!(get("Unnamed", &[]), "{amount: 7}\n");
+    // What is exported says what its types are made of, so it is shown so where it is imported, and opened by its program.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let [file, copy] =
+        ["a.jsonl", "copy"].map(|name| elsewhere.path().join(name).to_str().unwrap().to_owned());
+    works(&["export", path, "payments", "--output", &file]);
+    works(&["import", &copy, "payments", &file]);
+    let scanned = works(&["scan", &copy, "payments"]);
+    assert_eq!(scanned.lines().collect::<Vec<_>>(), rows);
+    let db = Database::open(&copy).unwrap();
+    db.table::<Account2, Payment>("payments").unwrap();
+    db.close().unwrap();
     // And as it is shown, it is written.
     works(&["put", path, "payments", "Bank(3)", card]);
     let db = Database::open(dir.path()).unwrap();

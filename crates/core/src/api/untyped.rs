@@ -10,6 +10,7 @@ use crate::api::open_catalogue::Catalogue;
 use crate::api::table::Table;
 use crate::error::Error;
 use crate::table::raw_table::{RawTable, TableInfo};
+use crate::table::row_layout::{RowLayout, TypeLayouts};
 
 /// A table to be created for types that the program does not have.
 #[derive(Clone, Debug)]
@@ -24,6 +25,8 @@ pub struct UntypedTable<'a> {
     pub eight_byte_keys: bool,
     /// The room that its values mostly need, see [`Value::ROOM_BYTES`](crate::Value::ROOM_BYTES).
     pub room_bytes: usize,
+    /// What its derived types are made of, if that is known: see [`RowLayout::Types`].
+    pub layouts: Option<&'a TypeLayouts>,
 }
 
 /// Tables by their bytes.
@@ -94,7 +97,7 @@ impl Database {
             value_type: table.value_type.to_owned(),
             fixed_keys: table.eight_byte_keys,
             inline_bytes: room_bytes(table.room_bytes),
-            layout: None,
+            layout: (table.layouts.cloned()).map(|types| Box::new(RowLayout::Types(types))),
         };
         shared.create_table(&mut catalogue, info).map(Table::new)
     }

@@ -185,6 +185,7 @@ fn tables_without_their_types_have_the_same_bytes() {
     assert!(db.untyped_table("none").unwrap().is_none());
 
     let new = UntypedTable {
+        layouts: None,
         name: "numbers",
         key_type: "u64",
         value_type: "(u64, u64)",
@@ -203,6 +204,7 @@ fn tables_without_their_types_have_the_same_bytes() {
     assert_eq!(db.transact(|tx| tx.get(&typed, &5)).unwrap(), Some((7, 8)));
     assert_eq!(db.create_untyped_table(&new).unwrap().id(), made.id());
     let other = db.create_untyped_table(&UntypedTable {
+        layouts: None,
         value_type: "u64",
         ..new
     });
