@@ -8,7 +8,7 @@ use namiki_exec::source::{RowBatch, Source, SourceError};
 use namiki_segment::Segment;
 
 /// A [`Source`] over another one. Each method is the one of [`Source`], and by default that of [`SourceLayer::inner`].
-pub trait SourceLayer: Send + Sync {
+pub(crate) trait SourceLayer: Send + Sync {
     fn inner(&self) -> &dyn Source;
 
     fn scan(
@@ -35,7 +35,7 @@ pub trait SourceLayer: Send + Sync {
 }
 
 /// A layer as a source.
-pub struct Layered<L>(pub L);
+pub(crate) struct Layered<L>(pub(crate) L);
 
 #[deny(clippy::missing_trait_methods)]
 impl<L: SourceLayer> Source for Layered<L> {
