@@ -15,7 +15,17 @@ use namiki_cluster::storage::StoreError;
 use namiki_platform::ErrorSentence;
 use namiki_segment::SegmentError;
 
-use crate::interrupt;
+/// Ctrl-C was pressed while a descriptor was waited for (`interrupt.rs`).
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted while waiting for another program")]
+pub(crate) struct WaitInterrupted;
+
+impl WaitInterrupted {
+    /// Whether an error is this one.
+    pub(crate) fn is(error: &io::Error) -> bool {
+        error.get_ref().is_some_and(|why| why.is::<Self>())
+    }
+}
 
 /// Why a command failed. The message is one sentence; [`Failure::sentence`] adds the causes.
 #[derive(Debug, thiserror::Error)]
@@ -493,7 +503,7 @@ impl Failure {
 
     /// The failure of a read of a file, or of standard input.
     pub(crate) fn input(path: &Path, error: io::Error) -> Self {
-        if interrupt::is_by(&error) {
+        if WaitInterrupted::is(&error) {
             return Self::Interrupted;
         }
         Self::Device {
@@ -506,7 +516,7 @@ impl Failure {
     /// The failure of a write to standard output.
     pub(crate) fn output(error: io::Error) -> Self {
         match error.kind() {
-            _ if interrupt::is_by(&error) => Self::Interrupted,
+            _ if WaitInterrupted::is(&error) => Self::Interrupted,
             io::ErrorKind::BrokenPipe => Self::OutputClosed,
             _ => Self::Output(error),
         }

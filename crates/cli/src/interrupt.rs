@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, WaitInterrupted};
 
 static ASKED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 /// Readable from the first Ctrl-C on.
@@ -49,15 +49,10 @@ pub(crate) fn asked() -> &'static Arc<AtomicBool> {
     &ASKED
 }
 
-/// Ctrl-C was pressed while a descriptor was waited for.
-#[derive(Debug, thiserror::Error)]
-#[error("interrupted while waiting for another program")]
-struct WaitInterrupted;
-
 /// Waits until a descriptor is ready, or Ctrl-C was pressed.
 ///
 /// # Errors
-/// One that [`is_by`] knows, if it was, and the descriptor is not ready. That of the system.
+/// [`WaitInterrupted`], if it was, and the descriptor is not ready. That of the system.
 pub(crate) fn wait_for(descriptor: impl AsFd, ready: PollFlags) -> io::Result<()> {
     let Some(wake) = WAKE.get() else {
         return Ok(());
@@ -78,13 +73,6 @@ pub(crate) fn wait_for(descriptor: impl AsFd, ready: PollFlags) -> io::Result<()
         return Err(io::Error::other(WaitInterrupted));
     }
     Ok(())
-}
-
-/// Whether an error is that of a wait which Ctrl-C has ended.
-pub(crate) fn is_by(error: &io::Error) -> bool {
-    error
-        .get_ref()
-        .is_some_and(|why| why.is::<WaitInterrupted>())
 }
 
 /// Fails once Ctrl-C was pressed.

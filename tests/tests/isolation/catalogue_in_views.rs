@@ -433,7 +433,7 @@ fn a_view_refuses_younger_tables_and_reads_older_ones() {
 
 /// A table that is described is meant under the name that it had at the moment at which the query reads it.
 #[test]
-fn a_query_in_a_view_means_the_names_of_its_moment() {
+fn a_query_in_a_view_means_names_of_its_moment() {
     let db = open(&SimDisk::new(), SPECS[0], false, &Arc::default());
     let table = |name: &str| db.table::<i64, [u8]>(name).unwrap();
     let put = |table: &Handle, key: i64| {

@@ -6,7 +6,7 @@
 use namiki::Database;
 
 use super::row_file::{BadLine, FileRow, ReadError, RowReader};
-use crate::failure::Failure;
+use crate::failure::{Failure, WaitInterrupted};
 use crate::interrupt;
 use crate::number_format::counted;
 use crate::progress::Progress;
@@ -51,7 +51,7 @@ impl From<ReadError> for Stopped {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::Bad(bad) => Self::Line(bad),
-            ReadError::Io(error) if interrupt::is_by(&error) => Failure::Interrupted.into(),
+            ReadError::Io(error) if WaitInterrupted::is(&error) => Failure::Interrupted.into(),
             ReadError::Io(error) => Self::Io(error),
         }
     }

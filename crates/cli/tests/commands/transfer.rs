@@ -653,7 +653,7 @@ fn an_unclosed_cell_ends_the_import_with_its_row() {
 
 /// Empty lines are passed over, and counted.
 #[test]
-fn a_bad_row_behind_empty_lines_is_found_on_its_line() {
+fn a_bad_row_behind_empty_lines_is_found() {
     let dir = tempfile::tempdir().unwrap();
     let (db, file) = (dir.path().join("db"), dir.path().join("a.csv"));
     let [db, path] = [&db, &file].map(|path| path.to_str().unwrap());
