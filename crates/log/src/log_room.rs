@@ -10,6 +10,9 @@
 
 use std::fmt::Debug;
 use std::io;
+use std::sync::Arc;
+
+use namiki_platform::ProcessToken;
 
 /// A file for frames that is about to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +46,11 @@ pub struct RestrictedFile {
 /// The files of a log, as they count for the room that an image needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogFiles {
-    /// What any commit can still write to the files that are there, or are being made.
+    /// What any commit can still write to the files that are there, and the frames that are being written.
     pub unwritten_bytes: u64,
+    /// Of all that was ever granted ([`LogRoom::grant`]) or accepted ([`Log::accept_all`](crate::Log::accept_all)), what is one
+    /// of these files, or was. The rest is still to come: files that are being made, and long frames without a place.
+    pub granted_bytes: u64,
     /// Streams that have a file.
     pub streams_begun: u64,
     /// Streams in all.
@@ -63,4 +69,49 @@ pub trait LogRoom: Send + Sync + Debug {
 
     /// A file that was granted was not made.
     fn give_back(&self, file: WantedFile, grant: Grant);
+}
+
+/// Permission for a file. Dropped without having been used, it is given back.
+pub(crate) struct GrantedFile {
+    /// What granted it; nothing if no permission is needed, or it was used.
+    room: Option<Arc<dyn LogRoom>>,
+    file: WantedFile,
+    grant: Grant,
+    process: ProcessToken,
+}
+
+impl GrantedFile {
+    /// Asks for a file, where permission is needed.
+    ///
+    /// # Errors
+    /// Why it must not be made.
+    pub(crate) fn ask(room: Option<&Arc<dyn LogRoom>>, file: WantedFile) -> io::Result<Self> {
+        Ok(Self {
+            grant: room.map_or(Ok(Grant::All), |room| room.grant(file))?,
+            room: room.cloned(),
+            file,
+            process: ProcessToken::current(),
+        })
+    }
+
+    /// What may be put into the file.
+    pub(crate) fn grant(&self) -> Grant {
+        self.grant
+    }
+
+    /// The file is there. Returns its part of [`LogFiles::granted_bytes`], to be added when it is counted.
+    pub(crate) fn used(mut self) -> u64 {
+        let is_counted = self.room.take().is_some() && self.grant == Grant::All;
+        u64::from(is_counted) * self.file.bytes
+    }
+}
+
+impl Drop for GrantedFile {
+    fn drop(&mut self) {
+        if let Some(room) = &self.room
+            && self.process.is_current()
+        {
+            room.give_back(self.file, self.grant);
+        }
+    }
 }

@@ -172,7 +172,7 @@ impl<H: GroupResource> Log<H> {
     /// These files take any commit from now on.
     pub fn accept_all(&self, files: &[RestrictedFile]) {
         for file in files {
-            self.streams.list[file.stream].accept_all(file.number);
+            self.streams.list[file.stream].accept_all(file);
         }
     }
 

@@ -12,7 +12,7 @@ use namiki_platform::{Generation, ProcessToken, WorkerId};
 use crate::config::Prepare;
 use crate::epoch_horizon::EpochHorizon;
 use crate::error::LogError;
-use crate::log_room::{Grant, LogRoom, WantedFile};
+use crate::log_room::{GrantedFile, LogRoom, WantedFile};
 use crate::lsn_horizon::Horizon;
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, fence};
 
@@ -74,18 +74,9 @@ impl Shared {
         }
     }
 
-    /// Whether a file may be made, and what for. To be asked without a stream's lock.
-    pub(crate) fn grant(&self, file: WantedFile) -> io::Result<Grant> {
-        self.room
-            .get()
-            .map_or(Ok(Grant::All), |room| room.grant(file))
-    }
-
-    /// A file that was granted was not made.
-    pub(crate) fn give_back(&self, file: WantedFile, grant: Grant) {
-        if let Some(room) = self.room.get() {
-            room.give_back(file, grant);
-        }
+    /// Asks whether a file may be made, and what for. To be asked without a stream's lock.
+    pub(crate) fn grant(&self, file: WantedFile) -> io::Result<GrantedFile> {
+        GrantedFile::ask(self.room.get(), file)
     }
 
     /// Asks for the next segment of a stream.

@@ -31,7 +31,7 @@ use crate::format::BLOCK_BYTES_MAX;
 use crate::format::segment::{
     SegmentHeader, file_name, is_unnumbered, stream_dir, unnumbered_file_name,
 };
-use crate::log_room::{Grant, LogRoom, WantedFile};
+use crate::log_room::{Grant, GrantedFile, LogRoom, WantedFile};
 
 /// How much of a frame is written at a time.
 const PIECE_BYTES: usize = 4 << 20;
@@ -45,8 +45,8 @@ pub(crate) struct UnnumberedSegment {
     frame_bytes: u64,
     has_number: bool,
     process: ProcessToken,
-    /// What granted the file; nothing if no permission was needed.
-    room: Option<(Arc<dyn LogRoom>, WantedFile)>,
+    /// Until it is a segment.
+    granted: Option<GrantedFile>,
 }
 
 impl SegmentMaker {
@@ -77,10 +77,7 @@ impl SegmentMaker {
             takes_room: true,
             is_kept_for: false,
         };
-        if let Some(room) = room {
-            room.grant(wanted).map_err(failed)?;
-        }
-        let room = room.map(|room| (Arc::clone(room), wanted));
+        let granted = GrantedFile::ask(room, wanted).map_err(failed)?;
         let written = self
             .write_file(&path, frame, block, bytes)
             .and_then(|file| match file.block_bytes() == block {
@@ -92,7 +89,6 @@ impl SegmentMaker {
         let file = written.map_err(|source| {
             // As it was not acknowledged, it does no harm where it cannot be removed.
             let _ = self.disk.remove(&path);
-            give_back(room.as_ref());
             failed(source)
         })?;
         Ok(UnnumberedSegment {
@@ -103,7 +99,7 @@ impl SegmentMaker {
             frame_bytes: frame.len().next_multiple_of(block) as u64,
             has_number: false,
             process: ProcessToken::current(),
-            room,
+            granted: Some(granted),
         })
     }
 
@@ -196,6 +192,7 @@ impl SegmentMaker {
             bytes: segment.bytes,
             is_oversize: true,
             grant: Grant::All,
+            granted_bytes: segment.granted.take().map_or(0, GrantedFile::used),
         })
     }
 
@@ -218,14 +215,7 @@ impl Drop for UnnumberedSegment {
         if !self.has_number && self.process.is_current() {
             // The commit has come to nothing. What stays here, the next opening removes.
             let _ = self.disk.remove(&self.path);
-            give_back(self.room.as_ref());
         }
-    }
-}
-
-fn give_back(room: Option<&(Arc<dyn LogRoom>, WantedFile)>) {
-    if let Some((room, wanted)) = room {
-        room.give_back(*wanted, Grant::All);
     }
 }
 

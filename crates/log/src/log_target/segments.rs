@@ -20,7 +20,7 @@ use crate::format::BLOCK_BYTES_MAX;
 use crate::format::frame::Salt;
 use crate::format::segment::{SegmentHeader, file_name, stream_dir};
 use crate::layout_config::Retain;
-use crate::log_room::{Grant, LogFiles, WantedFile};
+use crate::log_room::{Grant, GrantedFile, LogFiles, RestrictedFile, WantedFile};
 use crate::log_start::StreamStart;
 
 /// A segment that is ready to be written.
@@ -34,6 +34,8 @@ pub(crate) struct Segment {
     pub(super) is_oversize: bool,
     /// What may be put into it.
     pub(super) grant: Grant,
+    /// Its part of [`LogFiles::granted_bytes`].
+    pub(super) granted_bytes: u64,
 }
 
 /// An order for a segment: its number, and the old one it is to be made from, until that has got its
@@ -78,6 +80,10 @@ pub(crate) struct SegmentTarget {
     behind: VecDeque<SegmentContents>,
     /// The bytes of those.
     behind_bytes: u64,
+    /// Of the spare whose number is being given to an oversize segment: it may come back.
+    replaced_bytes: u64,
+    /// See [`LogFiles`].
+    granted_bytes: u64,
     /// Segments to be written again, under other numbers.
     recyclable: VecDeque<u64>,
     /// What the last image has made superfluous, if nothing else is in the current segment and none is behind it: once
@@ -105,6 +111,8 @@ impl SegmentTarget {
             has_leftover: false,
             behind: VecDeque::new(),
             behind_bytes: 0,
+            replaced_bytes: 0,
+            granted_bytes: 0,
             recyclable: VecDeque::new(),
             imaged: None,
             recycled_lsn: Lsn(0),
@@ -173,13 +181,14 @@ impl SegmentTarget {
         restricted.map(|(it, left)| (it.number, left))
     }
 
-    /// A file takes any commit from now on.
-    pub(crate) fn accept_all(&mut self, number: u64) {
+    /// A file takes any commit from now on, if it is still one that can be written to.
+    pub(crate) fn accept_all(&mut self, file: &RestrictedFile) {
         for segment in self.current.iter_mut().chain(&mut self.spares) {
-            if segment.number == number {
+            if segment.number == file.number {
                 segment.grant = Grant::All;
             }
         }
+        self.granted_bytes += file.unwritten_bytes;
         let is_restricted = self.restricted().next().is_some();
         self.is_short_of_room &= is_restricted;
     }
@@ -188,8 +197,8 @@ impl SegmentTarget {
     pub(crate) fn count(&self, segment_bytes: u64, into: &mut LogFiles) {
         let restricted: u64 = self.restricted().map(|(_, left)| left).sum();
         let spares: u64 = self.spares.iter().map(|it| it.bytes).sum();
-        let preparing = u64::from(self.preparing) * segment_bytes;
-        into.unwritten_bytes += self.left() + spares + preparing - restricted;
+        into.unwritten_bytes += self.left() + spares + self.replaced_bytes - restricted;
+        into.granted_bytes += self.granted_bytes;
         into.streams_begun += u64::from(self.current.is_some() || !self.spares.is_empty());
         into.file_bytes = into.file_bytes.max(segment_bytes);
     }
@@ -204,6 +213,7 @@ impl SegmentTarget {
     /// No thread is making a segment ready any more, and it is not.
     pub(crate) fn stop_preparing(&mut self) {
         self.preparing = false;
+        self.replaced_bytes = 0;
         self.requested = false;
     }
 
@@ -223,6 +233,7 @@ impl SegmentTarget {
         self.block_bytes = segment.file.block_bytes();
         self.next_number = segment.number + 1;
         self.has_leftover = false;
+        self.granted_bytes += segment.granted_bytes;
         self.spares.push_back(segment);
         self.requested = false;
     }
@@ -232,6 +243,8 @@ impl SegmentTarget {
     pub(crate) fn begin_numbering(&mut self) -> Numbering {
         self.preparing = true;
         let replaced = self.spares.pop_front();
+        let takes_all = |spare: &&Segment| spare.grant == Grant::All;
+        self.replaced_bytes = (replaced.iter().find(takes_all)).map_or(0, |spare| spare.bytes);
         Numbering {
             number: (replaced.as_ref()).map_or(self.next_number, |spare| spare.number),
             replaced,
@@ -253,6 +266,7 @@ impl SegmentTarget {
         // Its name has replaced what an attempt has left under its number.
         self.has_leftover &= segment.number != self.next_number;
         self.next_number = self.next_number.max(segment.number + 1);
+        self.granted_bytes += segment.granted_bytes;
         self.spares.push_front(segment);
         self.rolls = true;
     }
@@ -430,7 +444,11 @@ impl SegmentMaker {
 
     /// Makes a segment ready: on return its header and its name are durable. Nothing if the old segment that it was to be
     /// made from is gone, as when another program has removed it: the order is then for a new file, which takes room.
-    pub(crate) fn make(&self, job: &mut Job, grant: Grant) -> Result<Option<Segment>, LogError> {
+    pub(crate) fn make(
+        &self,
+        job: &mut Job,
+        granted: GrantedFile,
+    ) -> Result<Option<Segment>, LogError> {
         let path = self.dir.join(file_name(self.generation, job.number));
         if job.has_leftover {
             // It may be gone, and not durably so.
@@ -447,7 +465,8 @@ impl SegmentMaker {
                 path: path.into(),
                 bytes: self.segment_bytes,
                 is_oversize: false,
-                grant,
+                grant: granted.grant(),
+                granted_bytes: granted.used(),
             })),
             // Half a segment is no use, and the next attempt starts afresh: not before what is left of this one is gone.
             Err(source) => {

@@ -318,13 +318,10 @@ impl<H: GroupResource> Stream<H> {
     ) -> Result<Segment, LogError> {
         loop {
             let granted = self.shared.grant(*wanted);
-            let grant = granted.map_err(|why| maker.not_granted(job.number, why))?;
-            let made = maker.make(job, grant);
-            if let Ok(Some(segment)) = made {
+            let granted = granted.map_err(|why| maker.not_granted(job.number, why))?;
+            if let Some(segment) = maker.make(job, granted)? {
                 return Ok(segment);
             }
-            self.shared.give_back(*wanted, grant);
-            made?;
             wanted.takes_room = true;
         }
     }

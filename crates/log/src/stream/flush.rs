@@ -260,6 +260,7 @@ impl<H: GroupResource> Stream<H> {
             last_lsn: frame.last_lsn,
         };
         let position = state.target.assign(padded as u64, &facts);
+        state.in_flight_bytes = padded as u64;
         let kept_bytes = state.target.kept_bytes();
         // Only the stream's lock holder writes it.
         self.kept_bytes.store(kept_bytes, Ordering::Relaxed);
@@ -370,6 +371,7 @@ impl<H: GroupResource> Stream<H> {
         let state = &mut *guard;
         let batch = state.batches;
         let through = state.in_flight.take();
+        state.in_flight_bytes = 0;
         if let Err(error) = written {
             // What the group held stays held, for ever: the frame is put aside as it is.
             state.other = Some(frame);

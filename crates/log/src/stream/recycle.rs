@@ -50,9 +50,10 @@ impl<H: GroupResource> Stream<H> {
 
     /// Adds the files that frames can be written to.
     pub(crate) fn count_files(&self, into: &mut LogFiles) {
-        if let (Some(maker), LogTarget::Segments(target)) = (&self.maker, &self.state.lock().target)
-        {
+        let state = self.state.lock();
+        if let (Some(maker), LogTarget::Segments(target)) = (&self.maker, &state.target) {
             target.count(maker.segment_bytes, into);
+            into.unwritten_bytes += state.in_flight_bytes;
         }
     }
 
@@ -71,9 +72,9 @@ impl<H: GroupResource> Stream<H> {
     }
 
     /// A file takes any commit from now on.
-    pub(crate) fn accept_all(&self, number: u64) {
+    pub(crate) fn accept_all(&self, file: &RestrictedFile) {
         if let LogTarget::Segments(target) = &mut self.state.lock().target {
-            target.accept_all(number);
+            target.accept_all(file);
         }
         self.prepared.notify_all();
     }

@@ -46,6 +46,8 @@ pub(super) struct State<H> {
     pub(super) batches: u64,
     /// While a batch is under way: the last commit it carries.
     pub(super) in_flight: Option<u64>,
+    /// The bytes of its frame: they are in no file's rest any more, and not in the counters yet.
+    pub(super) in_flight_bytes: u64,
     /// That flush, if it is unattended.
     pub(super) submitted: Option<SubmittedBatch<H>>,
     /// The flush for which a waiter has a deadline; 0 if none has.
@@ -84,6 +86,7 @@ impl<H: GroupResource> State<H> {
             has_turn: false,
             batches: 0,
             in_flight: None,
+            in_flight_bytes: 0,
             submitted: None,
             timed: 0,
             served_batch: 0,

@@ -54,7 +54,7 @@ struct State {
     tables: u64,
     /// Of log that is not in the image, written or still to come.
     log_bytes: u64,
-    /// All that was ever granted.
+    /// All that was ever granted for any commit, or covered, and not given back.
     granted_bytes: u64,
     /// For files that streams may always go on to.
     kept_bytes: u64,
@@ -80,10 +80,6 @@ impl State {
             .fold(0, u64::saturating_add)
     }
 }
-
-/// What the log had granted when it was asked what it has.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct GrantedBefore(u64);
 
 impl CheckpointRoom {
     /// None yet, on the device of `dir`. Checkpoints hold up to `held_bytes` back before they write them.
@@ -149,18 +145,13 @@ impl CheckpointRoom {
         self.state.lock().image_bytes = image_bytes;
     }
 
-    /// To be asked before the log is asked which files it has.
-    pub(super) fn granted_before(&self) -> GrantedBefore {
-        GrantedBefore(self.state.lock().granted_bytes)
-    }
-
     /// The log has `since` bytes that are not in the image, and these files. What was lent is written, or was given up: it
     /// is taken again.
-    pub(super) fn reserve(&self, before: GrantedBefore, files: &LogFiles, since: u64) {
+    pub(super) fn reserve(&self, files: &LogFiles, since: u64) {
         let mut state = self.state.lock();
-        // What was granted meanwhile may be counted twice, and is not missing.
-        let meanwhile = state.granted_bytes - before.0;
-        state.log_bytes = files.unwritten_bytes + since + meanwhile;
+        // Granted, and in none of these files when they were asked for: it is being made, or has come since.
+        let to_come = state.granted_bytes.saturating_sub(files.granted_bytes);
+        state.log_bytes = files.unwritten_bytes + since + to_come;
         let kept_files = 2 * files.streams - files.streams_begun.min(files.streams);
         state.kept_bytes = kept_files * files.file_bytes;
         (state.lent_bytes, state.written_bytes) = (0, 0);
@@ -193,6 +184,7 @@ impl CheckpointRoom {
         let is_covered = self.take(&mut state, wanted, 0);
         if is_covered {
             state.log_bytes = log_bytes;
+            state.granted_bytes += unwritten_bytes;
         }
         is_covered
     }
@@ -264,6 +256,7 @@ impl LogRoom for CheckpointRoom {
         let mut state = self.state.lock();
         if grant == Grant::All {
             state.log_bytes = state.log_bytes.saturating_sub(file.bytes);
+            state.granted_bytes = state.granted_bytes.saturating_sub(file.bytes);
         }
         if file.is_kept_for {
             state.kept_bytes += file.bytes;
@@ -274,5 +267,220 @@ impl LogRoom for CheckpointRoom {
 impl std::fmt::Debug for CheckpointRoom {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.state.lock().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU16;
+    use std::sync::{Arc, OnceLock};
+
+    use namiki_log::{Entry, Log, LogConfig, LogError, Placement, Prepare, RecyclePoint, Retain};
+    use namiki_platform::disk::sim::{Fault, Step};
+    use namiki_platform::disk::{
+        AlignedBuf, Appender, DiskFile, DiskLayer, FileLayer, PendingWrite, SimDisk,
+    };
+    use namiki_platform::{Epoch, Generation, Stamp, WorkerId};
+
+    use super::*;
+
+    /// A log with one stream, and the room for its image.
+    struct Pair {
+        log: Arc<Log<()>>,
+        room: Arc<CheckpointRoom>,
+    }
+
+    impl Pair {
+        fn on(disk: Arc<dyn Disk>) -> Arc<Self> {
+            let dir = Path::new("/db");
+            disk.create_dir_all(dir).unwrap();
+            let config = LogConfig {
+                streams: NonZeroU16::MIN,
+                group_wait_max: std::time::Duration::MAX,
+                buffer_bytes: 4096,
+                placement: Placement::Segments {
+                    segment_bytes: 16 << 10,
+                },
+                prepare: Prepare::Inline,
+                retain: Retain::UntilRecycled,
+                payload_bytes_max: Some(100_000),
+                ..LogConfig::new(1, Generation(1))
+            };
+            let room = Arc::new(CheckpointRoom::new(&*disk, dir, true, 0));
+            let log = Log::create(disk, &dir.join("wal"), config).unwrap();
+            log.keep_room(Arc::clone(&room) as _);
+            Arc::new(Self { log, room })
+        }
+
+        /// As after a checkpoint that has put nothing into an image.
+        fn reserve(&self) {
+            let files = self.log.files();
+            self.room.reserve(&files, self.log.counters().frame_bytes);
+        }
+
+        fn put(&self, bytes: usize) -> Result<(), LogError> {
+            self.put_as(Grant::All, bytes)
+        }
+
+        fn put_as(&self, needs: Grant, bytes: usize) -> Result<(), LogError> {
+            let stream = self.log.stream(WorkerId(0));
+            let (entry, stamp, epoch) = (Entry::Commit, Stamp(1), Epoch(1));
+            let appended = match bytes <= stream.buffered_bytes_max() {
+                true => stream.append_as(needs, entry, stamp, epoch, bytes, |_, _| {}, |()| {})?,
+                false => {
+                    let oversize = stream.prepare_oversize(bytes, |_| {})?;
+                    stream.append_oversize(entry, stamp, epoch, oversize, |()| {})?
+                }
+            };
+            stream.wait_hardened(appended.ticket)
+        }
+
+        /// C1, while nothing is under way.
+        fn assert_covered(&self, told: &str) {
+            let accepted = self.log.files().unwritten_bytes + self.log.counters().frame_bytes;
+            let state = *self.room.state.lock();
+            assert!(
+                state.log_bytes >= accepted,
+                "{told}: {} of {accepted}",
+                state.log_bytes
+            );
+            let wanted = accepted * ROOM_PER_LOG_BYTE;
+            assert!(state.is_short || state.taken_bytes >= wanted, "{told}");
+        }
+    }
+
+    /// Takes room anew before each call of the disk that the log makes without its lock.
+    #[derive(Clone)]
+    struct Reserving {
+        disk: SimDisk,
+        pair: Arc<OnceLock<Arc<Pair>>>,
+    }
+
+    impl Reserving {
+        fn reserve(&self) {
+            if let Some(pair) = self.pair.get() {
+                pair.reserve();
+            }
+        }
+    }
+
+    impl std::fmt::Debug for Reserving {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            self.disk.fmt(f)
+        }
+    }
+
+    impl DiskLayer for Reserving {
+        fn inner(&self) -> &dyn Disk {
+            &self.disk
+        }
+
+        fn layer_file(&self, file: Arc<dyn DiskFile>, _: &Path) -> Arc<dyn DiskFile> {
+            let disk = self.clone();
+            Arc::new(ReservingFile { file, disk })
+        }
+
+        fn create(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
+            self.reserve();
+            Ok(self.layer_file(self.disk.create(path, len_bytes)?, path))
+        }
+
+        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            self.reserve();
+            self.disk.rename(from, to)
+        }
+
+        fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+            self.reserve();
+            self.disk.sync_dir(dir)
+        }
+
+        fn append(&self, path: &Path) -> io::Result<Box<dyn Appender>> {
+            self.reserve();
+            self.disk.append(path)
+        }
+    }
+
+    #[derive(Debug)]
+    struct ReservingFile {
+        file: Arc<dyn DiskFile>,
+        disk: Reserving,
+    }
+
+    impl FileLayer for ReservingFile {
+        fn inner(&self) -> &Arc<dyn DiskFile> {
+            &self.file
+        }
+
+        fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+            self.disk.reserve();
+            self.file.write_durable(offset, bytes)
+        }
+
+        fn begin_write(
+            &self,
+            _: u64,
+            buf: AlignedBuf,
+            _: usize,
+        ) -> Result<Box<dyn PendingWrite>, AlignedBuf> {
+            Err(buf)
+        }
+    }
+
+    /// Files that are being made, long frames without a number, and frames that are being written are in none of what the log
+    /// has.
+    #[test]
+    fn what_is_under_way_stays_covered() {
+        let steps = [Step::Create, Step::Rename, Step::SyncDir, Step::Append];
+        for failing in steps.map(Some).into_iter().chain([None]) {
+            let sim = SimDisk::new();
+            let disk = Reserving {
+                disk: sim.clone(),
+                pair: Arc::default(),
+            };
+            let pair = Pair::on(Arc::new(disk.clone()));
+            assert!(disk.pair.set(Arc::clone(&pair)).is_ok());
+            let lengths = [100, 3000, 50_000, 10, 12_000, 30_000, 12_000, 90_000, 3000];
+            let mut refused = 0;
+            for (number, bytes) in (0..60).zip(lengths.into_iter().cycle()) {
+                if let Some(step) = failing
+                    && number % 4 == 1
+                {
+                    sim.inject(Fault::once(step, number / 4 % 3, io::ErrorKind::Other));
+                }
+                let told = format!("{failing:?}, {number}");
+                match pair.put(bytes) {
+                    Ok(()) => {}
+                    Err(error) if error.is_refusal() => refused += 1,
+                    Err(error) if error.is_poison() => break,
+                    Err(error) => panic!("{told}: {error:?}"),
+                }
+                pair.assert_covered(&told);
+            }
+            assert!(refused > 0 || failing.is_none_or(|it| it == Step::SyncDir));
+        }
+    }
+
+    #[test]
+    fn a_file_that_takes_all_again_stays_covered() {
+        let sim = SimDisk::new();
+        let pair = Pair::on(Arc::new(sim.clone()));
+        pair.put(10).unwrap();
+        pair.reserve();
+        sim.set_capacity(Some(0));
+        while pair.put(500).is_ok() {}
+        let (stamp, below_lsn) = (Stamp(1), None);
+        pair.log.imaged(RecyclePoint { stamp, below_lsn });
+        sim.set_capacity(Some(pair.room.taken_bytes() + (40 << 10)));
+        pair.put_as(Grant::Deletions, 500).unwrap();
+        let restricted = pair.log.restricted();
+        assert_eq!(restricted.len(), 1);
+        sim.set_capacity(None);
+        assert!(pair.room.cover(restricted[0].unwritten_bytes));
+        pair.reserve();
+        pair.log.accept_all(&restricted);
+        pair.assert_covered("accepted");
+        pair.put(500).unwrap();
+        pair.assert_covered("written");
     }
 }

@@ -11,9 +11,9 @@ impl Work {
     pub(super) fn reserve_room(&self) {
         self.room
             .set_image(self.image_file_bytes.load(Ordering::Relaxed));
-        let before = self.room.granted_before();
+        // In this order: what is written in between is counted twice, and is not missing.
         let files = self.log.files();
-        self.room.reserve(before, &files, self.log_bytes_since());
+        self.room.reserve(&files, self.log_bytes_since());
         self.lift_restrictions();
     }
 
