@@ -147,6 +147,8 @@ const BLOCK_BYTES: u64 = 4096;
 const SECTOR_BYTES: u64 = namiki_platform::disk::SECTOR_BYTES as u64;
 /// Sequence numbers and epochs never get so far, and can be counted on from here.
 const NUMBER_MAX: u64 = u64::MAX >> 2;
+/// The same of generations: each opening begins one.
+const GENERATION_MAX: Generation = Generation(u32::MAX >> 1);
 
 /// Why a manifest with these generations, and `next` as the one that is to come, makes no sense; nothing if it does.
 #[must_use]
@@ -207,7 +209,7 @@ pub fn generations_contradiction(
             return Some(format!("the seal of {generation} {why}"));
         }
     }
-    (next.0 == 0 || next.0 == u32::MAX).then(|| format!("{next} cannot be next"))
+    (next.0 == 0 || next > GENERATION_MAX).then(|| format!("{next} cannot be next"))
 }
 
 /// Why a generation cannot begin where it is said to; nothing if it can.

@@ -52,6 +52,7 @@ mod region_use;
 mod sequencer;
 mod shared_state;
 mod stream;
+mod stream_dirs;
 mod streams;
 mod superfluous_files;
 mod sync;
@@ -80,6 +81,7 @@ pub use recycle::RecyclePoint;
 pub use region_use::RegionUse;
 pub use sequencer::SequencerKind;
 pub use stream::{Appended, Entry, OversizeEntry, Stream, Ticket};
+pub use stream_dirs::stream_dirs;
 pub use superfluous_files::{
     RemovedFiles, remove_generations, remove_superfluous, remove_unannounced, split_superfluous,
 };

@@ -169,7 +169,7 @@ impl<H: GroupResource> Log<H> {
                 Some(open_shared(&*disk, path, count, *region_bytes)?)
             }
         };
-        remove_unnumbered(&*disk, dir, count);
+        remove_unnumbered(&*disk, dir, config.stream_count() as u16);
         let mut list = Vec::with_capacity(count);
         let mut buffers = AlignedBuf::zeroed_together(2 * count, config.buffer_len()).into_iter();
         let frame_bytes_max = config.frame_bytes_max();

@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 use namiki_platform::disk::Disk;
 use namiki_platform::{Generation, Stamp, WorkerId};
 
-use crate::format::segment::{parse_file_name, stream_dir};
+use crate::format::segment::parse_file_name;
 use crate::generation_info::GenerationInfo;
 use crate::layout_config::Placement;
+use crate::stream_dirs::stream_dirs;
 
 /// Files that were removed, or could not be.
 #[derive(Debug, Default)]
@@ -107,18 +108,14 @@ pub fn remove_unannounced(
     if removed.files == 0 {
         return Ok(());
     }
-    let dirs = (0..=u16::MAX).map(|worker| stream_dir(wal, WorkerId(worker)));
-    for dir in dirs {
-        match disk.sync_dir(&dir) {
-            Err(error) if error.kind() == ErrorKind::NotFound => break,
-            Err(error) => return Err((dir, error)),
-            Ok(()) => {}
-        }
+    let dirs = stream_dirs(disk, wal, 0).map_err(|error| (wal.to_owned(), error))?;
+    for (_, dir) in dirs {
+        disk.sync_dir(&dir).map_err(|error| (dir, error))?;
     }
     Ok(())
 }
 
-/// Removes the segments that are superfluous, in the directories of these streams and of those that follow them.
+/// Removes the segments that are superfluous, in the directories of these streams and of all others that there are.
 fn remove(
     disk: &dyn Disk,
     wal: &Path,
@@ -126,16 +123,13 @@ fn remove(
     is_superfluous: impl Fn(Generation, WorkerId, u64) -> bool,
 ) -> RemovedFiles {
     let mut removed = RemovedFiles::default();
-    for worker in (0..=u16::MAX).map(WorkerId) {
-        let dir = stream_dir(wal, worker);
+    let dirs = stream_dirs(disk, wal, streams).unwrap_or_else(|error| {
+        removed.failed.push((wal.to_owned(), error));
+        Vec::new()
+    });
+    for (worker, dir) in dirs {
         let entries = match disk.list(&dir) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                if worker.0 < streams {
-                    continue;
-                }
-                break;
-            }
             Err(error) => {
                 removed.failed.push((dir, error));
                 continue;

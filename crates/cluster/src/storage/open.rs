@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use namiki_log::{CutRule, Group, Log, LogConfig, Placement, Prepare};
+use namiki_log::{CutRule, Group, Log, LogConfig, Placement, Prepare, stream_dirs};
 use namiki_platform::disk::{DirLock, Disk, FileKind, PROBE_FILES, PROFILE_FILES, guarded};
 use parking_lot::Mutex;
 
@@ -270,7 +270,7 @@ fn read_manifest(disk: &dyn Disk, dir: &Path) -> Result<Manifest, StoreError> {
     if let Some(manifest) = Manifest::read(disk, dir)? {
         return Ok(manifest);
     }
-    if has_log(disk, dir) {
+    if has_log(disk, dir)? {
         return Err(StoreError::DamagedManifest {
             path: Manifest::path(dir),
             why: "it is missing, although there is a log".to_owned(),
@@ -282,11 +282,15 @@ fn read_manifest(disk: &dyn Disk, dir: &Path) -> Result<Manifest, StoreError> {
 }
 
 /// Whether there is a log without a manifest.
-fn has_log(disk: &dyn Disk, dir: &Path) -> bool {
+fn has_log(disk: &dyn Disk, dir: &Path) -> Result<bool, StoreError> {
     let log_dir = log_dir(dir);
-    let mut streams =
-        (0..u16::MAX).map_while(|stream| disk.list(&stream_dir(&log_dir, stream)).ok());
-    streams.any(|files| !files.is_empty())
+    let failed = |source| StoreError::device("listing", &log_dir, source);
+    for (_, stream) in stream_dirs(disk, &log_dir, 0).map_err(failed)? {
+        if !disk.list(&stream).map_err(failed)?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn check_empty(disk: &dyn Disk, dir: &Path) -> Result<(), StoreError> {
@@ -303,7 +307,7 @@ fn check_empty(disk: &dyn Disk, dir: &Path) -> Result<(), StoreError> {
         let name = file.path.file_name().unwrap_or_default();
         !counts_as_nothing(&name.to_string_lossy(), file.kind)
     });
-    if holds_something || has_log(disk, dir) {
+    if holds_something || has_log(disk, dir)? {
         return Err(StoreError::NotEmpty {
             dir: dir.to_owned(),
         });

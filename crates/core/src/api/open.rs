@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 
 use namiki_log::{
     CutRule, GenerationInfo, Log, LogConfig, LogError, Placement, Records, Retain, SequencerKind,
-    remove_superfluous, remove_unannounced,
+    remove_superfluous, remove_unannounced, stream_dirs,
 };
 use namiki_platform::disk::{
     DeviceProfile, DirLock, Disk, FileKind, PROBE_FILES, PROFILE_FILES, guarded, is_full, open_best,
@@ -487,13 +487,16 @@ impl Builder {
             });
         }
         // A manifest is there before the first log file.
-        let streams = (0_u16..).map(|worker| dir.join("wal").join(format!("{worker:04}")));
-        let mut streams = streams.map_while(|stream| disk.list(&stream).ok());
-        if streams.any(|files| !files.is_empty()) {
-            return Err(OpenError::DamagedManifest {
-                path: Manifest::path(dir),
-                why: "it is missing, although there is a log".to_owned(),
-            });
+        let wal = dir.join("wal");
+        let streams = stream_dirs(disk, &wal, 0).map_err(|source| failed(&wal, source))?;
+        for (_, stream) in streams {
+            let files = disk.list(&stream);
+            if !files.map_err(|source| failed(&stream, source))?.is_empty() {
+                return Err(OpenError::DamagedManifest {
+                    path: Manifest::path(dir),
+                    why: "it is missing, although there is a log".to_owned(),
+                });
+            }
         }
         if !self.create {
             return Err(OpenError::Missing {
@@ -691,7 +694,23 @@ fn new_identity() -> u128 {
 mod tests {
     use super::*;
     use crate::error::Error;
-    use namiki_platform::disk::SimDisk;
+    use namiki_platform::disk::{SimDisk, SyncedDisk};
+
+    /// Neither all of it, nor what is left when directories of streams were lost.
+    #[test]
+    fn no_database_is_made_over_a_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let stream = dir.path().join("wal/0003");
+        std::fs::create_dir_all(&stream).unwrap();
+        let may_create = || Builder::default().may_create(&SyncedDisk::new(), dir.path());
+        may_create().unwrap();
+        std::fs::write(stream.join("000001-00000001.seg"), "").unwrap();
+        let refused = may_create();
+        assert!(
+            matches!(refused, Err(OpenError::DamagedManifest { .. })),
+            "{refused:?}"
+        );
+    }
 
     #[test]
     fn only_leftovers_of_an_interrupted_creation_are_accepted() {

@@ -195,7 +195,7 @@ impl<'a> Destination<'a> {
         let removed = remove_superfluous(disk, &wal, &generations, oldest);
         events::superfluous_removed(&removed);
         let streams = generations.iter().map(|info| info.streams).max();
-        remove_unnumbered(disk, &wal, streams.unwrap_or(0).into());
+        remove_unnumbered(disk, &wal, streams.unwrap_or(0));
         Ok(())
     }
 

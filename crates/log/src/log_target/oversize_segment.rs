@@ -22,16 +22,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use namiki_platform::ProcessToken;
 use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
-use namiki_platform::{ProcessToken, WorkerId};
 
 use super::segments::{Numbering, Segment, SegmentMaker};
 use crate::error::LogError;
 use crate::format::BLOCK_BYTES_MAX;
-use crate::format::segment::{
-    SegmentHeader, file_name, is_unnumbered, stream_dir, unnumbered_file_name,
-};
+use crate::format::segment::{SegmentHeader, file_name, is_unnumbered, unnumbered_file_name};
 use crate::log_room::{Grant, GrantedFile, LogRoom, WantedFile};
+use crate::stream_dirs::stream_dirs;
 
 /// How much of a frame is written at a time.
 const PIECE_BYTES: usize = 4 << 20;
@@ -219,21 +218,14 @@ impl Drop for UnnumberedSegment {
     }
 }
 
-/// Removes the segments that never got a number (O3), of these streams and of those behind them that were used before.
-/// One that cannot be removed is in the way of nothing.
-pub fn remove_unnumbered(disk: &dyn Disk, wal: &Path, streams: usize) {
-    for worker in (0..=u16::MAX).map(WorkerId) {
-        let dir = stream_dir(wal, worker);
-        let Ok(listed) = disk.list(&dir) else {
-            return;
-        };
+/// Removes the segments that never got a number (O3), of these streams and of all others that there are. One that cannot be
+/// removed is in the way of nothing.
+pub fn remove_unnumbered(disk: &dyn Disk, wal: &Path, streams: u16) {
+    for (_, dir) in stream_dirs(disk, wal, streams).unwrap_or_default() {
+        let listed = disk.list(&dir).unwrap_or_default();
         let listed = listed.into_iter().map(|entry| entry.path);
         let unfinished = disk.unfinished(&dir).unwrap_or_default();
-        let files: Vec<_> = listed.chain(unfinished).collect();
-        if files.is_empty() && usize::from(worker.0) >= streams {
-            return;
-        }
-        for path in files.into_iter().filter(|path| is_unnumbered(path)) {
+        for path in listed.chain(unfinished).filter(|path| is_unnumbered(path)) {
             let _ = disk.remove(&path);
         }
     }

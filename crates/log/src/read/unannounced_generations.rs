@@ -7,8 +7,7 @@
 //!
 //! The copy of a log is not asked: a copy that did not end leaves such frames beside the manifest of the one before.
 //!
-//! Only directories of streams that follow each other from 0, and devices that the manifest names, are
-//! looked at. A device that is named by a later manifest alone cannot be found.
+//! All directories of streams are looked at, and the devices that the manifest names. A device that is named by a later manifest alone cannot be found.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,9 +21,10 @@ use crate::format::frame::{
     FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, Salt, is_sound, peek,
 };
 use crate::format::region::{RegionHeader, SLOTS_BYTES_MAX, region_base};
-use crate::format::segment::{Found, SegmentHeader, parse_file_name, stream_dir};
+use crate::format::segment::{Found, SegmentHeader, parse_file_name};
 use crate::generation_info::GenerationInfo;
 use crate::layout_config::Placement;
+use crate::stream_dirs::stream_dirs;
 
 /// Frames begin at multiples of this, whatever the block of their file.
 const STEP_BYTES: usize = 512;
@@ -71,20 +71,11 @@ impl Known<'_> {
     fn check_segments(&self, disk: &dyn Disk, wal: &Path, identity: u128) -> Result<(), ReadError> {
         let streams = self.generations.iter().map(|info| info.streams).max();
         let streams = streams.unwrap_or(0);
-        for worker in (0..=u16::MAX).map(WorkerId) {
-            let dir = stream_dir(wal, worker);
-            let entries = match disk.list(&dir) {
-                Ok(entries) => entries,
-                // The reader of the stream says what that means.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    if worker.0 < streams {
-                        continue;
-                    }
-                    break;
-                }
-                Err(source) => return Err(ReadError::device(&dir, source)),
-            };
-            for entry in entries {
+        // What it means if one is missing, the reader of the stream says.
+        let dirs = stream_dirs(disk, wal, streams);
+        for (worker, dir) in dirs.map_err(|source| ReadError::device(wal, source))? {
+            let entries = disk.list(&dir);
+            for entry in entries.map_err(|source| ReadError::device(&dir, source))? {
                 let Some((generation, number)) = parse_file_name(&entry.path) else {
                     continue;
                 };

@@ -9,12 +9,13 @@ use crate::common::engine::{Engine, drop_generations, placements, recovered, rec
 use crate::common::manifest::Manifest;
 use crate::common::*;
 use namiki_log::{
-    GenerationEnd, GenerationInfo, Placement, ReadError, remove_generations, split_superfluous,
+    GenerationEnd, GenerationInfo, Log, LogConfig, Placement, ReadError, check_all_announced,
+    remove_generations, remove_unannounced, remove_unnumbered, split_superfluous,
 };
-use namiki_platform::disk::Disk;
 use namiki_platform::disk::sim::{Fault, Loss, SimDisk, Step};
+use namiki_platform::disk::{Disk, SyncedDisk};
 use namiki_platform::seeded_random::Random;
-use namiki_platform::{Epoch, Generation, Lsn, Stamp};
+use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 
 /// The generations of the files that are there.
 fn generations_on(disk: &dyn Disk, streams: u16) -> Vec<u32> {
@@ -193,4 +194,42 @@ fn the_next_opening_removes_what_could_not_be() {
     let engine = Engine::open(&sim, files, 1);
     assert_eq!(generations_on(&sim, 1), [2]);
     assert_eq!(recovered(&engine.disk, &engine.manifest).unwrap().len(), 1);
+}
+
+/// As where directories of streams were lost, or left out of a copy.
+#[test]
+fn files_behind_a_missing_directory_are_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, wal) = (dir.path(), dir.path().join("wal"));
+    let disk: Arc<dyn Disk> = Arc::new(SyncedDisk::new());
+    let large = LogConfig {
+        payload_bytes_max: Some(100_000),
+        ..config(3)
+    };
+    let log: Arc<Log<()>> = Log::create(Arc::clone(&disk), &wal, large).unwrap();
+    for worker in 0..3 {
+        let stream = log.stream(WorkerId(worker));
+        put(stream, 1, b"something").unwrap();
+        stream.flush().unwrap();
+    }
+    // As of a process that was killed.
+    std::mem::forget(log.stream(WorkerId(2)).prepare_oversize(50_000, |_| {}));
+    log.close().unwrap();
+    for lost in ["0000", "0001"] {
+        std::fs::remove_dir_all(wal.join(lost)).unwrap();
+    }
+    let left = || disk.list(&wal.join("0002")).unwrap().len();
+    assert_eq!(left(), 2, "{}", db.display());
+    remove_unnumbered(&*disk, &wal, 1);
+    assert_eq!(left(), 1);
+    let unknown = check_all_announced(&*disk, &wal, IDENTITY, &[], Generation(1));
+    assert!(
+        matches!(unknown, Err(ReadError::NotInManifest { worker, .. }) if worker == WorkerId(2)),
+        "{unknown:?}"
+    );
+    assert_eq!(remove_generations(&*disk, &wal, Generation(1)).files, 0);
+    remove_unannounced(&*disk, &wal, Generation(2)).unwrap();
+    assert_eq!(left(), 1);
+    remove_unannounced(&*disk, &wal, Generation(1)).unwrap();
+    assert_eq!(left(), 0);
 }
