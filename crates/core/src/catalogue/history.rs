@@ -17,7 +17,8 @@
 //!   had closed with, or what was found after a crash.
 //! - H4. The position that is written into a backup counts all frames that had been *begun* when it was taken, and they are durable
 //!   before the backup is there. So a snapshot from before the backup has a lower position, or all that the backup has; and what
-//!   is found after a crash is never below it.
+//!   is found after a crash is never below it. None is taken while a change of the catalogue is in doubt, that is, it failed and may
+//!   be on the disk all the same: the manifest is written again first.
 //!
 //! So a database continues a backup if it knows the opening in which that was taken, and did not end it at a lower position.
 //! See docs/decisions/0059-a-backup-knows-the-history-that-it-is-of.md.
@@ -32,6 +33,8 @@ use crate::table::raw_table::TableId;
 
 /// So many openings are known before the present one.
 pub(crate) const KEPT: usize = 1024;
+/// No database is opened more often: a thousand times a second, for nine thousand years.
+const OPENINGS_MAX: u64 = 1 << 48;
 
 /// The openings that have written a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -145,6 +148,9 @@ impl History {
     /// What is wrong with it, if anything is.
     pub(crate) fn contradiction(&self) -> Option<String> {
         let (before, openings) = (self.before.0.len() as u64, self.openings);
+        if openings > OPENINGS_MAX {
+            return Some(format!("its history has {openings} openings"));
+        }
         (before > openings.saturating_sub(1)).then(|| {
             format!("its history has {openings} openings, and {before} before the last one")
         })
@@ -207,7 +213,14 @@ impl TryFrom<String> for EndedOpenings {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use namiki_platform::checked_text;
+
     use super::*;
+    use crate::catalogue::manifest::Manifest;
+    use crate::error::OpenError;
+    use crate::protocol_spec::ProtocolSpec;
 
     #[test]
     fn text_that_is_no_history_is_refused() {
@@ -215,5 +228,36 @@ mod tests {
             assert!(EndedOpenings::try_from(text.to_owned()).is_err(), "{text}");
         }
         assert!(OpeningId::try_from("123456789".to_owned()).is_err());
+    }
+
+    /// As a manifest may say that has a right checksum all the same.
+    #[test]
+    fn counters_that_cannot_be_raised_are_refused() {
+        let set = |name: &str, value: u64| {
+            let mut manifest = Manifest::new(7, ProtocolSpec::DEFAULT);
+            manifest.history = History::new();
+            let mut text = serde_json::to_value(&manifest).unwrap();
+            match name {
+                "openings" => text["history"][name] = value.into(),
+                _ => text[name] = value.into(),
+            }
+            let text = serde_json::to_string(&text).unwrap();
+            let bytes = checked_text::encode("namiki-manifest", 7, &text);
+            Manifest::decode(bytes.as_bytes(), Path::new("MANIFEST")).map(drop)
+        };
+        for (name, most) in [
+            ("openings", u64::MAX),
+            ("dropped", u64::from(u32::MAX)),
+            ("next_generation", u64::from(u32::MAX)),
+        ] {
+            set(name, 3).unwrap();
+            for value in [most, most - 1] {
+                let refused = set(name, value);
+                assert!(
+                    matches!(refused, Err(OpenError::DamagedManifest { .. })),
+                    "{name}: {refused:?}"
+                );
+            }
+        }
     }
 }

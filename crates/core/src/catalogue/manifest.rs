@@ -49,6 +49,7 @@ use crate::catalogue::image_files::FileNumber;
 use crate::catalogue::image_list::NamedList;
 use crate::catalogue::kept_room;
 use crate::catalogue::random_number::random_number;
+use crate::catalogue::table_ids_by_name::ids_contradiction;
 use crate::catalogue::table_journal::{self, Continues};
 use crate::error::OpenError;
 use crate::protocol_spec::ProtocolSpec;
@@ -387,7 +388,7 @@ impl Manifest {
         checked_text::encode(MAGIC, format, &body)
     }
 
-    fn decode(bytes: &[u8], path: &Path) -> Result<Self, OpenError> {
+    pub(super) fn decode(bytes: &[u8], path: &Path) -> Result<Self, OpenError> {
         let damaged = |why: &str| OpenError::DamagedManifest {
             path: path.to_owned(),
             why: why.to_owned(),
@@ -416,8 +417,8 @@ impl Manifest {
         if u128::from_str_radix(&self.database, 16).is_err() {
             return Some("its database identity is not a number".to_owned());
         }
-        self.table_contradiction()
-            .map(|(_, why)| why)
+        ids_contradiction(self.tables.len(), self.dropped)
+            .or_else(|| Some(self.table_contradiction()?.1))
             .or_else(|| generations_contradiction(&self.generations, self.next_generation))
             .or_else(|| self.oldest_contradiction())
             .or_else(|| self.history.contradiction())
@@ -444,8 +445,7 @@ impl Manifest {
 
     fn oldest_contradiction(&self) -> Option<String> {
         let oldest = self.oldest_generation;
-        let first = self.generations.first().map(|info| info.generation);
-        let first = first.unwrap_or(self.next_generation);
+        let first = (self.generations.first()).map_or(self.next_generation, |info| info.generation);
         (first < oldest).then(|| format!("nothing before {oldest} is kept, and {first} is there"))
     }
 

@@ -6,6 +6,15 @@ use std::hash::Hash;
 
 use crate::table::raw_table::{TableId, TableInfo};
 
+/// The numbers above these are left for tables that are still to come.
+const TABLES_MAX: u64 = 1 << 31;
+
+/// What is wrong with so many tables, and so many that were dropped, of a manifest that was read.
+pub(super) fn ids_contradiction(tables: usize, dropped: u32) -> Option<String> {
+    let ever = tables as u64 + u64::from(dropped);
+    (ever > TABLES_MAX).then(|| format!("it has {tables} tables, and {dropped} were dropped"))
+}
+
 /// A look-up compares a name with few others, however many tables there are.
 #[derive(Debug)]
 pub(crate) struct TableIds<N = String>(HashMap<N, TableId>);
