@@ -70,6 +70,19 @@ impl Catalogue {
         };
         Err(NotChanged { why, is_as_before })
     }
+
+    /// Makes sure that the disk has the manifest that is in memory: if a change before has failed, it is written again, with a
+    /// position of its own.
+    ///
+    /// # Errors
+    /// [`Error::Manifest`], in doubt still; [`Error::AnotherWriter`].
+    pub(crate) fn resolve_doubt(&mut self, disk: &dyn Disk, dir: &Path) -> Result<(), Error> {
+        if !self.files.is_in_doubt() {
+            return Ok(());
+        }
+        let written = self.change_manifest(disk, dir, |_| {});
+        written.map_err(|unchanged| not_changed(dir, unchanged))
+    }
 }
 
 /// A change of the manifest has failed.

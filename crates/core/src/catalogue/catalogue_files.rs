@@ -193,6 +193,12 @@ impl CatalogueFiles {
         Ok(())
     }
 
+    /// Whether the disk may have another catalogue than the manifest in memory: a change that failed, or a table that was not
+    /// created. No position of the history tells the two apart (catalogue/history.rs, H2).
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.written.is_none() || matches!(self.journal, Journal::GivenUp)
+    }
+
     /// Writes the last manifest of the opening, and removes the journal.
     ///
     /// # Errors

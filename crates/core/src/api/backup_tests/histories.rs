@@ -1,6 +1,10 @@
 //! Of the continuations of one directory, only one can go on with a backup: which one, the backup decides, and not their stamps,
 //! generations and file numbers, which rise alike.
 
+use std::io::ErrorKind;
+
+use namiki_platform::disk::sim::{Fault, Step};
+
 use super::*;
 
 fn put(db: &Database, key: u64, value: &[u8]) {
@@ -208,6 +212,67 @@ fn leftovers_of_an_interrupted_restore_are_passed_over() {
             assert_eq!(contents(&db), expected, "{}", to.describe(at));
             put(&db, 0, &[0; 700]);
             db.close().unwrap();
+        }
+    }
+}
+
+/// A change that failed may be on the disk all the same. Where a backup was taken then, a snapshot of the disk from before it is
+/// another history, with as many frames and changes though it may be.
+#[test]
+fn a_change_in_doubt_is_in_no_history_of_a_backup() {
+    let spec = "TT(NLR)+PWAL(1)".parse().unwrap();
+    let drop_it = |db: &Database| db.drop_table("spare").unwrap_err();
+    let make_one = |db: &Database| {
+        let made = db.table::<u64, u64>("another");
+        made.map(drop).unwrap_err()
+    };
+    let changes: [&dyn Fn(&Database) -> Error; 2] = [&drop_it, &make_one];
+    for (number, change) in changes.into_iter().enumerate() {
+        for later in 0..5 {
+            let told = format!("change {number}, {later} commits later");
+            let (disk, copies) = (SimDisk::new(), SimDisk::new());
+            let on = BackupOptions::default().disk(Arc::new(copies.clone()));
+            let db = builder(spec, &disk).open(DIR).unwrap();
+            db.table::<u64, u64>("spare").unwrap();
+            put(&db, 1, b"common");
+            // The manifest takes its place, which is reported as a failure; and the one before does not come back. (A new table
+            // is not appended to the journal before.)
+            disk.inject(Fault::once(Step::Write, 0, ErrorKind::Other));
+            disk.inject(Fault::once(Step::Rename, 0, ErrorKind::Other).though_it_takes_place());
+            if number == 0 {
+                disk.heal();
+                disk.inject(Fault::once(Step::Rename, 0, ErrorKind::Other).though_it_takes_place());
+                disk.inject(Fault::once(Step::Create, 1, ErrorKind::Other));
+            }
+            let error = change(&db);
+            assert!(
+                matches!(
+                    error,
+                    Error::Manifest {
+                        is_in_doubt: true,
+                        ..
+                    }
+                ),
+                "{told}: {error:?}"
+            );
+            disk.heal();
+            let snapshot = disk.crash_image(disk.events(), Loss::None);
+            (0..later).for_each(|key| put(&db, 10 + key, b"later"));
+            // As long as the doubt stays, there is no backup.
+            disk.inject(Fault::once(Step::Create, 0, ErrorKind::Other).and_ever_after());
+            let refused = db.backup_with(COPY, &on);
+            assert!(refused.is_err(), "{told}: {refused:?}");
+            disk.heal();
+            db.backup_with(COPY, &on).unwrap();
+            let other = builder(spec, &snapshot).open(DIR).unwrap();
+            put(&other, 2, b"other");
+            let refused = other.backup_with(COPY, &on);
+            assert!(is_foreign(&refused), "{told}: {refused:?}");
+            // The one that it was taken of goes on with it.
+            put(&db, 3, b"more");
+            db.backup_with(COPY, &on).unwrap();
+            let found = copied(spec, &copies, ReplayOrder::HighestStamp);
+            assert_eq!(found, contents(&db), "{told}");
         }
     }
 }

@@ -52,10 +52,12 @@ impl Work {
     fn source(&self, list: Option<ImageList>) -> Result<Source<'_>, BackupError> {
         let parts = &self.parts;
         // As long as it is locked, no table is created, dropped or loaded.
-        let catalogue = parts.catalogue.lock();
+        let mut catalogue = parts.catalogue.lock();
         if catalogue.closed.is_some() {
             return Err(Error::Closed.into());
         }
+        // What the backup has must be what the position stands for that is written into it.
+        catalogue.resolve_doubt(&*parts.disk, &parts.dir)?;
         let taken_at_ms = now_ms();
         let stamp = OpenView::open::<NoFaults>(&parts.engine, false)?.stamp;
         let mut manifest = catalogue.manifest.clone();
