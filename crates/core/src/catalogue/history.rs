@@ -213,14 +213,7 @@ impl TryFrom<String> for EndedOpenings {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use namiki_platform::checked_text;
-
     use super::*;
-    use crate::catalogue::manifest::Manifest;
-    use crate::error::OpenError;
-    use crate::protocol_spec::ProtocolSpec;
 
     #[test]
     fn text_that_is_no_history_is_refused() {
@@ -228,36 +221,5 @@ mod tests {
             assert!(EndedOpenings::try_from(text.to_owned()).is_err(), "{text}");
         }
         assert!(OpeningId::try_from("123456789".to_owned()).is_err());
-    }
-
-    /// As a manifest may say that has a right checksum all the same.
-    #[test]
-    fn counters_that_cannot_be_raised_are_refused() {
-        let set = |name: &str, value: u64| {
-            let mut manifest = Manifest::new(7, ProtocolSpec::DEFAULT);
-            manifest.history = History::new();
-            let mut text = serde_json::to_value(&manifest).unwrap();
-            match name {
-                "openings" => text["history"][name] = value.into(),
-                _ => text[name] = value.into(),
-            }
-            let text = serde_json::to_string(&text).unwrap();
-            let bytes = checked_text::encode("namiki-manifest", 7, &text);
-            Manifest::decode(bytes.as_bytes(), Path::new("MANIFEST")).map(drop)
-        };
-        for (name, most) in [
-            ("openings", u64::MAX),
-            ("dropped", u64::from(u32::MAX)),
-            ("next_generation", u64::from(u32::MAX)),
-        ] {
-            set(name, 3).unwrap();
-            for value in [most, most - 1] {
-                let refused = set(name, value);
-                assert!(
-                    matches!(refused, Err(OpenError::DamagedManifest { .. })),
-                    "{name}: {refused:?}"
-                );
-            }
-        }
     }
 }

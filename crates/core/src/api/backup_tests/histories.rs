@@ -219,7 +219,7 @@ fn leftovers_of_an_interrupted_restore_are_passed_over() {
 /// A change that failed may be on the disk all the same. Where a backup was taken then, a snapshot of the disk from before it is
 /// another history, with as many frames and changes though it may be.
 #[test]
-fn a_change_in_doubt_is_in_no_history_of_a_backup() {
+fn no_backup_is_taken_of_a_change_in_doubt() {
     let spec = "TT(NLR)+PWAL(1)".parse().unwrap();
     let drop_it = |db: &Database| db.drop_table("spare").unwrap_err();
     let make_one = |db: &Database| {
