@@ -25,9 +25,15 @@ impl Rows {
         together: 40,
     };
 
+    /// Of 100 bytes, so many at a time that a transaction is longer than a log buffer of 32 KiB.
+    pub const MANY: Self = Self {
+        bytes: 100,
+        together: 400,
+    };
+
     /// Rows of another length.
     #[must_use]
-    pub fn of(self, bytes: usize) -> Self {
+    pub const fn of(self, bytes: usize) -> Self {
         Self { bytes, ..self }
     }
 
@@ -72,7 +78,12 @@ impl Filling {
         (self.expected.len() * self.rows.bytes) as u64
     }
 
-    fn table(db: &Database) -> Table<u64, [u8]> {
+    /// The table.
+    ///
+    /// # Panics
+    /// If it cannot be opened.
+    #[must_use]
+    pub fn table(db: &Database) -> Table<u64, [u8]> {
         db.table("rows").unwrap()
     }
 

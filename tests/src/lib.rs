@@ -1,5 +1,6 @@
 //! The suites that need the whole engine.
 
+pub mod block_on;
 pub mod crash;
 pub mod fixture_contents;
 pub mod forked_child;

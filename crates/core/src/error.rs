@@ -258,6 +258,20 @@ pub enum Error {
         #[source]
         source: std::sync::Arc<dyn std::error::Error + Send + Sync>,
     },
+    /// The database was closed in order, and all that was committed is durable. The backup that follows it
+    /// ([`Builder::backup_to`](crate::Builder::backup_to)) could not be brought up to date: it is as it was before, and lacks the
+    /// last commits. It is brought up to date when the database is opened with it again, or by `namiki backup`.
+    #[error(
+        "the database is closed and nothing is lost, but its backup in {dir} lacks the last commits; open the database again \
+         with Builder::backup_to, or run `namiki backup`"
+    )]
+    BackupBehind {
+        /// The directory of the backup.
+        dir: PathBuf,
+        /// What was in the way: a [`BackupError`](crate::BackupError).
+        #[source]
+        source: std::sync::Arc<dyn std::error::Error + Send + Sync>,
+    },
     /// The database was closed. Nothing was changed.
     #[error("the database is closed; open it again")]
     Closed,

@@ -70,7 +70,7 @@ pub use generation_info::{
 };
 pub use layout_config::{Layout, Placement, Retain};
 pub use log::{Log, LogCounters};
-pub use log_room::{Grant, LogFiles, LogRoom, RestrictedFile, WantedFile};
+pub use log_room::{Grant, ImageEffect, LogFiles, LogRoom, RestrictedFile, WantedFile};
 pub use log_start::{LogStart, StreamStart};
 pub use log_target::remove_unnumbered;
 pub use read::{

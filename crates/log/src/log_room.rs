@@ -23,6 +23,35 @@ pub struct WantedFile {
     pub takes_room: bool,
     /// Whether room is kept for it: it is the stream's first, or the next image frees the one before it, which is as long.
     pub is_kept_for: bool,
+    /// Nothing of a file for any commit. Of one that is made for a single frame of deletions: how many bytes they take out of
+    /// the next image at least.
+    pub frees_bytes: Option<u64>,
+}
+
+/// What an entry that is longer than a log buffer adds to an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageEffect {
+    /// It may make an image longer.
+    Longer,
+    /// It makes no image longer, and takes so many bytes out of the next one at least.
+    Shorter(u64),
+}
+
+impl ImageEffect {
+    /// What has to be granted to the file that it goes into.
+    pub(crate) fn needs(self) -> Grant {
+        match self {
+            Self::Longer => Grant::All,
+            Self::Shorter(_) => Grant::Deletions,
+        }
+    }
+
+    pub(crate) fn frees_bytes(self) -> Option<u64> {
+        match self {
+            Self::Longer => None,
+            Self::Shorter(bytes) => Some(bytes),
+        }
+    }
 }
 
 /// What may be put into a file.
@@ -39,6 +68,8 @@ pub enum Grant {
 pub struct RestrictedFile {
     /// What can still be written to it.
     pub unwritten_bytes: u64,
+    /// Whether its stream has refused a commit for want of room since room was sought last.
+    pub has_refused: bool,
     pub(crate) stream: usize,
     pub(crate) number: u64,
 }

@@ -113,7 +113,8 @@ impl<H: GroupResource> Log<H> {
         Ok(files)
     }
 
-    /// Whether a stream found no room on the disk for its next segment, when it tried last; or none in its region since
+    /// Whether a stream was refused room on the disk for a segment or a frame, since it has made a segment or
+    /// [`Log::forget_refusals`] was called; or has none in its region since
     /// something was recycled, or less than a quarter of it is left. What cannot be taken any more is refused with
     /// [`LogError::DiskFull`] or [`LogError::RegionFull`] until there is room; recycling makes some. Takes each
     /// stream's lock: meant to be asked a few times a second. Never so of a region unless frames may be recycled.
@@ -121,6 +122,14 @@ impl<H: GroupResource> Log<H> {
     pub fn is_short_of_room(&self) -> bool {
         let mut streams = self.streams.list.iter();
         streams.any(|stream| stream.is_short_of_room())
+    }
+
+    /// Room on the disk is being sought: what is refused from now on [`Log::is_short_of_room`] tells, and nothing that was before.
+    /// Of regions nothing is forgotten.
+    pub fn forget_refusals(&self) {
+        for stream in &self.streams.list {
+            stream.forget_refusals();
+        }
     }
 
     /// From now on, this is asked before a file is made for frames. To be said once.

@@ -23,4 +23,5 @@ mod small_disks;
 mod small_file_systems;
 mod stale_manifests;
 mod tuned_at_open;
+mod waiting_for_room;
 mod working_directory;

@@ -2,6 +2,7 @@
 //! could make no room, deletions always go on, and what they free is used again.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::error::Error as _;
 use std::num::NonZeroU16;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,6 +21,10 @@ const SPECS: [&str; 6] = [
     "S2PL(NLR)+PWAL(1)+ARIES",
     "S2PL(ELR)+SWAL(1)+ARIES",
 ];
+/// Longer than a log buffer, and not than the log file of one stream.
+const LONG: Rows = Rows::LARGE.of(45_000);
+/// Longer than a log file.
+const VERY_LONG: Rows = Rows::LARGE.of(90_000);
 
 fn builder(spec: &str, streams: u16, disk: &SimDisk) -> Builder {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
@@ -51,13 +56,15 @@ fn overwriting_goes_on_for_ever() {
     for (number, spec) in SPECS.into_iter().enumerate() {
         let streams = 1 + (number % 2) as u16 * 2;
         let disk = on_disk_of(6 * MIB);
-        let mut filling = Filling::new(Rows::LARGE.of(20_000));
+        let rows = [Rows::LARGE, LONG, VERY_LONG][number / 2 % 3];
+        let mut filling = Filling::new(rows);
+        let keys = 6 * MIB / 5 / filling.row_bytes();
         for life in 0..2 {
             let db = builder(spec, streams, &disk).open("/db").unwrap();
             filling.check(&db);
             // A fifth of the disk, thirty times.
             for _ in 0..15 {
-                filling.put_all(&db, 0..60).unwrap_or_else(|error| {
+                filling.put_all(&db, 0..keys).unwrap_or_else(|error| {
                     panic!(
                         "{spec}, {streams} streams, life {life}: {error:?} {}",
                         db.stats()
@@ -75,7 +82,7 @@ fn overwriting_goes_on_for_ever() {
 #[test]
 fn a_full_disk_takes_deletions_and_then_rows() {
     for (number, spec) in SPECS.into_iter().enumerate() {
-        for rows in [Rows::LARGE, Rows::SMALL] {
+        for rows in [Rows::LARGE, Rows::SMALL, Rows::MANY, LONG, VERY_LONG] {
             let streams = 1 + (number % 2) as u16 * 2;
             let mut disk = on_disk_of(4 * MIB);
             let mut filling = Filling::new(rows);
@@ -166,6 +173,44 @@ fn a_disk_without_a_free_byte_opens() {
             assert!(db.tables().is_empty());
             Filling::new(Rows::SMALL).put_all(&db, 0..300).unwrap();
         }
+    }
+}
+
+/// In one transaction, where that needs no more room than there is; and in several, in any case.
+#[test]
+fn many_rows_are_deleted_at_once_or_in_parts() {
+    for spec in SPECS {
+        let disk = on_disk_of(4 * MIB);
+        let db = builder(spec, 1, &disk).open("/db").unwrap();
+        let mut filling = Filling::new(Rows::MANY);
+        filling.fill(&db, spec);
+        let table = Filling::table(&db);
+        let keys = 0..filling.bytes() / filling.row_bytes();
+        let delete = |keys: std::ops::Range<u64>| {
+            db.transact(|tx| {
+                keys.clone()
+                    .try_for_each(|key| tx.delete(&table, &key).map(drop))
+            })
+        };
+        match delete(keys.clone()) {
+            Ok(()) => {}
+            Err(Error::DiskFull(error)) => {
+                let why = error.source().unwrap().to_string();
+                let is_one_record = !spec.ends_with("ARIES");
+                assert!(
+                    !is_one_record || why.contains("delete fewer rows"),
+                    "{spec}: {why}"
+                );
+                for first in keys.step_by(400) {
+                    delete(first..first + 400).unwrap_or_else(|error| panic!("{spec}: {error:?}"));
+                }
+            }
+            Err(error) => panic!("{spec}: {error:?}"),
+        }
+        filling = Filling::new(Rows::MANY);
+        filling.check(&db);
+        filling.fill(&db, spec);
+        assert!(filling.bytes() > 4 * MIB / 5, "{spec}");
     }
 }
 

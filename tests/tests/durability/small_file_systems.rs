@@ -33,6 +33,8 @@ struct Case {
 fn cases() -> impl Iterator<Item = Case> {
     let large = Rows::LARGE.of(100_000);
     let small = Rows::SMALL.of(1000).together(200);
+    let many = Rows::SMALL.of(1000).together(400);
+    let many_on_few = Rows::SMALL.of(10_000).together(400);
     let cases = [
         (true, 40, None, 1, large),
         (true, 40, Some(4 * MIB), 4, small),
@@ -44,6 +46,8 @@ fn cases() -> impl Iterator<Item = Case> {
         (false, 100, None, 2, small),
         (false, 150, Some(4 * MIB), 4, large),
         (false, 200, Some(4 * MIB), 1, large),
+        (true, 40, None, 2, many),
+        (false, 100, Some(4 * MIB), 1, many_on_few),
     ];
     cases
         .into_iter()

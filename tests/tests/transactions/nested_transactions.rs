@@ -1,16 +1,12 @@
 //! A transaction in the body of another one: refused at once on the same thread and database, and free anywhere else.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
 
 use namiki::query::{Column, ColumnType, Datum, Schema};
 use namiki::{BatchLoadStop, Database, Error, NewTable, Session};
 use namiki_platform::disk::SimDisk;
+use namiki_tests::block_on::block_on;
 use namiki_tests::on_another_thread::on_another_thread;
 use namiki_tests::small_database::{Numbers, builder, numbers};
 
@@ -25,25 +21,6 @@ fn open(spec: &str) -> (Database, Numbers) {
     let db = builder(spec, &SimDisk::new()).open("/db").unwrap();
     let table = numbers(&db);
     (db, table)
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(done) => return done,
-            Poll::Pending => thread::park(),
-        }
-    }
 }
 
 fn assert_nested<T: std::fmt::Debug>(refused: Result<T, Error>, what: &str) {

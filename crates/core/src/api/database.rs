@@ -17,7 +17,7 @@ use crate::api::builder::Builder;
 use crate::api::checkpoint::checkpointer::Checkpointer;
 use crate::api::config::Indexes;
 use crate::api::counters::{ConflictCounters, Counters};
-use crate::api::open_catalogue::{Catalogue, CatalogueCell, catalogue_error};
+use crate::api::open_catalogue::{Catalogue, CatalogueCell, ReleaseOnDrop, catalogue_error};
 use crate::api::opened_tables::OpenedTables;
 use crate::api::session::Session;
 use crate::api::table::{Key, Table, Value, row_layout};
@@ -511,7 +511,8 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::NotClosed`] says whether all that was committed is durable; [`Error::AnotherWriter`]: the
-    /// directory is free then, too, and the next opening recovers it as after a crash. [`Error::Forked`]
+    /// directory is free then, too, and the next opening recovers it as after a crash. [`Error::BackupBehind`]: the database
+    /// is closed in order, and the backup that follows it is not up to date. [`Error::Forked`]
     /// in a forked child of the process that opened it; it stays open there.
     pub fn close(&self) -> Result<(), Error> {
         self.shared.close()
@@ -636,7 +637,7 @@ impl Shared {
         if let Some(closed) = &catalogue.closed {
             return closed.clone();
         }
-        let lock = self.dir_lock.lock().take();
+        let _release = ReleaseOnDrop(&self.dir_lock);
         for pool in &self.pools {
             pool.lock().clear();
         }
@@ -648,7 +649,7 @@ impl Shared {
         };
         let panicked = io::Error::other("a panic in the middle of closing");
         catalogue.closed = Some(Err(not_closed((false, Arc::new(panicked)))));
-        let closed = self.seal(&mut catalogue).map_err(|error| match error {
+        let mut closed = self.seal(&mut catalogue).map_err(|error| match error {
             Unsealed::Log(error) => not_closed((false, Arc::new(error))),
             Unsealed::Manifest(source) => not_closed((true, Arc::new(source))),
             Unsealed::AnotherWriter(error) => error,
@@ -659,13 +660,12 @@ impl Shared {
             let manifest = catalogue.manifest.clone();
             // It takes as long as it takes, and statistics look at the catalogue.
             drop(catalogue);
-            checkpointer.back_up_at_the_end(&manifest);
+            closed = checkpointer.back_up_at_the_end(&manifest);
             catalogue = self.catalogue.lock();
+            catalogue.closed = Some(closed.clone());
         }
-        if catalogue.loading.names.is_empty() {
-            drop(lock);
-        } else {
-            catalogue.loading.dir_lock = lock;
+        if !catalogue.loading.names.is_empty() {
+            catalogue.loading.dir_lock = self.dir_lock.lock().take();
         }
         closed
     }

@@ -36,7 +36,9 @@ impl Database {
     /// # }
     /// ```
     ///
-    /// No checkpoint is taken meanwhile, so the log grows until the backup is done.
+    /// No checkpoint is taken until the backup is done, so the log grows. On a disk that is full, a commit that only a checkpoint
+    /// could make room for is refused with [`Error::DiskFull`] as long as the backup takes: it does not wait for it. (A backup that
+    /// [follows](crate::Builder::backup_to) the database gives way to such commits.)
     ///
     /// # Errors
     /// [`BackupError`].

@@ -42,6 +42,15 @@ pub(crate) struct Loading {
     pub(crate) dir_lock: Option<DirLock>,
 }
 
+/// Releases the directory when dropped. Until then its lock is where a forked child finds it.
+pub(super) struct ReleaseOnDrop<'a>(pub(super) &'a Mutex<Option<DirLock>>);
+
+impl Drop for ReleaseOnDrop<'_> {
+    fn drop(&mut self) {
+        drop(self.0.lock().take());
+    }
+}
+
 /// A change of the manifest that failed.
 pub(crate) struct NotChanged {
     pub(crate) why: NotWritten,

@@ -17,7 +17,7 @@ use crate::table::raw_table::RawTable;
 use crate::txn::Transaction;
 
 /// So often a transaction is run again for which room was made.
-const ROOM_MADE_MAX: u32 = 8;
+pub(super) const ROOM_MADE_MAX: u32 = 8;
 
 /// Runs transactions on one log stream.
 ///
@@ -157,7 +157,7 @@ impl Session {
         if let Failure::Unloaded(raw_table) = failure {
             return raw_table.load_state.wait().map_err(Failure::Engine);
         }
-        if let Failure::Engine(Error::DiskFull(_)) | Failure::NoRoom(_) = failure {
+        if failure.is_for_want_of_room() {
             return self.wait_for_room(failure);
         }
         self.check_retry(failure)?;
@@ -406,6 +406,13 @@ impl<E> From<Error> for Failure<E> {
             Error::Conflict(conflict) => Self::Conflict(conflict),
             error => Self::Engine(error),
         }
+    }
+}
+
+impl<E> Failure<E> {
+    /// Whether the attempt is worth another one when room was made.
+    pub(super) fn is_for_want_of_room(&self) -> bool {
+        matches!(self, Self::Engine(Error::DiskFull(_)) | Self::NoRoom(_))
     }
 }
 

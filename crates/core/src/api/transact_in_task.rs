@@ -1,8 +1,9 @@
 //! Transactions of tasks: the waits of [`Database::transact`] as futures.
 //!
-//! A transaction waits for three things between the beginning of its first attempt and its end: for a while after a
-//! conflict, for commit priority after many, and for its log. A thread sleeps, parks, or flushes; a task is polled again
-//! when it is time: for the first two by the database's timer (`task_timer.rs`), for the last by the log.
+//! A transaction waits for five things between the beginning of its first attempt and its end: for a while after a
+//! conflict, for commit priority after many, for a table that is being loaded, for room on a full disk, and for its log. A thread
+//! sleeps, parks, or flushes; a task is polled again when it is time: for the first two by the database's timer
+//! (`task_timer.rs`), for the last by the log, and for the others by the thread that loads tables, or makes room.
 //!
 //! What happens inside of an attempt is done at once: the body, and the locks of its commit.
 
@@ -14,8 +15,9 @@ use std::time::{Duration, Instant};
 
 use crate::api::database::Database;
 use crate::api::running_body::check_not_nested;
-use crate::api::session::{Ended, Failure, Session, conflict_in};
+use crate::api::session::{Ended, Failure, ROOM_MADE_MAX, Session, conflict_in};
 use crate::commit::engine::Engine;
+use crate::commit::room_requests::RoomRequest;
 use crate::commit::ticket::Acknowledged;
 use crate::concurrency::cc::NoFaults;
 use crate::concurrency::contention::policy::PRIORITY_RECHECK_AFTER;
@@ -99,6 +101,7 @@ impl Database {
         // The outer one may be what it would wait for.
         check_not_nested(engine.owner)?;
         let mut pooled = self.take_for_task()?;
+        let mut room_made = 0;
         let (value, ticket) = loop {
             yield_to_priority(engine, pooled.session()).await;
             let done = pooled
@@ -119,6 +122,16 @@ impl Database {
                 // Another transaction may use the session meanwhile.
                 drop(pooled);
                 Loaded(&raw_table).await?;
+                pooled = self.take_for_task()?;
+                continue;
+            }
+            if failure.is_for_want_of_room() {
+                drop(pooled);
+                // Others take it, perhaps.
+                if room_made == ROOM_MADE_MAX || !MadeRoom::new(engine).await {
+                    return Err(failure.into_error());
+                }
+                room_made += 1;
                 pooled = self.take_for_task()?;
                 continue;
             }
@@ -297,6 +310,47 @@ impl Future for Loaded<'_> {
         match self.0.load_state.poll(context.waker()) {
             Some(outcome) => Poll::Ready(outcome),
             None => Poll::Pending,
+        }
+    }
+}
+
+/// Ends when room was made on the disk, or none could be: says which.
+struct MadeRoom<'a> {
+    engine: &'a Engine,
+    request: Option<RoomRequest>,
+}
+
+impl<'a> MadeRoom<'a> {
+    fn new(engine: &'a Engine) -> Self {
+        Self {
+            engine,
+            request: None,
+        }
+    }
+}
+
+impl Future for MadeRoom<'_> {
+    type Output = bool;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<bool> {
+        // In a forked child, no thread makes room.
+        if !self.engine.is_own() {
+            return Poll::Ready(false);
+        }
+        let requests = &self.engine.room_requests;
+        let request = match self.request.take() {
+            Some(request) => request,
+            None => match requests.begin() {
+                Some(request) => request,
+                None => return Poll::Ready(false),
+            },
+        };
+        match requests.poll(&request, context.waker()) {
+            Some(outcome) => Poll::Ready(outcome),
+            None => {
+                self.request = Some(request);
+                Poll::Pending
+            }
         }
     }
 }

@@ -105,7 +105,9 @@ impl BackupOptions {
         self
     }
 
-    /// Called now and then.
+    /// Called now and then, by the thread that copies. Transactions may be run in it, but on a full disk they do not wait for
+    /// room. What waits for the backup's end must not be called in it: checkpoints, other backups, loads, and
+    /// [`Database::close`](crate::Database::close).
     #[must_use]
     pub fn on_progress(mut self, on_progress: OnBackupProgress) -> Self {
         self.on_progress = Some(on_progress);

@@ -3,7 +3,7 @@
 //! One that is too long for a log buffer is encoded, and may be written, before the commit has an epoch and a stamp:
 //! that takes long, and what other commits wait for does not wait for it.
 
-use namiki_log::{Appended, Entry, Grant, LogError, OversizeEntry, Stream};
+use namiki_log::{Appended, Entry, Grant, ImageEffect, LogError, OversizeEntry, Stream};
 use namiki_platform::{Epoch, Lsn, Stamp};
 
 use crate::commit::access_set::AccessSet;
@@ -67,10 +67,26 @@ impl CommitRecord {
         access_set: &AccessSet,
     ) -> Result<Box<LongRecord>, LogError> {
         let encode = |into: &mut [u8]| self.encode(access_set, into);
-        let oversize = stream.prepare_oversize(self.bytes, encode)?;
+        let effect = match self.needs(access_set) {
+            Grant::All => ImageEffect::Longer,
+            // How long the values are that it deletes is not certain before they are locked.
+            Grant::Deletions => ImageEffect::Shorter(0),
+        };
+        let oversize = stream.prepare_oversize(effect, self.bytes, encode)?;
         let values = access_set.writes.iter().map(|it| access_set.value(it));
         let values = values.map(|value| value.map(Box::from)).collect();
         Ok(Box::new(LongRecord { oversize, values }))
+    }
+
+    /// Whether a log file suffices that takes deletions alone.
+    fn needs(&self, access_set: &AccessSet) -> Grant {
+        // The end of operations says nothing that is to be in an image.
+        let makes_longer = self.end.is_none()
+            && (access_set.writes.iter()).any(|write| access_set.value(write).is_some());
+        match makes_longer {
+            true => Grant::All,
+            false => Grant::Deletions,
+        }
     }
 
     fn encode(&self, access_set: &AccessSet, into: &mut [u8]) {
@@ -103,13 +119,7 @@ impl CommitRecord {
             return stream.append_oversize(entry, stamp, epoch, long.oversize, hold);
         }
         let encode = |into: &mut [u8], _: Lsn| self.encode(access_set, into);
-        // The end of operations says nothing that is to be in an image.
-        let makes_longer = self.end.is_none()
-            && (access_set.writes.iter()).any(|write| access_set.value(write).is_some());
-        let needs = match makes_longer {
-            true => Grant::All,
-            false => Grant::Deletions,
-        };
+        let needs = self.needs(access_set);
         stream.append_as(needs, entry, stamp, epoch, self.bytes, encode, hold)
     }
 }

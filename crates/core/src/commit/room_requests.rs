@@ -1,8 +1,11 @@
 //! Commits that were refused because the disk is full, and the thread that makes room for them.
 //!
 //! A transaction that was refused waits here without locks, and is run again if room was made: so a commit fails for want of
-//! room only where a checkpoint could make none. Where nothing makes room, none waits.
+//! room only where a checkpoint could make none. Where nothing makes room, none waits. Nor does a transaction that is run in
+//! the middle of a backup, by what the backup calls: the checkpoint would wait for the backup.
 
+use std::task::Waker;
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -22,28 +25,90 @@ struct State {
     answered: u64,
     /// Whether room was made for those that were answered last.
     has_made: bool,
+    /// Of tasks that wait.
+    wakers: Vec<Waker>,
+    /// Threads that hold up what makes room: none of them waits.
+    never_wait: Vec<ThreadId>,
+}
+
+impl State {
+    /// Asks, unless it would be in vain.
+    fn ask(&mut self) -> Option<RoomRequest> {
+        if !self.is_served || self.never_wait.contains(&thread::current().id()) {
+            return None;
+        }
+        self.asked += 1;
+        Some(RoomRequest(self.asked))
+    }
+
+    /// Whether room was made, if that is known.
+    fn outcome(&self, request: &RoomRequest) -> Option<bool> {
+        let is_answered = self.answered >= request.0;
+        (is_answered || !self.is_served).then_some(is_answered && self.has_made)
+    }
+}
+
+/// A task's request.
+#[derive(Debug)]
+pub(crate) struct RoomRequest(u64);
+
+/// The thread waits for no room until this is dropped, by the same thread.
+pub(crate) struct NeverWaits<'a>(&'a RoomRequests);
+
+impl Drop for NeverWaits<'_> {
+    fn drop(&mut self) {
+        let threads = &mut self.0.state.lock().never_wait;
+        let here = thread::current().id();
+        if let Some(at) = threads.iter().position(|thread| *thread == here) {
+            threads.swap_remove(at);
+        }
+    }
 }
 
 impl RoomRequests {
     /// Waits until room was made, or none could be: says which.
     pub(crate) fn ask(&self) -> bool {
         let mut state = self.state.lock();
-        if !state.is_served {
+        let Some(request) = state.ask() else {
             return false;
-        }
-        state.asked += 1;
-        let number = state.asked;
+        };
         self.changed.notify_all();
-        while state.answered < number && state.is_served {
+        loop {
+            if let Some(outcome) = state.outcome(&request) {
+                return outcome;
+            }
             self.changed.wait(&mut state);
         }
-        state.answered >= number && state.has_made
+    }
+
+    /// [`RoomRequests::ask`] for a task: to be [polled](RoomRequests::poll). Nothing if no room is going to be made.
+    pub(crate) fn begin(&self) -> Option<RoomRequest> {
+        let request = self.state.lock().ask();
+        self.changed.notify_all();
+        request
+    }
+
+    /// Whether room was made, if that is known by now. If not, the task is woken.
+    pub(crate) fn poll(&self, request: &RoomRequest, waker: &Waker) -> Option<bool> {
+        // Wakers are foreign code: not with the lock.
+        let waker = waker.clone();
+        let mut state = self.state.lock();
+        let outcome = state.outcome(request);
+        if outcome.is_none() && !state.wakers.iter().any(|it| it.will_wake(&waker)) {
+            state.wakers.push(waker);
+        }
+        outcome
+    }
+
+    /// This thread waits for no room until what is returned is dropped.
+    pub(crate) fn never_wait_here(&self) -> NeverWaits<'_> {
+        self.state.lock().never_wait.push(thread::current().id());
+        NeverWaits(self)
     }
 
     /// Whether there is a thread, from now on, that makes room. If not, none waits any more.
     pub(crate) fn set_served(&self, is_served: bool) {
-        self.state.lock().is_served = is_served;
-        self.changed.notify_all();
+        self.change(|state| state.is_served = is_served);
     }
 
     /// The requests that are to be answered, up to this one.
@@ -54,10 +119,20 @@ impl RoomRequests {
 
     /// Answers the requests up to this one.
     pub(crate) fn answer(&self, through: u64, has_made: bool) {
-        let mut state = self.state.lock();
-        state.answered = state.answered.max(through);
-        state.has_made = has_made;
+        self.change(|state| {
+            state.answered = state.answered.max(through);
+            state.has_made = has_made;
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let wakers = {
+            let mut state = self.state.lock();
+            change(&mut state);
+            std::mem::take(&mut state.wakers)
+        };
         self.changed.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// For the thread: waits so long, or until there is a request, or until it is `over`, which [`RoomRequests::wake`]
@@ -106,5 +181,16 @@ mod tests {
         requests.wait_for_one(Duration::MAX / 4, || false);
         requests.set_served(false);
         assert!(!asking.join().unwrap());
+    }
+
+    #[test]
+    fn a_thread_that_holds_up_a_checkpoint_never_waits() {
+        let requests = RoomRequests::default();
+        requests.set_served(true);
+        let never_waits = requests.never_wait_here();
+        assert!(!requests.ask() && requests.begin().is_none());
+        assert_eq!(requests.pending(), None);
+        drop(never_waits);
+        assert!(requests.begin().is_some());
     }
 }

@@ -16,7 +16,9 @@
 //!
 //! Paper: pwal §5.3, §5.5, §6.1.1
 
-use namiki_log::{Entry, Grant, GroupResource, Log, LogError, RECORD_HEADER_BYTES, Stream};
+use namiki_log::{
+    Entry, Grant, GroupResource, ImageEffect, Log, LogError, RECORD_HEADER_BYTES, Stream,
+};
 use namiki_platform::{Epoch, Lsn, Stamp};
 use smallvec::{SmallVec, smallvec};
 
@@ -145,6 +147,17 @@ impl<'a> Operation<'a> {
         }
     }
 
+    /// What it makes of the next image. The record of what is deleted is locked.
+    fn effect(&self) -> ImageEffect {
+        match *self {
+            Self::Update { after: Some(_), .. } => ImageEffect::Longer,
+            Self::Update { before, .. } => {
+                ImageEffect::Shorter(before.map_or(0, |before| before.len() as u64))
+            }
+            _ => ImageEffect::Shorter(0),
+        }
+    }
+
     /// The bytes that it takes.
     pub(crate) fn encoded_bytes(&self, format: RecordFormat) -> usize {
         let parts = self.parts();
@@ -266,12 +279,13 @@ impl<H: GroupResource> OperationLog<'_, H> {
         let (stamp, epoch) = (Stamp(0), Epoch(0));
         let stream = self.stream;
         let appended = if bytes > stream.buffered_bytes_max() {
-            let oversize = stream.prepare_oversize(bytes, |into| operation.encode(into))?;
+            let effect = operation.effect();
+            let oversize = stream.prepare_oversize(effect, bytes, |into| operation.encode(into))?;
             stream.append_oversize(Entry::Part, stamp, epoch, oversize, |_| {})?
         } else {
-            let needs = match operation {
-                Operation::Update { after: Some(_), .. } => Grant::All,
-                _ => Grant::Deletions,
+            let needs = match operation.effect() {
+                ImageEffect::Longer => Grant::All,
+                ImageEffect::Shorter(_) => Grant::Deletions,
             };
             stream.append_as(needs, Entry::Part, stamp, epoch, bytes, encode, |_| {})?
         };

@@ -177,6 +177,20 @@ impl LogTarget {
         }
     }
 
+    /// A frame was refused because the disk is full.
+    pub(crate) fn set_short_of_room(&mut self) {
+        if let Self::Segments(target) = self {
+            target.is_short_of_room = true;
+        }
+    }
+
+    /// Nothing was refused since room was sought last.
+    pub(crate) fn forget_refusals(&mut self) {
+        if let Self::Segments(target) = self {
+            target.is_short_of_room = false;
+        }
+    }
+
     /// Takes the place of a frame, `padded` bytes, which must fit.
     pub(crate) fn assign(&mut self, padded: u64, frame: &FrameFacts) -> WritePosition {
         match self {

@@ -29,7 +29,7 @@ use super::segments::{Numbering, Segment, SegmentMaker};
 use crate::error::LogError;
 use crate::format::BLOCK_BYTES_MAX;
 use crate::format::segment::{SegmentHeader, file_name, is_unnumbered, unnumbered_file_name};
-use crate::log_room::{Grant, GrantedFile, LogRoom, WantedFile};
+use crate::log_room::{Grant, GrantedFile, ImageEffect, LogRoom, WantedFile};
 use crate::stream_dirs::stream_dirs;
 
 /// How much of a frame is written at a time.
@@ -58,10 +58,11 @@ impl SegmentMaker {
     /// Makes a segment for this frame and writes it, durably, but for its first block.
     /// Blocks are `block` bytes long, as in the stream's other segments.
     ///
-    /// `room` is asked before.
+    /// `room` is asked before, for a frame with this `effect`.
     pub(crate) fn write_body(
         &self,
         frame: &[u8],
+        effect: ImageEffect,
         block: usize,
         marker_room: usize,
         room: Option<&Arc<dyn LogRoom>>,
@@ -75,6 +76,7 @@ impl SegmentMaker {
             bytes,
             takes_room: true,
             is_kept_for: false,
+            frees_bytes: effect.frees_bytes(),
         };
         let granted = GrantedFile::ask(room, wanted).map_err(failed)?;
         let written = self
@@ -190,7 +192,10 @@ impl SegmentMaker {
             path: path.into(),
             bytes: segment.bytes,
             is_oversize: true,
-            grant: Grant::All,
+            grant: segment
+                .granted
+                .as_ref()
+                .map_or(Grant::All, GrantedFile::grant),
             granted_bytes: segment.granted.take().map_or(0, GrantedFile::used),
         })
     }

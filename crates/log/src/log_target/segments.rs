@@ -58,7 +58,7 @@ pub(crate) struct SegmentTarget {
     pub(crate) block_bytes: usize,
     /// Whether a thread is making a spare right now.
     pub(crate) preparing: bool,
-    /// Whether no spare could be made because the disk was full.
+    /// Whether a file or a frame was refused because the disk was full, since a file was made or room was sought last.
     pub(crate) is_short_of_room: bool,
     /// Whether the background was asked for a spare.
     pub(crate) requested: bool,
@@ -160,6 +160,7 @@ impl SegmentTarget {
             bytes: segment_bytes,
             takes_room: job.recycled.is_none(),
             is_kept_for: is_kept_for && self.spares.is_empty(),
+            frees_bytes: None,
         }
     }
 

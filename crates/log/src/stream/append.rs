@@ -328,7 +328,7 @@ impl<H: GroupResource> Stream<H> {
 
     /// What has no deletions alone is refused.
     #[cold]
-    fn is_restricted(&self, state: &mut State<H>) -> LogError {
+    pub(super) fn is_restricted(&self, state: &mut State<H>) -> LogError {
         let (Some(maker), LogTarget::Segments(target)) = (&self.maker, &mut state.target) else {
             return LogError::Closed;
         };

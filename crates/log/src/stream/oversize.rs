@@ -23,12 +23,14 @@ use crate::error::LogError;
 use crate::format::BLOCK_BYTES_MAX;
 use crate::format::frame::{Digest, ENTRY_OVERHEAD_BYTES, FRAME_HEADER_BYTES, put_record};
 use crate::layout_config::Layout;
+use crate::log_room::{Grant, ImageEffect};
 use crate::log_target::{LogTarget, UnnumberedSegment};
 use crate::sync::MutexGuard;
 
 /// An entry that is too long for a buffer, encoded. Dropped without having been appended, it leaves nothing behind.
 #[must_use = "it is to be appended"]
 pub struct OversizeEntry {
+    effect: ImageEffect,
     payload_bytes: usize,
     payload_crc: u32,
     /// The frame; if its body is written, its first block.
@@ -46,13 +48,14 @@ impl OversizeEntry {
 impl<H: GroupResource> Stream<H> {
     /// Encodes an entry of more than [`Stream::buffered_bytes_max`], to be appended by [`Stream::append_oversize`] of
     /// this stream. `encode` fills the payload, exactly `payload_bytes` of it, which are zero before. No lock is held;
-    /// what is longer than a segment is written here.
+    /// what is longer than a segment is written here, if there is room for what its `effect` makes of the next image.
     ///
     /// # Errors
     /// [`LogError::CommitTooLarge`], [`LogError::DiskFull`], [`LogError::Closed`], [`LogError::Forked`], or the error
     /// that poisoned the log, perhaps this one.
     pub fn prepare_oversize(
         &self,
+        effect: ImageEffect,
         payload_bytes: usize,
         encode: impl FnOnce(&mut [u8]),
     ) -> Result<OversizeEntry, LogError> {
@@ -70,6 +73,7 @@ impl<H: GroupResource> Stream<H> {
         let payload = &mut buf[ENTRY_OVERHEAD_BYTES..frame_bytes];
         encode(payload);
         let mut entry = OversizeEntry {
+            effect,
             payload_bytes,
             payload_crc: crc32c::crc32c(payload),
             buf,
@@ -81,7 +85,12 @@ impl<H: GroupResource> Stream<H> {
             let block = self.known_block_bytes()?;
             let frame = &entry.buf[..frame_bytes];
             let room = self.shared.room.get();
-            let written = maker.write_body(frame, block, self.marker_room, room);
+            let written = maker.write_body(frame, effect, block, self.marker_room, room);
+            let written = written.inspect_err(|error| {
+                if error.is_full() {
+                    self.state.lock().target.set_short_of_room();
+                }
+            });
             entry.segment = Some(written.map_err(|error| self.shared.poison.if_poisonous(error))?);
             let mut first = AlignedBuf::zeroed(block);
             first.copy_from_slice(&entry.buf[..block]);
@@ -156,7 +165,11 @@ impl<H: GroupResource> Stream<H> {
             if let Some(through) = guard.in_flight {
                 guard = self.join(guard, through)?;
             } else if guard.filling.records > 0 {
-                guard = self.lead(guard)?;
+                // First: with what is pending in it, the present file may not be one that the next image frees.
+                guard = match self.has_file_behind_pending(&guard, &oversize) {
+                    true => self.lead(guard)?,
+                    false => self.make_room(guard, 0)?,
+                };
             } else if self.has_place(&mut guard, &oversize)? {
                 break;
             } else {
@@ -194,6 +207,19 @@ impl<H: GroupResource> Stream<H> {
         Ok(appended)
     }
 
+    /// Whether there is a file for the frame behind what is pending.
+    fn has_file_behind_pending(&self, state: &State<H>, oversize: &OversizeEntry) -> bool {
+        let target = &state.target;
+        let padded = |bytes| target.padded(bytes) as u64;
+        match target {
+            LogTarget::Segments(segments) if oversize.segment.is_none() => {
+                let frame = padded(oversize.frame_bytes() + self.marker_room);
+                segments.spares() > 0 || padded(state.filling.used) + frame <= segments.left()
+            }
+            LogTarget::Segments(_) | LogTarget::Region(_) => true,
+        }
+    }
+
     /// Whether the frame can be written now: nothing is pending.
     fn has_place(&self, state: &mut State<H>, oversize: &OversizeEntry) -> Result<bool, LogError> {
         if let Some(segment) = &oversize.segment {
@@ -202,6 +228,10 @@ impl<H: GroupResource> Stream<H> {
         let bytes = oversize.frame_bytes();
         if !state.target.fits(bytes + self.marker_room) {
             return Ok(false);
+        }
+        let is_restricted = || state.target.is_restricted(bytes + self.marker_room);
+        if oversize.effect.needs() == Grant::All && is_restricted() {
+            return Err(self.is_restricted(state));
         }
         let padded = state.target.padded(bytes) as u64;
         if let LogTarget::Region(target) = &mut state.target {
@@ -242,6 +272,9 @@ impl<H: GroupResource> Stream<H> {
             (Err(error), target) => {
                 if let LogTarget::Segments(target) = target {
                     target.give_up_numbering(numbering);
+                }
+                if error.is_full() {
+                    state.target.set_short_of_room();
                 }
                 self.shared.call_flusher();
                 Err(self.shared.poison.if_poisonous(error))

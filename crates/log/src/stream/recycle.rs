@@ -32,6 +32,11 @@ impl<H: GroupResource> Stream<H> {
         self.state.lock().target.is_short_of_room()
     }
 
+    /// Nothing was refused since room was sought last.
+    pub(crate) fn forget_refusals(&self) {
+        self.state.lock().target.forget_refusals();
+    }
+
     /// Where the stream may begin. The log is not poisoned: an error of this stream is set under its lock, so what is not
     /// in flight then is hardened.
     pub(crate) fn beginning(&self, superfluous: Superfluous) -> Beginning {
@@ -65,6 +70,7 @@ impl<H: GroupResource> Stream<H> {
         let files = target.restricted();
         let files = files.map(|(number, unwritten_bytes)| RestrictedFile {
             unwritten_bytes,
+            has_refused: target.is_short_of_room,
             stream: self.index,
             number,
         });

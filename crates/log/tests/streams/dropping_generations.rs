@@ -9,8 +9,9 @@ use crate::common::engine::{Engine, drop_generations, placements, recovered, rec
 use crate::common::manifest::Manifest;
 use crate::common::*;
 use namiki_log::{
-    GenerationEnd, GenerationInfo, Log, LogConfig, Placement, ReadError, check_all_announced,
-    remove_generations, remove_unannounced, remove_unnumbered, split_superfluous,
+    GenerationEnd, GenerationInfo, ImageEffect, Log, LogConfig, Placement, ReadError,
+    check_all_announced, remove_generations, remove_unannounced, remove_unnumbered,
+    split_superfluous,
 };
 use namiki_platform::disk::sim::{Fault, Loss, SimDisk, Step};
 use namiki_platform::disk::{Disk, SyncedDisk};
@@ -213,7 +214,10 @@ fn files_behind_a_missing_directory_are_found() {
         stream.flush().unwrap();
     }
     // As of a process that was killed.
-    std::mem::forget(log.stream(WorkerId(2)).prepare_oversize(50_000, |_| {}));
+    std::mem::forget(
+        log.stream(WorkerId(2))
+            .prepare_oversize(ImageEffect::Longer, 50_000, |_| {}),
+    );
     log.close().unwrap();
     for lost in ["0000", "0001"] {
         std::fs::remove_dir_all(wal.join(lost)).unwrap();

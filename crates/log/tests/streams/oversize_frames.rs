@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use namiki_log::{
-    Entry, GenerationEnd, GenerationInfo, Layout, Log, LogConfig, LogError, Placement, ReadError,
-    Retain, Stream, Ticket, harden_tail,
+    Entry, GenerationEnd, GenerationInfo, ImageEffect, Layout, Log, LogConfig, LogError, Placement,
+    ReadError, Retain, Stream, Ticket, harden_tail,
 };
 use namiki_platform::disk::sim::{Fault, Loss, Step};
 use namiki_platform::disk::{Disk, SimDisk};
@@ -48,7 +48,9 @@ fn put_any(stream: &Stream<()>, stamp: u64, payload: &[u8]) -> Result<Ticket, Lo
     if payload.len() <= stream.buffered_bytes_max() {
         return put(stream, stamp, payload).map(|(ticket, _)| ticket);
     }
-    let oversize = stream.prepare_oversize(payload.len(), |into| into.copy_from_slice(payload))?;
+    let oversize = stream.prepare_oversize(ImageEffect::Longer, payload.len(), |into| {
+        into.copy_from_slice(payload);
+    })?;
     let (stamp, epoch) = (Stamp(stamp), Epoch(1));
     let appended = stream.append_oversize(Entry::Commit, stamp, epoch, oversize, |()| {})?;
     if appended.group_is_full {
@@ -193,10 +195,18 @@ fn an_entry_that_is_not_appended_leaves_no_file() {
     let stream = log.stream(W);
     harden(stream, 0, b"before").unwrap();
     let before = files(&sim);
-    drop(stream.prepare_oversize(50_000, |_| {}).unwrap());
+    drop(
+        stream
+            .prepare_oversize(ImageEffect::Longer, 50_000, |_| {})
+            .unwrap(),
+    );
     assert_eq!(files(&sim), before);
     // One of a process that was killed is removed by the next opening.
-    std::mem::forget(stream.prepare_oversize(50_000, |_| {}).unwrap());
+    std::mem::forget(
+        stream
+            .prepare_oversize(ImageEffect::Longer, 50_000, |_| {})
+            .unwrap(),
+    );
     assert_eq!(files(&sim).len(), before.len() + 1);
     assert_eq!(payloads(&disk, &info(&config), 0), [b"before"]);
     log.close().unwrap();
@@ -650,7 +660,9 @@ fn an_old_head_before_an_oversize_frame_is_damage() {
     harden(stream, 0, b"before").unwrap();
     let long = payload(1, 40_000);
     let oversize = stream
-        .prepare_oversize(40_000, |into| into.copy_from_slice(&long))
+        .prepare_oversize(ImageEffect::Longer, 40_000, |into| {
+            into.copy_from_slice(&long);
+        })
         .unwrap();
     let (stamp, epoch) = (Stamp(1), Epoch(1));
     let appended = stream

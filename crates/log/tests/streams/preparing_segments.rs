@@ -12,7 +12,8 @@ use std::thread;
 use crate::common::hooked_disk::{HookedDisk, Step};
 use crate::common::*;
 use namiki_log::{
-    Entry, Grant, Log, LogConfig, LogError, LogRoom, Prepare, RecyclePoint, Retain, WantedFile,
+    Entry, Grant, ImageEffect, Log, LogConfig, LogError, LogRoom, Prepare, RecyclePoint, Retain,
+    WantedFile,
 };
 use namiki_platform::disk::Disk;
 use namiki_platform::disk::sim::{self, Fault, Loss, SimDisk};
@@ -119,7 +120,7 @@ fn an_append_waits_for_a_segment_being_made() {
     assert_eq!((created, files(&*disk)), (1, 1));
 }
 
-/// Grants so many files, and one more to a stream that room is kept for.
+/// Grants so many files, and for deletions one more to a stream that room is kept for, and any that is made for them.
 #[derive(Debug)]
 struct Granting {
     left: AtomicU64,
@@ -143,7 +144,7 @@ impl LogRoom for Granting {
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less)
         {
             Ok(_) => Ok(Grant::All),
-            Err(_) if file.is_kept_for => Ok(Grant::Deletions),
+            Err(_) if file.is_kept_for || file.frees_bytes.is_some() => Ok(Grant::Deletions),
             Err(_) => Err(ErrorKind::StorageFull.into()),
         }
     }
@@ -221,6 +222,47 @@ fn deletions_go_on_where_the_rest_is_refused() {
     assert!(log.files().unwritten_bytes > 0);
     log.close().unwrap();
     read(&disk, &info(&config), 0).unwrap();
+}
+
+/// An entry that is longer than a buffer is refused where a shorter one is, in a file of the usual length and in one of its own; and
+/// each refusal is told, until room was sought.
+#[test]
+fn long_entries_need_what_short_ones_need() {
+    // What is granted before is one file, or one and two for a frame each.
+    for (bytes, granted) in [(5_000, 1), (50_000, 3)] {
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        let mut config = config(1);
+        config.retain = Retain::UntilRecycled;
+        config.payload_bytes_max = Some(100_000);
+        let log: Arc<Log<()>> = create(&disk, config.clone());
+        log.keep_room(Granting::so_many(granted));
+        let stream = log.stream(W);
+        let append = |effect| {
+            let oversize = stream.prepare_oversize(effect, bytes, |into| into.fill(7))?;
+            let (stamp, epoch) = (Stamp(1), Epoch(1));
+            let appended =
+                stream.append_oversize(Entry::Commit, stamp, epoch, oversize, |()| {})?;
+            stream.wait_hardened(appended.ticket)
+        };
+        let refused = |effect| {
+            log.forget_refusals();
+            let refused = append(effect);
+            let is_full = matches!(refused, Err(LogError::DiskFull { .. }));
+            assert!(is_full && log.is_short_of_room(), "{bytes}: {refused:?}");
+        };
+        while append(ImageEffect::Longer).is_ok() {}
+        refused(ImageEffect::Longer);
+        let all = RecyclePoint {
+            stamp: Stamp(1),
+            below_lsn: None,
+        };
+        log.imaged(all);
+        refused(ImageEffect::Longer);
+        append(ImageEffect::Shorter(bytes as u64)).unwrap();
+        refused(ImageEffect::Longer);
+        log.close().unwrap();
+        read(&disk, &info(&config), 0).unwrap();
+    }
 }
 
 #[test]

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::common::manifest::Manifest;
 use crate::common::*;
 use namiki_log::{
-    CutRule, EpochSource, GenerationInfo, Log, LogConfig, LogStart, Merge, Prepare, ReadError,
-    RecyclePoint, Retain, SequencerKind, StreamStart, durable_epoch, remove_superfluous,
+    CutRule, EpochSource, GenerationInfo, ImageEffect, Log, LogConfig, LogStart, Merge, Prepare,
+    ReadError, RecyclePoint, Retain, SequencerKind, StreamStart, durable_epoch, remove_superfluous,
 };
 use namiki_platform::disk::Disk;
 use namiki_platform::disk::sim::{Fault, Loss, SimDisk, Step};
@@ -482,7 +482,9 @@ fn a_segment_of_another_length_is_not_written_again() {
     for stamp in 1..=3 {
         let fill = |into: &mut [u8]| into.copy_from_slice(&long);
         let stream = log.stream(W);
-        let oversize = stream.prepare_oversize(long.len(), fill).unwrap();
+        let oversize = stream
+            .prepare_oversize(ImageEffect::Longer, long.len(), fill)
+            .unwrap();
         let entry = namiki_log::Entry::Commit;
         let appended = stream.append_oversize(entry, Stamp(stamp), Epoch(1), oversize, |()| {});
         stream.wait_hardened(appended.unwrap().ticket).unwrap();

@@ -10,8 +10,8 @@ use crate::common::hooked_disk::{HookedDisk, Step};
 use crate::common::manifest::Manifest;
 use crate::common::*;
 use namiki_log::{
-    Entry, GenerationInfo, Log, LogConfig, LogError, LogStart, Placement, ReadError, RecyclePoint,
-    Retain, StreamStart,
+    Entry, GenerationInfo, ImageEffect, Log, LogConfig, LogError, LogStart, Placement, ReadError,
+    RecyclePoint, Retain, StreamStart,
 };
 use namiki_platform::disk::Disk;
 use namiki_platform::disk::sim::{Loss, SimDisk};
@@ -374,7 +374,7 @@ fn two_of_the_longest_frames_always_have_room() {
     assert!((longest as u64) > 8 * REGION * 9 / 20, "{longest}");
     let harden = |stamp: u64| -> Result<(), LogError> {
         let fill = |into: &mut [u8]| into.fill(stamp as u8);
-        let oversize = stream.prepare_oversize(longest, fill)?;
+        let oversize = stream.prepare_oversize(ImageEffect::Longer, longest, fill)?;
         let (entry, stamp) = (Entry::Commit, Stamp(stamp));
         let appended = stream.append_oversize(entry, stamp, Epoch(1), oversize, |()| {})?;
         stream.wait_hardened(appended.ticket)
@@ -387,7 +387,7 @@ fn two_of_the_longest_frames_always_have_room() {
         checkpoint(&log, &mut info, stamp);
         assert_eq!(stamps(&disk, &info).unwrap(), [stamp]);
     }
-    let too_long = stream.prepare_oversize(longest + 1, |_| {});
+    let too_long = stream.prepare_oversize(ImageEffect::Longer, longest + 1, |_| {});
     assert!(matches!(too_long, Err(LogError::CommitTooLarge { .. })));
 }
 

@@ -241,6 +241,64 @@ fn a_backup_is_taken_in_intervals() {
     assert_eq!(backup.failed, 0, "{backup:?}");
 }
 
+/// Nothing is lost, and the next opening goes on with both.
+#[test]
+fn a_close_tells_that_the_backup_is_behind() {
+    let spec = "TT(EPOCH)+PWAL(auto)".parse().unwrap();
+    let (disk, copies) = (SimDisk::new(), SimDisk::new());
+    let db = followed(spec, &disk, &copies);
+    let table = table_of(&db);
+    db.transact(|tx| tx.put(&table, &1, b"x")).unwrap();
+    copies.inject(Fault::once(Step::Sync, 0, std::io::ErrorKind::Other).and_ever_after());
+    for _ in 0..2 {
+        let closed = db.close().unwrap_err();
+        assert!(
+            matches!(&closed, Error::BackupBehind { dir, .. } if dir == Path::new(COPY)),
+            "{closed:?}"
+        );
+        let told = closed.to_string();
+        assert!(told.contains("nothing is lost"), "{told}");
+    }
+    let error = db.stats().backup.unwrap().last_error.unwrap();
+    assert!(matches!(&*error, BackupError::Device { path, .. } if path.starts_with(COPY)));
+    drop((db, table));
+    copies.heal();
+    let db = followed(spec, &disk, &copies);
+    assert!(db.recovery().closed);
+    db.close().unwrap();
+    let expected = Contents::from([(1, b"x".to_vec())]);
+    assert_eq!(copied(spec, &copies, ReplayOrder::Merge), expected);
+}
+
+/// A child that is forked during the last backup has to find the lock, so as to give it up.
+#[test]
+fn the_lock_stays_where_it_is_during_the_last_backup() {
+    let spec = "TT(EPOCH)+PWAL(auto)".parse().unwrap();
+    let disk = SimDisk::new();
+    let shared = Arc::new(Mutex::new(std::sync::Weak::new()));
+    let seen = Arc::new(Mutex::new(None));
+    let (looked_at, told) = (Arc::clone(&shared), Arc::clone(&seen));
+    let options = BackupOptions::default()
+        .disk(Arc::new(SimDisk::new()))
+        .on_progress(Arc::new(move |_| {
+            let shared = looked_at.lock().unwrap();
+            let shared: Option<Arc<crate::api::database::Shared>> = shared.upgrade();
+            *told.lock().unwrap() = shared.map(|it| it.dir_lock.lock().is_some());
+        }));
+    let db = with_points(spec, &disk)
+        .backup_to(COPY, Duration::MAX, options)
+        .open(DIR)
+        .unwrap();
+    wait(&db, |backup| backup.taken == 1);
+    *shared.lock().unwrap() = Arc::downgrade(&db.shared);
+    let table = table_of(&db);
+    db.transact(|tx| tx.put(&table, &1, &[7; 5000])).unwrap();
+    *seen.lock().unwrap() = None;
+    db.close().unwrap();
+    assert_eq!(*seen.lock().unwrap(), Some(true));
+    assert!(db.shared.dir_lock.lock().is_none());
+}
+
 /// Every commit is in the backup of a database that was closed in order, also where it was closed before the first backup was taken.
 #[test]
 fn an_orderly_close_brings_the_backup_up_to_date() {
@@ -273,22 +331,4 @@ fn an_orderly_close_brings_the_backup_up_to_date() {
             assert_eq!(found, expected, "{spec}, opening {opening}");
         }
     }
-}
-
-/// The database is closed all the same, and says why its backup is behind.
-#[test]
-fn a_failing_last_backup_is_told() {
-    let spec = "TT(EPOCH)+PWAL(auto)".parse().unwrap();
-    let (disk, copies) = (SimDisk::new(), SimDisk::new());
-    let db = followed(spec, &disk, &copies);
-    let table = table_of(&db);
-    db.transact(|tx| tx.put(&table, &1, b"x")).unwrap();
-    copies.inject(Fault::once(Step::Sync, 0, std::io::ErrorKind::Other).and_ever_after());
-    db.close().unwrap();
-    let backup = db.stats().backup.unwrap();
-    let error = backup.last_error.unwrap();
-    assert!(matches!(&*error, BackupError::Device { path, .. } if path.starts_with(COPY)));
-    copies.heal();
-    let db = builder(spec, &disk).open(DIR).unwrap();
-    assert_eq!(contents(&db).len(), 1);
 }

@@ -65,6 +65,8 @@ struct State {
     is_used: bool,
     /// There is less than is wanted.
     is_short: bool,
+    /// No checkpoint can be taken before a backup is done.
+    is_backed_up: bool,
 }
 
 impl State {
@@ -208,6 +210,21 @@ impl CheckpointRoom {
         bytes_max.min(left / (1 + ROOM_PER_LOG_BYTE))
     }
 
+    /// No further checkpoint is taken: gives up all room.
+    pub(super) fn give_up(&self) {
+        let mut state = self.state.lock();
+        *state = State {
+            granted_bytes: state.granted_bytes,
+            ..State::default()
+        };
+        self.take(&mut state, 0, 0);
+    }
+
+    /// Whether a backup is under way that no checkpoint is taken before.
+    pub(super) fn set_backed_up(&self, is_backed_up: bool) {
+        self.state.lock().is_backed_up = is_backed_up;
+    }
+
     pub(super) fn taken_bytes(&self) -> u64 {
         self.state.lock().taken_bytes
     }
@@ -229,25 +246,39 @@ impl LogRoom for CheckpointRoom {
             false => state.kept_bytes,
         };
         let wanted = state.wanted(log_bytes, kept_bytes);
-        if self.take(&mut state, wanted, spare) {
+        if file.frees_bytes.is_none() && self.take(&mut state, wanted, spare) {
             state.granted_bytes += file.bytes;
             (state.log_bytes, state.kept_bytes) = (log_bytes, kept_bytes);
             return Ok(Grant::All);
         }
         state.is_short = true;
         let wanted = state.wanted(state.log_bytes, kept_bytes);
-        if file.is_kept_for {
+        if file.is_kept_for || file.frees_bytes.is_some() {
             let held = state.taken_bytes.saturating_add(state.lent_bytes);
-            // Where other programs have taken what is wanted: deletions make the image shorter, and may be all that helps.
+            // Where other programs have taken what is wanted: deletions make the image shorter, and may be all that helps. (A
+            // frame of its own is shorter by what it has beside the image of what is deleted.)
             let less = held.saturating_sub(spare).min(wanted);
-            if self.take(&mut state, wanted, spare) || self.take(&mut state, less, 0) {
+            let is_paid = |freed: u64| file.bytes <= freed.saturating_add(TABLE_BYTES);
+            let takes_less = file.frees_bytes.is_none_or(is_paid);
+            if self.take(&mut state, wanted, spare) || takes_less && self.take(&mut state, less, 0)
+            {
                 state.kept_bytes = kept_bytes;
                 return Ok(Grant::Deletions);
             }
         }
         state.is_used = was_used;
+        let help = match file.frees_bytes {
+            None => "delete rows",
+            Some(_) => "delete fewer rows in a transaction",
+        };
+        let backup = match state.is_backed_up {
+            true => ", which waits for the backup that is under way",
+            false => "",
+        };
         let why = format!(
-            "{wanted} bytes have to be free for the next checkpoint; delete rows, clear or drop a table, or free some room"
+            "{wanted} bytes have to be free for the next checkpoint{backup}, beside this file of {}; {help}, clear or drop a table, or \
+             free some room",
+            file.bytes
         );
         Err(io::Error::new(io::ErrorKind::StorageFull, why))
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use namiki_log::Log;
 
 use super::follow_database;
-use super::followed_backup::{BackupStats, FollowSettings, FollowedBackup};
+use super::followed_backup::{BackupStats, BackupUnderWay, FollowSettings, FollowedBackup};
 use super::settings_and_reports::{CheckpointReport, CheckpointSettings, CheckpointStats};
 use super::stoppable_thread::StoppableThread;
 use super::take_checkpoint::{Parts, Work};
@@ -73,15 +73,21 @@ impl Checkpointer {
         work.wait();
         // A table that is not loaded has not changed since the opening. What was committed to others is in the log.
         let is_due = |log_bytes| work.has_all_tables() && work.is_due_from(log_bytes);
-        match work.settings.closing_log_bytes.is_some_and(is_due) {
+        let failed = match work.settings.closing_log_bytes.is_some_and(is_due) {
             true => work.checkpoint(true).err(),
             false => None,
-        }
+        };
+        // Handles of the database may be kept for long.
+        work.room.give_up();
+        failed
     }
 
     /// Brings the backup that follows the database up to date with its last manifest, if one does.
-    pub(crate) fn back_up_at_the_end(&self, manifest: &Manifest) {
-        self.work.back_up_at_the_end(manifest);
+    ///
+    /// # Errors
+    /// [`Error::BackupBehind`]
+    pub(crate) fn back_up_at_the_end(&self, manifest: &Manifest) -> Result<(), Error> {
+        self.work.back_up_at_the_end(manifest)
     }
 
     /// See [`Database::backup`](crate::Database::backup).
@@ -90,7 +96,7 @@ impl Checkpointer {
         dir: &Path,
         options: &BackupOptions,
     ) -> Result<BackupReport, BackupError> {
-        self.work.back_up(dir, options)
+        self.work.back_up(dir, options, BackupUnderWay::OnDemand)
     }
 
     /// Runs `body` while no checkpoint does, and gives it the list of the image. The list that it returns is that of the image

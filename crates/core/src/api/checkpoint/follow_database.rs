@@ -17,7 +17,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::followed_backup::{FollowSettings, FollowedBackup};
+use super::followed_backup::{BackupUnderWay, FollowSettings, FollowedBackup};
 use super::stoppable_thread::{Stop, StoppableThread};
 use super::take_checkpoint::Work;
 use crate::backup::copy_database::{back_up, is_backed_up};
@@ -70,7 +70,8 @@ impl Work {
     fn follow(&self, followed: &FollowedBackup) -> bool {
         let FollowSettings { dir, options, .. } = &followed.settings;
         let began = Instant::now();
-        followed.tell(began, self.back_up(dir, options))
+        let done = self.back_up(dir, options, BackupUnderWay::Following);
+        followed.tell(began, done).is_ok()
     }
 
     /// Brings the backup that follows the database up to date with the log that a new image makes superfluous. To be called by the
@@ -99,9 +100,7 @@ impl Work {
             });
         }
         let goes_on = || {
-            if self.log.is_short_of_room() {
-                return Err(BackupError::Deferred);
-            }
+            self.defer_to_commits()?;
             match is_last {
                 true => Ok(self.parts.engine.check_poison()?),
                 false => self.check_open(),
@@ -112,17 +111,19 @@ impl Work {
         let done = self.back_up_locked(list, dir, options, &goes_on);
         let is_closing = matches!(done, Err(BackupError::Database(Error::Closed)));
         match followed.tell(began, done) {
-            true => Ok(BeforeRecycling::NothingIsLost),
-            false if is_closing && !is_last => Err(Error::Closed),
-            false => Ok(BeforeRecycling::IsBehind),
+            Ok(()) => Ok(BeforeRecycling::NothingIsLost),
+            Err(_) if is_closing && !is_last => Err(Error::Closed),
+            Err(_) => Ok(BeforeRecycling::IsBehind),
         }
     }
 
-    /// Brings the backup up to date with a database that was closed in order, and has this manifest now. What is in its way, the
-    /// statistics tell: the database is closed.
-    pub(super) fn back_up_at_the_end(&self, manifest: &Manifest) {
+    /// Brings the backup up to date with a database that was closed in order, and has this manifest now.
+    ///
+    /// # Errors
+    /// [`Error::BackupBehind`]: the database is closed.
+    pub(super) fn back_up_at_the_end(&self, manifest: &Manifest) -> Result<(), Error> {
         let Some(followed) = &self.followed else {
-            return;
+            return Ok(());
         };
         let FollowSettings { dir, options, .. } = &followed.settings;
         let options = options.clone().at_full_speed();
@@ -132,7 +133,11 @@ impl Work {
         let parts = &self.parts;
         let source = Source::new(&parts.disk, &parts.dir, manifest.clone(), list, now_ms());
         let done = source.and_then(|source| back_up(&source, dir, &options, &|| Ok(())));
-        followed.tell(began, done);
+        let told = followed.tell(began, done);
+        told.map_err(|source| Error::BackupBehind {
+            dir: dir.clone(),
+            source,
+        })
     }
 
     /// To be called once the checkpoint is announced: if the backup was behind before, points are missing now.

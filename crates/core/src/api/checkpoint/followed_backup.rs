@@ -61,6 +61,15 @@ pub struct BackupStats {
     pub gaps: u64,
 }
 
+/// A backup that holds the image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BackupUnderWay {
+    /// It was asked for.
+    OnDemand,
+    /// It follows the database, and is deferred when commits are refused.
+    Following,
+}
+
 /// The backup.
 pub(super) struct FollowedBackup {
     pub(super) settings: FollowSettings,
@@ -94,8 +103,12 @@ impl FollowedBackup {
         self.told.lock().stats.gaps += 1;
     }
 
-    /// Returns whether it was taken.
-    pub(super) fn tell(&self, began: Instant, done: Result<BackupReport, BackupError>) -> bool {
+    /// Notes whether one was taken, and returns why not.
+    pub(super) fn tell(
+        &self,
+        began: Instant,
+        done: Result<BackupReport, BackupError>,
+    ) -> Result<(), Arc<BackupError>> {
         let mut told = self.told.lock();
         match done {
             Ok(report) => {
@@ -103,15 +116,16 @@ impl FollowedBackup {
                 told.stats.taken += 1;
                 told.stats.last = Some(report);
                 told.stats.last_error = None;
-                true
+                Ok(())
             }
             // Not a failure: it was told to end.
-            Err(BackupError::Database(Error::Closed)) => false,
+            Err(error @ BackupError::Database(Error::Closed)) => Err(Arc::new(error)),
             Err(error) => {
                 events::followed_backup_failed(&error);
+                let error = Arc::new(error);
                 told.stats.failed += 1;
-                told.stats.last_error = Some(Arc::new(error));
-                false
+                told.stats.last_error = Some(Arc::clone(&error));
+                Err(error)
             }
         }
     }

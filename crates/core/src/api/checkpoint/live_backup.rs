@@ -1,7 +1,16 @@
 //! Backups of a database while transactions run, and no checkpoint.
+//!
+//! A backup holds the image, so it holds up every checkpoint, and with it the room that commits may have been refused for. The
+//! one that follows the database gives way to them: it is deferred. One that was asked for goes on, and commits that only a
+//! checkpoint could help are refused at once (`make_room.rs`). A thread that copies waits for no room: what makes some may be
+//! waiting for the backup.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
+use parking_lot::MutexGuard;
+
+use super::followed_backup::BackupUnderWay;
 use super::take_checkpoint::Work;
 use crate::backup::copy_database::back_up;
 use crate::backup::error::BackupError;
@@ -12,6 +21,30 @@ use crate::commit::restore_points::now_ms;
 use crate::commit::view_opening::OpenView;
 use crate::concurrency::cc::NoFaults;
 use crate::error::Error;
+use crate::image::image_writer::PresentImage;
+
+/// Between two looks at what holds the image.
+const LOOK: Duration = Duration::from_millis(50);
+/// The longest wait for the backup that follows the database to give way. It looks whether it is to between two pieces.
+const GIVES_WAY: Duration = Duration::from_secs(10);
+
+/// A backup holds the image until this is dropped.
+struct UnderWay<'w>(&'w Work);
+
+impl<'w> UnderWay<'w> {
+    fn begin(work: &'w Work, backup: BackupUnderWay) -> Self {
+        *work.backup_under_way.lock() = Some(backup);
+        work.room.set_backed_up(backup == BackupUnderWay::OnDemand);
+        Self(work)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        *self.0.backup_under_way.lock() = None;
+        self.0.room.set_backed_up(false);
+    }
+}
 
 impl Work {
     /// Backs the database up while no checkpoint runs: nothing goes that its manifest names of the log and of the image.
@@ -19,10 +52,41 @@ impl Work {
         &self,
         dir: &Path,
         options: &BackupOptions,
+        backup: BackupUnderWay,
     ) -> Result<BackupReport, BackupError> {
         let image = self.image.lock();
+        let _under_way = UnderWay::begin(self, backup);
         let list = image.as_ref().map(|image| &image.list);
-        self.back_up_locked(list, dir, options, &|| self.check_open())
+        self.back_up_locked(list, dir, options, &|| {
+            if backup == BackupUnderWay::Following {
+                self.defer_to_commits()?;
+            }
+            self.check_open()
+        })
+    }
+
+    /// Fails if commits are refused, and a checkpoint is to make room for them.
+    pub(super) fn defer_to_commits(&self) -> Result<(), BackupError> {
+        match self.is_making_room() || self.log.is_short_of_room() {
+            true => Err(BackupError::Deferred),
+            false => Ok(()),
+        }
+    }
+
+    /// Locks the image, after a checkpoint that has it locked; not if a backup that was asked for has.
+    pub(super) fn lock_image_for_room(&self) -> Option<MutexGuard<'_, Option<PresentImage>>> {
+        let until = Instant::now() + GIVES_WAY;
+        loop {
+            let image = self.image.try_lock_for(LOOK);
+            if image.is_some() {
+                return image;
+            }
+            match *self.backup_under_way.lock() {
+                Some(BackupUnderWay::OnDemand) => return None,
+                Some(BackupUnderWay::Following) if Instant::now() >= until => return None,
+                Some(BackupUnderWay::Following) | None => {}
+            }
+        }
     }
 
     /// The same for callers that have the image locked, which has this list. `goes_on` is asked now and then.
@@ -33,6 +97,7 @@ impl Work {
         options: &BackupOptions,
         goes_on: &dyn Fn() -> Result<(), BackupError>,
     ) -> Result<BackupReport, BackupError> {
+        let _never_waits = self.parts.engine.room_requests.never_wait_here();
         goes_on()?;
         let source = self.source(list.cloned())?;
         back_up(&source, dir, options, goes_on)

@@ -6,6 +6,22 @@ use super::take_checkpoint::Work;
 use crate::error::Error;
 use crate::events;
 
+/// Room is being made until this is dropped.
+struct MakingRoom<'w>(&'w Work);
+
+impl<'w> MakingRoom<'w> {
+    fn begin(work: &'w Work) -> Self {
+        work.makes_room.store(true, Ordering::SeqCst);
+        Self(work)
+    }
+}
+
+impl Drop for MakingRoom<'_> {
+    fn drop(&mut self) {
+        self.0.makes_room.store(false, Ordering::SeqCst);
+    }
+}
+
 impl Work {
     /// Takes the room that the next checkpoint will need, by the image that is there and what the log has.
     pub(super) fn reserve_room(&self) {
@@ -17,15 +33,21 @@ impl Work {
         self.lift_restrictions();
     }
 
-    /// Lets files that take deletions alone take all, once there is room for that. Returns whether there was.
+    /// Lets files that take deletions alone take all, as far as there is room for that: first those that a commit was refused
+    /// for, then those with the least that can still be written to them. Returns whether a commit that was refused may pass now.
     pub(super) fn lift_restrictions(&self) -> bool {
-        let restricted = self.log.restricted();
-        let unwritten_bytes = restricted.iter().map(|file| file.unwritten_bytes).sum();
-        let is_lifted = !restricted.is_empty() && self.room.cover(unwritten_bytes);
-        if is_lifted {
-            self.log.accept_all(&restricted);
-        }
-        is_lifted
+        let mut restricted = self.log.restricted();
+        restricted.sort_by_key(|file| (!file.has_refused, file.unwritten_bytes));
+        restricted.retain(|file| self.room.cover(file.unwritten_bytes));
+        self.log.accept_all(&restricted);
+        restricted.iter().any(|file| file.has_refused)
+    }
+
+    /// Takes what the next checkpoint will need, or as much of it as there is.
+    pub(super) fn adjust_room(&self) {
+        // Not with the tables locked: the disk may take its time.
+        let tables = self.parts.engine.raw_tables.lock().len();
+        self.room.adjust(tables);
     }
 
     /// Whether commits are refused because there is no room on the disk for the log's next file.
@@ -33,19 +55,32 @@ impl Work {
         self.takes_checkpoints() && !self.has_regions() && self.log.is_short_of_room()
     }
 
-    /// Makes room for the log: by files that it keeps to write them again, or by a checkpoint if that can free something.
-    /// Returns whether there may be some now.
+    /// Whether that thread is making room for commits.
+    pub(super) fn is_making_room(&self) -> bool {
+        self.makes_room.load(Ordering::SeqCst)
+    }
+
+    /// Makes room for the log: by files that it keeps to write them again, or by a checkpoint if that can free something, and
+    /// no backup that was asked for is in its way. Returns whether there may be some now.
     pub(super) fn make_room(&self) -> Result<bool, Error> {
+        let _making = MakingRoom::begin(self);
         let removed = self.log.release_unused().map_err(Error::LogFailed)?;
         events::superfluous_removed(&removed);
-        self.room.adjust(self.parts.engine.raw_tables.lock().len());
-        if self.lift_restrictions() || removed.files > 0 {
+        self.adjust_room();
+        let is_lifted = self.lift_restrictions();
+        // What is refused from here on asks for more.
+        self.log.forget_refusals();
+        if is_lifted || removed.files > 0 {
             return Ok(true);
         }
         if !self.can_free_room() {
             return Ok(false);
         }
-        self.checkpoint(false).map(|_| true)
+        let loaded = self.parts.loader.wait();
+        match self.lock_image_for_room() {
+            Some(image) => self.checkpoint_of(image, loaded, false).map(|_| true),
+            None => Ok(false),
+        }
     }
 
     /// Whether a checkpoint could free room: there is log that is not in the image, or the image has a table that was

@@ -5,15 +5,15 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use namiki_log::{Log, RecyclePoint, RegionUse, remove_generations};
 use namiki_platform::disk::Disk;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::announce_image::{announce_image, checkpoint_failed};
 use super::checkpoint_room::CheckpointRoom;
-use super::followed_backup::{FollowSettings, FollowedBackup};
+use super::followed_backup::{BackupUnderWay, FollowSettings, FollowedBackup};
 use super::rows_of_view::TableRows;
 use super::settings_and_reports::{CheckpointReport, CheckpointSettings, CheckpointStats};
 use crate::api::horizon_stats::HorizonSamples;
@@ -64,6 +64,10 @@ pub(super) struct Work {
     pub(super) followed: Option<FollowedBackup>,
     /// Held by the checkpoint or the backup that is under way: the image that is there.
     pub(super) image: Mutex<Option<PresentImage>>,
+    /// The backup that has the image locked, if one does.
+    pub(super) backup_under_way: Mutex<Option<BackupUnderWay>>,
+    /// Room is being made for commits that were refused.
+    pub(super) makes_room: AtomicBool,
     /// The database is being closed: a checkpoint under way ends.
     pub(super) is_closing: AtomicBool,
     /// Bytes of log that were there when the database was opened and are not in the image.
@@ -133,6 +137,8 @@ impl Work {
             image_bytes: AtomicU64::new(image.as_ref().map_or(0, |it| row_bytes(&it.list))),
             image_file_bytes: AtomicU64::new(image.as_ref().map_or(0, |it| file_bytes(&it.list))),
             image: Mutex::new(image),
+            backup_under_way: Mutex::default(),
+            makes_room: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
             log_bytes_before: AtomicU64::new(log_bytes),
             generations_before: AtomicUsize::new(generations_before),
@@ -198,7 +204,7 @@ impl Work {
     /// regions of a shared device are nearly full, commits wait, the longer the longer.
     pub(super) fn look(&self) {
         self.watch.lock().look(&self.parts.engine);
-        self.room.adjust(self.parts.engine.raw_tables.lock().len());
+        self.adjust_room();
         self.lift_restrictions();
         let slowed_ms = match self.has_regions() && self.log.is_short_of_room() {
             true => (2 * self.slowed_ms.load(Ordering::Relaxed)).clamp(1, SLOWED_MS_MAX),
@@ -291,7 +297,26 @@ impl Work {
     pub(super) fn checkpoint(&self, is_last: bool) -> Result<CheckpointReport, Error> {
         // Not with the image locked: a close waits for that.
         let loaded = self.parts.loader.wait();
-        let mut image = self.image.lock();
+        self.checkpoint_of(self.image.lock(), loaded, is_last)
+    }
+
+    /// Takes a checkpoint unless the image is locked for longer than this: by another checkpoint, or by a backup. Returns whether
+    /// one was taken.
+    pub(super) fn checkpoint_within(&self, longest: Duration) -> Result<bool, Error> {
+        let loaded = self.parts.loader.wait();
+        match self.image.try_lock_for(longest) {
+            Some(image) => self.checkpoint_of(image, loaded, false).map(|_| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Takes a checkpoint, with the image locked.
+    pub(super) fn checkpoint_of(
+        &self,
+        mut image: MutexGuard<'_, Option<PresentImage>>,
+        loaded: Result<(), Error>,
+        is_last: bool,
+    ) -> Result<CheckpointReport, Error> {
         if !is_last && self.is_closing.load(Ordering::SeqCst) {
             return Err(Error::Closed);
         }

@@ -80,6 +80,8 @@ fn take_when_due(work: &Work, stop: &Stop) {
     let (mut last_point, mut frame_bytes) = (Instant::now(), 0);
     let mut pause = LOOK;
     let mut waiting_before = 0;
+    // No room could be made, because of something that may pass.
+    let mut is_refused = false;
     while !wait(work, stop, pause) {
         pause = LOOK;
         work.look();
@@ -94,9 +96,13 @@ fn take_when_due(work: &Work, stop: &Stop) {
             frame_bytes = work.mark_restore_point(frame_bytes).unwrap_or(frame_bytes);
         }
         waiting_before = work.take_out_removed(waiting_before);
-        if work.refuses_commits() {
+        let is_asked = work.parts.engine.room_requests.pending().is_some();
+        // Where commits wait for regions beforehand, a checkpoint is due by itself unless one was refused nevertheless.
+        let is_wanted = is_asked && work.log.is_short_of_room();
+        if is_refused || is_wanted || work.refuses_commits() {
             let made = work.make_room();
-            if made.is_err() {
+            is_refused = made.is_err();
+            if is_refused {
                 pause = AGAIN;
             }
             answer(work, made.unwrap_or(false));
@@ -111,8 +117,11 @@ fn take_when_due(work: &Work, stop: &Stop) {
         if !work.is_due() && !is_time && !is_region_short {
             continue;
         }
-        if work.checkpoint(false).is_err() {
-            pause = AFTER_FAILURE;
+        // A backup may hold it up for long, and commits that ask for room are to be answered.
+        match work.checkpoint_within(LOOK) {
+            Ok(false) => continue,
+            Ok(true) => {}
+            Err(_) => pause = AFTER_FAILURE,
         }
         last = Instant::now();
     }
