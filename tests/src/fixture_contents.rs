@@ -2,7 +2,7 @@
 //! database, each with another protocol, and what the tables hold after each.
 //!
 //! The steps must not change: all of `tests/fixtures` was written from them, by programs that had what there was then.
-//! `namiki-fixture` writes one with what there is now: checkpoints in the middle of most lives, restore points, images
+//! `namiki-harness fixture` writes one with what there is now: checkpoints in the middle of most lives, restore points, images
 //! of several runs, and two loaded tables, one of which is taken into memory ([`LoadedRows`]).
 
 use std::collections::BTreeMap;

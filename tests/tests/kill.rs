@@ -10,7 +10,7 @@ use std::path::Path;
 
 use namiki_tests::kill::{Cut, Witness, Witnessed};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_namiki-kill");
+const PROGRAM: &str = env!("CARGO_BIN_EXE_namiki-harness");
 
 #[test]
 fn a_killed_process_loses_nothing_acknowledged() {

@@ -20,7 +20,7 @@ use std::time::Duration;
 use namiki_platform::disk::{AlignedBuf, DelayedDisk, DirectDisk, Disk, SyncedDisk};
 use namiki_tests::kill::{Cut, PowerCut, Witness};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_namiki-kill");
+const PROGRAM: &str = env!("CARGO_BIN_EXE_namiki-harness");
 
 /// One test at a time. A program that is being started has, for a moment, all files open that we have: beside
 /// another test, a file system would be busy. And some children are killed after so many payments, and have to come

@@ -130,17 +130,17 @@ pub(crate) fn power_cut(root: &Path) -> Result<(), String> {
 
 /// Kills processes that pay, with these arguments.
 pub(crate) fn kill(root: &Path, args: &[String]) -> Result<(), String> {
-    run(harness(root, "namiki-kill", args))
+    run(harness(root, "kill", args))
 }
 
 /// Simulates clusters, with these arguments.
 pub(crate) fn sim(root: &Path, args: &[String]) -> Result<(), String> {
-    run(harness(root, "namiki-sim", args))
+    run(harness(root, "sim", args))
 }
 
 /// Runs the crash harness once, with these arguments.
 pub(crate) fn crash(root: &Path, args: &[String]) -> Result<(), String> {
-    run(harness(root, "namiki-crash", args))
+    run(harness(root, "crash", args))
 }
 
 /// Runs the crash harness, or with `trees` as the first argument the indexes, with fresh seeds until that fails or
@@ -150,7 +150,7 @@ pub(crate) fn soak(root: &Path, args: &[String]) -> Result<(), String> {
         .split_first()
         .map(|(first, rest)| (first.as_str(), rest))
     {
-        return run(harness(root, "namiki-views", args));
+        return run(harness(root, "views", args));
     }
     if args.first().is_some_and(|arg| arg == "specs") {
         return soak_specs(root, &args[1..]);
@@ -193,7 +193,7 @@ fn crashes_for(root: &Path, args: &[String], minutes: u64, seed: u64) -> Command
         all.extend(["--seed".to_owned(), seed.to_string()]);
     }
     all.extend_from_slice(args);
-    harness(root, "namiki-crash", &all)
+    harness(root, "crash", &all)
 }
 
 /// The indexes again and again, with ever new seeds.
@@ -263,10 +263,10 @@ fn operations(root: &Path, args: &[String], trees: &str, mix: &str) -> Command {
     cargo
 }
 
-/// A program of the suites.
-fn harness(root: &Path, name: &str, args: &[String]) -> Command {
-    let mut cargo = program(root, "namiki-tests", name);
-    cargo.args(args);
+/// A long form of the suites.
+fn harness(root: &Path, suite: &str, args: &[String]) -> Command {
+    let mut cargo = program(root, "namiki-tests", "namiki-harness");
+    cargo.arg(suite).args(args);
     cargo
 }
 

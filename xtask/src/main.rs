@@ -36,7 +36,7 @@ takes minutes more.
         --only TEXT               only commands, or documents, with these words
         --without-peers           leave out what compares Namiki with others, which have to be built
         --with-rocksdb            RocksDB among the stores that are compared; it takes long to build
-        --release                 with programs that are built for speed
+        --measured                with programs that are built for speed
         --programs FOLDER         with the programs in this folder
     cargo xtask loom            run the loom models (tests with `model` in their path, of the crates
                                 that depend on loom): every interleaving of a few threads, up to a
@@ -58,12 +58,12 @@ takes minutes more.
     cargo xtask power-cut       cut the power of a loop-mounted file system under the real disks, and
                                 under processes that pay. Needs root. Seconds.
     cargo xtask kill [ARGS]     kill processes that pay, as long as you say, and look whether anything
-                                acknowledged is lost. ARGS go to `namiki-kill`; with --power, the
+                                acknowledged is lost. ARGS go to `namiki-harness kill`; with --power, the
                                 power is cut instead, which needs root. Without ARGS 1000 kills.
     cargo xtask crash [ARGS]    run the crash harness once, over every protocol, both placements of the
                                 log and all kinds of runs: what CI does with 16 transactions a run, with
                                 60, at every event, and more of what may be lost. ARGS go to
-                                `namiki-crash`; try `cargo xtask crash --help`. Hours; with
+                                `namiki-harness crash`; try `cargo xtask crash --help`. Hours; with
                                 `--transactions 8 --subsets 4 --sectors 8 --second 0.003`, minutes.
     cargo xtask sim [ARGS]      simulate clusters from seeds: --minutes N, or --seeds N --seed FIRST; with
                                 --fault all, see that every planted fault is found
@@ -71,7 +71,7 @@ takes minutes more.
                                 processors. The first round is an eighth as deep, so that every
                                 combination is crashed within minutes; the next ones a quarter, a half,
                                 and the whole. Each visit prints its seed; one that fails prints the
-                                arguments that repeat it. ARGS go to `namiki-crash`.
+                                arguments that repeat it. ARGS go to `namiki-harness crash`.
         --minutes N               how long (default 60); the first round is always finished
     cargo xtask soak specs [ARGS]
                                 the tests under all 57 protocols; before a merge they run under a covering array of
@@ -85,7 +85,7 @@ takes minutes more.
     cargo xtask soak views [ARGS]
                                 transfers between accounts under every protocol and release, ten million unless
                                 --transfers says otherwise, while views add all of them up. ARGS go to
-                                `namiki-views`. Minutes.
+                                `namiki-harness views`. Minutes.
     cargo xtask oracle          run random plans of queries and compare the answers with those of DuckDB, which
                                 pip installs into the target folder. A minute.
         --plans N                 how many (default 3000); CI takes 300

@@ -22,10 +22,10 @@ fn bench(arguments: &[&str]) -> Output {
 
 /// The program that runs nodes. A test of this package alone does not build it, and without it nothing would be tested.
 fn nodes_program() -> PathBuf {
-    let beside = Path::new(env!("CARGO_BIN_EXE_namiki-bench")).with_file_name("namiki");
+    let beside = Path::new(env!("CARGO_BIN_EXE_namiki-bench")).with_file_name("namiki-cluster");
     assert!(
         beside.exists(),
-        "there is no {}; cargo build -p namiki-cli makes it",
+        "there is no {}; cargo build -p namiki-cluster-cli makes it",
         beside.display()
     );
     beside
@@ -125,10 +125,10 @@ fn a_run_that_fails_leaves_its_history() {
         assert!(output.status.success(), "{arguments:?}: {output:?}");
     };
     let [dir_name, config_name] = [&dir, &config].map(|it| it.to_str().unwrap());
-    works(&["cluster", "--dir", dir_name, "kill", "1"]);
+    works(&["--dir", dir_name, "kill", "1"]);
     fs::remove_dir_all(dir.join("node-1/data")).unwrap();
     works(&["node", "init", "--config", config_name]);
-    works(&["cluster", "--dir", dir_name, "restart", "1"]);
+    works(&["--dir", dir_name, "restart", "1"]);
     let output = running.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success(), "{said}");

@@ -25,13 +25,9 @@ use namiki_log::{
 
 use crate::check_image::check_image;
 use crate::failure::Failure;
-use crate::interrupt;
 use crate::lsn_set::LsnSet;
-use crate::number_format::{bytes, counted, grouped, name};
-use crate::output::standard_output;
 use crate::progress::Progress;
 use crate::read_only_directory::Directory;
-use crate::time_of_day::utc;
 
 const HELP: &str = "\
 Nothing in the directory is changed, and it may lie on a read-only file system. A database that is in
@@ -46,6 +42,9 @@ the byte where the damaged part begins, and whether it is a header or what a che
 Examples:
   namiki check /data/shop
   namiki check /backup/shop && echo this backup is good";
+use namiki_terminal::number_format::{bytes, counted, grouped, name};
+use namiki_terminal::time_of_day::utc;
+use namiki_terminal::{interrupt, standard_output};
 
 /// What `namiki check` is told.
 #[derive(Args)]

@@ -12,11 +12,11 @@ use namiki::files::{
 };
 use namiki_platform::disk::Disk;
 use namiki_segment::{CheckProgress, CheckVisitor};
+use namiki_terminal::interrupt;
+use namiki_terminal::number_format::{bytes, counted, name};
 
 use crate::check_runs::check_runs;
 use crate::failure::Failure;
-use crate::interrupt;
-use crate::number_format::{bytes, counted, name};
 use crate::progress::Progress;
 
 /// Verifies the image that a manifest and this list name, but for files that were verified before, and says what is in it.
@@ -84,7 +84,7 @@ impl Image<'_> {
         let (done, total) = (self.checked, self.total);
         self.progress
             .say_of(done, total, || progress_line(done, total));
-        interrupt::check()
+        Ok(interrupt::check()?)
     }
 
     /// Verifies the segments of a table, and that its indexes have the keys of its rows.
@@ -170,7 +170,7 @@ impl CheckVisitor for Visitor<'_> {
         let done = self.checked + done;
         self.progress
             .say_of(done, total, || progress_line(done, total));
-        interrupt::check()
+        Ok(interrupt::check()?)
     }
 
     fn wants_rows(&self) -> bool {

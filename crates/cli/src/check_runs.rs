@@ -7,9 +7,9 @@ use std::sync::Arc;
 use namiki::Stamp;
 use namiki::files::{ImageList, RunToRead, RunVisitor, read_run};
 use namiki_platform::disk::Disk;
+use namiki_terminal::number_format::{bytes, counted};
 
 use crate::failure::Failure;
-use crate::number_format::{bytes, counted};
 
 /// Verifies these runs of an image, and returns what there is to say about them. `advance` is told of the bytes that were
 /// verified.

@@ -10,15 +10,14 @@ use clap::{Args, ValueEnum};
 use namiki::files::{Change, Changes, Image, ImageTable, Manifest, Operation, unknown_table};
 use namiki::{Epoch, Generation, Lsn, RestorePoint, TableId, TableInfo, WorkerId};
 use namiki_log::{CutRule, Frame, FrameHeader, GenerationInfo, LogRecord, Records};
+use namiki_terminal::number_format::{counted, grouped, hex, name};
+use namiki_terminal::time_of_day::utc;
+use namiki_terminal::{interrupt, standard_output};
 use serde::Serialize;
 
 use crate::check_image::describe;
-use crate::failure::Failure;
-use crate::interrupt;
-use crate::number_format::{counted, grouped, hex, name};
-use crate::output::standard_output;
+use crate::failure::{Failure, usage};
 use crate::read_only_directory::Directory;
-use crate::time_of_day::utc;
 use crate::typed::{TableTypes, read_key, read_value};
 
 const HELP: &str = "\
@@ -103,7 +102,7 @@ fn check_selection(arguments: &DumpLogArguments, manifest: &Manifest) -> Result<
             }
             _ => "it has none".to_owned(),
         };
-        return Err(Failure::Usage(format!(
+        return Err(usage(format!(
             "the log has no generation {wanted}; {there}"
         )));
     }
@@ -111,7 +110,7 @@ fn check_selection(arguments: &DumpLogArguments, manifest: &Manifest) -> Result<
     if let Some(wanted) = arguments.stream
         && wanted >= streams
     {
-        return Err(Failure::Usage(format!(
+        return Err(usage(format!(
             "the log has no stream {wanted}; it has {}, counted from 0",
             counted(u64::from(streams), "stream")
         )));

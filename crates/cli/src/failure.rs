@@ -7,58 +7,15 @@ use std::process::ExitStatus;
 
 use namiki::query::{PlanTextError, QueryError};
 use namiki::{BackupError, Generation, LoadError, Lsn, OpenError, ReadError, Stamp, WorkerId};
-use namiki_client::ClientError;
-use namiki_client::tls::{IssueError, TlsError};
-use namiki_cluster::ServerError;
-use namiki_cluster::config::ConfigError;
-use namiki_cluster::storage::StoreError;
-use namiki_platform::ErrorSentence;
 use namiki_segment::SegmentError;
+use namiki_terminal::{CommandFailure, Ending, WaitInterrupted, number_format};
 
-/// Ctrl-C was pressed while a descriptor was waited for (`interrupt.rs`).
-#[derive(Debug, thiserror::Error)]
-#[error("interrupted while waiting for another program")]
-pub(crate) struct WaitInterrupted;
-
-impl WaitInterrupted {
-    /// Whether an error is this one.
-    pub(crate) fn is(error: &io::Error) -> bool {
-        error.get_ref().is_some_and(|why| why.is::<Self>())
-    }
-}
-
-/// Why a command failed. The message is one sentence; [`Failure::sentence`] adds the causes.
+/// Why a command failed. The message is one sentence.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The command line asks for something that there is not.
-    #[error("{0}")]
-    Usage(String),
-    /// Ctrl-C.
-    #[error("interrupted")]
-    Interrupted,
-    /// Ctrl-C came when all was done.
-    #[error("interrupted at the very end: all was done")]
-    InterruptedAtTheEnd,
-    /// Standard output was closed by its reader. No reason to complain.
-    #[error("standard output was closed")]
-    OutputClosed,
-    /// Standard output cannot be written.
-    #[error("cannot write to standard output")]
-    Output(#[source] io::Error),
-    /// The system starts no thread.
-    #[error("cannot start a thread; `ulimit -u` says how many this user may have")]
-    NoThread(#[source] io::Error),
-    /// A file, a directory or a process of our own cannot be used.
-    #[error("cannot {doing} {}", path.display())]
-    Device {
-        /// What was being done, as in "read".
-        doing: &'static str,
-        /// To what.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
+    /// It is not about databases.
+    #[error(transparent)]
+    Command(#[from] CommandFailure),
     /// There can be no temporary folder here.
     #[error("cannot make a folder in {}; --dir or TMPDIR names another place", parent.display())]
     Temporary {
@@ -291,151 +248,27 @@ pub(crate) enum Failure {
         /// What it said about that.
         said: String,
     },
-    /// The program that measures is not installed.
+    /// A program that this one starts is not installed.
     #[error(
-        "there is no namiki-bench, the program that measures: neither {} nor on PATH ({}); build it \
-         with cargo build --release -p namiki-bench",
+        "there is no {}, {}: neither {} nor on PATH ({}); build it with cargo build --release -p {}",
+        program,
+        purpose,
         beside.as_ref().map_or("beside this program".to_owned(), |dir| format!("in {}", dir.display())),
-        on_path.display()
+        on_path.display(),
+        package
     )]
-    NoBench {
+    NoCompanion {
+        /// Its file.
+        program: &'static str,
+        /// What it is for.
+        purpose: &'static str,
+        /// The package that it is built from.
+        package: &'static str,
         /// The folder of this program, if that is known.
         beside: Option<PathBuf>,
         /// The folders of the environment.
         on_path: OsString,
     },
-    /// A node's configuration cannot be used.
-    #[error("{} is no configuration of a node", path.display())]
-    Config {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: Box<ConfigError>,
-    },
-    /// A node does not start.
-    #[error("the node does not start")]
-    Server(#[source] Box<ServerError>),
-    /// A node's directory cannot be made.
-    #[error("the node's directory is not made")]
-    NodeDirectory(#[source] Box<StoreError>),
-    /// A node stopped by itself.
-    #[error("the node has stopped: {0}; start it again when that is mended")]
-    NodeStopped(String),
-    /// A certificate cannot be used.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// Certificates cannot be made.
-    #[error(transparent)]
-    Certificates(#[from] IssueError),
-    /// There is no local cluster.
-    #[error("{} holds no cluster; namiki cluster start makes one, or --dir names another place", .0.display())]
-    NoCluster(PathBuf),
-    /// There is a local cluster of another kind.
-    #[error("{} holds a cluster with {key} {found}, not {asked}; start it without --{flag}, or name another place with --dir", dir.display())]
-    OtherCluster {
-        /// Where.
-        dir: PathBuf,
-        /// What differs, for people.
-        key: &'static str,
-        /// The flag that was passed.
-        flag: &'static str,
-        /// What the cluster has.
-        found: String,
-        /// What was asked for.
-        asked: String,
-    },
-    /// The cluster has no such node.
-    #[error("the cluster has no node {0:?}; name a number of namiki cluster status, or leader")]
-    NoNode(String),
-    /// A node's process is not there.
-    #[error("node {0} does not run; namiki cluster restart {0} starts it")]
-    NotRunning(u64),
-    /// A node's process is already there.
-    #[error("node {node} runs already, as process {pid}")]
-    Running {
-        /// The node.
-        node: u64,
-        /// Its process.
-        pid: u32,
-    },
-    /// A node that is to be replaced is there.
-    #[error(
-        "node {node} runs as process {pid}, so it has not lost its directory; if it is to have a new one all the same, end it first: \
-         namiki cluster kill {node}"
-    )]
-    NotLost {
-        /// The node.
-        node: u64,
-        /// Its process.
-        pid: u32,
-    },
-    /// A member runs as what it was, and may have forgotten what it has acknowledged.
-    #[error(
-        "node {node} votes, and no replacement of it does: nothing was replaced. If it has lost its directory and runs on one that was made \
-         without --replacement, end it at once: it has forgotten what it acknowledged"
-    )]
-    NothingToReplace {
-        /// The node.
-        node: u64,
-    },
-    /// An address leads to another node.
-    #[error(
-        "at {address} runs node {found}, not node {expected}; compare the key `client` of [[member]] with the machines"
-    )]
-    OtherNode {
-        /// Where clients find the node.
-        address: String,
-        /// The node of the configuration.
-        expected: u64,
-        /// The one that answers.
-        found: u64,
-    },
-    /// A node's first directory is to be made in a cluster that runs.
-    #[error(
-        "the cluster runs: node {node} answers. If node {own} has lost its directory, say --replacement: an empty one under its old \
-         identity would lose what it acknowledged. If it has never run, say --first"
-    )]
-    ClusterRuns {
-        /// The node that is to be made.
-        own: u64,
-        /// The one that answers.
-        node: u64,
-    },
-    /// A replacement was replaced.
-    #[error("node {node} was replaced once more meanwhile, and is incarnation {incarnation} now")]
-    ReplacedAgain {
-        /// The node.
-        node: u64,
-        /// What it is now.
-        incarnation: u64,
-    },
-    /// A node's process ended as soon as it was started.
-    #[error("node {node} ended by itself: {said}; its log is {}", log.display())]
-    NodeEnded {
-        /// The node.
-        node: u64,
-        /// The last that it said.
-        said: String,
-        /// Where it says more.
-        log: PathBuf,
-    },
-    /// No leader is elected.
-    #[error(
-        "no leader was elected within {seconds} s; namiki cluster status shows the nodes, and DIR/node-N/log.txt what each says"
-    )]
-    NoLeader {
-        /// How long was waited.
-        seconds: u64,
-    },
-    /// A node does not end.
-    #[error("node {0} does not end; namiki cluster kill {0} ends it at once")]
-    DoesNotEnd(u64),
-    /// No ports are free.
-    #[error("no {0} ports are free on 127.0.0.1 from {1} on; --port names other ones")]
-    NoPorts(usize, u16),
-    /// A node does not answer.
-    #[error(transparent)]
-    Client(#[from] ClientError),
     /// The demo found something missing. What, it has said.
     #[error("the database is not as it was acknowledged; please report this as a bug")]
     Broken,
@@ -452,7 +285,7 @@ fn before_it(done: u64) -> String {
         0 => String::new(),
         done => format!(
             "; {} before it are imported: mend the line, and go on with --resume",
-            crate::number_format::counted(done, "row")
+            number_format::counted(done, "row")
         ),
     }
 }
@@ -479,46 +312,50 @@ fn after_colon(said: &str) -> String {
 }
 
 impl Failure {
-    /// The failure and its causes, as one line.
-    pub(crate) fn sentence(&self) -> String {
-        ErrorSentence(self).to_string()
-    }
-
-    pub(crate) fn exit_status(&self) -> u8 {
+    /// What it means for the program.
+    pub(crate) fn ending(&self) -> Ending {
         match self {
-            Self::Usage(_) => 2,
-            Self::Interrupted
-            | Self::InterruptedAtTheEnd
-            | Self::Open(OpenError::Interrupted)
+            Self::Command(failure) => failure.ending(),
+            Self::Open(OpenError::Interrupted)
             | Self::Load(LoadError::Interrupted)
-            | Self::Backup(BackupError::Interrupted) => 130,
+            | Self::Backup(BackupError::Interrupted) => Ending::Interrupted,
             Self::Backup(BackupError::Source(source))
                 if matches!(**source, OpenError::Interrupted) =>
             {
-                130
+                Ending::Interrupted
             }
-            _ => 1,
+            _ => Ending::Failed,
         }
     }
 
     /// The failure of a read of a file, or of standard input.
     pub(crate) fn input(path: &Path, error: io::Error) -> Self {
-        if WaitInterrupted::is(&error) {
-            return Self::Interrupted;
-        }
-        Self::Device {
-            doing: "read",
-            path: path.to_owned(),
-            source: error,
+        match WaitInterrupted::is(&error) {
+            true => CommandFailure::Interrupted.into(),
+            false => device("read", path)(error),
         }
     }
 
     /// The failure of a write to standard output.
     pub(crate) fn output(error: io::Error) -> Self {
-        match error.kind() {
-            _ if WaitInterrupted::is(&error) => Self::Interrupted,
-            io::ErrorKind::BrokenPipe => Self::OutputClosed,
-            _ => Self::Output(error),
-        }
+        CommandFailure::output(error).into()
     }
+}
+
+/// The failure of something that was tried on a file, a folder or a process.
+pub(crate) fn device(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
+    move |source| {
+        let path = path.to_owned();
+        CommandFailure::Device {
+            doing,
+            path,
+            source,
+        }
+        .into()
+    }
+}
+
+/// The failure of a command line that makes no sense.
+pub(crate) fn usage(why: impl Into<String>) -> Failure {
+    CommandFailure::Usage(why.into()).into()
 }

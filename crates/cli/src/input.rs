@@ -7,11 +7,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use namiki_terminal::interrupt;
 use rustix::event::PollFlags;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-
-use crate::interrupt;
 
 /// Standard input or a file, without a buffer. Nothing else of the program reads standard input.
 #[derive(Debug)]

@@ -8,57 +8,52 @@
 //! | `tables/` | lists, reads and writes tables without the program that made them |
 //! | `transfer/` | exports tables to files and imports them |
 //! | `typed/` | keys and values by the names of their types: what `tables/`, `transfer/` and `dump_log.rs` show |
-//! | `interrupt.rs`, `output.rs` | Ctrl-C, and standard output, which it must not find waiting for ever |
 //! | `opening.rs` | opens a database, and says how far its recovery is |
 //! | `load/` | fills a database with a known data set: TPC-H |
 //! | `check_image.rs` | the segments' part of it |
 //! | `dump_log.rs` | prints a log, decoded |
 //! | `query/` | runs a plan over tables, in segments and in memory |
 //! | `read_only_directory.rs` | what both of these look through |
-//! | `bench.rs` | starts `namiki-bench` |
-//! | `completions.rs` | what a shell needs to complete commands |
-//! | `version.rs` | which release and which build this is |
-//! | `node/` | a node of a cluster |
-//! | `cluster/` | a cluster on this machine: start, look, break, stop |
+//! | `companion.rs` | starts `namiki-bench` and `namiki-cluster` |
 //!
 //! Exit status: 0 if all is well, 1 if something failed or was found wrong, 2 if the command line
 //! makes no sense, 130 after Ctrl-C (but for `node` and `cluster status --watch`, which end so).
 
 mod backup;
-mod bench;
 mod check;
 mod check_image;
 mod check_runs;
-mod cluster;
-mod completions;
+mod companion;
 mod demo;
 mod dump_log;
 mod failure;
 mod input;
-mod interrupt;
 mod load;
 mod lsn_set;
-mod node;
-mod number_format;
 mod opening;
-mod output;
 mod progress;
 mod query;
 mod read_only_directory;
 mod tables;
-mod time_of_day;
 mod transfer;
 mod typed;
-mod version;
 
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use namiki::files::FORMAT;
+use namiki_terminal::{completions, finish, version};
+
+use crate::companion::{BENCH, CLUSTER, CompanionArguments};
 use crate::failure::Failure;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+static VERSION: LazyLock<String> =
+    LazyLock::new(|| version(&format!("reads on-disk formats up to {FORMAT}")));
 
 const EXAMPLES: &str = "\
 Examples:
@@ -80,7 +75,7 @@ Every command explains itself: namiki demo --help";
 
 /// Namiki, a transactional database with parallel write-ahead logs.
 #[derive(Parser)]
-#[command(name = "namiki", version = version::text(), after_help = EXAMPLES)]
+#[command(name = "namiki", version = VERSION.as_str(), after_help = EXAMPLES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -118,11 +113,11 @@ enum Command {
     /// Run a query over tables
     Query(query::QueryArguments),
     /// Measure: starts the program namiki-bench, which is beside this one or on PATH
-    Bench(bench::BenchArguments),
-    /// Run a node of a cluster, until it is told to stop
-    Node(node::NodeArguments),
-    /// Start, watch, break and stop a cluster on this machine
-    Cluster(cluster::ClusterArguments),
+    Bench(CompanionArguments),
+    /// Run a node of a cluster, until it is told to stop: starts the program namiki-cluster
+    Node(CompanionArguments),
+    /// Start, watch, break and stop a cluster on this machine: starts the program namiki-cluster
+    Cluster(CompanionArguments),
     /// Print the script with which a shell completes commands and flags
     Completions(completions::CompletionsArguments),
     /// The part of `demo` that is killed.
@@ -164,24 +159,13 @@ fn main() -> ExitCode {
         Command::Restore(arguments) => backup::run_restore(&arguments),
         Command::Load(arguments) => load::run(&arguments),
         Command::Query(arguments) => query::run(&arguments),
-        Command::Bench(arguments) => bench::run(&arguments),
-        Command::Node(arguments) => node::run(&arguments),
-        Command::Cluster(arguments) => cluster::run(&arguments),
-        Command::Completions(arguments) => completions::run::<Arguments>(&arguments),
+        Command::Bench(arguments) => BENCH.run(&[], &arguments),
+        Command::Node(arguments) => CLUSTER.run(&["node"], &arguments),
+        Command::Cluster(arguments) => CLUSTER.run(&[], &arguments),
+        Command::Completions(arguments) => {
+            completions::run::<Arguments>(&arguments).map_err(Into::into)
+        }
         Command::DemoVictim(arguments) => demo::run_victim(&arguments),
     };
-    let done = match done {
-        Ok(()) if interrupt::is_unexpected() => Err(Failure::InterruptedAtTheEnd),
-        // The reader has gone by the same Ctrl-C.
-        Err(Failure::OutputClosed) if interrupt::is_unexpected() => Err(Failure::Interrupted),
-        other => other,
-    };
-    match done {
-        // The reader of our output has read enough: `namiki dump-log DIR | head`.
-        Ok(()) | Err(Failure::OutputClosed) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("namiki: {}", failure.sentence());
-            ExitCode::from(failure.exit_status())
-        }
-    }
+    finish("namiki", done, Failure::ending)
 }

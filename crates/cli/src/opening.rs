@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use namiki::{Builder, Database, OpenError};
+use namiki_terminal::interrupt;
+use namiki_terminal::number_format::{bytes, counted};
 
 use crate::failure::Failure;
-use crate::interrupt;
-use crate::number_format::{bytes, counted};
 use crate::progress::Progress;
 use crate::read_only_directory::{check_directory, without_manifest};
 

@@ -9,7 +9,7 @@ use namiki::{OpenError, WorkerId};
 use namiki_log::{GenerationInfo, StreamReader};
 use namiki_platform::disk::{DirLock, Disk, PROBE_FILES, PROFILE_FILES, ReadOnlyDisk};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, device};
 
 /// How the names of files begin that an interrupted creation can leave: the lock, the first manifest
 /// while it is written, and the files with which a disk tries direct I/O and is measured.
@@ -26,17 +26,12 @@ pub(crate) struct Directory {
 impl Directory {
     pub(crate) fn open(dir: &Path) -> Result<Self, Failure> {
         check_directory(dir)?;
-        let failed = |source| Failure::Device {
-            doing: "read",
-            path: dir.to_owned(),
-            source,
-        };
         let disk: Arc<dyn Disk> = Arc::new(ReadOnlyDisk::new());
         let lock = disk.lock_dir(dir).map_err(|error| match error.kind() {
             io::ErrorKind::ResourceBusy => Failure::Open(OpenError::InUse {
                 dir: dir.to_owned(),
             }),
-            _ => failed(error),
+            _ => device("read", dir)(error),
         })?;
         let wal = dir.join("wal");
         let Some(manifest) = Manifest::read(&*disk, dir)? else {
@@ -75,11 +70,7 @@ pub(crate) fn check_directory(dir: &Path) -> Result<(), Failure> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Err(Failure::NoDirectory(dir.to_owned()))
         }
-        Err(source) => Err(Failure::Device {
-            doing: "read",
-            path: dir.to_owned(),
-            source,
-        }),
+        Err(source) => Err(device("read", dir)(source)),
     }
 }
 
@@ -87,14 +78,9 @@ pub(crate) fn check_directory(dir: &Path) -> Result<(), Failure> {
 /// one, or the manifest is lost.
 pub(crate) fn without_manifest(dir: &Path, wal: &Path) -> Result<Failure, Failure> {
     let entries = |dir: &Path| -> Result<Vec<PathBuf>, Failure> {
-        let failed = |source| Failure::Device {
-            doing: "read",
-            path: dir.to_owned(),
-            source,
-        };
         std::fs::read_dir(dir)
-            .map_err(failed)?
-            .map(|entry| entry.map(|entry| entry.path()).map_err(failed))
+            .map_err(device("read", dir))?
+            .map(|entry| entry.map(|entry| entry.path()).map_err(device("read", dir)))
             .collect()
     };
     // The manifest is there before the log is begun, or a table journal.

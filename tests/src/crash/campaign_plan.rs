@@ -112,7 +112,7 @@ impl Visit {
         Ok(all)
     }
 
-    /// The arguments of `namiki-crash` that see this again.
+    /// The arguments of `cargo xtask crash` that see this again.
     #[must_use]
     pub fn arguments(&self) -> String {
         let (spec, shared) = self.combination;

@@ -82,7 +82,7 @@ impl AddAssign for Witnessed {
 
 /// Kills children that work in one directory, and knows what was acknowledged there.
 pub struct Witness {
-    /// The program with the child command `pay`.
+    /// The program with the child command `kill pay`.
     program: PathBuf,
     dir: PathBuf,
     random: Random,
@@ -141,7 +141,7 @@ impl Witness {
         let moment = Moment::random(&mut self.random);
         opening.checkpoints_by_time |= matches!(moment, Moment::InCheckpoint(_));
         let mut command = Command::new(&self.program);
-        command.arg("pay");
+        command.args(["kill", "pay"]);
         opening.give(&mut command);
         let child = command
             .stdin(Stdio::null())

@@ -31,7 +31,7 @@ struct Asked {
     only: Option<String>,
     /// Says what would be run.
     list: bool,
-    release: bool,
+    measured: bool,
     rocksdb: bool,
     /// Without the stores and indexes of others.
     no_peers: bool,
@@ -124,7 +124,7 @@ impl Asked {
             };
             match arg.as_str() {
                 "--list" => asked.list = true,
-                "--release" => asked.release = true,
+                "--measured" => asked.measured = true,
                 "--with-rocksdb" => asked.rocksdb = true,
                 "--without-peers" => asked.no_peers = true,
                 "--only" => asked.only = Some(value()?),
@@ -148,15 +148,16 @@ impl Asked {
     fn build(&self, root: &Path) -> Result<PathBuf, String> {
         let mut cargo = Command::new(env!("CARGO"));
         cargo
-            .args(["build", "-p", "namiki-cli", "-p", "namiki-bench", "--bins"])
+            .args(["build", "-p", "namiki-cli", "-p", "namiki-cluster-cli"])
+            .args(["-p", "namiki-bench", "--bins"])
             .current_dir(root);
         if self.rocksdb {
             cargo.args(["--features", "namiki-bench/compare-rocksdb"]);
         } else if !self.no_peers {
             cargo.args(["--features", "namiki-bench/compare"]);
         }
-        if self.release {
-            cargo.arg("--release");
+        if self.measured {
+            cargo.args(["--profile", "measured"]);
         }
         let status = cargo
             .status()
@@ -166,7 +167,7 @@ impl Asked {
         }
         let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
         let target = root.join(target.unwrap_or_else(|| "target".into()));
-        Ok(target.join(if self.release { "release" } else { "debug" }))
+        Ok(target.join(if self.measured { "measured" } else { "debug" }))
     }
 }
 

@@ -34,9 +34,12 @@ pub(super) const LEFT_OUT: &[(&str, &str)] = &[
 /// Commands that stand for others: by their beginning, what is run in its place.
 pub(super) const INSTEAD: &[(&str, &str)] = &[
     ("cargo run --release -p namiki-cli -- ", "namiki "),
-    ("cargo run --release -p namiki-bench -- ", "namiki-bench "),
     (
-        "cargo run --release -p namiki-bench --features compare-rocksdb -- ",
+        "cargo run --profile measured -p namiki-bench -- ",
+        "namiki-bench ",
+    ),
+    (
+        "cargo run --profile measured -p namiki-bench --features compare-rocksdb -- ",
         "namiki-bench ",
     ),
     ("namiki COMMAND ", "namiki check "),

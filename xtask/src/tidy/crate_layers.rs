@@ -7,8 +7,8 @@ use crate::repository_files::{SourceFile, Tree};
 /// Which of our packages each of our packages may depend on, in tests and build scripts too.
 ///
 /// ```text
-///  cli  bench  tests      xtask (stands alone); fuzz, in a workspace of its own, is above tests
-///   tpch  cluster         (tpch not of tests)
+///  cli  cluster-cli  bench  tests      xtask (stands alone); fuzz, in a workspace of its own, is above tests
+///   terminal  tpch  cluster            (terminal of cli and cluster-cli alone, tpch not of tests)
 ///        core              client, history, derive (know none of ours)
 ///   trees      exec       (trees of core's, only where its feature `all-indexes` is on)
 ///    index log segment    (strangers to each other)
@@ -59,17 +59,24 @@ const LAYERS: &[(&str, &[&str])] = &[
             "namiki-platform",
         ],
     ),
+    ("namiki-terminal", &["namiki-platform"]),
     (
         "namiki-cli",
         &[
             "namiki",
-            "namiki-client",
-            "namiki-cluster",
+            "namiki-terminal",
             "namiki-tpch",
-            "namiki-exec",
-            "namiki-index",
             "namiki-log",
             "namiki-segment",
+            "namiki-platform",
+        ],
+    ),
+    (
+        "namiki-cluster-cli",
+        &[
+            "namiki-client",
+            "namiki-cluster",
+            "namiki-terminal",
             "namiki-platform",
         ],
     ),

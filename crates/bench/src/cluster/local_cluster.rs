@@ -1,4 +1,4 @@
-//! A cluster of processes on this machine, which the program `namiki` starts, breaks and stops.
+//! A cluster of processes on this machine, which the program `namiki-cluster` starts, breaks and stops.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -18,7 +18,7 @@ use super::shape::Shape;
 use crate::error::BenchError;
 use crate::interrupt;
 
-const PROGRAM: &str = "namiki";
+const PROGRAM: &str = "namiki-cluster";
 /// How long a node may take to say what it is.
 const STATUS_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long it may take until a certain node leads.
@@ -162,7 +162,7 @@ impl LocalCluster {
         arguments: impl IntoIterator<Item = A>,
     ) -> Result<(), BenchError> {
         let output = Command::new(&self.program)
-            .args(["cluster", "--dir"])
+            .arg("--dir")
             .arg(&self.dir)
             .args(arguments)
             .stdin(Stdio::null())
@@ -173,7 +173,7 @@ impl LocalCluster {
         }
         let said = String::from_utf8_lossy(&output.stderr);
         let said = said.trim();
-        let said = said.strip_prefix("namiki: ").unwrap_or(said);
+        let said = said.strip_prefix("namiki-cluster: ").unwrap_or(said);
         Err(BenchError::Cluster(said.to_owned()))
     }
 
@@ -366,7 +366,7 @@ impl Drop for LocalCluster {
     }
 }
 
-/// The program `namiki`, which is beside this one or on PATH.
+/// The program `namiki-cluster`, which is beside this one or on PATH.
 fn find_program() -> Result<PathBuf, BenchError> {
     let beside = std::env::current_exe().ok();
     let beside = beside.as_deref().and_then(Path::parent).map(Path::to_owned);
@@ -376,8 +376,8 @@ fn find_program() -> Result<PathBuf, BenchError> {
     let found = programs.find(|program| program.is_file() && program.is_absolute());
     found.ok_or_else(|| {
         BenchError::Cluster(
-            "there is no namiki, the program that runs nodes, beside this one nor on PATH; build it with cargo build \
-             --release -p namiki-cli"
+            "there is no namiki-cluster, the program that runs nodes, beside this one nor on PATH; build it with cargo build \
+             --release -p namiki-cluster-cli"
                 .to_owned(),
         )
     })

@@ -114,7 +114,7 @@ fn left_out(error: IndexNotInBuild) -> BenchError {
 
 fn not_built(what: &str) -> BenchError {
     BenchError::Usage(format!(
-        "{what} is not in this program; build it with `cargo build --release -p namiki-bench --features \
+        "{what} is not in this program; build it with `cargo build --profile measured -p namiki-bench --features \
          compare`"
     ))
 }

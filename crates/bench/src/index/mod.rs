@@ -96,7 +96,7 @@ The same as `namiki-bench index` (its help explains it), with other indexes in t
 All use the same allocator, and are checked in the same way. What one cannot do is left out, and its row
 says why (key left_out). They are in this program if it is built with
 
-  cargo build --release -p namiki-bench --features compare
+  cargo build --profile measured -p namiki-bench --features compare
 
 Examples:
   namiki-bench compare index --mix read=100 --threads 1,2 --repeat 5

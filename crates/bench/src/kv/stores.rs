@@ -79,7 +79,7 @@ impl StoreName {
         match built {
             true => Ok(()),
             false => Err(BenchError::Usage(format!(
-                "{} is not in this program: build it with `cargo build --release -p namiki-bench \
+                "{} is not in this program: build it with `cargo build --profile measured -p namiki-bench \
                  --features {how}",
                 self.name()
             ))),

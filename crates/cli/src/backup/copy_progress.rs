@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use namiki::{BackupError, BackupOptions, BackupReport};
+use namiki_terminal::interrupt;
+use namiki_terminal::number_format::{bytes, counted};
 
 use crate::failure::Failure;
-use crate::interrupt;
-use crate::number_format::{bytes, counted};
 use crate::progress::Progress;
 
 /// Runs a copy, which Ctrl-C ends. `doing` is what its line begins with.

@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use clap::Args;
 use namiki::{Builder, Database, RestorePoint, Stamp};
+use namiki_terminal::time_of_day::{parse_utc, utc};
+use namiki_terminal::{interrupt, standard_output};
 
 use super::copy_progress::{copy, said};
-use crate::failure::Failure;
-use crate::interrupt;
-use crate::output::standard_output;
+use crate::failure::{Failure, usage};
 use crate::read_only_directory::check_directory;
-use crate::time_of_day::{parse_utc, utc};
 
 const HELP: &str = "\
 Every checksum is verified on the way, and nothing in BACKUP is changed. DIR is new or empty: what is in the way of a
@@ -95,7 +94,7 @@ fn point(backup: &Path, to: &str) -> Result<Stamp, Failure> {
         let why = format!(
             "--to {to} is neither a restore point's number nor a time such as 2026-11-26T12:00:00"
         );
-        return Err(Failure::Usage(why));
+        return Err(usage(why));
     };
     point_at(backup, &settings().restore_points_of(backup)?, time)
 }

@@ -8,13 +8,12 @@ use std::time::Duration;
 
 use clap::Args;
 use namiki::Database;
+use namiki_terminal::time_of_day::parse_length;
+use namiki_terminal::{interrupt, standard_output};
 
 use super::copy_progress::{copy, said};
 use crate::failure::Failure;
-use crate::interrupt;
-use crate::output::standard_output;
 use crate::read_only_directory::check_directory;
-use crate::time_of_day::parse_length;
 
 const MIB: NonZeroU64 = NonZeroU64::new(1 << 20).unwrap();
 

@@ -26,11 +26,11 @@ use clap::Args;
 use clap::builder::{RangedU64ValueParser, TypedValueParser};
 use namiki::{Database, Logging, ProtocolSpec};
 
-use crate::failure::Failure;
-use crate::number_format::{bytes, counted, grouped};
-use crate::output::standard_output;
-use crate::{interrupt, opening};
+use crate::failure::{Failure, device};
+use crate::opening;
 use ledger::INITIAL_BALANCE;
+use namiki_terminal::number_format::{bytes, counted, grouped};
+use namiki_terminal::{interrupt, standard_output};
 use verify::Found;
 pub(crate) use victim::{VICTIM_COMMAND, VictimArguments, run as run_victim};
 use witness::Testimony;
@@ -109,21 +109,13 @@ impl Place {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 match std::fs::create_dir_all(dir) {
                     Ok(()) => Ok(Self::Given(dir.to_owned())),
-                    Err(source) => Err(Failure::Device {
-                        doing: "make the directory",
-                        path: dir.to_owned(),
-                        source,
-                    }),
+                    Err(source) => Err(device("make the directory", dir)(source)),
                 }
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotADirectory && dir.exists() => {
                 Err(Failure::NotADirectory(dir.to_owned()))
             }
-            Err(source) => Err(Failure::Device {
-                doing: "read",
-                path: dir.to_owned(),
-                source,
-            }),
+            Err(source) => Err(device("read", dir)(source)),
         }
     }
 
@@ -140,11 +132,7 @@ impl Place {
             return Ok(());
         };
         let path = dir.path().to_owned();
-        dir.close().map_err(|source| Failure::Device {
-            doing: "remove",
-            path,
-            source,
-        })
+        dir.close().map_err(device("remove", &path))
     }
 }
 

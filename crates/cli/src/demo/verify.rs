@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 
 use namiki::{Database, Direction, Table, Value};
+use namiki_terminal::interrupt;
 
 use super::ledger::{INITIAL_BALANCE, Ledger};
 use crate::failure::Failure;
-use crate::interrupt;
 
 /// Rows that one transaction reads.
 const ROWS_PER_SCAN: usize = 100_000;

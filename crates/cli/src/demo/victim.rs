@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use clap::Args;
 use namiki::{Database, Error, ProtocolSpec, Session, Ticket, WorkerId};
 use namiki_platform::seeded_random::Random;
+use namiki_terminal::CommandFailure;
 
 use super::ledger::{AMOUNT_MAX, INITIAL_BALANCE, Ledger, Payment};
 use super::pipe_message::{MESSAGE_BYTES, Message};
@@ -54,7 +55,7 @@ pub(crate) fn run(arguments: &VictimArguments) -> Result<(), Failure> {
         .as_fd()
         .try_clone_to_owned()
         .map(File::from)
-        .map_err(Failure::Output)?;
+        .map_err(CommandFailure::Output)?;
     let db = Database::builder()
         .spec(arguments.spec)
         .streams(arguments.threads)

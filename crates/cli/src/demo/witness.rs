@@ -2,16 +2,18 @@
 
 use std::io::{self, Read};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use namiki_terminal::interrupt;
+use namiki_terminal::number_format::grouped;
+
 use super::pipe_message::{Decoder, Message};
 use super::victim::{VICTIM_COMMAND, VictimArguments};
-use crate::failure::Failure;
-use crate::interrupt;
-use crate::number_format::grouped;
+use crate::failure::{Failure, device};
 use crate::progress::Progress;
 
 /// How often the witness looks at the clock.
@@ -84,14 +86,9 @@ impl Drop for Victim {
 
 /// Lets the victim load and pay, and kills it after some seconds of paying.
 pub(super) fn watch(arguments: &VictimArguments, seconds: u64) -> Result<Testimony, Failure> {
-    let failed = |doing, source| Failure::Device {
-        doing,
-        path: std::env::current_exe().unwrap_or_default(),
-        source,
-    };
-    let program = std::env::current_exe().map_err(|source| failed("find", source))?;
+    let program = std::env::current_exe().map_err(device("find", Path::new("this program")))?;
     let began = Instant::now();
-    let mut child = Command::new(program)
+    let mut child = Command::new(&program)
         .arg(VICTIM_COMMAND)
         .arg("--dir")
         .arg(&arguments.dir)
@@ -102,11 +99,13 @@ pub(super) fn watch(arguments: &VictimArguments, seconds: u64) -> Result<Testimo
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|source| failed("start", source))?;
+        .map_err(device("start", &program))?;
     let pipes = child.stdout.take().zip(child.stderr.take());
     let mut victim = Victim(child);
     let Some((pipe, errors)) = pipes else {
-        return Err(failed("listen to", io::ErrorKind::BrokenPipe.into()));
+        return Err(device("listen to", &program)(
+            io::ErrorKind::BrokenPipe.into(),
+        ));
     };
 
     let heard = Heard::default();
@@ -122,13 +121,13 @@ pub(super) fn watch(arguments: &VictimArguments, seconds: u64) -> Result<Testimo
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let (load_seconds, pay_seconds) = times?;
-        let status = killed.map_err(|source| failed("kill", source))?;
+        let status = killed.map_err(device("kill", &program))?;
         if status.signal() != Some(SIGKILL) {
             let said = said.unwrap_or_default();
             return Err(Failure::VictimEnded { status, said });
         }
         Ok(Testimony {
-            acknowledged: ids.map_err(|source| failed("listen to", source))?,
+            acknowledged: ids.map_err(device("listen to", &program))?,
             load_seconds,
             pay_seconds,
         })

@@ -4,8 +4,8 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use namiki::LoadProgress;
+use namiki_terminal::number_format::grouped;
 
-use crate::number_format::grouped;
 use crate::progress::Progress;
 
 /// How far a load is. Its rows are one part of the work, each index another.

@@ -18,13 +18,13 @@ use clap::{Args, Subcommand, ValueEnum};
 use namiki::files::ImageTable;
 use namiki::query::Datum;
 use namiki::{Database, LoadError, LoadOptions, NewTable};
+use namiki_terminal::number_format::{bytes, counted, grouped};
+use namiki_terminal::{interrupt, standard_output};
 use namiki_tpch::TpchTable;
 
 use self::load_progress::LoadLine;
-use crate::failure::Failure;
-use crate::number_format::{bytes, counted, grouped};
-use crate::output::standard_output;
-use crate::{interrupt, opening};
+use crate::failure::{Failure, device, usage};
+use crate::opening;
 
 const HELP: &str = "\
 Each table is loaded all or nothing. After Ctrl-C, or when the disk was full, the same command goes on with the
@@ -149,7 +149,7 @@ fn check_same(
     } else {
         return Ok(());
     };
-    Err(Failure::Usage(format!(
+    Err(usage(format!(
         "{} has a table {} already, {differs}; load into another directory",
         arguments.dir.display(),
         found.name,
@@ -192,11 +192,7 @@ fn load_made<R: Iterator<Item = Vec<Datum>>>(
         let (sender, rows) = row_batches::channel();
         let maker = std::thread::Builder::new().name(format!("make {}", definition.name()));
         let making = maker.spawn_scoped(threads, move || sender.send_all(made()));
-        let making = making.map_err(|source| Failure::Device {
-            doing: "start a thread for",
-            path: db.dir().to_owned(),
-            source,
-        })?;
+        let making = making.map_err(device("start a thread for", db.dir()))?;
         let loaded = db.load_sorted_with(definition, rows, options);
         // A panic has ended the rows early, which is why the load has failed.
         let _ = making.join();

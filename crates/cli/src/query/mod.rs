@@ -18,13 +18,13 @@ use namiki::Database;
 use namiki::query::{
     Degree, ExecError, Explanation, Mode, Options, Plan, QueryError, Rows, stored,
 };
+use namiki_terminal::{CommandFailure, interrupt, standard_output};
 
 use self::output::{Format, Printer};
 use self::progress_line::ProgressLine;
 use crate::failure::Failure;
 use crate::input::Input;
-use crate::output::standard_output;
-use crate::{interrupt, opening};
+use crate::opening;
 
 const HELP: &str = "\
 PLAN is `paper`, the paper's query over the tables of `namiki load tpch`; `q3`, `q5` or `q10`, joins in the manner of
@@ -218,7 +218,7 @@ fn print_all(rows: &mut Rows, printer: &mut Printer<impl Write>) -> Result<(), F
         match rows.next_row() {
             Ok(Some(row)) => printer.print(row)?,
             Ok(None) => return printer.end(),
-            Err(ExecError::Cancelled) => return Err(Failure::Interrupted),
+            Err(ExecError::Cancelled) => return Err(CommandFailure::Interrupted.into()),
             Err(error) => return Err(Failure::Query(QueryError::Exec(error))),
         }
     }

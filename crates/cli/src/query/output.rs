@@ -4,10 +4,10 @@ use std::io::Write;
 
 use clap::ValueEnum;
 use namiki::query::{AnswerRow, Datum, Value};
+use namiki_terminal::number_format::hex;
 use serde_json::{Number, Value as Json};
 
 use crate::failure::Failure;
-use crate::number_format::hex;
 
 /// How rows are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use namiki::query::{LiveCounters, Statistics};
+use namiki_terminal::number_format::{counted, grouped};
 
-use crate::number_format::{counted, grouped};
 use crate::progress::Progress;
 
 /// The line of a query that runs.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use namiki::Database;
 use namiki::query::{self, Column, ColumnType, Plan, Query, Schema, encode_row};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, usage};
 use crate::tables::TypedTable;
 use crate::typed::{Datum, TableTypes, Type, read_key, read_value};
 
@@ -116,7 +116,7 @@ impl Columns {
         }
         let key: Vec<&str> = key.iter().map(String::as_str).collect();
         let schema = Schema::new(columns, &key).map_err(|error| {
-            Failure::Usage(format!(
+            usage(format!(
                 "a table that maps {} to {}: {error}",
                 types.key, types.value
             ))

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use namiki::Direction;
+use namiki_terminal::number_format::{grouped, name};
+use namiki_terminal::{interrupt, standard_output};
 use serde::Serialize;
 
 use super::TypedTable;
 use crate::failure::Failure;
-use crate::number_format::{grouped, name};
-use crate::output::standard_output;
+use crate::opening;
 use crate::read_only_directory::Directory;
-use crate::{interrupt, opening};
 
 const HELP: &str = "\
 Tables in memory have the types of a program; those in segments (see namiki load) have columns. Which index a table

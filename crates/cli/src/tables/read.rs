@@ -6,15 +6,15 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use namiki::Direction;
+use namiki_terminal::number_format::grouped;
+use namiki_terminal::{interrupt, standard_output};
 
 use super::{FORMS, TypedTable};
-use crate::failure::Failure;
-use crate::number_format::grouped;
-use crate::output::standard_output;
+use crate::failure::{Failure, usage};
+use crate::opening;
 use crate::typed::json::to_json;
 use crate::typed::text::prefix_from_text;
 use crate::typed::{key_prefix_bytes, read_key, read_value};
-use crate::{interrupt, opening};
 
 const GET_EXAMPLES: &str = "\
 Nothing in the directory is changed. Exit status: 1 if the key is not there.
@@ -188,8 +188,8 @@ fn range(
 ) -> Result<(Bound<Vec<u8>>, Bound<Vec<u8>>), Failure> {
     if let Some(text) = &arguments.prefix {
         let of = &table.types.key;
-        let prefix = prefix_from_text(of, text)
-            .map_err(|error| Failure::Usage(format!("the prefix {error}")))?;
+        let prefix =
+            prefix_from_text(of, text).map_err(|error| usage(format!("the prefix {error}")))?;
         let first = key_prefix_bytes(of, &prefix);
         let first = first.unwrap_or_else(|| unreachable!("{prefix} was read as a prefix"));
         let end = after_prefix(&first).map_or(Bound::Unbounded, Bound::Excluded);

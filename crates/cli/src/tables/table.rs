@@ -3,9 +3,9 @@
 use std::ops::Bound;
 
 use namiki::{Database, Direction, Table, TableInfo};
+use namiki_terminal::interrupt;
 
-use crate::failure::Failure;
-use crate::interrupt;
+use crate::failure::{Failure, usage};
 use crate::typed::text::{TextError, from_text};
 use crate::typed::{Datum, TableTypes, Type, key_bytes, value_bytes};
 
@@ -127,12 +127,12 @@ impl TypedTable {
 
 /// The bytes of a key of this type that the command line gives.
 pub(super) fn key_from(of: &Type, text: &str) -> Result<Vec<u8>, Failure> {
-    bytes_from(of, text, key_bytes).map_err(|error| Failure::Usage(format!("the key {error}")))
+    bytes_from(of, text, key_bytes).map_err(|error| usage(format!("the key {error}")))
 }
 
 /// The bytes of a value of this type that the command line gives.
 pub(super) fn value_from(of: &Type, text: &str) -> Result<Vec<u8>, Failure> {
-    bytes_from(of, text, value_bytes).map_err(|error| Failure::Usage(format!("the value {error}")))
+    bytes_from(of, text, value_bytes).map_err(|error| usage(format!("the value {error}")))
 }
 
 fn bytes_from(

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use namiki::{Database, UntypedTable};
+use namiki_terminal::interrupt;
 
 use super::FORMS;
 use super::table::{TypedTable, key_from, value_from};
-use crate::failure::Failure;
+use crate::failure::{Failure, usage};
+use crate::opening;
 use crate::typed::{Type, read_key};
-use crate::{interrupt, opening};
 
 const PUT_EXAMPLES: &str = "\
 The command ends when the value is durable. A value that is there is replaced.
@@ -79,7 +80,7 @@ pub(crate) fn run_put(arguments: &PutArguments) -> Result<(), Failure> {
 pub(crate) fn check_new_types(key: &Type, value: &Type) -> Result<(), Failure> {
     for (of, what) in [(key, "key"), (value, "value")] {
         if !of.is_known() {
-            return Err(Failure::Usage(format!(
+            return Err(usage(format!(
                 "{of:?} is no type that the database knows, so no table can be made with such a {what}; \
                  --help lists those that it knows",
                 of = of.to_string()
@@ -88,7 +89,7 @@ pub(crate) fn check_new_types(key: &Type, value: &Type) -> Result<(), Failure> {
     }
     match key.can_be_key() {
         true => Ok(()),
-        false => Err(Failure::Usage(format!(
+        false => Err(usage(format!(
             "{key} cannot be the type of a key: floats and lists have no order that bytes could have"
         ))),
     }

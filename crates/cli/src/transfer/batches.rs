@@ -4,11 +4,11 @@
 //! its file and no others; it goes on with `--resume`.
 
 use namiki::Database;
+use namiki_terminal::number_format::counted;
+use namiki_terminal::{CommandFailure, WaitInterrupted, interrupt};
 
 use super::row_file::{BadLine, FileRow, ReadError, RowReader};
-use crate::failure::{Failure, WaitInterrupted};
-use crate::interrupt;
-use crate::number_format::counted;
+use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::tables::TypedTable;
 
@@ -51,7 +51,9 @@ impl From<ReadError> for Stopped {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::Bad(bad) => Self::Line(bad),
-            ReadError::Io(error) if WaitInterrupted::is(&error) => Failure::Interrupted.into(),
+            ReadError::Io(error) if WaitInterrupted::is(&error) => {
+                CommandFailure::Interrupted.into()
+            }
             ReadError::Io(error) => Self::Io(error),
         }
     }
@@ -145,7 +147,7 @@ fn write(
         Err(namiki::Error::TransactionTooLarge { len_bytes, .. }) => {
             let why = format!(
                 "the row takes {} of log, more than a transaction may",
-                crate::number_format::bytes(len_bytes as u64)
+                namiki_terminal::number_format::bytes(len_bytes as u64)
             );
             let line = batch[0].line;
             return Err(Stopped::Line(BadLine { line, why }));

@@ -4,16 +4,16 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 
 use clap::Args;
+use namiki_terminal::number_format::counted;
+use namiki_terminal::{interrupt, standard_output};
 
 use super::folder;
 use super::formats::FileFormat;
 use super::row_file::Target;
 use super::write_file::{export, export_to_file};
 use crate::failure::Failure;
-use crate::number_format::counted;
-use crate::output::standard_output;
+use crate::opening;
 use crate::tables::TypedTable;
-use crate::{interrupt, opening};
 
 const HELP: &str = "\
 Nothing in the database's directory is changed. A file has its name only when all of it is there.

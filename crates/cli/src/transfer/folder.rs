@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use namiki::Database;
+use namiki_terminal::number_format::counted;
 use serde::{Deserialize, Serialize};
 
 use super::batches::IfThere;
@@ -15,8 +16,7 @@ use super::read_file::RowSource;
 use super::row_file::without_mark;
 use super::segments::{self, SegmentSource};
 use super::write_file::export_to_file;
-use crate::failure::Failure;
-use crate::number_format::counted;
+use crate::failure::{Failure, device};
 use crate::tables::TypedTable;
 
 /// The file of names.
@@ -43,16 +43,8 @@ struct ExportedTable {
 
 /// Exports all tables.
 pub(super) fn export_all(db: &Database, folder: &Path) -> Result<(), Failure> {
-    let failed = |doing, path: &Path| {
-        let path = path.to_owned();
-        move |source| Failure::Device {
-            doing,
-            path,
-            source,
-        }
-    };
-    fs::create_dir_all(folder).map_err(failed("create", folder))?;
-    let mut there = fs::read_dir(folder).map_err(failed("read", folder))?;
+    fs::create_dir_all(folder).map_err(device("create", folder))?;
+    let mut there = fs::read_dir(folder).map_err(device("read", folder))?;
     if there.next().is_some() {
         return Err(Failure::FolderNotEmpty(folder.to_owned()));
     }
@@ -94,12 +86,12 @@ pub(super) fn export_all(db: &Database, folder: &Path) -> Result<(), Failure> {
     }
     let path = folder.join(CONTENTS);
     let text = serde_json::to_string_pretty(&contents)
-        .map_err(|error| failed("write", &path)(error.into()))?;
-    fs::write(&path, text + "\n").map_err(failed("write", &path))?;
+        .map_err(|error| device("write", &path)(error.into()))?;
+    fs::write(&path, text + "\n").map_err(device("write", &path))?;
     let synced = fs::File::open(&path).and_then(|file| file.sync_all());
-    synced.map_err(failed("write", &path))?;
+    synced.map_err(device("write", &path))?;
     let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
-    synced.map_err(failed("write", folder))
+    synced.map_err(device("write", folder))
 }
 
 /// What an export has put into a folder.
@@ -107,11 +99,7 @@ pub(super) fn contents(folder: &Path) -> Result<Contents, Failure> {
     let path = folder.join(CONTENTS);
     let text = fs::read(&path).map_err(|source| match source.kind() {
         std::io::ErrorKind::NotFound => Failure::NoExport(folder.to_owned()),
-        _ => Failure::Device {
-            doing: "read",
-            path: path.clone(),
-            source,
-        },
+        _ => device("read", &path)(source),
     })?;
     let bad = |why: String| Failure::BadLine {
         path: path.clone(),

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use namiki_terminal::interrupt;
 
 use super::batches::IfThere;
 use super::folder;
 use super::formats::FileFormat;
 use super::read_file::RowSource;
 use crate::failure::Failure;
-use crate::{interrupt, opening};
+use crate::opening;
 
 const HELP: &str = "\
 The table is made if there is none, with the types that the file names; one that there is has to have these. A database

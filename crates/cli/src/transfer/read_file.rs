@@ -4,13 +4,13 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use namiki::{Database, UntypedTable};
+use namiki_terminal::number_format::counted;
 
 use super::batches::{IfThere, Imported, Stopped, import};
 use super::formats::{FileFormat, reader};
 use super::row_file::{Header, ReadError, RowReader};
 use crate::failure::Failure;
 use crate::input::Input;
-use crate::number_format::counted;
 use crate::tables::TypedTable;
 
 /// A file to be imported, of which the header has been read.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use namiki::TypeLayouts;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, device};
 use crate::typed::TableTypes;
 
 /// What a file says of its table.
@@ -94,11 +94,7 @@ impl Target {
     pub(crate) fn failed(&self, error: std::io::Error) -> Failure {
         match self {
             Self::StandardOutput => Failure::output(error),
-            Self::File(path) => Failure::Device {
-                doing: "write",
-                path: path.clone(),
-                source: error,
-            },
+            Self::File(path) => device("write", path)(error),
         }
     }
 }

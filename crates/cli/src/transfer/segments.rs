@@ -24,12 +24,13 @@ use serde_json::Value;
 
 use super::jsonl::VERSION;
 use super::row_file::{BadLine, Target, without_mark};
-use crate::failure::Failure;
-use crate::interrupt;
-use crate::number_format::counted;
+use crate::failure::{Failure, device};
 use crate::progress::Progress;
 use crate::tables::TypedTable;
 use crate::typed::datum::{from_hex, hex};
+use namiki_platform::ErrorSentence;
+use namiki_terminal::interrupt;
+use namiki_terminal::number_format::counted;
 
 /// The largest integer up to which a float says each of them.
 const EXACT_MAX: u64 = 1 << 53;
@@ -188,7 +189,7 @@ impl CheckVisitor for RowLines<'_> {
         let name = self.table;
         self.progress
             .say_of(done, total, || format!("exporting table {name:?}"));
-        interrupt::check()
+        Ok(interrupt::check()?)
     }
 
     fn wants_rows(&self) -> bool {
@@ -239,15 +240,12 @@ pub(super) struct SegmentSource {
 impl SegmentSource {
     /// Opens the file of a table that has so many rows.
     pub(super) fn open(path: &Path, rows: u64) -> Result<Self, Failure> {
-        let failed = |source| Failure::Device {
-            doing: "read",
-            path: path.to_owned(),
-            source,
-        };
-        let file = File::open(path).map_err(failed)?;
+        let file = File::open(path).map_err(device("read", path))?;
         let mut input = BufReader::with_capacity(1 << 20, file);
         let mut line = Vec::new();
-        input.read_until(b'\n', &mut line).map_err(failed)?;
+        input
+            .read_until(b'\n', &mut line)
+            .map_err(device("read", path))?;
         let header: HeaderLine =
             serde_json::from_slice(without_mark(&line)).map_err(|error| Failure::BadLine {
                 path: path.to_owned(),
@@ -302,7 +300,7 @@ impl SegmentSource {
             Some(row) => Failure::BadLine {
                 path: from,
                 line: row + 1,
-                why: Failure::from(error).sentence(),
+                why: ErrorSentence(&error).to_string(),
                 done: 0,
             },
             None => error.into(),

@@ -7,11 +7,11 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 use namiki::{Database, Direction};
+use namiki_terminal::number_format::counted;
 
 use super::formats::{FileFormat, writer};
 use super::row_file::Target;
-use crate::failure::Failure;
-use crate::number_format::counted;
+use crate::failure::{Failure, device};
 use crate::progress::Progress;
 use crate::tables::TypedTable;
 
@@ -22,19 +22,13 @@ pub(super) fn export_to_file(
     format: FileFormat,
     path: &Path,
 ) -> Result<u64, Failure> {
-    let failed = |doing, path: &Path, source| Failure::Device {
-        doing,
-        path: path.to_owned(),
-        source,
-    };
     let part = UnfinishedFile::beside(path);
-    let file = File::create(&part.path).map_err(|error| failed("create", &part.path, error))?;
+    let file = File::create(&part.path).map_err(device("create", &part.path))?;
     let output = BufWriter::with_capacity(1 << 20, &file);
     let target = Target::File(part.path.clone());
     let rows = export(db, table, format, &target, Box::new(output))?;
-    file.sync_all()
-        .map_err(|error| failed("write", &part.path, error))?;
-    std::fs::rename(&part.path, path).map_err(|error| failed("rename", &part.path, error))?;
+    file.sync_all().map_err(device("write", &part.path))?;
+    std::fs::rename(&part.path, path).map_err(device("rename", &part.path))?;
     Ok(rows)
 }
 

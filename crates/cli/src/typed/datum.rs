@@ -95,7 +95,7 @@ pub(super) fn order(first: &Datum, second: &Datum) -> Option<Ordering> {
 
 /// Bytes as `0x…`.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    format!("0x{}", crate::number_format::hex(bytes))
+    format!("0x{}", namiki_terminal::number_format::hex(bytes))
 }
 
 /// The bytes that `0x…` stands for.
@@ -112,7 +112,7 @@ pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
 
 /// A UUID as it is written everywhere.
 pub(crate) fn uuid_text(uuid: &[u8; 16]) -> String {
-    let digits = crate::number_format::hex(uuid);
+    let digits = namiki_terminal::number_format::hex(uuid);
     let parts = [0..8, 8..12, 12..16, 16..20, 20..32];
     parts.map(|part| digits[part].to_owned()).join("-")
 }

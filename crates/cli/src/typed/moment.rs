@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::time_of_day::{parse_utc, utc};
+use namiki_terminal::time_of_day::{parse_utc, utc};
 
 /// The first second of the year 10000.
 const DATED_SECONDS_MAX: i64 = 253_402_300_800;

@@ -108,34 +108,7 @@ fn failures_say_each_cause_once() {
         &["backup", &db, &plan],
         &["restore", &db, &db],
         &["restore", &plan, &path("restored")],
-        &["node", "--config", "no-such-file"],
-        &["cluster", "status", "--dir", "no-such-cluster"],
     ] {
         said_once(arguments);
-    }
-}
-
-#[test]
-fn failures_of_configurations_say_each_cause_once() {
-    let temporary = tempfile::tempdir().unwrap();
-    let cluster = temporary.path().join("cluster");
-    let node = cluster.join("node-1");
-    fs::create_dir_all(node.join("data")).unwrap();
-    let config = node.join("namiki.toml");
-    let common = "cluster = \"00000000000000000000000000000007\"\nnode = 1\ndirectory = \"data\"\n";
-    let member = "[[member]]\nid = 1\npeer = \"127.0.0.1:1\"\nclient = \"127.0.0.1:2\"\n";
-    let tls = "[tls]\nauthority = \"no-such-authority\"\ncertificate = \"c\"\nkey = \"k\"\n";
-    for (text, says) in [
-        ("cluster = ".to_owned(), "line 1"),
-        (format!("{common}node = 2\n{member}"), "duplicate key"),
-        (format!("{common}unknown = 2\n{member}"), "unknown"),
-        (format!("{common}workers = 0\n{member}"), "workers"),
-        (format!("{common}{tls}{member}"), "no-such-authority"),
-    ] {
-        fs::write(&config, text).unwrap();
-        let own = said_once(&["node", "--config", config.to_str().unwrap()]);
-        assert!(own.contains(says), "{says}: {own}");
-        let status = said_once(&["cluster", "status", "--dir", cluster.to_str().unwrap()]);
-        assert!(!status.is_empty());
     }
 }

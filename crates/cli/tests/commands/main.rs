@@ -1,10 +1,10 @@
 //! The commands of the program, as its user sees them.
 
 mod backup;
-mod bench;
 mod causes;
 mod check_image;
 mod command;
+mod companions;
 mod damage;
 mod interrupts;
 mod large_transactions;

@@ -1,0 +1,90 @@
+//! `namiki bench …`, `namiki node …`, `namiki cluster …`: programs of their own, which a database alone does not need and
+//! which take long to build.
+//!
+//! This process becomes the other one, so its output, exit status and signals are the user's own.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use clap::Args;
+
+use crate::failure::{Failure, device};
+
+/// A program beside this one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Companion {
+    /// Its file.
+    pub(crate) program: &'static str,
+    /// What it is for.
+    pub(crate) purpose: &'static str,
+    /// The package that it is built from.
+    pub(crate) package: &'static str,
+}
+
+/// The measurements.
+pub(crate) const BENCH: Companion = Companion {
+    program: "namiki-bench",
+    purpose: "the program that measures",
+    package: "namiki-bench",
+};
+
+/// Nodes, and clusters on this machine.
+pub(crate) const CLUSTER: Companion = Companion {
+    program: "namiki-cluster",
+    purpose: "the program of nodes and clusters",
+    package: "namiki-cluster-cli",
+};
+
+/// Everything behind the command is for the other program, `--help` included.
+#[derive(Args, Debug)]
+#[command(disable_help_flag = true)]
+pub(crate) struct CompanionArguments {
+    /// What the other program is told; --help lists what it knows
+    #[arg(
+        value_name = "ARGUMENTS",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    arguments: Vec<OsString>,
+}
+
+impl Companion {
+    /// Becomes the program, with `first` before what the user has said. It returns only if there is nothing to run.
+    pub(crate) fn run(self, first: &[&str], arguments: &CompanionArguments) -> Result<(), Failure> {
+        let Self {
+            program,
+            purpose,
+            package,
+        } = self;
+        let beside = env::current_exe()
+            .ok()
+            .and_then(|program| Some(program.parent()?.to_owned()));
+        let on_path = env::var_os("PATH").unwrap_or_default();
+        // An empty one would be wherever we are.
+        let on_path_folders = env::split_paths(&on_path).filter(|folder| folder.is_absolute());
+        let mut folders = beside.iter().cloned().chain(on_path_folders);
+        let found =
+            folders.find_map(|folder| Some(folder.join(program)).filter(|path| can_run(path)));
+        let Some(found) = found else {
+            return Err(Failure::NoCompanion {
+                program,
+                purpose,
+                package,
+                beside,
+                on_path,
+            });
+        };
+        let mut command = Command::new(&found);
+        let source = command.args(first).args(&arguments.arguments).exec();
+        Err(device("start", &found)(source))
+    }
+}
+
+fn can_run(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+}

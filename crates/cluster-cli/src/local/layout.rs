@@ -1,0 +1,211 @@
+//! A local cluster's directory.
+//!
+//! ```text
+//! DIR/node-1/namiki.toml    its configuration, as for a real machine
+//! DIR/node-1/data/          its logs
+//! DIR/node-1/pid            its process
+//! DIR/node-1/log.txt        what it says
+//! DIR/cuts                  links that are cut, a line each: 1-3
+//! DIR/certificates/         the authority, and certificates of nodes and clients, if connections are protected
+//! ```
+
+use std::fs;
+use std::io;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use namiki_client::tls::{Authority, CertificateFiles};
+use namiki_client::{ClientOptions, Security, TlsOptions};
+use namiki_cluster::NodeId;
+use namiki_cluster::config::{Member, NodeConfig, new_cluster_number};
+use namiki_cluster::transport::City;
+
+use crate::failure::{Failure, device};
+use crate::node::{init, read_config};
+
+/// The folder of certificates.
+const CERTIFICATES: &str = "certificates";
+const CERTIFICATES_VALID: Duration = Duration::from_secs(365 * 86_400);
+/// Ports of nodes and those of clients are this far apart.
+const CLIENT_PORTS: u16 = 100;
+/// Where to look on, if ports are taken.
+const NEXT_PORTS: u16 = 200;
+
+/// A local cluster.
+pub(super) struct LocalCluster {
+    pub(super) dir: PathBuf,
+    pub(super) nodes: Vec<LocalNode>,
+    /// How clients connect to it, and to no other that has taken one of its ports.
+    pub(super) options: ClientOptions,
+}
+
+/// A node of it.
+pub(super) struct LocalNode {
+    pub(super) id: u64,
+    pub(super) dir: PathBuf,
+    pub(super) config: NodeConfig,
+}
+
+impl LocalNode {
+    pub(super) fn config_path(&self) -> PathBuf {
+        self.dir.join("namiki.toml")
+    }
+
+    pub(super) fn pid_path(&self) -> PathBuf {
+        self.dir.join("pid")
+    }
+
+    pub(super) fn log_path(&self) -> PathBuf {
+        self.dir.join("log.txt")
+    }
+
+    /// Where it listens for clients.
+    pub(super) fn address(&self) -> &str {
+        &self.config.client_listen
+    }
+
+    pub(super) fn city(&self) -> Option<City> {
+        self.config.own_member()?.city
+    }
+}
+
+/// What a new cluster is like.
+pub(super) struct NewCluster<'a> {
+    pub(super) nodes: u16,
+    pub(super) cities: bool,
+    /// Whether connections are protected.
+    pub(super) tls: bool,
+    pub(super) port: u16,
+    /// Changes what is not the same for every cluster.
+    pub(super) adjust: &'a dyn Fn(&mut NodeConfig),
+}
+
+impl LocalCluster {
+    /// The cluster in this directory, if there is one.
+    pub(super) fn find(dir: &Path) -> Result<Option<Self>, Failure> {
+        let mut nodes = Vec::new();
+        for id in 1.. {
+            let dir = node_dir(dir, id);
+            let path = dir.join("namiki.toml");
+            if !path.exists() {
+                break;
+            }
+            let config = read_config(&path)?;
+            nodes.push(LocalNode { id, dir, config });
+        }
+        let security = match nodes.first() {
+            Some(node) if node.config.tls.is_some() => {
+                Security::tls(&CertificateFiles::in_folder(&dir.join(CERTIFICATES)).client())?
+            }
+            _ => Security::Plain,
+        };
+        let options = ClientOptions {
+            security,
+            cluster: nodes.first().map(|node| node.config.cluster),
+            ..ClientOptions::default()
+        };
+        let found = Self {
+            dir: dir.to_owned(),
+            nodes,
+            options,
+        };
+        Ok((!found.nodes.is_empty()).then_some(found))
+    }
+
+    /// The cluster in this directory.
+    pub(super) fn open(dir: &Path) -> Result<Self, Failure> {
+        Self::find(dir)?.ok_or_else(|| Failure::NoCluster(dir.to_owned()))
+    }
+
+    /// Makes a cluster: configurations and directories. Nothing runs.
+    pub(super) fn create(dir: &Path, new: &NewCluster<'_>) -> Result<Self, Failure> {
+        let ports = free_ports(new.port, new.nodes)?;
+        let members: Vec<Member> = ports
+            .enumerate()
+            .map(|(at, port)| Member {
+                id: NodeId::first(at as u64 + 1),
+                peer: format!("127.0.0.1:{port}"),
+                client: format!("127.0.0.1:{}", port + CLIENT_PORTS),
+                city: new.cities.then(|| City::ALL[at % City::ALL.len()]),
+            })
+            .collect();
+        let cluster = new_cluster_number();
+        if new.tls {
+            let nodes = members.iter().map(|member| member.id.number());
+            Authority::new(cluster, CERTIFICATES_VALID)?.write(&dir.join(CERTIFICATES), nodes)?;
+        }
+        for member in &members {
+            let dir = node_dir(dir, member.id.number());
+            let mut config = NodeConfig::new(cluster, member.id, "data".into(), members.clone());
+            config.emulate_cities = new.cities;
+            config.allow_cuts = true;
+            config.tls = new.tls.then(|| certificate_of(member.id.number()));
+            (new.adjust)(&mut config);
+            let text = config.to_text().map_err(|source| Failure::Config {
+                path: dir.join("namiki.toml"),
+                source: Box::new(source),
+            })?;
+            config.directory = dir.join("data");
+            init(&config, 1)?;
+            // Last, because a node with a configuration counts as made.
+            write(&dir.join("namiki.toml"), &text)?;
+        }
+        Self::open(dir)
+    }
+
+    /// How clients connect to it if they have so much time.
+    pub(super) fn within(&self, timeout: Duration) -> ClientOptions {
+        ClientOptions {
+            timeout,
+            ..self.options.clone()
+        }
+    }
+
+    /// The node of this number.
+    pub(super) fn node(&self, id: u64) -> Result<&LocalNode, Failure> {
+        let node = self.nodes.iter().find(|node| node.id == id);
+        node.ok_or_else(|| Failure::NoNode(id.to_string()))
+    }
+
+    pub(super) fn cuts_path(&self) -> PathBuf {
+        self.dir.join("cuts")
+    }
+}
+
+/// The files of a node, as its configuration names them.
+fn certificate_of(node: u64) -> TlsOptions {
+    CertificateFiles::in_folder(&Path::new("..").join(CERTIFICATES)).node(node)
+}
+
+fn node_dir(dir: &Path, id: u64) -> PathBuf {
+    dir.join(format!("node-{id}"))
+}
+
+pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(device("write", path))
+}
+
+/// Reads a file, which may not be there.
+pub(super) fn read(path: &Path) -> Result<String, Failure> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        Err(source) => Err(device("read", path)(source)),
+    }
+}
+
+/// Ports for nodes that are free now, as those for clients above them. They are below those that the system gives to connections, so that
+/// a node finds its port free when it is started again.
+fn free_ports(first: u16, nodes: u16) -> Result<impl Iterator<Item = u16>, Failure> {
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    let bases = (first..u16::MAX - NEXT_PORTS).step_by(usize::from(NEXT_PORTS));
+    let free = bases.take(20).find(|base| {
+        let ports = *base..base + nodes;
+        ports
+            .into_iter()
+            .all(|port| is_free(port) && is_free(port + CLIENT_PORTS))
+    });
+    let base = free.ok_or(Failure::NoPorts(2 * usize::from(nodes), first))?;
+    Ok(base..base + nodes)
+}

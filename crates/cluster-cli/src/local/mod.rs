@@ -1,0 +1,472 @@
+//! `namiki cluster`, which is `namiki-cluster`: a cluster on this machine, to try out what happens when nodes fail.
+//!
+//! Its nodes are real processes that speak over the loopback device, each the same program as on a machine of its own.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `layout.rs` | its directory |
+//! | `processes.rs` | its processes |
+//! | `cuts.rs` | its links |
+//! | `status.rs` | its state, as a table |
+//! | `replace.rs` | a node that has lost its directory |
+//! | `certificates.rs` | certificates for any cluster |
+
+mod certificates;
+mod cuts;
+mod layout;
+mod processes;
+mod replace;
+mod status;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand, ValueEnum};
+use namiki_cluster::config::NodeConfig;
+use rustix::process::Signal;
+
+use self::certificates::CertificatesArguments;
+use self::cuts::{Cuts, link};
+use self::layout::{LocalCluster, LocalNode, NewCluster};
+use self::processes::ProcessState;
+use crate::failure::{Failure, device, print, usage};
+
+/// How long to wait for a leader.
+const ELECTION_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a node may take to stop in good order.
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long the system may take to end a process.
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a node that is being started may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(200);
+const INTERVAL: Duration = Duration::from_millis(20);
+
+pub(crate) const HELP: &str = "\
+A first tour:
+  namiki cluster start --nodes 5      five processes, one of which becomes the leader
+  namiki cluster status               which node leads, and how far each one is
+  namiki bench cluster --dir namiki-cluster --seconds 10    money moves
+  namiki cluster kill leader          another one leads within a second; nothing acknowledged is lost
+  namiki cluster restart 1            it comes back and catches up
+  namiki cluster kill 2; rm -r namiki-cluster/node-2/data; namiki cluster replace 2    a lost disk: it gets a new directory
+  namiki cluster cut 1-2              these two do not hear each other any more
+  namiki cluster heal                 they do again
+  namiki cluster stop                 all processes end; start again with namiki cluster start
+
+The cluster is in the folder namiki-cluster unless --dir names another one.";
+
+/// The folder of a cluster where none is named.
+pub(crate) const DEFAULT_DIR: &str = "namiki-cluster";
+
+/// A command for a cluster on this machine.
+#[derive(Subcommand, Debug)]
+pub(crate) enum LocalCommand {
+    /// Start a cluster, a new one or the one in the folder, and wait until it has a leader
+    Start(StartArguments),
+    /// Show each node: role, term, log positions, lag, commands per second
+    Status {
+        /// Show it again every second, until Ctrl-C
+        #[arg(long)]
+        watch: bool,
+    },
+    /// End a node at once (SIGKILL), as a power cut would
+    Kill(NodeArgument),
+    /// Stop a node in its tracks (SIGSTOP): it is there, and does not answer
+    Pause(NodeArgument),
+    /// Let a paused node go on
+    Resume(NodeArgument),
+    /// Start a node again; if it runs, end it in good order first
+    Restart(NodeArgument),
+    /// Give a node that has lost its directory a new one, and wait until it votes. The node must not run; what is left of its directory is
+    /// moved aside
+    Replace {
+        /// The node's number
+        #[arg(value_name = "NODE")]
+        node: u64,
+        /// For a cluster of machines of their own: any node's configuration. The new directory was made with namiki node init
+        /// --replacement, and its node runs
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+    },
+    /// Cut the link between two nodes, in both directions
+    Cut {
+        /// Two nodes, such as 1-3 or leader-2
+        #[arg(value_name = "A-B")]
+        link: String,
+    },
+    /// Make cut links whole again
+    Heal {
+        /// Only this link
+        #[arg(value_name = "A-B")]
+        link: Option<String>,
+    },
+    /// Make an authority and certificates for nodes and clients, to try TLS on machines of their own
+    Certificates(CertificatesArguments),
+    /// End all nodes in good order
+    Stop {
+        /// Remove the folder, too: the data is gone
+        #[arg(long)]
+        remove: bool,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct NodeArgument {
+    /// A node's number, or leader
+    #[arg(value_name = "NODE")]
+    node: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StartArguments {
+    /// How many nodes: 1, 3 or 5, as a majority of them must run. Default 3
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=9))]
+    nodes: Option<u16>,
+    /// Workers of each node, each with a log of its own. Default 2
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=64))]
+    workers: Option<u16>,
+    /// The distances between nodes that are emulated. japan: Tokyo, Nagoya, Osaka, Fukuoka, Sapporo, as in the paper.
+    /// japan-in-handler: the same, but each follower sleeps while it handles a payload, which is the paper's way to emulate
+    #[arg(long)]
+    wan: Option<Wan>,
+    /// Commands of a group in the log (the paper's LogGrpSize). Default 10000
+    #[arg(long)]
+    group_size: Option<u32>,
+    /// The longest time that a command waits for its group to fill, in microseconds. Default 1000
+    #[arg(long)]
+    group_wait_us: Option<u64>,
+    /// Groups of a worker that are on their way to a majority at the same time. With 1, the next waits for the one before.
+    /// Default 64
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    groups_in_flight: Option<u32>,
+    /// How long a follower waits for a leader before it asks for votes, in milliseconds. Default 300
+    #[arg(long)]
+    election_timeout_ms: Option<u64>,
+    /// How large the logs of a node may become, in MiB. Default 65536
+    #[arg(long)]
+    max_log: Option<u64>,
+    /// Encrypt and authenticate connections, with certificates that are made below the folder
+    #[arg(long)]
+    tls: bool,
+    /// The first port to try
+    #[arg(long, default_value_t = 7401)]
+    port: u16,
+}
+
+/// Distances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Wan {
+    None,
+    Japan,
+    JapanInHandler,
+}
+
+impl Wan {
+    fn of(config: &NodeConfig) -> Self {
+        match (config.emulate_cities, config.delay_in_handler) {
+            (false, _) => Self::None,
+            (true, false) => Self::Japan,
+            (true, true) => Self::JapanInHandler,
+        }
+    }
+
+    fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |it| it.get_name().to_owned())
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(command: &LocalCommand, dir: &Path) -> Result<(), Failure> {
+    let dir = std::path::absolute(dir).map_err(device("find", dir))?;
+    let open = || LocalCluster::open(&dir);
+    match command {
+        LocalCommand::Start(start_arguments) => start(&dir, start_arguments),
+        LocalCommand::Status { watch: false } => status::print_once(&open()?),
+        LocalCommand::Status { watch: true } => status::watch(&open()?),
+        LocalCommand::Kill(node) => kill(&open()?, &node.node),
+        LocalCommand::Pause(node) => signal(&open()?, &node.node, Signal::STOP, "paused"),
+        LocalCommand::Resume(node) => resume(&open()?, &node.node),
+        LocalCommand::Restart(node) => restart(&open()?, &node.node),
+        LocalCommand::Replace {
+            node,
+            config: Some(config),
+        } => replace::remote(*node, config),
+        LocalCommand::Replace { node, config: None } => replace::local(&open()?, *node),
+        LocalCommand::Cut { link } => cut(&open()?, link),
+        LocalCommand::Heal { link } => heal(&open()?, link.as_deref()),
+        LocalCommand::Certificates(arguments) => certificates::make(arguments),
+        LocalCommand::Stop { remove } => stop(&open()?, *remove),
+    }
+}
+
+fn start(dir: &Path, arguments: &StartArguments) -> Result<(), Failure> {
+    let cluster = match LocalCluster::find(dir)? {
+        Some(cluster) => {
+            check_same(&cluster, arguments)?;
+            cluster
+        }
+        None => create(dir, arguments)?,
+    };
+    for node in &cluster.nodes {
+        if node.process()? == ProcessState::Down {
+            node.start()?;
+        }
+    }
+    wait_for_leader(&cluster)?;
+    let cuts = cluster.cuts()?;
+    if !cuts.is_empty() {
+        cluster.set_cuts(&cuts)?;
+    }
+    status::print_once(&cluster)
+}
+
+fn create(dir: &Path, arguments: &StartArguments) -> Result<LocalCluster, Failure> {
+    let new = NewCluster {
+        nodes: arguments.nodes.unwrap_or(3),
+        cities: arguments.wan.is_some_and(|wan| wan != Wan::None),
+        tls: arguments.tls,
+        port: arguments.port,
+        adjust: &|config| {
+            config.delay_in_handler = arguments.wan == Some(Wan::JapanInHandler);
+            if let Some(workers) = arguments.workers {
+                config.workers = workers;
+            }
+            if let Some(group_size) = arguments.group_size {
+                config.group_size = group_size;
+            }
+            if let Some(micros) = arguments.group_wait_us {
+                config.group_wait = Duration::from_micros(micros);
+            }
+            if let Some(groups) = arguments.groups_in_flight {
+                config.groups_in_flight = groups;
+            }
+            if let Some(millis) = arguments.election_timeout_ms {
+                config.set_election_timeout(Duration::from_millis(millis));
+            }
+            if let Some(mib) = arguments.max_log {
+                config.log_bytes_max = mib.saturating_mul(1 << 20);
+            }
+        },
+    };
+    LocalCluster::create(dir, &new)
+}
+
+/// Fails if a flag says what the cluster in the folder is not like.
+fn check_same(cluster: &LocalCluster, arguments: &StartArguments) -> Result<(), Failure> {
+    let config = &cluster.nodes[0].config;
+    let made = |made: bool| if made { "made" } else { "none" }.to_owned();
+    let text = |number: Option<u64>| number.map(|number| number.to_string());
+    let millis = config.election_timeout.as_millis();
+    let compared = [
+        (
+            ("nodes", "nodes"),
+            text(arguments.nodes.map(u64::from)),
+            cluster.nodes.len().to_string(),
+        ),
+        (
+            ("workers", "workers"),
+            text(arguments.workers.map(u64::from)),
+            config.workers.to_string(),
+        ),
+        (
+            ("distances", "wan"),
+            arguments.wan.map(Wan::name),
+            Wan::of(config).name(),
+        ),
+        (
+            ("certificates", "tls"),
+            arguments.tls.then(|| made(true)),
+            made(config.tls.is_some()),
+        ),
+        (
+            ("group size", "group-size"),
+            text(arguments.group_size.map(u64::from)),
+            config.group_size.to_string(),
+        ),
+        (
+            ("group wait in µs", "group-wait-us"),
+            text(arguments.group_wait_us),
+            config.group_wait.as_micros().to_string(),
+        ),
+        (
+            ("groups in flight", "groups-in-flight"),
+            text(arguments.groups_in_flight.map(u64::from)),
+            config.groups_in_flight.to_string(),
+        ),
+        (
+            ("election timeout in ms", "election-timeout-ms"),
+            text(arguments.election_timeout_ms),
+            millis.to_string(),
+        ),
+        (
+            ("largest log in MiB", "max-log"),
+            text(arguments.max_log),
+            (config.log_bytes_max >> 20).to_string(),
+        ),
+    ];
+    for ((key, flag), asked, found) in compared {
+        if let Some(asked) = asked
+            && asked != found
+        {
+            return Err(Failure::OtherCluster {
+                dir: cluster.dir.clone(),
+                key,
+                flag,
+                found,
+                asked,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn wait_for_leader(cluster: &LocalCluster) -> Result<(), Failure> {
+    let begin = Instant::now();
+    while begin.elapsed() < ELECTION_TIMEOUT {
+        if cluster.leader()?.is_some() {
+            return Ok(());
+        }
+        for node in &cluster.nodes {
+            if node.process()? == ProcessState::Down {
+                return Err(node.why_ended());
+            }
+        }
+        thread::sleep(INTERVAL);
+    }
+    Err(Failure::NoLeader {
+        seconds: ELECTION_TIMEOUT.as_secs(),
+    })
+}
+
+/// The node that is meant.
+fn node_of<'a>(cluster: &'a LocalCluster, name: &str) -> Result<&'a LocalNode, Failure> {
+    if name == "leader" {
+        let leader = cluster.leader()?.ok_or(Failure::NoLeader { seconds: 0 })?;
+        return cluster.node(leader);
+    }
+    let id = name.parse();
+    cluster.node(id.map_err(|_| Failure::NoNode(name.to_owned()))?)
+}
+
+fn signal(cluster: &LocalCluster, name: &str, signal: Signal, done: &str) -> Result<(), Failure> {
+    let node = node_of(cluster, name)?;
+    let pid = node.signal(signal)?;
+    print(&format!("node {} (process {pid}) is {done}\n", node.id))
+}
+
+fn kill(cluster: &LocalCluster, name: &str) -> Result<(), Failure> {
+    let node = node_of(cluster, name)?;
+    let pid = node.signal(Signal::KILL)?;
+    if !node.wait_for_end(KILL_TIMEOUT)? {
+        return Err(Failure::DoesNotEnd(node.id));
+    }
+    print(&format!("node {} (process {pid}) is killed\n", node.id))
+}
+
+fn resume(cluster: &LocalCluster, name: &str) -> Result<(), Failure> {
+    signal(cluster, name, Signal::CONT, "resumed")?;
+    // It may have missed that links were cut, or healed.
+    cluster.set_cuts(&cluster.cuts()?)
+}
+
+fn restart(cluster: &LocalCluster, name: &str) -> Result<(), Failure> {
+    let node = node_of(cluster, name)?;
+    end(node)?;
+    let pid = start_node(cluster, node)?;
+    cluster.set_cuts(&cluster.cuts()?)?;
+    print(&format!("node {} runs as process {pid}\n", node.id))
+}
+
+/// Starts a node, and waits until it answers.
+fn start_node(cluster: &LocalCluster, node: &LocalNode) -> Result<u32, Failure> {
+    let pid = node.start()?;
+    let begin = Instant::now();
+    while namiki_client::status(node.address(), &cluster.within(ANSWER_TIMEOUT)).is_err() {
+        if node.process()? == ProcessState::Down {
+            return Err(node.why_ended());
+        }
+        if begin.elapsed() > ELECTION_TIMEOUT {
+            return Err(Failure::NotRunning(node.id));
+        }
+        thread::sleep(INTERVAL);
+    }
+    Ok(pid)
+}
+
+/// Ends a node in good order, if it is there.
+fn end(node: &LocalNode) -> Result<(), Failure> {
+    match node.process()? {
+        ProcessState::Down => return Ok(()),
+        ProcessState::Paused(_) => {
+            node.signal(Signal::CONT)?;
+        }
+        ProcessState::Running(_) => {}
+    }
+    node.signal(Signal::TERM)?;
+    if !node.wait_for_end(STOP_TIMEOUT)? {
+        return Err(Failure::DoesNotEnd(node.id));
+    }
+    Ok(())
+}
+
+fn link_of(cluster: &LocalCluster, text: &str) -> Result<(u64, u64), Failure> {
+    let Some((one, other)) = text.split_once('-') else {
+        let why = format!("{text:?} is no link; write two nodes, such as 1-3");
+        return Err(usage(why));
+    };
+    let (one, other) = (node_of(cluster, one)?.id, node_of(cluster, other)?.id);
+    if one == other {
+        let why = format!("node {one} has no link to itself; write two nodes, such as 1-3");
+        return Err(usage(why));
+    }
+    Ok(link(one, other))
+}
+
+fn cut(cluster: &LocalCluster, text: &str) -> Result<(), Failure> {
+    let (one, other) = link_of(cluster, text)?;
+    let mut cuts = cluster.cuts()?;
+    cuts.insert((one, other));
+    cluster.set_cuts(&cuts)?;
+    print(&format!("nodes {one} and {other} do not hear each other\n"))
+}
+
+fn heal(cluster: &LocalCluster, text: Option<&str>) -> Result<(), Failure> {
+    let Some(text) = text else {
+        cluster.set_cuts(&Cuts::new())?;
+        return print("all links are whole\n");
+    };
+    let (one, other) = link_of(cluster, text)?;
+    let mut cuts = cluster.cuts()?;
+    cuts.remove(&(one, other));
+    cluster.set_cuts(&cuts)?;
+    print(&format!("nodes {one} and {other} hear each other\n"))
+}
+
+fn stop(cluster: &LocalCluster, remove: bool) -> Result<(), Failure> {
+    // All at the same time: the last one alone could not hand over what it leads.
+    let ended = thread::scope(|scope| {
+        let nodes = cluster.nodes.iter();
+        let ending: Vec<_> = nodes.map(|node| scope.spawn(|| end(node))).collect();
+        let ended = ending.into_iter().map(|thread| thread.join());
+        // A thread that panics has printed why.
+        ended
+            .map(|ended| ended.unwrap_or(Ok(())))
+            .collect::<Result<Vec<()>, _>>()
+    });
+    ended?;
+    if remove {
+        fs::remove_dir_all(&cluster.dir).map_err(device("remove", &cluster.dir))?;
+    }
+    let nodes = cluster.nodes.len();
+    let removed = if remove {
+        ", and its folder is removed"
+    } else {
+        ""
+    };
+    print(&format!(
+        "the cluster of {nodes} nodes is stopped{removed}\n"
+    ))
+}

@@ -1,0 +1,143 @@
+//! The processes of a local cluster. They are found by their pid files, and outlive the command that started them.
+//!
+//! A number of a process may belong to another one by now, so nothing is signalled before its command line was compared.
+
+use std::fs::{self, File};
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::layout::{LocalNode, read, write};
+use crate::failure::{Failure, device};
+
+const INTERVAL: Duration = Duration::from_millis(10);
+/// How long a process that is being started may have no command line.
+const EXEC_TIMEOUT: Duration = Duration::from_secs(1);
+/// How much of a log is looked at for a reason.
+const LOG_TAIL_BYTES: u64 = 4096;
+
+/// Whether a node's process is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ProcessState {
+    Down,
+    Running(u32),
+    /// Stopped by a signal.
+    Paused(u32),
+}
+
+impl ProcessState {
+    pub(super) fn pid(self) -> Option<u32> {
+        match self {
+            Self::Down => None,
+            Self::Running(pid) | Self::Paused(pid) => Some(pid),
+        }
+    }
+}
+
+impl LocalNode {
+    /// What its process does.
+    pub(super) fn process(&self) -> Result<ProcessState, Failure> {
+        let text = read(&self.pid_path())?;
+        let Ok(pid) = text.trim().parse::<u32>() else {
+            return Ok(ProcessState::Down);
+        };
+        let proc = Path::new("/proc").join(pid.to_string());
+        let path = self.config_path();
+        let begin = Instant::now();
+        loop {
+            // What is not there, or not ours to look at, is no process of ours.
+            let command_line = fs::read(proc.join("cmdline")).unwrap_or_default();
+            let stat = fs::read_to_string(proc.join("stat")).unwrap_or_default();
+            // The state follows the name, which is in parentheses.
+            let fields = stat.rsplit_once(") ");
+            let state = match fields.and_then(|(_, rest)| rest.chars().next()) {
+                None | Some('Z' | 'X') => return Ok(ProcessState::Down),
+                Some('T' | 't') => ProcessState::Paused(pid),
+                Some(_) => ProcessState::Running(pid),
+            };
+            let mut arguments = command_line.split(|byte| *byte == 0);
+            if arguments.any(|argument| argument == path.as_os_str().as_bytes()) {
+                return Ok(state);
+            }
+            // A process that is being started has no command line for a moment.
+            if !command_line.is_empty() || begin.elapsed() > EXEC_TIMEOUT {
+                return Ok(ProcessState::Down);
+            }
+            std::thread::sleep(INTERVAL / 10);
+        }
+    }
+
+    /// Starts its process, which must not be there.
+    pub(super) fn start(&self) -> Result<u32, Failure> {
+        if let Some(pid) = self.process()?.pid() {
+            return Err(Failure::Running { node: self.id, pid });
+        }
+        let program = std::env::current_exe().map_err(device("find", Path::new("this program")))?;
+        let log_path = self.log_path();
+        let log = File::options().create(true).append(true).open(&log_path);
+        let log = log.map_err(device("write", &log_path))?;
+        let child = Command::new(&program)
+            .args(["node", "--detach", "--config"])
+            .arg(self.config_path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .map_err(device("start", &program))?;
+        let pid = child.id();
+        write(&self.pid_path(), &format!("{pid}\n"))?;
+        Ok(pid)
+    }
+
+    /// Sends a signal to its process. Returns its number.
+    pub(super) fn signal(&self, signal: Signal) -> Result<u32, Failure> {
+        let pid = self.process()?.pid().ok_or(Failure::NotRunning(self.id))?;
+        let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let Some(raw) = raw else {
+            return Err(Failure::NotRunning(self.id));
+        };
+        kill_process(raw, signal).map_err(|error| {
+            device("signal", &Path::new("/proc").join(pid.to_string()))(error.into())
+        })?;
+        Ok(pid)
+    }
+
+    /// Waits until its process is gone. Returns whether it is.
+    pub(super) fn wait_for_end(&self, timeout: Duration) -> Result<bool, Failure> {
+        let begin = Instant::now();
+        while self.process()? != ProcessState::Down {
+            if begin.elapsed() >= timeout {
+                return Ok(false);
+            }
+            std::thread::sleep(INTERVAL);
+        }
+        Ok(true)
+    }
+
+    /// Why its process ended by itself.
+    pub(super) fn why_ended(&self) -> Failure {
+        let tail = || {
+            let mut log = File::open(self.log_path()).ok()?;
+            let length = log.metadata().ok()?.len();
+            let from = length.saturating_sub(LOG_TAIL_BYTES);
+            log.seek(SeekFrom::Start(from)).ok()?;
+            let mut bytes = Vec::new();
+            log.read_to_end(&mut bytes).ok()?;
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let said = text
+                .lines()
+                .rev()
+                .find_map(|line| line.strip_prefix("namiki-cluster: "));
+            Some(said?.to_owned())
+        };
+        Failure::NodeEnded {
+            node: self.id,
+            said: tail().unwrap_or_else(|| "it does not say why".to_owned()),
+            log: self.log_path(),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! `namiki-cluster`: a node of a cluster, and clusters on this machine to try them out. `namiki node` and `namiki cluster`
+//! start it; a program of its own, since a database alone needs none of what it is built from.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `node/` | a node, in the foreground |
+//! | `local/` | a cluster on this machine: start, look, break, stop |
+//! | `failure.rs` | why a command ended without having done what it was asked to |
+
+mod failure;
+mod local;
+mod node;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::LazyLock;
+
+use clap::{Parser, Subcommand};
+use namiki_terminal::{completions, finish, version};
+
+use crate::failure::{Failure, usage};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+static VERSION: LazyLock<String> = LazyLock::new(|| version(""));
+
+/// A database that is replicated under Raft: its nodes, and clusters on this machine.
+#[derive(Parser)]
+#[command(name = "namiki-cluster", version = VERSION.as_str(), after_help = local::HELP)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    /// The folder of the cluster on this machine [default: namiki-cluster]
+    #[arg(long, global = true, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a node of a cluster, until it is told to stop
+    Node(node::NodeArguments),
+    #[command(flatten)]
+    Local(local::LocalCommand),
+    /// Print the script with which a shell completes commands and flags
+    Completions(completions::CompletionsArguments),
+}
+
+fn main() -> ExitCode {
+    finish("namiki-cluster", run(Arguments::parse()), Failure::ending)
+}
+
+fn run(arguments: Arguments) -> Result<(), Failure> {
+    let Arguments { command, dir } = arguments;
+    match command {
+        Command::Node(_) if dir.is_some() => Err(usage(
+            "a node has no --dir: its directory is in its configuration, which --config names",
+        )),
+        Command::Node(arguments) => node::run(&arguments),
+        Command::Local(command) => {
+            let dir = dir.unwrap_or_else(|| PathBuf::from(local::DEFAULT_DIR));
+            local::run(&command, &dir)
+        }
+        Command::Completions(arguments) => Ok(completions::run::<Arguments>(&arguments)?),
+    }
+}

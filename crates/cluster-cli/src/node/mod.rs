@@ -1,0 +1,207 @@
+//! `namiki node`: one node of a cluster, in the foreground until it is told to stop.
+
+mod log_lines;
+mod replacement;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand};
+use namiki_client::{ClientError, ClientOptions, status};
+use namiki_cluster::config::NodeConfig;
+use namiki_cluster::{Server, create_directory};
+use namiki_platform::disk::{Disk, open_best};
+use namiki_terminal::{CommandFailure, interrupt};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, setsid};
+
+pub(crate) use self::replacement::{Members, options_of};
+use crate::failure::{Failure, device, print, usage};
+
+/// How often the node is looked at.
+const INTERVAL: Duration = Duration::from_millis(50);
+/// How long another node may take to say whether it runs.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often the files of its certificate are looked at.
+const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(5);
+
+const HELP: &str = "\
+A cluster is three or five machines, each with one node. Every node has a configuration of its own; they differ in
+`node`, and in `directory` if you like. A short one:
+
+  cluster = \"5f0c1d7a8b9e4c3d2f1a0b9c8d7e6f50\"   # 32 hexadecimal digits of your choice, the same everywhere
+  node = 1                                       # this node's id
+  directory = \"/var/lib/namiki\"
+
+  [[member]]                                     # every node, this one included
+  id = 1
+  peer = \"10.0.0.1:7400\"                         # for the other nodes
+  client = \"10.0.0.1:7500\"                       # for clients
+
+With a section [tls] (authority, certificate, key), connections are encrypted and authenticated; namiki cluster
+certificates makes the files to try it.
+
+Then, on each machine:
+  namiki node init --config node.toml            once: makes the directory
+  namiki node --config node.toml                 runs the node; Ctrl-C or SIGTERM ends it in good order
+
+To try a cluster on one machine, namiki cluster start writes the configurations itself.";
+
+/// What `namiki node` is told.
+#[derive(Args, Debug)]
+#[command(after_help = HELP)]
+pub(crate) struct NodeArguments {
+    #[command(subcommand)]
+    command: Option<NodeCommand>,
+    /// The node's configuration, a file in TOML
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Leave the terminal that the node was started from
+    #[arg(long, hide = true)]
+    detach: bool,
+}
+
+#[derive(Subcommand, Debug)]
+enum NodeCommand {
+    /// Make the directory of a new node. Once in a node's life: a node that has lost its directory must not come back
+    /// as the one that it was
+    Init {
+        /// Although the cluster runs: this node has never run, and so has not acknowledged anything
+        #[arg(long, conflicts_with = "replacement")]
+        first: bool,
+        /// In the place of a lost directory: asks the cluster for the incarnation of the node, which must not run, and makes a
+        /// directory of the next one. Then start the node, and run namiki cluster replace N --config FILE
+        #[arg(long)]
+        replacement: bool,
+    },
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &NodeArguments) -> Result<(), Failure> {
+    let Some(path) = &arguments.config else {
+        return Err(usage(
+            "--config is missing: it names the node's configuration; namiki node --help shows one",
+        ));
+    };
+    let config = read_config(path)?;
+    match arguments.command {
+        Some(NodeCommand::Init { replacement, first }) => match replacement {
+            true => init_replacement(&config),
+            false => init_first(&config, first),
+        },
+        None => serve(&config, arguments.detach),
+    }
+}
+
+/// Reads a node's configuration.
+pub(crate) fn read_config(path: &Path) -> Result<NodeConfig, Failure> {
+    NodeConfig::read(path).map_err(|source| Failure::Config {
+        path: path.to_owned(),
+        source: Box::new(source),
+    })
+}
+
+/// The fastest durable disk of a directory.
+fn disk_of(directory: &Path) -> Result<Arc<dyn Disk>, Failure> {
+    let (disk, _) = open_best(directory).map_err(device("write to", directory))?;
+    Ok(disk)
+}
+
+/// Makes a node's directory, of this incarnation.
+pub(crate) fn init(config: &NodeConfig, incarnation: u64) -> Result<(), Failure> {
+    let parent = config.directory.parent();
+    let parent = parent.filter(|it| !it.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    fs::create_dir_all(parent).map_err(device("make", parent))?;
+    let disk = disk_of(parent)?;
+    create_directory(config, incarnation, disk)
+        .map_err(|error| Failure::NodeDirectory(Box::new(error)))
+}
+
+/// Makes a node's first directory. A node that has had one must not come back with an empty one under the same identity, so the other
+/// members are asked whether the cluster runs, unless the operator is sure.
+fn init_first(config: &NodeConfig, is_sure: bool) -> Result<(), Failure> {
+    if !is_sure {
+        let options = ClientOptions {
+            timeout: STATUS_TIMEOUT,
+            ..options_of(config)?
+        };
+        let others = config.members.iter().filter(|it| it.id != config.node);
+        for other in others {
+            match status(&other.client, &options) {
+                Ok(status) if status.term > 0 => {
+                    return Err(Failure::ClusterRuns {
+                        own: config.node.number(),
+                        node: status.node,
+                    });
+                }
+                // The addresses are those of another cluster, or the number is not this one's: the directory would be of none.
+                Err(error @ ClientError::OtherCluster { .. }) => return Err(error.into()),
+                // It runs and has never voted, or it does not run yet.
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+    init(config, 1)
+}
+
+/// Makes a node's next directory.
+fn init_replacement(config: &NodeConfig) -> Result<(), Failure> {
+    let mut cluster = Members::find(config, config.node.number(), &options_of(config)?)?;
+    let incarnation = cluster.next_incarnation()?;
+    init(config, incarnation)?;
+    let node = config.node.number();
+    print(&format!(
+        "{} is made for node {node}, incarnation {incarnation}; start the node, then namiki cluster replace {node} --config FILE\n",
+        config.directory.display()
+    ))
+}
+
+fn serve(config: &NodeConfig, detach: bool) -> Result<(), Failure> {
+    interrupt::listen_for_the_end();
+    if detach {
+        // It fails only for a process that leads a session already, and so needs no other.
+        let _ = setsid();
+    }
+    allow_many_files();
+    // Dropped last, when the node has stopped.
+    let (logger, _flush) = log_lines::logger().map_err(CommandFailure::NoThread)?;
+    if !config.directory.exists() {
+        return Err(usage(format!(
+            "{} does not exist; namiki node init makes it for a new node. A node that has lost its directory is no new one: namiki node init \
+             --replacement makes its next directory",
+            config.directory.display()
+        )));
+    }
+    let disk = disk_of(&config.directory)?;
+    let server = Server::start(config, disk, logger.clone());
+    let server = server.map_err(|error| Failure::Server(Box::new(error)))?;
+    slog::info!(logger, "the node runs"; "node" => %server.node(),
+        "for_nodes" => &config.peer_listen, "for_clients" => &config.client_listen);
+    let mut looked = Instant::now();
+    while !interrupt::asked().load(Ordering::Relaxed) {
+        if let Some(why) = server.failure() {
+            return Err(Failure::NodeStopped(why));
+        }
+        if looked.elapsed() >= CERTIFICATE_INTERVAL {
+            server.refresh_certificate();
+            looked = Instant::now();
+        }
+        std::thread::sleep(INTERVAL);
+    }
+    slog::info!(logger, "the node stops");
+    server.stop();
+    Ok(())
+}
+
+/// Every client is an open file. Where more are not allowed, fewer clients are served.
+fn allow_many_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    let _ = setrlimit(Resource::Nofile, raised);
+}

@@ -1,0 +1,20 @@
+//! What `--version` says: the release, and the commit that it was built from.
+
+/// `0.1.0 (commit 0123456789ab, reads on-disk formats up to 7)`: `also` is what follows the commit. The commit is left out
+/// where the build could not tell it.
+#[must_use]
+pub fn version(also: &str) -> String {
+    let commit = match env!("NAMIKI_COMMIT") {
+        "" => String::new(),
+        commit => format!("commit {commit}"),
+    };
+    let parts: Vec<&str> = [commit.as_str(), also]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect();
+    let release = env!("CARGO_PKG_VERSION");
+    match parts.is_empty() {
+        true => release.to_owned(),
+        false => format!("{release} ({})", parts.join(", ")),
+    }
+}

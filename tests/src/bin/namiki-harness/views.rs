@@ -1,0 +1,49 @@
+//! Moves money under every protocol and release while views are read, and looks whether one ever sees a part of it; what
+//! `cargo xtask soak views` runs.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use namiki::{Database, ProtocolSpec};
+use namiki_platform::disk::DelayedDisk;
+use namiki_tests::tested_specs::add_unlogged;
+use namiki_tests::transfers_under_views::{Seen, transfer};
+
+/// Moves money under every protocol and release while views are read, and looks whether one ever sees a part of it.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Transfers, evenly over all protocols.
+    #[arg(long, default_value_t = 10_000_000)]
+    transfers: u64,
+    /// The first seed.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Only these protocols: part of their name.
+    #[arg(long, default_value = "")]
+    spec: String,
+}
+
+/// Runs it.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
+    let mut specs = add_unlogged(ProtocolSpec::all_durable());
+    specs.retain(|spec| spec.to_string().contains(&arguments.spec));
+    if specs.is_empty() {
+        return Err(format!("no protocol has `{}` in its name", arguments.spec));
+    }
+    let each = arguments.transfers.div_ceil(specs.len() as u64);
+    let began = Instant::now();
+    let mut all = Seen::default();
+    for (seed, spec) in (arguments.seed..).zip(specs) {
+        let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let builder = Database::builder()
+            .spec(spec)
+            // What a sync waits for has nothing to do with what views see.
+            .disk(Arc::new(DelayedDisk::new(Duration::ZERO)))
+            .checkpoint_log_bytes(4 << 20);
+        all += transfer(builder, &dir.path().join("data"), seed, each)?;
+        println!("{spec}: {all:?} so far, {} s", began.elapsed().as_secs());
+    }
+    println!("no view has seen a part of a transfer: {all:?}");
+    Ok(())
+}
