@@ -306,7 +306,9 @@ mod tests {
     use std::num::NonZeroU16;
     use std::sync::{Arc, OnceLock};
 
-    use namiki_log::{Entry, Log, LogConfig, LogError, Placement, Prepare, RecyclePoint, Retain};
+    use namiki_log::{
+        Entry, ImageEffect, Log, LogConfig, LogError, Placement, Prepare, RecyclePoint, Retain,
+    };
     use namiki_platform::disk::sim::{Fault, Step};
     use namiki_platform::disk::{
         AlignedBuf, Appender, DiskFile, DiskLayer, FileLayer, PendingWrite, SimDisk,
@@ -359,7 +361,7 @@ mod tests {
             let appended = match bytes <= stream.buffered_bytes_max() {
                 true => stream.append_as(needs, entry, stamp, epoch, bytes, |_, _| {}, |()| {})?,
                 false => {
-                    let oversize = stream.prepare_oversize(bytes, |_| {})?;
+                    let oversize = stream.prepare_oversize(ImageEffect::Longer, bytes, |_| {})?;
                     stream.append_oversize(entry, stamp, epoch, oversize, |()| {})?
                 }
             };
