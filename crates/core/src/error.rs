@@ -259,10 +259,10 @@ pub enum Error {
         source: std::sync::Arc<dyn std::error::Error + Send + Sync>,
     },
     /// The database was closed in order, and all that was committed is durable. The backup that follows it
-    /// ([`Builder::backup_to`](crate::Builder::backup_to)) could not be brought up to date: it is as it was before, and lacks the
+    /// ([`Builder::backup_to`](crate::Builder::backup_to)) could not be brought up to date: it may be as it was before, without the
     /// last commits. It is brought up to date when the database is opened with it again, or by `namiki backup`.
     #[error(
-        "the database is closed and nothing is lost, but its backup in {dir} lacks the last commits; open the database again \
+        "the database is closed and nothing is lost, but its backup in {dir} may lack the last commits; open the database again \
          with Builder::backup_to, or run `namiki backup`"
     )]
     BackupBehind {

@@ -23,8 +23,7 @@ pub struct WantedFile {
     pub takes_room: bool,
     /// Whether room is kept for it: it is the stream's first, or the next image frees the one before it, which is as long.
     pub is_kept_for: bool,
-    /// Nothing of a file for any commit. Of one that is made for a single frame of deletions: how many bytes they take out of
-    /// the next image at least.
+    /// Only for a file that is made for a single frame of deletions: how many bytes they take out of the next image at least.
     pub frees_bytes: Option<u64>,
 }
 

@@ -113,9 +113,9 @@ impl<H: GroupResource> Log<H> {
         Ok(files)
     }
 
-    /// Whether a stream was refused room on the disk for a segment or a frame, since it has made a segment or
-    /// [`Log::forget_refusals`] was called; or has none in its region since
-    /// something was recycled, or less than a quarter of it is left. What cannot be taken any more is refused with
+    /// Whether a stream was refused room on the disk for a segment, since it has made one, or for a frame, since
+    /// [`Log::forget_refusals`] was called; or has none in its region since something was recycled, or less than a quarter of
+    /// it is left. What cannot be taken any more is refused with
     /// [`LogError::DiskFull`] or [`LogError::RegionFull`] until there is room; recycling makes some. Takes each
     /// stream's lock: meant to be asked a few times a second. Never so of a region unless frames may be recycled.
     #[must_use]
@@ -124,7 +124,8 @@ impl<H: GroupResource> Log<H> {
         streams.any(|stream| stream.is_short_of_room())
     }
 
-    /// Room on the disk is being sought: what is refused from now on [`Log::is_short_of_room`] tells, and nothing that was before.
+    /// Room on the disk is being sought: from now on [`Log::is_short_of_room`] tells of what is refused later, and of nothing
+    /// that was refused before.
     /// Of regions nothing is forgotten.
     pub fn forget_refusals(&self) {
         for stream in &self.streams.list {

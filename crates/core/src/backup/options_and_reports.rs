@@ -107,7 +107,8 @@ impl BackupOptions {
 
     /// Called now and then, by the thread that copies. Transactions may be run in it, but on a full disk they do not wait for
     /// room. What waits for the backup's end must not be called in it: checkpoints, other backups, loads, and
-    /// [`Database::close`](crate::Database::close).
+    /// [`Database::close`](crate::Database::close). Nor may it wait for transactions of other threads if it is that of a backup
+    /// that follows the database ([`Builder::backup_to`](crate::Builder::backup_to)): on a full disk, these may wait for it.
     #[must_use]
     pub fn on_progress(mut self, on_progress: OnBackupProgress) -> Self {
         self.on_progress = Some(on_progress);

@@ -23,8 +23,8 @@ struct State {
     is_served: bool,
     asked: u64,
     answered: u64,
-    /// Whether room was made for those that were answered last.
-    has_made: bool,
+    /// Room was made for those up to this one.
+    made_through: u64,
     /// Of tasks that wait.
     wakers: Vec<Waker>,
     /// Threads that hold up what makes room: none of them waits.
@@ -44,7 +44,7 @@ impl State {
     /// Whether room was made, if that is known.
     fn outcome(&self, request: &RoomRequest) -> Option<bool> {
         let is_answered = self.answered >= request.0;
-        (is_answered || !self.is_served).then_some(is_answered && self.has_made)
+        (is_answered || !self.is_served).then_some(self.made_through >= request.0)
     }
 }
 
@@ -121,7 +121,9 @@ impl RoomRequests {
     pub(crate) fn answer(&self, through: u64, has_made: bool) {
         self.change(|state| {
             state.answered = state.answered.max(through);
-            state.has_made = has_made;
+            if has_made {
+                state.made_through = state.made_through.max(through);
+            }
         });
     }
 
@@ -181,6 +183,18 @@ mod tests {
         requests.wait_for_one(Duration::MAX / 4, || false);
         requests.set_served(false);
         assert!(!asking.join().unwrap());
+    }
+
+    /// A task may look late.
+    #[test]
+    fn an_answer_stays_what_it_was() {
+        let requests = RoomRequests::default();
+        requests.set_served(true);
+        let (first, second) = (requests.begin().unwrap(), requests.begin().unwrap());
+        requests.answer(first.0, true);
+        requests.answer(second.0, false);
+        assert_eq!(requests.poll(&first, Waker::noop()), Some(true));
+        assert_eq!(requests.poll(&second, Waker::noop()), Some(false));
     }
 
     #[test]

@@ -172,15 +172,15 @@ impl LogTarget {
     /// Whether there was no room for a frame when one was to be accepted last.
     pub(crate) fn is_short_of_room(&self) -> bool {
         match self {
-            Self::Segments(target) => target.is_short_of_room,
+            Self::Segments(target) => target.is_short_of_room || target.has_refused_frame,
             Self::Region(target) => target.is_short_of_room(),
         }
     }
 
-    /// A frame was refused because the disk is full.
+    /// A frame that needs a file of its own was refused because the disk is full.
     pub(crate) fn set_short_of_room(&mut self) {
         if let Self::Segments(target) = self {
-            target.is_short_of_room = true;
+            target.has_refused_frame = true;
         }
     }
 
@@ -188,6 +188,7 @@ impl LogTarget {
     pub(crate) fn forget_refusals(&mut self) {
         if let Self::Segments(target) = self {
             target.is_short_of_room = false;
+            target.has_refused_frame = false;
         }
     }
 

@@ -58,8 +58,10 @@ pub(crate) struct SegmentTarget {
     pub(crate) block_bytes: usize,
     /// Whether a thread is making a spare right now.
     pub(crate) preparing: bool,
-    /// Whether a file or a frame was refused because the disk was full, since a file was made or room was sought last.
+    /// Whether a file was refused because the disk was full, since one was made or room was sought last.
     pub(crate) is_short_of_room: bool,
+    /// Whether a frame that needs a file of its own was, since room was sought last: files for others help it nothing.
+    pub(crate) has_refused_frame: bool,
     /// Whether the background was asked for a spare.
     pub(crate) requested: bool,
     retain: Retain,
@@ -99,6 +101,7 @@ impl SegmentTarget {
             block_bytes: BLOCK_BYTES_MAX,
             preparing: false,
             is_short_of_room: false,
+            has_refused_frame: false,
             requested: false,
             retain,
             salt: Salt::of(identity),
@@ -171,6 +174,18 @@ impl SegmentTarget {
             false => self.spares.front(),
         };
         segment.map_or(Grant::All, |segment| segment.grant)
+    }
+
+    /// The files of many frames that take deletions alone: number, and what is not written. What is left of a frame's own file
+    /// no commit could use.
+    pub(crate) fn restricted_for_many(&self) -> impl Iterator<Item = (u64, u64)> {
+        let segments = self.current.iter().chain(&self.spares);
+        let own: Vec<u64> = segments
+            .filter(|it| it.is_oversize)
+            .map(|it| it.number)
+            .collect();
+        self.restricted()
+            .filter(move |(number, _)| !own.contains(number))
     }
 
     /// The files that take deletions alone: number, and what is not written.

@@ -7,7 +7,8 @@
 //!
 //! The copy of a log is not asked: a copy that did not end leaves such frames beside the manifest of the one before.
 //!
-//! All directories of streams are looked at, and the devices that the manifest names. A device that is named by a later manifest alone cannot be found.
+//! All directories of streams are looked at, and the devices that the manifest names. A device that is named by a later
+//! manifest alone cannot be found.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -62,12 +62,12 @@ impl<H: GroupResource> Stream<H> {
         }
     }
 
-    /// The files that take deletions alone.
+    /// The files that take deletions alone, and could take other commits.
     pub(crate) fn restricted(&self) -> Vec<RestrictedFile> {
         let LogTarget::Segments(target) = &self.state.lock().target else {
             return Vec::new();
         };
-        let files = target.restricted();
+        let files = target.restricted_for_many();
         let files = files.map(|(number, unwritten_bytes)| RestrictedFile {
             unwritten_bytes,
             has_refused: target.is_short_of_room,

@@ -61,8 +61,12 @@ struct State {
     /// Lent to the checkpoint that is under way, and how much of that is written.
     lent_bytes: u64,
     written_bytes: u64,
+    /// Granted since room was taken last because deletions pay for it, which may be rolled back yet.
+    credited_bytes: u64,
     /// The log has files.
     is_used: bool,
+    /// No further checkpoint is taken.
+    is_over: bool,
     /// There is less than is wanted.
     is_short: bool,
     /// No checkpoint can be taken before a backup is done.
@@ -72,7 +76,7 @@ struct State {
 impl State {
     /// In all, with what is lent.
     fn wanted(&self, log_bytes: u64, kept_bytes: u64) -> u64 {
-        if !self.is_used {
+        if !self.is_used || self.is_over {
             return 0;
         }
         let of_log = log_bytes.saturating_mul(ROOM_PER_LOG_BYTE);
@@ -156,7 +160,7 @@ impl CheckpointRoom {
         state.log_bytes = files.unwritten_bytes + since + to_come;
         let kept_files = 2 * files.streams - files.streams_begun.min(files.streams);
         state.kept_bytes = kept_files * files.file_bytes;
-        (state.lent_bytes, state.written_bytes) = (0, 0);
+        (state.lent_bytes, state.written_bytes, state.credited_bytes) = (0, 0, 0);
         self.adjust_locked(&mut state);
     }
 
@@ -215,6 +219,7 @@ impl CheckpointRoom {
         let mut state = self.state.lock();
         *state = State {
             granted_bytes: state.granted_bytes,
+            is_over: true,
             ..State::default()
         };
         self.take(&mut state, 0, 0);
@@ -251,7 +256,7 @@ impl LogRoom for CheckpointRoom {
             (state.log_bytes, state.kept_bytes) = (log_bytes, kept_bytes);
             return Ok(Grant::All);
         }
-        state.is_short = true;
+        state.is_short |= file.frees_bytes.is_none();
         let wanted = state.wanted(state.log_bytes, kept_bytes);
         if file.is_kept_for || file.frees_bytes.is_some() {
             let held = state.taken_bytes.saturating_add(state.lent_bytes);
@@ -259,9 +264,15 @@ impl LogRoom for CheckpointRoom {
             // frame of its own is shorter by what it has beside the image of what is deleted.)
             let less = held.saturating_sub(spare).min(wanted);
             let is_paid = |freed: u64| file.bytes <= freed.saturating_add(TABLE_BYTES);
-            let takes_less = file.frees_bytes.is_none_or(is_paid);
-            if self.take(&mut state, wanted, spare) || takes_less && self.take(&mut state, less, 0)
-            {
+            // One at a time, until a checkpoint: if they are rolled back, the image is no shorter.
+            let takes_less =
+                (file.frees_bytes).is_none_or(|freed| state.credited_bytes == 0 && is_paid(freed));
+            let has_all = self.take(&mut state, wanted, spare);
+            state.is_short |= !has_all;
+            if has_all || takes_less && self.take(&mut state, less, 0) {
+                if !has_all && file.frees_bytes.is_some() {
+                    state.credited_bytes += file.bytes;
+                }
                 state.kept_bytes = kept_bytes;
                 return Ok(Grant::Deletions);
             }

@@ -103,7 +103,7 @@ fn take_when_due(work: &Work, stop: &Stop) {
             let made = work.make_room();
             is_refused = made.is_err();
             if is_refused {
-                pause = AGAIN;
+                pause = if is_asked { AGAIN } else { AFTER_FAILURE };
             }
             answer(work, made.unwrap_or(false));
             last = Instant::now();
