@@ -86,7 +86,12 @@ impl Packages {
             let Some(name) = quoted(&file.text, "name") else {
                 continue;
             };
-            if file.text.lines().any(|line| line == "publish = false") {
+            let says = |said: &str| file.text.lines().any(|line| line == said);
+            // A workspace of its own is none of this one's members.
+            if says("[workspace]") {
+                continue;
+            }
+            if says("publish = false") {
                 private.push(name);
             } else {
                 let version = version.clone();
@@ -196,6 +201,10 @@ mod tests {
             (
                 "xtask/Cargo.toml",
                 "[package]\nname = \"x\"\npublish = false\n",
+            ),
+            (
+                "other/Cargo.toml",
+                "[package]\nname = \"o\"\npublish = false\n\n[workspace]\n",
             ),
         ]);
         let packages = Packages::of(&tree);
