@@ -110,8 +110,9 @@ fn allocations_stay_near_the_limit() {
                 }
             });
             let taken = (peak - before) as usize;
-            // A list that grows is there twice while it is copied: half as much again.
-            let taken_max = LIMIT_BYTES + LIMIT_BYTES / 2 + BESIDE_BYTES;
+            // A list that grows is there twice while it is copied, the second time with twice its length, and what it has then is
+            // counted when it has grown. Those of all threads may grow at the same moment.
+            let taken_max = LIMIT_BYTES + 2 * LIMIT_BYTES + BESIDE_BYTES;
             assert!(taken <= taken_max, "{name} of {count} rows: {taken} bytes");
         }
     }

@@ -45,7 +45,7 @@ pub struct Options {
     /// The order of execution. Default: out of order.
     pub mode: Mode,
     /// What hash tables, sorts, groups and limits of the query may keep in memory, in bytes, all threads together, their
-    /// merging included; while a list grows, it is there twice. Default: 1 GiB.
+    /// merging included; while a list grows, it is there twice, and what it has then is counted afterwards. Default: 1 GiB.
     pub memory_bytes_max: usize,
     /// Rows that wait for the consumer, at most, in each thread: then the thread waits for it. Default: 4096.
     pub output_rows_max: usize,
