@@ -474,13 +474,13 @@ mod tests {
     #[test]
     fn a_crash_soak_obeys_the_clock_and_prints_seeds() {
         let said = |text: &str| shown(&crashes_for(Path::new("."), &args(text), 5, 77));
-        let whole = "-- --minutes 5 --seed 77 --spec SILO";
+        let whole = "-- crash --minutes 5 --seed 77 --spec SILO";
         assert!(
             said("--spec SILO").ends_with(whole),
             "{}",
             said("--spec SILO")
         );
-        assert!(said("--seed 3").ends_with("-- --minutes 5 --seed 3"));
+        assert!(said("--seed 3").ends_with("-- crash --minutes 5 --seed 3"));
     }
 
     #[test]
