@@ -12,9 +12,9 @@
 //! # Invariants
 //! - O1. The segment's length is its header's block, the frame, and the room for an epoch marker.
 //! - O2. It gets its number when everything appended before is hardened, and nothing is appended before its frame
-//!   is: no frame counts on the spare that it replaces. A rename that reports a failure is a
-//!   refusal only if the file is still there without a number. Otherwise the number may be taken: frames written to that
-//!   spare would be in a file without a name, so the log accepts nothing more.
+//!   is: no frame counts on the spare that it replaces. A rename that reports a failure is
+//!   a refusal only if the file is still there without a number. Otherwise the number may be taken: frames written to
+//!   that spare would be in a file without a name, so the log accepts nothing more.
 //! - O3. A file without a number is removed by its owner, or by the next opening.
 
 use std::io::{self, ErrorKind};

@@ -179,22 +179,23 @@ impl SegmentTarget {
     /// The files of many frames that take deletions alone: number, and what is not written. What is left of a frame's own file
     /// no commit could use.
     pub(crate) fn restricted_for_many(&self) -> impl Iterator<Item = (u64, u64)> {
-        let segments = self.current.iter().chain(&self.spares);
-        let own: Vec<u64> = segments
-            .filter(|it| it.is_oversize)
-            .map(|it| it.number)
-            .collect();
-        self.restricted()
-            .filter(move |(number, _)| !own.contains(number))
+        let restricted = self.restricted_segments();
+        let for_many = restricted.filter(|(it, _)| !it.is_oversize);
+        for_many.map(|(it, left)| (it.number, left))
     }
 
     /// The files that take deletions alone: number, and what is not written.
     pub(crate) fn restricted(&self) -> impl Iterator<Item = (u64, u64)> {
+        let restricted = self.restricted_segments();
+        restricted.map(|(it, left)| (it.number, left))
+    }
+
+    /// The same, and what is not written of each.
+    fn restricted_segments(&self) -> impl Iterator<Item = (&Segment, u64)> {
         let left = self.left();
         let current = self.current.iter().map(move |it| (it, left));
         let files = current.chain(self.spares.iter().map(|it| (it, it.bytes)));
-        let restricted = files.filter(|(it, _)| it.grant == Grant::Deletions);
-        restricted.map(|(it, left)| (it.number, left))
+        files.filter(|(it, _)| it.grant == Grant::Deletions)
     }
 
     /// A file takes any commit from now on, if it is still one that can be written to.
