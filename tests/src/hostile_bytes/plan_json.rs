@@ -58,7 +58,7 @@ pub(super) fn accepts(bytes: &[u8]) -> bool {
     let written = serde_json::to_string(&plan).expect("what was read can be written");
     let again: Plan = written.parse().expect("what was written can be read");
     assert_eq!(again, plan, "{written}");
-    // It is written the same way, whoever has built it.
+    // A plan is written the same way whether it was built by functions or read.
     assert_eq!(serde_json::to_string(&again).ok(), Some(written));
     assert!(plan.tables().len() <= text.len());
     match EXECUTOR.explain(&plan, &TABLES, &Options::default()) {

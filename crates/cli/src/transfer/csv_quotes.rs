@@ -3,8 +3,9 @@
 //! The reader of cells takes whatever follows an opening mark for the cell, to the end of the file if no other mark comes, and
 //! joins what follows a closing one to it. Either is a file that means something else than it would be read as.
 //!
-//! The reader passes over empty lines, and tells the line of the first of them for that of the row behind. So the lines on which rows
-//! begin are found here, too. A row is told by its number: the file is read ahead, and what is found in it counts when the row is reached.
+//! The reader passes over empty lines, and tells the line of the first of them for that of the row behind. So this file also finds
+//! the line on which each row begins. Rows are numbered, because the file is read ahead of them: an error that is found early is
+//! reported when its row is reached.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -20,7 +21,7 @@ struct Misquoted {
     why: &'static str,
 }
 
-/// What is found in a file that is read ahead of its rows.
+/// Lines and errors found so far, in a file that is read ahead of its rows.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     /// The lines on which those rows begin that were passed and not taken yet.

@@ -109,7 +109,7 @@ mod tests {
             assert_eq!(moment.text(), text);
             assert_eq!(Moment::from_text(text), Some(moment));
         }
-        // What they mean is what the system means by them.
+        // The text means the same moment as the system clock does.
         let before = std::time::UNIX_EPOCH - Duration::from_millis(500);
         let mut bytes = ValueBytes::new();
         before.encode(&mut bytes);

@@ -477,7 +477,7 @@ mod tests {
         Type::parse_with(&format!("map<{key}, bool>"), &types)
     }
 
-    /// A program may order its own types as it likes: what it could not read is not written.
+    /// A program may order its own types in any way, so a map in an order that it could not read must not be written.
     #[test]
     fn keys_that_the_program_alone_can_order_are_refused() {
         let of = map_of_points("Point#0123456789abcdef");
@@ -500,7 +500,7 @@ mod tests {
             let said = from_text(&of, text).unwrap_err().to_string();
             assert!(said.contains(why), "{said}");
         }
-        // A map that a program has written in its own order is read; one with a key twice is none.
+        // A map in the order of the program that wrote it is read; one that has a key twice is not a map.
         let bytes = |keys: &[[u8; 2]]| {
             let entries = keys.iter().flat_map(|[x, y]| [*x, *y, 1]);
             [keys.len() as u8]
