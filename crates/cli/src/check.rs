@@ -22,6 +22,9 @@ use namiki::{Epoch, Lsn, OpenError, ReadError, RestorePoint, Stamp, TableId, Wor
 use namiki_log::{
     CutRule, Frame, GenerationInfo, Records, StreamEnd, check_all_announced, durable_epoch,
 };
+use namiki_terminal::number_format::{bytes, counted, grouped, name};
+use namiki_terminal::time_of_day::utc;
+use namiki_terminal::{interrupt, standard_output};
 
 use crate::check_image::check_image;
 use crate::failure::Failure;
@@ -42,9 +45,6 @@ the byte where the damaged part begins, and whether it is a header or what a che
 Examples:
   namiki check /data/shop
   namiki check /backup/shop && echo this backup is good";
-use namiki_terminal::number_format::{bytes, counted, grouped, name};
-use namiki_terminal::time_of_day::utc;
-use namiki_terminal::{interrupt, standard_output};
 
 /// What `namiki check` is told.
 #[derive(Args)]

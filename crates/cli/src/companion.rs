@@ -44,7 +44,7 @@ pub(crate) const CLUSTER: Companion = Companion {
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true)]
 pub(crate) struct CompanionArguments {
-    /// What the other program is told; --help lists what it knows
+    /// Arguments of the other program; --help lists them
     #[arg(
         value_name = "ARGUMENTS",
         trailing_var_arg = true,
@@ -54,7 +54,8 @@ pub(crate) struct CompanionArguments {
 }
 
 impl Companion {
-    /// Becomes the program, with `first` before what the user has said. It returns only if there is nothing to run.
+    /// Replaces this process by the program, which gets `first` and then the arguments of the user. Returns only if the program
+    /// cannot be started.
     pub(crate) fn run(self, first: &[&str], arguments: &CompanionArguments) -> Result<(), Failure> {
         let Self {
             program,

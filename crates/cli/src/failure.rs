@@ -342,17 +342,10 @@ impl Failure {
     }
 }
 
-/// The failure of something that was tried on a file, a folder or a process.
+/// [`CommandFailure::device`] as a failure of this program.
 pub(crate) fn device(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
-    move |source| {
-        let path = path.to_owned();
-        CommandFailure::Device {
-            doing,
-            path,
-            source,
-        }
-        .into()
-    }
+    let failed = CommandFailure::device(doing, path);
+    move |source| failed(source).into()
 }
 
 /// The failure of a command line that makes no sense.

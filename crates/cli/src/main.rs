@@ -41,10 +41,10 @@ mod typed;
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 use namiki::files::FORMAT;
-use namiki_terminal::{completions, finish, version};
+use namiki_terminal::{completions, finish, read_arguments, version};
 
 use crate::companion::{BENCH, CLUSTER, CompanionArguments};
 use crate::failure::Failure;
@@ -72,6 +72,14 @@ Examples:
   namiki node --config node.toml           a node of a real cluster
 
 Every command explains itself: namiki demo --help";
+
+const COMPLETIONS: &str = "\
+Examples:
+  namiki completions bash > ~/.local/share/bash-completion/completions/namiki
+  namiki completions zsh > ~/.zfunc/_namiki        with ~/.zfunc in fpath, before compinit
+  namiki completions fish > ~/.config/fish/completions/namiki.fish
+
+namiki-cluster completions does the same for that program.";
 
 /// Namiki, a transactional database with parallel write-ahead logs.
 #[derive(Parser)]
@@ -119,31 +127,15 @@ enum Command {
     /// Start, watch, break and stop a cluster on this machine: starts the program namiki-cluster
     Cluster(CompanionArguments),
     /// Print the script with which a shell completes commands and flags
+    #[command(after_help = COMPLETIONS)]
     Completions(completions::CompletionsArguments),
     /// The part of `demo` that is killed.
     #[command(name = demo::VICTIM_COMMAND, hide = true)]
     DemoVictim(demo::VictimArguments),
 }
 
-impl Arguments {
-    /// What the command line says. There, `--limit -5` is a bad number, and no unknown flag `-5`.
-    fn read() -> Self {
-        let command = with_negative_numbers(Self::command());
-        Self::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
-    }
-}
-
-/// The command and all below it.
-fn with_negative_numbers(command: clap::Command) -> clap::Command {
-    let command = command.mut_args(|flag| {
-        let takes_values = flag.get_action().takes_values();
-        flag.allow_negative_numbers(takes_values)
-    });
-    command.mut_subcommands(with_negative_numbers)
-}
-
 fn main() -> ExitCode {
-    let arguments = Arguments::read();
+    let arguments: Arguments = read_arguments();
     let done = match arguments.command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::sync::LazyLock;
 
 use clap::{Parser, Subcommand};
-use namiki_terminal::{completions, finish, version};
+use namiki_terminal::{completions, finish, read_arguments, version};
 
 use crate::failure::{Failure, usage};
 
@@ -47,7 +47,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    finish("namiki-cluster", run(Arguments::parse()), Failure::ending)
+    finish("namiki-cluster", run(read_arguments()), Failure::ending)
 }
 
 fn run(arguments: Arguments) -> Result<(), Failure> {

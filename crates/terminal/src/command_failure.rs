@@ -4,7 +4,7 @@
 //! after Ctrl-C (but for commands that are meant to end so).
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Why a command failed, where that has nothing to do with what it is about. Programs wrap it in what else can fail.
@@ -55,6 +55,16 @@ impl WaitInterrupted {
 }
 
 impl CommandFailure {
+    /// The failure of something that was tried on a file, a folder or a process.
+    pub fn device(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
+        let path = path.to_owned();
+        move |source| Self::Device {
+            doing,
+            path,
+            source,
+        }
+    }
+
     /// The failure of a write to standard output.
     #[must_use]
     pub fn output(error: io::Error) -> Self {

@@ -2,6 +2,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
+//! | `arguments.rs` | what a command line says |
 //! | `command_failure.rs` | how any command may fail, and the exit status that says so |
 //! | `finish.rs` | the end of a program |
 //! | `interrupt.rs` | Ctrl-C |
@@ -10,6 +11,7 @@
 //! | `completions.rs` | what a shell needs to complete commands |
 //! | `version.rs` | which release and which build this is |
 
+mod arguments;
 mod command_failure;
 pub mod completions;
 mod finish;
@@ -19,6 +21,7 @@ mod output;
 pub mod time_of_day;
 mod version;
 
+pub use arguments::read_arguments;
 pub use command_failure::{CommandFailure, Ending, WaitInterrupted};
 pub use finish::finish;
 pub use output::{Output, print, standard_output};

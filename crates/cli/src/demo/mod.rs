@@ -25,12 +25,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::{RangedU64ValueParser, TypedValueParser};
 use namiki::{Database, Logging, ProtocolSpec};
+use namiki_terminal::number_format::{bytes, counted, grouped};
+use namiki_terminal::{interrupt, standard_output};
 
 use crate::failure::{Failure, device};
 use crate::opening;
 use ledger::INITIAL_BALANCE;
-use namiki_terminal::number_format::{bytes, counted, grouped};
-use namiki_terminal::{interrupt, standard_output};
 use verify::Found;
 pub(crate) use victim::{VICTIM_COMMAND, VictimArguments, run as run_victim};
 use witness::Testimony;

@@ -17,8 +17,11 @@ use std::sync::Arc;
 use namiki::files::{ImageTable, Manifest};
 use namiki::query::{ColumnType, Datum, Schema, decode_row};
 use namiki::{Database, Direction, LoadOptions, NewTable, Stamp};
+use namiki_platform::ErrorSentence;
 use namiki_platform::disk::{Disk, ReadOnlyDisk};
 use namiki_segment::{CheckProgress, CheckVisitor};
+use namiki_terminal::interrupt;
+use namiki_terminal::number_format::counted;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -28,9 +31,6 @@ use crate::failure::{Failure, device};
 use crate::progress::Progress;
 use crate::tables::TypedTable;
 use crate::typed::datum::{from_hex, hex};
-use namiki_platform::ErrorSentence;
-use namiki_terminal::interrupt;
-use namiki_terminal::number_format::counted;
 
 /// The largest integer up to which a float says each of them.
 const EXACT_MAX: u64 = 1 << 53;

@@ -82,9 +82,20 @@ pub(crate) const SPECS: [&str; 6] = [
 ];
 
 /// All but those that start other programs.
-const COMMANDS: [&str; 12] = [
-    "demo", "check", "dump-log", "tables", "get", "scan", "put", "remove", "export", "import",
-    "load", "query",
+const COMMANDS: [&str; 13] = [
+    "demo",
+    "check",
+    "dump-log",
+    "tables",
+    "get",
+    "scan",
+    "put",
+    "remove",
+    "export",
+    "import",
+    "load",
+    "query",
+    "completions",
 ];
 
 #[test]
