@@ -2,8 +2,8 @@
 //! is seen, for every protocol and both layouts of the log.
 //!
 //! What is left out here, `cargo xtask crash` and `cargo xtask soak` do: all protocols, more than one seed for each
-//! protocol and layout, runs of more than 16 transactions, every event (here it is every second one, and of the other kinds
-//! of runs fewer), and at each event more than 4 random subsets of what was pending (2 for the other kinds). Few images are
+//! protocol and layout, runs of more than 16 transactions, every event (here it is every third one, and of the other kinds
+//! of runs fewer), and at each event more than 3 random subsets of what was pending (2 for the other kinds). Few images are
 //! crashed a second or a third time.
 #![allow(
     clippy::unwrap_used,
@@ -88,8 +88,8 @@ fn every_crash_of_many_threads_recovers_acknowledged_commits() {
     let depth = Depth {
         subsets: 2,
         sectors_each_max: 2,
-        events: 0.25,
-        second: 0.004,
+        events: 0.15,
+        second: 0.002,
         third: 0.0,
     };
     rounds(Kind::Threads, depth);
@@ -100,8 +100,8 @@ fn every_crash_after_a_failed_write_recovers_what_was_acknowledged() {
     let depth = Depth {
         subsets: 2,
         sectors_each_max: 2,
-        events: 0.25,
-        second: 0.008,
+        events: 0.15,
+        second: 0.004,
         third: 0.0,
     };
     rounds(Kind::FailedWrite, depth);
@@ -138,8 +138,8 @@ fn every_crash_of_rings_that_go_round_recovers_acknowledged_commits() {
     let depth = Depth {
         subsets: 1,
         sectors_each_max: 2,
-        events: 0.04,
-        second: 0.003,
+        events: 0.03,
+        second: 0.0015,
         third: 0.0,
     };
     let mut swept = Sweep::default();

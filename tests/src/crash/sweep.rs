@@ -29,10 +29,10 @@ pub struct Depth {
 impl Depth {
     /// For every change.
     pub const CI: Self = Self {
-        subsets: 4,
+        subsets: 3,
         sectors_each_max: 8,
-        events: 0.5,
-        second: 0.003,
+        events: 0.35,
+        second: 0.002,
         third: 0.002,
     };
     /// For the long runs.

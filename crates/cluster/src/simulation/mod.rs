@@ -71,7 +71,7 @@ mod tests {
         let first = std::env::var("NAMIKI_SIM_SEED").ok();
         let first = first.map_or(1, |it| it.parse().expect("a seed is a number"));
         let count = std::env::var("NAMIKI_SIM_SEEDS").ok();
-        let count: u64 = count.map_or(200, |it| it.parse().expect("a number of seeds"));
+        let count: u64 = count.map_or(100, |it| it.parse().expect("a number of seeds"));
         let (mut counted, mut replacements) = (0, 0);
         for seed in first..first + count {
             let report = run(&SimOptions::of(seed));

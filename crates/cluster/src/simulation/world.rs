@@ -1,7 +1,6 @@
 //! Virtual time, and everything that happens in it.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -128,13 +127,13 @@ pub(super) struct World {
     pub(super) options: SimOptions,
     pub(super) random: Random,
     now: u64,
-    queue: BinaryHeap<Reverse<(u64, u64)>>,
-    events: std::collections::HashMap<u64, Event>,
+    /// By time, and then by the order in which they were scheduled.
+    events: BTreeMap<(u64, u64), Event>,
     next_event: u64,
     /// The nodes in their places, then those that have been replaced and still have their disks.
     pub(super) nodes: Vec<SimNode>,
     /// Parts that will run, by node and life.
-    scheduled: HashSet<(usize, u64, Part)>,
+    scheduled: BTreeSet<(usize, u64, Part)>,
     outbox: Outbox,
     pub(super) links: Links,
     clients: Vec<SimClient>,
@@ -195,11 +194,10 @@ impl World {
             options: options.clone(),
             random,
             now: 0,
-            queue: BinaryHeap::new(),
-            events: std::collections::HashMap::new(),
+            events: BTreeMap::new(),
             next_event: 0,
             nodes,
-            scheduled: HashSet::new(),
+            scheduled: BTreeSet::new(),
             outbox: Outbox::default(),
             checks: Checks::new(&members),
             crash_in_write: BTreeMap::new(),
@@ -218,8 +216,7 @@ impl World {
     pub(super) fn after(&mut self, delay_ns: u64, event: Event) {
         let number = self.next_event;
         self.next_event += 1;
-        self.events.insert(number, event);
-        self.queue.push(Reverse((self.now + delay_ns, number)));
+        self.events.insert((self.now + delay_ns, number), event);
     }
 
     fn run_faults(&mut self) -> Result<(), String> {
@@ -317,13 +314,10 @@ impl World {
     }
 
     fn step(&mut self) -> Result<(), String> {
-        let Some(Reverse((at, number))) = self.queue.pop() else {
+        let Some(((at, _), event)) = self.events.pop_first() else {
             return Err("nothing is left to happen".to_owned());
         };
         self.now = at;
-        let Some(event) = self.events.remove(&number) else {
-            return Ok(());
-        };
         let kind = match &event {
             Event::Tick { node, .. } => *node as u64,
             Event::Run { node, .. } => 100 + *node as u64,

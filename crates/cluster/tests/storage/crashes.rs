@@ -338,7 +338,7 @@ fn random_runs_lose_nothing_durable_by_a_crash_anywhere() {
             let seed: u64 = seed.parse().unwrap();
             seed..seed + 1
         }
-        Err(_) => 0..6,
+        Err(_) => 0..3,
     };
     for seed in seeds {
         random_run(seed, 80).crash_everywhere(&format!("seed {seed}"), 2);

@@ -168,7 +168,7 @@ fn the_deepest_plans_run_in_a_small_stack() {
 fn long_chains_run_in_a_small_stack() {
     let setting = Setting::new();
     in_a_small_stack(|| {
-        for length in [1_200, 100_000] {
+        for length in [1_200, 30_000] {
             let keys = || (0..length).map(|key| column("c_custkey").equal(literal(key * 2)));
             let chains = [
                 keys().reduce(Expr::or).unwrap(),

@@ -46,7 +46,7 @@ impl<T: PointIndex, M: Fn() -> T> Subject<M> {
     pub fn no_insert_slips_past_a_successful_check(&self) {
         let all_but_huge = self.shapes.iter().filter(|s| **s != KeyShape::Huge);
         for shape in all_but_huge {
-            phantoms::no_insert_slips_past_a_successful_check(&self.make, *shape, 300, 13);
+            phantoms::no_insert_slips_past_a_successful_check(&self.make, *shape, 120, 13);
         }
     }
 

@@ -107,7 +107,13 @@ fn crash_everywhere(changed: &Changed, seed: u64, met: &mut [u32; 2]) {
     let acknowledged = disk.events();
     let mut random = Random::seeded(seed);
     for at in begin..=acknowledged {
-        for loss in [Loss::None, Loss::All, Loss::Seeded(random.next_u64())] {
+        let some = Loss::Seeded(random.next_u64());
+        let losses = if random.chance(0.5) {
+            [Loss::All, some]
+        } else {
+            [Loss::All, Loss::None]
+        };
+        for loss in losses {
             let what = format!("{loss:?} after event {at}, {}", disk.describe(at));
             let crashed = disk.crash_image(at, loss);
             let state = changed.state_of(&crashed, &what);

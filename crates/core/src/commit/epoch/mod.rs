@@ -118,6 +118,8 @@ pub(crate) struct Epochs {
     /// How many of them are made. SeqCst, so that a closer of an epoch sees the slots of all committers that are
     /// registered in it.
     blocks_made: AtomicUsize,
+    /// Where to look for a free slot first: those below are in use, but for what has been given back meanwhile.
+    free_from: AtomicUsize,
     /// An epoch that was found finished.
     finished: CachePadded<AtomicU64>,
     /// The floor of epoch e in the word e modulo their number, as in `floor`. What is left of an older
@@ -153,6 +155,7 @@ impl Epochs {
             floor: CachePadded::new(AtomicU64::new(floor.0 << EPOCH_BITS | 1)),
             blocks: [const { OnceLock::new() }; BLOCKS],
             blocks_made: AtomicUsize::new(0),
+            free_from: AtomicUsize::new(0),
             finished: CachePadded::new(AtomicU64::new(0)),
             floors: (0..FLOORS).map(|_| AtomicU64::new(0)).collect(),
             first_floor: floor,
@@ -169,14 +172,30 @@ impl Epochs {
 
     /// A slot for a new committer. Nothing if 65,536 are in use.
     pub(crate) fn acquire(&self) -> Option<SlotId> {
-        for (b, block) in self.blocks.iter().enumerate() {
+        let from = self.free_from.load(Ordering::Relaxed);
+        let id = self.take_slot(from).or_else(|| self.take_slot(0))?;
+        // Unless one was given back meanwhile, or taken by another.
+        let _ =
+            (self.free_from).compare_exchange(from, id.0 + 1, Ordering::Relaxed, Ordering::Relaxed);
+        Some(id)
+    }
+
+    /// The first slot from this one on that is free.
+    fn take_slot(&self, from: usize) -> Option<SlotId> {
+        let first_block = from / BLOCK_SLOTS;
+        for (b, block) in self.blocks.iter().enumerate().skip(first_block) {
             let slots = block.get_or_init(|| {
                 (0..BLOCK_SLOTS)
                     .map(|_| CachePadded::new(Slot::new()))
                     .collect()
             });
             self.blocks_made.fetch_max(b + 1, Ordering::SeqCst);
-            for (i, slot) in slots.iter().enumerate() {
+            let first = if b == first_block {
+                from % BLOCK_SLOTS
+            } else {
+                0
+            };
+            for (i, slot) in slots.iter().enumerate().skip(first) {
                 if !slot.taken.load(Ordering::Relaxed) && !slot.taken.swap(true, Ordering::AcqRel) {
                     return Some(SlotId(b * BLOCK_SLOTS + i));
                 }
@@ -190,6 +209,7 @@ impl Epochs {
         // A commit that has panicked is still registered.
         self.deregister(id);
         self.slot(id).taken.store(false, Ordering::Release);
+        self.free_from.fetch_min(id.0, Ordering::Relaxed);
     }
 
     /// Registers a commit: asks `stamp_above` for its stamp, given the floor that it must reach,
