@@ -24,12 +24,7 @@ pub(crate) fn loom(root: &Path, args: &[String]) -> Result<(), String> {
     for package in &packages {
         cargo.args(["-p", package]);
     }
-    cargo
-        .arg("model")
-        .env("RUSTFLAGS", "--cfg loom")
-        // Linking for speed takes longer than the models do.
-        .env("CARGO_PROFILE_RELEASE_LTO", "off")
-        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+    cargo.arg("model").env("RUSTFLAGS", "--cfg loom");
     if let Some(preemptions) = preemptions {
         cargo.env("LOOM_MAX_PREEMPTIONS", preemptions.to_string());
     }
@@ -38,6 +33,8 @@ pub(crate) fn loom(root: &Path, args: &[String]) -> Result<(), String> {
     }
     if let Some(seconds) = seconds {
         cargo.env("LOOM_MAX_DURATION", seconds.to_string());
+        // After so many orders it looks at the time; by itself, after 20,000, which take a minute.
+        cargo.env("LOOM_CHECKPOINT_INTERVAL", "100");
     }
     match run_counting_tests(cargo)? {
         0 => Err("no loom model ran; a model is a test with `model` in its path".to_owned()),
