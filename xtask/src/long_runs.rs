@@ -33,7 +33,7 @@ pub(crate) fn loom(root: &Path, args: &[String]) -> Result<(), String> {
     }
     if let Some(seconds) = seconds {
         cargo.env("LOOM_MAX_DURATION", seconds.to_string());
-        // After so many orders it looks at the time; by itself, after 20,000, which take a minute.
+        // How many orders of the threads go by until Loom looks at the clock. Its default, 20,000, can take minutes.
         cargo.env("LOOM_CHECKPOINT_INTERVAL", "100");
     }
     match run_counting_tests(cargo)? {

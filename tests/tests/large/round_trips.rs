@@ -10,17 +10,17 @@ use namiki_tests::small_database::{BOTH_ORDERS, builder};
 /// The table of these tests.
 pub(crate) type Texts = Table<u64, [u8]>;
 
-/// A value that tells its key and version, and is no repetition of a block.
+/// A value that tells its key and version; each 512 bytes of it tell their place.
 pub(crate) fn value(key: u64, version: u64, bytes: usize) -> Vec<u8> {
     let word = |at: u64| at.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ key << 32 ^ version;
-    let block: Vec<u8> = (0..bytes.div_ceil(8).min(512) as u64)
+    let block: Vec<u8> = (0..bytes.div_ceil(8).min(64) as u64)
         .flat_map(|at| word(at).to_le_bytes())
         .collect();
     let mut value = Vec::with_capacity(bytes + block.len());
     while value.len() < bytes {
         let number = word(value.len() as u64);
         value.extend_from_slice(&block);
-        // No two blocks are alike.
+        // So no two blocks are alike.
         let at = value.len() - block.len();
         value[at..at + 8].copy_from_slice(&number.to_le_bytes());
     }
@@ -102,6 +102,7 @@ fn large_transactions_come_back_in_every_layout() {
     }
 }
 
+/// Many log files long. The limit, 1 GiB, would take three times the memory.
 #[test]
 fn a_value_of_300_mib_comes_back() {
     let dir = tempfile::tempdir().unwrap();

@@ -107,9 +107,10 @@ fn crash_everywhere(changed: &Changed, seed: u64, met: &mut [u32; 2]) {
     let acknowledged = disk.events();
     let mut random = Random::seeded(seed);
     for at in begin..=acknowledged {
-        let some = Loss::Seeded(random.next_u64());
+        // All is lost at each event; nothing, or a part, at every second one: each takes an opening.
+        let a_part = Loss::Seeded(random.next_u64());
         let losses = if random.chance(0.5) {
-            [Loss::All, some]
+            [Loss::All, a_part]
         } else {
             [Loss::All, Loss::None]
         };

@@ -8,6 +8,7 @@ use namiki_index::{Lookup, OrderedIndex, PointIndex, ScanItem, ScanRange};
 
 use super::new;
 
+/// Enough for trees of several levels.
 const KEYS: u64 = 400_000;
 
 /// What a key and its payload may take: about a tenth more than they do, and far less than twice what the
