@@ -65,25 +65,6 @@ fn assert_none_is_missing((finished, seen): (Epoch, [u64; 2]), commits: [&[(Epoc
     }
 }
 
-/// However sessions come and go: the slots that they leave are looked for from the lowest on.
-#[test]
-fn a_slot_that_was_released_is_found_again() {
-    explore(3, || {
-        let epochs = Arc::new(Epochs::new(Stamp(1), Duration::MAX));
-        let come_and_go = |epochs: &Epochs| {
-            let id = epochs.acquire().expect("a slot is free");
-            epochs.release(id);
-        };
-        let other = {
-            let epochs = Arc::clone(&epochs);
-            thread::spawn(move || come_and_go(&epochs))
-        };
-        come_and_go(&epochs);
-        other.join().unwrap();
-        assert_eq!(epochs.acquire().expect("a slot is free").number(), 0);
-    });
-}
-
 #[test]
 fn no_epoch_with_registrations_is_finished() {
     explore(2, || {

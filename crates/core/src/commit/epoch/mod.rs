@@ -118,8 +118,6 @@ pub(crate) struct Epochs {
     /// How many of them are made. SeqCst, so that a closer of an epoch sees the slots of all committers that are
     /// registered in it.
     blocks_made: AtomicUsize,
-    /// Where the search for a free slot begins. Each slot below it is taken, or its release is about to lower it.
-    free_from: AtomicUsize,
     /// An epoch that was found finished.
     finished: CachePadded<AtomicU64>,
     /// The floor of epoch e in the word e modulo their number, as in `floor`. What is left of an older
@@ -155,7 +153,6 @@ impl Epochs {
             floor: CachePadded::new(AtomicU64::new(floor.0 << EPOCH_BITS | 1)),
             blocks: [const { OnceLock::new() }; BLOCKS],
             blocks_made: AtomicUsize::new(0),
-            free_from: AtomicUsize::new(0),
             finished: CachePadded::new(AtomicU64::new(0)),
             floors: (0..FLOORS).map(|_| AtomicU64::new(0)).collect(),
             first_floor: floor,
@@ -172,41 +169,14 @@ impl Epochs {
 
     /// A slot for a new committer. Nothing if 65,536 are in use.
     pub(crate) fn acquire(&self) -> Option<SlotId> {
-        // Acquire, with the Release below: whoever begins at a block has seen those before it made, and so has a
-        // closer of an epoch that reads from it how many are made.
-        let from = self.free_from.load(Ordering::Acquire);
-        let id = self.take_slot(from).or_else(|| self.take_slot(0))?;
-        let next = id.0 + 1;
-        let raised =
-            self.free_from
-                .compare_exchange(from, next, Ordering::AcqRel, Ordering::Relaxed);
-        if raised.is_ok() {
-            // A slot that the search has passed may have been released since. If its release came to `free_from` before
-            // this exchange, the Acquire shows the slot free; if after, it lowers `free_from` itself.
-            let is_free = |at: &usize| !self.slot(SlotId(*at)).taken.load(Ordering::Relaxed);
-            if let Some(free) = (from..id.0).find(is_free) {
-                self.free_from.fetch_min(free, Ordering::AcqRel);
-            }
-        }
-        Some(id)
-    }
-
-    /// The first slot from this one on that is free.
-    fn take_slot(&self, from: usize) -> Option<SlotId> {
-        let first_block = from / BLOCK_SLOTS;
-        for (b, block) in self.blocks.iter().enumerate().skip(first_block) {
+        for (b, block) in self.blocks.iter().enumerate() {
             let slots = block.get_or_init(|| {
                 (0..BLOCK_SLOTS)
                     .map(|_| CachePadded::new(Slot::new()))
                     .collect()
             });
             self.blocks_made.fetch_max(b + 1, Ordering::SeqCst);
-            let first = if b == first_block {
-                from % BLOCK_SLOTS
-            } else {
-                0
-            };
-            for (i, slot) in slots.iter().enumerate().skip(first) {
+            for (i, slot) in slots.iter().enumerate() {
                 if !slot.taken.load(Ordering::Relaxed) && !slot.taken.swap(true, Ordering::AcqRel) {
                     return Some(SlotId(b * BLOCK_SLOTS + i));
                 }
@@ -220,7 +190,6 @@ impl Epochs {
         // A commit that has panicked is still registered.
         self.deregister(id);
         self.slot(id).taken.store(false, Ordering::Release);
-        self.free_from.fetch_min(id.0, Ordering::AcqRel);
     }
 
     /// Registers a commit: asks `stamp_above` for its stamp, given the floor that it must reach,
@@ -439,20 +408,6 @@ impl std::fmt::Debug for Epochs {
 mod tests {
     use super::*;
     use std::sync::Mutex;
-
-    #[test]
-    fn the_lowest_free_slot_is_taken() {
-        let epochs = Epochs::new(Stamp(100), Duration::MAX);
-        let acquire = || epochs.acquire().unwrap();
-        let [zero, one, two] = [(); 3].map(|()| acquire());
-        for id in [one, zero] {
-            epochs.release(id);
-        }
-        let again = [(); 3].map(|()| acquire().number());
-        assert_eq!(again, [0, 1, 3]);
-        epochs.release(two);
-        assert_eq!(acquire().number(), 2);
-    }
 
     #[test]
     fn an_epoch_without_a_floor_can_be_closed() {
