@@ -156,8 +156,8 @@ fn the_directory_stays_bounded_under_updates() {
         let table = table(&db);
         let mut largest = 0;
         let mut written = 0_u64;
-        // Data of 100,000 bytes, and log of 4 million.
-        for round in 0..200_u64 {
+        // Data of 100,000 bytes, and log of 8 million.
+        for round in 0..400_u64 {
             for key in (0..100).map(|at| (at * 7 + round) % 100).take(20) {
                 db.transact(|tx| tx.put(&table, &key, &[round as u8; 1000]))
                     .unwrap();
@@ -169,7 +169,7 @@ fn the_directory_stays_bounded_under_updates() {
                 std::thread::sleep(Duration::from_millis(150));
             }
         }
-        assert!(written >= 4_000_000);
+        assert!(written >= 8_000_000);
         assert!(db.stats().checkpoints.taken >= 3, "{spec}");
         assert!(
             largest < 3_000_000,

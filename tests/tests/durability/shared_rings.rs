@@ -69,7 +69,7 @@ fn updates_go_round_the_regions_in_every_life() {
             let db = shared(spec, &disk).open("/db").unwrap();
             let table = db.table("values").unwrap();
             assert_has(&db, &table, &expected);
-            for number in 0..700 {
+            for number in 0..1000 {
                 let key = random.below(KEYS);
                 put(&db, &table, key, number);
                 expected.insert(key, number);
@@ -81,7 +81,7 @@ fn updates_go_round_the_regions_in_every_life() {
                 _ => disk = disk.crash_image(disk.events(), Loss::All),
             }
         }
-        assert!(laps(&disk) >= 3, "{spec}: {}", laps(&disk));
+        assert!(laps(&disk) >= 4, "{spec}: {}", laps(&disk));
         let device = disk.open(Path::new(DEVICE)).unwrap();
         assert!(device.len_bytes() <= 2 * REGION);
         // And in files from then on, without the device once an image has what is on it.
