@@ -143,11 +143,12 @@ fn scan(view: &View, accounts: &Table<u64, i64>, direction: Direction) -> Result
         ControlFlow::Continue(())
     });
     scanned.map_err(|error| error.to_string())?;
-    match (sum, count) == (BALANCE * ACCOUNTS as i64, ACCOUNTS) {
-        true => Ok(()),
-        false => Err(format!(
+    if (sum, count) == (BALANCE * ACCOUNTS as i64, ACCOUNTS) {
+        Ok(())
+    } else {
+        Err(format!(
             "a view at {} has {count} accounts with {sum}",
             view.stamp()
-        )),
+        ))
     }
 }

@@ -77,9 +77,10 @@ fn remove_scratch() {
     for _ in 0..REMOVALS_MAX {
         for path in &paths {
             // What cannot be removed now is tried again below.
-            let _ = match path.is_dir() {
-                true => std::fs::remove_dir_all(path),
-                false => std::fs::remove_file(path),
+            let _ = if path.is_dir() {
+                std::fs::remove_dir_all(path)
+            } else {
+                std::fs::remove_file(path)
             };
         }
         if !paths.iter().any(|path| path.exists()) {

@@ -41,9 +41,10 @@ impl OpeningDisk {
 
     /// What failed before the clock started failed because of Ctrl-C, if that was pressed.
     pub(crate) fn explain(&self, error: BenchError) -> BenchError {
-        match self.has_given_up() {
-            true => BenchError::Interrupted,
-            false => error,
+        if self.has_given_up() {
+            BenchError::Interrupted
+        } else {
+            error
         }
     }
 

@@ -46,9 +46,10 @@ fn files_in(dir: &Path) -> Result<Vec<PathBuf>, BenchError> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(BenchError::file("list", dir))? {
         let path = entry.map_err(BenchError::file("list", dir))?.path();
-        match path.is_dir() {
-            true => files.extend(files_in(&path)?),
-            false => files.push(path),
+        if path.is_dir() {
+            files.extend(files_in(&path)?);
+        } else {
+            files.push(path);
         }
     }
     Ok(files)

@@ -242,12 +242,13 @@ fn generation(
         max_stamp = max_stamp.max(end.max_stamp);
         let line = stream_line(worker, end, stream.commits, stream.changes);
         let start = info.start(worker);
-        lines.push(match start.is_first() {
-            true => line,
-            false => format!(
+        lines.push(if start.is_first() {
+            line
+        } else {
+            format!(
                 "{line}; what was before frame {} was recycled",
                 start.sequence
-            ),
+            )
         });
     }
     if let Some(seal) = &info.seal
@@ -452,9 +453,10 @@ impl Stream<'_> {
 
     fn check_key(&self, id: TableId, key: &[u8]) -> Result<(), String> {
         let Some(table) = self.manifest.table(id) else {
-            return match self.manifest.is_dropped(id) {
-                true => Ok(()),
-                false => Err(format!("changes {}", unknown_table(id))),
+            return if self.manifest.is_dropped(id) {
+                Ok(())
+            } else {
+                Err(format!("changes {}", unknown_table(id)))
             };
         };
         if table.fixed_keys && key.len() != 8 {

@@ -587,9 +587,10 @@ fn commit_text(
 ) -> String {
     let mut text = format!("  {}", record.stamp);
     if cut == CutRule::Epoch {
-        let independent = match record.is_independent() {
-            true => ", independent",
-            false => "",
+        let independent = if record.is_independent() {
+            ", independent"
+        } else {
+            ""
         };
         text.push_str(&format!(" {}{independent}", record.epoch()));
     } else if record.lsn.0 != 0 {
@@ -621,10 +622,7 @@ fn operation_text(
     counts: bool,
     change: Option<&ShownImages<'_>>,
 ) -> String {
-    let cut_off = match counts {
-        true => "",
-        false => " (cut off by recovery)",
-    };
+    let cut_off = if counts { "" } else { " (cut off by recovery)" };
     let mut text = format!("  {}{cut_off}: {op} of {xid}", record.lsn);
     if op == "end" {
         text.push_str(&format!(" at {}", record.stamp));

@@ -330,9 +330,10 @@ impl Failure {
 
     /// The failure of a read of a file, or of standard input.
     pub(crate) fn input(path: &Path, error: io::Error) -> Self {
-        match WaitInterrupted::is(&error) {
-            true => CommandFailure::Interrupted.into(),
-            false => device("read", path)(error),
+        if WaitInterrupted::is(&error) {
+            CommandFailure::Interrupted.into()
+        } else {
+            device("read", path)(error)
         }
     }
 

@@ -107,8 +107,9 @@ pub(crate) fn without_manifest(dir: &Path, wal: &Path) -> Result<Failure, Failur
             .iter()
             .any(|left| name.starts_with(left))
     });
-    Ok(match foreign {
-        true => Failure::NotADatabase(dir.to_owned()),
-        false => Failure::NoDatabase(dir.to_owned()),
+    Ok(if foreign {
+        Failure::NotADatabase(dir.to_owned())
+    } else {
+        Failure::NoDatabase(dir.to_owned())
     })
 }

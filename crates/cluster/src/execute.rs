@@ -82,9 +82,10 @@ fn transfer(
     let credit = balance(group, credited)?;
     let (Some(debit), Some(credit)) = (debit.checked_sub(amount), credit.checked_add(amount))
     else {
-        return Err(Refusal::Outcome(match debit < amount {
-            true => Outcome::InsufficientBalance,
-            false => Outcome::BalanceTooLarge,
+        return Err(Refusal::Outcome(if debit < amount {
+            Outcome::InsufficientBalance
+        } else {
+            Outcome::BalanceTooLarge
         }));
     };
     group.write(debited, Some(&debit.to_le_bytes()))?;

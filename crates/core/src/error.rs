@@ -465,22 +465,20 @@ pub enum Error {
 
 /// What is known of a change of the manifest that failed.
 fn not_written(is_in_doubt: bool) -> &'static str {
-    match is_in_doubt {
-        false => "nothing was changed, and it can be tried again",
-        true => {
-            "the change was not made here and can be tried again, but it may be on the disk, and the next opening shows \
+    if is_in_doubt {
+        "the change was not made here and can be tried again, but it may be on the disk, and the next opening shows \
              whether it is"
-        }
+    } else {
+        "nothing was changed, and it can be tried again"
     }
 }
 
 /// What is known of a database that was not closed in order.
 fn not_closed(is_durable: bool, checkpoint: Option<&Error>) -> String {
-    let commits = match is_durable {
-        true => "all that was committed is durable",
-        false => {
-            "what was acknowledged is durable, and it is not known whether commits are that were not"
-        }
+    let commits = if is_durable {
+        "all that was committed is durable"
+    } else {
+        "what was acknowledged is durable, and it is not known whether commits are that were not"
     };
     let checkpoint = checkpoint.map(|why| format!("; its last checkpoint was not taken: {why}"));
     format!("{commits}{}", checkpoint.unwrap_or_default())

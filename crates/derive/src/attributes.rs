@@ -45,9 +45,12 @@ impl OfType {
 /// The name that a variant or a field is given, if any.
 pub(crate) fn name_of_part(attributes: &[Attribute]) -> Result<Option<String>> {
     let mut said = None;
-    each(attributes, |meta| match meta.path.is_ident("name") {
-        true => once(&mut said, &meta, name(&meta)?),
-        false => Err(meta.error("a variant or a field is told its `name`, and nothing else")),
+    each(attributes, |meta| {
+        if meta.path.is_ident("name") {
+            once(&mut said, &meta, name(&meta)?)
+        } else {
+            Err(meta.error("a variant or a field is told its `name`, and nothing else"))
+        }
     })?;
     Ok(said)
 }
@@ -67,12 +70,13 @@ fn name(meta: &ParseNestedMeta<'_>) -> Result<String> {
     let name: LitStr = meta.value()?.parse()?;
     let text = name.value();
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
-    match !text.is_empty() && text.chars().all(is_name) {
-        true => Ok(text),
-        false => Err(Error::new(
+    if !text.is_empty() && text.chars().all(is_name) {
+        Ok(text)
+    } else {
+        Err(Error::new(
             name.span(),
             "a name has letters, digits and underscores, one of them at least",
-        )),
+        ))
     }
 }
 

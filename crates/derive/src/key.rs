@@ -43,9 +43,10 @@ pub(crate) fn derive(it: &Type) -> TokenStream {
             quote! { false },
         ),
     };
-    let stand_ins = match it.is_enum {
-        true => TokenStream::new(),
-        false => stand_ins(it, &it.variants[0]),
+    let stand_ins = if it.is_enum {
+        TokenStream::new()
+    } else {
+        stand_ins(it, &it.variants[0])
     };
     quote! {
         #[automatically_derived]

@@ -125,9 +125,10 @@ fn earlier(it: &Type) -> Earlier {
         ::std::assert!(<#earlier as #namiki::Versioned>::VERSION < #version, #is_less);
     };
     // Where a constant depends on the type's parameters, it is looked at when the function is compiled for them.
-    let (inner_check, check) = match it.generics.params.is_empty() {
-        true => (None, Some(quote! { const _: () = #assertion })),
-        false => (Some(quote! { const { #assertion } }), None),
+    let (inner_check, check) = if it.generics.params.is_empty() {
+        (None, Some(quote! { const _: () = #assertion }))
+    } else {
+        (Some(quote! { const { #assertion } }), None)
     };
     Earlier {
         decode: quote! { |bytes| { #inner_check #decode(bytes).map(#convert) } },

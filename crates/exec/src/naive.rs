@@ -275,9 +275,10 @@ fn normal(value: &Datum) -> String {
         None => format!("{value:?}"),
         Some(_) => {
             let text = value.to_string();
-            match text.contains('.') {
-                true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-                false => text,
+            if text.contains('.') {
+                text.trim_end_matches('0').trim_end_matches('.').to_owned()
+            } else {
+                text
             }
         }
     }

@@ -84,8 +84,9 @@ fn check(
     if !is_of_it(&header) {
         return Err(WrongSegmentKind::Header);
     }
-    match found == expected {
-        true => Ok(()),
-        false => Err(WrongSegmentKind::Length { found, expected }),
+    if found == expected {
+        Ok(())
+    } else {
+        Err(WrongSegmentKind::Length { found, expected })
     }
 }

@@ -93,9 +93,10 @@ pub fn copy_stream<E: From<CopyError>>(
     let seal = info.seal.as_ref();
     let last = seal.map_or(0, |seal| seal.last_sequence(usize::from(worker.0)));
     // Where the copy ends in a segment that is gone, so are the frames that would follow.
-    let has = match has.segment >= info.start(worker).segment {
-        true => has,
-        false => CopiedThrough::default(),
+    let has = if has.segment >= info.start(worker).segment {
+        has
+    } else {
+        CopiedThrough::default()
     };
     if has.sequence >= last {
         return Ok(has);
@@ -310,9 +311,10 @@ impl SegmentCopy {
             } => {
                 gathered.extend_from_slice(frame);
                 gathered.extend_from_slice(padding);
-                match gathered.len() >= PIECE_BYTES {
-                    true => write_whole_blocks(&**file, start, gathered),
-                    false => Ok(()),
+                if gathered.len() >= PIECE_BYTES {
+                    write_whole_blocks(&**file, start, gathered)
+                } else {
+                    Ok(())
                 }
             }
         };

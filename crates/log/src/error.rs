@@ -187,15 +187,16 @@ impl LogError {
 
     /// The error for a segment that could not be made. No frame is in it, so the log stays usable.
     pub(crate) fn preparing(path: &Path, source: io::Error) -> Self {
-        match is_full(&source) {
-            true => Self::DiskFull {
+        if is_full(&source) {
+            Self::DiskFull {
                 path: path.to_owned(),
                 source: Arc::new(source),
-            },
-            false => Self::NotPrepared {
+            }
+        } else {
+            Self::NotPrepared {
                 path: path.to_owned(),
                 source: Arc::new(source),
-            },
+            }
         }
     }
 }

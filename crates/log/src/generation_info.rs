@@ -238,14 +238,11 @@ fn start_contradiction(info: &GenerationInfo) -> Option<String> {
             sequence,
             offset,
         } = *start;
-        let makes_sense = match is_ring {
-            true => {
-                segment == 1 && sequence > 0 && offset > 0 && offset.is_multiple_of(SECTOR_BYTES)
-            }
+        let makes_sense = if is_ring {
+            segment == 1 && sequence > 0 && offset > 0 && offset.is_multiple_of(SECTOR_BYTES)
+        } else {
             // Each segment before has at least one frame.
-            false => {
-                segment > 0 && offset == 0 && sequence >= segment && (segment > 1 || sequence == 1)
-            }
+            segment > 0 && offset == 0 && sequence >= segment && (segment > 1 || sequence == 1)
         };
         if !makes_sense {
             return Some(format!(

@@ -224,12 +224,13 @@ impl SegmentError {
     }
 
     pub(crate) fn writing(path: &Path, source: io::Error) -> Self {
-        match is_full(&source) {
-            true => Self::DiskFull {
+        if is_full(&source) {
+            Self::DiskFull {
                 path: path.to_owned(),
                 source: Arc::new(source),
-            },
-            false => Self::device("writing", path, source),
+            }
+        } else {
+            Self::device("writing", path, source)
         }
     }
 

@@ -24,9 +24,10 @@ pub fn grouped(number: impl Into<i128>) -> String {
 /// escaped.
 #[must_use]
 pub fn name(name: &str) -> Cow<'_, str> {
-    match name.contains(char::is_control) {
-        true => Cow::Owned(name.escape_debug().to_string()),
-        false => Cow::Borrowed(name),
+    if name.contains(char::is_control) {
+        Cow::Owned(name.escape_debug().to_string())
+    } else {
+        Cow::Borrowed(name)
     }
 }
 

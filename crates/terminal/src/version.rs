@@ -13,8 +13,9 @@ pub fn version(also: &str) -> String {
         .filter(|part| !part.is_empty())
         .collect();
     let release = env!("CARGO_PKG_VERSION");
-    match parts.is_empty() {
-        true => release.to_owned(),
-        false => format!("{release} ({})", parts.join(", ")),
+    if parts.is_empty() {
+        release.to_owned()
+    } else {
+        format!("{release} ({})", parts.join(", "))
     }
 }

@@ -93,8 +93,9 @@ pub(super) fn check_next<K: Numbered>(
     }
     let view = db.view().and_then(|view| ShownView::read(&view, tables));
     let expected = view.map_err(|error| format!("{error:?}"))?.data;
-    match shown::<K>(image, COPY, setup)?.data == expected {
-        true => Ok(()),
-        false => Err("the next backup is not the database".to_owned()),
+    if shown::<K>(image, COPY, setup)?.data == expected {
+        Ok(())
+    } else {
+        Err("the next backup is not the database".to_owned())
     }
 }

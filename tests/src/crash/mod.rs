@@ -126,24 +126,28 @@ impl Setup {
     pub fn again(self, random: &mut Random) -> Self {
         static SPECS: LazyLock<Vec<ProtocolSpec>> = LazyLock::new(ProtocolSpec::all_durable);
         let shared = self.shared && random.chance(0.5);
-        let spec = match random.chance(0.5) {
-            true => self.spec,
-            false => SPECS[random.index(SPECS.len())],
+        let spec = if random.chance(0.5) {
+            self.spec
+        } else {
+            SPECS[random.index(SPECS.len())]
         };
         // A shared device has room for as many streams as it was made for, perhaps just now.
-        let streams = match shared {
-            true if is_single(spec) => 1,
-            true => 1 + random.below(u64::from(self.streams)) as u16,
-            false => 1 + random.below(4) as u16,
+        let streams = if !shared {
+            1 + random.below(4) as u16
+        } else if is_single(spec) {
+            1
+        } else {
+            1 + random.below(u64::from(self.streams)) as u16
         };
         Self {
             spec,
             streams,
             shared,
             fixed: random.chance(0.1),
-            order: match random.chance(0.5) {
-                true => ReplayOrder::Merge,
-                false => ReplayOrder::HighestStamp,
+            order: if random.chance(0.5) {
+                ReplayOrder::Merge
+            } else {
+                ReplayOrder::HighestStamp
             },
             recovery_threads: 1 + random.below(2) as u16,
             group_wait_ms: None,
@@ -178,9 +182,10 @@ impl Setup {
                 Some(_) => WaitPolicy::WoundWait,
                 None => WaitPolicy::NoWait,
             })
-            .epoch_length(match self.epochs {
-                true => Duration::ZERO,
-                false => Duration::MAX,
+            .epoch_length(if self.epochs {
+                Duration::ZERO
+            } else {
+                Duration::MAX
             })
             // Groups of one are waited for, and larger ones left to the disk.
             .async_flush_min_commits(NonZeroU32::MIN.saturating_add(1))
@@ -193,19 +198,21 @@ impl Setup {
             Some(bytes) if self.fixed => builder.record_format(RecordFormat::Fixed(bytes)),
             _ => builder,
         };
-        match self.shared {
+        if self.shared {
             // No thread takes a checkpoint: each run has to come back with its seed.
-            true => builder
+            builder
                 .shared_device(SHARED, self.region_bytes())
-                .checkpoint_log_bytes(u64::MAX),
-            false => builder,
+                .checkpoint_log_bytes(u64::MAX)
+        } else {
+            builder
         }
     }
 
     fn region_bytes(self) -> u64 {
-        match self.large {
-            true => LARGE_REGION_BYTES,
-            false => REGION_BYTES,
+        if self.large {
+            LARGE_REGION_BYTES
+        } else {
+            REGION_BYTES
         }
     }
 

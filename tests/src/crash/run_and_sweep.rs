@@ -83,9 +83,10 @@ fn round_of<K: Numbered>(
     depth: Depth,
 ) -> Result<Sweep, String> {
     // On the one, the sync of any directory makes all names durable that were given before.
-    let mut disk = match seed.is_multiple_of(2) {
-        true => SimDisk::new(),
-        false => SimDisk::with_separate_directories(),
+    let mut disk = if seed.is_multiple_of(2) {
+        SimDisk::new()
+    } else {
+        SimDisk::with_separate_directories()
     };
     if kind == Kind::Threads {
         disk = disk.with_yields(seed);
@@ -137,9 +138,10 @@ fn run_of<K: Numbered>(
         Kind::Threads => run_threads::<K>(db, disk, 5, transactions / 4, seed),
         Kind::FailedWrite => {
             let fault = Fault::once(Step::Write, 3 + random.below(25), ErrorKind::Other);
-            disk.inject(match random.chance(0.5) {
-                true => fault.torn(seed),
-                false => fault,
+            disk.inject(if random.chance(0.5) {
+                fault.torn(seed)
+            } else {
+                fault
             });
             Ok(shuffled(1, transactions, random).0)
         }

@@ -376,12 +376,13 @@ fn check_stamp<K: Numbered>(
     };
     let failed = |error: Error| format!("after a recovery: {}", with_sources(&error));
     let ticket = committed.map_err(failed)?;
-    match ticket.stamp().0 > floor {
-        true => Ok(()),
-        false => Err(format!(
+    if ticket.stamp().0 > floor {
+        Ok(())
+    } else {
+        Err(format!(
             "the first new stamp is {}, not above {floor}",
             ticket.stamp().0
-        )),
+        ))
     }
 }
 

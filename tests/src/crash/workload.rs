@@ -302,9 +302,10 @@ fn write<K: Numbered>(
 
 /// Where operations are logged, what a transaction has done so far reaches the disk.
 fn flush_sometimes(flusher: &Session, random: &mut Random) -> Result<(), Error> {
-    match random.chance(0.1) {
-        true => flusher.flush(),
-        false => Ok(()),
+    if random.chance(0.1) {
+        flusher.flush()
+    } else {
+        Ok(())
     }
 }
 

@@ -29,15 +29,17 @@ pub(super) fn accepts(bytes: &[u8]) -> bool {
             return false;
         };
         let body = body.strip_suffix('\n').unwrap_or(body);
-        file = match is_manifest {
-            true => checked_text::encode("namiki-manifest", FORMAT, body),
-            false => checked_text::encode("namiki-image", 1, body),
+        file = if is_manifest {
+            checked_text::encode("namiki-manifest", FORMAT, body)
+        } else {
+            checked_text::encode("namiki-image", 1, body)
         }
         .into_bytes();
     }
-    match is_manifest {
-        true => reads_manifest(&file),
-        false => reads_list(&file),
+    if is_manifest {
+        reads_manifest(&file)
+    } else {
+        reads_list(&file)
     }
 }
 

@@ -78,14 +78,15 @@ fn generation(flags: u8, last_sequence: u8, start: u8) -> GenerationInfo {
     };
     let mut info = LogConfig::new(IDENTITY, GENERATION).generation_info(cut);
     let bytes = FILE_BYTES as u64;
-    info.placement = match has(SHARED) {
-        true => Placement::Shared {
+    info.placement = if has(SHARED) {
+        Placement::Shared {
             path: "/device".into(),
             region_bytes: bytes,
-        },
-        false => Placement::Segments {
+        }
+    } else {
+        Placement::Segments {
             segment_bytes: bytes,
-        },
+        }
     };
     if has(OPERATIONS) {
         info.records = Records::Operations;
@@ -110,17 +111,18 @@ fn generation(flags: u8, last_sequence: u8, start: u8) -> GenerationInfo {
 
 fn begins_at(is_ring: bool, start: u8) -> StreamStart {
     let (low, high) = (u64::from(start & 15), u64::from(start >> 4));
-    match is_ring {
-        true => StreamStart {
+    if is_ring {
+        StreamStart {
             segment: 1,
             sequence: 1 + high,
             offset: 1024 + 512 * low,
-        },
-        false => StreamStart {
+        }
+    } else {
+        StreamStart {
             segment: 1 + low,
             sequence: 1 + low + high,
             offset: 0,
-        },
+        }
     }
 }
 

@@ -50,9 +50,10 @@ impl FollowedCopy {
         let copy = copy_of(dir);
         let manifest = Manifest::read(&ReadOnlyDisk::new(), &copy).map_err(|it| told(&it))?;
         let Some(mark) = manifest.and_then(|manifest| manifest.backup) else {
-            return match self.payments.is_empty() {
-                true => Ok(0),
-                false => Err("the backup is gone".to_owned()),
+            return if self.payments.is_empty() {
+                Ok(0)
+            } else {
+                Err("the backup is gone".to_owned())
             };
         };
         let payments = payments_in(&copy, found)?;
@@ -92,8 +93,9 @@ fn payments_in(dir: &Path, found: &BTreeSet<u64>) -> Result<BTreeSet<u64>, Strin
         return Ok(BTreeSet::new());
     }
     let payments = Bank::check(&db)?;
-    match payments.is_subset(found) {
-        true => Ok(payments),
-        false => Err("it has payments that the database does not have".to_owned()),
+    if payments.is_subset(found) {
+        Ok(payments)
+    } else {
+        Err("it has payments that the database does not have".to_owned())
     }
 }

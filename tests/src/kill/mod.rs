@@ -100,11 +100,12 @@ impl Bank {
         if total != BALANCE * ACCOUNTS as i64 {
             return Err(format!("the accounts hold {total} together"));
         }
-        match accounts == expected {
-            true => Ok(found),
-            false => Err(format!(
+        if accounts == expected {
+            Ok(found)
+        } else {
+            Err(format!(
                 "the payments make {expected:?}, but the accounts are {accounts:?}"
-            )),
+            ))
         }
     }
 }
@@ -144,17 +145,20 @@ impl Opening {
     }
 
     fn builder(&self) -> Builder {
-        let builder = match self.forgetful {
-            true => Database::builder().disk(Arc::new(DelayedDisk::new(Duration::ZERO))),
-            false => Database::builder(),
+        let builder = if self.forgetful {
+            Database::builder().disk(Arc::new(DelayedDisk::new(Duration::ZERO)))
+        } else {
+            Database::builder()
         };
-        let builder = match self.checkpoints_by_time {
-            true => builder.checkpoint_interval(Duration::from_millis(1)),
-            false => builder,
+        let builder = if self.checkpoints_by_time {
+            builder.checkpoint_interval(Duration::from_millis(1))
+        } else {
+            builder
         };
-        let builder = match self.is_followed {
-            true => followed_copy::follow(builder, &self.dir),
-            false => builder,
+        let builder = if self.is_followed {
+            followed_copy::follow(builder, &self.dir)
+        } else {
+            builder
         };
         builder
             .checkpoint_log_bytes(128 << 10)

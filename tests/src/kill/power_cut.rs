@@ -117,11 +117,12 @@ pub(crate) fn run(program: &str, flags: &[&str], paths: &[&Path]) -> Result<(), 
         .stdin(Stdio::null())
         .output()
         .map_err(|error| format!("{program}: {error}"))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(format!(
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(format!(
             "{program}: {}",
             String::from_utf8_lossy(&output.stderr).trim()
-        )),
+        ))
     }
 }

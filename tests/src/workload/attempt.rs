@@ -133,9 +133,10 @@ impl Attempt {
             } => self.scan(tx, table, from, to, backward, limit),
             Step::WriteAndRollBack(key) => {
                 let savepoint = tx.savepoint();
-                match random.chance(0.5) {
-                    true => tx.put(table, &K::from(key), &u64::MAX)?,
-                    false => tx.add(table, &K::from(key), 1)?,
+                if random.chance(0.5) {
+                    tx.put(table, &K::from(key), &u64::MAX)?;
+                } else {
+                    tx.add(table, &K::from(key), 1)?;
                 }
                 tx.rollback_to(&savepoint)?;
                 self.read(tx, table, key, random).map(drop)
@@ -274,23 +275,22 @@ impl Attempt {
         backward: bool,
         limit: usize,
     ) -> Result<(), Error> {
-        let direction = match backward {
-            true => Direction::Backward,
-            false => Direction::Forward,
+        let direction = if backward {
+            Direction::Backward
+        } else {
+            Direction::Forward
         };
         let spelt = |from, to| K::from(from)..=K::from(to);
         let mut found: Vec<(u64, u64)> = Vec::new();
         tx.scan_with(table, spelt(from, to), direction, |key, value| {
             found.push((key.into(), value));
-            match found.len() < limit {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
+            if found.len() < limit {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
             }
         })?;
-        let ordered = found.is_sorted_by(|a, b| match backward {
-            true => a.0 > b.0,
-            false => a.0 < b.0,
-        });
+        let ordered = found.is_sorted_by(|a, b| if backward { a.0 > b.0 } else { a.0 < b.0 });
         assert!(ordered, "a scan is in order: {found:?}");
         // Only as far as the scan went.
         let (from, to) = match found.last() {

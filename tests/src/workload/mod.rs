@@ -37,9 +37,10 @@ pub type Numbers<K = u64> = namiki::Table<K, u64>;
 /// What histories under a protocol are checked for.
 #[must_use]
 pub fn promise_of(spec: ProtocolSpec) -> Promise {
-    match spec.concurrency.is_strict() {
-        true => Promise::StrictlySerializable,
-        false => Promise::Serializable,
+    if spec.concurrency.is_strict() {
+        Promise::StrictlySerializable
+    } else {
+        Promise::Serializable
     }
 }
 

@@ -61,9 +61,10 @@ fn a_copy_without_empty_directories_opens() {
                 backed_up.unwrap_or_else(|error| panic!("{told}: {error:?}"));
                 for dir in [&copy, &backup] {
                     for read_only in [true, false] {
-                        let database = match read_only {
-                            true => Database::builder().open_read_only(dir).unwrap(),
-                            false => open(dir),
+                        let database = if read_only {
+                            Database::builder().open_read_only(dir).unwrap()
+                        } else {
+                            open(dir)
                         };
                         let table = database.table::<u64, u64>("rows").unwrap();
                         let count = database.read(|view| view.count(&table, ..));

@@ -240,9 +240,10 @@ fn a_failed_write_shown_once_stays() {
     for (spec, shared) in tested_combinations() {
         let open = |disk: &SimDisk| {
             let builder = builder(&spec.to_string(), disk);
-            let builder = match shared {
-                true => builder.shared_device("/db/log", 64 << 10),
-                false => builder,
+            let builder = if shared {
+                builder.shared_device("/db/log", 64 << 10)
+            } else {
+                builder
             };
             builder.open("/db").unwrap()
         };

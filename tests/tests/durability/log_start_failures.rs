@@ -262,9 +262,10 @@ fn copy(from: &Path, to: &Path) {
             entry.as_ref().unwrap(),
             to.join(entry.as_ref().unwrap().file_name()),
         );
-        match entry.file_type().unwrap().is_dir() {
-            true => copy(&entry.path(), &to),
-            false => drop(fs::copy(entry.path(), to).unwrap()),
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
         }
     }
 }

@@ -120,9 +120,10 @@ fn a_table_that_is_dropped_or_cleared_makes_room() {
             let db = builder(spec, 2, &disk).open("/db").unwrap();
             let mut filling = Filling::new(Rows::LARGE);
             filling.fill(&db, spec);
-            match clears {
-                true => db.clear_table("rows").unwrap(),
-                false => db.drop_table("rows").unwrap(),
+            if clears {
+                db.clear_table("rows").unwrap();
+            } else {
+                db.drop_table("rows").unwrap();
             }
             filling = Filling::new(Rows::LARGE);
             filling.fill(&db, spec);
@@ -145,9 +146,10 @@ fn a_disk_without_a_free_byte_opens() {
             let mut filling = Filling::new(Rows::SMALL);
             let db = builder(spec, 2, &disk).open("/db").unwrap();
             filling.put_all(&db, 0..300).unwrap();
-            match is_closed {
-                true => db.close().unwrap(),
-                false => disk = disk.crash_image(disk.events(), Loss::All),
+            if is_closed {
+                db.close().unwrap();
+            } else {
+                disk = disk.crash_image(disk.events(), Loss::All);
             }
             for _ in 0..2 {
                 disk.set_capacity(Some(used_bytes(&disk)));

@@ -64,9 +64,10 @@ impl Case {
     /// Nothing, with the reason printed, where that is impossible.
     fn disk(&self) -> Option<SmallFileSystem> {
         let bytes = self.mib * MIB;
-        let made = match self.is_ext4 {
-            true => SmallFileSystem::ext4(bytes),
-            false => SmallFileSystem::tmpfs(bytes),
+        let made = if self.is_ext4 {
+            SmallFileSystem::ext4(bytes)
+        } else {
+            SmallFileSystem::tmpfs(bytes)
         };
         let required = std::env::var_os("NAMIKI_REQUIRE_POWERCUT").is_some();
         made.inspect_err(|why| {

@@ -111,9 +111,10 @@ fn open(disk: &SimDisk, spec: &str, stays: bool, gate: &Arc<Gate>) -> Database {
         .buffer_bytes(16 << 10)
         .image_run_bytes(200)
         .before_load(Arc::new(move |_table| gate.pass()));
-    let builder = match stays {
-        true => builder.loaded_tables_bytes_max(0),
-        false => builder,
+    let builder = if stays {
+        builder.loaded_tables_bytes_max(0)
+    } else {
+        builder
     };
     builder.open(Path::new("/db")).unwrap()
 }
@@ -153,11 +154,12 @@ impl World {
             table.is_in_segments &= self.stays;
             return;
         }
-        let rows: Rows = match loads {
-            true => (0..self.random.below(KEYS) as i64)
+        let rows: Rows = if loads {
+            (0..self.random.below(KEYS) as i64)
                 .map(|key| (key, key * 7))
-                .collect(),
-            false => Rows::new(),
+                .collect()
+        } else {
+            Rows::new()
         };
         let mut handles = Vec::new();
         if loads {

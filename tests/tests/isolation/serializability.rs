@@ -70,9 +70,10 @@ fn settings(
     Database::builder()
         .spec(spec)
         .index(index)
-        .epoch_length(match seed.is_multiple_of(2) {
-            true => Duration::ZERO,
-            false => Duration::MAX,
+        .epoch_length(if seed.is_multiple_of(2) {
+            Duration::ZERO
+        } else {
+            Duration::MAX
         })
         // One thread cannot wait for itself.
         .wait_policy(match wait {

@@ -76,9 +76,12 @@ fn a_value_is_read_whole_or_not() {
                             let new = value(random.next_u64(), len);
                             let delete = random.chance(0.1);
                             session
-                                .transact_async(|tx| match delete {
-                                    true => tx.delete(table, &key).map(drop),
-                                    false => tx.put(table, &key, &new[..]),
+                                .transact_async(|tx| {
+                                    if delete {
+                                        tx.delete(table, &key).map(drop)
+                                    } else {
+                                        tx.put(table, &key, &new[..])
+                                    }
                                 })
                                 .unwrap();
                         }

@@ -87,9 +87,10 @@ fn write_some<C: Checks>(
     let written: Written = (0..keys)
         .map(|_| {
             let value = (random.below(5) > 0).then(|| {
-                let len = match random.chance(LARGE) {
-                    true => 20_000,
-                    false => [0, 3, 8, 16, 40, 700][random.below(6) as usize],
+                let len = if random.chance(LARGE) {
+                    20_000
+                } else {
+                    [0, 3, 8, 16, 40, 700][random.below(6) as usize]
                 };
                 let byte = random.below(256) as u8;
                 vec![byte; len]

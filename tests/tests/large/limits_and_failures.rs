@@ -61,10 +61,11 @@ fn a_full_disk_refuses_a_large_transaction_alone() {
         let put = |key, bytes| db.transact(|tx| tx.put(&table, &key, &value(key, 1, bytes)));
         put(1, 200_000).unwrap();
         put(2, 100).unwrap();
-        match shared {
+        if shared {
             // Its regions have 2 MiB, and a transaction has less than half of that.
-            true => put(3, 960_000).unwrap(),
-            false => disk.set_capacity(Some(400 << 10)),
+            put(3, 960_000).unwrap();
+        } else {
+            disk.set_capacity(Some(400 << 10));
         }
         let refused = put(4, 960_000);
         match &refused {

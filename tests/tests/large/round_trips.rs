@@ -45,9 +45,10 @@ fn twenty_thousand_puts_commit_with_default_settings() {
 /// Files of 16 KiB, or a region of 2 MiB for each stream.
 pub(crate) fn small(spec: ProtocolSpec, shared: bool, disk: &SimDisk) -> Builder {
     let builder = builder(&spec.to_string(), disk);
-    match shared {
-        true => builder.shared_device("/db/shared-log", 2 << 20),
-        false => builder,
+    if shared {
+        builder.shared_device("/db/shared-log", 2 << 20)
+    } else {
+        builder
     }
 }
 

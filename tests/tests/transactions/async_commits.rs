@@ -255,10 +255,14 @@ fn polling_a_read_ends_in_an_acknowledgement() {
             // It has read nothing, so it waits for its own group only, and nothing waits for its epoch.
             session.transact(|tx| tx.put(&table, &1, &1)).unwrap();
             let (_, ticket) = session.transact_async(|tx| tx.get(&table, &1)).unwrap();
-            while !match asks_the_session {
-                true => session.is_acknowledged(&ticket),
-                false => db.is_acknowledged(&ticket),
-            } {
+            let is_acknowledged = || {
+                if asks_the_session {
+                    session.is_acknowledged(&ticket)
+                } else {
+                    db.is_acknowledged(&ticket)
+                }
+            };
+            while !is_acknowledged() {
                 thread::yield_now();
             }
         });

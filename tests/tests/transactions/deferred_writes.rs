@@ -33,9 +33,10 @@ fn of_two_missing_readers_at_most_one_commits() {
     for [a_looks_first, b_looks_first, scans, has_others] in cases {
         each_release(|db, table| {
             let look = |tx: &mut Transaction, key: u64| {
-                let there = match scans {
-                    true => !tx.scan(table, key..=key).unwrap().is_empty(),
-                    false => tx.get(table, &key).unwrap().is_some(),
+                let there = if scans {
+                    !tx.scan(table, key..=key).unwrap().is_empty()
+                } else {
+                    tx.get(table, &key).unwrap().is_some()
                 };
                 assert!(!there);
             };

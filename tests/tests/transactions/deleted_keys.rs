@@ -125,15 +125,12 @@ fn what_was_taken_out_stays_deleted_after_a_crash() {
             }
             for step in 0..60 {
                 let key = random.below(100);
-                match random.chance(0.5) {
-                    true => {
-                        db.transact(|tx| tx.put(&table, &key, &step)).unwrap();
-                        expected.insert(key, step);
-                    }
-                    false => {
-                        db.transact(|tx| tx.delete(&table, &key)).unwrap();
-                        expected.remove(&key);
-                    }
+                if random.chance(0.5) {
+                    db.transact(|tx| tx.put(&table, &key, &step)).unwrap();
+                    expected.insert(key, step);
+                } else {
+                    db.transact(|tx| tx.delete(&table, &key)).unwrap();
+                    expected.remove(&key);
                 }
                 if random.chance(0.2) {
                     assert_eq!(db.take_out_deleted_keys().unwrap(), 0);
@@ -161,15 +158,12 @@ fn a_view_sees_what_is_deleted_and_inserted_anew_later() {
         let mut views = Vec::new();
         for step in 0..600 {
             let key = random.below(30);
-            match random.chance(0.5) {
-                true => {
-                    db.transact(|tx| tx.put(&table, &key, &step)).unwrap();
-                    expected.insert(key, step);
-                }
-                false => {
-                    db.transact(|tx| tx.delete(&table, &key)).unwrap();
-                    expected.remove(&key);
-                }
+            if random.chance(0.5) {
+                db.transact(|tx| tx.put(&table, &key, &step)).unwrap();
+                expected.insert(key, step);
+            } else {
+                db.transact(|tx| tx.delete(&table, &key)).unwrap();
+                expected.remove(&key);
             }
             if random.chance(0.1) {
                 db.take_out_deleted_keys().unwrap();

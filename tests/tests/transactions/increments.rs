@@ -94,10 +94,7 @@ fn an_insertion_that_meets_an_amount_leaves_the_sum() {
                 tx.add(table, &3, 9)?;
                 let inserted = tx.insert(table, &3, &0);
                 assert!(matches!(inserted, Err(Error::Duplicate { .. })));
-                match then {
-                    true => tx.put(table, &7, &77),
-                    false => Ok(()),
-                }
+                if then { tx.put(table, &7, &77) } else { Ok(()) }
             })
             .unwrap();
         }

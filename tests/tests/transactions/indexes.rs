@@ -69,10 +69,11 @@ fn contents_outlive_the_index() {
                 Ok(())
             });
             written.unwrap();
-            match value.is_multiple_of(4) {
-                true => expected.remove(&key),
-                false => expected.insert(key, value),
-            };
+            if value.is_multiple_of(4) {
+                expected.remove(&key);
+            } else {
+                expected.insert(key, value);
+            }
         }
         db.close().unwrap();
     }

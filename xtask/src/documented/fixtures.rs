@@ -81,9 +81,10 @@ impl Ground {
         let cannot = |error: std::io::Error| format!("cannot run `{text}`: {error}");
         let is_chore = text.starts_with("cargo ");
         // A chore writes into a folder of the document, too.
-        let text = match is_chore {
-            true => text.replace("FOLDER", &self.folder.join("FOLDER").display().to_string()),
-            false => text.to_owned(),
+        let text = if is_chore {
+            text.replace("FOLDER", &self.folder.join("FOLDER").display().to_string())
+        } else {
+            text.to_owned()
         };
         let said = self.folder.join("said");
         let mut output = File::options()

@@ -104,12 +104,13 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<(), String> {
         "documented: {run} commands run, {left_out} left out, {} failed",
         failed.len()
     );
-    match failed.is_empty() {
-        true => Ok(()),
-        false => Err(format!(
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(format!(
             "documented commands that fail:\n{}",
             failed.join("\n")
-        )),
+        ))
     }
 }
 

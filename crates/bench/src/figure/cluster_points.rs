@@ -43,9 +43,10 @@ pub(crate) struct Asked<'a> {
 
 /// How long a run is.
 pub(crate) fn length(given: Option<Duration>, default_seconds: u16, quick: bool) -> Duration {
-    let default = match quick {
-        true => QUICK_LENGTH,
-        false => Duration::from_secs(default_seconds.into()),
+    let default = if quick {
+        QUICK_LENGTH
+    } else {
+        Duration::from_secs(default_seconds.into())
     };
     given.unwrap_or(default)
 }
@@ -81,9 +82,10 @@ pub(crate) fn cluster_points(figures: &[&Figure], asked: Asked<'_>) -> Vec<Clust
 
 impl Asked<'_> {
     fn run(&self, work: ClusterWork, workers: u16) -> FigureRun {
-        let (clients, pipeline) = match self.quick {
-            true => (QUICK_CLIENTS, 1),
-            false => (work.clients, work.pipeline),
+        let (clients, pipeline) = if self.quick {
+            (QUICK_CLIENTS, 1)
+        } else {
+            (work.clients, work.pipeline)
         };
         let warmup = match work.wan {
             // All of what is looked at each second counts.

@@ -139,9 +139,10 @@ pub(crate) fn report(args: &ReportArgs) -> Result<(), BenchError> {
     }
     let making = Making::new(&args.run, &args.out)?;
     let path = args.out.join("index.html");
-    let skip = match args.skip.is_empty() {
-        true => String::new(),
-        false => format!(" --skip {}", args.skip.join(",")),
+    let skip = if args.skip.is_empty() {
+        String::new()
+    } else {
+        format!(" --skip {}", args.skip.join(","))
     };
     let command = format!(
         "namiki-bench report --out {}{skip}{}",

@@ -363,9 +363,10 @@ impl RunArgs {
             device: self.device(experiment)?,
             shared: self.shared,
         };
-        let transactions = match self.quick {
-            true => QUICK_TRANSACTIONS,
-            false => of_runs.transactions.in_all(threads),
+        let transactions = if self.quick {
+            QUICK_TRANSACTIONS
+        } else {
+            of_runs.transactions.in_all(threads)
         };
         match work {
             Work::Transactions { workload, spec } => {

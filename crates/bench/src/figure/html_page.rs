@@ -132,9 +132,10 @@ impl Page {
                 escaped(claim.english),
                 judged.verdict.text(),
                 escaped(&judged.found),
-                match judged.within_spread() {
-                    true => " (by less than the runs differ)",
-                    false => "",
+                if judged.within_spread() {
+                    " (by less than the runs differ)"
+                } else {
+                    ""
                 }
             ));
             if let Some(why_not) = outcome.why_not(claim, judged) {

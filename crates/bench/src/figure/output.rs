@@ -494,9 +494,10 @@ pub(crate) fn verdict_text(judged: &Judged) -> String {
             judged.found
         );
     }
-    let spread = match judged.within_spread() {
-        true => " (by less than the runs differ)",
-        false => "",
+    let spread = if judged.within_spread() {
+        " (by less than the runs differ)"
+    } else {
+        ""
     };
     format!("{text}{spread}: {}", judged.found)
 }

@@ -110,15 +110,16 @@ impl QueryPoint {
         machine: &Machine,
         round: u32,
     ) -> Result<RunRow, BenchError> {
-        let how = match self.is_ordered {
-            true => Execution::ORDERED,
-            false => Execution {
+        let how = if self.is_ordered {
+            Execution::ORDERED
+        } else {
+            Execution {
                 mode: Mode::OutOfOrder,
                 threads: self.threads.into(),
                 degree: Degree::Fixed(self.tasks.into()),
                 resident_percent: 0,
                 window_tasks: 0,
-            },
+            }
         };
         let row = queries.borrow_mut().run(how, machine, round)?;
         Ok(RunRow {

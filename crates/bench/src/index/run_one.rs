@@ -172,9 +172,10 @@ impl Plan<'_> {
     }
 
     fn examined(&self) -> u64 {
-        let most = match self.choice.scans() {
-            true => EXAMINED_ENTRIES / self.choice.scan_length.min(self.choice.keys.count),
-            false => EXAMINED,
+        let most = if self.choice.scans() {
+            EXAMINED_ENTRIES / self.choice.scan_length.min(self.choice.keys.count)
+        } else {
+            EXAMINED
         };
         let most = most.clamp(1, EXAMINED);
         match self.timed {

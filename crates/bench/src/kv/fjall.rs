@@ -36,9 +36,10 @@ impl FjallStore {
         Ok(Box::new(Self {
             db,
             records,
-            persist: match setting.durable {
-                true => PersistMode::SyncData,
-                false => PersistMode::Buffer,
+            persist: if setting.durable {
+                PersistMode::SyncData
+            } else {
+                PersistMode::Buffer
             },
         }))
     }

@@ -79,9 +79,10 @@ impl LmdbStore {
 
 impl Store for LmdbStore {
     fn promises(&self) -> Promises {
-        let durability = match self.durable {
-            true => "fdatasync, no WRITEMAP",
-            false => "NO_SYNC",
+        let durability = if self.durable {
+            "fdatasync, no WRITEMAP"
+        } else {
+            "NO_SYNC"
         };
         Promises {
             isolation: "serializable: one writer",

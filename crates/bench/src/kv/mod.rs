@@ -229,11 +229,12 @@ impl CompareKvArgs {
                 }
             }
         }
-        match all.is_empty() {
-            true => Err(BenchError::Usage(
+        if all.is_empty() {
+            Err(BenchError::Usage(
                 "none of the --stores takes part in any --workload".to_owned(),
-            )),
-            false => Ok(all),
+            ))
+        } else {
+            Ok(all)
         }
     }
 
@@ -254,9 +255,10 @@ impl CompareKvArgs {
 
     /// Namiki with each of its settings.
     fn namiki(&self, durable: bool) -> Vec<Chosen> {
-        let streams: Vec<_> = match self.streams.is_empty() {
-            true => vec![None],
-            false => self.streams.iter().copied().map(Some).collect(),
+        let streams: Vec<_> = if self.streams.is_empty() {
+            vec![None]
+        } else {
+            self.streams.iter().copied().map(Some).collect()
         };
         let mut chosen = Vec::new();
         for &index in &self.index {
@@ -277,13 +279,14 @@ impl CompareKvArgs {
         if !self.spec.is_empty() {
             return self.spec.clone();
         }
-        vec![match durable {
-            true => ProtocolSpec::DEFAULT,
-            false => ProtocolSpec {
+        vec![if durable {
+            ProtocolSpec::DEFAULT
+        } else {
+            ProtocolSpec {
                 release: LockRelease::Normal,
                 logging: Logging::None,
                 ..ProtocolSpec::DEFAULT
-            },
+            }
         }]
     }
 

@@ -70,9 +70,10 @@ impl Store for NamikiStore {
             (false, false) => "no log",
         };
         Promises {
-            isolation: match self.spec.concurrency.is_strict() {
-                true => "strictly serializable",
-                false => "serializable",
+            isolation: if self.spec.concurrency.is_strict() {
+                "strictly serializable"
+            } else {
+                "serializable"
             },
             durability: durability.to_owned(),
         }
@@ -95,9 +96,10 @@ impl Store for NamikiStore {
     }
 
     fn handle(&self) -> Result<Box<dyn Handle + Send + '_>, BenchError> {
-        let ahead = match !self.durable && self.logs() {
-            true => Some(self.db.session()?),
-            false => None,
+        let ahead = if !self.durable && self.logs() {
+            Some(self.db.session()?)
+        } else {
+            None
         };
         Ok(Box::new(NamikiHandle {
             store: self,
@@ -165,9 +167,10 @@ impl Handle for NamikiHandle<'_> {
         let (updated, ended) = transact(db, &mut self.ahead, |tx| {
             tx.update_many(records, keys.iter(), |_, payload| counted_up(payload))
         })?;
-        match updated == keys.len() {
-            true => Ok(ended),
-            false => Err(BenchError::Check("a record is missing".to_owned())),
+        if updated == keys.len() {
+            Ok(ended)
+        } else {
+            Err(BenchError::Check("a record is missing".to_owned()))
         }
     }
 

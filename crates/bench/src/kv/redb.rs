@@ -23,9 +23,10 @@ impl RedbStore {
     pub(crate) fn open(setting: &Setting<'_>) -> Result<Box<dyn Store>, BenchError> {
         Ok(Box::new(Self {
             db: Database::create(setting.dir.join("redb")).map_err(of(NAME))?,
-            durability: match setting.durable {
-                true => Durability::Immediate,
-                false => Durability::None,
+            durability: if setting.durable {
+                Durability::Immediate
+            } else {
+                Durability::None
             },
         }))
     }

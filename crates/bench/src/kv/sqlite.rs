@@ -80,9 +80,10 @@ fn get(tx: &Transaction<'_>, key: u64) -> Result<Payload, BenchError> {
 
 impl Store for SqliteStore {
     fn promises(&self) -> Promises {
-        let durability = match self.durable {
-            true => "WAL, synchronous=FULL",
-            false => "WAL, synchronous=OFF",
+        let durability = if self.durable {
+            "WAL, synchronous=FULL"
+        } else {
+            "WAL, synchronous=OFF"
         };
         Promises {
             isolation: "serializable: one writer",

@@ -76,13 +76,14 @@ impl StoreName {
                 "compare-rocksdb`, which needs a C++ compiler and libclang",
             ),
         };
-        match built {
-            true => Ok(()),
-            false => Err(BenchError::Usage(format!(
+        if built {
+            Ok(())
+        } else {
+            Err(BenchError::Usage(format!(
                 "{} is not in this program: build it with `cargo build --profile measured -p namiki-bench \
                  --features {how}",
                 self.name()
-            ))),
+            )))
         }
     }
 

@@ -64,9 +64,10 @@ impl Expected<'_> {
     }
 
     fn tags(&self, found: &[Option<Payload>]) -> Result<Vec<u64>, BenchError> {
-        let forgotten = match self.forgets && found.contains(&None) {
-            true => self.last_tags(found.len()),
-            false => Vec::new(),
+        let forgotten = if self.forgets && found.contains(&None) {
+            self.last_tags(found.len())
+        } else {
+            Vec::new()
         };
         let tag = |(key, payload): (u64, &Option<Payload>)| match payload {
             None if self.forgets => Ok(forgotten[key as usize]),

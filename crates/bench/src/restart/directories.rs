@@ -96,11 +96,12 @@ impl Contents {
             read.map_err(BenchError::system("listen to the process that writes"))?;
         }
         interrupt::check()?;
-        match said.is_empty() {
-            true => Err(BenchError::Check(
+        if said.is_empty() {
+            Err(BenchError::Check(
                 "the process that writes has failed".to_owned(),
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         }
     }
 

@@ -166,11 +166,10 @@ impl<D: Drawn> Worker<'_, D> {
             let Some(arrived) = arrivals.take(now_ns()) else {
                 // Nothing comes that would fill the group.
                 self.session.flush()?;
-                match queue.is_empty() {
-                    false => {
-                        arrivals.answered(queue.wait_for_first(&self.session, &mut latencies)?);
-                    }
-                    true => arrivals.sleep(now_ns()),
+                if queue.is_empty() {
+                    arrivals.sleep(now_ns());
+                } else {
+                    arrivals.answered(queue.wait_for_first(&self.session, &mut latencies)?);
                 }
                 continue;
             };

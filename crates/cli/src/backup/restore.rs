@@ -75,9 +75,10 @@ fn list(backup: &Path) -> Result<(), Failure> {
     let mut out = LineWriter::new(standard_output());
     let mut latest_ms = 0;
     for RestorePoint { stamp, time_ms, .. } in settings().restore_points_of(backup)? {
-        let told = match time_ms < latest_ms {
-            true => "  (the clock had been set back)",
-            false => "",
+        let told = if time_ms < latest_ms {
+            "  (the clock had been set back)"
+        } else {
+            ""
         };
         latest_ms = latest_ms.max(time_ms);
         writeln!(out, "{:>12}  {}{told}", stamp.0, utc(time_ms)).map_err(Failure::output)?;

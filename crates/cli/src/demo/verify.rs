@@ -97,9 +97,10 @@ fn each_row<V: Value>(
             rows.clear();
             tx.scan_with(table, from.., Direction::Forward, |key, value| {
                 rows.push((key, value));
-                match rows.len() < ROWS_PER_SCAN {
-                    true => ControlFlow::Continue(()),
-                    false => ControlFlow::Break(()),
+                if rows.len() < ROWS_PER_SCAN {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
                 }
             })
         })?;

@@ -62,15 +62,14 @@ struct Line {
 /// Lists the tables.
 pub(crate) fn run(arguments: &TablesArguments) -> Result<(), Failure> {
     interrupt::listen();
-    let lines = match arguments.count {
-        true => counted(arguments)?,
-        false => {
-            let manifest = Directory::open(&arguments.dir)?.manifest;
-            let in_memory = manifest.tables.iter().map(|info| in_memory(info, None));
-            in_memory
-                .chain(manifest.image.tables.iter().map(in_segments))
-                .collect()
-        }
+    let lines = if arguments.count {
+        counted(arguments)?
+    } else {
+        let manifest = Directory::open(&arguments.dir)?.manifest;
+        let in_memory = manifest.tables.iter().map(|info| in_memory(info, None));
+        in_memory
+            .chain(manifest.image.tables.iter().map(in_segments))
+            .collect()
     };
     let mut out = BufWriter::new(standard_output());
     let printed = match arguments.format {

@@ -144,9 +144,10 @@ pub(crate) fn run_scan(arguments: &ScanArguments) -> Result<(), Failure> {
     let db = opening::to_read(&arguments.dir)?;
     let table = TypedTable::find(&db, &arguments.table)?;
     let range = range(arguments, &table)?;
-    let direction = match arguments.reverse {
-        true => Direction::Backward,
-        false => Direction::Forward,
+    let direction = if arguments.reverse {
+        Direction::Backward
+    } else {
+        Direction::Forward
     };
     let mut out = BufWriter::new(standard_output());
     let mut count = 0;

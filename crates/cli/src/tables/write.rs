@@ -87,11 +87,12 @@ pub(crate) fn check_new_types(key: &Type, value: &Type) -> Result<(), Failure> {
             )));
         }
     }
-    match key.can_be_key() {
-        true => Ok(()),
-        false => Err(usage(format!(
+    if key.can_be_key() {
+        Ok(())
+    } else {
+        Err(usage(format!(
             "{key} cannot be the type of a key: floats and lists have no order that bytes could have"
-        ))),
+        )))
     }
 }
 
@@ -136,11 +137,12 @@ pub(crate) fn run_remove(arguments: &RemoveArguments) -> Result<(), Failure> {
     let key = table.key(&arguments.key)?;
     let was_there = db.transact(|tx| tx.delete(&table.table, &key[..]))?;
     db.close()?;
-    match was_there {
-        true => Ok(()),
-        false => Err(Failure::NoKey {
+    if was_there {
+        Ok(())
+    } else {
+        Err(Failure::NoKey {
             table: table.info.name,
             key: read_key(&table.types.key, &key).to_string(),
-        }),
+        })
     }
 }

@@ -61,9 +61,10 @@ pub(crate) struct CsvWriter<W: Write> {
 impl<W: Write> CsvWriter<W> {
     pub(crate) fn new(table: &TableInfo, to: Target, output: W) -> Result<Self, Failure> {
         let types = TableTypes::in_files(table);
-        let suffix = match table.fixed_keys && !types.key.is_known() {
-            true => EIGHT_BYTES,
-            false => "",
+        let suffix = if table.fixed_keys && !types.key.is_known() {
+            EIGHT_BYTES
+        } else {
+            ""
         };
         let mut names_of_all = names("key", &types.key, suffix);
         names_of_all.extend(names("value", &types.value, ""));

@@ -131,9 +131,10 @@ pub(super) fn import_all(
         // Only files of the folder, whatever is in the file of names.
         let name = Path::new(&table.file).file_name().unwrap_or_default();
         let path = folder.join(name);
-        match table.in_segments {
-            true => segments.push(SegmentSource::open(&path, table.rows)?),
-            false => sources.push((&table.table, RowSource::open(&path, FileFormat::Jsonl)?)),
+        if table.in_segments {
+            segments.push(SegmentSource::open(&path, table.rows)?);
+        } else {
+            sources.push((&table.table, RowSource::open(&path, FileFormat::Jsonl)?));
         }
     }
     for (name, mut source) in sources {

@@ -161,12 +161,13 @@ impl<R: BufRead> RowReader for JsonReader<R> {
             self.line += 1;
             let line = self.line;
             if self.input.read_until(b'\n', &mut self.bytes)? == 0 {
-                return match self.has_ended {
-                    true => Ok(None),
-                    false => Err(ReadError::bad(
+                return if self.has_ended {
+                    Ok(None)
+                } else {
+                    Err(ReadError::bad(
                         line,
                         "the file ends without its last line, which counts the rows: it was cut off",
-                    )),
+                    ))
                 };
             }
             if self.has_ended {

@@ -102,9 +102,10 @@ impl RowSource {
             name,
             key_type,
             value_type,
-            eight_byte_keys: match types.key.is_known() {
-                true => types.key.has_eight_byte_keys(),
-                false => *eight_byte_keys,
+            eight_byte_keys: if types.key.is_known() {
+                types.key.has_eight_byte_keys()
+            } else {
+                *eight_byte_keys
             },
             layouts: layouts.as_ref(),
             room_bytes: room_bytes.unwrap_or_else(|| types.value.room_bytes()),

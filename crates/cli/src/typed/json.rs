@@ -35,9 +35,10 @@ pub(crate) fn to_json(of: &Type, datum: &Datum) -> Value {
         (_, Datum::Nothing | Datum::Option(None)) => Value::Null,
         (Type::Option(inner), Datum::Option(Some(datum))) => {
             let json = to_json(inner, datum);
-            match may_be_null(inner) {
-                true => object("some", json),
-                false => json,
+            if may_be_null(inner) {
+                object("some", json)
+            } else {
+                json
             }
         }
         (Type::Tuple(types), Datum::Tuple(parts)) => {
@@ -67,13 +68,14 @@ pub(crate) fn to_json(of: &Type, datum: &Datum) -> Value {
 /// variant. For programs that read what is shown: it is not read back.
 fn fields_to_json(of: &Fields) -> Value {
     let inner = of.fields.iter();
-    let inner = match of.is_tuple() {
-        true => inner.map(|(_, datum)| untyped_to_json(datum)).collect(),
-        false => Value::Object(
+    let inner = if of.is_tuple() {
+        inner.map(|(_, datum)| untyped_to_json(datum)).collect()
+    } else {
+        Value::Object(
             inner
                 .map(|(name, datum)| (name.clone(), untyped_to_json(datum)))
                 .collect(),
-        ),
+        )
     };
     match &of.variant {
         None => inner,
@@ -208,9 +210,10 @@ fn datum(of: &Type, json: &Value) -> Result<Datum, JsonError> {
         Type::Nothing => json.is_null().then_some(Datum::Nothing),
         Type::Option(_) if json.is_null() => Some(Datum::Option(None)),
         Type::Option(inner) => {
-            let inside = match may_be_null(inner) {
-                true => member(json, "some").ok_or_else(refused)?,
-                false => json,
+            let inside = if may_be_null(inner) {
+                member(json, "some").ok_or_else(refused)?
+            } else {
+                json
             };
             Some(Datum::Option(Some(Box::new(datum(inner, inside)?))))
         }

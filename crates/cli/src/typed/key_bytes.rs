@@ -113,13 +113,12 @@ fn decode_component(of: &Type, bytes: &mut &[u8]) -> Option<Datum> {
             parts.collect::<Option<_>>().map(Datum::Tuple)
         }
         Type::Derived(derived) => {
-            let variant = match derived.is_enum() {
-                true => {
-                    let number = bytes.split_off(..number_bytes(derived))?.iter();
-                    let number = number.fold(0, |high, low| high << 8 | usize::from(*low));
-                    derived.variants.get(number)?
-                }
-                false => derived.variants.first()?,
+            let variant = if derived.is_enum() {
+                let number = bytes.split_off(..number_bytes(derived))?.iter();
+                let number = number.fold(0, |high, low| high << 8 | usize::from(*low));
+                derived.variants.get(number)?
+            } else {
+                derived.variants.first()?
             };
             let fields = variant.fields.iter();
             let fields = fields.map(|(_, field)| decode_component(field, bytes));

@@ -67,14 +67,18 @@ fn write_fields(of: &Fields, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         return Ok(());
     }
     let is_tuple = of.is_tuple();
-    let fields = of.fields.iter().map(|(name, datum)| match is_tuple {
-        true => datum.to_string(),
-        false => format!("{name}: {datum}"),
+    let fields = of.fields.iter().map(|(name, datum)| {
+        if is_tuple {
+            datum.to_string()
+        } else {
+            format!("{name}: {datum}")
+        }
     });
     let fields = fields.collect::<Vec<_>>().join(", ");
-    match is_tuple {
-        true => write!(f, "({fields})"),
-        false => write!(f, "{{{fields}}}"),
+    if is_tuple {
+        write!(f, "({fields})")
+    } else {
+        write!(f, "{{{fields}}}")
     }
 }
 
@@ -177,10 +181,12 @@ impl<'t> Reader<'t> {
     }
 
     fn expect(&mut self, what: &str) -> Result<(), String> {
-        match self.take(what) {
-            true => Ok(()),
-            false if self.rest.is_empty() => Err(format!("{what:?} is missing at its end")),
-            false => Err(format!("{what:?} is missing before {:?}", self.rest)),
+        if self.take(what) {
+            Ok(())
+        } else if self.rest.is_empty() {
+            Err(format!("{what:?} is missing at its end"))
+        } else {
+            Err(format!("{what:?} is missing before {:?}", self.rest))
         }
     }
 
@@ -321,9 +327,10 @@ impl<'t> Reader<'t> {
             found.push(self.datum(of)?);
             let more = self.take(",");
             if self.take(")") {
-                return match parts.contains(&found.len()) {
-                    true => Ok(Datum::Tuple(found)),
-                    false => Err(format!("it has {} parts of {wanted}", found.len())),
+                return if parts.contains(&found.len()) {
+                    Ok(Datum::Tuple(found))
+                } else {
+                    Err(format!("it has {} parts of {wanted}", found.len()))
                 };
             }
             if !more {
@@ -370,13 +377,12 @@ impl<'t> Reader<'t> {
     }
 
     fn fields_inside(&mut self, of: &Derived) -> Result<Datum, String> {
-        let variant = match of.is_enum() {
-            false => of.variants.first(),
-            true => {
-                let word = self.word();
-                let mut variants = of.variants.iter();
-                variants.find(|variant| variant.name.as_deref() == Some(word))
-            }
+        let variant = if of.is_enum() {
+            let word = self.word();
+            let mut variants = of.variants.iter();
+            variants.find(|variant| variant.name.as_deref() == Some(word))
+        } else {
+            of.variants.first()
         };
         let variants = || of.variants.iter().filter_map(|it| it.name.as_deref());
         let variant = variant.ok_or_else(|| {

@@ -185,9 +185,10 @@ impl Derived {
         });
         let variants = variants.collect::<Option<Vec<_>>>()?;
         // A struct is one variant without a name, and the variants of an enum have names.
-        let is_sound = match variants.iter().any(|variant| variant.name.is_none()) {
-            true => variants.len() == 1,
-            false => !variants.is_empty(),
+        let is_sound = if variants.iter().any(|variant| variant.name.is_none()) {
+            variants.len() == 1
+        } else {
+            !variants.is_empty()
         };
         is_sound.then_some(Self {
             name: layout.name.clone(),

@@ -60,9 +60,10 @@ fn decode_fields(
     if depth > NESTED_MAX {
         return None;
     }
-    let variant = match of.is_enum() {
-        true => of.variants.get(take_length(bytes)?)?,
-        false => of.variants.first()?,
+    let variant = if of.is_enum() {
+        of.variants.get(take_length(bytes)?)?
+    } else {
+        of.variants.first()?
     };
     let fields = variant.fields.iter();
     let fields = fields.map(|(_, field)| decode_component(field, Some((of, depth)), bytes));

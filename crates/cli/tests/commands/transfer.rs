@@ -86,9 +86,10 @@ impl Draw for char {
             '\u{feff}',
             '\u{10ffff}',
         ];
-        match random.chance(0.5) {
-            true => SOME[random.index(SOME.len())],
-            false => (b'a' + random.below(26) as u8).into(),
+        if random.chance(0.5) {
+            SOME[random.index(SOME.len())]
+        } else {
+            (b'a' + random.below(26) as u8).into()
         }
     }
 }
@@ -153,9 +154,10 @@ impl Draw for Id {
 
 impl Draw for Place {
     fn draw(random: &mut Random) -> Self {
-        match random.chance(0.5) {
-            true => Self::Town(Draw::draw(random)),
-            false => Self::Number(Draw::draw(random)),
+        if random.chance(0.5) {
+            Self::Town(Draw::draw(random))
+        } else {
+            Self::Number(Draw::draw(random))
         }
     }
 }

@@ -216,9 +216,10 @@ impl Credentials {
 
     fn other_name(&self, expected: String) -> TlsError {
         let names: Vec<String> = self.names.iter().map(ToString::to_string).collect();
-        let found = match names.is_empty() {
-            true => "something else".to_owned(),
-            false => names.join(" and "),
+        let found = if names.is_empty() {
+            "something else".to_owned()
+        } else {
+            names.join(" and ")
         };
         TlsError::OtherName {
             path: self.options.certificate.clone(),
@@ -281,9 +282,12 @@ fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
 fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let bytes = read(key, path)?;
     let certificates = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
-    let certificates = certificates.and_then(|certificates| match certificates.is_empty() {
-        true => Err(pem::Error::NoItemsFound),
-        false => Ok(certificates),
+    let certificates = certificates.and_then(|certificates| {
+        if certificates.is_empty() {
+            Err(pem::Error::NoItemsFound)
+        } else {
+            Ok(certificates)
+        }
     });
     certificates.map_err(|error| not_pem(key, path, "certificate", &error))
 }

@@ -87,10 +87,13 @@ pub(crate) fn run(arguments: &NodeArguments) -> Result<(), Failure> {
     };
     let config = read_config(path)?;
     match arguments.command {
-        Some(NodeCommand::Init { replacement, first }) => match replacement {
-            true => init_replacement(&config),
-            false => init_first(&config, first),
-        },
+        Some(NodeCommand::Init { replacement, first }) => {
+            if replacement {
+                init_replacement(&config)
+            } else {
+                init_first(&config, first)
+            }
+        }
         None => serve(&config, arguments.detach),
     }
 }

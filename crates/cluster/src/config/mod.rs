@@ -176,9 +176,10 @@ impl NodeConfig {
                     let number = before.matches('\n').count();
                     let line = text.lines().nth(number).unwrap_or_default();
                     // What is missing is missing in a table, of several lines.
-                    match !span.is_empty() && span.len() <= line.len() {
-                        true => format!("line {}, `{}`: {why}", number + 1, line.trim()),
-                        false => format!("line {}: {why}", number + 1),
+                    if !span.is_empty() && span.len() <= line.len() {
+                        format!("line {}, `{}`: {why}", number + 1, line.trim())
+                    } else {
+                        format!("line {}: {why}", number + 1)
                     }
                 }
                 None => why.to_owned(),
@@ -244,9 +245,10 @@ impl NodeConfig {
                 (Some(own), Some(other)) if self.emulate_cities => own.delay_to(other),
                 _ => Duration::ZERO,
             };
-            let (delay, handling) = match self.delay_in_handler {
-                true => (Duration::ZERO, 2 * delay),
-                false => (delay, Duration::ZERO),
+            let (delay, handling) = if self.delay_in_handler {
+                (Duration::ZERO, 2 * delay)
+            } else {
+                (delay, Duration::ZERO)
             };
             PeerSettings {
                 node: member.id.number(),

@@ -365,10 +365,12 @@ impl RaftDriver {
 
     /// Asks for payloads that are missing: the leader at first, then the others in turns.
     fn fetch_missing(&mut self) {
-        let missing: Vec<PayloadRef> = match self.is_whole() {
-            true if self.held.is_empty() => return,
-            true => (self.held).missing(FETCH_MAX, FETCH_TICKS, &self.here),
-            false => self.missing.iter().take(FETCH_MAX).copied().collect(),
+        let missing: Vec<PayloadRef> = if !self.is_whole() {
+            self.missing.iter().take(FETCH_MAX).copied().collect()
+        } else if self.held.is_empty() {
+            return;
+        } else {
+            (self.held).missing(FETCH_MAX, FETCH_TICKS, &self.here)
         };
         let leader = self.leader();
         let mut others: Vec<NodeId> = self.members.others().collect();

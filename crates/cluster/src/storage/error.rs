@@ -207,16 +207,15 @@ pub enum StoreError {
 impl StoreError {
     pub(super) fn device(doing: &'static str, path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
-        match is_full(&source) {
-            true => {
-                let source = Arc::new(source);
-                Self::DiskFull { path, source }
-            }
-            false => Self::Device {
+        if is_full(&source) {
+            let source = Arc::new(source);
+            Self::DiskFull { path, source }
+        } else {
+            Self::Device {
                 doing,
                 path,
                 source,
-            },
+            }
         }
     }
 

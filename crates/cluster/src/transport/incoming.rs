@@ -119,9 +119,12 @@ async fn say_hello(
         let member = |number| shared.member(number);
         Hello::check(IncomingFrame::of(frame), &shared.identity, member)
     });
-    let checked = checked.and_then(|(node, lane)| match shown.is_node(node.number()) {
-        true => Ok((node, lane)),
-        false => Err(Refusal::Certificate),
+    let checked = checked.and_then(|(node, lane)| {
+        if shown.is_node(node.number()) {
+            Ok((node, lane))
+        } else {
+            Err(Refusal::Certificate)
+        }
     });
     let checked = checked.and_then(|(node, lane)| {
         let peer = shared.peer_that_dialled(node);

@@ -227,9 +227,10 @@ impl Shared {
         if let Err(unchanged) = changed {
             let is_as_before = unchanged.is_as_before;
             let error = not_changed(&self.dir, unchanged);
-            return match is_as_before {
-                true => readmit(error),
-                false => Err(error),
+            return if is_as_before {
+                readmit(error)
+            } else {
+                Err(error)
             };
         }
         engine.raw_tables.lock().remove(&id);

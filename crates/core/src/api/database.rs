@@ -378,9 +378,10 @@ impl Database {
     /// Gives a session to the pool.
     pub(super) fn return_session(&self, session: Session) {
         // As above; there, it is left as it is.
-        match self.shared.engine.is_own() {
-            true => self.pool().lock().push(session),
-            false => std::mem::forget(session),
+        if self.shared.engine.is_own() {
+            self.pool().lock().push(session);
+        } else {
+            std::mem::forget(session);
         }
     }
 

@@ -35,9 +35,10 @@ impl Database {
     pub fn loading(&self) -> LoadingProgress {
         let shared = &self.shared;
         // In a forked child, what it asks may be locked by a thread that is not there.
-        match shared.engine.is_own() {
-            true => shared.loader.progress(),
-            false => LoadingProgress::default(),
+        if shared.engine.is_own() {
+            shared.loader.progress()
+        } else {
+            LoadingProgress::default()
         }
     }
 

@@ -200,16 +200,20 @@ impl<'t, K: Key + ?Sized, V: Value + ?Sized> Rows<'t, K, V> {
             return;
         };
         let forward = direction == Direction::Forward;
-        let ahead = match forward {
-            true => &mut self.first,
-            false => &mut self.last,
+        let ahead = if forward {
+            &mut self.first
+        } else {
+            &mut self.last
         };
         let wanted = ahead.next;
         ahead.next = (wanted * AHEAD_GROWTH).min(AHEAD_MAX);
         let rows = &mut ahead.rows;
-        let mut put = |row: Row<K, V>| match forward {
-            true => rows.push_back(row),
-            false => rows.push_front(row),
+        let mut put = |row: Row<K, V>| {
+            if forward {
+                rows.push_back(row);
+            } else {
+                rows.push_front(row);
+            }
         };
         // The last key, once there are as many rows as were wanted.
         let mut stopped_at = None;

@@ -141,9 +141,12 @@ impl Shared {
             identity: files.database,
             take_number: &take_number,
         };
-        let mut go_on = || match self.check_goes_on() {
-            true => Ok(()),
-            false => Err(ImageError::Interrupted),
+        let mut go_on = || {
+            if self.check_goes_on() {
+                Ok(())
+            } else {
+                Err(ImageError::Interrupted)
+            }
         };
         let written = LoadedRuns::write(&target, table, expected_id, RUN_BYTES, &mut go_on);
         let runs = written.map_err(|error| match error {
@@ -159,9 +162,12 @@ impl Shared {
             runs.runs.clone(),
             &files,
             (self.engine.spec.concurrency, self.loading_threads),
-            &|_, _| match self.check_goes_on() {
-                true => Ok(()),
-                false => Err(OpenError::Interrupted),
+            &|_, _| {
+                if self.check_goes_on() {
+                    Ok(())
+                } else {
+                    Err(OpenError::Interrupted)
+                }
             },
         );
         let raw_table = loaded.map_err(|source| self.not_loaded(table, source))?;

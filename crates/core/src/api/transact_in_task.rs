@@ -241,10 +241,12 @@ fn suspend_priority(engine: &Engine, session: &mut Session) -> Request {
     }
     let retry = transaction.retry_state();
     let is_new = retry.wants_priority(&engine.priority);
-    match retry.suspend_priority(&engine.priority) {
-        true => Request::Again,
-        false if is_new => Request::New,
-        false => Request::None,
+    if retry.suspend_priority(&engine.priority) {
+        Request::Again
+    } else if is_new {
+        Request::New
+    } else {
+        Request::None
     }
 }
 
@@ -576,9 +578,10 @@ mod tests {
             let mut task = pin!(db.transact_in_task(|_| {
                 attempts += 1;
                 had_priority += u32::from(token.is_taken());
-                match attempts > PRIORITY_AFTER + 5 {
-                    true => Ok(7),
-                    false => Err(Error::Conflict(Conflict::ReadChanged)),
+                if attempts > PRIORITY_AFTER + 5 {
+                    Ok(7)
+                } else {
+                    Err(Error::Conflict(Conflict::ReadChanged))
                 }
             }));
             let done = loop {

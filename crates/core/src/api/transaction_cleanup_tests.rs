@@ -398,9 +398,10 @@ fn nothing_is_held_while_the_device_is_waited_for() {
         }));
         let ended = session.transact(|tx| {
             hold(tx, &table)?;
-            match commits {
-                true => Ok(()),
-                false => tx.abort("on purpose"),
+            if commits {
+                Ok(())
+            } else {
+                tx.abort("on purpose")
             }
         });
         assert_eq!(ended.is_ok(), commits, "{context}: {ended:?}");

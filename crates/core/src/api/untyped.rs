@@ -118,9 +118,10 @@ impl Shared {
             return Err(Error::TableInImage { table });
         }
         let Some(id) = catalogue.ids.get(name) else {
-            return match catalogue.loading.names.contains(name) {
-                true => Err(Error::TableBeingLoaded { table }),
-                false => Ok(None),
+            return if catalogue.loading.names.contains(name) {
+                Err(Error::TableBeingLoaded { table })
+            } else {
+                Ok(None)
             };
         };
         // A drop that has failed half-way leaves the name without its table.

@@ -221,11 +221,12 @@ impl View {
             let table = raw_table.name();
             return Err(Error::TableYoungerThanView { table });
         }
-        let checked = engine.check_table(raw_table);
-        checked.or_else(|error| match self.catalogue.keeps(raw_table.id) {
-            true if raw_table.owner == engine.owner => Ok(()),
-            _ => Err(error),
-        })
+        match engine.check_table(raw_table) {
+            Err(_) if self.catalogue.keeps(raw_table.id) && raw_table.owner == engine.owner => {
+                Ok(())
+            }
+            checked => checked,
+        }
     }
 
     /// Where a table lies, if it is not loaded.

@@ -138,12 +138,13 @@ fn check_elsewhere(
         return Ok(());
     }
     let is_within = is_one_in_the_other(database, dir);
-    match is_within.map_err(|error| BackupError::device(dir, error))? {
-        true => Err(BackupError::OwnDirectory {
+    if is_within.map_err(|error| BackupError::device(dir, error))? {
+        Err(BackupError::OwnDirectory {
             dir: dir.to_owned(),
             database: database.to_owned(),
-        }),
-        false => Ok(()),
+        })
+    } else {
+        Ok(())
     }
 }
 

@@ -66,9 +66,10 @@ pub(super) fn copy_image(
             return Err(BackupError::OtherHistory { dir });
         }
         let is_there = there.contains(&file.to) || there.contains(&number.path(to.dir));
-        match is_there && (before.is_some() || is_sound(source, to, &file, go_on)?) {
-            true => copied.kept += 1,
-            false => missing.push(file),
+        if is_there && (before.is_some() || is_sound(source, to, &file, go_on)?) {
+            copied.kept += 1;
+        } else {
+            missing.push(file);
         }
     }
     let total = missing.iter().map(|file| file.segment.len_bytes()).sum();

@@ -182,12 +182,11 @@ impl<'a> Destination<'a> {
     fn clean_up(&self, manifest: &Manifest, is_any_superfluous: bool) -> Result<(), BackupError> {
         let (disk, dir) = (&**self.disk, self.dir);
         let (_, mut survey) = read_image(disk, dir, manifest)?;
-        match is_any_superfluous || self.earlier.is_empty() {
-            true => {
-                let needed = NeededFiles::of(disk, dir, &self.earlier)?;
-                survey.spare(|name| needed.has(name));
-            }
-            false => survey.spare(|_| true),
+        if is_any_superfluous || self.earlier.is_empty() {
+            let needed = NeededFiles::of(disk, dir, &self.earlier)?;
+            survey.spare(|name| needed.has(name));
+        } else {
+            survey.spare(|_| true);
         }
         survey.clean_up(disk, dir);
         let (generations, oldest) = kept_log(&self.earlier, manifest);

@@ -178,13 +178,14 @@ pub(super) fn remove_older(
     last_taken_at_ms: u64,
     keep: Duration,
 ) -> Result<bool, BackupError> {
-    let superfluous = match keep.is_zero() {
-        true => earlier.len(),
-        false => superfluous(
+    let superfluous = if keep.is_zero() {
+        earlier.len()
+    } else {
+        superfluous(
             earlier.iter().map(EarlierBackup::taken_at_ms),
             last_taken_at_ms,
             keep,
-        ),
+        )
     };
     if superfluous == 0 {
         return Ok(false);

@@ -295,9 +295,10 @@ fn decode(bytes: &[u8], path: &Path, continues: Continues) -> Result<Vec<Found>,
 
 /// Of a record that is not whole: its header, which has a checksum of its own, or what it says.
 fn what_is_wrong(rest: &[u8], offset: usize, header: &[u8]) -> &'static str {
-    match has_sound_header(rest, offset, header) {
-        true => "the checksum of a record does not match",
-        false => "the header of a record is damaged",
+    if has_sound_header(rest, offset, header) {
+        "the checksum of a record does not match"
+    } else {
+        "the header of a record is damaged"
     }
 }
 

@@ -193,9 +193,10 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
             held.hand_over(access_set);
         }
     };
-    let entry = match is_independent {
-        true => Entry::Independent,
-        false => Entry::Commit,
+    let entry = if is_independent {
+        Entry::Independent
+    } else {
+        Entry::Commit
     };
     let appended = record.append(stream, entry, (stamp, epoch), access_set, hold);
     let appended = match appended {
@@ -245,9 +246,10 @@ pub(crate) fn commit_read_only<P: CcProtocol, R: Release, C: Checks>(
         .max()
         .unwrap_or_default();
     // After the deletion of every key that it has missed (`removal.rs`).
-    let stamp = match P::VALIDATES_AT_STAMP && !access_set.has_gaps() {
-        true => of_reads,
-        false => of_reads.max(engine.removed_keys.through()),
+    let stamp = if P::VALIDATES_AT_STAMP && !access_set.has_gaps() {
+        of_reads
+    } else {
+        of_reads.max(engine.removed_keys.through())
     };
     validate::<P, C>(access_set, stamp, false).map_err(Error::Conflict)?;
     // After the last read: what was read may have come after the drop.
@@ -389,14 +391,13 @@ fn require_all_current<P: CcProtocol, C: Checks>(access_set: &mut AccessSet) -> 
 /// Fails if a record is another key's by now (`storage/record.rs`, R5).
 #[inline]
 fn require_current<C: Checks>(write: &mut Write) -> Result<(), Error> {
-    match write.record.is_current() {
-        true => Ok(()),
-        false if C::COMPARE_INCARNATIONS => Err(Error::Conflict(Conflict::ReadChanged)),
-        false => {
-            write.record = write.record.as_it_is();
-            Ok(())
+    if !write.record.is_current() {
+        if C::COMPARE_INCARNATIONS {
+            return Err(Error::Conflict(Conflict::ReadChanged));
         }
+        write.record = write.record.as_it_is();
     }
+    Ok(())
 }
 
 /// Takes the locks of a commit back that did not come about. Where reads are locked, the transaction's end does.

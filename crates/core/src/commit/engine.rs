@@ -270,27 +270,30 @@ impl Engine {
     /// Whether views can be read: what they show is durable, so a log that has failed does not matter.
     #[inline]
     pub(crate) fn check_usable(&self) -> Result<(), Error> {
-        match self.closed.load(Ordering::Acquire) {
-            true => Err(Error::Closed),
-            false => self.check_process(),
+        if self.closed.load(Ordering::Acquire) {
+            Err(Error::Closed)
+        } else {
+            self.check_process()
         }
     }
 
     /// Whether a table is one of this opening's, and not dropped.
     #[inline]
     pub(crate) fn check_table(&self, raw_table: &RawTable) -> Result<(), Error> {
-        match raw_table.owner == self.owner && !raw_table.is_dropped() {
-            true => Ok(()),
-            false => Err(self.not_usable(raw_table)),
+        if raw_table.owner == self.owner && !raw_table.is_dropped() {
+            Ok(())
+        } else {
+            Err(self.not_usable(raw_table))
         }
     }
 
     #[cold]
     fn not_usable(&self, raw_table: &RawTable) -> Error {
         let table = raw_table.name();
-        match raw_table.owner == self.owner {
-            true => Error::TableDropped { table },
-            false => Error::ForeignTable { table },
+        if raw_table.owner == self.owner {
+            Error::TableDropped { table }
+        } else {
+            Error::ForeignTable { table }
         }
     }
 
@@ -424,9 +427,10 @@ impl Engine {
         let mut looks = 0;
         while self.epochs.finished() < epoch {
             self.check_poison()?;
-            match looks < YIELDS {
-                true => std::thread::yield_now(),
-                false => sleep(POLL),
+            if looks < YIELDS {
+                std::thread::yield_now();
+            } else {
+                sleep(POLL);
             }
             looks += 1;
         }

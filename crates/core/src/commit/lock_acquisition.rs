@@ -33,9 +33,10 @@ pub(crate) fn acquire(
     record: RecordRef,
     wanted: LockMode,
 ) -> Result<(), Error> {
-    match locks.try_acquire(record, wanted) {
-        true => Ok(()),
-        false => acquire_slowly(engine, stream, locks, wait_age, record, wanted),
+    if locks.try_acquire(record, wanted) {
+        Ok(())
+    } else {
+        acquire_slowly(engine, stream, locks, wait_age, record, wanted)
     }
 }
 
@@ -68,9 +69,10 @@ fn acquire_slowly(
         }
     }
     if engine.waits.policy == WaitPolicy::NoWait {
-        return Err(Error::Conflict(match wanted.has(LockMode::EXCLUSIVE) {
-            true => Conflict::WriteLocked,
-            false => Conflict::ReadLocked,
+        return Err(Error::Conflict(if wanted.has(LockMode::EXCLUSIVE) {
+            Conflict::WriteLocked
+        } else {
+            Conflict::ReadLocked
         }));
     }
     let longest = engine.waits.longest;

@@ -83,9 +83,10 @@ impl CommitRecord {
         // The end of operations says nothing that is to be in an image.
         let makes_longer = self.end.is_none()
             && (access_set.writes.iter()).any(|write| access_set.value(write).is_some());
-        match makes_longer {
-            true => Grant::All,
-            false => Grant::Deletions,
+        if makes_longer {
+            Grant::All
+        } else {
+            Grant::Deletions
         }
     }
 

@@ -97,9 +97,10 @@ impl OpenView {
     /// [`Error::ViewExpired`].
     #[inline]
     pub(crate) fn check(&self) -> Result<(), Error> {
-        match self.state.is_expired() {
-            false => Ok(()),
-            true => Err(self.expired()),
+        if self.state.is_expired() {
+            Err(self.expired())
+        } else {
+            Ok(())
         }
     }
 

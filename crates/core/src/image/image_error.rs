@@ -79,9 +79,10 @@ impl ImageError {
     pub(crate) fn device(path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         let source = Arc::new(source);
-        match is_full(&source) {
-            true => Self::DiskFull { path, source },
-            false => Self::Device { path, source },
+        if is_full(&source) {
+            Self::DiskFull { path, source }
+        } else {
+            Self::Device { path, source }
         }
     }
 

@@ -374,9 +374,10 @@ impl ImageLoader {
             let moved = place.and_then(|place| queue.others.remove(place));
             queue.wanted.extend(moved);
         }
-        let tables = match queue.wanted.is_empty() {
-            true => &mut queue.others,
-            false => &mut queue.wanted,
+        let tables = if queue.wanted.is_empty() {
+            &mut queue.others
+        } else {
+            &mut queue.wanted
         };
         let (number, part) = tables.front_mut()?;
         let taken = (*number, *part);
@@ -401,9 +402,10 @@ impl ImageLoader {
         if let Some(before_load) = &self.before_load {
             before_load(&table.raw_table.name());
         }
-        let records = match part < table.run_count() {
-            true => Some(self.read(loading, &table, part, watch)?),
-            false => None,
+        let records = if part < table.run_count() {
+            Some(self.read(loading, &table, part, watch)?)
+        } else {
+            None
         };
         let all = {
             let parts = &mut *loading.parts.lock();
@@ -467,9 +469,10 @@ impl ImageLoader {
     /// Whether a table is to be loaded still.
     fn check_goes_on(&self, loading: &LoadingTable) -> Result<(), OpenError> {
         let is_over = self.is_stopped.load(Ordering::Relaxed) || loading.unloaded().is_none();
-        match is_over {
-            true => Err(OpenError::Interrupted),
-            false => Ok(()),
+        if is_over {
+            Err(OpenError::Interrupted)
+        } else {
+            Ok(())
         }
     }
 

@@ -153,10 +153,11 @@ mod tests {
     const KEYS: u64 = 20_000;
 
     fn key(number: u64, fixed: bool) -> Vec<u8> {
-        match fixed {
-            true => number.to_be_bytes().to_vec(),
+        if fixed {
+            number.to_be_bytes().to_vec()
+        } else {
             // Some the beginnings of others.
-            false => number.to_string().into_bytes(),
+            number.to_string().into_bytes()
         }
     }
 
@@ -200,9 +201,10 @@ mod tests {
                         expected.insert(key.clone(), (stamp, *number));
                         record
                     });
-                    match fixed {
-                        true => fixed8.push((*number, record)),
-                        false => variable.push((Hashed::keep(0, key).unwrap(), record)),
+                    if fixed {
+                        fixed8.push((*number, record));
+                    } else {
+                        variable.push((Hashed::keep(0, key).unwrap(), record));
                     }
                 } else if number % 3 == 0 {
                     if number % 999 == 0 {
@@ -213,9 +215,10 @@ mod tests {
                     expected.insert(key.clone(), (stamp, *number));
                 }
             }
-            let winners = match fixed {
-                true => LogWinners::Fixed8(fixed8),
-                false => LogWinners::Variable(variable),
+            let winners = if fixed {
+                LogWinners::Fixed8(fixed8)
+            } else {
+                LogWinners::Variable(variable)
             };
             fill(&raw_table, runs, &winners, || false).unwrap();
             let mut found = BTreeMap::new();

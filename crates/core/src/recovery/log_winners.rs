@@ -23,9 +23,10 @@ pub(crate) enum LogWinners {
 impl LogWinners {
     /// None, for a table of such keys.
     pub(super) fn none(fixed_keys: bool) -> Self {
-        match fixed_keys {
-            true => Self::Fixed8(Vec::new()),
-            false => Self::Variable(Vec::new()),
+        if fixed_keys {
+            Self::Fixed8(Vec::new())
+        } else {
+            Self::Variable(Vec::new())
         }
     }
 

@@ -214,9 +214,10 @@ impl Replay<'_, '_> {
                         return None;
                     }
                     None if place >= safe => {
-                        let payload = match self.is_in_image(stamp) {
-                            true => Box::default(),
-                            false => payload.into(),
+                        let payload = if self.is_in_image(stamp) {
+                            Box::default()
+                        } else {
+                            payload.into()
                         };
                         waiting.push_back(Waiting {
                             place,

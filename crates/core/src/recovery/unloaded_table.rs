@@ -236,9 +236,10 @@ impl UnloadedTable {
             database,
         } = &*self.files;
         let (table, listed) = (self.info.name.clone(), &run.listed);
-        let opened = match run.is_segment {
-            true => RunLookup::open_segment(disk, dir, *database, table, &listed.segment),
-            false => RunLookup::open(disk, dir, *database, table, listed),
+        let opened = if run.is_segment {
+            RunLookup::open_segment(disk, dir, *database, table, &listed.segment)
+        } else {
+            RunLookup::open(disk, dir, *database, table, listed)
         };
         let opened = opened.map_err(|error| self.damaged(error))?;
         Ok(run.lookup.get_or_init(|| opened))

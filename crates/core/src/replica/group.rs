@@ -210,9 +210,10 @@ impl GroupTransaction {
         put(key, &mut buffers.bytes);
         let at = buffers.bytes.len() as u32;
         put(&buffers.copied, &mut buffers.bytes);
-        let len = match absent {
-            true => ABSENT,
-            false => buffers.copied.len() as u32,
+        let len = if absent {
+            ABSENT
+        } else {
+            buffers.copied.len() as u32
         };
         buffers.rows.push(Row {
             table,

@@ -109,9 +109,10 @@ impl Replica {
             key_type: String::new(),
             value_type: String::new(),
             fixed_keys,
-            inline_bytes: match fixed_keys {
-                true => INLINE_BYTES_FIXED,
-                false => INLINE_BYTES_VARIABLE,
+            inline_bytes: if fixed_keys {
+                INLINE_BYTES_FIXED
+            } else {
+                INLINE_BYTES_VARIABLE
             },
             layout: None,
         };

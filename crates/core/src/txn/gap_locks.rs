@@ -74,9 +74,10 @@ impl Transaction {
     }
 
     fn lock_gap(&mut self, next: RecordRef) -> Result<(), Error> {
-        match self.faults.checks().lock_gaps {
-            true => self.lock(next, LockMode::GAP),
-            false => Ok(()),
+        if self.faults.checks().lock_gaps {
+            self.lock(next, LockMode::GAP)
+        } else {
+            Ok(())
         }
     }
 
@@ -267,10 +268,12 @@ impl Transaction {
         {
             return Ok(Pass::Blocked(record, wanted));
         }
-        Ok(match raw_table.are_unchanged(leaves) {
-            false => Pass::Disturbed,
-            true if wanted == LockMode::GAP => Pass::Done,
-            true => Pass::OutOfKeys,
+        Ok(if !raw_table.are_unchanged(leaves) {
+            Pass::Disturbed
+        } else if wanted == LockMode::GAP {
+            Pass::Done
+        } else {
+            Pass::OutOfKeys
         })
     }
 

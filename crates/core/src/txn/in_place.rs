@@ -17,9 +17,10 @@ impl Transaction {
     /// Those of the lock and of the log. The transaction cannot commit then.
     #[inline(always)]
     pub(super) fn perform(&mut self, record: RecordRef) -> Result<(), Error> {
-        match self.in_place {
-            false => Ok(()),
-            true => self.change_in_place(record),
+        if self.in_place {
+            self.change_in_place(record)
+        } else {
+            Ok(())
         }
     }
 

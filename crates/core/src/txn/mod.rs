@@ -135,10 +135,11 @@ impl Transaction {
     /// [`Error::ForeignTable`], [`Error::TableDropped`], [`Error::TableLoading`], [`Error::TableNotLoaded`].
     #[inline(always)]
     pub(crate) fn use_table(&mut self, raw_table: &Arc<RawTable>) -> Result<(), Error> {
-        match self.access_set.uses_again(raw_table) {
+        if self.access_set.uses_again(raw_table) {
             // If it was dropped since the transaction began, the commit finds out.
-            true => Ok(()),
-            false => self.begin_to_use(raw_table),
+            Ok(())
+        } else {
+            self.begin_to_use(raw_table)
         }
     }
 
@@ -201,9 +202,10 @@ impl Transaction {
     /// itself. Nothing is taken back then, and the transaction can go on. Under
     /// [`LogStyle::Operations`], those of the log; the transaction cannot commit then.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<(), Error> {
-        match self.access_set.return_to(savepoint.0) {
-            true => self.undo_to(savepoint.0.changes),
-            false => Err(Error::StaleSavepoint),
+        if self.access_set.return_to(savepoint.0) {
+            self.undo_to(savepoint.0.changes)
+        } else {
+            Err(Error::StaleSavepoint)
         }
     }
 
@@ -247,9 +249,10 @@ impl Transaction {
 
     /// Commits what is in the sets. Tests plant bugs here, through `C`.
     pub(crate) fn finish<C: Checks>(&mut self) -> Result<Ticket, Error> {
-        match self.locks_reads() {
-            false => self.try_finish::<C>(),
-            true => self.finish_locked::<C>(),
+        if self.locks_reads() {
+            self.finish_locked::<C>()
+        } else {
+            self.try_finish::<C>()
         }
     }
 

@@ -77,9 +77,10 @@ impl Transaction {
                 return Ok(!seen.absent);
             }
         }
-        let conflict = match record.is_current() {
-            true => Conflict::ReadLocked,
-            false => Conflict::ReadChanged,
+        let conflict = if record.is_current() {
+            Conflict::ReadLocked
+        } else {
+            Conflict::ReadChanged
         };
         Err(self.doom(Error::Conflict(conflict)))
     }
@@ -93,9 +94,10 @@ impl Transaction {
         }
         let taken_out = self.resources.engine.removed_keys.taken_out();
         let is_seen = taken_out == self.taken_out_seen;
-        match is_seen && !self.access_set.has_unchecked_writes() {
-            true => Ok(()),
-            false => self.check_writes(taken_out, !is_seen),
+        if is_seen && !self.access_set.has_unchecked_writes() {
+            Ok(())
+        } else {
+            self.check_writes(taken_out, !is_seen)
         }
     }
 
@@ -135,9 +137,10 @@ impl Transaction {
     /// Fails if a record that has just been locked is another key's by now. Its lock goes with the others.
     #[inline]
     fn require_current(&mut self, record: RecordRef) -> Result<(), Error> {
-        match record.is_current() {
-            true => Ok(()),
-            false => Err(self.doom(Error::Conflict(Conflict::ReadChanged))),
+        if record.is_current() {
+            Ok(())
+        } else {
+            Err(self.doom(Error::Conflict(Conflict::ReadChanged)))
         }
     }
 

@@ -29,9 +29,10 @@ pub(crate) fn check_length(
     max_bytes: usize,
 ) -> Result<(), Error> {
     // The first is a constant for most types.
-    match value_bytes > UNCHECKED_BYTES && value_bytes > max_bytes {
-        false => Ok(()),
-        true => Err(too_long(raw_table, key, value_bytes, max_bytes)),
+    if value_bytes > UNCHECKED_BYTES && value_bytes > max_bytes {
+        Err(too_long(raw_table, key, value_bytes, max_bytes))
+    } else {
+        Ok(())
     }
 }
 

@@ -176,9 +176,10 @@ impl Checked<'_> {
         let from_front = self.random.unit();
         let mut left = self.random.below(2 * NUMBERS * TEXTS.len() as u64);
         loop {
-            let (row, should) = match self.random.chance(from_front) {
-                true => (rows.next(), expected.next()),
-                false => (rows.next_back(), expected.next_back()),
+            let (row, should) = if self.random.chance(from_front) {
+                (rows.next(), expected.next())
+            } else {
+                (rows.next_back(), expected.next_back())
             };
             assert_eq!(row.transpose().unwrap(), should);
             if should.is_none() || left == 0 {

@@ -82,9 +82,10 @@ impl RegionHeader {
     pub(crate) fn write(&self, block: &mut [u8]) {
         block.fill(0);
         put(block, 0, MAGIC);
-        let version = match self.end > self.region_bytes {
-            true => RING_VERSION,
-            false => VERSION,
+        let version = if self.end > self.region_bytes {
+            RING_VERSION
+        } else {
+            VERSION
         };
         put(block, 12, version.to_le_bytes());
         put(block, 16, self.identity.to_le_bytes());

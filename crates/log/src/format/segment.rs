@@ -59,9 +59,10 @@ pub(crate) enum Found<T> {
 impl SegmentHeader {
     /// Whether a segment can be so long where the others are `segment_bytes` long.
     pub(crate) fn has_legal_length(&self, segment_bytes: u64) -> bool {
-        match self.is_oversize {
-            false => self.segment_bytes == segment_bytes,
-            true => self.segment_bytes > segment_bytes,
+        if self.is_oversize {
+            self.segment_bytes > segment_bytes
+        } else {
+            self.segment_bytes == segment_bytes
         }
     }
 

@@ -81,11 +81,14 @@ impl SegmentMaker {
         let granted = GrantedFile::ask(room, wanted).map_err(failed)?;
         let written = self
             .write_file(&path, frame, block, bytes)
-            .and_then(|file| match file.block_bytes() == block {
-                true => Ok(file),
-                false => Err(io::Error::other(
-                    "its blocks are not those of the other segments",
-                )),
+            .and_then(|file| {
+                if file.block_bytes() == block {
+                    Ok(file)
+                } else {
+                    Err(io::Error::other(
+                        "its blocks are not those of the other segments",
+                    ))
+                }
             });
         let file = written.map_err(|source| {
             // As it was not acknowledged, it does no harm where it cannot be removed.

@@ -169,9 +169,10 @@ impl SegmentTarget {
 
     /// What may be put into a frame of this length.
     pub(crate) fn grant_for(&self, padded: u64) -> Grant {
-        let segment = match padded <= self.left() {
-            true => self.current.as_ref(),
-            false => self.spares.front(),
+        let segment = if padded <= self.left() {
+            self.current.as_ref()
+        } else {
+            self.spares.front()
         };
         segment.map_or(Grant::All, |segment| segment.grant)
     }
@@ -387,9 +388,10 @@ impl SegmentTarget {
             && let Some(old) = self.give_up_first()
         {
             // One of another length cannot be written again.
-            match old.is_oversize {
-                true => removed.push((old.number, old.bytes)),
-                false => self.recyclable.push_back(old.number),
+            if old.is_oversize {
+                removed.push((old.number, old.bytes));
+            } else {
+                self.recyclable.push_back(old.number);
             }
         }
         let reused = (*reuse_bytes / segment_bytes).min(self.recyclable.len() as u64);

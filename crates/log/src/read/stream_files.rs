@@ -429,9 +429,10 @@ fn region(
         is_zeroed: false,
         is_oversize: false,
         frame_bytes_max: u64::from(head.frame_bytes_max),
-        beyond: match is_current {
-            true => base + start + ring.len_bytes(),
-            false => 0,
+        beyond: if is_current {
+            base + start + ring.len_bytes()
+        } else {
+            0
         },
         ring: Some(ring),
         file: Arc::new(RingFile::new(file, ring)),

@@ -166,9 +166,10 @@ impl<H: GroupResource> Stream<H> {
                 guard = self.join(guard, through)?;
             } else if guard.filling.records > 0 {
                 // First: with what is pending in it, the present file may not be one that the next image frees.
-                guard = match self.has_file_behind_pending(&guard, &oversize) {
-                    true => self.lead(guard)?,
-                    false => self.make_room(guard, 0)?,
+                guard = if self.has_file_behind_pending(&guard, &oversize) {
+                    self.lead(guard)?
+                } else {
+                    self.make_room(guard, 0)?
                 };
             } else if self.has_place(&mut guard, &oversize)? {
                 break;

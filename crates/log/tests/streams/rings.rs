@@ -295,9 +295,10 @@ fn damage_is_named_by_its_place_in_the_device() {
     let cut = RING / 1536;
     for number in start.sequence + 1..=30 {
         let offset = FIRST + (number - 1) * 1536;
-        let place = match number - 1 < cut + 1 {
-            true => offset,
-            false => offset - RING,
+        let place = if number - 1 < cut + 1 {
+            offset
+        } else {
+            offset - RING
         };
         // The first byte of its records, and one of its last sector, which may be at the beginning of the ring.
         let last = FIRST + (offset - FIRST + 1024) % RING;

@@ -83,9 +83,10 @@ fn bytes_beyond_one_torn_frame_are_damage() {
     for (at, legal) in [(512, true), (3584, true), (4096, false), (6000, false)] {
         let image = sim.crash_image(sim.events(), Loss::None);
         image.damage(&segment(1), end + at, &[1]).unwrap();
-        match legal {
-            true => assert!(found(&image, &info).unwrap().torn),
-            false => assert_eq!(damage(&image, &info).1, end),
+        if legal {
+            assert!(found(&image, &info).unwrap().torn);
+        } else {
+            assert_eq!(damage(&image, &info).1, end);
         }
     }
     // The first sector says how long the frame is.
@@ -157,12 +158,11 @@ fn a_later_frame_in_a_recycled_segment_is_damage() {
         let image = sim.crash_image(sim.events(), Loss::None);
         let at = 512 + frame * 1024;
         image.damage(&segment(6), at + 700, &[0; 9]).unwrap();
-        match legal {
-            true => assert_eq!(found(&image, &info).unwrap().last_sequence, frames - 1),
-            false => {
-                let (file, reported, _) = damage(&image, &info);
-                assert_eq!((file, reported), (segment(6), at));
-            }
+        if legal {
+            assert_eq!(found(&image, &info).unwrap().last_sequence, frames - 1);
+        } else {
+            let (file, reported, _) = damage(&image, &info);
+            assert_eq!((file, reported), (segment(6), at));
         }
     }
 }
@@ -415,9 +415,10 @@ fn a_region_with_an_old_head_is_damage() {
     for (frames, legal) in [(4, true), (5, false), (6, false)] {
         let (sim, _) = written(&config, vec![700; frames]);
         sim.damage(device, 0, &old).unwrap();
-        match legal {
-            true => assert_eq!(found(&sim, &info).unwrap().frames, 3),
-            false => assert_eq!(damage(&sim, &info).1, 1024 + 3 * 1024),
+        if legal {
+            assert_eq!(found(&sim, &info).unwrap().frames, 3);
+        } else {
+            assert_eq!(damage(&sim, &info).1, 1024 + 3 * 1024);
         }
     }
 }
@@ -429,9 +430,10 @@ fn no_damage_loses_more_than_the_last_frame() {
     for seed in 0..4000 {
         let mut random = Random::seeded(seed);
         let recycles = random.chance(0.2);
-        let (config, count) = match recycles {
-            true => (recycling(), 60 + random.below(30)),
-            false => (config(1), 1 + random.below(30)),
+        let (config, count) = if recycles {
+            (recycling(), 60 + random.below(30))
+        } else {
+            (config(1), 1 + random.below(30))
         };
         let sizes: Vec<_> = (0..count)
             .map(|_| 8 + random.below(2000) as usize)

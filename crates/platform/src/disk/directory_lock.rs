@@ -148,12 +148,11 @@ struct CannotLock {
 
 /// Says of an error of locking the file of `dir`, where that is not in use, what it means.
 fn not_lockable(dir: &Path, source: io::Error) -> io::Error {
-    match is_unsupported(&source) {
-        true => {
-            let dir = dir.to_owned();
-            io::Error::new(io::ErrorKind::Unsupported, CannotLock { dir, source })
-        }
-        false => source,
+    if is_unsupported(&source) {
+        let dir = dir.to_owned();
+        io::Error::new(io::ErrorKind::Unsupported, CannotLock { dir, source })
+    } else {
+        source
     }
 }
 

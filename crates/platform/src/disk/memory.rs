@@ -75,9 +75,10 @@ impl Names {
     }
 
     fn require_dir(&self, dir: &Path) -> io::Result<()> {
-        match self.dirs.contains(dir) {
-            true => Ok(()),
-            false => Err(not_found(dir)),
+        if self.dirs.contains(dir) {
+            Ok(())
+        } else {
+            Err(not_found(dir))
         }
     }
 
@@ -185,13 +186,14 @@ impl Disk for MemoryDisk {
     }
 
     fn append(&self, path: &Path) -> io::Result<Box<dyn Appender>> {
-        match self.0.lock().files.contains_key(path) {
-            true => Err(exists(path)),
-            false => Ok(Box::new(MemoryAppender {
+        if self.0.lock().files.contains_key(path) {
+            Err(exists(path))
+        } else {
+            Ok(Box::new(MemoryAppender {
                 disk: self.clone(),
                 path: path.to_owned(),
                 bytes: Vec::new(),
-            })),
+            }))
         }
     }
 }

@@ -137,9 +137,12 @@ mod tests {
         }
         // One without direct I/O says so, and needs no name.
         let missing = dir.path().join("missing");
-        let refuses_flags = |flags: OFlags| match flags.is_empty() {
-            true => Ok(File::open(dir.path()).unwrap()),
-            false => Err(Errno::INVAL),
+        let refuses_flags = |flags: OFlags| {
+            if flags.is_empty() {
+                Ok(File::open(dir.path()).unwrap())
+            } else {
+                Err(Errno::INVAL)
+            }
         };
         let error = open_with(&missing, OFlags::DSYNC, refuses_flags).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(Errno::INVAL.raw_os_error()));

@@ -575,16 +575,18 @@ impl Evidence {
             .filter(|made| holds || !made.as_claimed);
         let doubts: Vec<Option<Doubt>> = deciding.map(|made| made.doubt).collect();
         // It holds by all of them, and fails by any one.
-        let in_doubt = match holds {
-            true => doubts.iter().any(Option::is_some),
-            false => doubts.iter().all(Option::is_some),
+        let in_doubt = if holds {
+            doubts.iter().any(Option::is_some)
+        } else {
+            doubts.iter().all(Option::is_some)
         };
         let doubts = doubts.into_iter().flatten();
         let doubt = doubts.reduce(Doubt::or_more).filter(|_| in_doubt);
         Judged {
-            verdict: match holds {
-                true => Verdict::Holds,
-                false => Verdict::DoesNotHold,
+            verdict: if holds {
+                Verdict::Holds
+            } else {
+                Verdict::DoesNotHold
             },
             found: self.texts.join("; "),
             doubt,

@@ -114,9 +114,12 @@ impl<'a> Examiner<'a> {
 
     fn payload(&mut self, key: u64, payload: u64, done: &ThreadTally) {
         // How far the others are is not known.
-        let executed = |thread| match thread == done.thread {
-            true => done.executed,
-            false => u64::MAX,
+        let executed = |thread| {
+            if thread == done.thread {
+                done.executed
+            } else {
+                u64::MAX
+            }
         };
         let origins = &self.promises.origins;
         if let Err(why) = origins.explain(key, payload, executed) {

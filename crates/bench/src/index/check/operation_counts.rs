@@ -29,12 +29,11 @@ impl Counts<'_> {
         let loaded = self.choice.initial;
         let inserted = succeeded(Operation::Insert);
         let deleted = succeeded(Operation::Delete);
-        let (least, most, words) = match self.choice.returning {
-            true => {
-                let added = asked(Operation::Write) - succeeded(Operation::Write);
-                (added, added, "")
-            }
-            false => (0, asked(Operation::Write), "up to "),
+        let (least, most, words) = if self.choice.returning {
+            let added = asked(Operation::Write) - succeeded(Operation::Write);
+            (added, added, "")
+        } else {
+            (0, asked(Operation::Write), "up to ")
         };
         let balance = loaded + inserted;
         if (balance + least..=balance + most).contains(&(there + deleted)) {

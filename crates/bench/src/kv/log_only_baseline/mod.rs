@@ -78,15 +78,14 @@ impl Floor {
         let path = setting.dir.join(FILE);
         let (disk, mode) =
             open_best(setting.dir).map_err(BenchError::file("write to", setting.dir))?;
-        let file = match path.exists() {
-            true => disk.open(&path).map_err(BenchError::file("open", &path))?,
-            false => {
-                let made = disk.create(&path, FILE_BYTES);
-                let file = made.map_err(BenchError::file("create", &path))?;
-                let named = disk.sync_dir(setting.dir);
-                named.map_err(BenchError::file("create", &path))?;
-                file
-            }
+        let file = if path.exists() {
+            disk.open(&path).map_err(BenchError::file("open", &path))?
+        } else {
+            let made = disk.create(&path, FILE_BYTES);
+            let file = made.map_err(BenchError::file("create", &path))?;
+            let named = disk.sync_dir(setting.dir);
+            named.map_err(BenchError::file("create", &path))?;
+            file
         };
         let floor = Self::on(file, mode.to_string(), setting.value_bytes)?;
         Ok(Box::new(floor))
@@ -175,9 +174,10 @@ impl Floor {
     fn place(&self, end: u64, bytes: u64) -> u64 {
         let half = half_bytes(&*self.file);
         let in_half = end % half;
-        let offset = match in_half + bytes <= half {
-            true => end,
-            false => end - in_half + half,
+        let offset = if in_half + bytes <= half {
+            end
+        } else {
+            end - in_half + half
         };
         offset % (2 * half)
     }

@@ -150,9 +150,10 @@ impl<E: Engine> RocksdbStore<E> {
 
 impl<E: Engine> Store for RocksdbStore<E> {
     fn promises(&self) -> Promises {
-        let durability = match self.durable {
-            true => "WAL, sync=true (fdatasync)",
-            false => "no WAL",
+        let durability = if self.durable {
+            "WAL, sync=true (fdatasync)"
+        } else {
+            "no WAL"
         };
         Promises {
             isolation: E::ISOLATION,

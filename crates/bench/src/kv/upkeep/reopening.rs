@@ -86,11 +86,12 @@ impl UpkeepRun<'_> {
             .wait()
             .map_err(BenchError::system("wait for a process"))?;
         interrupt::check()?;
-        match is_killed {
-            true => Ok(durable),
-            false => Err(BenchError::Check(format!(
+        if is_killed {
+            Ok(durable)
+        } else {
+            Err(BenchError::Check(format!(
                 "the process that was to be killed ended by itself after {durable} transactions"
-            ))),
+            )))
         }
     }
 

@@ -246,9 +246,10 @@ impl LogRoom for CheckpointRoom {
         let was_used = std::mem::replace(&mut state.is_used, true);
         let log_bytes = state.log_bytes.saturating_add(file.bytes);
         let spare = if file.takes_room { file.bytes } else { 0 };
-        let kept_bytes = match file.is_kept_for {
-            true => state.kept_bytes.saturating_sub(file.bytes),
-            false => state.kept_bytes,
+        let kept_bytes = if file.is_kept_for {
+            state.kept_bytes.saturating_sub(file.bytes)
+        } else {
+            state.kept_bytes
         };
         let wanted = state.wanted(log_bytes, kept_bytes);
         if file.frees_bytes.is_none() && self.take(&mut state, wanted, spare) {
@@ -282,9 +283,10 @@ impl LogRoom for CheckpointRoom {
             None => "delete rows",
             Some(_) => "delete fewer rows in a transaction",
         };
-        let backup = match state.is_backed_up {
-            true => ", which waits for the backup that is under way",
-            false => "",
+        let backup = if state.is_backed_up {
+            ", which waits for the backup that is under way"
+        } else {
+            ""
         };
         let why = format!(
             "{wanted} bytes have to be free for the next checkpoint{backup}, beside this file of {}; {help}, clear or drop a table, or \
@@ -369,12 +371,11 @@ mod tests {
         fn put_as(&self, needs: Grant, bytes: usize) -> Result<(), LogError> {
             let stream = self.log.stream(WorkerId(0));
             let (entry, stamp, epoch) = (Entry::Commit, Stamp(1), Epoch(1));
-            let appended = match bytes <= stream.buffered_bytes_max() {
-                true => stream.append_as(needs, entry, stamp, epoch, bytes, |_, _| {}, |()| {})?,
-                false => {
-                    let oversize = stream.prepare_oversize(ImageEffect::Longer, bytes, |_| {})?;
-                    stream.append_oversize(entry, stamp, epoch, oversize, |()| {})?
-                }
+            let appended = if bytes <= stream.buffered_bytes_max() {
+                stream.append_as(needs, entry, stamp, epoch, bytes, |_, _| {}, |()| {})?
+            } else {
+                let oversize = stream.prepare_oversize(ImageEffect::Longer, bytes, |_| {})?;
+                stream.append_oversize(entry, stamp, epoch, oversize, |()| {})?
             };
             stream.wait_hardened(appended.ticket)
         }

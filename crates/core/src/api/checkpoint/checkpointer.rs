@@ -73,9 +73,10 @@ impl Checkpointer {
         work.wait();
         // A table that is not loaded has not changed since the opening. What was committed to others is in the log.
         let is_due = |log_bytes| work.has_all_tables() && work.is_due_from(log_bytes);
-        let failed = match work.settings.closing_log_bytes.is_some_and(is_due) {
-            true => work.checkpoint(true).err(),
-            false => None,
+        let failed = if work.settings.closing_log_bytes.is_some_and(is_due) {
+            work.checkpoint(true).err()
+        } else {
+            None
         };
         // Handles of the database may be kept for long.
         work.room.give_up();

@@ -46,9 +46,10 @@ pub(super) fn start(work: &Arc<Work>) -> Option<StoppableThread> {
         let mut pause = Duration::ZERO;
         while !stop.wait(pause) {
             let is_taken = !work.is_over() && work.follow(followed);
-            pause = match is_taken {
-                true => interval,
-                false => interval.min(AFTER_FAILURE),
+            pause = if is_taken {
+                interval
+            } else {
+                interval.min(AFTER_FAILURE)
             };
         }
     };
@@ -101,9 +102,10 @@ impl Work {
         }
         let goes_on = || {
             self.defer_to_commits()?;
-            match is_last {
-                true => Ok(self.parts.engine.check_poison()?),
-                false => self.check_open(),
+            if is_last {
+                Ok(self.parts.engine.check_poison()?)
+            } else {
+                self.check_open()
             }
         };
         let began = Instant::now();

@@ -68,9 +68,10 @@ impl Work {
     /// Fails if commits are refused, and a checkpoint is to make room for them.
     pub(super) fn defer_to_commits(&self) -> Result<(), BackupError> {
         let is_asked = self.parts.engine.room_requests.pending().is_some();
-        match is_asked || self.is_making_room() || self.refuses_commits() {
-            true => Err(BackupError::Deferred),
-            false => Ok(()),
+        if is_asked || self.is_making_room() || self.refuses_commits() {
+            Err(BackupError::Deferred)
+        } else {
+            Ok(())
         }
     }
 

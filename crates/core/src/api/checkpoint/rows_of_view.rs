@@ -32,9 +32,10 @@ impl<'v> TableRows<'v> {
             view,
             raw_table: Arc::clone(&raw_table),
         };
-        let rows = match raw_table.is_ordered() {
-            true => OrderedRows::AsTheyAre(rows),
-            false => OrderedRows::Sorted(SortedRows::new(rows)),
+        let rows = if raw_table.is_ordered() {
+            OrderedRows::AsTheyAre(rows)
+        } else {
+            OrderedRows::Sorted(SortedRows::new(rows))
         };
         Self { raw_table, rows }
     }

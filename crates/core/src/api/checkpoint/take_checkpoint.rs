@@ -206,9 +206,10 @@ impl Work {
         self.watch.lock().look(&self.parts.engine);
         self.adjust_room();
         self.lift_restrictions();
-        let slowed_ms = match self.has_regions() && self.log.is_short_of_room() {
-            true => (2 * self.slowed_ms.load(Ordering::Relaxed)).clamp(1, SLOWED_MS_MAX),
-            false => 0,
+        let slowed_ms = if self.has_regions() && self.log.is_short_of_room() {
+            (2 * self.slowed_ms.load(Ordering::Relaxed)).clamp(1, SLOWED_MS_MAX)
+        } else {
+            0
         };
         self.slowed_ms.store(slowed_ms, Ordering::Relaxed);
         self.parts.engine.slow_down(slowed_ms);
@@ -239,9 +240,10 @@ impl Work {
     pub(super) fn is_due(&self) -> bool {
         let log_bytes = self.log_bytes_max();
         let is_short = self.room.is_short() || self.slowed_ms.load(Ordering::Relaxed) > 0;
-        let is_due = match is_short && log_bytes < u64::MAX {
-            true => self.is_due_from(log_bytes / SHORT_PART),
-            false => self.is_due_from(log_bytes),
+        let is_due = if is_short && log_bytes < u64::MAX {
+            self.is_due_from(log_bytes / SHORT_PART)
+        } else {
+            self.is_due_from(log_bytes)
         };
         is_due || self.is_region_due()
     }
@@ -446,9 +448,10 @@ impl Work {
             on_progress: &mut |now| {
                 *progress = now;
                 self.room.lend(now.file_bytes);
-                match !is_last && self.is_over() {
-                    true => ControlFlow::Break(()),
-                    false => ControlFlow::Continue(()),
+                if !is_last && self.is_over() {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
                 }
             },
         };
@@ -492,9 +495,10 @@ impl Work {
         let removed = remove_generations(disk, &dir.join("wal"), oldest);
         events::superfluous_removed(&removed);
         // Until the next checkpoint, as much will be written again.
-        let reuse_bytes = match is_last {
-            true => 0,
-            false => (self.room).reusable_bytes(file_bytes(&list), self.log_bytes_max()),
+        let reuse_bytes = if is_last {
+            0
+        } else {
+            (self.room).reusable_bytes(file_bytes(&list), self.log_bytes_max())
         };
         let recycled = self.log.recycle(&start, oldest, reuse_bytes);
         let recycled = recycled.map_err(Error::LogFailed)?;

@@ -159,10 +159,7 @@ fn check<K: Key + ?Sized>(
         let (_, value) = row.unwrap().unwrap();
         let place = if is_first { first } else { last - 1 };
         assert!(*value == *all[place].1, "row {place}");
-        match is_first {
-            true => first += 1,
-            false => last -= 1,
-        }
+        if is_first { first += 1 } else { last -= 1 }
     }
     assert!(rows.next().is_none() && rows.next_back().is_none());
 }

@@ -119,9 +119,10 @@ impl Database {
             .map(|raw_table| TableStats {
                 name: raw_table.name(),
                 // Nothing else uses an index that is being built.
-                index_bytes: match raw_table.is_loaded() {
-                    true => raw_table.index_bytes(),
-                    false => 0,
+                index_bytes: if raw_table.is_loaded() {
+                    raw_table.index_bytes()
+                } else {
+                    0
                 },
                 record_bytes: raw_table.record_bytes(),
             })

@@ -22,9 +22,10 @@ pub(crate) struct HeldLocks {
 
 impl HeldLocks {
     fn position(&self, record: RecordRef) -> Option<usize> {
-        match self.list.len() <= LINEAR {
-            true => self.list.iter().position(|(held, _)| *held == record),
-            false => self.by_record.get(&record).copied(),
+        if self.list.len() <= LINEAR {
+            self.list.iter().position(|(held, _)| *held == record)
+        } else {
+            self.by_record.get(&record).copied()
         }
     }
 

@@ -111,15 +111,16 @@ impl Party {
 
     fn lock(&mut self, at: usize, wanted: LockMode) -> WaitOutcome {
         let record = self.around.world.records[at];
-        match self.locks.try_acquire(record, wanted) {
-            true => WaitOutcome::Acquired,
-            false => self.locks.wait(
+        if self.locks.try_acquire(record, wanted) {
+            WaitOutcome::Acquired
+        } else {
+            self.locks.wait(
                 record,
                 wanted,
                 &mut self.wait_age,
                 Duration::MAX,
                 &self.around,
-            ),
+            )
         }
     }
 

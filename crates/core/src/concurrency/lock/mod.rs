@@ -112,9 +112,10 @@ impl Locks {
         next: Option<RecordRef>,
     ) -> (LockedWord, LockMode) {
         let gap = next.is_some_and(|next| self.held.of(next.place()).has(LockMode::GAP));
-        let locked = match gap {
-            true => wanted.and(LockMode::GAP),
-            false => wanted,
+        let locked = if gap {
+            wanted.and(LockMode::GAP)
+        } else {
+            wanted
         };
         let word = LockWord::FREE.granted(locked, LockMode::default());
         let word = word.expect("a new record is not locked");

@@ -235,9 +235,10 @@ impl Requests {
                 && self
                     .on(me.record)
                     .any(|other| other.rank < me.rank && other.wanted.excludes(me.wanted));
-            let granted = match passed_over {
-                true => None,
-                false => word.granted(me.wanted, own),
+            let granted = if passed_over {
+                None
+            } else {
+                word.granted(me.wanted, own)
             };
             let Some(granted) = granted else {
                 return WaitState::LockMode(word.group());

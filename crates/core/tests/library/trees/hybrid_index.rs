@@ -91,9 +91,10 @@ fn an_insert_changes_versions_for_lookups_and_scans() {
             let Ok(Lookup::Missing(looked)) = index.get(&key) else {
                 panic!("key {n} is absent");
             };
-            let leaves = match kind.is_ordered() {
-                true => scanned(&index).0,
-                false => Vec::new(),
+            let leaves = if kind.is_ordered() {
+                scanned(&index).0
+            } else {
+                Vec::new()
             };
             assert!(index.raise_and_check(looked, 2 * n));
             for leaf in &leaves {

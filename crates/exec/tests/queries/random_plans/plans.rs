@@ -249,9 +249,12 @@ impl<'r> Maker<'r> {
 
     /// A few values of a type, some of them twice or missing.
     fn list(&mut self, column_type: ColumnType) -> Vec<Datum> {
-        let one = |random: &mut Random| match random.chance(0.1) {
-            true => Datum::Null,
-            false => datum(random, column_type),
+        let one = |random: &mut Random| {
+            if random.chance(0.1) {
+                Datum::Null
+            } else {
+                datum(random, column_type)
+            }
         };
         let count = self.random.index(12);
         (0..count).map(|_| one(self.random)).collect()
@@ -557,19 +560,16 @@ impl<'r> Maker<'r> {
         let mut new = Vec::new();
         for at in 0..1 + self.random.index(4) {
             let name = format!("p{}_{at}", self.aliases);
-            let (of, column_type) = match given.is_empty() || self.random.chance(0.1) {
-                true => {
-                    let column_type = TYPES[self.random.index(7)];
-                    (literal(datum(self.random, column_type)), column_type)
-                }
-                false => {
-                    let own = given[self.random.index(given.len())].clone();
-                    match own.column_type {
-                        ColumnType::I64 if self.random.chance(0.5) => {
-                            (column(&own.name).times(literal(3)), ColumnType::I64)
-                        }
-                        other => (column(&own.name), other),
+            let (of, column_type) = if given.is_empty() || self.random.chance(0.1) {
+                let column_type = TYPES[self.random.index(7)];
+                (literal(datum(self.random, column_type)), column_type)
+            } else {
+                let own = given[self.random.index(given.len())].clone();
+                match own.column_type {
+                    ColumnType::I64 if self.random.chance(0.5) => {
+                        (column(&own.name).times(literal(3)), ColumnType::I64)
                     }
+                    other => (column(&own.name), other),
                 }
             };
             columns.push(Named::new(&name, of));

@@ -94,9 +94,10 @@ fn what_stands_for_a_key_has_its_bytes() {
     fn stands_for<K: Key + ?Sized>(key: &K, stand_ins: &[&dyn Fn(&mut KeyBytes, bool)]) {
         for is_component in [false, true] {
             let mut bytes = KeyBytes::new();
-            match is_component {
-                false => key.encode(&mut bytes),
-                true => key.encode_component(&mut bytes),
+            if is_component {
+                key.encode_component(&mut bytes);
+            } else {
+                key.encode(&mut bytes);
             }
             for stand_in in stand_ins {
                 let mut others = KeyBytes::new();
@@ -107,10 +108,7 @@ fn what_stands_for_a_key_has_its_bytes() {
     }
     macro_rules! all {
         ($key:ty: $first:expr $(, $other:expr)*) => {
-            stands_for::<$key>(&$first, &[$(&|into, is_component| match is_component {
-                false => AsKey::<$key>::encode(&$other, into),
-                true => AsKey::<$key>::encode_component(&$other, into),
-            }),*])
+            stands_for::<$key>(&$first, &[$(&|into, is_component| if is_component { AsKey::<$key>::encode_component(&$other, into) } else { AsKey::<$key>::encode(&$other, into) }),*])
         };
     }
     let text = String::from("a\0b");

@@ -57,25 +57,16 @@ macro_rules! list_value {
             const NAME: &'static str = if T::IS_BYTE { "bytes" } else { "list" };
 
             fn type_name() -> Cow<'static, str> {
-                match T::IS_BYTE {
-                    true => Cow::Borrowed("bytes"),
-                    false => Cow::Owned(format!("list<{}>", T::type_name())),
-                }
+                if T::IS_BYTE { Cow::Borrowed("bytes") } else { Cow::Owned(format!("list<{}>", T::type_name())) }
             }
             fn encoded_bytes_min(&self) -> usize {
                 if T::IS_BYTE { self.len() } else { 0 }
             }
             fn encode(&self, into: &mut ValueBytes) {
-                match T::IS_BYTE {
-                    true => T::encode_items(self, into),
-                    false => encode_counted(self, into),
-                }
+                if T::IS_BYTE { T::encode_items(self, into) } else { encode_counted(self, into) }
             }
             fn decode(mut bytes: &[u8]) -> Option<Vec<T>> {
-                let items = match T::IS_BYTE {
-                    true => T::decode_items(bytes.len(), &mut bytes),
-                    false => decode_counted(&mut bytes),
-                };
+                let items = if T::IS_BYTE { T::decode_items(bytes.len(), &mut bytes) } else { decode_counted(&mut bytes) };
                 items.filter(|_| bytes.is_empty())
             }
             fn encode_component(&self, into: &mut ValueBytes) {

@@ -130,15 +130,18 @@ impl Value for Tree {
 }
 
 fn grown(levels: u32, in_boxes: bool) -> Tree {
-    (0..levels).fold(Tree::default(), |tree, _| match in_boxes {
-        true => Tree {
-            only: Some(Box::new(tree)),
-            many: Vec::new(),
-        },
-        false => Tree {
-            only: None,
-            many: vec![tree],
-        },
+    (0..levels).fold(Tree::default(), |tree, _| {
+        if in_boxes {
+            Tree {
+                only: Some(Box::new(tree)),
+                many: Vec::new(),
+            }
+        } else {
+            Tree {
+                only: None,
+                many: vec![tree],
+            }
+        }
     })
 }
 

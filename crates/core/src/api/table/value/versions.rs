@@ -81,9 +81,10 @@ pub fn decode_versioned<V: Versioned>(
     earlier: impl FnOnce(&[u8]) -> Option<V>,
 ) -> Option<V> {
     let mut rest = bytes;
-    match take_length(&mut rest)? == V::VERSION as usize {
-        true => V::decode_component(&mut rest).filter(|_| rest.is_empty()),
-        false => earlier(bytes),
+    if take_length(&mut rest)? == V::VERSION as usize {
+        V::decode_component(&mut rest).filter(|_| rest.is_empty())
+    } else {
+        earlier(bytes)
     }
 }
 
