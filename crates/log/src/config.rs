@@ -7,15 +7,15 @@ use std::time::Duration;
 use namiki_platform::{Generation, Lsn, threads};
 use serde::{Deserialize, Serialize};
 
-use crate::epoch_source::EpochSource;
 use crate::error::LogError;
 use crate::format;
 use crate::format::frame::{ENTRY_OVERHEAD_BYTES, FRAME_BYTES_MAX};
 use crate::frame_position::FramePosition;
-use crate::generation_info::{CutRule, GenerationInfo, Records};
-use crate::layout_config::{Layout, Placement, Retain};
+use crate::generation::layout_config::{Layout, Placement, Retain};
+use crate::generation::{CutRule, GenerationInfo, Records};
+use crate::horizon::epoch_source::EpochSource;
+use crate::horizon::sequencer::SequencerKind;
 use crate::log_target::STRETCHES;
-use crate::sequencer::SequencerKind;
 
 /// What a group of commits holds until it is hardened: under normal lock release, record locks.
 pub trait GroupResource: Default + Send + 'static {

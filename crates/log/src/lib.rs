@@ -14,74 +14,52 @@
 //!
 //! Paper: pwal §4, tictoc-pwal §3
 
-mod async_waiters;
-mod background_threads;
-mod certify_epoch;
-mod check_copy;
 mod config;
-mod copy_stream;
-mod cover_lsn;
-mod epoch_horizon;
-#[cfg(test)]
-#[cfg(loom)]
-mod epoch_horizon_loom_model;
-mod epoch_source;
+mod copy;
 mod error;
-mod flush_for_tasks;
-#[cfg(test)]
-#[cfg(loom)]
-mod flush_for_tasks_loom_model;
 mod format;
 mod frame_position;
-mod generation_info;
+mod generation;
+mod horizon;
 #[cfg(feature = "hostile-bytes")]
 #[doc(hidden)]
 pub mod hostile_bytes;
-mod layout_config;
 mod log;
-mod log_room;
-mod log_start;
 mod log_target;
 #[cfg(test)]
 #[cfg(loom)]
 mod loom_model;
-mod lsn_horizon;
 mod read;
 mod recycle;
-mod region_use;
-mod sequencer;
 mod shared_state;
 mod stream;
 mod stream_dirs;
 mod streams;
-mod superfluous_files;
 mod sync;
 
-pub use async_waiters::AckWaiter;
-pub use check_copy::{WrongSegment, WrongSegmentKind, check_copied_segments};
 pub use config::{Group, GroupResource, LogConfig, Prepare};
-pub use copy_stream::{CopiedThrough, CopyError, LogPlace, copy_stream};
-pub use epoch_source::EpochSource;
+pub use copy::check_copy::{WrongSegment, WrongSegmentKind, check_copied_segments};
+pub use copy::copy_stream::{CopiedThrough, CopyError, LogPlace, copy_stream};
 pub use error::LogError;
 pub use format::frame::{FrameHeader, LogRecord, RECORD_HEADER_BYTES};
 pub use frame_position::{FramePosition, segment_path};
-pub use generation_info::{
-    CutRule, GenerationEnd, GenerationInfo, Records, generations_contradiction,
+pub use generation::layout_config::{Layout, Placement, Retain};
+pub use generation::log_start::{LogStart, StreamStart};
+pub use generation::superfluous_files::{
+    RemovedFiles, remove_generations, remove_superfluous, remove_unannounced, split_superfluous,
 };
-pub use layout_config::{Layout, Placement, Retain};
+pub use generation::{CutRule, GenerationEnd, GenerationInfo, Records, generations_contradiction};
+pub use horizon::async_waiters::AckWaiter;
+pub use horizon::epoch_source::EpochSource;
+pub use horizon::sequencer::SequencerKind;
 pub use log::{Log, LogCounters};
-pub use log_room::{Grant, ImageEffect, LogFiles, LogRoom, RestrictedFile, WantedFile};
-pub use log_start::{LogStart, StreamStart};
+pub use log_target::log_room::{Grant, ImageEffect, LogFiles, LogRoom, RestrictedFile, WantedFile};
+pub use log_target::region_use::RegionUse;
 pub use log_target::remove_unnumbered;
 pub use read::{
     Frame, Merge, MergeEnd, ReadError, SortedRun, StreamEnd, StreamReader, check_all_announced,
     durable_epoch, harden_tail, merge_by_stamp, merge_sorted,
 };
 pub use recycle::RecyclePoint;
-pub use region_use::RegionUse;
-pub use sequencer::SequencerKind;
 pub use stream::{Appended, Entry, OversizeEntry, Stream, Ticket};
 pub use stream_dirs::stream_dirs;
-pub use superfluous_files::{
-    RemovedFiles, remove_generations, remove_superfluous, remove_unannounced, split_superfluous,
-};

@@ -12,21 +12,21 @@ use namiki_platform::disk::{AlignedBuf, Disk};
 use namiki_platform::threads;
 use namiki_platform::{Epoch, Lsn, ProcessToken, Stamp, WorkerId};
 
-use crate::async_waiters::{AckWaiter, AckWaiters};
-use crate::background_threads;
 use crate::config::{GroupResource, LogConfig, Prepare};
-use crate::epoch_horizon::EpochHorizon;
 use crate::error::LogError;
-use crate::generation_info::GenerationEnd;
-use crate::layout_config::Placement;
+use crate::generation::GenerationEnd;
+use crate::generation::layout_config::Placement;
+use crate::horizon::async_waiters::{AckWaiter, AckWaiters};
+use crate::horizon::epoch_horizon::EpochHorizon;
+use crate::horizon::lsn_horizon::Horizon;
 use crate::log_target::{
     LogTarget, RegionOptions, RegionTarget, SegmentMaker, SegmentTarget, open_shared,
     remove_unnumbered,
 };
-use crate::lsn_horizon::Horizon;
 use crate::shared_state::{Notifier, Poison, Requests, Shared};
 use crate::stream::{GROUP_SIZES, Stream, Ticket};
 use crate::streams::Streams;
+use crate::streams::background_threads;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// A write-ahead log of parallel streams, writing one generation.

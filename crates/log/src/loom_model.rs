@@ -17,9 +17,9 @@ use namiki_platform::disk::{AlignedBuf, DirLock, Disk, DiskFile, FileEntry, Pend
 use namiki_platform::model_checker::{AtomicBool, AtomicU64, explore};
 use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 
-use crate::async_waiters::AckWaiters;
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader, peek, record};
-use crate::lsn_horizon::{Horizon, IDLE};
+use crate::horizon::async_waiters::AckWaiters;
+use crate::horizon::lsn_horizon::{Horizon, IDLE};
 use crate::shared_state::Notifier;
 use crate::{
     Entry, Group, Layout, Log, LogConfig, LogError, Placement, Prepare, SequencerKind, Ticket,

@@ -1,6 +1,6 @@
 //! Recycling: what an image makes superfluous of a log goes, while the log is written.
 //!
-//! See `log_start.rs` for the order of things. A region of a shared device is a ring, in which the frames that are given up
+//! See `generation/log_start.rs` for the order of things. A region of a shared device is a ring, in which the frames that are given up
 //! are overwritten (`log_target/region.rs`).
 
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use namiki_platform::{Generation, Lsn, Stamp};
 
 use crate::config::GroupResource;
 use crate::error::LogError;
+use crate::generation::log_start::{LogStart, StreamStart};
+use crate::generation::superfluous_files::RemovedFiles;
 use crate::log::Log;
-use crate::log_room::{LogFiles, LogRoom, RestrictedFile};
-use crate::log_start::{LogStart, StreamStart};
 use crate::log_target::Superfluous;
-use crate::region_use::RegionUse;
-use crate::superfluous_files::RemovedFiles;
+use crate::log_target::log_room::{LogFiles, LogRoom, RestrictedFile};
+use crate::log_target::region_use::RegionUse;
 
 /// How far an image goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,10 +10,10 @@ use crossbeam_utils::CachePadded;
 use namiki_platform::{Generation, ProcessToken, WorkerId};
 
 use crate::config::Prepare;
-use crate::epoch_horizon::EpochHorizon;
 use crate::error::LogError;
-use crate::log_room::{GrantedFile, LogRoom, WantedFile};
-use crate::lsn_horizon::Horizon;
+use crate::horizon::epoch_horizon::EpochHorizon;
+use crate::horizon::lsn_horizon::Horizon;
+use crate::log_target::log_room::{GrantedFile, LogRoom, WantedFile};
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, fence};
 
 pub(crate) struct Shared {

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{Advice, madvise};
 
-use crate::memory_mapping::Mapping;
+use crate::memory::memory_mapping::Mapping;
 
 /// The process in which it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

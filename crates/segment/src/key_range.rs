@@ -2,8 +2,8 @@
 
 use std::ops::{Bound, Range};
 
-use crate::cursor::Cursor;
 use crate::pages::Pages;
+use crate::read::cursor::Cursor;
 use crate::resident_page::Found;
 use crate::row::Row;
 use crate::segment::Segment;

@@ -56,25 +56,19 @@
 
 mod cache;
 mod check;
-mod cursor;
 mod error;
 mod format;
 #[cfg(any(test, feature = "hostile-bytes"))]
 #[cfg(not(loom))]
 #[doc(hidden)]
 pub mod hostile_bytes;
-#[cfg(test)]
-#[cfg(not(loom))]
-mod hostile_bytes_fuzz;
 mod identity;
 mod key_head;
 mod key_range;
 mod leaf_directory;
-mod long_reader;
 mod long_value;
-mod lookup;
-mod memory_pages;
 mod pages;
+mod read;
 mod resident_page;
 mod row;
 mod segment;
@@ -84,16 +78,16 @@ mod writer;
 
 pub use cache::{CacheCounters, Inserted, PageCache, PageFrame, PageReader, ReaderCounters};
 pub use check::{CheckProgress, CheckReport, CheckVisitor, check, check_with};
-pub use cursor::Cursor;
 pub use error::{Damage, KeyBytes, SegmentError};
 pub use format::{KEY_BYTES_MAX, PAGE_BYTES, VALUE_BYTES_INLINE_MAX, leaf::Leaf};
 pub use identity::{PageNo, SegmentId};
 pub use key_range::KeyRange;
-pub use long_reader::LongReader;
 pub use long_value::LongValue;
-pub use lookup::LeafKeys;
-pub use memory_pages::MemoryPages;
 pub use pages::Pages;
+pub use read::cursor::Cursor;
+pub use read::long_reader::LongReader;
+pub use read::lookup::LeafKeys;
+pub use read::memory_pages::MemoryPages;
 pub use resident_page::{Found, PageRef};
 pub use row::{Key, Row, Value};
 pub use segment::Segment;

@@ -38,10 +38,10 @@ const TRANSACTIONS: &[&str] = &[
 ];
 const LOG: &[&str] = &["crates/log/"];
 const CORE_AND_LOG: &[&str] = &["crates/core/src/", "crates/log/"];
-/// A stream's low-water mark, in `lsn_horizon.rs`, is one.
+/// A stream's low-water mark, in `horizon/lsn_horizon.rs`, is one.
 const EPOCHS: &[&str] = &[
     "crates/log/src/config.rs",
-    "crates/log/src/epoch",
+    "crates/log/src/horizon/epoch",
     "crates/log/src/stream/",
 ];
 const INDEX: &[&str] = &["crates/index/src/", "crates/trees/src/"];
@@ -117,7 +117,7 @@ const ROWS: &[Row] = &[
     Row { words: &[Is("launch"), Is("launched"), Is("launches"), Is("launcher"), Is("launching"), Is("launch_and_wait")], within: LOG, say: "`submit`" },
     Row { words: &[Is("land"), Is("landed")], within: LOG, say: "`complete`" },
     Row { words: &[Has(&["attend"]), Has(&["attended"])], within: LOG, say: "`join`" },
-    Row { words: &[Is("Seal")], within: &["crates/log/src/generation_info.rs"], say: "`GenerationEnd`" },
+    Row { words: &[Is("Seal")], within: &["crates/log/src/generation/mod.rs"], say: "`GenerationEnd`" },
     Row { words: &[File("gather")], within: LOG, say: "`group_policy.rs`" },
     Row { words: &[Is("Pace")], within: LOG, say: "`GroupPolicy`" },
     Row { words: &[Is("AtOnce")], within: LOG, say: "`Immediate`" },

@@ -33,7 +33,7 @@
 //! - R2. Frames from the first one that is kept to `end` follow each other without gaps, generation by generation, and
 //!   take no more than the ring.
 //! - R3. A byte of the ring is overwritten only when a durable manifest says that what it held is kept no longer: by where
-//!   the streams of its generations begin (`log_start.rs`), or by not naming a generation.
+//!   the streams of its generations begin (`generation/log_start.rs`), or by not naming a generation.
 //! - R4. A frame's checksum knows its offset, not its place in the device (F1). So a frame of an earlier lap never passes
 //!   for one of this lap.
 //!

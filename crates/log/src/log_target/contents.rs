@@ -3,7 +3,7 @@
 
 use namiki_platform::{Lsn, Stamp};
 
-use crate::log_start::StreamStart;
+use crate::generation::log_start::StreamStart;
 
 /// What a frame says about itself before it is written.
 #[derive(Clone, Copy, Debug)]

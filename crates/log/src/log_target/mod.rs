@@ -6,8 +6,10 @@
 //!   accepted can always be written, however full the disk is.
 
 mod contents;
+pub(crate) mod log_room;
 mod oversize_segment;
 mod region;
+pub(crate) mod region_use;
 mod segments;
 
 use std::path::Path;
@@ -17,7 +19,7 @@ use namiki_platform::disk::{AlignedBuf, DiskFile, PendingWrite};
 
 use crate::error::LogError;
 use crate::format::frame::Salt;
-use crate::log_room::Grant;
+use crate::log_target::log_room::Grant;
 pub(crate) use contents::{Beginning, FrameFacts, Superfluous};
 pub(crate) use oversize_segment::UnnumberedSegment;
 pub use oversize_segment::remove_unnumbered;

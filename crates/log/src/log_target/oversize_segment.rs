@@ -29,7 +29,7 @@ use super::segments::{Numbering, Segment, SegmentMaker};
 use crate::error::LogError;
 use crate::format::BLOCK_BYTES_MAX;
 use crate::format::segment::{SegmentHeader, file_name, is_unnumbered, unnumbered_file_name};
-use crate::log_room::{Grant, GrantedFile, ImageEffect, LogRoom, WantedFile};
+use crate::log_target::log_room::{Grant, GrantedFile, ImageEffect, LogRoom, WantedFile};
 use crate::stream_dirs::stream_dirs;
 
 /// How much of a frame is written at a time.

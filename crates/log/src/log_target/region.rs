@@ -21,9 +21,9 @@ use crate::error::LogError;
 use crate::format::frame::Salt;
 use crate::format::region::{RegionHeader, Ring, SLOTS_BYTES_MAX, region_base};
 use crate::format::segment::Found;
-use crate::generation_info::GenerationInfo;
-use crate::layout_config::{Placement, Retain};
-use crate::log_start::StreamStart;
+use crate::generation::GenerationInfo;
+use crate::generation::layout_config::{Placement, Retain};
+use crate::generation::log_start::StreamStart;
 
 /// In so many stretches what a ring holds is remembered.
 pub(crate) const STRETCHES: u64 = 64;

@@ -19,9 +19,9 @@ use crate::error::LogError;
 use crate::format::BLOCK_BYTES_MAX;
 use crate::format::frame::Salt;
 use crate::format::segment::{SegmentHeader, file_name, stream_dir};
-use crate::layout_config::Retain;
-use crate::log_room::{Grant, GrantedFile, LogFiles, RestrictedFile, WantedFile};
-use crate::log_start::StreamStart;
+use crate::generation::layout_config::Retain;
+use crate::generation::log_start::StreamStart;
+use crate::log_target::log_room::{Grant, GrantedFile, LogFiles, RestrictedFile, WantedFile};
 
 /// A segment that is ready to be written.
 pub(crate) struct Segment {

@@ -17,8 +17,8 @@ use namiki_platform::disk::{AlignedBuf, Disk};
 use super::{ReadError, StreamEnd};
 use crate::format::region::{Ring, region_base};
 use crate::format::segment::{file_name, stream_dir};
-use crate::generation_info::GenerationInfo;
-use crate::layout_config::Placement;
+use crate::generation::GenerationInfo;
+use crate::generation::layout_config::Placement;
 
 /// Makes durable what was read up to `end`. To be called when recovery has read a stream of a
 /// generation without a seal, before the seal is written and before anything of it is shown.

@@ -17,8 +17,8 @@ use crate::format::frame::{
 };
 use crate::format::segment::{file_name, stream_dir};
 use crate::frame_position::FramePosition;
-use crate::generation_info::{CutRule, GenerationInfo};
-use crate::layout_config::{Placement, Retain};
+use crate::generation::layout_config::{Placement, Retain};
+use crate::generation::{CutRule, GenerationInfo};
 
 /// Reads one stream of one generation from its beginning to its end.
 pub struct StreamReader {

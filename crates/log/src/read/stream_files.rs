@@ -12,8 +12,8 @@ use super::ReadError;
 use super::ring_file::RingFile;
 use crate::format::region::{RegionHeader, Ring, SLOTS_BYTES_MAX, region_base};
 use crate::format::segment::{Found, SegmentHeader, file_name, parse_file_name, stream_dir};
-use crate::generation_info::GenerationInfo;
-use crate::layout_config::{Placement, Retain};
+use crate::generation::GenerationInfo;
+use crate::generation::layout_config::{Placement, Retain};
 
 /// A stretch of a file that holds frames back to back. In a region, offsets count on through all laps of its ring.
 pub(super) struct Extent {

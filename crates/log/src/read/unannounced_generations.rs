@@ -23,8 +23,8 @@ use crate::format::frame::{
 };
 use crate::format::region::{RegionHeader, SLOTS_BYTES_MAX, region_base};
 use crate::format::segment::{Found, SegmentHeader, parse_file_name};
-use crate::generation_info::GenerationInfo;
-use crate::layout_config::Placement;
+use crate::generation::GenerationInfo;
+use crate::generation::layout_config::Placement;
 use crate::stream_dirs::stream_dirs;
 
 /// Frames begin at multiples of this, whatever the block of their file.

@@ -11,8 +11,8 @@ use super::{Stream, Ticket};
 use crate::config::{Group, GroupResource};
 use crate::error::LogError;
 use crate::format::frame::{RECORD_HEADER_BYTES, epoch_word, put_record};
-use crate::layout_config::Layout;
-use crate::log_room::{Grant, WantedFile};
+use crate::generation::layout_config::Layout;
+use crate::log_target::log_room::{Grant, WantedFile};
 use crate::log_target::{Job, LogTarget, Segment, SegmentMaker};
 use crate::sync::{MutexGuard, Ordering};
 

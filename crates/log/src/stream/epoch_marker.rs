@@ -4,8 +4,8 @@ use namiki_platform::Epoch;
 
 use super::Stream;
 use crate::config::GroupResource;
-use crate::epoch_horizon::EpochHorizon;
 use crate::error::LogError;
+use crate::horizon::epoch_horizon::EpochHorizon;
 
 impl<H: GroupResource> Stream<H> {
     /// What a frame closes that is sealed now. Under the stream's lock.

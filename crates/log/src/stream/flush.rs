@@ -19,7 +19,7 @@ use crate::config::{GroupResource, Prepare};
 use crate::error::LogError;
 use crate::format::frame::{self, FrameHeader};
 use crate::frame_position::FramePosition;
-use crate::layout_config::Layout;
+use crate::generation::layout_config::Layout;
 use crate::log_target::{FrameFacts, LogTarget, WritePosition};
 use crate::sync::{MutexGuard, Ordering};
 

@@ -5,7 +5,7 @@ use namiki_platform::{Epoch, Lsn, Stamp};
 
 use crate::config::GroupResource;
 use crate::format::frame::{Digest, FRAME_HEADER_BYTES};
-use crate::lsn_horizon::IDLE;
+use crate::horizon::lsn_horizon::IDLE;
 
 /// A buffer and what is known about its contents. The first bytes are kept for the frame's header,
 /// so that the buffer is written as it stands.

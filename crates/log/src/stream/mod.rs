@@ -27,7 +27,7 @@
 //! - S5. When a stream is closed no flush is under way, and none begins: nothing is pending, or the log is
 //!   poisoned.
 //! - S6. Whatever ends a flush, or closes the stream, announces it to the tasks that wait; every call that
-//!   may do so wakes them at its end (`async_waiters.rs`), or when its caller no longer leads (`certify_epoch.rs`).
+//!   may do so wakes them at its end (`horizon/async_waiters.rs`), or when its caller no longer leads (`streams/certify_epoch.rs`).
 //! - S7. The end of a flush, and an unattended flush, passes on what tasks demand (D3 in `task_demand.rs`).
 //! - S8. An oversize entry is alone in its frame, and nothing is pending when it is appended. Its committer has
 //!   the turn meanwhile: no other entry is appended and no epoch marker is written (`oversize.rs`).
@@ -52,10 +52,10 @@ use std::time::Duration;
 use namiki_platform::disk::AlignedBuf;
 use namiki_platform::{Lsn, WorkerId};
 
-use crate::async_waiters::{AckWaiters, WakeOnDrop};
 use crate::config::{Group, GroupResource, LogConfig};
 use crate::error::LogError;
-use crate::layout_config::Layout;
+use crate::generation::layout_config::Layout;
+use crate::horizon::async_waiters::{AckWaiters, WakeOnDrop};
 use crate::log_target::{LogTarget, SegmentMaker};
 use crate::shared_state::Shared;
 use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};

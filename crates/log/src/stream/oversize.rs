@@ -22,8 +22,8 @@ use crate::config::GroupResource;
 use crate::error::LogError;
 use crate::format::BLOCK_BYTES_MAX;
 use crate::format::frame::{Digest, ENTRY_OVERHEAD_BYTES, FRAME_HEADER_BYTES, put_record};
-use crate::layout_config::Layout;
-use crate::log_room::{Grant, ImageEffect};
+use crate::generation::layout_config::Layout;
+use crate::log_target::log_room::{Grant, ImageEffect};
 use crate::log_target::{LogTarget, UnnumberedSegment};
 use crate::sync::MutexGuard;
 

@@ -7,10 +7,10 @@ use namiki_platform::Generation;
 
 use super::Stream;
 use crate::config::GroupResource;
-use crate::log_room::{LogFiles, RestrictedFile};
-use crate::log_start::StreamStart;
+use crate::generation::log_start::StreamStart;
+use crate::log_target::log_room::{LogFiles, RestrictedFile};
+use crate::log_target::region_use::RegionUse;
 use crate::log_target::{Beginning, LogTarget, Superfluous};
-use crate::region_use::RegionUse;
 use crate::sync::Ordering;
 
 impl<H: GroupResource> Stream<H> {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::BUFFER_ALIGN_BYTES;
 use crate::Mapping;
-use crate::huge_pages::HUGE_PAGE_BYTES;
+use crate::memory::huge_pages::HUGE_PAGE_BYTES;
 
 /// Memory for several buffers is asked for in huge pages from this length on: of a shorter one too
 /// little would be used.

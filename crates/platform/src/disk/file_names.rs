@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::directory_lock;
+use super::directory::directory_lock;
 
 /// Ends the name of a file that is not finished. Such a file is never listed, and overwritten
 /// when its name is needed again.

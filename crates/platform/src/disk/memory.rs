@@ -11,9 +11,10 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 
 use super::async_read::ImmediateReads;
+use super::directory::directory_lock;
+use super::file_system::file_backed;
 use super::{
     Appender, DirLock, Disk, DiskFile, FileEntry, FileKind, FramePool, ReadQueue, SECTOR_BYTES,
-    directory_lock, file_backed,
 };
 use crate::fork_check::ProcessToken;
 

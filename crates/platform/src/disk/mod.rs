@@ -7,28 +7,21 @@
 mod aligned_buffer;
 mod append;
 mod async_read;
-mod direct;
-mod directory_lock;
-mod file_backed;
+mod directory;
 mod file_kind;
 mod file_names;
+mod file_system;
 mod full_disk;
 mod layer;
 mod memory;
-mod moved_dir;
 mod moved_dir_guard;
-mod nested_dirs;
 mod null;
-mod nvm_emulation;
 mod preallocation;
-mod profile;
 mod read_only;
 pub mod sim;
 mod slow;
-mod synced;
 mod unaligned_read;
 mod unnamed_file;
-mod uring;
 
 use std::fmt::Debug;
 use std::io;
@@ -36,31 +29,31 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use moved_dir::DirIdentity;
+use directory::moved_dir::DirIdentity;
 
 pub use aligned_buffer::AlignedBuf;
 pub use append::Appender;
 pub use async_read::{
     BlockingThreads, Completion, Frame, FramePool, Frames, PAGE_BYTES, ReadQueue,
 };
-pub use direct::{DirectDisk, WriteMode, open_best};
-pub use directory_lock::lock_to_read;
-pub use file_backed::next_data;
+pub use directory::directory_lock::lock_to_read;
+pub use directory::moved_dir::DirMoved;
+pub use directory::nested_dirs::is_one_in_the_other;
 pub use file_kind::{FileKind, NotADirectory, NotAFile, open_for_reading};
+pub use file_system::direct::{DirectDisk, WriteMode, open_best};
+pub use file_system::file_backed::next_data;
+pub use file_system::nvm_emulation::DelayedDisk;
+pub use file_system::profile::{DeviceProfile, PROFILE_FILES};
+pub use file_system::synced::SyncedDisk;
 pub use full_disk::is_full;
 pub use layer::{DiskLayer, FileLayer};
 pub use memory::MemoryDisk;
-pub use moved_dir::DirMoved;
 pub use moved_dir_guard::guarded;
-pub use nested_dirs::is_one_in_the_other;
 pub use null::NullDisk;
-pub use nvm_emulation::DelayedDisk;
 pub use preallocation::{DiskSpace, Preallocation};
-pub use profile::{DeviceProfile, PROFILE_FILES};
 pub use read_only::ReadOnlyDisk;
 pub use sim::SimDisk;
 pub use slow::{SlowDisk, SlowDrives};
-pub use synced::SyncedDisk;
 pub use unaligned_read::{UnalignedRead, read_unaligned};
 pub use unnamed_file::PROBE_FILES;
 

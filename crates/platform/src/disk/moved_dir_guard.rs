@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::moved_dir::DirIdentity;
+use super::directory::moved_dir::DirIdentity;
 use super::{Appender, DirLock, Disk, DiskFile, DiskLayer};
 
 /// The disk, made to refuse every change of a name in a directory that it has locked, with

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::append::AppendMode;
 use super::async_read::ImmediateReads;
-use super::file_backed::{self, FileBacked};
+use super::file_system::file_backed::{self, FileBacked};
 use super::{DiskFile, FramePool, ReadQueue};
 
 /// A disk that drops what is written to its files.

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::directory_lock::lock_to_read;
+use super::directory::directory_lock::lock_to_read;
 use super::{
     Appender, DirLock, Disk, DiskFile, FileEntry, FramePool, ReadQueue, SyncedDisk, next_data,
     open_for_reading,

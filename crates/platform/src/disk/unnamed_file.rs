@@ -12,7 +12,7 @@ use std::process;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::moved_dir::or_here;
+use super::directory::moved_dir::or_here;
 
 /// How the names begin of files that try direct I/O and could not do without a name.
 pub const PROBE_FILES: &str = "direct-io-probe-";

@@ -17,8 +17,8 @@ use rustix::io::Errno;
 
 use super::Appender;
 use crate::ProcessToken;
+use crate::disk::directory::moved_dir::or_here;
 use crate::disk::file_names::{already_exists, parent_of, rename_to_new, temporary_path};
-use crate::disk::moved_dir::or_here;
 use crate::disk::{AlignedBuf, BUFFER_ALIGN_BYTES};
 
 /// Bytes that are written at a time: enough for a device's full speed.

@@ -57,11 +57,12 @@ use self::fault::{Failure, Faults};
 use self::preallocation::SimPreallocation;
 use self::reads::{ReadPlan, SimReads};
 use self::trace::{Event, Frontier};
-use super::file_backed;
+use super::directory::directory_lock;
 use super::file_names::{already_exists, is_own, is_unfinished, parent_of, temporary_path};
+use super::file_system::file_backed;
 use super::{
     AlignedBuf, Appender, DirLock, Disk, DiskFile, FileEntry, FileKind, FramePool, PendingWrite,
-    Preallocation, ReadQueue, directory_lock,
+    Preallocation, ReadQueue,
 };
 use crate::fork_check::ProcessToken;
 use crate::seeded_random::Random;

@@ -1,10 +1,14 @@
 //! What the manifest keeps about a generation of the log, and what a reader needs to read it.
 
+pub(crate) mod layout_config;
+pub(crate) mod log_start;
+pub(crate) mod superfluous_files;
+
 use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 use serde::{Deserialize, Serialize};
 
-use crate::layout_config::{Layout, Placement, Retain};
-use crate::log_start::{LogStart, StreamStart};
+use crate::generation::layout_config::{Layout, Placement, Retain};
+use crate::generation::log_start::{LogStart, StreamStart};
 
 /// How recovery decides which hardened commits count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use std::ptr::{self, NonNull};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-use crate::huge_pages::{HUGE_PAGE_BYTES, advise_huge_pages};
+use crate::memory::huge_pages::{HUGE_PAGE_BYTES, advise_huge_pages};
 
 /// A range of memory of its own.
 ///

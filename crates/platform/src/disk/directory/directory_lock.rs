@@ -20,12 +20,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::DirLock;
 use super::moved_dir::{DirIdentity, or_here};
+use crate::disk::DirLock;
 use crate::fork_check::ProcessToken;
 
-/// The file that [`Disk::lock_dir`](super::Disk::lock_dir) locks beside the directory itself.
-pub(super) const FILE_NAME: &str = "LOCK";
+/// The file that [`Disk::lock_dir`](crate::disk::Disk::lock_dir) locks beside the directory itself.
+pub(in crate::disk) const FILE_NAME: &str = "LOCK";
 
 /// A lock file that is replaced so often while it is being locked is in use.
 const REPLACED_MAX: usize = 16;
@@ -35,7 +35,7 @@ const REPLACED_MAX: usize = 16;
 /// The lock would go with the last descriptor of the open file, and a process that another thread
 /// starts has one until it runs its program. So the lock is given up by itself.
 #[derive(Debug)]
-pub(super) struct Locked {
+pub(in crate::disk) struct Locked {
     file: File,
     process: ProcessToken,
 }
@@ -51,15 +51,15 @@ impl Drop for Locked {
 
 /// A directory that was opened to be locked.
 #[derive(Debug)]
-pub(super) struct Directory {
+pub(in crate::disk) struct Directory {
     /// Nothing where the file system locks only files that can be written, as network file systems do: the file in the
     /// directory has to do there.
-    pub(super) lock: Option<Locked>,
-    pub(super) identity: DirIdentity,
+    pub(in crate::disk) lock: Option<Locked>,
+    pub(in crate::disk) identity: DirIdentity,
 }
 
 /// Locks the directory itself.
-pub(super) fn directory(dir: &Path) -> io::Result<Directory> {
+pub(in crate::disk) fn directory(dir: &Path) -> io::Result<Directory> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(CWD, or_here(dir), flags, Mode::empty())?;
     let opened = File::from(opened);
@@ -73,7 +73,7 @@ pub(super) fn directory(dir: &Path) -> io::Result<Directory> {
 }
 
 /// Locks the file of `dir` that is there for it, as `open` opens it (L2).
-pub(super) fn file_in(
+pub(in crate::disk) fn file_in(
     dir: &Path,
     mut open: impl FnMut(&Path) -> io::Result<File>,
 ) -> io::Result<Locked> {
@@ -97,7 +97,7 @@ fn has_its_name(file: &File, path: &Path) -> io::Result<bool> {
 }
 
 /// Locks a file of `dir`.
-pub(super) fn file(file: File, dir: &Path) -> io::Result<Locked> {
+pub(in crate::disk) fn file(file: File, dir: &Path) -> io::Result<Locked> {
     match file.try_lock() {
         Ok(()) => Ok(Locked {
             file,
@@ -108,14 +108,14 @@ pub(super) fn file(file: File, dir: &Path) -> io::Result<Locked> {
     }
 }
 
-/// The locks of [`Disk::lock_dir`](super::Disk::lock_dir) for one that only reads: nothing is created,
+/// The locks of [`Disk::lock_dir`](crate::disk::Disk::lock_dir) for one that only reads: nothing is created,
 /// and nothing needs to be writable.
 ///
 /// # Errors
 /// `ResourceBusy` when the directory is locked; whatever the device says otherwise.
 pub fn lock_to_read(dir: &Path) -> io::Result<DirLock> {
     let itself = directory(dir)?;
-    let file_in_it = match file_in(dir, super::open_for_reading) {
+    let file_in_it = match file_in(dir, crate::disk::open_for_reading) {
         Ok(locked) => Some(locked),
         // A file system that locks only what can be written.
         Err(error) if error.kind() == io::ErrorKind::Unsupported && itself.lock.is_some() => None,
@@ -127,7 +127,7 @@ pub fn lock_to_read(dir: &Path) -> io::Result<DirLock> {
 }
 
 /// The error of a directory that is locked already.
-pub(super) fn busy(dir: &Path) -> io::Error {
+pub(in crate::disk) fn busy(dir: &Path) -> io::Error {
     io::Error::new(
         io::ErrorKind::ResourceBusy,
         format!("the directory {} is in use", dir.display()),

@@ -1,7 +1,7 @@
 //! Durable writes through the page cache: `pwrite`, then `fdatasync`.
 //!
 //! Works on every file system, and is what most databases do, so it is also the yardstick for
-//! [`DirectDisk`](super::DirectDisk). Files are filled with zeros when they are created, so that
+//! [`DirectDisk`](crate::disk::DirectDisk). Files are filled with zeros when they are created, so that
 //! a sync writes data only.
 
 use std::fs::{File, OpenOptions};
@@ -13,10 +13,11 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use super::append::AppendMode;
-use super::async_read::system_reads;
 use super::file_backed::{self, FileBacked};
-use super::{DiskFile, FramePool, ReadQueue, unnamed_file};
+use crate::disk::append::AppendMode;
+use crate::disk::async_read::system_reads;
+use crate::disk::unnamed_file;
+use crate::disk::{DiskFile, FramePool, ReadQueue};
 
 /// A disk that syncs each write.
 #[derive(Clone, Copy, Debug, Default)]

@@ -15,8 +15,8 @@ use namiki_platform::disk::Disk;
 use namiki_platform::{Generation, Stamp, WorkerId};
 
 use crate::format::segment::parse_file_name;
-use crate::generation_info::GenerationInfo;
-use crate::layout_config::Placement;
+use crate::generation::GenerationInfo;
+use crate::generation::layout_config::Placement;
 use crate::stream_dirs::stream_dirs;
 
 /// Files that were removed, or could not be.

@@ -17,23 +17,24 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::append::{AppendMode, Appender, FileAppender};
-use super::file_kind::{self, FileKind};
-use super::file_names::{
+use crate::disk::append::{AppendMode, Appender, FileAppender};
+use crate::disk::directory::directory_lock;
+use crate::disk::directory::moved_dir::or_here;
+use crate::disk::file_kind::{self, FileKind};
+use crate::disk::file_names::{
     already_exists, is_own, is_unfinished, parent_of, rename_to_new, temporary_path,
 };
-use super::moved_dir::or_here;
-use super::preallocation::{FilePreallocation, Preallocation, allocate};
-use super::{
+use crate::disk::preallocation::{FilePreallocation, Preallocation, allocate};
+use crate::disk::{
     AlignedBuf, BUFFER_ALIGN_BYTES, DirLock, Disk, DiskFile, DiskLayer, FileEntry, FramePool,
-    ReadQueue, directory_lock,
+    ReadQueue,
 };
 
 /// New files are filled by writes of this size: large enough for a device's full speed.
 const FILL_BYTES: usize = 1 << 20;
 
 /// A disk with files of the operating system.
-pub(super) trait FileBacked: Send + Sync + std::fmt::Debug {
+pub(in crate::disk) trait FileBacked: Send + Sync + std::fmt::Debug {
     /// Opens a file that exists.
     fn open_file(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
 
@@ -234,13 +235,17 @@ impl Disk for FileNames {
 }
 
 /// A file's length, or a block device's, which its metadata do not tell.
-pub(super) fn length_of(file: &File) -> io::Result<u64> {
+pub(in crate::disk) fn length_of(file: &File) -> io::Result<u64> {
     let mut file = file;
     file.seek(SeekFrom::End(0))
 }
 
 /// Fails with `InvalidInput` unless a transfer lies in the file and on its blocks.
-pub(super) fn check_write(file: &dyn DiskFile, offset: u64, bytes: &[u8]) -> io::Result<()> {
+pub(in crate::disk) fn check_write(
+    file: &dyn DiskFile,
+    offset: u64,
+    bytes: &[u8],
+) -> io::Result<()> {
     check_alignment(file, offset, bytes.len(), bytes.as_ptr())?;
     let end = offset.checked_add(bytes.len() as u64);
     if end.is_none_or(|end| end > file.len_bytes()) {
@@ -257,7 +262,7 @@ pub(super) fn check_write(file: &dyn DiskFile, offset: u64, bytes: &[u8]) -> io:
 }
 
 /// Fails with `InvalidInput` unless offset, length and address suit direct I/O.
-pub(super) fn check_alignment(
+pub(in crate::disk) fn check_alignment(
     file: &dyn DiskFile,
     offset: u64,
     len: usize,
@@ -279,7 +284,11 @@ pub(super) fn check_alignment(
 }
 
 /// Reads until `into` is full or the file ends.
-pub(super) fn read_full_at(file: &File, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+pub(in crate::disk) fn read_full_at(
+    file: &File,
+    offset: u64,
+    into: &mut [u8],
+) -> io::Result<usize> {
     let mut done = 0;
     while done < into.len() {
         match file.read_at(&mut into[done..], offset + done as u64) {
@@ -321,7 +330,7 @@ pub fn next_data(file: &File, len_bytes: u64, offset: u64) -> io::Result<Option<
 
 /// Reserves `len_bytes` and writes zeros over all of them. A reserved extent that was never
 /// written costs a journal commit at its first durable write; a written one does not.
-pub(super) fn fill_with_zeros(file: &File, len_bytes: u64) -> io::Result<()> {
+pub(in crate::disk) fn fill_with_zeros(file: &File, len_bytes: u64) -> io::Result<()> {
     // So that a full disk is met before anything is written.
     allocate(file, 0, len_bytes)?;
     let whole_blocks = len_bytes.next_multiple_of(BUFFER_ALIGN_BYTES as u64);

@@ -26,11 +26,12 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
-use super::append::AppendMode;
-use super::async_read::ImmediateReads;
 use super::file_backed::{self, FileBacked};
-use super::{DiskFile, FramePool, ReadQueue, unnamed_file};
 use crate::clock::Pause;
+use crate::disk::append::AppendMode;
+use crate::disk::async_read::ImmediateReads;
+use crate::disk::unnamed_file;
+use crate::disk::{DiskFile, FramePool, ReadQueue};
 
 /// A disk that is as fast as memory plus a fixed delay per write.
 #[derive(Clone, Copy, Debug)]

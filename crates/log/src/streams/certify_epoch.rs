@@ -8,8 +8,8 @@
 use namiki_platform::Epoch;
 
 use crate::config::GroupResource;
-use crate::epoch_horizon::EpochHorizon;
 use crate::error::LogError;
+use crate::horizon::epoch_horizon::EpochHorizon;
 use crate::streams::Streams;
 use crate::sync::pause;
 

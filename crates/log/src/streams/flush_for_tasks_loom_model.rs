@@ -10,7 +10,7 @@ use loom::thread;
 use namiki_platform::WorkerId;
 use namiki_platform::model_checker::{AtomicU64, explore};
 
-use crate::async_waiters::AckWaiter;
+use crate::horizon::async_waiters::AckWaiter;
 use crate::loom_model::{Task, World};
 use crate::shared_state::Notifier;
 use crate::{Group, LogConfig, LogError};

@@ -26,14 +26,14 @@ impl DirMoved {
 
 /// A directory, and the path at which it was locked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct DirIdentity {
-    pub(super) path: PathBuf,
+pub(in crate::disk) struct DirIdentity {
+    pub(in crate::disk) path: PathBuf,
     device: u64,
     inode: u64,
 }
 
 impl DirIdentity {
-    pub(super) fn new(path: &Path, found: &Metadata) -> Self {
+    pub(in crate::disk) fn new(path: &Path, found: &Metadata) -> Self {
         Self {
             path: path.to_owned(),
             device: found.dev(),
@@ -42,7 +42,7 @@ impl DirIdentity {
     }
 
     /// Whether the directory is at its path.
-    pub(super) fn check(&self) -> io::Result<()> {
+    pub(in crate::disk) fn check(&self) -> io::Result<()> {
         match fs::metadata(or_here(&self.path)) {
             Ok(found) if Self::new(&self.path, &found) == *self => Ok(()),
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -55,7 +55,7 @@ impl DirIdentity {
 }
 
 /// A path that can be opened: the working directory has an empty one.
-pub(super) fn or_here(dir: &Path) -> &Path {
+pub(in crate::disk) fn or_here(dir: &Path) -> &Path {
     if dir.as_os_str().is_empty() {
         Path::new(".")
     } else {

@@ -28,14 +28,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use io_uring::{IoUring, opcode, types};
 use parking_lot::Mutex;
 
-use super::{AlignedBuf, BUFFER_ALIGN_BYTES, PendingWrite};
+use crate::disk::{AlignedBuf, BUFFER_ALIGN_BYTES, PendingWrite};
 
 /// Entries of a ring; one is used.
 const ENTRIES: u32 = 2;
 
 /// Rings that are not in use.
 #[derive(Default)]
-pub(super) struct RingPool {
+pub(in crate::disk) struct RingPool {
     idle: Mutex<Vec<IoUring>>,
     /// The kernel gives no rings, or not to us.
     refused: AtomicBool,
@@ -44,7 +44,7 @@ pub(super) struct RingPool {
 impl RingPool {
     /// Begins to write the first `len` bytes of `buf`, which lie in the buffer, to `offset`. Gives the
     /// buffer back if that cannot be done without waiting.
-    pub(super) fn begin(
+    pub(in crate::disk) fn begin(
         self: &Arc<Self>,
         file: &Arc<File>,
         offset: u64,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{AlignedBuf, Disk, DiskFile};
+use crate::disk::{AlignedBuf, Disk, DiskFile};
 use crate::threads;
 
 /// Length of one write: a frame of a few commits.

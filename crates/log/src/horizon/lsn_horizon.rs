@@ -21,7 +21,7 @@
 use crossbeam_utils::CachePadded;
 use namiki_platform::Lsn;
 
-use crate::sequencer::{Sequencer, SequencerKind};
+use crate::horizon::sequencer::{Sequencer, SequencerKind};
 use crate::sync::{AtomicU64, Ordering};
 
 /// The mark of a stream that has drawn nothing it has not hardened.

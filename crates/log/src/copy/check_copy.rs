@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use namiki_platform::WorkerId;
 use namiki_platform::disk::AlignedBuf;
 
-use crate::copy_stream::LogPlace;
+use crate::copy::copy_stream::LogPlace;
 use crate::format::BLOCK_BYTES_MAX;
 use crate::format::segment::{Found, SegmentHeader, file_name, stream_dir};
-use crate::generation_info::GenerationInfo;
+use crate::generation::GenerationInfo;
 
 /// A segment that is not what was copied.
 #[derive(Debug)]

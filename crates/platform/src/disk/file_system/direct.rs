@@ -18,13 +18,14 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, OFlags, StatxFlags};
 
-use super::append::AppendMode;
-use super::async_read::system_reads;
 use super::file_backed::{self, FileBacked};
 use super::uring::RingPool;
-use super::{
+use crate::disk::append::AppendMode;
+use crate::disk::async_read::system_reads;
+use crate::disk::unnamed_file;
+use crate::disk::{
     AlignedBuf, BUFFER_ALIGN_BYTES, Disk, DiskFile, FramePool, PendingWrite, ReadQueue,
-    SECTOR_BYTES, SyncedDisk, is_full, unnamed_file,
+    SECTOR_BYTES, SyncedDisk, is_full,
 };
 
 /// A disk with writes that bypass the page cache and return when durable. Opens block devices as well.

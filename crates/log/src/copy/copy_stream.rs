@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::format::BLOCK_BYTES_MAX;
 use crate::format::segment::{Found, SegmentHeader, file_name, stream_dir, unnumbered_file_name};
-use crate::generation_info::GenerationInfo;
-use crate::log_start::StreamStart;
+use crate::generation::GenerationInfo;
+use crate::generation::log_start::StreamStart;
 use crate::read::{ReadError, StreamReader};
 
 /// So much is gathered for a write in place.

@@ -10,13 +10,13 @@ use loom::thread;
 use namiki_platform::model_checker::{AtomicU64, explore};
 use namiki_platform::{Epoch, Generation, Stamp, WorkerId};
 
-use crate::async_waiters::AckWaiter;
-use crate::epoch_horizon::EpochHorizon;
-use crate::epoch_source::EpochSource;
-use crate::flush_for_tasks_loom_model::run_task;
 use crate::format::frame::{FrameHeader, epoch_word};
+use crate::horizon::async_waiters::AckWaiter;
+use crate::horizon::epoch_horizon::EpochHorizon;
+use crate::horizon::epoch_source::EpochSource;
+use crate::horizon::lsn_horizon::IDLE;
 use crate::loom_model::{ModelDisk, Task};
-use crate::lsn_horizon::IDLE;
+use crate::streams::flush_for_tasks_loom_model::run_task;
 use crate::sync::fence;
 use crate::{Entry, Group, Log, LogConfig, Placement, Prepare, Ticket};
 

@@ -1,6 +1,9 @@
 //! For tests with hostile bytes, in this crate and outside of it: pages that were changed get the right checksums, so that
 //! what is behind the checksum is reached, and whatever is accepted is used in every way.
 
+#[cfg(test)]
+mod fuzz;
+
 use std::collections::BTreeMap;
 use std::ops::Bound;
 

@@ -33,10 +33,10 @@ use std::sync::Arc;
 use crossbeam_utils::CachePadded;
 use namiki_platform::Epoch;
 
-use crate::async_waiters::AckWaiters;
-use crate::epoch_source::EpochSource;
 use crate::error::LogError;
-use crate::lsn_horizon::IDLE;
+use crate::horizon::async_waiters::AckWaiters;
+use crate::horizon::epoch_source::EpochSource;
+use crate::horizon::lsn_horizon::IDLE;
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, fence};
 
 /// What is known of a stream.

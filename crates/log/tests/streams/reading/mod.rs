@@ -1,0 +1,7 @@
+//! Reading: after a crash, after damage, frame by frame, and over all streams.
+
+mod crashes;
+mod frame_positions;
+mod merging;
+mod reading_damaged_logs;
+mod torn_tails;

@@ -1,0 +1,11 @@
+//! Writing: appending, groups and flushes, files made ready, and what happens when a disk fails.
+
+mod append_and_read_back;
+mod async_flush;
+mod awaiting_tasks;
+mod close_and_poison;
+mod epoch_certification_failures;
+mod failures;
+mod group_commit;
+mod oversize_frames;
+mod preparing_segments;
