@@ -1,10 +1,10 @@
-//! What can go wrong when an index is asked for something.
+//! Errors of index operations.
 
-/// Why an index refused an operation. Nothing was changed.
+/// The reason for which an index refused an operation. The index is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
-    /// The key is longer than any index takes.
+    /// The key is longer than the limit of every index.
     #[error("key of {len} bytes is longer than the limit of {max} bytes")]
     KeyTooLong {
         /// Length of the key given.
@@ -20,7 +20,7 @@ pub enum IndexError {
         /// Length of the key given.
         got: usize,
     },
-    /// The index needs some bits of the payload for itself.
+    /// The payload uses bits that the index reserves for itself.
     #[error("payload {payload:#x} uses bits that this index reserves ({reserved:#x})")]
     PayloadReserved {
         /// The payload given.
@@ -28,20 +28,20 @@ pub enum IndexError {
         /// The bits that must be zero.
         reserved: u64,
     },
-    /// A bulk load was given keys out of order, or one twice.
+    /// The keys of a bulk load are out of order, or one is repeated.
     #[error("bulk load: key number {position} is not greater than the one before it")]
     NotSorted {
-        /// Which item, counted from zero.
+        /// Position of the first such key, counted from zero.
         position: usize,
     },
-    /// The index keeps its keys in no order, so that there are no ranges to be scanned.
-    #[error("the index keeps no order; it cannot be scanned")]
+    /// The index is unordered and cannot scan ranges.
+    #[error("the index is unordered; it cannot be scanned")]
     Unordered,
-    /// A bulk load needs an empty index and this one has, or had meanwhile, content.
+    /// A bulk load needs an empty index; this one has content, or had some during the load.
     #[error("bulk load into an index that is not empty")]
     NotEmpty,
-    /// An insert or a bulk load needs more nodes than the index can number. Nothing was inserted; what is there
-    /// can be read, changed and deleted.
+    /// An insert or a bulk load needs more nodes than the index can number. Nothing was inserted;
+    /// existing keys can still be read, changed and deleted.
     #[error("the index has used all of its page numbers")]
     OutOfPages,
 }

@@ -1,9 +1,9 @@
 //! The two kinds of keys, as the trees store and compare them.
 //!
 //! A tree is compiled once for each. Keys of exactly eight bytes are read as big-endian numbers, which keep
-//! the order of the bytes, and compared in one instruction. Others are byte strings; of each a *head*, the
-//! eight bytes after a prefix that a whole node shares, is kept apart from the rest so that most
-//! comparisons are between numbers too.
+//! the order of the bytes, and compared in one instruction. Others are byte strings. A node stores
+//! their *heads* apart: the eight bytes of a key after the prefix that the whole node shares. So
+//! most comparisons are between numbers, too.
 //!
 //! # Invariants
 //! - K1. `head` is monotonic: if two keys share their first `skip` bytes, `a <= b` implies `head(a, skip)
@@ -34,7 +34,7 @@ pub trait Key: sealed::Sealed + Sized + Send + Sync + 'static {
     type Ref<'a>: Copy + Debug;
     /// A key as a node header holds it.
     type Raw: Copy + Debug;
-    /// Whether the head is the whole key and no bytes need be kept beside it.
+    /// Whether the head is the whole key, so that no further bytes are stored.
     const INLINE: bool;
 
     /// The smallest key.
@@ -55,10 +55,10 @@ pub trait Key: sealed::Sealed + Sized + Send + Sync + 'static {
     /// Eight bytes from position `skip`, as a big-endian number, zeros where the key has ended.
     fn head(key: Self::Ref<'_>, skip: usize) -> u64;
 
-    /// The bytes to keep beside the head: all of them, or none if `INLINE`.
+    /// The bytes to store in addition to the head: all of them, or none if `INLINE`.
     fn tail(key: Self::Ref<'_>) -> &[u8];
 
-    /// The key of that head and tail.
+    /// The key with this head and tail.
     fn from_parts(head: u64, tail: &[u8]) -> Self::Ref<'_>;
 
     /// A key, as short as possible, that is greater than `below` and not greater than `at`.
@@ -67,10 +67,10 @@ pub trait Key: sealed::Sealed + Sized + Send + Sync + 'static {
     /// The same key for a shorter time. (The compiler cannot see that `Ref` allows it.)
     fn shorten<'long: 'short, 'short>(key: Self::Ref<'long>) -> Self::Ref<'short>;
 
-    /// Forgets the lifetime.
+    /// Erases the lifetime.
     fn raw(key: Self::Ref<'_>) -> Self::Raw;
 
-    /// Remembers it.
+    /// Restores the lifetime.
     ///
     /// # Safety
     /// The bytes `raw` was made from are alive and unchanged throughout `'a`.
@@ -265,7 +265,7 @@ impl Key for Variable {
     #[inline]
     unsafe fn from_raw<'a>(raw: RawBytes) -> &'a [u8] {
         // SAFETY: `raw` was made from a slice by `raw`, so `start` is non-null, aligned and good for
-        // `len` bytes; that they live and do not change during `'a` is the caller's promise.
+        // `len` bytes; the caller promises that they live and do not change during `'a`.
         unsafe { slice::from_raw_parts(raw.start, raw.len) }
     }
 }

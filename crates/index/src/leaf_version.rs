@@ -1,4 +1,4 @@
-//! Leaf versions: what a transaction remembers about the keys it did *not* see.
+//! Leaf versions: phantom protection for keys that a transaction found absent.
 
 use std::fmt;
 
@@ -11,9 +11,9 @@ use std::fmt;
 /// inserted or deleted here since".
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LeafVersion {
-    /// Which leaf. Numbers are recycled, pairs are not.
+    /// Number of the leaf. Numbers are recycled, pairs are not.
     pub leaf: u64,
-    /// How often its key set has changed.
+    /// Number of changes of its key set.
     pub counter: u64,
 }
 

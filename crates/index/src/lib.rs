@@ -1,16 +1,16 @@
 //! Concurrent indexes from byte-string keys to eight-byte payloads.
 //!
-//! Two traits, [`PointIndex`] and [`OrderedIndex`], are what the engine is written against. Here are the two
-//! indexes that a table has unless another is chosen:
+//! The engine uses indexes through two traits, [`PointIndex`] and [`OrderedIndex`]. This crate has
+//! the two indexes that tables use by default:
 //!
 //! - [ART](art::ArtTree), an adaptive radix tree with optimistic locks;
 //! - the [hash table](hash::HashIndex), for keys that are never scanned.
 //!
-//! The other trees are in the crate `namiki-trees`, built of the same parts (`shared`) and tested by the
-//! same suite (`contract`, a feature). `namiki` chooses between all of them at run time.
+//! The other trees are in the crate `namiki-trees`, built from the same parts (`shared`) and tested
+//! by the same suite (`contract`, a feature). `namiki` chooses between all of them at run time.
 //!
 //! Every index also reports a [`LeafVersion`] with each answer that depends on *absent* keys, and
-//! keeps a stamp beside it, so that transactions can rule out phantoms without locks.
+//! keeps a stamp for that leaf, so that transactions can rule out phantoms without locks.
 //!
 //! Paper: bwtree §3, §4
 

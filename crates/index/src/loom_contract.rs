@@ -1,6 +1,6 @@
-//! What every tree owes its users while its leaves are split and merged. Each model is given a tree with
-//! the keys 10, 11, 20, 21, 30 and 31 in three leaves that are full, below one root of at most four
-//! children; a leaf that is empty is merged into, or with, a neighbour.
+//! Loom models of every tree's guarantees during splits and merges of leaves. Each model gets a
+//! tree with the keys 10, 11, 20, 21, 30 and 31 in three full leaves, below one root of at most
+//! four children; an empty leaf is merged with a neighbour.
 #![allow(clippy::unwrap_used, reason = "a model fails by panicking")]
 
 use crate::loom_two_threads::{
@@ -9,7 +9,7 @@ use crate::loom_two_threads::{
 };
 use crate::{OrderedIndex, PointIndex};
 
-/// The same tree, of which one leaf has but one record.
+/// The same tree with only one record in one of its leaves.
 pub fn sparse<T: PointIndex + 'static>(
     three_leaves: fn() -> T,
     left: u64,
@@ -21,7 +21,7 @@ pub fn sparse<T: PointIndex + 'static>(
     }
 }
 
-/// Each leaf that is split has a half that the parent may not know yet, when the other thread comes upon it.
+/// After a split the parent may not know the new half yet when the other thread reaches it.
 pub fn an_insert_outlives_a_split<T: OrderedIndex + Send + Sync + 'static>(
     three_leaves: fn() -> T,
 ) {
@@ -39,7 +39,7 @@ pub fn an_insert_outlives_a_split<T: OrderedIndex + Send + Sync + 'static>(
     );
 }
 
-/// Both change the parent, which gets too large.
+/// Both splits change the parent, which overflows.
 pub fn two_splits_below_one_parent_are_both_made<T: OrderedIndex + Send + Sync + 'static>(
     three_leaves: fn() -> T,
 ) {
@@ -89,8 +89,8 @@ pub fn a_reader_finds_its_keys_while_their_leaf_is_split<
     );
 }
 
-/// Into the leaf that is empty, and into the one that it is united with: each of them the right one and the
-/// left one.
+/// Inserts into the empty leaf and into the leaf that it is merged with; each is once the left one
+/// and once the right one.
 pub fn an_insert_outlives_a_merge<T: OrderedIndex + Send + Sync + 'static>(
     three_leaves: fn() -> T,
 ) {
@@ -141,8 +141,8 @@ pub fn a_reader_finds_its_keys_while_their_leaf_is_merged<
     );
 }
 
-/// The very key that splits the leaf by its insertion; and one that is added to the right half after its
-/// absence was read in the whole.
+/// The inserted key is the one that splits the leaf, or one that is added to the right half after
+/// its absence was read in the whole leaf.
 pub fn inserts_notice_readers_of_a_split_leaf<T: OrderedIndex + Send + Sync + 'static>(
     three_leaves: fn() -> T,
 ) {
@@ -161,7 +161,7 @@ pub fn inserts_notice_readers_of_a_split_leaf<T: OrderedIndex + Send + Sync + 's
     );
 }
 
-/// A key that comes where a leaf was, into the one that has taken its range over.
+/// A key is inserted into the range of a merged leaf, thus into the leaf that took the range over.
 pub fn inserts_notice_readers_of_a_merged_leaf<T: OrderedIndex + Send + Sync + 'static>(
     three_leaves: fn() -> T,
 ) {

@@ -1,11 +1,12 @@
-//! Every interleaving, up to a bound of preemptions, of a change of a tree and of what is done beside it.
-//! All code is that of production, with the smallest sizes; only the atomics are loom's.
+//! Loom models with two threads: every interleaving, up to a bound of preemptions, of a change of a
+//! tree and of a concurrent operation. All code is that of production, with the smallest sizes;
+//! only the atomics are loom's.
 //!
-//! Which of the two is the main thread matters where the bound is 1: to leave that one, which is the first
-//! to run, is a preemption, and to come back to it when the other has ended is none. So `work` is what
-//! is interrupted anywhere, by the whole of `change`; or `change` comes first as a whole or not at all.
-//! Where `change` is to be interrupted as well, the two are given in both orders ([`both_ways`]) or the
-//! bound is 2.
+//! Where the bound is 1, it matters which of the two runs on the main thread. The main thread runs
+//! first; to leave it counts as a preemption, to return to it after the other thread has ended does
+//! not. So `work` may be interrupted at any point by the whole of `change`, or `change` runs
+//! completely before it. Models that interrupt `change` as well run both orders ([`both_ways`]) or
+//! set the bound to 2.
 #![allow(clippy::unwrap_used, reason = "a model fails by panicking")]
 
 use std::cell::Cell;
@@ -17,7 +18,7 @@ use namiki_platform::model_checker::explore;
 use crate::shared::defer::end_of_run;
 use crate::{InsertOutcome, Lookup, OrderedIndex, PointIndex};
 
-/// Runs `change` beside `work` on a tree made by `make`, and then `look`.
+/// Runs `change` concurrently with `work` on a tree made by `make`, and then `look`.
 pub fn beside<T: Send + Sync + 'static>(
     preemptions: usize,
     make: impl Fn() -> T + Send + Sync + 'static,
@@ -51,7 +52,7 @@ pub fn both_ways<T: Send + Sync + 'static>(
     beside(1, make, other, one, look);
 }
 
-/// The payload of a key here: in few enough bits for every tree.
+/// The payload of a key in these models: in few enough bits for every tree.
 pub const fn payload_of(key: u64) -> u64 {
     !key >> 3
 }
@@ -62,7 +63,7 @@ pub fn insert(tree: &impl PointIndex, key: u64) {
     assert!(matches!(inserted, Ok(InsertOutcome::Inserted(_))));
 }
 
-/// Gives a key its payload without a look whether it is there.
+/// Writes a key's payload without a look whether the key is present.
 pub fn put(tree: &impl PointIndex, key: u64) {
     assert_eq!(tree.put(&key.to_be_bytes(), payload_of(key)), Ok(()));
 }
@@ -92,7 +93,8 @@ pub fn loaded<T: OrderedIndex>(empty: T, keys: &[u64]) -> T {
     empty
 }
 
-/// Gives a key that is there, and that no other thread updates, another payload; [`is_updated`] afterwards.
+/// Updates the payload of a key that is present and that no other thread updates; then
+/// [`is_updated`] holds.
 pub fn update(tree: &impl PointIndex, key: u64) {
     let old = tree.update(&key.to_be_bytes(), UPDATED);
     assert_eq!(old, Ok(Some(payload_of(key))));
@@ -104,19 +106,20 @@ pub fn is_updated(tree: &impl PointIndex, key: u64) {
 
 const UPDATED: u64 = 99;
 
-/// The tree has these keys, not updated, and no others.
+/// Asserts that the tree has exactly these keys, none of them updated.
 pub fn has(tree: &impl PointIndex, keys: &[u64]) {
     keys.iter().for_each(|key| is_there(tree, *key));
     assert_eq!(tree.len(), keys.len());
 }
 
-/// What the thread that relies on an absence, and the one that inserts the key, tell of it, in the
-/// payloads of these keys, which are there.
+/// The payloads of these two keys report the result of the reader that relies on an absence, and of
+/// the inserter.
 const STAMP: u64 = 7;
 pub const READER: u64 = 10;
 pub const WRITER: u64 = 30;
 
-/// Of the runs of one model, in how many the reader relied on the absence, and in how many not.
+/// Counts of the runs of one model in which the reader relied on the absence, and in which it did
+/// not.
 #[derive(Clone, Copy, Default)]
 struct Outcomes {
     relied: u64,
@@ -124,12 +127,12 @@ struct Outcomes {
 }
 
 thread_local! {
-    /// All threads of a model, and all its runs, are in one thread of the system.
+    /// One thread of the operating system runs all threads of a model, and all of its runs.
     static OUTCOMES: Cell<Outcomes> = const { Cell::new(Outcomes { relied: 0, did_not: 0 }) };
 }
 
-/// Runs `read`, which ends with [`rely_on_absence`], beside `insert`, which ends with [`insert_and_look`],
-/// both ways: the inserter learns of the reader.
+/// Runs `read`, which ends with [`rely_on_absence`], concurrently with `insert`, which ends with
+/// [`insert_and_look`], both ways: the inserter detects the reader.
 pub fn no_insert_slips_past<T: PointIndex + Send + Sync + 'static>(
     make: impl Fn() -> T + Copy + Send + Sync + 'static,
     read: fn(&T),
@@ -142,7 +145,7 @@ pub fn no_insert_slips_past<T: PointIndex + Send + Sync + 'static>(
     assert!(did_not > 0, "the insert never came before the reader");
 }
 
-/// Relies on a key's absence, and says so if that succeeded.
+/// Relies on a key's absence, and records whether that succeeded.
 pub fn rely_on_absence(tree: &impl PointIndex, key: &[u8]) {
     if let Ok(Lookup::Missing(seen)) = tree.get(key)
         && tree.raise_and_check(seen, STAMP)
@@ -151,7 +154,7 @@ pub fn rely_on_absence(tree: &impl PointIndex, key: &[u8]) {
     }
 }
 
-/// Inserts a key, and says what stamp was found where it came.
+/// Inserts a key, and records the stamp of the leaf that it went to.
 pub fn insert_and_look(tree: &impl PointIndex, key: &[u8]) {
     let Ok(InsertOutcome::Inserted(done)) = tree.insert(key, INSERTED) else {
         panic!("it was absent")

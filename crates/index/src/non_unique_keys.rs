@@ -1,9 +1,9 @@
 //! Keys that are not unique: a set of payloads for each key, in any ordered index.
 //!
-//! A pair is one key of the index below: the key's bytes so encoded that none is a prefix of another,
-//! and then the payload. So pairs lie in the order of their keys and then of their payloads, those of
-//! one key side by side however many there are, and everything that holds for keys of the index holds
-//! for pairs: insertions and removals are atomic, leaves have versions.
+//! A pair is one key of the index below: the key's bytes, encoded so that none is a prefix of
+//! another, and then the payload. So pairs are sorted by key and then by payload; all pairs of one
+//! key are adjacent. Everything that holds for keys of the index holds for pairs: insertions and
+//! removals are atomic, leaves have versions.
 //!
 //! ```text
 //!  key        61 00 62            the byte 00 is written 00 ff, and 00 00 ends the key
@@ -11,8 +11,8 @@
 //!  stored     61 00 ff 62 00 00   00 00 00 00 00 00 00 07
 //! ```
 //!
-//! The OpenBw-Tree keeps the payloads of a key together in its nodes instead, so that a key with
-//! thousands of them is searched through. Here the tree itself finds the one.
+//! The OpenBw-Tree instead keeps the payloads of a key together in its nodes, and searches them
+//! linearly. Here the descent of the tree finds one pair among thousands.
 //!
 //! Paper: bwtree §2.4 (non-unique keys)
 

@@ -2,12 +2,12 @@
 //!
 //! # Phantoms
 //!
-//! An answer that depends on absent keys names the leaf that was looked at and its version. At
-//! commit a transaction calls [`PointIndex::raise_and_check`] for each: the leaf's *rts* is raised
-//! to the transaction's stamp and **then** the version is read again. An inserter does the
-//! opposite: it inserts (which changes the version) and **then** reads the rts to draw a larger
-//! stamp. Whichever comes first in the single total order of these accesses is seen by the other,
-//! so either the reader finds a changed version or the inserter finds the raised rts.
+//! An answer that depends on absent keys names the leaf that was read and its version. At commit a
+//! transaction calls [`PointIndex::raise_and_check`] for each: the leaf's *rts* is raised to the
+//! transaction's stamp and **then** the version is read again. An inserter does the opposite: it
+//! inserts (which changes the version) and **then** reads the rts to draw a larger stamp. The later
+//! of the two in the single total order of these accesses sees the earlier one, so either the
+//! reader finds a changed version or the inserter finds the raised rts.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -15,49 +15,51 @@ use serde::Serialize;
 
 use crate::{IndexError, LeafVersion};
 
-/// What a search for one key found.
+/// The result of a search for one key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lookup {
     /// The key's payload.
     Found(u64),
-    /// No such key in this state of the leaf that would hold it.
+    /// The key is absent in this state of the leaf that would hold it.
     Missing(LeafVersion),
 }
 
-/// What an insertion did to the leaf, as one atomic step.
+/// The effect of an insertion on the leaf, as one atomic step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Inserted {
-    /// The leaf immediately before.
+    /// The leaf's version immediately before.
     pub before: LeafVersion,
-    /// The leaf immediately after.
+    /// The leaf's version immediately after.
     pub after: LeafVersion,
-    /// Set when this very operation then split the leaf and no other operation changed its key set between:
-    /// the left half as it is now, and the right half. A reader that relied on `before` may rely on both.
+    /// Set if this operation then split the leaf and no other operation changed its key set in
+    /// between: the new versions of the left and the right half. A reader that relied on `before`
+    /// may rely on both.
     pub split: Option<(LeafVersion, LeafVersion)>,
 }
 
-/// What [`PointIndex::change`] is to do, now that it is known whether the key is there.
+/// The decision of a caller of [`PointIndex::change`], made with knowledge of whether the key is
+/// present.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
     /// Nothing.
     Keep,
-    /// Give the key this payload, adding it if it is absent.
+    /// Set the key's payload, adding the key if it is absent.
     Put(u64),
-    /// Remove the key, if it is there.
+    /// Remove the key, if it is present.
     Delete,
 }
 
-/// What [`PointIndex::change`] did.
+/// The result of [`PointIndex::change`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Changed {
-    /// The payload before; the decision that was carried out is the one made about this.
+    /// The payload before; the decision that took effect was made about this one.
     pub old: Option<u64>,
     /// Set if the key was added.
     pub inserted: Option<Inserted>,
 }
 
 impl Changed {
-    /// The key was as said, and none was added.
+    /// The key had payload `old`, and no key was added.
     #[must_use]
     pub const fn from(old: Option<u64>) -> Self {
         let inserted = None;
@@ -74,16 +76,16 @@ impl Changed {
     }
 }
 
-/// What the caller of [`PointIndex::change`] expects; if it is wrong, that costs time and nothing else.
+/// A hint of the caller of [`PointIndex::change`]; a wrong one costs time only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Expected {
-    /// The key is there.
+    /// The key is present.
     Present,
     /// The key will be added.
     Absent,
 }
 
-/// What [`PointIndex::insert`] did.
+/// The result of [`PointIndex::insert`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InsertOutcome {
     /// The key was absent and is now present.
@@ -92,27 +94,27 @@ pub enum InsertOutcome {
     Exists(u64),
 }
 
-/// What [`PointIndex::get_or_insert`] did.
+/// The result of [`PointIndex::get_or_insert`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GetOrInsert {
-    /// The key was absent; it now has the payload that was made.
+    /// The key was absent; it now has the payload that `make` returned.
     Inserted {
-        /// The payload made, now in the index.
+        /// The payload that `make` returned, now in the index.
         payload: u64,
-        /// What happened to the leaf.
+        /// The effect on the leaf.
         inserted: Inserted,
     },
     /// The key was present; nothing was done.
     Exists {
         /// Its payload.
         payload: u64,
-        /// A payload that was made and then not needed, because another thread inserted the key
-        /// meanwhile. The caller disposes of it.
+        /// A payload that `make` returned and that was not needed, because another thread inserted
+        /// the key first. The caller disposes of it.
         unused: Option<u64>,
     },
 }
 
-/// Counts of what an index did and holds. Exact when no other thread uses it.
+/// Counts of an index's contents and events. Exact when no other thread uses it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Statistics {
     /// Records.
@@ -125,29 +127,30 @@ pub struct Statistics {
     pub height: u64,
     /// Delta records on top of leaf nodes now; in trees without deltas, entries not yet sorted in.
     pub leaf_deltas: u64,
-    /// Most of them on one leaf.
+    /// Largest number of them on one leaf.
     pub longest_chain: u64,
-    /// Nodes rebuilt without what their updates left behind.
+    /// Nodes rebuilt without the leftovers of their updates.
     pub consolidations: u64,
-    /// The same without success: another thread changed the node meanwhile.
+    /// Failed consolidations: another thread changed the node first.
     pub consolidations_failed: u64,
     /// Nodes split.
     pub splits: u64,
-    /// Nodes merged into a neighbour; of a hash table, buckets.
+    /// Nodes (in a hash table, buckets) merged into a neighbour.
     pub merges: u64,
     /// Times the tree grew by a level.
     pub root_splits: u64,
     /// Times the tree lost a level.
     pub root_collapses: u64,
-    /// Compare-and-swaps that lost and were repeated or given up.
+    /// Compare-and-swaps that failed and were repeated or given up.
     pub cas_misses: u64,
-    /// Searches that began again at the root.
+    /// Searches restarted at the root.
     pub restarts: u64,
 }
 
 /// A map from keys to eight-byte payloads, shared by any number of threads.
 ///
-/// Every operation is linearizable. None blocks another for ever; see each tree for its progress.
+/// Every operation is linearizable. None blocks another for ever; each tree documents its progress
+/// guarantee.
 pub trait PointIndex: Send + Sync {
     /// Looks one key up.
     ///
@@ -174,11 +177,12 @@ pub trait PointIndex: Send + Sync {
         Ok(())
     }
 
-    /// Looks a key up, lets `decide` say what to do about its payload, and does it, all in one atomic step.
-    /// All other operations that change a key are made of this one.
+    /// Read-modify-write: looks a key up, asks `decide` what to do with its payload, and does it,
+    /// all in one atomic step. All other operations that change a key are built on this one.
     ///
-    /// `decide` is asked again if another thread changed the key meanwhile: what counts is what it said
-    /// last. It may run with a part of the index locked, so it must be quick, use no index, and not panic.
+    /// `decide` is called again if another thread changed the key in between; its last answer takes
+    /// effect. It may run with a part of the index locked, so it must be quick, use no index, and
+    /// not panic.
     ///
     /// # Errors
     /// As [`get`](Self::get). Also if a payload with reserved bits would have to be stored, or if the key would
@@ -241,8 +245,9 @@ pub trait PointIndex: Send + Sync {
         Ok(changed.old)
     }
 
-    /// Sets a key's payload, adding the key if it is absent, and does not say what it had: a tree that
-    /// need not look need not. It may change the version of the leaf even if the key was present.
+    /// Sets a key's payload, adding the key if it is absent, without returning the payload it had,
+    /// so that a tree need not look it up. It may change the version of the leaf even if the key
+    /// was present.
     ///
     /// # Errors
     /// As [`change`](Self::change).
@@ -275,8 +280,8 @@ pub trait PointIndex: Send + Sync {
         Ok(changed.old)
     }
 
-    /// Removes a key if its payload is `expected`, and says whether it did. Without this, unhooking
-    /// a dead record would race with the key's re-insertion.
+    /// Removes a key if its payload is `expected`, and returns whether it did. Without this,
+    /// removing a dead record from the index would race with the key's re-insertion.
     ///
     /// # Errors
     /// As [`change`](Self::change).
@@ -289,8 +294,8 @@ pub trait PointIndex: Send + Sync {
         Ok(changed.old == Some(expected))
     }
 
-    /// The stamp of a leaf: at least as large as that of every [`raise_and_check`] that succeeded
-    /// on any part of the leaf's key range before this call. It never decreases for a given number.
+    /// The stamp of a leaf: at least the stamp of every [`raise_and_check`] that succeeded on any
+    /// part of the leaf's key range before this call. It never decreases for a given number.
     ///
     /// [`raise_and_check`]: Self::raise_and_check
     fn leaf_rts(&self, leaf: u64) -> u64;
@@ -318,7 +323,7 @@ pub trait PointIndex: Send + Sync {
     }
 }
 
-/// Which way a scan goes.
+/// The direction of a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// Smallest key first.
@@ -327,14 +332,14 @@ pub enum Direction {
     Backward,
 }
 
-/// The keys a scan visits, and in which order.
+/// The key range of a scan and its direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScanRange<'a> {
     /// Lower end.
     pub start: Bound<&'a [u8]>,
     /// Upper end.
     pub end: Bound<&'a [u8]>,
-    /// Which end comes first.
+    /// Direction of the scan.
     pub direction: Direction,
 }
 
@@ -366,14 +371,14 @@ impl<'a> ScanRange<'a> {
     }
 }
 
-/// One thing a scan reports.
+/// An item that a scan reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ScanItem<'a> {
-    /// The state of the leaf that the entries up to the next `Leaf` come from. Comes before them,
-    /// and comes too when the leaf has no entry in the range.
+    /// The state of the leaf that the entries up to the next `Leaf` come from. It precedes them,
+    /// and is reported even if the leaf has no entry in the range.
     Leaf(LeafVersion),
-    /// A payload that an entry will soon have, unless the scan ends before: a hint for callers that fetch
-    /// what it stands for. An index need not give any.
+    /// Prefetch hint: the payload of an entry that will soon follow, unless the scan ends before.
+    /// An index need not report any.
     Ahead(u64),
     /// A key and its payload.
     Entry(&'a [u8], u64),
@@ -383,9 +388,10 @@ pub enum ScanItem<'a> {
 pub trait OrderedIndex: PointIndex {
     /// Visits the keys of a range in order until `visit` breaks.
     ///
-    /// The leaves reported cover the part of the range that was visited without a gap; each is seen at one
-    /// instant, the scan as a whole is not. A key present throughout is visited exactly once. A range that
-    /// holds no keys, even one with crossed ends, reports a leaf. `visit` may use the index.
+    /// The reported leaves cover the visited part of the range without a gap. Each leaf is read at
+    /// one instant; the scan as a whole is not. A key present throughout is visited exactly once. A
+    /// range that holds no keys, even one with crossed ends, reports a leaf. `visit` may use the
+    /// index.
     ///
     /// # Errors
     /// If a bound is not a key this index can hold.

@@ -1,7 +1,7 @@
-//! A hash table gives back what it took: when it is emptied, and when it is dropped.
+//! A hash table frees its memory when it is emptied, and when it is dropped.
 //!
-//! One test in a process of its own. The lines come from the kernel, so what counts is what the process has
-//! resident; the boxes of keys come from the allocator, which counts.
+//! One test in a process of its own. The lines come from the kernel, so the test measures the
+//! process's resident memory; the boxes of keys come from the allocator, which counts them.
 #![cfg(not(loom))]
 
 use crossbeam_epoch as epoch;
@@ -26,7 +26,7 @@ fn fill_and_empty(index: &impl PointIndex, shape: KeyShape, keys: u64, full: imp
     for n in 0..keys {
         let inserted = index.insert(&shape.key(n), n);
         assert!(matches!(inserted, Ok(InsertOutcome::Inserted(_))));
-        // A key that is there: its box is not wanted.
+        // A key that is present: no box is kept for it.
         assert_eq!(index.insert(&shape.key(n), 0), Ok(InsertOutcome::Exists(n)));
         assert_eq!(index.write(&shape.key(n), n), Ok(Some(n)));
     }
@@ -59,7 +59,7 @@ fn memory_comes_back() {
     assert!(left < 5_000, "{left} bytes after the drop");
 
     if cfg!(asan) {
-        // What AddressSanitizer needs for itself is resident, too.
+        // AddressSanitizer's own memory is resident, too.
         return;
     }
     let before = resident_bytes();
@@ -77,7 +77,7 @@ fn memory_comes_back() {
         });
         let left = resident_bytes().saturating_sub(before);
         assert!(left < 4 << 20, "{left} of {most} bytes are left when empty");
-        // Stripes stay: they hold what readers relied on.
+        // Stripes stay: they hold the stamps of readers.
         let stripes = 16 << HashConfig::default().stripe_bits;
         assert!(index.memory_bytes() < new + stripes + 16_384);
     }

@@ -1,4 +1,4 @@
-//! Many lookups at once: their cache misses overlap.
+//! Batched look-up: the cache misses of many look-ups overlap.
 //!
 //! A batch descends together, each lane one node at a time: when a lane knows its next node it prefetches
 //! the cache lines it will need there, and yields to the next lane. A lane that meets a change takes the
@@ -16,7 +16,7 @@ use crate::Lookup;
 use crate::shared::batch::LANES;
 use crate::shared::scan::Target;
 
-/// Where a lookup is on its way.
+/// The state of a look-up during its descent.
 enum Stage<'g, K> {
     /// A node was searched; the link found there is being fetched.
     Link(At<'g, K>, Link<'g, K>),
@@ -31,7 +31,7 @@ struct Lane<'k, 'g, K: ArtKey> {
 }
 
 impl<K: ArtKey> ArtTree<K> {
-    /// At most [`LANES`] look-ups side by side.
+    /// At most [`LANES`] interleaved look-ups.
     pub(super) fn get_lanes(&self, keys: &[K::Ref<'_>], out: &mut Vec<Lookup>) {
         let guard = &epoch::pin();
         let mut lanes: Vec<Lane<'_, '_, K>> = Vec::with_capacity(LANES);
@@ -58,7 +58,7 @@ impl<K: ArtKey> ArtTree<K> {
         }));
     }
 
-    /// Searches a node and asks for what is below.
+    /// Searches a node and prefetches the node below.
     fn fetch<'g>(&'g self, at: At<'g, K>, key: K::Ref<'_>) -> Stage<'g, K> {
         let link = at.node.find(at.rank);
         self.prefetch(link, Target::At(key));

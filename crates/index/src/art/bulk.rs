@@ -5,14 +5,16 @@
 //!          2    1    0   bytes shared      the key ba shares nothing with ab: "aa" and "a" are closed
 //! ```
 //! Two neighbouring keys part at a node that has their common prefix as its path. So the nodes that may
-//! still get children are those on the path of the newest key, each with the children left of it. When a
-//! key comes that shares less, the nodes with longer paths are closed: one with few keys below it is none
-//! but a part of a leaf; else its neighbouring parts become leaves, about as full as they may be, and it
-//! becomes a node. Each leaf and each node is made once, when all that is below it is known.
+//! still get children are those on the path of the newest key, each with the children left of it.
+//! When a key comes that shares less, the nodes with longer paths are closed. A node with few keys
+//! below it is not made; its keys become part of a leaf. Else its neighbouring parts become leaves,
+//! about as full as they may be, and it becomes a node. Each leaf and each node is made once, when
+//! everything below it is known.
 //!
-//! Nothing of it can be found before the end, not by leaf numbers either; so all of it is simply freed if
-//! the load fails. Then, under the locks of the top and of the empty leaf, its leaves take over the stamps
-//! of readers that relied on that leaf, which is merged into the first of them, and the top links to it.
+//! The subtree cannot be found before the end, not even by leaf numbers; so it is simply freed if
+//! the load fails. Then, under the locks of the top and of the empty leaf, its leaves take over the
+//! stamps of readers that relied on that leaf, which is merged into the first of them, and the top
+//! links to it.
 
 use crossbeam_epoch::{self as epoch, Guard};
 
@@ -54,7 +56,7 @@ impl<K: ArtKey> Drop for Built<'_, K> {
 
 /// Neighbouring keys.
 enum Part<'t, K: ArtKey> {
-    /// So many of the pending keys, few enough for a leaf.
+    /// A number of pending keys, few enough for a leaf.
     Loose(usize),
     Built(Built<'t, K>),
 }
@@ -64,7 +66,7 @@ struct Open<'t, K: ArtKey> {
     path_len: usize,
     /// Pending keys left of it.
     pending_before: usize,
-    /// What is complete, and the byte that each part has behind the path. Only the first may have none.
+    /// The complete parts, each with its byte behind the path. Only the first may have none.
     parts: Vec<(i32, Part<'t, K>)>,
     /// The byte of the part that is not complete: the newest key's.
     newest: i32,
@@ -73,15 +75,15 @@ struct Open<'t, K: ArtKey> {
 /// A load under way.
 struct Load<'t, K: ArtKey> {
     tree: &'t ArtTree<K>,
-    /// Keys that are in no leaf yet: where each begins in `bytes`, and its payload.
+    /// Keys that are in no leaf yet: the start of each in `bytes`, and its payload.
     pending: Vec<(usize, u64)>,
     bytes: Vec<u8>,
     open: Vec<Open<'t, K>>,
-    /// What the newest key belongs to.
+    /// The part that the newest key belongs to.
     newest: Part<'t, K>,
 }
 
-/// The byte of a key behind so many others; `BEFORE` if it ends there.
+/// The byte of a key at position `at`; `BEFORE` if the key ends there.
 fn byte_at(key: &[u8], at: usize) -> i32 {
     key.get(at).map_or(BEFORE, |byte| i32::from(*byte))
 }
@@ -146,7 +148,7 @@ impl<'t, K: ArtKey> Load<'t, K> {
         Ok(())
     }
 
-    /// A node has all that will be below it, which ends with the `last` key.
+    /// A node has everything that will be below it, up to the `last` key.
     fn complete(&mut self, mut open: Open<'t, K>, last: &[u8]) -> Result<(), IndexError> {
         let newest = std::mem::replace(&mut self.newest, Part::Loose(0));
         open.parts.push((open.newest, newest));
@@ -297,7 +299,7 @@ impl<K: ArtKey> ArtTree<K> {
         }
     }
 
-    /// Puts what was built into the place of the empty leaf. False: that is not there any more.
+    /// Replaces the empty leaf by the subtree that was built. False: the empty leaf is gone.
     fn adopt(&self, built: Built<'_, K>) -> bool {
         let guard = &epoch::pin();
         let top = self.top(guard);

@@ -1,7 +1,7 @@
-//! The way from the top to the leaf that covers a key, by optimistic lock coupling.
+//! Descent from the top to the leaf that covers a key, by optimistic lock coupling.
 //!
-//! The version of a child is read before that of its parent is checked: so the link was right when the
-//! child's version was that, and nothing that concerns the child has changed between (A1).
+//! The version of a child is read before that of its parent is checked. So the link was valid when
+//! the child had that version, and nothing that concerns the child has changed in between (A1).
 
 use crossbeam_epoch::Guard;
 
@@ -12,12 +12,12 @@ use crate::shared::counters::Event;
 use crate::shared::scan::Target;
 use crate::shared::sync::wait;
 
-/// An inner node on a way down.
+/// An inner node on a descent path.
 pub(super) struct Step<'g, K> {
     pub(super) node: NodeRef<'g, K>,
     pub(super) version: u64,
     pub(super) rank: i32,
-    /// Where the way goes on.
+    /// The link that the descent follows.
     pub(super) link: Link<'g, K>,
 }
 
@@ -29,15 +29,15 @@ impl<K> Clone for Step<'_, K> {
 
 impl<K> Copy for Step<'_, K> {}
 
-/// What is to be remembered of a way down.
+/// Recorder of a descent path.
 pub(super) trait Trace<'g, K: ArtKey> {
-    /// The way begins (again) at the top.
+    /// The descent (re)starts at the top.
     fn clear(&mut self);
-    /// It passes a node. The node is checked afterwards.
+    /// The descent passes a node. The node is checked afterwards.
     fn pass(&mut self, step: Step<'g, K>);
 }
 
-/// Nothing.
+/// Records nothing.
 impl<'g, K: ArtKey> Trace<'g, K> for () {
     #[inline]
     fn clear(&mut self) {}
@@ -45,7 +45,7 @@ impl<'g, K: ArtKey> Trace<'g, K> for () {
     fn pass(&mut self, _step: Step<'g, K>) {}
 }
 
-/// Every inner node, the top first.
+/// Records every inner node, the top first.
 impl<'g, K: ArtKey> Trace<'g, K> for Vec<Step<'g, K>> {
     fn clear(&mut self) {
         self.clear();
@@ -55,7 +55,7 @@ impl<'g, K: ArtKey> Trace<'g, K> for Vec<Step<'g, K>> {
     }
 }
 
-/// Both.
+/// Records both.
 impl<'g, K: ArtKey, A: Trace<'g, K>, B: Trace<'g, K>> Trace<'g, K> for (A, B) {
     fn clear(&mut self) {
         self.0.clear();
@@ -67,19 +67,19 @@ impl<'g, K: ArtKey, A: Trace<'g, K>, B: Trace<'g, K>> Trace<'g, K> for (A, B) {
     }
 }
 
-/// Where a way down ended.
+/// The leaf at which a descent ended.
 pub(super) struct Reached<'g, K> {
     pub(super) leaf: LeafRef<'g, K>,
     pub(super) version: u64,
 }
 
-/// One step of a way down.
+/// The result of one step of a descent.
 pub(super) enum Next<'g, K> {
     Node(At<'g, K>),
     Leaf(Reached<'g, K>),
 }
 
-/// An inner node, its version, and where the key goes there.
+/// An inner node, its version, and the key's rank there.
 pub(super) struct At<'g, K> {
     pub(super) node: NodeRef<'g, K>,
     pub(super) version: u64,
@@ -138,7 +138,7 @@ impl<K: ArtKey> ArtTree<K> {
         }
     }
 
-    /// The leaf that covers the target. `None`: something has changed on the way.
+    /// The leaf that covers the target. `None`: a node on the path has changed.
     // A look-up is little more than this: as a call of its own it costs a third of its instructions again.
     #[inline(always)]
     pub(super) fn try_leaf<'g>(
@@ -183,7 +183,7 @@ impl<K: ArtKey> ArtTree<K> {
         }
     }
 
-    /// Something has changed under a search: it begins again, after a while if that goes on.
+    /// Restarts a search after a concurrent change, with a pause if restarts repeat.
     #[cold]
     pub(super) fn restart(&self, turn: &mut u32) {
         self.counters.add(Event::Restart);
@@ -191,7 +191,7 @@ impl<K: ArtKey> ArtTree<K> {
         *turn += 1;
     }
 
-    /// Asks for what a search will need where a link leads.
+    /// Prefetches the cache lines that a search will need at the target of a link.
     #[inline]
     pub(super) fn prefetch(&self, link: Link<'_, K>, target: Target<'_, K>) {
         let byte = match target {

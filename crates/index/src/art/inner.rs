@@ -1,9 +1,9 @@
 //! Inner nodes: Node4, Node16, Node48 and Node256, which part a range of keys by one byte.
 //!
-//! A node has a *path*, the bytes that all its bounds begin with, and *bounds*, each the path and one
-//! byte more. Child 0 is below the first bound, child `i` from bound `i` to the next. What is not on
-//! the path is before all bounds or behind them: so every key has a child, and the last child or
-//! child 0 takes the keys that leave the path.
+//! A node has a *path*, the bytes that all of its bounds begin with, and *bounds*, each of which is
+//! the path and one more byte. Child 0 is below the first bound, child `i` from bound `i` to the
+//! next. A key that leaves the path lies before all bounds or behind them, so it goes to child 0 or
+//! to the last child: every key has a child.
 //!
 //! ```text
 //!  path "ab", bounds  "abd"    "abm"           rank: byte of the key, BEFORE, BEHIND
@@ -119,7 +119,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         (self.load(i / 8) >> (i % 8 * 8)) as u8
     }
 
-    /// The place of the child of a rank among the links.
+    /// The position among the links of the child of a rank.
     #[inline]
     fn place(self, rank: i32) -> usize {
         if self.kind() == Kind::Node256 {
@@ -252,7 +252,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         self.count() == self.kind().most()
     }
 
-    /// Puts another child in the place of one. False: that is not there. To be called under the lock.
+    /// Replaces a child by another. False: the old child is not there. To be called under the lock.
     pub(super) fn replace(self, old: Link<'_, K>, new: Link<'_, K>) -> bool {
         let mut found = false;
         for i in 0..self.kind().most() {

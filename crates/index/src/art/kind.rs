@@ -1,6 +1,6 @@
 //! The kinds of nodes.
 
-/// What a node is. The numbers stand in the low bits of links, see `node.rs`.
+/// The kind of a node. Its number is in the low bits of links, see `node.rs`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Kind {
     /// Up to 4 children, found by comparing bytes.
@@ -66,7 +66,7 @@ impl Kind {
         }
     }
 
-    /// The smallest kind for so many children.
+    /// The smallest kind that holds this number of children.
     #[inline]
     pub(super) const fn for_children(count: usize) -> Self {
         match count {

@@ -7,13 +7,13 @@ use super::{ArtConfig, FixedArtTree};
 use crate::loom_two_threads::{beside, delete, insert, is_there};
 use crate::{IndexError, OrderedIndex, PointIndex, ScanItem, ScanRange};
 
-/// Makes a tree with `prepare`, then runs `change` beside `look`, a look-up of a key that is there
-/// throughout.
+/// Makes a tree with `prepare`, then runs `change` concurrently with `look`, a look-up of a key
+/// that is present throughout.
 fn check(prepare: fn(&FixedArtTree), change: fn(&FixedArtTree), look: fn(&FixedArtTree)) {
     check_beside(2, prepare, change, look, look);
 }
 
-/// Makes a tree with `prepare`, then runs `change` beside `work`, and then `look`.
+/// Makes a tree with `prepare`, then runs `change` concurrently with `work`, and then `look`.
 fn check_beside(
     preemptions: usize,
     prepare: fn(&FixedArtTree),
@@ -152,7 +152,7 @@ fn three_leaves(tree: &FixedArtTree, middle: u64) {
     assert_eq!((statistics.inner_nodes, statistics.leaves), (1, 3));
 }
 
-/// A leaf becomes a block while one beside it is merged, for which all links of the node are written.
+/// A leaf becomes a block while a neighbour is merged, which writes all links of the node.
 #[test]
 fn a_new_block_outlives_a_merge_beside_it() {
     check_beside(
@@ -167,7 +167,7 @@ fn a_new_block_outlives_a_merge_beside_it() {
     );
 }
 
-/// A block becomes a bucket while a leaf beside it is merged.
+/// A block becomes a bucket while a neighbouring leaf is merged.
 #[test]
 fn a_new_bucket_outlives_a_merge_beside_it() {
     check_beside(

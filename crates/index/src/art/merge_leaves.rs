@@ -1,4 +1,5 @@
-//! A leaf has few records left: it is merged into a neighbour, and the bound between them goes.
+//! Merges of leaves: a leaf with few records is merged into a neighbour, and the bound between them
+//! is removed.
 //!
 //! The leaf and its neighbour lie on both sides of a bound of the leaf's own node. The neighbour may lie
 //! deeper, as the first or last leaf of the next child; its range grows, so all nodes down to it change
@@ -20,13 +21,13 @@ use super::split::lock_all;
 use crate::shared::counters::Event;
 use crate::shared::scan::Target;
 
-/// What an attempt came to.
+/// The result of a merge attempt.
 enum Attempt {
-    /// Nothing is to be done.
+    /// The leaf has enough records; nothing was done.
     Enough,
-    /// Something was done: the leaf that covers the key now may have few records, too.
+    /// Merged. The leaf that covers the key now may have few records, too.
     Done,
-    /// Something has changed meanwhile.
+    /// Another thread changed a node first.
     Lost,
 }
 

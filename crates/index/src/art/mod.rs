@@ -19,16 +19,16 @@
 //! below the inner nodes, which stay small enough for the caches, instead of two. (The paper's lazy
 //! expansion is the special case of one record, its multi-value leaf is the block.)
 //!
-//! And the inner nodes hold *bounds*, not keys: leaf A covers the keys up to a bound, leaf B those from
-//! it on, and a bound is the shortest byte string between two neighbouring keys. **Every key, present or
-//! absent, has exactly one leaf that covers it.** Three things follow.
+//! The inner nodes hold *bounds*, not keys: leaf A covers the keys below a bound, leaf B those from
+//! it on. A bound is the shortest byte string between two neighbouring keys. **Every key, present
+//! or absent, has exactly one leaf that covers it.** Three things follow.
 //!
 //! - *Phantoms.* A leaf's mark (`leaf_table.rs`) answers for all absent keys of its range; inner nodes
 //!   need no versions for it. A leaf splits in two and merges into one, as in a B-tree.
 //! - *Keys that are prefixes of others, zero bytes, empty keys* need no escape and no end mark: leaves
 //!   hold whole keys, and a key that ends at a node's path is less than all of the node's bounds.
-//! - *Depth.* An inner node's path is a proper prefix of those below it, so a way down is no longer
-//!   than the longest bound; every walk is a loop.
+//! - *Depth.* An inner node's path is a proper prefix of those below it, so a descent has at most
+//!   as many steps as the longest bound has bytes; every walk is a loop.
 //!
 //! | to learn about | read |
 //! |---|---|
@@ -43,9 +43,9 @@
 //!
 //! # Invariants of the tree
 //! - A1. The range of a leaf changes only under the locks of the leaf **and of every inner node between it
-//!   and the node with the bounds that change**, and all their versions change. So a reader that saw the
-//!   same version of each node before and after reading the next one's has come to the leaf that covers its
-//!   key, and the leaf still does while its version is that.
+//!   and the node with the bounds that change**, and all their versions change. So a reader that
+//!   saw the same version of each node before and after reading the next one's has reached the leaf
+//!   that covers its key, and the leaf covers it as long as its version stays the same.
 //! - A2. The path of an inner node begins with the path of the one above (I4).
 //! - A3. A block's keys begin with the path of the inner node above it.
 //! - A4. A leaf's mark is published before the leaf can be found, and withdrawn before it is retired.
@@ -102,8 +102,8 @@ use crate::{
 /// Sizes that structure changes depend on. May differ at every start; nothing is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ArtConfig {
-    /// A bucket that has as many records is split, or becomes a block, before it takes another. At
-    /// least 4.
+    /// A bucket with this number of records is split, or becomes a block, before it takes another.
+    /// At least 4.
     pub leaf_max: usize,
 }
 
@@ -115,7 +115,7 @@ impl Default for ArtConfig {
 }
 
 impl ArtConfig {
-    /// The smallest leaves there can be, so that structure changes happen all the time.
+    /// The smallest possible leaves, so that structure changes happen all the time.
     #[must_use]
     pub const fn tiny() -> Self {
         Self { leaf_max: 4 }
@@ -148,7 +148,7 @@ impl ArtConfig {
 /// Payloads may be any `u64`. Dropping the tree frees it; retired nodes go when the collector gets
 /// to them.
 pub struct ArtTree<K: ArtKey> {
-    /// A Node4 that never becomes obsolete, with one child: all of the tree.
+    /// A Node4 that never becomes obsolete; its one child is the whole tree.
     top: Subtree<K>,
     table: LeafTable,
     config: ArtConfig,
@@ -175,7 +175,7 @@ impl<K: ArtKey> Default for ArtTree<K> {
 }
 
 impl<K: ArtKey> ArtTree<K> {
-    /// An empty tree. Sizes out of range are brought into it.
+    /// An empty tree. Sizes out of range are clamped.
     #[must_use]
     pub fn new(config: ArtConfig) -> Self {
         let config = config.checked();
@@ -198,7 +198,8 @@ impl<K: ArtKey> ArtTree<K> {
         }
     }
 
-    /// Leaves the tree no page number that was never used, so that it soon has to refuse new keys: for tests.
+    /// Takes all page numbers that were never used, so that the tree soon has to refuse new keys:
+    /// for tests.
     #[doc(hidden)]
     pub fn use_up(&self) {
         self.table.use_up();

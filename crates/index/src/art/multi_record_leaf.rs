@@ -30,7 +30,7 @@ use super::prefix_compare::ArtKey;
 use crate::shared::leaf_table::LeafMark;
 
 /// A record of a leaf, while leaves are being rearranged. `record` is `NONE` for a key that has none
-/// yet: it gets one when it is written to a leaf.
+/// yet: it gets one when written to a leaf.
 pub struct Item<'a, K: ArtKey> {
     pub(super) key: K::Ref<'a>,
     pub(super) payload: u64,
@@ -179,7 +179,7 @@ impl<'g, K: ArtKey> LeafRef<'g, K> {
         }
     }
 
-    /// Gives the record of a place another payload. Under the lock, as all that follow.
+    /// Replaces the payload of the record at a place. Under the lock, as all functions below.
     #[inline]
     pub(super) fn set_payload(self, place: usize, payload: u64) {
         self.store(self.payload_word(place), payload);
@@ -332,7 +332,7 @@ impl<'g, K: ArtKey> LeafRef<'g, K> {
         }));
     }
 
-    /// Makes these the records. Those that lack bytes out of line get them.
+    /// Makes these the records. Keys without out-of-line bytes get them.
     pub(super) fn write(self, items: &[Item<'_, K>], guard: &Guard) {
         if self.kind() == Kind::Block {
             for bits in 1..BEFORE_PLACES {
@@ -373,7 +373,7 @@ impl<'g, K: ArtKey> LeafRef<'g, K> {
         self.set_count(items.len());
     }
 
-    /// Bytes it takes, with those of its keys that are out of line.
+    /// Bytes of the leaf, including its out-of-line keys.
     pub(super) fn bytes_with_keys(self) -> usize {
         let records = if K::INLINE { 0 } else { self.count() };
         let keys = (0..records).map(|i| self.record(i).size());

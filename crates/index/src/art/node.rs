@@ -1,4 +1,5 @@
-//! Nodes and leaves in memory, and the links between them: all that is read through an address.
+//! Memory layout of nodes and leaves, and the links between them: everything that is read through
+//! an address.
 //!
 //! ```text
 //!  header | plain words | links (inner node) or records (leaf of byte strings) | path (byte strings)
@@ -7,9 +8,9 @@
 //!        |  address, a multiple of 64           | . | kind |
 //! ```
 //!
-//! What the words of a kind mean is said in `inner.rs` and `multi_record_leaf.rs`, which need no `unsafe` for it: they
-//! ask for a word by its place, which is checked. A [`Link`] or [`Record`] is made here or read from a node
-//! here, so it leads to what is alive.
+//! `inner.rs` and `multi_record_leaf.rs` define the words of each kind. They need no `unsafe` for
+//! that: they access a word by its place, which is checked. A [`Link`] or [`Record`] is made here
+//! or read from a node here, so its target is alive.
 //!
 //! # Invariants
 //! - N1. Kind, path, head and room are written before the node can be found, and never again. All else is
@@ -17,10 +18,11 @@
 //! - N2. A word of the part for links holds a link or zero, one of the part for records the address of a
 //!   record or zero; both are stored with `Release`, when what they lead to is complete, and read with
 //!   `Acquire`.
-//! - N3. A pinned thread comes only to what was in the tree at some time since it was pinned, or was made
-//!   by itself: it begins at the top, and what is taken out of a node is retired to the collector
-//!   (`retire.rs`), if not still linked to elsewhere. It may also come to what a node had before the node
-//!   was taken out itself, but only if it was pinned then. So it is all alive until the thread unpins.
+//! - N3. A pinned thread reaches only nodes that were in the tree at some time since it was pinned,
+//!   or that it made itself: it begins at the top, and a node or record that is taken out of a node
+//!   is retired to the collector (`retire.rs`), unless it is still linked to elsewhere. It may also
+//!   reach the former contents of a node that was itself taken out, but only if it was pinned then.
+//!   So all of them are alive until the thread unpins.
 //!
 //! Paper: bwtree §2 (its reference 3 is ART)
 #![expect(unsafe_code, reason = "nodes are blocks of words of several sizes")]
@@ -49,7 +51,7 @@ const ALIGN: usize = 64;
 pub(super) const BEFORE_PLACES: usize = 5;
 pub(super) const PLACES: usize = 256;
 
-/// How the memory behind a header is used: words, words that hold addresses, bytes.
+/// The use of the memory behind a header: plain words, words that hold addresses, bytes.
 struct Shape {
     plain: usize,
     addresses: usize,
@@ -77,7 +79,8 @@ pub(super) struct Leaf {
     room: u32,
 }
 
-/// What the memory of a node follows from. Of types of this file only, as addresses are computed with it.
+/// Determines a node's memory layout. Implemented by types of this file only, as addresses are
+/// computed with it.
 pub(super) trait Header: Sized {
     #[doc(hidden)]
     #[expect(private_interfaces, reason = "for this file")]
@@ -144,7 +147,8 @@ impl<H, K> Clone for Node<'_, H, K> {
 impl<H, K> Copy for Node<'_, H, K> {}
 
 impl<'g, H: Header, K: Key> Node<'g, H, K> {
-    /// A node with zeros for words. Alive while its maker is pinned, even if it is found and retired.
+    /// Makes a node with all words zero. It is alive while its maker is pinned, even if it is found
+    /// and retired.
     fn make(kind: Kind, header: H, tail: &[u8], _guard: &'g Guard) -> Self {
         let shape = header.shape::<K>(kind);
         assert!(shape.tail == tail.len(), "a tail as the header says");
@@ -199,7 +203,7 @@ impl<'g, H: Header, K: Key> Node<'g, H, K> {
         unsafe { self.word(i) }
     }
 
-    /// The word of that place among those that hold no addresses.
+    /// The word at that place among those that hold no addresses.
     #[inline]
     pub(super) fn load(self, i: usize) -> u64 {
         self.plain(i).load(Ordering::Relaxed)
@@ -275,7 +279,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
     #[inline]
     pub(super) fn path(self) -> &'g [u8] {
         let shape = self.shape();
-        // SAFETY: so many bytes were written behind the words by `make`, and never again (N1).
+        // SAFETY: `make` wrote this number of bytes behind the words, and they never change (N1).
         unsafe {
             let words = self.at.add(1).cast::<AtomicU64>();
             let tail = words.add(shape.plain + shape.addresses).cast::<u8>();
@@ -340,7 +344,7 @@ impl<'g, K: Key> LeafRef<'g, K> {
         self.address(i).store(record.word(), Ordering::Release);
     }
 
-    /// Takes a record out, which is in no other place. Under the lock.
+    /// Removes a record, which is in no other place. Under the lock.
     pub(super) fn retire_record(self, i: usize, guard: &Guard) {
         let record = self.record(i);
         self.set_record(i, Record::NONE);
@@ -356,7 +360,7 @@ pub(super) struct Link<'g, K> {
     _alive: PhantomData<(&'g (), fn() -> K)>,
 }
 
-/// What a link leads to.
+/// The target of a link.
 pub(super) enum Below<'g, K> {
     Node(NodeRef<'g, K>),
     Leaf(LeafRef<'g, K>),
@@ -385,7 +389,7 @@ impl<K> std::fmt::Debug for Link<'_, K> {
 impl<'g, K: Key> Link<'g, K> {
     pub(super) const NONE: Self = Self::from_word(0);
 
-    /// Of a node's word for links, or of a node.
+    /// Makes a link from a link word of a node, or from a node's address and kind.
     const fn from_word(word: u64) -> Self {
         Self {
             word,
@@ -407,7 +411,7 @@ impl<'g, K: Key> Link<'g, K> {
         self.word & 7 >= Kind::Bucket as u64
     }
 
-    /// Goes where it leads. `None`: nowhere.
+    /// Follows the link. `None`: it leads nowhere.
     #[inline]
     pub(super) fn follow(self) -> Option<Below<'g, K>> {
         let address = (self.word & !(ALIGN as u64 - 1)) as usize;
@@ -428,8 +432,8 @@ impl<'g, K: Key> Link<'g, K> {
         })
     }
 
-    /// Asks for the cache lines that a search will need there. If that is a leaf, `byte` is the last one
-    /// of an eight-byte key, and buckets have so much `room`.
+    /// Prefetches the cache lines that a search will need there. For a leaf, `byte` is the last one
+    /// of an eight-byte key, and `room` is that of buckets.
     #[inline]
     pub(super) fn prefetch(self, byte: u8, room: usize) {
         let address: *const u8 = ptr::without_provenance((self.word & !7) as usize);

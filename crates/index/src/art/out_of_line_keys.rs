@@ -1,4 +1,4 @@
-//! The bytes of a key that is no number, out of line: a leaf holds the address.
+//! Out-of-line storage of byte-string keys: a leaf holds the address.
 //!
 //! # Invariants
 //! - R1. A record is written before its address is stored (`Release`) and never again.
@@ -45,7 +45,7 @@ impl<'g> Record<'g> {
     /// Alive while its maker is pinned, even if it is found and retired.
     pub(super) fn new(bytes: &[u8], _guard: &'g Guard) -> Self {
         let memory = node_alloc::allocate(layout(bytes.len()));
-        // SAFETY: fresh memory with room for the length and so many bytes.
+        // SAFETY: fresh memory with room for the length and the bytes.
         unsafe {
             memory.cast::<Length>().write(bytes.len() as Length);
             memory

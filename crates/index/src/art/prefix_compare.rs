@@ -1,4 +1,4 @@
-//! Where a key goes at a node: before all that is below the node, behind it, or by its byte.
+//! The rank of a key at a node: before everything below the node, behind it, or the key's byte.
 
 use std::cmp::Ordering;
 
@@ -12,16 +12,17 @@ pub(super) const BEFORE: i32 = -1;
 /// The rank of a key that is greater than everything below a node but its last child.
 pub(super) const BEHIND: i32 = 255;
 
-/// How far the target is known to follow the path, on its way down.
+/// The length of the match between the target and the path, during a descent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
-    /// So many bytes are those of the path.
+    /// Number of matching bytes.
     matched: usize,
-    /// Set when a byte was not: so it is for all nodes below, as their paths begin with this one's.
+    /// Set when a byte differed. It holds for all nodes below, as their paths begin with this
+    /// one's.
     side: Option<i32>,
 }
 
-/// What the tree needs to know of its keys.
+/// Key operations that the tree needs.
 pub trait ArtKey: Key {
     /// Whether 256 keys that differ in their last byte alone may have a leaf of their own.
     #[doc(hidden)]

@@ -25,7 +25,7 @@ impl<K: ArtKey> ArtTree<K> {
         }
     }
 
-    /// What a leaf says about a key. `None`: it has changed.
+    /// The answer of a leaf about a key. `None`: the leaf has changed.
     #[inline]
     pub(super) fn look(reached: &Reached<'_, K>, key: K::Ref<'_>) -> Option<Lookup> {
         let leaf = reached.leaf;

@@ -1,5 +1,5 @@
-//! The end of nodes: what a node no longer leads to is retired, and a subtree without other owners is freed
-//! directly.
+//! Reclamation of nodes: a node that is unlinked is retired, and a subtree without other owners is
+//! freed directly.
 //!
 //! # Invariants
 //! - E1. Outside of obsolete nodes, each node but the top is linked to from one node only (from several
@@ -19,7 +19,7 @@ use super::node::{Below, LeafRef, Link, NodeRef};
 use super::out_of_line_keys::Record;
 use super::prefix_compare::ArtKey;
 
-/// Frees what a link leads to when no thread that is pinned now can have it any more.
+/// Frees the target of a link when all threads that are pinned now have unpinned.
 ///
 /// # Safety
 /// Nothing that is in the tree leads there.
@@ -36,8 +36,8 @@ unsafe fn retire<K: ArtKey>(gone: Link<'_, K>, guard: &Guard) {
 }
 
 impl<K: ArtKey> NodeRef<'_, K> {
-    /// Puts `new` in the place of the child `old`, which goes, and with it all that it leads to and `new`
-    /// neither is nor leads to.
+    /// Replaces the child `old` by `new`. Retires `old` and everything below it, except `new` and
+    /// the nodes that `new` leads to.
     pub(super) fn swap(self, old: Link<'_, K>, new: Link<'_, K>, guard: &Guard) {
         let kept = match new.follow() {
             Some(Below::Node(node)) => node.children(),
@@ -57,7 +57,7 @@ impl<K: ArtKey> NodeRef<'_, K> {
         }
     }
 
-    /// Makes these the children, which are children already; those that are left out go.
+    /// Keeps these children and retires the others.
     pub(super) fn keep(self, children: &[Child<'_, K>], guard: &Guard) {
         let before = self.children();
         self.write(children);
@@ -77,13 +77,13 @@ impl<K: ArtKey> NodeRef<'_, K> {
 pub(super) struct Subtree<K: ArtKey>(Link<'static, K>);
 
 impl<K: ArtKey> Subtree<K> {
-    /// Takes what was just made, which nothing leads to.
+    /// Owns a node that was just made and that nothing links to.
     pub(super) fn of(fresh: Link<'_, K>) -> Self {
         // SAFETY: alive until it is dropped or given away, and lent for shorter times only.
         Self(unsafe { fresh.extend() })
     }
 
-    /// Hands it to the node that will link to it, or to what will be dropped as a subtree.
+    /// Hands the subtree to the node that will link to it, or to a larger subtree.
     pub(super) fn give<'g>(self, _guard: &'g Guard) -> Link<'g, K> {
         // SAFETY: alive while the guard is pinned, even if it is found, taken out and retired.
         let link = unsafe { self.0.extend() };
@@ -95,7 +95,7 @@ impl<K: ArtKey> Subtree<K> {
         self.0
     }
 
-    /// Calls `visit` with every node, a node after all that is below it. Iterative, as a way may be long.
+    /// Calls `visit` with every node, in post-order. Iterative, as paths may be long.
     pub(super) fn for_each<'a>(&'a self, mut visit: impl FnMut(Below<'a, K>)) {
         let mut ways: Vec<(Option<NodeRef<'a, K>>, Vec<Link<'a, K>>)> = Vec::new();
         ways.push((None, vec![self.0]));

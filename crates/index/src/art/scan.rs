@@ -1,4 +1,4 @@
-//! Scans, both ways, leaf by leaf.
+//! Scans in both directions, leaf by leaf.
 //!
 //! On its way down a scan notes the tightest bounds it passes on either side: they are the leaf's fences.
 //! It copies the leaf's records, checks that the leaf is as it was, shows them, and goes on with the leaf
@@ -55,10 +55,10 @@ impl<'g, K: ArtKey> Trace<'g, K> for Fences<'g, K> {
     }
 }
 
-/// What was copied of a leaf at one instant, beside the records.
+/// The copy of a leaf at one instant, apart from the records.
 pub struct Copied<K> {
     version: LeafVersion,
-    /// In the direction of the scan.
+    /// The fence in the direction of the scan.
     fence: Option<OwnedKey<K>>,
 }
 
@@ -66,7 +66,7 @@ impl<K: ArtKey> Fenced<K> for ArtTree<K> {
     type Leaf<'g> = Copied<K>;
     type Buffer<'g> = Vec<Item<'g, K>>;
 
-    /// Asks for the next leaf, too: its misses overlap with what is done here.
+    /// Prefetches the next leaf, too: its misses overlap with the work here.
     fn find<'g>(
         &'g self,
         target: Target<'_, K>,
@@ -115,7 +115,7 @@ impl<K: ArtKey> Fenced<K> for ArtTree<K> {
     }
 }
 
-/// How many entries ahead it is said which payloads come.
+/// Number of entries by which payloads are announced ahead.
 const AHEAD: usize = 6;
 
 /// Reports those of a leaf's records that are in the part.

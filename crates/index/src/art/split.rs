@@ -1,7 +1,8 @@
-//! A leaf is full: it is split, or becomes a block.
+//! Splits of full leaves, and conversion to blocks.
 //!
-//! A bound is put between two of its keys, the shortest byte string that parts them, so near the middle
-//! as is needed and as short as can be found there: short bounds make a shallow tree.
+//! A split puts a bound between two keys of the leaf: the shortest byte string that separates them.
+//! Among the positions near enough to the middle it takes the one with the shortest bound: short
+//! bounds make a shallow tree.
 //!
 //! # Where a bound goes
 //!
@@ -38,7 +39,7 @@ use crate::{IndexError, Inserted};
 /// Bytes of an eight-byte key that all keys of a block share.
 pub(super) const BLOCK_BYTES: usize = 7;
 
-/// A bound to be, and where it goes.
+/// A new bound, and the position it goes to.
 struct Bound {
     bytes: Vec<u8>,
     /// The step of the path at the child of which the bound goes in, or below the node of which the new one

@@ -1,7 +1,7 @@
 //! The operations that change one record.
 //!
 //! A search finds the leaf without a lock; the lock is then taken against the version that the search
-//! saw, so what it found still holds.
+//! saw, so its result still holds.
 //!
 //! Paper: bwtree §2 (its reference 3 is ART: Insert)
 
@@ -15,8 +15,8 @@ use crate::shared::scan::Target;
 use crate::{Change, Changed, IndexError, Inserted};
 
 impl<K: ArtKey> ArtTree<K> {
-    /// Looks a key up, lets `decide` say what to do, and does it, all in one atomic step. `decide`
-    /// is asked again when another thread changed the leaf meanwhile.
+    /// Read-modify-write of one record in one atomic step. `decide` is called again if another
+    /// thread changed the leaf in between.
     #[inline]
     pub(super) fn change_key(
         &self,
@@ -42,7 +42,7 @@ impl<K: ArtKey> ArtTree<K> {
         }
     }
 
-    /// Does what was decided about the state of `reached`. `None`: that has changed.
+    /// Applies the decision to the leaf in the state of `reached`. `None`: the leaf has changed.
     #[inline]
     fn apply(
         &self,

@@ -9,7 +9,7 @@ use super::reference_map::sound;
 use crate::{InsertOutcome, Lookup, PointIndex};
 
 /// All threads fill the tree and empty it again, several times, so that it gains and loses levels
-/// while they all watch; after each round it is empty and sound.
+/// concurrently. After each round it is empty and sound.
 ///
 /// # Panics
 /// If it is not.

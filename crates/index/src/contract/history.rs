@@ -1,19 +1,20 @@
-//! What threads did to an index: calls with their answers, in the real-time order of begins and ends.
+//! Recorded history of an index: calls with their answers, in the real-time order of begins and
+//! ends.
 //!
-//! One counter is the clock. A call takes a number before it begins and another after it has ended. Of two
-//! calls, one came first if its end has a smaller number than the other's begin; otherwise they overlapped.
-//! The first number is never used again and serves as the payload that the call writes: each payload then
-//! tells which call wrote it.
+//! One counter is the clock. A call takes a number before it begins and another after it has ended.
+//! One call precedes another if its end has a smaller number than the other's begin; otherwise they
+//! overlap. The first number is never used again and serves as the payload that the call writes:
+//! each payload then tells which call wrote it.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a call did to one key, answer included. `found` is the payload that the key had when the call
-/// took effect, by the call's answer; `None`: it was absent.
+/// The effect of a call on one key, answer included. `found` is the payload that the key had when
+/// the call took effect, by the call's answer; `None`: it was absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Looked the key up, in whichever way.
+    /// Looked the key up, by any read operation.
     Read {
         /// See above.
         found: Option<u64>,
@@ -59,8 +60,8 @@ pub(super) enum Action {
 }
 
 impl Action {
-    /// What a key with the payload `held` has after the action. `None`: the action's answer is wrong
-    /// for such a key.
+    /// The payload of a key after the action, if it had `held` before. `None`: the action's answer
+    /// is wrong for such a key.
     #[must_use]
     pub(super) fn apply(self, held: Option<u64>) -> Option<Option<u64>> {
         let (right, after) = match self {
@@ -79,7 +80,7 @@ impl Action {
     }
 }
 
-/// A payload, or that there is none.
+/// A payload, or its absence, for display.
 pub(super) struct Held(pub(super) Option<u64>);
 
 impl fmt::Display for Held {
@@ -108,7 +109,7 @@ impl fmt::Display for Action {
     }
 }
 
-/// One call's action on one key, and when.
+/// One call's action on one key, with its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Operation {
     /// Drawn before the call.

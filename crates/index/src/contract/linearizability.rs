@@ -1,5 +1,6 @@
-//! Whether a key's history is linearizable: each operation can be given one instant between its begin
-//! and its end, so that in the order of these instants every answer is right.
+//! Linearizability checker: a key's history is linearizable if each operation can be assigned one
+//! instant between its begin and its end, so that every answer is right in the order of these
+//! instants.
 //!
 //! This is the search of Wing and Gong with the memory of Lowe: as time passes we keep the set of all
 //! *configurations* (the payload that the key holds, and which of the operations under way have taken
@@ -17,9 +18,9 @@ use std::fmt;
 
 use super::history::{Held, Operation};
 
-/// How many earlier operations a contradiction shows.
+/// Number of earlier operations that a contradiction shows.
 const SHOWN_BEFORE: usize = 12;
-/// And how many later ones.
+/// Number of later operations that it shows.
 const SHOWN_AFTER: usize = 4;
 
 /// The operation with an answer that no order explains.
@@ -154,7 +155,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// What one more operation's taking effect can lead to.
+    /// The configurations reached if one more operation takes effect.
     fn steps(&self, from: Configuration) -> impl Iterator<Item = Configuration> {
         let under_way = self.under_way.iter().enumerate();
         under_way.filter_map(move |(place, operation)| {

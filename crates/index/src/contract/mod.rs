@@ -1,8 +1,8 @@
 //! The contract every index must keep, as functions that panic when it is broken.
 //!
-//! Each tree's tests call these with their own constructor, so that all trees run one suite. What takes
-//! a [`PointIndex`](crate::PointIndex) is the suite of that trait; an index that keeps its keys in order
-//! runs the rest as well. Random parts draw from a seed that is printed when they fail.
+//! Each tree's tests call these with their own constructor, so that all trees run one suite. The
+//! functions that take a [`PointIndex`](crate::PointIndex) are the suite of that trait; an ordered
+//! index runs the rest as well. Random parts draw from a seed that is printed when they fail.
 
 mod concurrent_grow_and_shrink;
 mod history;

@@ -1,4 +1,4 @@
-//! Indexes behind trait objects: the suite is compiled once, and not for each index that it is run for.
+//! Indexes behind trait objects, so that the suite is compiled once and not for every index.
 //!
 //! [`PointIndex`] and [`OrderedIndex`] take functions of any type, which no trait object can; these two traits have the same
 //! calls with references to functions. Every index has them, and their objects are indexes again.
@@ -10,7 +10,7 @@ use crate::{
     ScanRange, Statistics,
 };
 
-/// What an index implements of [`PointIndex`].
+/// Object-safe counterpart of [`PointIndex`].
 #[expect(
     clippy::len_without_is_empty,
     reason = "an index has one, made of this"
@@ -43,7 +43,7 @@ pub trait PointObject: Send + Sync {
     fn len(&self) -> usize;
 }
 
-/// What an index that keeps an order has beside that.
+/// Object-safe counterpart of [`OrderedIndex`].
 pub trait OrderedObject: PointObject {
     /// See [`OrderedIndex::scan`].
     fn scan_to(
@@ -110,7 +110,7 @@ impl<I: OrderedIndex> OrderedObject for I {
     }
 }
 
-/// Makes an object an index again.
+/// Implements the index traits for objects.
 macro_rules! index_again {
     ($object:ident) => {
         impl PointIndex for dyn $object + '_ {

@@ -1,4 +1,4 @@
-//! Leaf versions and their stamps do what phantom protection needs.
+//! Leaf versions and their stamps protect against phantoms.
 
 use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};
@@ -146,12 +146,13 @@ pub fn inserts_report_versions_and_splits(tree: &dyn OrderedObject, shape: KeySh
     assert!(splits > 0, "no insert split a leaf: use smaller leaves");
 }
 
-/// A failed get tells the version that the insert of the same key finds, inserts and deletes change it, no
-/// version ever recurs, and updates leave it alone. (Of a tree, later operations may end a merge that an
-/// earlier one began, which changes versions too: this is for indexes with leaves that stay.)
+/// A failed get returns the version that the insert of the same key finds. Inserts and deletes
+/// change it, no version ever recurs, and updates leave it alone. (In a tree, later operations may
+/// complete a merge that an earlier one began, which changes versions too: this is for indexes with
+/// leaves that stay.)
 ///
 /// # Panics
-/// If it is not so.
+/// If that does not hold.
 pub fn gets_and_inserts_tell_versions(index: &dyn PointObject, shape: KeyShape, seed: u64) {
     let _announcement = announce("gets_and_inserts_tell_versions", seed);
     let mut random = Random::new(seed);
@@ -161,7 +162,7 @@ pub fn gets_and_inserts_tell_versions(index: &dyn PointObject, shape: KeyShape, 
         let n = random.below(300);
         let key = shape.key(n);
         if let Some(other) = present.first() {
-            // Of a neighbour, so that updates fall into all leaves.
+            // Update a neighbour, so that updates fall into all leaves.
             assert!(matches!(index.update(&shape.key(*other), n), Ok(Some(_))));
         }
         if present.remove(&n) {
@@ -198,8 +199,9 @@ pub fn gets_and_inserts_tell_versions(index: &dyn PointObject, shape: KeyShape, 
 }
 
 /// Readers raise a stamp on the leaf of an absent key and check it; inserters insert the key and then
-/// read the stamp. Of each pair at least one must notice the other, whatever others do to the leaves. In
-/// every third round all of that happens one after the other: nothing but the stamps can tell then.
+/// read the stamp. At least one of each pair must detect the other, whatever other threads do to
+/// the leaves. In every third round all of that happens sequentially: then only the stamps can
+/// reveal a conflict.
 ///
 /// # Panics
 /// If neither did.
@@ -215,7 +217,7 @@ pub fn no_insert_slips_past_a_successful_check<I: PointIndex>(
     }
 }
 
-/// One round of it, with a new index.
+/// One round, with a new index.
 fn check_beside_inserts(tree: &dyn PointObject, shape: KeyShape, round: u64, seed: u64) {
     const KEYS: u64 = 16;
     let mut random = Random::new(seed.wrapping_add(round));

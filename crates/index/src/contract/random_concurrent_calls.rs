@@ -11,7 +11,7 @@ use super::object::{OrderedObject, PointObject};
 use super::reference_map::{payload_of, scan_all, sound};
 use crate::{GetOrInsert, IndexError, InsertOutcome, Lookup, PointIndex, ScanRange};
 
-/// How much a concurrent test does.
+/// Size of a concurrent test.
 #[derive(Debug, Clone, Copy)]
 pub struct Load {
     /// Threads.
@@ -26,9 +26,9 @@ pub struct Load {
 
 /// Every key's history of point operations is linearizable: see `linearizability.rs`.
 ///
-/// Half of the operations go to every `apart`-th key, where threads meet. The keys between come and go
-/// in waves, so that leaves are split and merged under the operations on those few. The index is empty
-/// at first.
+/// Half of the operations go to every `apart`-th key, where threads conflict. The keys between are
+/// inserted and deleted in waves, so that leaves are split and merged under the operations on those
+/// few. The index is empty at first.
 ///
 /// # Panics
 /// If a key's history is not.
@@ -44,8 +44,8 @@ pub fn point_operations_are_linearizable(
     });
 }
 
-/// The same where some operations are scans. A scan sees each leaf at one instant, so it is a read of
-/// every key of its range, of the absent ones too.
+/// The same with scans among the operations. A scan sees each leaf at one instant, so it is a read
+/// of every key of its range, including the absent ones.
 ///
 /// # Panics
 /// If a key's history is not linearizable, or the tree is not sound in the end.
@@ -98,7 +98,8 @@ fn record_and_check(
     }
 }
 
-/// What all threads together did to each key. An operation is told whether the keys are to become more.
+/// The history of each key over all threads. An operation is told whether the number of keys should
+/// grow.
 fn record(
     clock: &Clock,
     load: Load,
@@ -213,7 +214,7 @@ fn get_or_insert(index: &dyn PointObject, key: &[u8], recorder: &mut Recorder<'_
             GetOrInsert::Exists { payload, unused } => (Some(payload), unused),
         };
         assert!(made.is_none_or(|made| made == payload), "{made:?}");
-        // What was made and not used tells that the key was seen to be absent first.
+        // An unused payload shows that the key was first seen to be absent.
         let absent = (found.is_some() && made.is_some()).then_some(Action::Read { found: None });
         let last = Some(Action::Insert { payload, found });
         [absent, last]

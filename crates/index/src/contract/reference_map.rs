@@ -1,4 +1,4 @@
-//! An index does what a sorted map does.
+//! Comparison of an index with a sorted map.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -11,7 +11,7 @@ use crate::{
 
 type Model = BTreeMap<Vec<u8>, u64>;
 
-/// Some indexes need so many high bits of a payload for themselves.
+/// High bits of a payload that some indexes reserve.
 const RESERVED_BITS: u32 = 3;
 
 /// All entries of a range, as a scan reports them. Checks that a leaf comes first.
@@ -74,7 +74,7 @@ fn bound<'a>(random: &mut Random, key: &'a [u8]) -> Bound<&'a [u8]> {
     }
 }
 
-/// How much a test against a model does.
+/// Size of a test against a model.
 #[derive(Debug, Clone, Copy)]
 struct Course {
     shape: KeyShape,
@@ -273,7 +273,8 @@ fn get_or_insert(tree: &dyn PointObject, key: &[u8], payload: u64, model: &mut M
     }
 }
 
-/// What a scan of the model visits. The ends may be crossed, which `BTreeMap::range` refuses.
+/// The entries that a scan of the model visits. The ends may be crossed, which `BTreeMap::range`
+/// refuses.
 fn scan_model(model: &Model, range: ScanRange<'_>) -> Vec<(Vec<u8>, u64)> {
     let inside = |key: &[u8]| {
         (match range.start {

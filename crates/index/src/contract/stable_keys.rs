@@ -1,8 +1,8 @@
 //! Keys that stay are always seen, whatever happens to their neighbours and to their payloads.
 //!
-//! Half of what the writers do goes to the keys that stay: each gets one payload after the other. An
-//! index that replaced a payload by removing the key for an instant, or that showed a record where it
-//! was and where a split or merge has put it, would be caught by the readers here.
+//! Half of what the writers do goes to the keys that stay: each gets one payload after the other.
+//! The readers here detect an index that replaces a payload by removing the key for an instant, or
+//! that shows a record both at its old place and where a split or merge has moved it.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,10 +14,10 @@ use super::random_concurrent_calls::Load;
 use super::reference_map::payload_of;
 use crate::{InsertOutcome, PointIndex, ScanItem, ScanRange};
 
-/// Every so many keys one stays.
+/// One in this number of keys stays.
 const APART: u64 = 10;
 
-/// Payloads of a key: what tells it from all other keys, and a number that changes.
+/// Payload of a key: a part that identifies the key, and a number that changes.
 const fn payload(n: u64, turn: u64) -> u64 {
     turn << 32 | n
 }
@@ -114,7 +114,7 @@ fn beside_writers(
     });
 }
 
-/// What one writer does.
+/// The work of one writer.
 fn change(index: &dyn PointObject, shape: KeyShape, load: Load, thread: u64) {
     let mut random = Random::new(load.seed.wrapping_add(thread));
     for step in 1..=load.operations {

@@ -1,4 +1,4 @@
-//! The whole contract of an index, with the loads that find what indexes get wrong: one function for each
+//! The whole contract of an index, with loads that provoke typical faults: one function for each
 //! claim, and [`ordered_contract!`](crate::ordered_contract) and
 //! [`point_contract!`](crate::point_contract), which make tests of them all.
 
@@ -152,7 +152,7 @@ impl<T: OrderedIndex, M: Fn() -> T> Subject<M> {
     }
 }
 
-/// How many keys and steps a comparison with a model takes.
+/// Numbers of keys and steps of a comparison with a model.
 fn course(shape: KeyShape) -> (u64, usize) {
     if shape == KeyShape::Huge {
         (60, 2_000)
@@ -228,8 +228,8 @@ macro_rules! ordered_contract {
     };
 }
 
-/// The same of the claims of an index that keeps its keys in no order. Instead of the two lists there may
-/// be one of [`Subject`]s: `every: subjects()`.
+/// The same for the claims of an unordered index. Instead of the two lists there may be one of
+/// [`Subject`]s: `every: subjects()`.
 #[macro_export]
 macro_rules! point_contract {
     ($($subjects:tt)+) => {

@@ -5,12 +5,13 @@
 pub struct HashConfig {
     /// An empty table has `2^first_bits` buckets. At most 20.
     pub first_bits: u32,
-    /// The table grows when it has more keys for each four of its buckets, and shrinks when it has less than
-    /// half as many. A bucket's own line has room for three.
+    /// Load factor: the table grows when it has more keys than this for every four of its buckets,
+    /// and shrinks when it has less than half of this. A bucket's own line has room for three.
     pub keys_per_four_buckets: u32,
     /// There are `2^stripe_bits` stripes. At most 20.
     pub stripe_bits: u32,
-    /// Keys that a thread counts before it looks whether the table has to grow or to shrink.
+    /// Number of key changes that a thread counts before it checks whether the table has to grow or
+    /// shrink.
     pub batch: u32,
 }
 
@@ -26,7 +27,7 @@ impl Default for HashConfig {
 }
 
 impl HashConfig {
-    /// The smallest table there can be, so that it grows and shrinks all the time.
+    /// The smallest possible table, so that it grows and shrinks all the time.
     #[must_use]
     pub const fn tiny() -> Self {
         Self {

@@ -1,4 +1,5 @@
-//! How many keys there are, counted by each thread for itself and brought together now and then.
+//! Sharded count of keys: each thread counts in its own part and adds that to the total now and
+//! then.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -12,7 +13,7 @@ struct Part(AtomicI64);
 #[derive(Default)]
 struct Parts {
     each: [Part; SHARDS],
-    /// What the parts have handed in.
+    /// The total of the counts that the parts have handed in.
     together: Part,
 }
 
@@ -20,7 +21,7 @@ struct Parts {
 pub(super) struct Count {
     /// Made for the first key.
     parts: OnceLock<Box<Parts>>,
-    /// A part hands in when it has reached so many, up or down.
+    /// A part hands in its count when that reaches this number, positive or negative.
     batch: i64,
 }
 
@@ -32,8 +33,8 @@ impl Count {
         }
     }
 
-    /// Adds one, or takes one away. When this thread's part hands in: about how many there are now, less
-    /// than a batch off for each part.
+    /// Adds `change`. If this thread's part hands in, returns the approximate total, which is off
+    /// by less than a batch for each part.
     #[inline]
     pub(super) fn add(&self, change: i64) -> Option<u64> {
         let parts = self.parts.get_or_init(Box::default);
@@ -42,7 +43,7 @@ impl Count {
         if mine.abs() < self.batch {
             return None;
         }
-        // Others may count in the same part: hand in what was seen, once.
+        // Other threads may count in the same part: hand in exactly the count that was read.
         part.fetch_sub(mine, Ordering::Relaxed);
         let together = parts.together.0.fetch_add(mine, Ordering::Relaxed) + mine;
         Some(together.max(0) as u64)
@@ -66,7 +67,7 @@ mod tests {
     use std::sync::Barrier;
     use std::thread;
 
-    /// More threads than there are parts, so that some count in the same one.
+    /// More threads than parts, so that some share a part.
     #[test]
     fn nothing_is_lost_that_is_counted_in_one_part() {
         const STEPS: u64 = 200_000;
@@ -78,7 +79,7 @@ mod tests {
                 scope.spawn(|| {
                     start.wait();
                     for step in 0..STEPS {
-                        // Three keys come for one that goes.
+                        // Three keys are added for each one removed.
                         count.add(if step % 4 == 3 { -1 } else { 1 });
                     }
                 });

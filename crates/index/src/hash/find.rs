@@ -1,11 +1,11 @@
-//! Looking keys up, without a lock and without a store that others would see.
+//! Look-up of keys, without a lock and without a store to shared memory.
 //!
 //! ```text
 //!  control word -> the three words, the payload -> the same control word still, and not locked?
 //!      -> (not there: is it the right bucket? the overflow lines; the stripe's counter)
 //! ```
-//! A key that is found need not be asked whether its bucket is the right one: no other bucket has it.
-//! Nothing orders one look-up after the next, so the processor has the misses of several under way.
+//! A key that is found needs no check of its bucket: no other bucket can have it. Nothing orders
+//! one look-up after the next, so the processor overlaps the misses of several.
 
 use std::ptr;
 
@@ -19,7 +19,7 @@ use crate::Lookup;
 use crate::shared::batch::LANES;
 use crate::shared::sync::wait;
 
-/// The bucket has changed while it was read.
+/// The bucket changed while it was read.
 struct Changed;
 
 impl<K: HashKey> HashIndex<K> {
@@ -30,8 +30,8 @@ impl<K: HashKey> HashIndex<K> {
         self.look_up_from(line, key, hash, pin)
     }
 
-    /// The same from the line that was the first to look at a moment ago. It may be that of another bucket
-    /// by now: then the key is not found in it.
+    /// Looks a key up from a line that was determined a moment ago. The line may belong to another
+    /// bucket by now: then the key is not found in it.
     #[inline(always)]
     fn look_up_from(&self, line: &Line, key: K::Ref<'_>, hash: u64, _pin: &K::Pin) -> Lookup {
         match self.find_at_home(line, key, hash) {
@@ -47,11 +47,11 @@ impl<K: HashKey> HashIndex<K> {
     fn find_at_home(&self, line: &Line, key: K::Ref<'_>, hash: u64) -> Option<u64> {
         let before = line.control();
         let payload = self.read_line(line, before.used(), key, hash)?;
-        // A bucket that lives has no keys of others, and one that is dead has none at all.
+        // A live bucket has no keys of other buckets, and a dead one has none at all.
         before.is_still(line.control()).then_some(payload)
     }
 
-    /// The same where the key is not at home, or something is going on.
+    /// Slow path: the key is not in its home line, or a writer is active.
     #[inline(never)]
     fn look_further(&self, key: K::Ref<'_>, hash: u64) -> Lookup {
         let mut turn = 0;
@@ -67,8 +67,8 @@ impl<K: HashKey> HashIndex<K> {
         }
     }
 
-    /// The payload of a key in one line. Without a branch on the slot: which one it is cannot be foreseen,
-    /// and a processor that guessed wrong would not be on its way to the next look-up.
+    /// The payload of a key in one line. Without a branch on the slot: the branch would be
+    /// unpredictable, and a misprediction would delay the next look-up.
     #[inline(always)]
     fn read_line(&self, line: &Line, used: u8, key: K::Ref<'_>, hash: u64) -> Option<u64> {
         let slot = if K::INLINE {
@@ -98,7 +98,7 @@ impl<K: HashKey> HashIndex<K> {
         while found.is_none()
             && let Some(number) = further
         {
-            // The lines of a bucket that has changed may lead anywhere, in a circle too.
+            // The lines of a changed bucket may lead anywhere, even in a circle.
             if home.control() != before {
                 return Err(Changed);
             }
@@ -118,7 +118,7 @@ impl<K: HashKey> HashIndex<K> {
         }
     }
 
-    /// At most [`LANES`] look-ups side by side.
+    /// At most [`LANES`] interleaved look-ups.
     pub(super) fn get_lanes(&self, keys: &[K::Ref<'_>], out: &mut Vec<Lookup>) {
         let pin = &K::pin();
         let first = self.table.guess(0).1;
@@ -130,7 +130,7 @@ impl<K: HashKey> HashIndex<K> {
         }
         let lanes = hashes.iter().zip(lines).zip(keys);
         if !K::INLINE {
-            // Next the boxes of the keys that they are likely to be.
+            // Next the boxes of the likely keys.
             for ((hash, line), _) in lanes.clone() {
                 for slot in slots(line.control().used()) {
                     K::prefetch(line.word(slot), Some(*hash));

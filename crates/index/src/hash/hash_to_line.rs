@@ -1,8 +1,9 @@
-//! From a hash to its home line in few instructions: the fewer of them a look-up has, the more look-ups
-//! wait for their misses at a time.
+//! Maps a hash to its home line in few instructions: the fewer instructions a look-up has, the more
+//! look-ups overlap their misses.
 //!
 //! Place and segment depend on logarithms of `size` and of the place, for which older processors have only
-//! slow instructions. A *guide* has them worked out for all sizes between two powers of two:
+//! slow instructions. A *guide* has the results precomputed for all sizes between two powers of
+//! two:
 //!
 //! ```text
 //!  place:  0 … 0 | highest bits: part | the other bits |      part -> where line 0 of its segment would be
@@ -28,7 +29,8 @@ use crate::shared::sync::AtomicPtr;
 const PART_BITS: u32 = 5;
 const PARTS: usize = 1 << PART_BITS;
 
-/// The level of a table of so many buckets: those of `2^level + 1` to `2^(level + 1)`.
+/// The level of a table with `size` buckets: `2^level + 1` to `2^(level + 1)` buckets have the same
+/// one.
 #[inline]
 fn level_of(size: u64) -> usize {
     (size.max(2) - 1).ilog2() as usize
@@ -59,8 +61,8 @@ impl Guide {
         }
     }
 
-    /// The place of a hash among `size` buckets. If they have become fewer or more than are of this
-    /// level, a place from which there is a way to the right one.
+    /// The place of a hash among `size` buckets. If `size` is no longer of this level, a place from
+    /// which a search reaches the right one.
     #[inline(always)]
     pub(super) fn place(&self, hash: u64, size: u64) -> u64 {
         let [place, of_half] = self.masks.map(|mask| hash & mask);
@@ -107,13 +109,13 @@ impl Guides {
         unsafe { &*self.current.load(Ordering::Acquire) }
     }
 
-    /// Whether tables of these sizes want different guides.
+    /// Whether tables of these sizes need different guides.
     #[inline]
     pub(super) fn differ(size: u64, new: u64) -> bool {
         level_of(size) != level_of(new)
     }
 
-    /// From now on the guide for this size is used.
+    /// Switches to the guide for this size.
     #[inline]
     pub(super) fn follow(&self, size: u64, lines: &Lines) {
         let level = level_of(size);

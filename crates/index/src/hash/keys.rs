@@ -1,17 +1,17 @@
-//! How a key lies in a slot: a *word* of eight bytes, beside its payload.
+//! Representation of a key in a slot: a *word* of eight bytes, stored with its payload.
 //!
-//! A key of eight bytes is its own word. Of a byte string the word is the address of a box with its hash,
-//! length and bytes, and above the address some bits of the hash, so that other keys' boxes are hardly
-//! ever looked at.
+//! A key of eight bytes is its own word. The word of a byte string is the address of a box with its
+//! hash, length and bytes. The bits above the address hold a part of the hash, so that a search
+//! hardly ever reads the box of another key.
 //!
 //! # Invariants
 //! - W1. A word made from a byte string is in one slot at most. The thread that took it out of the table
 //!   gives it to [`HashKey::retire`] after the bucket was unlocked without it. It is freed when all threads
 //!   that were pinned then have unpinned. (A bucket's split or merge moves words under the locks of all
 //!   buckets they can be found in.)
-//! - W2. So a word found in a used slot by a reader that was pinned before it read the bucket's control
-//!   word is alive until the reader unpins, even if the bucket has changed meanwhile: it was in the table
-//!   then, or was put there later. (Or it is zero: see `tag`.)
+//! - W2. So a word is alive until the reader unpins if the reader was pinned before it read the
+//!   bucket's control word and found the word in a used slot, even if the bucket has changed since:
+//!   the word was in the table then, or was put there later. (Or it is zero: see `tag`.)
 #![expect(unsafe_code, reason = "boxed keys are reached by their addresses")]
 
 use std::alloc::Layout;
@@ -31,10 +31,10 @@ const TOP: u64 = 1 << 63;
 
 /// Keys of a hash table. Implemented by [`Fixed8`] and [`Variable`] only.
 pub trait HashKey: Key {
-    /// What keeps words alive that are read from the table.
+    /// The guard that keeps words alive that are read from the table.
     type Pin: Debug;
 
-    /// Begins to keep them alive.
+    /// Takes such a guard.
     fn pin() -> Self::Pin;
 
     /// The key's hash. Its highest bit is set; bucket places come from its lowest bits, stripes from the
@@ -63,7 +63,7 @@ pub trait HashKey: Key {
     /// As for [`is`](Self::is), for as long as `read` runs.
     unsafe fn with_bytes<R>(word: u64, read: impl FnOnce(&[u8]) -> R) -> R;
 
-    /// Asks the processor for what [`is`](Self::is) will look at, or, without a hash to be looked for,
+    /// Prefetches the memory that [`is`](Self::is) will read or, if `hash` is `None`,
     /// [`hash_of_word`](Self::hash_of_word).
     fn prefetch(word: u64, hash: Option<u64>);
 
@@ -79,7 +79,7 @@ pub trait HashKey: Key {
     /// No other thread has it, and it is freed once.
     unsafe fn free(word: u64);
 
-    /// Bytes that a word takes elsewhere.
+    /// Bytes allocated for a word outside of the table.
     ///
     /// # Safety
     /// As for [`is`](Self::is).
@@ -140,7 +140,7 @@ impl HashKey for Fixed8 {
 const ADDRESS_BITS: u32 = 48;
 const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 1;
 
-/// What stands before the bytes of a boxed key.
+/// The header before the bytes of a boxed key.
 #[repr(C)]
 struct Header {
     hash: u64,
@@ -155,8 +155,8 @@ fn layout(len: usize) -> Layout {
     layout.unwrap_or_else(|_| unreachable!("keys are far smaller than the address space"))
 }
 
-/// Fifteen bits of the hash at their place in a word, and one that is always set: zero, which a reader may
-/// find where memory was given back to the kernel, is no key's word.
+/// Fifteen bits of the hash at their place in a word, and one bit that is always set. So zero,
+/// which a reader may find in memory that was returned to the kernel, is no key's word.
 #[inline]
 const fn tag(hash: u64) -> u64 {
     (hash >> 30 | 1) << ADDRESS_BITS
@@ -253,7 +253,7 @@ impl HashKey for Variable {
     }
 
     unsafe fn retire(word: u64, pin: &Guard) {
-        // Deferred with its address, not with the word, which a leak checker cannot tell for one.
+        // Deferred with its address, as a leak checker does not recognise the word as a pointer.
         let boxed = header(word);
         // SAFETY: freed when all threads that are pinned now have unpinned; a thread that pins later does
         // not find the word (the caller's promise). A box may be freed on any thread.
@@ -281,7 +281,7 @@ impl<K: HashKey> Made<K> {
         Self(K::word(key, hash), std::marker::PhantomData)
     }
 
-    /// For the table, which owns the word from here on.
+    /// Hands the word to the table, which owns it from here on.
     #[inline]
     pub(super) fn into_word(self) -> u64 {
         let word = self.0;

@@ -8,9 +8,10 @@
 //!         | version     | depth + 1, or 0 | used | locked |
 //! ```
 //! A *bucket* is a home line and the lines that follow it where it holds more than three keys
-//! (`locked_bucket.rs`); only the control word of the home line counts, of the others only *used*. A bucket of
-//! *depth* `d` at place `i` holds the keys with hashes that end in the `d` lowest bits of `i`; one without a
-//! depth is *dead* and holds nothing, as memory is that was never written.
+//! (`locked_bucket.rs`); only the control word of the home line counts; that of the other lines has
+//! only *used*. A bucket of *depth* `d` at place `i` holds the keys with hashes that end in the `d`
+//! lowest bits of `i`; a bucket without a depth is *dead* and holds nothing. Memory that was never
+//! written is a dead bucket.
 //!
 //! # Invariants
 //! - L1. The thread that sets *locked* by a compare-and-swap owns the bucket until it stores a control word
@@ -41,7 +42,7 @@ const VERSION_SHIFT: u32 = DEPTH_SHIFT + 6;
 pub(super) struct Control(u64);
 
 impl Control {
-    /// Of a bucket that begins to live: unlocked.
+    /// The state of a bucket that becomes live: unlocked.
     #[inline]
     pub(super) const fn active(depth: u32, used: u8, version: u64) -> Self {
         Self(
@@ -57,7 +58,7 @@ impl Control {
         Self::active(depth, used, self.version() + 1)
     }
 
-    /// The last state.
+    /// The version of the state.
     #[inline]
     pub(super) const fn deactivated(self) -> Self {
         Self((self.version() + 1) << VERSION_SHIFT)
@@ -84,15 +85,15 @@ impl Control {
         self.0 >> VERSION_SHIFT
     }
 
-    /// Of a bucket that lives.
+    /// The depth of a live bucket.
     #[inline]
     pub(super) fn depth(self) -> u32 {
         assert!(!self.is_inactive(), "a dead bucket has no depth");
         (self.0 >> DEPTH_SHIFT & DEPTH_MASK) as u32 - 1
     }
 
-    /// The bits of a hash by which the bucket's keys are those of its place; all if it is dead, and no
-    /// place has as many.
+    /// Mask of the hash bits that must match the bucket's place. All bits if the bucket is dead; no
+    /// place matches then.
     #[inline]
     pub(super) const fn mask(self) -> u64 {
         ((1_u64 << (self.0 >> DEPTH_SHIFT & DEPTH_MASK)) >> 1).wrapping_sub(1)
@@ -104,8 +105,8 @@ impl Control {
         hash & self.mask() == place
     }
 
-    /// Whether what was read between this look and a second one was all of one state, which was not
-    /// locked. (Locked and unlocked as it was means that nothing was changed.)
+    /// Whether everything that was read between this load and a second one belongs to one unlocked
+    /// state. (A bucket that was locked and unlocked with the same control word was not changed.)
     #[inline]
     pub(super) const fn is_still(self, second: Self) -> bool {
         self.0 & !LOCKED == second.0
@@ -150,8 +151,8 @@ impl Line {
         Control(self.control.load(Ordering::SeqCst))
     }
 
-    /// Sets the control word: a lock ends, or a dead bucket begins to live, or an overflow line tells
-    /// which of its slots are used.
+    /// Sets the control word: unlocks a bucket, activates a dead one, or records the used slots of
+    /// an overflow line.
     #[inline]
     pub(super) fn set_control(&self, control: Control) {
         self.control.store(control.0, Ordering::Release);

@@ -1,9 +1,9 @@
-//! Lines by number: memory that grows by doubling and that can be read for ever.
+//! Type-stable memory for lines, by number: it grows by doubling and stays readable for ever.
 //!
-//! Readers of eight-byte keys announce themselves nowhere, so a line that one of them is about to read
-//! may be put to another use or given back to the kernel at any time. Both are harmless: the addresses
-//! stay mapped until the table is dropped, everything in a line is atomic, and what a reader makes of a
-//! line counts only if the control word of its bucket has not changed meanwhile (`line.rs`, L2).
+//! Readers of eight-byte keys do not pin, so a line that one of them is about to read may be reused
+//! or returned to the kernel at any time. Both are harmless. The addresses stay mapped until the
+//! table is dropped, everything in a line is atomic, and a reader uses a line's contents only if
+//! the control word of its bucket has not changed while it read them (`line.rs`, L2).
 //!
 //! ```text
 //!  segment 0: lines 0..F    1: F..2F    2: 2F..4F    3: 4F..8F    …
@@ -29,7 +29,7 @@ const MAPPED_BYTES_MIN: usize = 4096;
 
 /// The memory of a segment, zero at first.
 enum Memory {
-    /// (The model's memory is always here: its atomics are more than their bytes.)
+    /// (The loom model always uses the heap: its atomics are more than their bytes.)
     Heap(Box<[Line]>),
     #[cfg(not(loom))]
     Mapped(namiki_platform::Mapping),
@@ -52,7 +52,7 @@ impl Memory {
         }
     }
 
-    /// Gives the contents back, where that frees pages.
+    /// Returns the contents to the kernel, where that frees pages.
     fn discard(&self) {
         match self {
             Self::Heap(_) => {}
@@ -64,11 +64,12 @@ impl Memory {
 
 struct Segment {
     memory: Memory,
-    /// Its first so many lines may hold something: were used since it was mapped or given back.
+    /// Number of leading lines that may hold something: they were used since the segment was mapped
+    /// or returned.
     used: AtomicU64,
 }
 
-/// Lines, of which as many segments exist as were asked for.
+/// Lines in segments that are allocated on demand.
 pub(super) struct Lines {
     first_bits: u32,
     /// Where line 0 would be if the segment began with it.
@@ -145,7 +146,7 @@ impl Lines {
         true
     }
 
-    /// The line, in a segment that was reached, is about to be used.
+    /// Marks a line of an existing segment as used.
     pub(super) fn hold(&self, line: u64) {
         let number = self.segment_of(line);
         if let Some(segment) = self.segments[number].get() {
@@ -156,8 +157,8 @@ impl Lines {
         }
     }
 
-    /// Gives the memory of the line's segment back. Its lines stay readable, and are each zero from some
-    /// moment on or what they were.
+    /// Returns the memory of the line's segment to the kernel. Its lines stay readable; each keeps
+    /// its contents or becomes zero at some moment.
     pub(super) fn discard(&self, line: u64) {
         if let Some(segment) = self.segments[self.segment_of(line)].get()
             && segment.used.swap(0, Ordering::Relaxed) > 0

@@ -1,19 +1,19 @@
-//! Which bucket a key is in: places, and the way to them while buckets are split and merged.
+//! Linear hashing: maps keys to buckets while buckets are split and merged.
 //!
-//! This is *linear hashing*: there are `size` buckets, and the hash's lowest bits choose one of them, one bit
-//! more of them below the bucket that is to be split next. `size` grows by one when bucket
-//! `size - 2^k` hands half of its keys to the new one, its *child*; it shrinks by one when the last
-//! bucket hands its keys back to its *parent*.
+//! There are `size` buckets, and the hash's lowest bits choose one of them; buckets before the next
+//! one to be split use one bit more. `size` grows by one when bucket `size - 2^k` hands half of its
+//! keys to the new one, its *child*; it shrinks by one when the last bucket hands its keys back to
+//! its *parent*.
 //!
 //! ```text
 //!  size = 6:   place  0    1    2   3   4    5          hash ...110 -> 2 (6 is not there yet: 110 -> 10)
 //!              depth  3    3    2   2   3    3          hash ...101 -> 5
 //! ```
 //!
-//! `size` is only where a search begins. What counts is the bucket's own depth (`line.rs`): a search that
-//! finds it dead goes to its parent, and one that finds it deeper than its own place for the hash goes to
-//! the child. So readers need no knowledge of resizes under way, and splits may end in another order than
-//! they began.
+//! `size` only tells where a search begins; the bucket's own depth decides (`line.rs`). A search
+//! that finds the bucket dead goes to its parent; one that finds it too deep for the hash goes to
+//! the child. So readers need no knowledge of resizes under way, and splits may end in another
+//! order than they began.
 //!
 //! # Invariants
 //! - B1. At any instant each hash has exactly one live bucket that is responsible for it, except while that
@@ -39,9 +39,9 @@ use super::version_stripes::Stripes;
 use crate::shared::counters::{Counters, Event};
 use crate::shared::sync::{AtomicU64, RwLock, total_order, wait};
 
-/// A table without its keys' kind.
+/// The table, independent of the kind of its keys.
 pub(super) struct Table {
-    /// Number of buckets that there are or are about to be.
+    /// Number of buckets that exist or are about to.
     pub(super) size: AtomicU64,
     pub(super) seed: u64,
     pub(super) homes: Lines,
@@ -52,7 +52,7 @@ pub(super) struct Table {
     pub(super) count: Count,
     /// All versions of dead buckets are below (L2).
     pub(super) floor: AtomicU64,
-    /// Buckets that live in each segment of the home lines.
+    /// Number of live buckets in each segment of the home lines.
     pub(super) live_buckets: Box<[AtomicU64]>,
     /// Shared by threads that activate a bucket; exclusive for a thread that frees a segment's memory.
     pub(super) activations: RwLock<()>,
@@ -72,7 +72,7 @@ impl Table {
         let config = config.checked();
         let homes = Lines::new(config.first_bits);
         let size = 1 << config.first_bits;
-        // A table without its first lines would be none.
+        // A table cannot exist without its first lines.
         assert!(homes.reach(0), "there is memory for a first segment");
         homes.hold(0);
         let table = Self {
@@ -99,7 +99,7 @@ impl Table {
         table
     }
 
-    /// Where to look first for a hash: a place and its line.
+    /// The first place to search for a hash, and its line.
     #[inline(always)]
     pub(super) fn guess(&self, hash: u64) -> (u64, &Line) {
         // `Acquire` pairs with the `AcqRel` that counted the bucket: its line is there (B2).
@@ -109,7 +109,7 @@ impl Table {
         (place, guide.line(&self.homes, place))
     }
 
-    /// Counts one bucket more or less, if there are `size`. Their lines are there.
+    /// Changes the number of buckets from `size` to one more or less. Their lines exist.
     #[inline]
     pub(super) fn claim(&self, size: u64, new: u64) -> bool {
         let exchanged = self
@@ -130,7 +130,7 @@ impl Table {
         loop {
             self.guides.follow(size, &self.homes);
             total_order();
-            // A later thread, which chose for a later size, may have been overtaken just now.
+            // This store may have overtaken that of a thread that chose a guide for a later size.
             let now = self.size.load(Ordering::SeqCst);
             if !Guides::differ(size, now) {
                 return;
@@ -139,7 +139,7 @@ impl Table {
         }
     }
 
-    /// How many buckets there should be now, for the holder of a parent's lock (B4).
+    /// The current target number of buckets, for the holder of a parent's lock (B4).
     #[inline]
     pub(super) fn size_in_order(&self) -> u64 {
         total_order();
@@ -157,7 +157,7 @@ impl Table {
         self.walk(hash, place)
     }
 
-    /// The same from a place where something has changed.
+    /// Continues the search from a place where something has changed.
     #[cold]
     fn walk(&self, hash: u64, mut place: u64) -> (u64, &Line, Control) {
         self.counters.add(Event::Restart);
@@ -176,7 +176,8 @@ impl Table {
                 let beyond = here ^ place;
                 place |= 1 << beyond.trailing_zeros();
             }
-            // Each step goes where the last one showed; only if things change under us it goes on.
+            // Each step goes where the last one led; the loop repeats only after concurrent
+            // changes.
             turn += 1;
             if turn > 64 {
                 wait(turn);
@@ -199,7 +200,7 @@ impl Table {
         }
     }
 
-    /// Locks the bucket at a place if it lives.
+    /// Locks the bucket at a place if it is live.
     #[inline]
     pub(super) fn lock_place(&self, place: u64) -> Option<Bucket<'_>> {
         let line = self.homes.line(place);
@@ -217,8 +218,8 @@ impl Table {
         }
     }
 
-    /// The places of all live buckets. Threads that grow or shrink the table meanwhile may add or remove
-    /// some.
+    /// The places of all live buckets. Threads that grow or shrink the table concurrently may add
+    /// or remove some.
     #[inline]
     pub(super) fn live_places(&self) -> impl Iterator<Item = u64> {
         let size = self.size.load(Ordering::Acquire);

@@ -1,7 +1,7 @@
 //! A bucket under its lock: its home line and the overflow lines that follow it.
 //!
-//! Of the overflow lines only the first has free slots; so a key that is removed leaves a hole for that
-//! line's last one, and a bucket has as few lines as its keys need.
+//! Only the first overflow line has free slots: the hole that a removed key leaves is filled with
+//! the last key of that line. So a bucket has no more lines than its keys need.
 
 use std::alloc::{Layout, handle_alloc_error};
 
@@ -47,8 +47,9 @@ impl At<'_> {
     }
 }
 
-/// A bucket that the caller has locked, or that no other thread can see yet. It ends with one of
-/// [`keep`](Self::keep), [`change`](Self::change), [`activate`](Self::give_birth) and [`die`](Self::die).
+/// A bucket that the caller has locked, or that no other thread can see yet. The caller ends it
+/// with [`keep`](Self::keep), [`change`](Self::change), [`activate`](Self::activate) or
+/// [`deactivate`](Self::deactivate).
 #[must_use = "a bucket that is locked is to be unlocked"]
 pub(super) struct Bucket<'a> {
     overflow: &'a Overflow,
@@ -76,10 +77,10 @@ impl<'a> Bucket<'a> {
         }
     }
 
-    /// The dead bucket at a place that is about to live; its parent is locked (L1).
+    /// The dead bucket at a place that is about to become live; its parent is locked (L1).
     pub(super) fn inactive(overflow: &'a Overflow, place: u64, home: &'a Line) -> Self {
         let before = home.control();
-        assert!(before.is_inactive(), "a bucket is born once");
+        assert!(before.is_inactive(), "a live bucket is activated again");
         home.set_further(None);
         Self {
             overflow,
@@ -111,7 +112,7 @@ impl<'a> Bucket<'a> {
         entries
     }
 
-    /// The position of the key with a word that passes the test.
+    /// The position of the key whose word passes the test.
     #[inline]
     pub(super) fn find(&self, is: impl Fn(u64) -> bool) -> Option<At<'a>> {
         let in_line = |line: &'a Line, overflow, used| {
@@ -194,7 +195,7 @@ impl<'a> Bucket<'a> {
         }
     }
 
-    /// Unlocks the bucket, in which nothing was changed.
+    /// Unlocks the unchanged bucket.
     #[inline]
     pub(super) fn keep(self) {
         self.home.set_control(self.before);
@@ -213,13 +214,13 @@ impl<'a> Bucket<'a> {
         self.home.set_control(self.before.changed(depth, self.used));
     }
 
-    /// Lets a dead bucket live, unlocked. All its versions are from `floor` on (L2).
+    /// Makes a dead bucket live, unlocked. All its versions are from `floor` on (L2).
     pub(super) fn activate(self, depth: u32, floor: u64) {
         self.home
             .set_control(Control::active(depth, self.used, floor));
     }
 
-    /// Ends the bucket, which is empty, and returns a version above all it had.
+    /// Makes the empty bucket dead, and returns a version above all of its versions.
     pub(super) fn deactivate(self) -> u64 {
         assert!(self.used == 0 && self.home.further().is_none());
         let deactivated = self.before.deactivated();

@@ -91,7 +91,7 @@ fn a_write_survives_a_split() {
     });
 }
 
-/// One thread makes the table larger, the other makes it smaller again.
+/// One thread grows the table, the other shrinks it again.
 #[test]
 fn growing_and_shrinking_side_by_side_lose_nothing() {
     explore(2, || {
@@ -111,8 +111,8 @@ fn growing_and_shrinking_side_by_side_lose_nothing() {
     });
 }
 
-/// What a failed get tells is the version of one instant: an insert of the key either was not there yet,
-/// and changes it, or was there.
+/// A failed get returns the version of one instant: an insert of the key either comes later and
+/// changes the version, or came before.
 #[test]
 fn absence_and_version_are_of_one_instant() {
     explore(2, || {
@@ -133,7 +133,7 @@ fn absence_and_version_are_of_one_instant() {
     });
 }
 
-/// A reader that finds that a key has been added or removed finds another version, too.
+/// A reader that sees a key added or removed also sees another version.
 #[test]
 fn a_change_of_keys_is_seen_with_its_version() {
     for there in [false, true] {

@@ -24,10 +24,11 @@
 //! | growing and shrinking | `resize.rs`, `count.rs` |
 //! | visiting all keys | `visit.rs` |
 //!
-//! Writers lock one bucket for a few instructions, and readers of the same bucket retry meanwhile. A thread
-//! that is preempted just then delays only the threads that want the same bucket.
+//! Writers lock one bucket for a few instructions; readers of the same bucket retry until it is
+//! unlocked. A thread that is preempted while it holds the lock delays only threads that need the
+//! same bucket.
 //!
-//! Source: linear hashing is Litwin's; sequence locks for readers are common knowledge.
+//! Source: linear hashing is Litwin's; readers use sequence locks.
 #![expect(unsafe_code, reason = "vouches that words of the table are alive")]
 
 mod config;
@@ -62,8 +63,8 @@ use crate::{Change, Changed, Expected, IndexError, LeafVersion, Lookup, PointInd
 
 /// A hash table over one kind of keys.
 ///
-/// Payloads may be any `u64`, and so may keys of eight bytes. What the traits call a leaf is a stripe here:
-/// a fixed part of all hashes.
+/// Payloads may be any `u64`, and so may keys of eight bytes. A leaf of the traits is a stripe
+/// here: a fixed part of all hashes.
 pub struct HashIndex<K: HashKey> {
     table: Table,
     keys: PhantomData<K>,
@@ -173,7 +174,7 @@ impl<K: HashKey> PointIndex for HashIndex<K> {
         self.table.stripes.current(leaf)
     }
 
-    /// A leaf is a bucket here; its chain are the keys in overflow lines.
+    /// A leaf is a bucket here; its chain consists of the keys in overflow lines.
     fn statistics(&self) -> Statistics {
         let mut statistics = Statistics {
             height: 1,

@@ -15,7 +15,7 @@ const FIRST_BITS: u32 = 6;
 /// The numbers of a pool's lines.
 #[derive(Default)]
 struct Supply {
-    /// The first that was never given out.
+    /// The first number that was never handed out.
     fresh: u64,
     free: Vec<u64>,
 }
@@ -33,8 +33,8 @@ impl Pool {
 
 /// The pools. A line's number tells its pool by the lowest bits.
 ///
-/// A pool is made when the first line is taken of it. A line's number is published after that, so a thread that has read
-/// the number finds the pool.
+/// A pool is made when its first line is taken. A line's number is published after that, so a
+/// thread that has read the number finds the pool.
 pub(super) struct Overflow([OnceLock<Box<Pool>>; POOLS]);
 
 impl Overflow {
@@ -76,7 +76,7 @@ impl Overflow {
         Some(line * POOLS as u64 + chosen)
     }
 
-    /// Gives a line back that no bucket refers to.
+    /// Returns a line that no bucket refers to.
     pub(super) fn give_back(&self, line: u64) {
         let pool = self.pool(line);
         let mut supply = pool.supply();

@@ -1,15 +1,16 @@
 //! Growing and shrinking, one bucket at a time.
 //!
-//! Each thread that inserts or deletes reports from time to time how many keys were added or removed, and
-//! splits or merges some buckets itself if there are too few or too many of them. No thread waits for more
-//! than one bucket: to claim a split is one compare-and-swap of `size`, and splits of different buckets run
-//! in parallel. A split that depends on another unfinished one completes that first.
+//! Each thread that inserts or deletes hands in its count of keys from time to time, and itself
+//! splits or merges some buckets if there are too few or too many of them. No thread waits for more
+//! than one bucket: to claim a split is one compare-and-swap of `size`, and splits of different
+//! buckets run in parallel. A split that depends on another unfinished one completes that first.
 //!
-//! A claim is only a claim: when the parent is locked, `size` decides whether the child ought to live. So it
-//! does not matter in which order claims to grow and to shrink reach a bucket.
+//! A claim alone changes no bucket: when the parent is locked, `size` decides whether the child
+//! should be live. So it does not matter in which order claims to grow and to shrink reach a
+//! bucket.
 //!
-//! Memory is freed by whole segments of home lines. A segment without a live bucket is freed while no
-//! thread activates a bucket: a thread that wants to activate one meanwhile skips the growth.
+//! Memory is freed by whole segments of home lines. A segment without a live bucket is freed while
+//! no thread activates a bucket: threads skip growth in that time.
 //!
 //! # Invariants
 //! - G1. A bucket is activated and deactivated under the lock of its parent. The parent's depth tells which
@@ -28,11 +29,11 @@ use crate::shared::sync::RwLockReadGuard;
 /// Buckets that one hand-in of a thread splits or merges at most, for each key of its batch.
 const STEPS_PER_KEY: u64 = 2;
 
-/// Proof that memory of home lines stays while buckets begin to live in them.
+/// Proof that the memory of home lines stays while buckets are activated in them.
 type Activations<'a> = RwLockReadGuard<'a, ()>;
 
 impl Table {
-    /// How many buckets that many keys ought to have.
+    /// Target number of buckets for this number of keys.
     fn wanted(&self, keys: u64) -> u64 {
         let least = 1 << self.config.first_bits;
         let wanted = (keys * 4).div_ceil(u64::from(self.config.keys_per_four_buckets));
@@ -45,7 +46,8 @@ impl Table {
         claimed.then_some(size)
     }
 
-    /// A bucket of this segment was deactivated: if it was the last, frees the segment's memory.
+    /// Frees the memory of the segment if the bucket that was just deactivated was its last live
+    /// one.
     fn discard_if_unused(&self, place: u64) {
         let segment = self.homes.segment(place);
         if self.live_buckets[segment].fetch_sub(1, Ordering::AcqRel) > 1 || segment == 0 {
@@ -62,7 +64,7 @@ impl Table {
 }
 
 impl<K: HashKey> HashIndex<K> {
-    /// A key has come (1) or gone (-1).
+    /// Counts an inserted (1) or deleted (-1) key.
     #[inline]
     pub(super) fn count(&self, change: i64) {
         if let Some(keys) = self.table.count.add(change) {
@@ -70,7 +72,7 @@ impl<K: HashKey> HashIndex<K> {
         }
     }
 
-    /// Splits or merges a few buckets if there are too few or too many for so many keys.
+    /// Splits or merges a few buckets if there are too few or too many for this number of keys.
     #[inline(never)]
     fn adapt(&self, keys: u64) {
         let table = &self.table;
@@ -95,7 +97,7 @@ impl<K: HashKey> HashIndex<K> {
         }
     }
 
-    /// Sees to it that the bucket at `place` lives, unless it ought not to.
+    /// Makes the bucket at `place` live, if `size` still demands that.
     fn ensure_active(&self, place: u64, activations: &Activations<'_>) {
         let (from, bit) = parent(place);
         // Under the parent's lock, or when it was found dead: an earlier shrink past this bucket is seen,
@@ -148,7 +150,7 @@ impl<K: HashKey> HashIndex<K> {
         table.counters.add(Event::Split);
     }
 
-    /// Sees to it that the bucket at `place` is dead, unless it ought not to be.
+    /// Makes the bucket at `place` dead, if `size` still demands that.
     fn ensure_inactive(&self, place: u64) {
         let (to, bit) = parent(place);
         let wanted = || self.table.size_in_order() > place;
@@ -225,8 +227,8 @@ mod loom_model {
         index.ensure_active(place, &index.table.activations.read().unwrap());
     }
 
-    /// Runs `one` beside `other` in a table of one bucket that `before` has changed. Then the threads that
-    /// have claimed a place of `late` before come to it.
+    /// Runs `one` concurrently with `other` in a table of one bucket that `before` has changed.
+    /// Then the delayed threads that claimed the places of `late` before reach them.
     fn explore_beside(
         before: fn(&FixedHash),
         one: fn(&FixedHash),

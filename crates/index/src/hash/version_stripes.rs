@@ -1,13 +1,15 @@
 //! Versions and stamps against phantoms: a fixed number of *stripes* of the keys, by their hashes.
 //!
-//! A stripe is what the traits call a leaf. It has a counter of the changes of its key set, and its rts.
-//! Stripes do not depend on how many buckets there are, so growing and shrinking change no version.
+//! A stripe plays the role of a leaf in the traits. It has a counter of the changes of its key set,
+//! and an rts. Stripes do not depend on how many buckets there are, so growing and shrinking change
+//! no version.
 //!
 //! # Invariants
 //! - V1. The counter is changed by an insert or delete while the key's bucket is locked and already
-//!   changed. That is the instant at which it takes effect. As long as a bucket's control word stays the
-//!   same, no key in it comes or goes; so a reader that finds the same word before and after, and reads
-//!   the counter between, has read the counter at an instant at which its key was absent.
+//!   changed. That is the instant at which it takes effect. As long as a bucket's control word
+//!   stays the same, no key is added to it or removed; so a reader that finds the same word before
+//!   and after, and reads the counter between, has read the counter at an instant at which its key
+//!   was absent.
 //! - V2. A reader raises the rts and **then** reads the counter; an inserter changes the counter and
 //!   **then** reads the rts. All four are `SeqCst`: either the reader sees the counter changed, or the
 //!   inserter sees the rts raised.
@@ -76,7 +78,7 @@ impl Stripes {
         group.get(number & ((1 << GROUP_BITS) - 1))
     }
 
-    /// A stripe that is about to be changed; `None`: there is none of that number.
+    /// The stripe of a number, for a change; `None`: the number is out of range.
     #[inline]
     fn stripe_to_change(&self, number: usize) -> Option<&Stripe> {
         let group = self.groups.get(number >> GROUP_BITS)?;
@@ -101,7 +103,8 @@ impl Stripes {
         }
     }
 
-    /// A key with this hash has come or gone: call with its bucket locked (V1). The version before.
+    /// Counts an insert or delete of a key with this hash, and returns the version before. Call it
+    /// with the key's bucket locked (V1).
     #[inline]
     pub(super) fn bump(&self, hash: u64) -> LeafVersion {
         let number = self.number(hash);

@@ -1,9 +1,9 @@
-//! Visiting all keys, beside threads that insert, delete, and split and merge buckets.
+//! Visits all keys, concurrently with threads that insert, delete, and split and merge buckets.
 //!
-//! Places are the wrong order for that: a merge takes keys back to a place that was visited. Hashes with their bits
-//! *reversed* are the right one. A bucket's place is the lowest bits of its keys' hashes, so reversed it is the highest
-//! ones, and each bucket has one interval of reversed hashes. A split halves it, a merge puts the halves together, and no
-//! key ever leaves its hash.
+//! The order of places does not work for that: a merge moves keys back to a place that was visited.
+//! The order of *reversed* hashes works. A bucket's place is the lowest bits of its keys' hashes,
+//! so reversed it is the highest ones, and each bucket has one interval of reversed hashes. A split
+//! halves it, a merge puts the halves together, and no key ever leaves its hash.
 //!
 //! ```text
 //!   reversed   0 ─────────────┬────────────── … ── 2⁶⁴
@@ -11,8 +11,8 @@
 //!   size 3     │  0   │   2   │   place 1     │
 //!   size 4     │  0   │   2   │   1   │   3   │
 //! ```
-//! So the visit goes through the reversed hashes from 0 on: it locks the bucket of the next one, takes the keys from there
-//! to the end of the bucket's interval, and goes on where that ends.
+//! So the visit goes through the reversed hashes from 0 on: it locks the bucket of the next one,
+//! takes the keys from there to the end of the bucket's interval, and continues where that ends.
 
 use std::ops::ControlFlow;
 
@@ -20,14 +20,15 @@ use super::HashIndex;
 use super::keys::HashKey;
 
 impl<K: HashKey> HashIndex<K> {
-    /// Visits keys with their payloads, in no order that means anything, until `visit` ends it. A key that is there
-    /// throughout is visited once; one that comes or goes meanwhile, once or not at all. No lock is held during a visit.
+    /// Visits keys with their payloads, in an arbitrary order, until `visit` breaks. A key that is
+    /// present throughout is visited once; one that is inserted or deleted during the visit, once
+    /// or not at all. No lock is held during a visit.
     pub fn for_each(&self, mut visit: impl FnMut(&[u8], u64) -> ControlFlow<()>) {
         let mut next = Some(0_u64);
         while let Some(from) = next {
             let pin = K::pin();
-            // Another hash of the same bucket: one that is a place's number by itself passes for the dead bucket's there
-            // (`Control::mask`), and hashes of keys are none.
+            // Another hash of the same bucket. A hash that equals a place's number would match a
+            // dead bucket there (`Control::mask`); hashes of keys never do.
             let bucket = self.table.lock((from | 1).reverse_bits());
             // All ones behind the bits that the place fixes.
             let within = u64::MAX.checked_shr(bucket.depth()).unwrap_or(0);
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
     use crate::{InsertOutcome, PointIndex};
 
-    /// How often each key was visited, and with what.
+    /// The payloads with which each key was visited.
     fn visited<K: HashKey>(index: &HashIndex<K>) -> BTreeMap<Vec<u8>, Vec<u64>> {
         let mut visited: BTreeMap<Vec<u8>, Vec<u64>> = BTreeMap::new();
         index.for_each(|key, payload| {
@@ -95,7 +96,8 @@ mod tests {
         }
     }
 
-    /// Keys that stay, while others come and go until the table has grown and shrunk many times.
+    /// Keys that stay, while others are inserted and deleted until the table has grown and shrunk
+    /// many times.
     fn stay_in_a_changing_table<K: HashKey>(index: &HashIndex<K>) {
         const STAYING: u64 = 200;
         const PASSING: u64 = 2000;
@@ -121,7 +123,7 @@ mod tests {
             }
             let mut random = Random::seeded(9);
             for round in 0..200 {
-                // At times slowly, so that much happens between two buckets.
+                // Slow at times, so that much changes between two buckets.
                 let slowly = random.chance(0.2);
                 let mut met: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
                 index.for_each(|key, _| {

@@ -13,7 +13,7 @@ impl<K: HashKey> HashIndex<K> {
         mut decide: impl FnMut(Option<u64>) -> Change,
     ) -> Changed {
         let hash = self.hash(key);
-        // A word that has to be made is not made under the lock, and only if it is wanted.
+        // A word is made before the lock is taken, and only if it is needed.
         let mut made = K::INLINE.then(|| Made::<K>::new(key, hash));
         loop {
             let mut bucket = self.table.lock(hash);

@@ -1,4 +1,4 @@
-//! Many look-ups at once, some of them side by side.
+//! Batched look-up: interleaves several look-ups.
 //!
 //! One look-up spends most of its time waiting for memory, one dependent miss after the other. Look-ups
 //! that descend a tree together, each prefetching its next node before it yields to the others, overlap
@@ -7,7 +7,7 @@
 use crate::key::Key;
 use crate::{IndexError, Lookup};
 
-/// Look-ups that go together: about as many misses as a core keeps under way.
+/// Number of interleaved look-ups: about as many misses as a core keeps under way.
 pub const LANES: usize = 16;
 
 /// Looks many keys up. `lanes` gets at most [`LANES`] of them and adds one answer for each to `out`, in order.

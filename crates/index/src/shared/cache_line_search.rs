@@ -1,18 +1,18 @@
-//! Blocks: ascending heads of keys in cache lines, each beside a line of their values, and the search
-//! in them.
+//! Blocks and the search in them: ascending heads of keys in cache lines, each followed by a line
+//! of their values.
 //!
 //! ```text
 //!  separators: first heads of blocks 1, 2, …, in whole lines
 //!  block:      | head u64 × 8 | value u64 × 8 |        a cache line each
 //! ```
-//! What a line has room for beyond the last head is filled with the largest head.
+//! The rest of a line beyond the last head is filled with the largest head.
 #![expect(unsafe_code, reason = "the search halves a range without a check")]
 
 pub const LINE: usize = 64;
 /// Entries of a block: a cache line of heads.
 pub const BLOCK: usize = LINE / size_of::<u64>();
 pub const BLOCK_BYTES: usize = 2 * LINE;
-/// What fills a line of heads up.
+/// The filler of unused heads in a line.
 pub const FILLER: u64 = u64::MAX;
 
 /// The child's whole range of keys.

@@ -6,20 +6,20 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::Statistics;
 
-/// What is counted.
+/// The counted events.
 #[derive(Clone, Copy)]
 pub enum Event {
-    /// A node was rebuilt without what its updates left behind.
+    /// A node was rebuilt without the leftovers of its updates.
     Consolidation,
-    /// The same, without success: another thread changed the node meanwhile.
+    /// A consolidation failed: another thread changed the node first.
     FailedConsolidation,
     Split,
     Merge,
     RootSplit,
     RootCollapse,
-    /// A compare-and-swap that lost and was repeated or given up.
+    /// A compare-and-swap failed and was repeated or given up.
     CasMiss,
-    /// A search that began again at the root.
+    /// A search restarted at the root.
     Restart,
 }
 
@@ -44,7 +44,8 @@ pub fn shard() -> usize {
 #[repr(align(128))]
 struct Shard([AtomicU64; EVENTS]);
 
-/// How often each event happened in one tree. Most small trees never count anything.
+/// Number of occurrences of each event in one tree. Allocated on the first one, as most small trees
+/// never count any.
 #[derive(Default)]
 pub struct Counters(OnceLock<Box<[Shard; SHARDS]>>);
 
@@ -62,7 +63,7 @@ impl Counters {
             .sum()
     }
 
-    /// Statistics with what happened, and nothing yet of what there is.
+    /// Statistics with the counts of events; those of contents are still zero.
     pub fn statistics(&self) -> Statistics {
         Statistics {
             consolidations: self.sum(Event::Consolidation),

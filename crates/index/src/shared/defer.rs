@@ -1,8 +1,8 @@
-//! Epoch-deferred destruction: by the collector, but in a model within the run of the model.
+//! Epoch-deferred destruction: by the collector, but under loom at the end of the model's run.
 //!
-//! The collector frees at any time, in any thread: in another run of the model too, or in that of another
-//! model, where atomics of one run are invalid. A function that touches none may be given to the collector
-//! as it is.
+//! The collector frees at any time, in any thread: even in another run of the model, or in a run of
+//! another model, where the atomics of this run are invalid. A function that touches no atomics may
+//! be given to the collector directly.
 #![expect(unsafe_code, reason = "hands on what is deferred")]
 
 use crossbeam_epoch::Guard;
@@ -42,13 +42,14 @@ pub mod end_of_run {
         DEFERRED.with_borrow_mut(|all| all.push(ManuallyDrop::new(Box::new(free))));
     }
 
-    /// Forgets what a model before this one has left, which failed.
+    /// Discards the deferred functions that an earlier, failed model has left.
     #[cfg(feature = "contract")]
     pub fn begin() {
         DEFERRED.take();
     }
 
-    /// Does all that was deferred, in the order in which it was. For the last thread of a run.
+    /// Runs all deferred functions in the order in which they were deferred. For the last thread of
+    /// a run.
     #[cfg(feature = "contract")]
     pub fn reach() {
         for free in DEFERRED.take() {

@@ -1,4 +1,4 @@
-//! Small numbers for things that come and go: given out, given back, given out again.
+//! Pool of small numbers: take, release, reuse.
 
 use std::sync::atomic::Ordering;
 
@@ -14,12 +14,12 @@ pub struct IdPool {
     /// Stack of free numbers: count of changes in the upper half (so that a slow pop cannot mistake
     /// a returned number for an unmoved one), top of the stack in the lower.
     free: AtomicU64,
-    /// Of each free number the next one on the stack.
+    /// The link of each free number to the next one on the stack.
     next: SegmentedArray<AtomicU32>,
 }
 
 impl IdPool {
-    /// How many numbers there are.
+    /// Total of the numbers.
     pub const COUNT: u32 = SegmentedArray::<AtomicU32>::LEN_MAX;
 
     pub fn new() -> Self {
@@ -35,8 +35,8 @@ impl IdPool {
         self.fresh.store(Self::COUNT, Ordering::Relaxed);
     }
 
-    /// Takes a number, or `None` if all are in use. What its last user did with it before giving it
-    /// back is seen.
+    /// Takes a number, or `None` if all are in use. Happens after everything its last user did
+    /// before returning it.
     pub fn take(&self) -> Option<u32> {
         let mut top = self.free.load(Ordering::Acquire);
         while top as u32 != NONE {
@@ -69,14 +69,14 @@ impl IdPool {
         }
     }
 
-    /// Whether a number was there to be taken just now.
+    /// Whether a number can be taken now.
     #[inline]
     pub fn are_left(&self) -> bool {
         self.free.load(Ordering::Relaxed) as u32 != NONE
             || self.fresh.load(Ordering::Relaxed) < Self::COUNT
     }
 
-    /// Gives a number back that was taken and is no longer used.
+    /// Returns a number that was taken and is no longer used.
     pub fn give_back(&self, number: u32) {
         self.next.reach(number, || AtomicU32::new(NONE));
         let Some(next) = self.next.get(number) else {
@@ -96,7 +96,7 @@ impl IdPool {
         }
     }
 
-    /// All numbers ever taken, some of which may be free.
+    /// All numbers that were ever taken; some of them may be free now.
     pub fn ever(&self) -> std::ops::Range<u32> {
         0..self.fresh.load(Ordering::Acquire)
     }

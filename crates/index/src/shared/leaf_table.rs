@@ -44,7 +44,8 @@ use crate::shared::sync::{AtomicPtr, AtomicU64, total_order};
 /// The counter of a leaf that is gone.
 const DEAD: u64 = u64::MAX;
 
-/// What a leaf carries: its number and how often its key set has changed.
+/// The part of the version that the leaf itself stores: its number and the count of changes of its
+/// key set.
 #[derive(Debug)]
 pub struct LeafMark {
     number: u32,
@@ -52,8 +53,7 @@ pub struct LeafMark {
 }
 
 impl LeafMark {
-    /// The leaf's version. A tree reads it together with the keys, in whatever way it makes sure that
-    /// both are of one instant.
+    /// The leaf's version. A tree has to read it at the same instant as the keys.
     #[inline]
     pub fn version(&self) -> LeafVersion {
         LeafVersion {
@@ -84,7 +84,7 @@ impl LeafMark {
 
 struct Slot {
     leaf: AtomicPtr<LeafMark>,
-    /// Largest stamp of a transaction that relied on what is absent here.
+    /// Largest stamp of a transaction that relied on an absent key here.
     rts: AtomicU64,
     /// Where the counter of the next leaf with this number starts.
     floor: AtomicU64,
@@ -109,7 +109,7 @@ impl LeafTable {
         self.slots.get(u32::try_from(leaf).ok()?)
     }
 
-    /// Leaves no number that was never used.
+    /// Takes all numbers that were never used.
     pub fn use_up(&self) {
         self.numbers.use_up();
     }
@@ -166,7 +166,7 @@ impl LeafTable {
         self.forget(gone, last + 1);
     }
 
-    /// A leaf is going away and nothing takes its place: the tree is being emptied or dropped.
+    /// Withdraws a leaf without a replacement: the tree is being emptied or dropped.
     pub fn withdraw(&self, gone: &LeafMark) {
         let last = gone.counter.swap(DEAD, Ordering::SeqCst);
         self.forget(gone, last + 1);
@@ -233,7 +233,7 @@ impl LeafTable {
 mod tests {
     use super::*;
 
-    /// A table and so many leaves, which live on their own.
+    /// A table and `N` leaves that are allocated separately.
     fn leaves<const N: usize>() -> (LeafTable, [Box<LeafMark>; N]) {
         let table = LeafTable::new();
         let marks = std::array::from_fn(|_| {
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(table.current(seen_right.leaf, guard), None);
         assert_eq!(left.version().counter, 3);
         assert_eq!(table.rts(seen_left.leaf), 8);
-        // The number comes back, its versions do not.
+        // The number recurs, its versions do not.
         let again = table.mark().map(Box::new);
         let again = again.unwrap_or_else(|| panic!("numbers used up"));
         assert_eq!(again.version().leaf, seen_right.leaf);

@@ -1,4 +1,4 @@
-//! What the trees have in common, inside: for those of this crate, and for those of `namiki-trees`.
+//! Internals shared by the trees of this crate and of `namiki-trees`.
 //!
 //! It may change with any of them.
 #![expect(

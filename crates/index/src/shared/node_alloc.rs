@@ -14,7 +14,7 @@ pub fn allocate(layout: Layout) -> NonNull<u8> {
     NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
-/// Gives it back.
+/// Frees a node's memory.
 ///
 /// # Safety
 /// `memory` came from [`allocate`] with this layout, is freed once, and nothing refers to it.

@@ -1,9 +1,9 @@
-//! Scans that go from leaf to leaf along their fences, both ways.
+//! Scans from leaf to leaf along their fences, in both directions.
 //!
 //! A leaf covers the keys from its low fence, included, to its high fence, excluded. Forward, the next leaf
-//! is the one at the high fence; backward, the one just below the low fence. So the leaves visited cover the
-//! range without a gap; where the next one found reaches back over keys already visited (it was merged
-//! meanwhile), those are left out.
+//! is the one at the high fence; backward, the one just below the low fence. So the visited leaves
+//! cover the range without a gap. If the next leaf reaches back over keys that were already visited
+//! (it was merged in between), those are skipped.
 //!
 //! Trap "long scans re-pin": after some leaves the scan copies the fence it stands at, pins anew, and
 //! searches on from the copy, so that it does not keep the collector waiting.
@@ -23,7 +23,7 @@ use crate::{Direction, IndexError, ScanItem, ScanRange};
 /// Leaves visited under one pin.
 pub const LEAVES_PER_PIN: usize = 64;
 
-/// Where a search goes.
+/// The target of a search.
 #[derive(Debug)]
 pub enum Target<'k, K: Key> {
     /// To the leaf that covers a key.
@@ -42,7 +42,7 @@ impl<K: Key> Clone for Target<'_, K> {
 
 impl<K: Key> Copy for Target<'_, K> {}
 
-/// The part of a leaf that is wanted: both ends, and which comes first.
+/// The requested part of a leaf: both ends and the direction.
 pub struct Part<'k, K: Key> {
     pub from: Bound<K::Ref<'k>>,
     pub to: Bound<K::Ref<'k>>,
@@ -53,10 +53,10 @@ pub struct Part<'k, K: Key> {
 pub trait Fenced<K: Key> {
     /// A leaf as it was at one instant.
     type Leaf<'g>;
-    /// What of a leaf has been copied, to be used again for the next.
+    /// Buffer for the copy of a leaf, reused for the next one.
     type Buffer<'g>: Default;
 
-    /// Finds a leaf, of which a part will be shown.
+    /// Finds a leaf; a part of it will be shown.
     fn find<'g>(
         &'g self,
         target: Target<'_, K>,
@@ -77,8 +77,8 @@ pub trait Fenced<K: Key> {
         self.find(Target::At(high), part, buffer, guard)
     }
 
-    /// The high fence, or in a scan backward the low one; only the one that lies in the direction of the
-    /// part it was found for is asked for. `None`: the leaf has no neighbour there.
+    /// The high fence, or in a backward scan the low one. Called only for the direction of the part
+    /// that the leaf was found for. `None`: the leaf has no neighbour there.
     fn fence<'a>(leaf: &'a Self::Leaf<'_>, direction: Direction) -> Option<K::Ref<'a>>;
 
     /// Reports the leaf that was found last, and those of its entries that are in the part.
@@ -151,7 +151,7 @@ fn scan_some<K: Key, T: Fenced<K>>(
 }
 
 impl<'r, K: Key> Part<'r, K> {
-    /// All of a range.
+    /// The whole range.
     fn whole(range: ScanRange<'r>) -> Result<Self, IndexError> {
         Ok(Self {
             from: parse_bound::<K>(range.start)?,
@@ -160,7 +160,7 @@ impl<'r, K: Key> Part<'r, K> {
         })
     }
 
-    /// Where a scan begins, or goes on at a fence.
+    /// The target of the scan's next search: its begin, or a fence.
     fn target<'k>(&'k self, fence: Option<K::Ref<'k>>) -> Target<'k, K> {
         let first = match self.direction {
             Direction::Forward => self.from,
@@ -175,7 +175,7 @@ impl<'r, K: Key> Part<'r, K> {
         }
     }
 
-    /// What is left of the range behind a fence that was reached.
+    /// The rest of the range behind a fence that was reached.
     fn behind<'k>(&'k self, fence: Option<K::Ref<'k>>) -> Part<'k, K> {
         let (mut from, mut to) = (
             self.from.map(|key| K::shorten(key)),

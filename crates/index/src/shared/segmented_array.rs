@@ -1,4 +1,4 @@
-//! An array that grows while others read it: chunks that double in size and never move.
+//! An array that grows while other threads read it: chunks double in size and never move.
 //!
 //! # Invariants
 //! - A1. A chunk's pointer is null until the chunk is complete, and does not change afterwards.
@@ -16,7 +16,7 @@ use crate::shared::sync::AtomicPtr;
 const FIRST_BITS: u32 = if cfg!(loom) { 2 } else { 4 };
 const CHUNKS: usize = (SegmentedArray::<u8>::BITS + 1 - FIRST_BITS) as usize;
 
-/// An array of up to 2²⁸ elements, of which as many chunks exist as were asked for.
+/// An array of up to 2²⁸ elements, in chunks that are allocated on demand.
 pub struct SegmentedArray<T> {
     chunks: [AtomicPtr<T>; CHUNKS],
 }
@@ -83,7 +83,7 @@ impl<T> SegmentedArray<T> {
         }
     }
 
-    /// Calls `visit` with every element there is.
+    /// Calls `visit` with every existing element.
     pub fn for_each_mut(&mut self, mut visit: impl FnMut(&mut T)) {
         for (chunk, place) in self.chunks.iter().enumerate() {
             let elements = place.load(Ordering::Relaxed);

@@ -11,10 +11,10 @@ pub use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, fence};
 #[cfg(not(loom))]
 pub use std::sync::{RwLock, RwLockReadGuard};
 
-/// Marks a place where one `SeqCst` access must stand before the next in the single total order.
+/// Marks a point at which one `SeqCst` access must precede the next in the single total order.
 ///
-/// That is so by the language; but loom takes `SeqCst` accesses for `AcqRel` ones and has total order
-/// in fences only.
+/// The language guarantees that, but loom treats `SeqCst` accesses as `AcqRel` and orders only
+/// fences totally.
 #[inline]
 pub fn total_order() {
     #[cfg(loom)]
@@ -33,7 +33,7 @@ pub fn wait(turn: u32) {
     if turn < 64 {
         std::hint::spin_loop();
     } else {
-        // It may have lost its processor.
+        // The other thread may have been preempted.
         std::thread::yield_now();
     }
 }

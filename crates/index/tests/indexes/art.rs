@@ -35,7 +35,8 @@ fn matches_a_sorted_map_with_default_leaves() {
     assert_eq!(tree.statistics().height, 1);
 }
 
-/// Keys of 64 KiB that part early, late, and where others end: ways down are long, and no walk recurses.
+/// Keys of 64 KiB that diverge early, late, and where others end: paths are long, and no walk
+/// recurses.
 #[test]
 fn long_keys_that_share_long_prefixes_make_deep_trees() {
     let tree = VariableArtTree::new(ArtConfig::tiny());
@@ -67,9 +68,9 @@ fn eight(first: u8, last: u8) -> [u8; 8] {
     [first, first, first, first, first, first, first, last]
 }
 
-/// Five keys of one block, alone in the leaf at the edge of a node with a path that they do not have: a
-/// bound lifts them out, all of them to one side, into a leaf with one more than it should have; the other
-/// side is empty. With the next key they become a block.
+/// Five keys of one block, alone in the leaf at the edge of a node whose path they do not share. A
+/// bound lifts all of them to one side, into a leaf with one record too many; the other side is
+/// empty. With the next key they become a block.
 #[test]
 fn keys_of_a_block_are_lifted_from_another_path() {
     for first in [0, 9] {
@@ -78,7 +79,7 @@ fn keys_of_a_block_are_lifted_from_another_path() {
         for n in 1..=8 {
             tree.write(&inner(n), 0).unwrap();
         }
-        // The leaf at that edge gets others in the place of its keys.
+        // Other keys replace those of the leaf at that edge.
         let edge = if first == 0 {
             [1, 2, 3, 4]
         } else {
@@ -181,8 +182,8 @@ fn a_bulk_load_makes_full_leaves_and_a_shallow_tree() {
     }
 }
 
-/// A count meanwhile sees nothing or all; a load that fails shows nothing; a reader that relied on the
-/// empty tree is told.
+/// A concurrent count sees nothing or all; a failed load shows nothing; a reader that relied on the
+/// empty tree detects the load.
 #[test]
 fn a_bulk_load_is_seen_at_one_instant() {
     let keys = 20_000_u64;
@@ -233,7 +234,7 @@ fn a_bulk_load_is_seen_at_one_instant() {
     }
 }
 
-/// Loads that fail give the numbers of their leaves back.
+/// Failed loads release the numbers of their leaves.
 #[test]
 fn failed_loads_use_no_numbers_up() {
     let tree = FixedArtTree::new(small());

@@ -6,7 +6,7 @@ use namiki_index::contract::{self, KeyShape, Load};
 use namiki_index::hash::{FixedHash, HashConfig, VariableHash};
 use namiki_index::{Lookup, PointIndex, point_contract};
 
-/// Small, and with room for all: some keys in overflow lines, some lines with free slots.
+/// A small table with a high load factor: some keys in overflow lines, some lines with free slots.
 fn small() -> HashConfig {
     HashConfig {
         first_bits: 2,
@@ -35,7 +35,7 @@ fn matches_a_map_with_default_sizes() {
     contract::matches_a_map(&index, KeyShape::Nested, 20_000, 200_000, 8);
 }
 
-/// Every key and every payload is possible: none stands for "nothing here".
+/// Every key and every payload is possible: no value is reserved for an empty slot.
 #[test]
 fn no_key_and_no_payload_is_special() {
     let index = FixedHash::new(HashConfig::tiny());
@@ -80,10 +80,10 @@ fn the_table_grows_and_shrinks_with_its_keys() {
                 "{round}: {empty:?}"
             );
             assert_eq!((empty.records, empty.leaf_deltas), (0, 0));
-            // Where a key was looked for first was always right.
+            // The first line searched for a key was always the right one.
             assert_eq!(empty.restarts, 0);
             let now = index.memory_bytes();
-            // Stripes stay: they hold what readers relied on.
+            // Stripes stay: they hold the stamps of readers.
             let stripes = 16 << config.stripe_bits;
             assert!(
                 now <= new + stripes + 8192,
@@ -91,7 +91,7 @@ fn the_table_grows_and_shrinks_with_its_keys() {
             );
         }
         if config == HashConfig::default() {
-            // Few keys are anywhere but in their home line.
+            // Almost all keys are in their home line.
             for n in 0..keys {
                 index.insert(&KeyShape::Dense.key(n), n).unwrap();
             }

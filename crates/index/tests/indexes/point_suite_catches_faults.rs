@@ -11,7 +11,7 @@ use namiki_index::{
     Change, Changed, Expected, IndexError, Inserted, LeafVersion, Lookup, PointIndex, Statistics,
 };
 
-/// What a faulty map does wrong: mostly two steps that others come between.
+/// The fault of a faulty map: mostly two steps that should be one atomic step.
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     None,
@@ -23,14 +23,14 @@ enum Fault {
     DeleteLooksFirst,
     /// An update reads the old payload, and then puts the new one.
     UpdateReadsFirst,
-    /// A get answers from what the map was at the get before, by any thread.
+    /// A get answers from the map's contents at the previous get of any thread.
     GetIsStale,
 }
 
 #[derive(Default)]
 struct State {
     map: BTreeMap<Vec<u8>, u64>,
-    /// What the map was at the last get.
+    /// The map's contents at the last get.
     earlier: BTreeMap<Vec<u8>, u64>,
     counter: u64,
     rts: u64,
@@ -54,7 +54,7 @@ impl LockedMap {
         self.state.lock().unwrap()
     }
 
-    /// Lets others in between two steps, if the map has this fault.
+    /// Lets other threads run between two steps, if the map has this fault.
     fn pause<'a>(&'a self, fault: Fault, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         if self.fault != fault {
             return state;
