@@ -20,8 +20,8 @@ thread_local! {
     static RETIRED_BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Counts bytes whose destruction this thread has just deferred. Call it while the thread is not
-/// pinned: only then can the epoch advance more than once.
+/// Counts bytes that this thread has just retired. Call it while the thread is not pinned: only
+/// then can the epoch advance more than once.
 #[inline]
 pub fn retired(bytes: usize) {
     let sum = RETIRED_BYTES.get().saturating_add(bytes);

@@ -112,7 +112,7 @@ impl<'a> Bucket<'a> {
         entries
     }
 
-    /// The position of the key whose word passes the test.
+    /// The position of the first key with a word that passes the test.
     #[inline]
     pub(super) fn find(&self, is: impl Fn(u64) -> bool) -> Option<At<'a>> {
         let in_line = |line: &'a Line, overflow, used| {

@@ -68,9 +68,9 @@ fn eight(first: u8, last: u8) -> [u8; 8] {
     [first, first, first, first, first, first, first, last]
 }
 
-/// Five keys of one block, alone in the leaf at the edge of a node whose path they do not share. A
-/// bound lifts all of them to one side, into a leaf with one record too many; the other side is
-/// empty. With the next key they become a block.
+/// Five keys of one block, alone in the leaf at the edge of a node with a path that they do not
+/// share. A bound lifts all of them to one side, into a leaf with one record too many; the other
+/// side is empty. With the next key they become a block.
 #[test]
 fn keys_of_a_block_are_lifted_from_another_path() {
     for first in [0, 9] {
