@@ -44,10 +44,30 @@
 //!
 //! # The parts
 //!
-//! Each folder uses only those before it: `storage` (records) → `concurrency` (locks, protocols, contention) →
-//! `table` (keys to records) → `wal_format` → [`replica`] (a cluster node's tables) → `commit` → `txn` → `catalogue` (manifest
-//! and table journal) → `recovery` → `image` (tables in segments) → `backup` → `api` ([`Database`], [`Session`], [`Table`],
-//! [`Builder`]). `error`, `protocol_spec`, `sync` and `thread_number` are free to all.
+//! Each folder uses only those before it:
+//!
+//! ```text
+//!   storage       records, the indexes over them
+//!   concurrency   locks, the three protocols, contention
+//!   table         one table without its types: from keys to records
+//!   wal_format    the bytes of a log record
+//!   replica       the tables of a cluster's node
+//!   commit        the one commit path, epochs, views, tickets
+//!   txn           a transaction: reads, writes, savepoints
+//!   catalogue     the manifest and the table journal
+//!   image         tables in segment files: written by checkpoints and loads, and read back
+//!   recovery      replaying the log, loading the image
+//!   live          what the parts of an open database share
+//!   backup        copying a database
+//!   checkpoint    writing an image and freeing the log
+//!   settings      Builder
+//!   api           Database, Session, View, Table, queries
+//!   tables        creating, loading, changing tables
+//!   stats         numbers of an open database
+//!   open          opening a directory
+//! ```
+//! `error`, `protocol_spec`, `sync` and `thread_number` are free to all. What the last three do are methods of [`Database`]
+//! and [`Builder`].
 //!
 //! Paper: tictoc-pwal, pwal
 
@@ -61,37 +81,32 @@ struct Readme;
 mod api;
 mod backup;
 mod catalogue;
+mod checkpoint;
 mod commit;
 mod concurrency;
 mod error;
 mod events;
 mod image;
+mod live;
+mod open;
 mod open_error;
 mod protocol_spec;
+mod query_error;
 mod recovery;
 pub mod replica;
+mod settings;
+mod stats;
 mod storage;
 mod sync;
 mod table;
+mod tables;
 mod thread_number;
 mod txn;
 mod wal_format;
 
-pub use api::autotune::{Isolation, ProtocolChoice, TunedConfig};
-pub use api::batch_load::{
-    BatchLoadError, BatchLoadOptions, BatchLoadProgress, BatchLoadReport, BatchLoadStop,
-    ExistingRows, OnBatchLoadProgress,
-};
-pub use api::builder::Builder;
-pub use api::checkpoint::followed_backup::BackupStats;
-pub use api::checkpoint::settings_and_reports::{CheckpointReport, CheckpointStats};
-pub use api::counters::{ConflictCounters, Counters};
 pub use api::database::Database;
-pub use api::horizon_stats::HorizonStats;
-pub use api::load::{LoadOptions, LoadProgress, OnLoadProgress};
 pub use api::rows::Rows;
 pub use api::session::Session;
-pub use api::stats::{DiskUse, Stats, TableStats};
 #[cfg(feature = "serde")]
 pub use api::table::Serde;
 #[doc(hidden)]
@@ -100,20 +115,22 @@ pub use api::table::{
     AsKey, Key, KeyBytes, KeyPrefix, KeyRange, LockSet, Number, Table, Value, ValueBytes,
     ValueView, Versioned,
 };
-pub use api::untyped::UntypedTable;
 pub use api::view::View;
 pub use backup::error::{BackupError, KeptFileFault};
+pub use backup::followed_backup::BackupStats;
 pub use backup::options_and_reports::{
     BackupOptions, BackupProgress, BackupReport, OnBackupProgress,
 };
+pub use checkpoint::horizon_stats::HorizonStats;
+pub use checkpoint::settings_and_reports::{CheckpointReport, CheckpointStats};
 pub use commit::engine::LockCounters;
 pub use commit::latency::CommitLatency;
 pub use commit::ticket::{Acknowledged, Ticket};
 pub use commit::views::ViewStats;
 pub use concurrency::cc::faults;
 pub use error::{Conflict, Error, OpenError};
-pub use image::load_error::LoadError;
-pub use image::table_writer::NewTable;
+pub use image::loaded_tables::load_error::LoadError;
+pub use image::loaded_tables::table_writer::NewTable;
 #[cfg(feature = "derive")]
 pub use namiki_derive::{Key, Value};
 pub use namiki_index::Direction;
@@ -125,11 +142,21 @@ pub use protocol_spec::{
     ProtocolSpec, WaitPolicy,
 };
 pub use recovery::{LoadingProgress, OnProgress, RecoveryProgress, RecoveryReport, ReplayOrder};
+pub use settings::autotune::{Isolation, ProtocolChoice, TunedConfig};
+pub use settings::builder::Builder;
+pub use stats::counters::{ConflictCounters, Counters};
+pub use stats::{DiskUse, Stats, TableStats};
 #[doc(hidden)]
 pub use storage::index;
 pub use storage::index::{IndexKind, IndexNotInBuild, TreeKind};
 pub use table::raw_table::{TableId, TableInfo};
 pub use table::row_layout::{RowLayout, TypeLayout, TypeLayouts, VariantLayout};
+pub use tables::batch_load::{
+    BatchLoadError, BatchLoadOptions, BatchLoadProgress, BatchLoadReport, BatchLoadStop,
+    ExistingRows, OnBatchLoadProgress,
+};
+pub use tables::load::{LoadOptions, LoadProgress, OnLoadProgress};
+pub use tables::untyped::UntypedTable;
 pub use txn::{Savepoint, Transaction, Version};
 pub use wal_format::encoding_primitives::RecordFormat;
 pub use wal_format::restore_point::RestorePoint;
@@ -137,7 +164,7 @@ pub use wal_format::restore_point::RestorePoint;
 /// What tables with columns are described with, and what their rows are made of.
 pub mod query {
     pub use crate::api::query::{Query, RowOf};
-    pub use crate::api::query_error::QueryError;
+    pub use crate::query_error::QueryError;
     pub use namiki_exec::data::key_codec::{EncodeError, encode as encode_key};
     pub use namiki_exec::data::row_codec::{decode as decode_row, encode as encode_row};
     pub use namiki_exec::data::{Column, ColumnType, Datum, Schema, SchemaError, Value};
@@ -167,9 +194,9 @@ pub mod files {
     pub use crate::catalogue::manifest::{FORMAT, Manifest};
     pub use crate::catalogue::opened_backup::announces_all;
     pub use crate::catalogue::table_journal::unknown_table;
-    pub use crate::image::index_digests::IndexDigests;
     pub use crate::image::leftovers::{ImageSurvey, read_image};
-    pub use crate::image::run_reader::{RunToRead, RunVisitor, read_run, runs_to_read};
+    pub use crate::image::loaded_tables::index_digests::IndexDigests;
+    pub use crate::image::read::run_reader::{RunToRead, RunVisitor, read_run, runs_to_read};
     pub use crate::wal_format::aries_operation::{Image, Operation};
     pub use crate::wal_format::commit_changes::{Change, Changes};
     pub use crate::wal_format::encoding_primitives::DecodeError;

@@ -1,7 +1,7 @@
 //! Taking a checkpoint now.
 
-use crate::api::checkpoint::settings_and_reports::CheckpointReport;
 use crate::api::database::Database;
+use crate::checkpoint::settings_and_reports::CheckpointReport;
 use crate::error::Error;
 
 impl Database {

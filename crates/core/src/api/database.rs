@@ -12,25 +12,23 @@ use namiki_platform::WorkerId;
 use namiki_platform::disk::{DirLock, Disk, MemoryDisk};
 use parking_lot::Mutex;
 
-use crate::api::autotune::TunedConfig;
-use crate::api::builder::Builder;
-use crate::api::checkpoint::checkpointer::Checkpointer;
-use crate::api::config::Indexes;
-use crate::api::counters::{ConflictCounters, Counters};
-use crate::api::open_catalogue::{Catalogue, CatalogueCell, ReleaseOnDrop, catalogue_error};
-use crate::api::opened_tables::OpenedTables;
 use crate::api::session::Session;
 use crate::api::table::{Key, Table, Value, row_layout};
-use crate::api::tables_in_segments::TablesInSegments;
 use crate::catalogue::catalogue_files::NotWritten;
 use crate::catalogue::manifest::Manifest;
+use crate::checkpoint::checkpointer::Checkpointer;
 use crate::commit::engine::Engine;
-use crate::commit::epoch::Count;
 use crate::commit::ticket::{self, Acknowledged, Ticket};
 use crate::error::{Error, OpenError};
 use crate::events;
+use crate::live::catalogue::{Catalogue, CatalogueCell, ReleaseOnDrop, catalogue_error};
+use crate::live::opened_tables::OpenedTables;
+use crate::live::tables_in_segments::TablesInSegments;
 use crate::protocol_spec::{LockRelease, Logging, ProtocolSpec};
 use crate::recovery::{ImageLoader, RecoveryReport};
+use crate::settings::autotune::TunedConfig;
+use crate::settings::builder::Builder;
+use crate::settings::config::Indexes;
 use crate::storage::record::INLINE_BYTES_MAX;
 use crate::table::raw_table::{RawTable, TableId, TableInfo};
 use crate::thread_number;
@@ -83,7 +81,7 @@ pub(crate) fn room_bytes(needed: usize) -> usize {
 /// ```
 #[derive(Clone)]
 pub struct Database {
-    pub(super) shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 pub(crate) struct Shared {
@@ -99,7 +97,7 @@ pub(crate) struct Shared {
     /// Nothing where nothing is logged.
     pub(crate) checkpointer: Option<Checkpointer>,
     /// Held until the directory is free: closing can take as long as a backup.
-    pub(super) closing: Mutex<()>,
+    pub(crate) closing: Mutex<()>,
     /// Nothing once the database is closed. Locked for moments only: a forked child has to let go of the directory,
     /// whatever was under way with the catalogue.
     pub(crate) dir_lock: Mutex<Option<DirLock>>,
@@ -367,7 +365,7 @@ impl Database {
     }
 
     /// A session of the pool, or a new one.
-    pub(super) fn pooled_session(&self) -> Result<Session, Error> {
+    pub(crate) fn pooled_session(&self) -> Result<Session, Error> {
         // Before the pool is locked: in a forked child, a thread that is not there may have it locked.
         self.shared.engine.check_process()?;
         let pooled = self.pool().lock().pop();
@@ -375,7 +373,7 @@ impl Database {
     }
 
     /// Gives a session to the pool.
-    pub(super) fn return_session(&self, session: Session) {
+    pub(crate) fn return_session(&self, session: Session) {
         // As above; there, it is left as it is.
         if self.shared.engine.is_own() {
             self.pool().lock().push(session);
@@ -478,33 +476,6 @@ impl Database {
         &self.shared.recovery
     }
 
-    /// What was counted since the database was opened.
-    #[must_use]
-    pub fn counters(&self) -> Counters {
-        let engine = &self.shared.engine;
-        let conflicts_by_kind = ConflictCounters {
-            write_locked: engine.epochs.counted(Count::WriteLocked),
-            read_locked: engine.epochs.counted(Count::ReadLocked),
-            read_changed: engine.epochs.counted(Count::ReadChanged),
-            wounded: engine.epochs.counted(Count::Wounded),
-            phantom: engine.epochs.counted(Count::Phantom),
-        };
-        Counters {
-            committed: engine.epochs.counted(Count::Committed),
-            changed_bytes: engine.epochs.counted(Count::ChangedBytes),
-            read_only: engine.epochs.counted(Count::ReadOnly),
-            conflicts: conflicts_by_kind.all(),
-            conflicts_by_kind,
-            failed_locks: engine.epochs.counted(Count::FailedLock),
-            // In a forked child, a stream may be locked by a thread that is not there.
-            log: (engine.log.as_ref().filter(|_| engine.is_own()))
-                .map(|log| log.counters())
-                .unwrap_or_default(),
-            locks: engine.lock_counters(),
-            epoch: engine.epochs.current(),
-        }
-    }
-
     /// Makes everything that was committed durable, and releases the directory. Transactions that
     /// have not committed by now fail with [`Error::Closed`], and so do loads, soon; the directory stays locked until
     /// they have removed their files. Closing again gives the same answer.
@@ -520,7 +491,7 @@ impl Database {
 }
 
 /// Whether a table can have this name.
-pub(super) fn check_name(name: &str) -> Result<(), Error> {
+pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     let why = match name.len() {
         0 => "it is empty",
         1..=TABLE_NAME_BYTES_MAX if !name.chars().any(char::is_control) => return Ok(()),
@@ -554,7 +525,7 @@ enum Unsealed {
 
 impl Shared {
     /// Creates a table that there is not yet.
-    pub(super) fn create_table(
+    pub(crate) fn create_table(
         &self,
         catalogue: &mut Catalogue,
         info: TableInfo,

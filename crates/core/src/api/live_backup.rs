@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use crate::api::absolute_path::absolute_path;
 use crate::api::database::Database;
 use crate::backup::error::BackupError;
 use crate::backup::options_and_reports::{BackupOptions, BackupReport};
 use crate::error::Error;
+use crate::settings::absolute_path::absolute_path;
 
 impl Database {
     /// Backs the database up into a directory, while transactions go on: what every transaction has left that was

@@ -29,7 +29,7 @@ thread_local! {
 }
 
 /// A body that this thread runs until this is dropped.
-pub(super) struct RunningBody {
+pub(crate) struct RunningBody {
     owner: Owner,
     /// Whether it began inside of another one.
     is_inner: bool,
@@ -41,7 +41,7 @@ impl RunningBody {
     /// # Errors
     /// As [`check_not_nested`].
     #[inline]
-    pub(super) fn begin(owner: Owner) -> Result<Self, Error> {
+    pub(crate) fn begin(owner: Owner) -> Result<Self, Error> {
         let outer = INNERMOST.get();
         if let Some(outer) = outer {
             begin_inside(owner, outer)?;
@@ -70,7 +70,7 @@ impl Drop for RunningBody {
 ///
 /// # Errors
 /// [`Error::NestedTransaction`] if it runs one already.
-pub(super) fn check_not_nested(owner: Owner) -> Result<(), Error> {
+pub(crate) fn check_not_nested(owner: Owner) -> Result<(), Error> {
     let is_outer = |outer: &RefCell<Vec<Owner>>| outer.borrow().contains(&owner);
     let is_nested = INNERMOST.get() == Some(owner) || OUTER.try_with(is_outer).unwrap_or(false);
     if is_nested {

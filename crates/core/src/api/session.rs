@@ -17,7 +17,7 @@ use crate::table::raw_table::RawTable;
 use crate::txn::Transaction;
 
 /// So often a transaction is run again for which room was made.
-pub(super) const ROOM_MADE_MAX: u32 = 8;
+pub(crate) const ROOM_MADE_MAX: u32 = 8;
 
 /// Runs transactions on one log stream.
 ///
@@ -178,7 +178,7 @@ impl Session {
     }
 
     /// Whether an attempt that failed is worth another one.
-    pub(super) fn check_retry<E>(&mut self, failure: Failure<E>) -> Result<(), Failure<E>> {
+    pub(crate) fn check_retry<E>(&mut self, failure: Failure<E>) -> Result<(), Failure<E>> {
         let Failure::Conflict(last) = failure else {
             return Err(failure);
         };
@@ -193,7 +193,7 @@ impl Session {
     /// What is kept from one attempt to the next ends with the last one: the large buffers, too, which the next attempt
     /// would need again.
     #[inline(always)]
-    pub(super) fn end_attempts(&mut self) {
+    pub(crate) fn end_attempts(&mut self) {
         self.room_made = 0;
         self.transaction.start_afresh();
         self.transaction.free_large_buffers();
@@ -252,7 +252,7 @@ impl Session {
 
     /// Runs a transaction once. If it fails, its failure is not to be told before what it has read is durable.
     #[inline]
-    pub(super) fn attempt_unconfirmed<C: Checks, T, E>(
+    pub(crate) fn attempt_unconfirmed<C: Checks, T, E>(
         &mut self,
         body: impl FnOnce(&mut Transaction) -> Result<T, E>,
         conflict_in: impl FnOnce(&E) -> Option<Conflict>,
@@ -278,12 +278,12 @@ impl Session {
     }
 
     /// The transaction that it runs, for what comes between the attempts.
-    pub(super) fn transaction_mut(&mut self) -> &mut Transaction {
+    pub(crate) fn transaction_mut(&mut self) -> &mut Transaction {
         &mut self.transaction
     }
 
     /// A random part of this.
-    pub(super) fn part_of(&mut self, longest: Duration) -> Duration {
+    pub(crate) fn part_of(&mut self, longest: Duration) -> Duration {
         longest.mul_f64(self.random.unit())
     }
 
@@ -358,10 +358,10 @@ impl Session {
 }
 
 /// An attempt that did not commit.
-pub(super) struct Ended<E> {
-    pub(super) failure: Failure<E>,
+pub(crate) struct Ended<E> {
+    pub(crate) failure: Failure<E>,
     /// What is to be acknowledged before the failure is told.
-    pub(super) reads: Option<Box<Ticket>>,
+    pub(crate) reads: Option<Box<Ticket>>,
 }
 
 impl<E> Ended<E> {
@@ -387,7 +387,7 @@ impl<E> From<Error> for Ended<E> {
 }
 
 /// How an attempt ended that did not commit.
-pub(super) enum Failure<E> {
+pub(crate) enum Failure<E> {
     /// In a conflict, which the transaction recorded or its commit met: it is worth another attempt.
     Conflict(Conflict),
     /// In an error of the body, which holds: what the body had read is current and durable.
@@ -411,13 +411,13 @@ impl<E> From<Error> for Failure<E> {
 
 impl<E> Failure<E> {
     /// Whether the attempt is worth another one when room was made.
-    pub(super) fn is_for_want_of_room(&self) -> bool {
+    pub(crate) fn is_for_want_of_room(&self) -> bool {
         matches!(self, Self::Engine(Error::DiskFull(_)) | Self::NoRoom(_))
     }
 }
 
 impl<E: From<Error>> Failure<E> {
-    pub(super) fn into_error(self) -> E {
+    pub(crate) fn into_error(self) -> E {
         match self {
             Self::Conflict(conflict) => Error::Conflict(conflict).into(),
             Self::Body(error) | Self::NoRoom(error) => error,
@@ -442,7 +442,7 @@ impl<E: From<Error>> Failure<E> {
 }
 
 /// The conflict that a body's error passes on, its own transaction's or that of one that it has begun inside.
-pub(super) fn conflict_in(error: &Error) -> Option<Conflict> {
+pub(crate) fn conflict_in(error: &Error) -> Option<Conflict> {
     match error {
         Error::Conflict(conflict) => Some(*conflict),
         _ => None,

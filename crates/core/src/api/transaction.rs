@@ -17,7 +17,7 @@ use crate::txn::stage_write::check_length;
 use crate::txn::{Transaction, Version};
 
 #[inline]
-pub(super) fn decode_value<V: Value + ?Sized>(
+pub(crate) fn decode_value<V: Value + ?Sized>(
     raw_table: &RawTable,
     bytes: &[u8],
 ) -> Result<V::Owned, Error> {
@@ -25,7 +25,7 @@ pub(super) fn decode_value<V: Value + ?Sized>(
 }
 
 #[inline]
-pub(super) fn decode_key<K: Key + ?Sized>(
+pub(crate) fn decode_key<K: Key + ?Sized>(
     raw_table: &RawTable,
     bytes: &[u8],
 ) -> Result<K::Owned, Error> {
@@ -33,7 +33,7 @@ pub(super) fn decode_key<K: Key + ?Sized>(
 }
 
 #[cold]
-pub(super) fn undecodable(raw_table: &RawTable, expected: Cow<'_, str>, bytes: &[u8]) -> Error {
+pub(crate) fn undecodable(raw_table: &RawTable, expected: Cow<'_, str>, bytes: &[u8]) -> Error {
     Error::Undecodable {
         table: raw_table.name(),
         expected: expected.into_owned(),
@@ -57,7 +57,7 @@ fn encode_checked<V: Value + ?Sized>(
 
 /// Hands on the bytes of some keys at a time, at most [`BATCH_KEYS_MAX`]. They lie in `bytes`.
 #[inline]
-pub(super) fn in_batches<K: Key + ?Sized, Q: AsKey<K>>(
+pub(crate) fn in_batches<K: Key + ?Sized, Q: AsKey<K>>(
     keys: impl IntoIterator<Item = Q>,
     bytes: &mut Vec<u8>,
     mut visit: impl FnMut(&[&[u8]]) -> Result<(), Error>,
@@ -426,7 +426,7 @@ impl Transaction {
 }
 
 /// Encodes a range's ends and hands them on.
-pub(super) fn with_range<K: Key + ?Sized, T>(
+pub(crate) fn with_range<K: Key + ?Sized, T>(
     range: &impl KeyRange<K>,
     direction: Direction,
     scan: impl FnOnce(ScanRange<'_>) -> T,

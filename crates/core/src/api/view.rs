@@ -9,11 +9,11 @@ use std::sync::Arc;
 use namiki_index::{Direction, ScanRange};
 use namiki_platform::Stamp;
 
-use crate::api::catalogue_view::CatalogueView;
 use crate::api::table::{AsKey, Key, KeyRange, Table, Value, ValueView};
 use crate::api::transaction::{decode_key, decode_value, in_batches, undecodable, with_range};
 use crate::commit::view_opening::OpenView;
 use crate::error::Error;
+use crate::live::catalogue_view::CatalogueView;
 use crate::recovery::{ImageLoader, UnloadedTable};
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::{RawTable, Step};
@@ -24,11 +24,11 @@ use crate::table::raw_table::{RawTable, Step};
 /// then what was kept for it is freed.
 #[derive(Clone)]
 pub struct View {
-    pub(super) open: Arc<OpenView>,
+    pub(crate) open: Arc<OpenView>,
     /// Which tables there were at its moment.
-    pub(super) catalogue: Arc<CatalogueView>,
+    pub(crate) catalogue: Arc<CatalogueView>,
     /// Where tables are read that are not loaded.
-    pub(super) loader: Arc<ImageLoader>,
+    pub(crate) loader: Arc<ImageLoader>,
 }
 
 /// Reading typed tables.
@@ -204,7 +204,7 @@ impl View {
 /// Reading bytes.
 impl View {
     /// The raw table, if the view may read it.
-    pub(super) fn own<'t, K: ?Sized, V: ?Sized>(
+    pub(crate) fn own<'t, K: ?Sized, V: ?Sized>(
         &self,
         table: &'t Table<K, V>,
     ) -> Result<&'t Arc<RawTable>, Error> {

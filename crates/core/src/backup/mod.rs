@@ -16,14 +16,11 @@
 //! nothing up to it depends on anything above. Commits above it that share frames with others are copied, and do not count
 //! (`GenerationInfo::last_stamp`). See docs/decisions/0049-a-backup-is-a-database-that-ends-at-a-stamp.md.
 
-pub(crate) mod copy_database;
-mod copy_image;
-mod copy_log;
-mod destination;
+pub(crate) mod copy;
 pub(crate) mod earlier_backups;
 pub(crate) mod error;
-mod go_on;
-mod kept_files;
+pub(crate) mod followed_backup;
 pub(crate) mod options_and_reports;
 mod points;
-pub(crate) mod source;
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@
 //!   look for it before it is changed (`views/uncommitted.rs`).
 //! - U3. Undoing restores every record, whatever becomes of the log. What a log that failed, or has no room, does not
 //!   say of a rollback does no harm: the next change of the record logs its image, and recovery undoes nothing that
-//!   was changed since (`recovery/aries.rs`).
+//!   was changed since (`recovery/replay/aries.rs`).
 //! - U4. A change is made only if the compensation for it is not too long for the buffer: a rollback to a savepoint
 //!   does owe the log what it undoes.
 //!

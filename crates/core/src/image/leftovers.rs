@@ -11,7 +11,7 @@ use crate::catalogue::image_files::{FileNumber, ImageFileName, image_dir};
 use crate::catalogue::image_list::ImageList;
 use crate::catalogue::manifest::Manifest;
 use crate::error::OpenError;
-use crate::image::external_sort::run_of;
+use crate::image::loaded_tables::external_sort::run_of;
 
 /// The files of the image's directory that its manifest does not account for. Files with any other name than a load or a
 /// checkpoint gives are not meant.

@@ -28,21 +28,11 @@
 //!
 //! Paper: tictoc-pwal §3.4, pwal §4.3, §5.6
 
-mod apply;
-mod aries;
-mod image_loader;
-mod image_records;
-mod kept_keys;
-mod log_winners;
-mod merge;
-mod parallel_replay;
+mod load_image;
 mod progress;
-mod replay_context;
-mod replay_hash_table;
+mod replay;
 mod run_on_threads;
 mod settings_and_report;
-mod unloaded_table;
-mod winners;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -53,15 +43,15 @@ use namiki_log::{GenerationEnd, Placement, Records, check_all_announced, harden_
 use namiki_platform::disk::Disk;
 use namiki_platform::{Generation, Lsn, WorkerId};
 
-use self::apply::Tables;
-pub(crate) use self::image_loader::{ImageLoader, ImageToLoad};
+pub(crate) use self::load_image::image_loader::{ImageLoader, ImageToLoad};
+pub(crate) use self::load_image::unloaded_table::{ImageFiles, UnloadedTable};
 use self::progress::{Progress, Totals};
-use self::replay_context::Replay;
+use self::replay::apply::Tables;
+use self::replay::replay_context::Replay;
 pub(crate) use self::settings_and_report::{BeforeLoad, RecoverySettings};
 pub use self::settings_and_report::{
     LoadingProgress, OnProgress, RecoveryProgress, RecoveryReport, ReplayOrder,
 };
-pub(crate) use self::unloaded_table::{ImageFiles, UnloadedTable};
 use crate::catalogue::manifest::Manifest;
 use crate::catalogue::opened_backup::announces_all;
 use crate::error::OpenError;

@@ -12,13 +12,13 @@ use crate::error::OpenError;
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How much there may be to read, in bytes.
-pub(super) struct Totals {
-    pub(super) log: u64,
-    pub(super) image: u64,
+pub(in crate::recovery) struct Totals {
+    pub(in crate::recovery) log: u64,
+    pub(in crate::recovery) image: u64,
 }
 
 /// How far the recovery is.
-pub(super) struct Progress<'a> {
+pub(in crate::recovery) struct Progress<'a> {
     settings: &'a RecoverySettings,
     totals: Totals,
     bytes: AtomicU64,
@@ -29,7 +29,11 @@ pub(super) struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    pub(super) fn new(settings: &'a RecoverySettings, totals: Totals, began: Instant) -> Self {
+    pub(in crate::recovery) fn new(
+        settings: &'a RecoverySettings,
+        totals: Totals,
+        began: Instant,
+    ) -> Self {
         Self {
             settings,
             totals,
@@ -42,14 +46,18 @@ impl<'a> Progress<'a> {
     }
 
     /// Counts what was read of the log, reports it now and then, and stops when asked to.
-    pub(super) fn advance(&self, bytes: u64, replayed: u64) -> Result<(), OpenError> {
+    pub(in crate::recovery) fn advance(&self, bytes: u64, replayed: u64) -> Result<(), OpenError> {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.replayed.fetch_add(replayed, Ordering::Relaxed);
         self.report()
     }
 
     /// The same of what was read of the image.
-    pub(super) fn advance_image(&self, bytes: u64, rows: u64) -> Result<(), OpenError> {
+    pub(in crate::recovery) fn advance_image(
+        &self,
+        bytes: u64,
+        rows: u64,
+    ) -> Result<(), OpenError> {
         self.image_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.image_rows.fetch_add(rows, Ordering::Relaxed);
         self.report()
@@ -71,7 +79,7 @@ impl<'a> Progress<'a> {
     }
 
     /// How far it has come.
-    pub(super) fn now(&self) -> RecoveryProgress {
+    pub(in crate::recovery) fn now(&self) -> RecoveryProgress {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         RecoveryProgress {
             bytes: of(&self.bytes),

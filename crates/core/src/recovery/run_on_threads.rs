@@ -5,7 +5,7 @@ use namiki_platform::threads;
 use crate::error::OpenError;
 
 /// Does the same on so many threads, this one included, or on as many as the system allows.
-pub(super) fn on_threads(
+pub(in crate::recovery) fn on_threads(
     threads: usize,
     work: impl Fn() -> Result<(), OpenError> + Sync,
 ) -> Result<(), OpenError> {

@@ -22,7 +22,7 @@
 //!   and is a record throughout, and the owner of a [`RecordRef`] keeps the table alive: a transaction holds the tables that it has used
 //!   until the next one on its session begins (`AccessSet::use_table`), and a group of commits those of the engine, which
 //!   releases one that was dropped when no commit of it is under way and all groups are flushed that hold its locks
-//!   (`commit/drops.rs`, `api/change_tables.rs`). So a `RecordRef` can always be followed.
+//!   (`commit/drops.rs`, `tables/change_tables.rs`). So a `RecordRef` can always be followed.
 //!   The one exception is the end of a replay, when no transaction runs: records are moved then, and those of deleted
 //!   keys are freed (`arena.rs`).
 //! - R2. `cap` is written once, before the record is shared, and is at least 1.
@@ -493,7 +493,7 @@ impl RecordRef {
         // Acquire: its payload, or a later one, is what is copied.
         let before = creation.load(Ordering::Acquire);
         if before & INCARNATION != self.incarnation() {
-            // Its key had left the index, deleted at or before the stamp of every view (`commit/removals.rs`, D2).
+            // Its key had left the index, deleted at or before the stamp of every view (`commit/removal.rs`, D2).
             return AtStamp::Version(None);
         }
         if before & !INCARNATION > stamp.0 {

@@ -1,6 +1,6 @@
 //! Whether the rows of a table are all in memory, and waiting until they are.
 //!
-//! After an opening, tables are loaded from the image in the background (`recovery/image_loader.rs`). Until then a table's
+//! After an opening, tables are loaded from the image in the background (`recovery/load_image/image_loader.rs`). Until then a table's
 //! index is empty: transactions wait, and views read the table where it lies.
 //!
 //! # Invariants

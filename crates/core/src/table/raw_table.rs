@@ -3,7 +3,7 @@
 //! Updates never touch the index. A key that is written for the first time gets an **absent
 //! record** first; from then on, its presence is a matter of the record alone, and every protocol
 //! treats "not there" as one more version. Absent records leave the index when no transaction, view or recovery needs them
-//! any more (`commit/removals.rs`); an opening leaves nothing of them behind (`RawTable::compact`).
+//! any more (`commit/removal.rs`); an opening leaves nothing of them behind (`RawTable::compact`).
 //!
 //! The new record enters the index locked, and is unlocked with the leaf's rts as its own: a transaction that has
 //! read the gap before, at a stamp up to that rts, stays ahead of the one that fills it (see `cc`, phantoms). Where

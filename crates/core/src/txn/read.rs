@@ -5,9 +5,9 @@ use std::sync::Arc;
 use namiki_platform::Stamp;
 
 use super::{Transaction, Version};
+use crate::commit::commit_path::lock_acquisition::acquire;
 use crate::commit::commit_path::{self, Early, EpochEarly, Normal};
 use crate::commit::held_resources::TxnResources;
-use crate::commit::lock_acquisition::acquire;
 use crate::commit::ticket::Ticket;
 use crate::concurrency::cc::{
     Busy, CcProtocol, NoFaults, ObservedVersion, TwoPhase, read_optimistically, with_protocol,

@@ -3,7 +3,7 @@
 //! A table that was loaded ([`Database::load_sorted`]) is found by its name, whether it lies in segments or takes part in
 //! transactions by now. Any other table in memory has types, and no names for its columns: a query is told them. All tables in
 //! memory are read in one [view](Database::view) (table_source.rs), tables in segments never change, and names stand for the tables
-//! that had them at the view's moment (`api/catalogue_view.rs`): so a query reads everything at one moment.
+//! that had them at the view's moment (`live/catalogue_view.rs`): so a query reads everything at one moment.
 //!
 //! Paper: oode §1, §2
 
@@ -20,13 +20,13 @@ use namiki_exec::{Degree, ExecError, Explanation, Mode, Options, Rows};
 
 pub use self::table_source::RowOf;
 use self::table_source::{TableSource, Values, columns, key_columns, value_column};
-use crate::api::catalogue_view::TableThen;
 use crate::api::database::{Database, Shared};
-use crate::api::open_catalogue::Catalogue;
-use crate::api::query_error::QueryError;
 use crate::api::table::{Key, Table, Value};
 use crate::api::view::View;
 use crate::error::Error;
+use crate::live::catalogue::Catalogue;
+use crate::live::catalogue_view::TableThen;
+use crate::query_error::QueryError;
 use crate::table::raw_table::RawTable;
 
 /// A query that is about to run: its tables in memory, and how it is run.

@@ -9,13 +9,13 @@ mod shape;
 mod value;
 
 pub use handle::Table;
-pub(super) use handle::own;
-pub(super) use key::encoded;
-pub(super) use key::range_of_prefix;
+pub(crate) use handle::own;
+pub(crate) use key::encoded;
+pub(crate) use key::range_of_prefix;
 pub use key::{AsKey, Key, KeyBytes, KeyPrefix, KeyRange};
-pub(super) use layout::row_layout;
+pub(crate) use layout::row_layout;
 pub use lock_set::LockSet;
 #[cfg(feature = "serde")]
 pub use value::Serde;
-pub(super) use value::add;
+pub(crate) use value::add;
 pub use value::{Number, Value, ValueBytes, ValueView, Versioned};

@@ -1,0 +1,99 @@
+//! When checkpoints are taken, and what they tell.
+
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use namiki_log::RegionUse;
+use namiki_platform::Stamp;
+
+use crate::error::Error;
+use crate::image::write::image_writer::RUN_BYTES;
+
+/// When checkpoints are taken, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CheckpointSettings {
+    /// One is taken when so many bytes of log were written since the last one, or half as many as the image has.
+    pub(crate) log_bytes: u64,
+    /// And after so long, if anything was written.
+    pub(crate) interval: Option<Duration>,
+    /// And when the database is closed, if so many bytes of log were written since the last one.
+    pub(crate) closing_log_bytes: Option<u64>,
+    /// While there are commits, a restore point is put into the log after so long; none if that is not wanted.
+    pub(crate) restore_points: Option<Duration>,
+    /// Bytes of keys and values that are written in a second at most.
+    pub(crate) bytes_per_second: Option<NonZeroU64>,
+    /// How long a run of an image gets: the key range that is kept or written as a whole.
+    pub(crate) run_bytes: u64,
+}
+
+impl Default for CheckpointSettings {
+    fn default() -> Self {
+        Self {
+            log_bytes: 1 << 30,
+            interval: None,
+            closing_log_bytes: Some(16 << 20),
+            restore_points: None,
+            bytes_per_second: None,
+            run_bytes: RUN_BYTES,
+        }
+    }
+}
+
+/// What a checkpoint did, see [`Database::checkpoint`](crate::Database::checkpoint).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct CheckpointReport {
+    /// The image has what commits with this stamp or a lower one have left, and nothing else.
+    pub stamp: Stamp,
+    /// Tables in the image.
+    pub tables: u64,
+    /// Rows that were written; those of key ranges without changes since the image before were not.
+    pub rows: u64,
+    /// The bytes of their keys and values.
+    pub bytes: u64,
+    /// The bytes of the files that they were written to.
+    pub file_bytes: u64,
+    /// Files of the image before that were kept.
+    pub files_kept: u64,
+    /// Log files that were removed. Others were kept to be written again.
+    pub log_files_freed: u64,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// What there is to be told of checkpoints, see [`Stats`](crate::Stats).
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct CheckpointStats {
+    /// How many were taken since the database was opened.
+    pub taken: u64,
+    /// How many failed.
+    pub failed: u64,
+    /// What the last one said that failed, unless one was taken since.
+    pub last_error: Option<Error>,
+    /// The last one.
+    pub last: Option<CheckpointReport>,
+    /// How long ago the last one was taken.
+    pub last_ago: Option<Duration>,
+    /// The stamp of the image that is there, taken by this opening or before it.
+    pub image_stamp: Option<Stamp>,
+    /// The bytes of its files.
+    pub image_file_bytes: u64,
+    /// Bytes of log since it.
+    pub log_bytes_since: u64,
+    /// Bytes of keys and values that all checkpoints have written.
+    pub bytes_written: u64,
+    /// Bytes of the files that they were written to.
+    pub file_bytes_written: u64,
+    /// Bytes of keys and values in the image.
+    pub image_bytes: u64,
+    /// Room on the disk that is taken ahead for the next one, in bytes of files that have no name.
+    pub preallocated_bytes: u64,
+    /// Whether there was less than is expected to be needed. Checkpoints are taken more often then.
+    pub is_short_of_room: bool,
+    /// The fullest region of a shared device, if the log lies in one: half full, it makes a checkpoint due, and full, it
+    /// refuses commits.
+    pub region: Option<RegionUse>,
+    /// For how long the one has been under way that is.
+    pub under_way_for: Option<Duration>,
+}

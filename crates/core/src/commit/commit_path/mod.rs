@@ -1,0 +1,537 @@
+//! The one commit path. Every protocol, lock release, log layout and group runs through it.
+//!
+//! ```text
+//!   measure the log record ──────────── (one too long for a log buffer is encoded here)
+//!   lock the writes in address order ── failed: release, flush the group, retry
+//!   register in the epoch, take the stamp
+//!   validate reads, then gaps ───────── failed: unlock, conflict
+//!   keep what is overwritten ────────── (only what a view may see, `views/mod.rs`)
+//!   append to the log ───────────────── (early release: the LSN is drawn here, under the locks)
+//!     install the new versions
+//!     unlock ────────────────────────── early release: now; normal: when the group is durable
+//!   flush if the group is full ──────── (the single log does so before the next append)
+//! ```
+//! The four protocols of the paper are the two values of [`Release`] times the group's size: its
+//! algorithms 2 and 3 (normal release, groups of 1 and n), 4 and 5 (early release). Where the paper
+//! flushes a group on *any* failed validation (algorithm 3, line 9), we flush on a failed *lock* and
+//! on a wait while reading, as its text says (§3.2.2): only these can be part of a deadlock, and a
+//! failed validation gains nothing from freeing locks, since it does not wait.
+//!
+//! A commit that has no writes is not logged. Under early release it may have read what is not
+//! durable yet, so it too waits for everything logged so far.
+//!
+//! Release by epochs ([`EpochEarly`]) is early release without the LSN: a commit waits for its epoch,
+//! unless it is *independent*, that is has read nothing that is not durable (`durability.rs`).
+//!
+//! A commit that has used a table that is dropped meanwhile fails after it has registered (`drops.rs`).
+//!
+//! Paper: tictoc-pwal §3.2, §3.3, Algorithms 2–5
+
+pub(crate) mod lock_acquisition;
+pub(crate) mod log_record;
+mod read_durability;
+
+use namiki_log::{Entry, LogError, Stream};
+use namiki_platform::{Epoch, Lsn, Stamp};
+
+use crate::commit::access_set::{AccessSet, Read, Write};
+use crate::commit::commit_path::lock_acquisition::acquire;
+use crate::commit::commit_path::log_record::{CommitRecord, Values};
+use crate::commit::engine::{Engine, GroupLocks, publish};
+use crate::commit::epoch::{Count, SlotId};
+use crate::commit::held_resources::HeldResources;
+use crate::concurrency::cc::{CcProtocol, Checks};
+use crate::concurrency::contention::policy::{
+    COMMIT_LOCK_BACKOFF, COMMIT_LOCK_ROUNDS, COMMIT_LOCK_SPINS,
+};
+use crate::concurrency::lock::LockMode;
+use crate::error::{Conflict, Error};
+use crate::table::raw_table::RawTable;
+
+/// When locks are released: a type parameter of the commit path.
+pub(crate) trait Release {
+    /// Before the commit is durable.
+    const EARLY: bool;
+    /// Acknowledged by epochs.
+    const BY_EPOCH: bool;
+}
+
+/// NLR: after the commit is durable.
+pub(crate) enum Normal {}
+impl Release for Normal {
+    const EARLY: bool = false;
+    const BY_EPOCH: bool = false;
+}
+
+/// ELR: when the commit is in the log's buffer.
+pub(crate) enum Early {}
+impl Release for Early {
+    const EARLY: bool = true;
+    const BY_EPOCH: bool = false;
+}
+
+/// EPOCH: when the commit is in the log's buffer; no LSN is drawn.
+pub(crate) enum EpochEarly {}
+impl Release for EpochEarly {
+    const EARLY: bool = true;
+    const BY_EPOCH: bool = true;
+}
+
+/// What a commit has to wait for until it may be acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaits {
+    /// Nothing.
+    Nothing,
+    /// Its own group's flush.
+    Group(namiki_log::Ticket),
+    /// Every log sequence number up to this one; and first, if it is logged, its own group's flush.
+    Prefix(Option<namiki_log::Ticket>, Lsn),
+    /// Everything of this epoch and before; and first, if it is logged, its own group's flush.
+    Epoch(Option<namiki_log::Ticket>, Epoch),
+}
+
+/// A commit that went through.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Committed {
+    pub(crate) stamp: Stamp,
+    pub(crate) awaits: Awaits,
+}
+
+/// Commits the transaction, or changes nothing; except that after [`Error::OutcomeUnknown`] it is unknown which.
+pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
+    engine: &Engine,
+    stream: Option<&Stream<GroupLocks>>,
+    slot: SlotId,
+    access_set: &mut AccessSet,
+    held: &mut HeldResources,
+) -> Result<Committed, Error> {
+    if access_set.writes.is_empty() {
+        return commit_read_only::<P, R, C>(engine, access_set);
+    }
+    if engine.read_only {
+        return Err(Error::ReadOnly);
+    }
+    let mut is_independent = R::BY_EPOCH && engine.has_read_durably(access_set);
+    // A transaction that holds locks already goes on, and will release them.
+    if held.locks.is_empty() && held.retry.yields_to(&engine.priority) {
+        wait_for_priority(engine, stream)?;
+    }
+    // Not with locks held if it is long; but sums are made under the locks.
+    let has_adds = access_set.has_adds();
+    access_set.sort_writes();
+    let mut record = match stream {
+        Some(stream) if !has_adds => Some(prepare(engine, stream, access_set, held)?),
+        _ => None,
+    };
+    lock_writes::<P, C>(engine, stream, slot, access_set, held)?;
+    if !P::LOCKS_READS && C::VALIDATE_READS && own_reads_are_stale(access_set) {
+        unlock_writes::<P>(access_set);
+        return Err(Error::Conflict(Conflict::ReadChanged));
+    }
+
+    if has_adds {
+        let summed = apply_increments(engine, access_set).and_then(|()| {
+            record = (stream.map(|it| prepare(engine, it, access_set, held))).transpose()?;
+            Ok(())
+        });
+        if let Err(error) = summed {
+            unlock_writes::<P>(access_set);
+            return Err(error);
+        }
+        // What was added to has been read.
+        is_independent = R::BY_EPOCH && engine.has_read_durably(access_set);
+    }
+
+    let (epoch, stamp) = engine
+        .epochs
+        .register(slot, |floor| stamp_of::<P>(access_set, floor));
+    let verdict = if stamp > Stamp::MAX {
+        Err(Error::StampsExhausted)
+    } else if C::CHECK_DROPS
+        && let Some(raw_table) = access_set.dropped_table(engine.drops.count())
+    {
+        Err(dropped(raw_table))
+    } else {
+        validate::<P, C>(access_set, stamp, true).map_err(Error::Conflict)
+    };
+    if let Err(error) = verdict {
+        unlock_writes::<P>(access_set);
+        engine.epochs.deregister(slot);
+        return Err(error);
+    }
+
+    if C::KEEP_FOR_VIEWS {
+        let (views, epochs) = (&engine.views, &engine.epochs);
+        let (overwritten, seen) = access_set.overwritten();
+        views.keep_overwritten(epochs, (slot, epoch), overwritten, seen);
+    }
+    let (Some(stream), Some(record)) = (stream, &mut record) else {
+        install(engine, access_set, held, stamp, None);
+        publish_all::<P>(engine, access_set, stamp);
+        if P::LOCKS_READS {
+            held.hand_over(access_set);
+        }
+        engine.epochs.deregister(slot);
+        engine.views.enforce_limit(&engine.epochs);
+        return Ok(Committed {
+            stamp,
+            awaits: Awaits::Nothing,
+        });
+    };
+
+    // The rest happens under the stream's lock: no flush can release a group's locks before the new
+    // versions are in place, and where the log flushes under its lock, early release comes before.
+    let mut is_wanted = false;
+    let values = record.take_values();
+    let hold = |group: &mut GroupLocks| {
+        install(engine, access_set, held, stamp, values);
+        if R::EARLY {
+            publish_all::<P>(engine, access_set, stamp);
+        } else {
+            for write in &access_set.writes {
+                is_wanted |= P::hand_over(write.record, stream.worker());
+                group.hold::<P>(write.record, stamp, &engine.lock_wait_list);
+            }
+        }
+        if P::LOCKS_READS {
+            held.hand_over(access_set);
+        }
+    };
+    let entry = if is_independent {
+        Entry::Independent
+    } else {
+        Entry::Commit
+    };
+    let appended = record.append(stream, entry, (stamp, epoch), access_set, hold);
+    let appended = match appended {
+        Ok(appended) => appended,
+        Err(error) => {
+            unlock_writes::<P>(access_set);
+            engine.epochs.deregister(slot);
+            engine.views.commit_refused(&engine.epochs);
+            return Err(not_appended(error));
+        }
+    };
+    engine.epochs.deregister(slot);
+    if P::LOCKS_READS {
+        // Those of what was only read need not wait for the device (unless the single log has just written the group).
+        held.release_locks(&engine.lock_wait_list);
+    }
+    engine.views.enforce_limit(&engine.epochs);
+    if is_wanted {
+        // A waiter for a lock of the group flushes nothing.
+        stream.flush().map_err(Error::OutcomeUnknown)?;
+    } else if appended.group_is_full {
+        stream
+            .begin_flush(appended.ticket)
+            .map_err(Error::OutcomeUnknown)?;
+    }
+    let awaits = if R::BY_EPOCH && !is_independent {
+        Awaits::Epoch(Some(appended.ticket), epoch)
+    } else if R::EARLY && !R::BY_EPOCH {
+        Awaits::Prefix(Some(appended.ticket), appended.ticket.lsn)
+    } else {
+        Awaits::Group(appended.ticket)
+    };
+    Ok(Committed { stamp, awaits })
+}
+
+/// Whether all that was read is valid at one moment: what a transaction without writes commits with, and what one
+/// that fails has to pass before its failure may be reported.
+pub(crate) fn commit_read_only<P: CcProtocol, R: Release, C: Checks>(
+    engine: &Engine,
+    access_set: &AccessSet,
+) -> Result<Committed, Error> {
+    // No floor: it would have every record that was not read in this epoch touched.
+    let of_reads = access_set
+        .reads
+        .iter()
+        .map(|read| read.seen.from)
+        .max()
+        .unwrap_or_default();
+    // After the deletion of every key that it has missed (`removal.rs`).
+    let stamp = if P::VALIDATES_AT_STAMP && !access_set.has_gaps() {
+        of_reads
+    } else {
+        of_reads.max(engine.removed_keys.through())
+    };
+    validate::<P, C>(access_set, stamp, false).map_err(Error::Conflict)?;
+    // After the last read: what was read may have come after the drop.
+    if C::CHECK_DROPS
+        && let Some(raw_table) = access_set.dropped_table(engine.drops.count())
+    {
+        return Err(dropped(raw_table));
+    }
+    let awaits = match &engine.log {
+        Some(log) if R::BY_EPOCH => (engine.epoch_to_await(log, access_set))
+            .map_or(Awaits::Nothing, |epoch| Awaits::Epoch(None, epoch)),
+        // What was read was written before now, so its LSN is at most the last one drawn.
+        Some(log) if R::EARLY => Awaits::Prefix(None, log.last_drawn()),
+        _ => Awaits::Nothing,
+    };
+    Ok(Committed { stamp, awaits })
+}
+
+#[cold]
+fn dropped(raw_table: &RawTable) -> Error {
+    Error::TableDropped {
+        table: raw_table.name(),
+    }
+}
+
+/// Waits while another transaction has exclusive commit priority, without a group that holds locks it may want.
+#[cold]
+fn wait_for_priority(engine: &Engine, stream: Option<&Stream<GroupLocks>>) -> Result<(), Error> {
+    if let Some(stream) = stream
+        && engine.groups_hold_locks()
+        && stream.has_pending()
+    {
+        stream.flush().map_err(Error::LogFailed)?;
+    }
+    engine.priority.wait();
+    Ok(())
+}
+
+fn prepare(
+    engine: &Engine,
+    stream: &Stream<GroupLocks>,
+    access_set: &AccessSet,
+    held: &HeldResources,
+) -> Result<CommitRecord, Error> {
+    // Where operations are logged, the changes are in the log, and in the records.
+    let end = held.undo_list.end();
+    CommitRecord::prepare(stream, access_set, end, engine.format).map_err(not_appended)
+}
+
+fn lock_writes<P: CcProtocol, C: Checks>(
+    engine: &Engine,
+    stream: Option<&Stream<GroupLocks>>,
+    slot: SlotId,
+    access_set: &mut AccessSet,
+    held: &mut HeldResources,
+) -> Result<(), Error> {
+    if P::LOCKS_READS {
+        return access_set.writes.iter_mut().try_for_each(|write| {
+            acquire(
+                engine,
+                stream,
+                &mut held.locks,
+                &mut held.retry.wait_age,
+                write.record,
+                LockMode::EXCLUSIVE,
+            )?;
+            require_current::<C>(write)
+        });
+    }
+    let groups_hold = engine.groups_hold_locks();
+    // Early release holds locks for a moment only, and what was not looked at cannot change meanwhile.
+    // (A task does not sleep in the middle of an attempt.)
+    let is_patient = !groups_hold
+        && access_set.reads.is_empty()
+        && !access_set.has_gaps()
+        && !held.retry.is_in_task();
+    for round in 0.. {
+        let Some(failed) = lock_each::<P>(access_set) else {
+            return require_all_current::<P, C>(access_set);
+        };
+        for write in &access_set.writes[..failed] {
+            P::unlock(write.record, write.before);
+        }
+        require_current::<C>(&mut access_set.writes[failed])?;
+        engine.epochs.count(slot, Count::FailedLock);
+        let is_dead = |read: &Read| P::is_dead(read.record, read.seen);
+        if round >= COMMIT_LOCK_ROUNDS && !is_patient || access_set.reads.iter().any(is_dead) {
+            break;
+        }
+        if round >= COMMIT_LOCK_ROUNDS {
+            // The holder of the lock was preempted, or writes to the device.
+            if held.retry.yields_to(&engine.priority) {
+                engine.priority.wait();
+            }
+            std::thread::sleep(COMMIT_LOCK_BACKOFF);
+            engine.check_poison()?;
+            continue;
+        }
+        // Deadlock rule 1: a commit that cannot acquire a lock holds none while it waits, nor does its group.
+        // Otherwise two workers could each wait for a lock in the other's group.
+        match stream {
+            Some(stream) if C::FLUSH_ON_FAILED_LOCK && groups_hold && stream.has_pending() => {
+                stream.flush().map_err(Error::LogFailed)?;
+            }
+            _ => engine.yield_to_locks()?,
+        }
+    }
+    Err(Error::Conflict(Conflict::WriteLocked))
+}
+
+/// Locks all writes, or returns the position of the one that stayed locked.
+fn lock_each<P: CcProtocol>(access_set: &mut AccessSet) -> Option<usize> {
+    for at in 0..access_set.writes.len() {
+        let write = &mut access_set.writes[at];
+        let locked = (0..COMMIT_LOCK_SPINS).find_map(|_| {
+            P::try_lock(write.record)
+                .map_err(|_| std::hint::spin_loop())
+                .ok()
+        });
+        match locked {
+            Some(before) => write.before = before,
+            None => return Some(at),
+        }
+    }
+    None
+}
+
+/// Fails if one of the records, which are locked, is another key's by now; without a lock then.
+#[inline]
+fn require_all_current<P: CcProtocol, C: Checks>(access_set: &mut AccessSet) -> Result<(), Error> {
+    let mut writes = access_set.writes.iter_mut();
+    let current = writes.try_for_each(require_current::<C>);
+    if current.is_err() {
+        unlock_writes::<P>(access_set);
+    }
+    current
+}
+
+/// Fails if a record is another key's by now (`storage/record.rs`, R5).
+#[inline]
+fn require_current<C: Checks>(write: &mut Write) -> Result<(), Error> {
+    if !write.record.is_current() {
+        if C::COMPARE_INCARNATIONS {
+            return Err(Error::Conflict(Conflict::ReadChanged));
+        }
+        write.record = write.record.as_it_is();
+    }
+    Ok(())
+}
+
+/// Takes the locks of a commit back that did not come about. Where reads are locked, the transaction's end does.
+fn unlock_writes<P: CcProtocol>(access_set: &AccessSet) {
+    if P::LOCKS_READS {
+        return;
+    }
+    for write in &access_set.writes {
+        P::unlock(write.record, write.before);
+    }
+}
+
+/// Makes the sums of the amounts that are to be added, to records that are locked: other increments of the same
+/// record wait for the lock, and nothing was read that could have changed.
+fn apply_increments(engine: &Engine, access_set: &mut AccessSet) -> Result<(), Error> {
+    let mut value = Vec::new();
+    for at in 0..access_set.writes.len() {
+        if !access_set.adds_at(at) {
+            continue;
+        }
+        let (record, table) = (access_set.writes[at].record, access_set.writes[at].table);
+        let Some(present) = record.copy_if(&mut value, |_| true) else {
+            unreachable!("the record is locked, so it does not change");
+        };
+        access_set.has_read_locked(record, present);
+        access_set
+            .apply_increment(at, (!present.absent).then_some(&value[..]))
+            .map_err(|error| engine.not_added(table, error))?;
+    }
+    Ok(())
+}
+
+/// Whether a record that is both read and written has changed in between. It is locked now, so the
+/// answer stands.
+fn own_reads_are_stale(access_set: &AccessSet) -> bool {
+    access_set.reads.iter().any(|read| {
+        !read.record.has_version(read.seen.creation)
+            && access_set.writes_sorted(read.record).is_some()
+    })
+}
+
+fn stamp_of<P: CcProtocol>(access_set: &AccessSet, floor: Stamp) -> Stamp {
+    let reads = access_set.reads.iter().map(|read| read.seen.from);
+    let writes = access_set
+        .writes
+        .iter()
+        .map(|write| P::write_floor(write.record, write.before));
+    reads.chain(writes).fold(floor, Stamp::max)
+}
+
+/// Whether all that was read is valid at `stamp`, the versions of records apart that we have locked to write
+/// them, if we have: those are as they were, see [`own_reads_are_stale`].
+fn validate<P: CcProtocol, C: Checks>(
+    access_set: &AccessSet,
+    stamp: Stamp,
+    writes_are_locked: bool,
+) -> Result<(), Conflict> {
+    if C::VALIDATE_READS {
+        for read in &access_set.reads {
+            if writes_are_locked && read.is_written {
+                continue;
+            }
+            let valid = P::validate::<C>(read.record, read.seen, stamp);
+            let is_ours = || writes_are_locked && access_set.writes_sorted(read.record).is_some();
+            if !valid && !is_ours() {
+                return Err(Conflict::ReadChanged);
+            }
+        }
+    }
+    if C::VALIDATE_LEAVES {
+        for (raw_table, leaf) in access_set.gaps() {
+            if !raw_table.extend_leaf(leaf, P::gap_stamp(stamp)) {
+                return Err(Conflict::Phantom);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Installs the new versions; `values` are those of the writes, if they were copied before.
+fn install(
+    engine: &Engine,
+    access_set: &AccessSet,
+    held: &HeldResources,
+    stamp: Stamp,
+    values: Option<Values>,
+) {
+    if held.undo_list.end().is_some() {
+        // The values are there.
+        for write in &access_set.writes {
+            write.record.restamp(stamp);
+            engine.views.uncommitted.remove(write.record);
+        }
+        return;
+    }
+    if let Some(values) = values {
+        return install_copied(access_set, stamp, values);
+    }
+    for write in &access_set.writes {
+        write.record.install(access_set.value(write), stamp);
+    }
+}
+
+#[cold]
+fn install_copied(access_set: &AccessSet, stamp: Stamp, values: Values) {
+    for (write, value) in access_set.writes.iter().zip(values) {
+        match value {
+            Some(value) => write.record.install_box(value, stamp),
+            None => write.record.install(None, stamp),
+        }
+    }
+}
+
+fn publish_all<P: CcProtocol>(engine: &Engine, access_set: &AccessSet, stamp: Stamp) {
+    for write in &access_set.writes {
+        publish::<P>(write.record, stamp, &engine.lock_wait_list);
+    }
+}
+
+/// An append that failed left nothing behind.
+pub(crate) fn not_appended(error: LogError) -> Error {
+    match error {
+        LogError::CommitTooLarge { bytes, bytes_max } => Error::TransactionTooLarge {
+            len_bytes: bytes,
+            max_bytes: bytes_max,
+        },
+        LogError::DiskFull { .. } | LogError::RegionFull { .. } => Error::DiskFull(error),
+        LogError::NotPrepared { .. } => Error::NoLogFile(error),
+        LogError::Closed => Error::Closed,
+        LogError::Forked => Error::Forked,
+        other => Error::LogFailed(other),
+    }
+}

@@ -1,0 +1,7 @@
+//! What the parts of an open database share: its catalogue with the views of it, the segments that are open, and the tables
+//! that stay in segments.
+
+pub(crate) mod catalogue;
+pub(crate) mod catalogue_view;
+pub(crate) mod opened_tables;
+pub(crate) mod tables_in_segments;

@@ -1,0 +1,8 @@
+//! Opening a directory: its lock, recovery, and the start of a new log; to write it, to read it, or to copy it.
+
+mod closed_backup;
+pub(crate) mod lock_directory;
+pub(crate) mod open_database;
+#[cfg(test)]
+mod open_from_image_tests;
+mod open_read_only;

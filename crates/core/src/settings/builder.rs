@@ -1,0 +1,450 @@
+//! The settings to open a database with, as a program gives them.
+
+use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use namiki_log::{Prepare, SequencerKind};
+use namiki_platform::disk::Disk;
+
+use crate::backup::followed_backup::FollowSettings;
+use crate::backup::options_and_reports::BackupOptions;
+use crate::protocol_spec::{ProtocolSpec, WaitPolicy};
+use crate::recovery::{BeforeLoad, OnProgress, ReplayOrder};
+use crate::settings::autotune::ProtocolChoice;
+use crate::settings::config::{Format, Testing, Tuning};
+use crate::storage::index::IndexKind;
+use crate::wal_format::encoding_primitives::RecordFormat;
+
+/// How a database is to be opened. The defaults suit an embedded program.
+#[derive(Clone)]
+pub struct Builder {
+    pub(crate) create: bool,
+    pub(crate) tuning: Tuning,
+    pub(crate) format: Format,
+    pub(crate) testing: Testing,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            create: true,
+            tuning: Tuning::default(),
+            format: Format::default(),
+            testing: Testing::default(),
+        }
+    }
+}
+
+impl Builder {
+    /// The protocol of this opening. Default: [`ProtocolSpec::DEFAULT`], whatever the one before was: no data depends on it. (The
+    /// manifest has the last one for people to read.)
+    #[must_use]
+    pub fn spec(self, spec: ProtocolSpec) -> Self {
+        self.protocol(spec)
+    }
+
+    /// The protocol, or that it is to be chosen: by a short measurement of the device at every opening, for which
+    /// a few small files are written and removed. [`Database::tuned_config`](crate::Database::tuned_config) tells what was chosen. Log streams and epochs
+    /// are chosen too, unless they are set here. What is chosen is strictly serializable, unless
+    /// [`Isolation::Serializable`](crate::Isolation::Serializable) is asked for.
+    ///
+    /// ```
+    /// use namiki::{Database, ProtocolChoice};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// let db = Database::builder()
+    ///     .protocol(ProtocolChoice::AUTO)
+    ///     .open(dir.path().join("data"))?;
+    /// assert!(db.spec().concurrency.is_strict());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn protocol(mut self, protocol: impl Into<ProtocolChoice>) -> Self {
+        self.tuning.protocol = protocol.into();
+        self
+    }
+
+    /// For tests and experiments: the disk. Default: direct writes where the file system of the directory allows them,
+    /// buffered ones with a sync otherwise.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn disk(mut self, disk: Arc<dyn Disk>) -> Self {
+        self.testing.disk = Some(disk);
+        self
+    }
+
+    /// Whether a database is created where there is none. Default: yes.
+    #[must_use]
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// How long an opening waits for a directory that another process has open, or another handle of this one, before it
+    /// fails with [`OpenError::InUse`](crate::OpenError::InUse). Default: not at all.
+    #[must_use]
+    pub fn wait_for_directory(mut self, longest: Duration) -> Self {
+        self.tuning.lock_dir_wait = longest;
+        self
+    }
+
+    /// The index of all tables that [`Builder::table_index`] does not name. Default: the default ordered
+    /// tree. Indexes are built when a database is opened, and may differ from one opening to the next. Trees
+    /// other than ART need the feature `all-indexes` ([`OpenError::IndexNotInBuild`](crate::OpenError::IndexNotInBuild)).
+    #[must_use]
+    pub fn index(mut self, index: impl Into<IndexKind>) -> Self {
+        self.tuning.indexes.others = index.into();
+        self
+    }
+
+    /// The index of one table, whether it exists or is created later. A table with a hash index cannot be
+    /// scanned ([`Error::Unordered`](crate::Error::Unordered)).
+    #[must_use]
+    pub fn table_index(mut self, table: impl Into<String>, index: impl Into<IndexKind>) -> Self {
+        self.tuning
+            .indexes
+            .by_name
+            .insert(table.into(), index.into());
+        self
+    }
+
+    /// The number of log streams under `PWAL`. Default: one for each processor. It may differ from
+    /// one opening to the next; on a [shared device](Builder::shared_device), as far as that has room for their regions.
+    #[must_use]
+    pub fn streams(mut self, streams: NonZeroU16) -> Self {
+        self.tuning.streams = Some(streams);
+        self
+    }
+
+    /// The longest that a commit waits for its group. Default: 1 ms. `Duration::MAX` waits until the group is
+    /// full, or a caller needs it flushed. A thread of the log's own flushes groups without waiters; where the
+    /// system allows no such thread (`pids.max`, `RLIMIT_NPROC`), such a group stays until a call waits for it,
+    /// or finds that it is overdue: one that asks for an acknowledgement, or wants a record that it has locked.
+    #[must_use]
+    pub fn group_wait_max(mut self, wait: Duration) -> Self {
+        self.tuning.group_wait_max = wait;
+        self
+    }
+
+    /// Groups of so many commits and more are flushed asynchronously, while their session goes on with the next
+    /// one, where the disk can write on its own (through io_uring). Default: 32, where there are at most two
+    /// streams for each processor, and never otherwise. The group is then acknowledged, and under normal lock
+    /// release its records unlocked, when a thread commits on the same stream, waits, asks for an
+    /// acknowledgement or wants one of the records, and in any case after [`Builder::group_wait_max`].
+    ///
+    /// The kernel reports the end of such a write to the thread that began it, which may be one of
+    /// the program's: a call in which it sleeps then, like `epoll_wait`, may return `EINTR`, and while
+    /// it is in a call that cannot be interrupted the group is not seen to have ended.
+    /// `NonZeroU32::MAX` lets every thread wait for what it writes.
+    #[must_use]
+    pub fn async_flush_min_commits(mut self, commits: NonZeroU32) -> Self {
+        self.tuning.async_flush_min_commits = Some(commits);
+        self
+    }
+
+    /// How long an epoch lasts at least, while transactions end. Default: 1 ms. For tests: with
+    /// `Duration::ZERO` nearly every transaction that ends closes one, and with `Duration::MAX` none does; so
+    /// on one thread nothing depends on the clock. Under [`LockRelease::EpochEarly`](crate::LockRelease::EpochEarly), a waiter for an epoch
+    /// closes it whatever this says, and so does every frame with commits that wait for theirs: under load, an
+    /// epoch lasts about as long as a device write.
+    #[must_use]
+    pub fn epoch_length(mut self, length: Duration) -> Self {
+        self.tuning.epoch_length = Some(length);
+        self
+    }
+
+    /// For experiments: how log sequence numbers are drawn where they are needed. Default: by fetch-and-add.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn sequencer(mut self, sequencer: SequencerKind) -> Self {
+        self.testing.sequencer = sequencer;
+        self
+    }
+
+    /// How many bytes commits take in the log. Default: as few as possible.
+    #[must_use]
+    pub fn record_format(mut self, format: RecordFormat) -> Self {
+        self.format.record_format = format;
+        self
+    }
+
+    /// The most that one transaction can write, in bytes of log: its keys, values and a few bytes for each; where
+    /// operations are logged ([`LogStyle::Operations`](crate::LogStyle::Operations)), the most that one change can,
+    /// with what it replaces. Default: 1 GiB, of which a few bytes are the log's own; more is not possible. A
+    /// transaction that is larger fails with [`Error::TransactionTooLarge`](crate::Error::TransactionTooLarge),
+    /// and nothing is changed.
+    ///
+    /// While it runs and commits, a large transaction takes up to four times its size of memory, and what is longer than
+    /// a log file gets a log file of its own. On a shared device it takes less than half of a region.
+    #[must_use]
+    pub fn transaction_bytes_max(mut self, bytes: usize) -> Self {
+        self.tuning.transaction_bytes_max = bytes;
+        self
+    }
+
+    /// How much log is written between two checkpoints: each writes what has changed since the one before to the image of
+    /// the tables in memory, and frees the log before it. At least so many bytes, and at least half as many as the image
+    /// has. Default: 1 GiB. More log makes fewer checkpoints and longer recoveries; with `u64::MAX` none is taken unless it is
+    /// asked for. On a shared device, one is also taken when half of a region is used; and anywhere after eight openings that have
+    /// left some log, each of which has files of its own.
+    ///
+    /// The directory then takes up to two images, and this much log and what is written while a checkpoint is taken.
+    #[must_use]
+    pub fn checkpoint_log_bytes(mut self, bytes: u64) -> Self {
+        self.tuning.checkpoint.log_bytes = bytes;
+        self
+    }
+
+    /// Takes a checkpoint after so long, too, if anything was committed since the last one. Default: by the log alone.
+    #[must_use]
+    pub fn checkpoint_interval(mut self, interval: Duration) -> Self {
+        self.tuning.checkpoint.interval = Some(interval);
+        self
+    }
+
+    /// Puts a restore point into the log after each so long, as long as there are commits: a moment, by the computer's clock,
+    /// to which a backup can be restored that has the point ([`Builder::restore_to`]). A point takes one write of the log,
+    /// and 25 bytes. Intervals below a tenth of a second are one of a tenth. Default: none, and the database can be read by
+    /// earlier releases.
+    #[must_use]
+    pub fn restore_points(mut self, interval: Duration) -> Self {
+        self.tuning.checkpoint.restore_points = Some(interval);
+        self
+    }
+
+    /// Lets a backup follow the database as long as it is open: taken into this directory at once, after each interval, and before
+    /// each checkpoint, in a thread of its own, as [`Database::backup_with`](crate::Database::backup_with) takes it; and a last time
+    /// when the database is closed in order, so that it has every commit. Closing waits for that one, which is taken at full speed.
+    /// [`Stats::backup`](crate::Stats::backup) tells how old it is, and why the last one failed; the next one is tried after ten
+    /// seconds at most. Intervals below a tenth of a second are one of a tenth. Default: none.
+    ///
+    /// With [`BackupOptions::keep`], a restore can go back to any restore point of that time, without a gap: what the log has is
+    /// in the backup before a checkpoint frees it. Points are then put into the log each second, unless
+    /// [`Builder::restore_points`] says otherwise. A checkpoint waits for the backup, but not if that fails. What takes most of the directory is what has changed in images, so
+    /// long intervals do not make it much smaller.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let (data, copy) = (dir.path().join("data"), dir.path().join("copy"));
+    /// use namiki::{BackupOptions, Database};
+    /// use std::time::Duration;
+    ///
+    /// let week = BackupOptions::default().keep(Duration::from_secs(7 * 24 * 3600));
+    /// let db = Database::builder()
+    ///     .backup_to(&copy, Duration::from_secs(60), week)
+    ///     .open(&data)?;
+    /// # let accounts = db.table::<u64, i64>("accounts")?;
+    /// # db.transact(|tx| tx.put(&accounts, &1, &100))?;
+    /// # while db.stats().backup.is_none_or(|backup| backup.taken == 0) {
+    /// #     std::thread::yield_now();
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn backup_to(
+        mut self,
+        dir: impl Into<PathBuf>,
+        interval: Duration,
+        options: BackupOptions,
+    ) -> Self {
+        if options.keeps_earlier() {
+            let points = &mut self.tuning.checkpoint.restore_points;
+            points.get_or_insert(Duration::from_secs(1));
+        }
+        let dir = dir.into();
+        self.tuning.follow = Some(FollowSettings {
+            dir,
+            interval,
+            options,
+        });
+        self
+    }
+
+    /// How many bytes of keys and values a checkpoint writes in a second at most, so that it leaves the device to others.
+    /// Default: as many as it can. (The last one, when the database is closed, always does.)
+    #[must_use]
+    pub fn checkpoint_bytes_per_second(mut self, bytes: NonZeroU64) -> Self {
+        self.tuning.checkpoint.bytes_per_second = Some(bytes);
+        self
+    }
+
+    /// Whether closing the database takes a checkpoint if at least so many bytes of log were written since the last one:
+    /// the next opening then replays no log. Nothing: never. Default: 16 MiB, which take less time to replay than to write.
+    #[must_use]
+    pub fn checkpoint_at_close(mut self, log_bytes: Option<u64>) -> Self {
+        self.tuning.checkpoint.closing_log_bytes = log_bytes;
+        self
+    }
+
+    /// The most memory for versions that are kept for [views](crate::Database::view), in bytes: what transactions have
+    /// overwritten since the oldest view was opened, once for each key and view. Beyond it, the oldest views end with
+    /// [`Error::ViewExpired`](crate::Error::ViewExpired); transactions are never held up. Default: 1 GiB.
+    #[must_use]
+    pub fn view_bytes_max(mut self, bytes: u64) -> Self {
+        self.tuning.view_bytes_max = bytes;
+        self
+    }
+
+    /// The most memory that tables may take, in bytes, that were loaded into segments
+    /// ([`Database::load_sorted`](crate::Database::load_sorted)) and take part in transactions: all of them together, as estimated
+    /// from their rows when each is first opened. One that would take more stays in its segment: views and queries read it, and
+    /// transactions get [`Error::TableTooLarge`](crate::Error::TableTooLarge). 0 keeps all in their segments that are there. A
+    /// table that was opened once is in memory from then on, as any other, in later openings too. Default: half of the memory
+    /// that the machine has available when the database is opened, or of what the process's control group may have, if that is less.
+    #[must_use]
+    pub fn loaded_tables_bytes_max(mut self, bytes: u64) -> Self {
+        self.tuning.loaded_tables_bytes_max = Some(bytes);
+        self
+    }
+
+    /// The length of a stream's log buffer: what transactions commit between two flushes. One that is longer by itself
+    /// is flushed alone. Default: 256 KiB.
+    #[must_use]
+    pub fn buffer_bytes(mut self, bytes: usize) -> Self {
+        self.tuning.buffer_bytes = bytes;
+        self
+    }
+
+    /// The length of a log file, a multiple of 4096 bytes, with room for a log buffer
+    /// ([`Builder::buffer_bytes`]) and 12 KiB. Default: 16 MiB.
+    ///
+    /// # Errors
+    /// The opening fails with [`OpenError::Settings`](crate::OpenError::Settings) if it is not, and creates nothing.
+    #[must_use]
+    pub fn segment_bytes(mut self, bytes: u64) -> Self {
+        self.format.segment_bytes = bytes;
+        self
+    }
+
+    /// Puts all streams onto one device or preallocated file, at fixed offsets of `region_bytes`
+    /// (`pwal` §5.7), instead of into files of their own. The length of a region is a multiple of 4096.
+    ///
+    /// A region is a ring: what an image has of it is overwritten. A checkpoint is taken when half of one is used, unless
+    /// [`Builder::checkpoint_log_bytes`] says that none is; from three quarters on, commits wait, and when one is full, they are
+    /// refused with [`Error::DiskFull`](crate::Error::DiskFull) until a checkpoint has freed it. So regions should be as
+    /// long as what is written to a stream in some seconds, and at least four times as long as a log buffer. A transaction
+    /// takes less than half a region.
+    ///
+    /// A file is made if there is none, **for as many streams as this opening has** ([`Builder::streams`], by default one for
+    /// each processor), and does not grow: an opening with more is refused, with an error that says how long it would have to
+    /// be ([`LogError::DeviceTooSmall`](crate::LogError::DeviceTooSmall)). Where more are to be used one day, make it at the
+    /// first opening with as many, or longer beforehand.
+    #[must_use]
+    pub fn shared_device(mut self, path: impl Into<PathBuf>, region_bytes: u64) -> Self {
+        self.format.shared_device = Some((path.into(), region_bytes));
+        self
+    }
+
+    /// For tests: the thread that makes the next log file ready: one of its own (the default), or that of the commit that
+    /// needs it. The commit also does where the system allows no such thread.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn prepare(mut self, prepare: Prepare) -> Self {
+        self.testing.prepare = prepare;
+        self
+    }
+
+    /// How often a transaction is run before its conflicts are reported. Default: 10,000.
+    #[must_use]
+    pub fn attempts_max(mut self, attempts: NonZeroU32) -> Self {
+        self.tuning.attempts_max = attempts.get();
+        self
+    }
+
+    /// What a transaction does when it wants a lock that another one has, under strict two-phase locking
+    /// (`S2PL`). Default: it waits, and deadlocks are ruled out by age.
+    #[must_use]
+    pub fn wait_policy(mut self, policy: WaitPolicy) -> Self {
+        self.tuning.waits.policy = policy;
+        self
+    }
+
+    /// The longest that a transaction waits for one lock, under strict two-phase locking (`S2PL`), before it
+    /// fails with [`Error::LockTimeout`](crate::Error::LockTimeout): the program may have forgotten about the
+    /// transaction that has the lock. Default: 10 s.
+    #[must_use]
+    pub fn lock_wait_max(mut self, wait: Duration) -> Self {
+        self.tuning.waits.longest = wait;
+        self
+    }
+
+    /// The pages of segments that are kept in memory for queries, in bytes. Default: 256 MiB. Nothing of it is used before
+    /// the first query; address space for all of it is reserved then.
+    #[must_use]
+    pub fn page_cache_bytes(mut self, bytes: usize) -> Self {
+        self.tuning.page_cache_bytes = bytes;
+        self
+    }
+
+    /// Whether the tables are loaded from the image before the opening returns. Default: no, they are loaded in the
+    /// background: [views](crate::Database::view) read them where they lie until then, and transactions on a table wait until
+    /// it is loaded. See [`Database::loading`](crate::Database::loading).
+    ///
+    /// With it, a damaged file of the image fails the opening. Without it, what is damaged in the middle of a file is found
+    /// later, and whatever uses that table fails with [`Error::TableNotLoaded`](crate::Error::TableNotLoaded).
+    #[must_use]
+    pub fn load_before_open(mut self, loads: bool) -> Self {
+        self.tuning.recovery.loads_image = loads;
+        self
+    }
+
+    /// How many threads recover, and load tables in the background. Default: one for each processor. Fewer where the system
+    /// allows no more.
+    #[must_use]
+    pub fn recovery_threads(mut self, threads: NonZeroU16) -> Self {
+        self.tuning.recovery.threads = usize::from(threads.get());
+        self
+    }
+
+    /// For experiments: in which order logs are replayed.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn replay_order(mut self, order: ReplayOrder) -> Self {
+        self.testing.replay_order = order;
+        self
+    }
+
+    /// For tests: how long the runs of an image get, of which those without changes are kept. Default: 32 MiB.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn image_run_bytes(mut self, bytes: u64) -> Self {
+        self.tuning.checkpoint.run_bytes = bytes;
+        self
+    }
+
+    /// For tests: called before each part of a table is loaded, with the table's name.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn before_load(mut self, before_load: BeforeLoad) -> Self {
+        self.testing.before_load = Some(before_load);
+        self
+    }
+
+    /// Called now and then while the database recovers, and not once it is open.
+    #[must_use]
+    pub fn on_progress(mut self, on_progress: OnProgress) -> Self {
+        self.tuning.recovery.on_progress = Some(on_progress);
+        self
+    }
+
+    /// Recovery ends with [`OpenError::Interrupted`](crate::OpenError::Interrupted) soon after this becomes true.
+    #[must_use]
+    pub fn interrupt(mut self, asked: Arc<AtomicBool>) -> Self {
+        self.tuning.recovery.interrupt = Some(asked);
+        self
+    }
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder")
+            .field("protocol", &self.tuning.protocol)
+            .finish_non_exhaustive()
+    }
+}

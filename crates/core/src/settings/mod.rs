@@ -1,0 +1,6 @@
+//! What a database is opened with: the settings of a program, and what is chosen where it leaves the choice.
+
+pub(crate) mod absolute_path;
+pub(crate) mod autotune;
+pub(crate) mod builder;
+pub(crate) mod config;

@@ -1,0 +1,51 @@
+//! How much is written to the disk for what is changed, and how much room is taken for what is there.
+
+use crate::checkpoint::settings_and_reports::CheckpointStats;
+use crate::stats::counters::Counters;
+
+/// Bytes on the disk, against those of keys and values. Of what this opening of the database has written; manifests and
+/// tables loaded into segments are left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DiskUse {
+    /// Bytes of keys and values that commits have changed.
+    pub changed_bytes: u64,
+    /// Bytes of log frames written for them, padding included.
+    pub frame_bytes: u64,
+    /// Bytes of zeros written to make log files ready. A file that is written again after a checkpoint needs none.
+    pub zero_bytes: u64,
+    /// Bytes of files that checkpoints have written.
+    pub checkpoint_file_bytes: u64,
+    /// Bytes of keys and values in the image; 0 before the first checkpoint.
+    pub image_bytes: u64,
+    /// Bytes that files of the log and of the image take. The log's are at most those between two checkpoints, and what is
+    /// logged while one is taken; while one is taken, the image's are at most twice [`DiskUse::image_bytes`] and what
+    /// pages take beside.
+    pub file_bytes: u64,
+}
+
+impl DiskUse {
+    pub(super) fn new(counters: &Counters, checkpoints: &CheckpointStats, log_files: u64) -> Self {
+        Self {
+            changed_bytes: counters.changed_bytes,
+            frame_bytes: counters.log.frame_bytes,
+            zero_bytes: counters.log.zero_bytes,
+            checkpoint_file_bytes: checkpoints.file_bytes_written,
+            image_bytes: checkpoints.image_bytes,
+            file_bytes: log_files + checkpoints.image_file_bytes,
+        }
+    }
+
+    /// Bytes written to the device for each byte of keys and values that was changed. Nothing before the first change.
+    #[must_use]
+    pub fn write_amplification(&self) -> Option<f64> {
+        let written = self.frame_bytes + self.zero_bytes + self.checkpoint_file_bytes;
+        (self.changed_bytes > 0).then(|| written as f64 / self.changed_bytes as f64)
+    }
+
+    /// Bytes of files for each byte of keys and values in the image. Nothing before the first checkpoint.
+    #[must_use]
+    pub fn space_amplification(&self) -> Option<f64> {
+        (self.image_bytes > 0).then(|| self.file_bytes as f64 / self.image_bytes as f64)
+    }
+}
