@@ -1,14 +1,14 @@
 //! The papers' trees: concurrent ordered indexes from byte-string keys to eight-byte payloads.
 //!
-//! | tree | a word about it |
+//! | tree | technique |
 //! |---|---|
 //! | [Bw-tree](bwtree::BwTree) | deltas on pages behind a mapping table; its variants too, the OpenBw-Tree's layout among them |
 //! | [BzTree](bztree::BzTree) | multi-word compare-and-swap in the nodes, append or in place |
 //! | [Masstree](masstree::Masstree) | a trie of B+-trees over eight-byte slices |
 //! | [B-link tree](blink::BlinkTree) | latched writers, latch-free readers |
 //!
-//! What they owe their users stands in `namiki-index`: the traits, the parts that trees share, and the
-//! suite and the models that they are tested with. `namiki` has these trees with its feature `all-indexes`.
+//! `namiki-index` has their contract: the traits, the parts that trees share, and the test suite
+//! and loom models. `namiki` includes these trees with its feature `all-indexes`.
 //!
 //! Paper: bwtree §3, §4
 

@@ -1,7 +1,7 @@
-//! Many look-ups at once.
+//! Batched look-up.
 //!
-//! A batch goes down the tree level by level: every lane searches its node and asks for the lines of the
-//! next, and only then the lanes look at those.
+//! A batch descends level by level: first every lane searches its node and prefetches the lines of
+//! the next, then the lanes read those.
 //!
 //! Paper: bwtree §4.1.1 (Read, many at a time)
 
@@ -14,7 +14,7 @@ use super::BlinkTree;
 use super::descend::{DescentPath, Step};
 
 impl<K: Key> BlinkTree<K> {
-    /// At most [`LANES`] look-ups side by side.
+    /// At most [`LANES`] interleaved look-ups.
     pub(super) fn get_lanes(&self, keys: &[K::Ref<'_>], out: &mut Vec<Lookup>) {
         let guard = &epoch::pin();
         let root = DescentPath::sideways(self.root.load(guard));
@@ -26,7 +26,7 @@ impl<K: Key> BlinkTree<K> {
         let mut above = root.node.level();
         while above > 0 {
             for lane in lanes() {
-                // A lane that had to go sideways is late, and goes on below.
+                // A lane that had to move right is behind the others; the loop below completes it.
                 if ways[lane].node.level() == above
                     && let Step::Down(path) = self.step::<false>(&ways[lane], keys[lane])
                 {

@@ -1,8 +1,8 @@
-//! Bulk load: a whole tree built from sorted keys and shown at one instant.
+//! Bulk load: a whole tree built from sorted keys and published at one instant.
 //!
-//! All leaves are built beside the tree, linked from left to right, and then the levels above them. The
-//! empty root leaf becomes the leftmost leaf: with its latch, and while readers wait for it, it takes
-//! the records of the first of the new leaves, and the new root takes the place of the old.
+//! The load first builds all leaves privately, linked from left to right, and then the levels above
+//! them. The empty root leaf becomes the leftmost leaf: under its latch, while readers wait for it,
+//! it takes the records of the first of the new leaves, and the new root replaces the old.
 //!
 //! Paper: bwtree §2.2 (a level is a list of nodes)
 
@@ -17,12 +17,12 @@ use super::node::{Entry, NodeRef};
 use super::out_of_line_keys;
 use super::split::{entry_for, fill};
 
-/// Nodes built so far, given back if the load fails.
+/// Nodes built so far, freed if the load fails.
 struct Built<'a, 'g, K: Key> {
     tree: &'a BlinkTree<K>,
     leaves: Vec<NodeRef<'g, K>>,
     inner: Vec<NodeRef<'g, K>>,
-    /// The last key, in its own bytes, and how many there were.
+    /// The last key, in its own bytes, and the number of keys so far.
     last: Option<Vec<u8>>,
     count: usize,
 }
@@ -75,7 +75,7 @@ fn is_empty<K: Key>(root: NodeRef<'_, K>) -> bool {
 }
 
 impl<'g, K: Key> Built<'_, 'g, K> {
-    /// Puts a key behind all others.
+    /// Appends a key behind all others.
     fn push(&mut self, bytes: &[u8], payload: u64) -> Result<(), IndexError> {
         let key = K::parse(bytes)?;
         let before = self.last.take();
@@ -162,7 +162,7 @@ impl<'g, K: Key> Built<'_, 'g, K> {
         unreachable!("each level has fewer nodes than the one below")
     }
 
-    /// Shows what was built.
+    /// Publishes the new tree.
     fn finish(mut self, guard: &'g Guard) -> Result<usize, IndexError> {
         let tree = self.tree;
         let old = tree.root.load(guard);
@@ -188,7 +188,7 @@ impl<'g, K: Key> Built<'_, 'g, K> {
         }
         let entries: Vec<Entry> = (0..first.len()).map(|i| first.entry(i)).collect();
         fill(old, &entries);
-        // What `first` kept is the old leaf's now, but for the lower fence.
+        // The old leaf owns the kept keys of `first` now, except the lower fence.
         first.clear(0..first.len());
         first.set_shape(Shape::default());
         first.set_right(None);

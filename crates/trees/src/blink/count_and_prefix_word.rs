@@ -1,15 +1,15 @@
-//! How the entries of a node lie, in one word of its header.
+//! The shape word: one word of a node's header with the layout of its entries.
 
-/// How the entries of a node lie.
+/// The layout of a node's entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shape {
     /// Entries.
     pub(super) len: usize,
-    /// How many bytes the keys share.
+    /// Number of leading bytes that all keys share.
     pub(super) prefix: usize,
-    /// Where the last insert went.
+    /// Position of the last insert.
     pub(super) last: usize,
-    /// How many inserts in a row went right behind the one before, if not more than 255.
+    /// Number of consecutive inserts that went right behind the one before; at most 255.
     pub(super) run: usize,
 }
 

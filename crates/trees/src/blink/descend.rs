@@ -1,9 +1,9 @@
-//! From the root down to a leaf, or to a level above.
+//! Descent from the root to a leaf, or to a level above.
 //!
-//! A child's address that was read in one state of the parent is good for as long as we are pinned: the
-//! child keeps its lower fence for life; what a split has moved is found by the links to the right; and a
-//! merged child's own link leads to the node that has its keys, on the left. So a reader never returns to
-//! the parent, and never holds one node while it reads another.
+//! A child's address that was read in one state of the parent is valid as long as the thread is
+//! pinned: the child keeps its lower fence for life; links to the right lead to entries that a
+//! split has moved; and a merged child's own link leads to the node that has its keys, on the left.
+//! So a reader never returns to the parent, and never holds one node while it reads another.
 //!
 //! Paper: bwtree §2.2 (the high key tells a search that came too far left to move right)
 
@@ -18,12 +18,13 @@ use super::BlinkTree;
 use super::latch::Seen;
 use super::node::NodeRef;
 
-/// A node that a search has come to.
+/// A node that a search has reached.
 pub(super) struct DescentPath<'g, K: Key> {
     pub(super) node: NodeRef<'g, K>,
-    /// Where in the node the search will probably end.
+    /// Estimated position in the node at which the search will end.
     pub(super) guess: usize,
-    /// The parent, the node's place in it, and how many entries the parent thinks the node has.
+    /// The parent, the node's position in it, and the node's number of entries according to the
+    /// parent.
     parent: Option<(NodeRef<'g, K>, usize, usize)>,
 }
 
@@ -36,7 +37,7 @@ impl<K: Key> Clone for DescentPath<'_, K> {
 impl<K: Key> Copy for DescentPath<'_, K> {}
 
 impl<'g, K: Key> DescentPath<'g, K> {
-    /// To a node that no parent led to.
+    /// A path to a node that was not reached from its parent.
     pub(super) fn sideways(node: NodeRef<'g, K>) -> Self {
         Self {
             node,
@@ -45,7 +46,7 @@ impl<'g, K: Key> DescentPath<'g, K> {
         }
     }
 
-    /// Asks for all entries that an insert here would move.
+    /// Prefetches all entries that an insert here would move.
     #[inline]
     pub(super) fn prefetch_tail(&self, room: usize) {
         if let Some((.., noted)) = self.parent {
@@ -53,8 +54,8 @@ impl<'g, K: Key> DescentPath<'g, K> {
         }
     }
 
-    /// Asks for the entries of the right sibling, and returns it, if the parent knows one that begins
-    /// before `end`. The parent may be changing; then what is asked for is not needed.
+    /// Prefetches the entries of the right sibling, and returns it, if the parent knows one that
+    /// begins before `end`. If the parent is changing, the prefetch may be useless.
     pub(super) fn prefetch_next(
         &self,
         end: Bound<K::Ref<'_>>,
@@ -70,7 +71,7 @@ impl<'g, K: Key> DescentPath<'g, K> {
         Some(node)
     }
 
-    /// Tells the parent how many entries the node has, if it should know better.
+    /// Corrects the number of entries that the parent has for the node, if it is far off.
     #[inline(always)]
     fn correct(&self, len: usize) {
         if let Some((parent, i, noted)) = self.parent
@@ -86,23 +87,23 @@ fn correct<K: Key>(parent: NodeRef<'_, K>, i: usize, child: NodeRef<'_, K>, len:
     parent.note_len(i, child, len);
 }
 
-/// What a search for one key found in its leaf, at one instant.
+/// The result of a search for one key in its leaf, at one instant.
 pub(super) struct Found<'g, K: Key> {
     pub(super) leaf: NodeRef<'g, K>,
     pub(super) seen: Seen,
-    /// How many keys of the leaf are less.
+    /// Number of smaller keys in the leaf.
     pub(super) at: usize,
-    /// The payload, or what the version was.
+    /// The payload, or the leaf's version if the key is absent.
     pub(super) payload: Result<u64, LeafVersion>,
 }
 
-/// What to do after one look at an inner node.
+/// The next step after one read of an inner node.
 pub(super) enum Step<'g, K: Key> {
     /// Go to a child.
     Down(DescentPath<'g, K>),
     /// Go to another node, of the same level if the tree did not lose one.
     Over(NodeRef<'g, K>),
-    /// Look again: the node has changed.
+    /// Retry: the node has changed.
     Again,
 }
 
@@ -118,7 +119,7 @@ impl<K: Key> BlinkTree<K> {
         }
     }
 
-    /// One look at an inner node. The lines of the child that the search will need are asked for.
+    /// Reads an inner node once, and prefetches the lines of the child that the search will need.
     #[inline(always)]
     pub(super) fn step<'g, const BELOW: bool>(
         &self,
@@ -211,7 +212,7 @@ impl<K: Key> BlinkTree<K> {
         }
     }
 
-    /// Looks a key up in its leaf, which `path` leads to or which lies beside it.
+    /// Looks a key up in its leaf: the one that `path` leads to, or one to the right of that.
     #[inline(always)]
     pub(super) fn find<'g>(&self, path: &mut DescentPath<'g, K>, key: K::Ref<'_>) -> Found<'g, K> {
         loop {

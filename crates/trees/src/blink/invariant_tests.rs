@@ -1,4 +1,4 @@
-//! What must be true of a tree at rest: checked after tests with many threads.
+//! Invariants of a tree at rest, checked after tests with many threads.
 
 use std::cmp::Ordering;
 
@@ -118,7 +118,7 @@ mod tests {
             assert!(matches!(refused, Err(IndexError::OutOfPages)));
             tree.assert_sound();
         }
-        // The latch went back, the rest is as it was, and a place that becomes free is used.
+        // The latch is released, the rest is unchanged, and a freed place is reused.
         assert_eq!(tree.len() as u64, room);
         tree.write(&key(1), 7).unwrap();
         assert_eq!(tree.delete(&key(0)).unwrap(), Some(0));
@@ -140,7 +140,8 @@ mod tests {
         refuses_what_it_has_no_leaf_for::<Variable>();
     }
 
-    /// A reader that relied on a key's absence from an empty tree learns of the load, even of one leaf.
+    /// A reader that relied on a key's absence from an empty tree detects the load, even of one
+    /// leaf.
     #[test]
     fn a_bulk_load_changes_the_version_and_keeps_the_stamp() {
         for keys in [1, 3, 100_u64] {

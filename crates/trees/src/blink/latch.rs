@@ -1,9 +1,9 @@
 //! A node's latch, which writers take and readers do not: one word that also counts changes.
 //!
-//! Lehman and Yao read a page with one atomic step. In memory a reader instead notes the word before
-//! it reads and compares it afterwards; what it read in between was of one instant if the word is the
-//! same. A writer that holds the latch may still let readers pass: only while it *changes* the node do
-//! they wait, and that is for some stores and never for another latch.
+//! Lehman and Yao read a page in one atomic step. In memory a reader instead reads the word before
+//! and after the node; if the word is the same, everything read in between belongs to one instant.
+//! Readers may pass a latched node: they wait only while the writer *changes* it, that is for some
+//! stores and never for another latch.
 //!
 //! ```text
 //!  63                          3      2        1          0
@@ -48,7 +48,7 @@ impl Latch {
         Self(AtomicU64::new(0))
     }
 
-    /// Begins to read the node.
+    /// Begins a read of the node.
     #[inline(always)]
     pub(super) fn begin(&self) -> Seen {
         // `Acquire` pairs with the `Release` that ended the latest change: its stores are seen.
@@ -127,7 +127,7 @@ impl Latch {
         }
     }
 
-    /// Begins a change; the latch is the caller's. Readers wait from here on.
+    /// Begins a change; the caller holds the latch. Readers wait from here on.
     #[inline]
     pub(super) fn set_changing(&self) {
         let word = self.0.load(Ordering::Relaxed);
@@ -147,7 +147,7 @@ impl Latch {
             .store((word & !CHANGING) + ONE_CHANGE, Ordering::Release);
     }
 
-    /// Gives the latch back; ends a change if there was one.
+    /// Releases the latch; ends a change if there was one.
     #[inline]
     pub(super) fn unlatch(&self) {
         let word = self.0.load(Ordering::Relaxed);
@@ -157,7 +157,7 @@ impl Latch {
             .store((word & !(CHANGING | LATCHED)) + changed, Ordering::Release);
     }
 
-    /// Ends the node's last change and gives the latch back.
+    /// Marks the node dead: ends its last change and releases the latch.
     #[inline]
     pub(super) fn unlatch_dead(&self) {
         let word = self.0.load(Ordering::Relaxed);
@@ -257,7 +257,7 @@ mod loom_model {
         }
     }
 
-    /// Runs both, after which so many changes have been made.
+    /// Runs both concurrently, and asserts the number of changes.
     fn explore_beside(one: fn(&Node), other: fn(&Node), changes: u64) {
         explore(2, move || {
             let node = Arc::new(Node {

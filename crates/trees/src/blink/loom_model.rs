@@ -12,7 +12,7 @@ use super::descend::DescentPath;
 use super::merge::Merged;
 use super::{BlinkConfig, FixedBlinkTree};
 
-/// A tree with keys that are their payloads, in leaves that are as full as that.
+/// A tree with keys that equal their payloads, in leaves filled to `load_percent`.
 fn tree(leaf_max: usize, load_percent: usize, keys: &[u64]) -> Arc<FixedBlinkTree> {
     let tree = FixedBlinkTree::new(BlinkConfig {
         leaf_max,
@@ -54,7 +54,8 @@ fn insert(tree: &FixedBlinkTree, key: u64) {
     tree.insert(&key.to_be_bytes(), key).unwrap();
 }
 
-/// Runs `write` beside `other`, and then looks whether the tree is sound and has these keys.
+/// Runs `write` concurrently with `other`, and then asserts that the tree is sound and has these
+/// keys.
 fn explore_beside(
     preemptions: usize,
     make: fn() -> Arc<FixedBlinkTree>,
@@ -101,8 +102,8 @@ fn model_a_split_hides_no_key_from_a_reader() {
     );
 }
 
-/// The merge happens while a reader has come to one of the leaves, and has not yet looked at it: to the one
-/// that goes, or to the left one, with an address from before the leaves were split.
+/// The merge happens after a reader has reached one of the leaves and before it reads it: either
+/// the leaf that is removed, or the left one, by an address from before the split.
 #[test]
 fn model_a_merge_hides_no_key_from_a_reader() {
     for stands_on in [6, 2] {
@@ -121,8 +122,9 @@ fn model_a_merge_hides_no_key_from_a_reader() {
     }
 }
 
-/// A thread that latches a node for a key waits while another writer has the latch, and then has the node
-/// with the key: not the one that has lost it by a split, nor the one that was merged away.
+/// A thread that latches a node for a key waits while another writer holds the latch, and then gets
+/// the node with the key: not the one that has lost it by a split, nor the one that was merged
+/// away.
 #[test]
 fn model_the_latched_node_has_the_key() {
     let latch = |tree: &FixedBlinkTree| {
@@ -132,12 +134,12 @@ fn model_the_latched_node_has_the_key() {
         node.latch().unlatch();
     };
     explore_beside(2, about_to_split, split, latch, &[2, 4, 6]);
-    // With a third leaf, so that the one that goes has an upper fence.
+    // With a third leaf, so that the removed one has an upper fence.
     let three = || tree(5, 20, &[2, 6, 8]);
     explore_beside(1, three, merge, latch, &[2, 6, 8]);
 }
 
-/// The root has one full leaf left and is about to go, while that is split.
+/// The root has one full leaf left and is about to be removed, while that leaf is split.
 #[test]
 fn model_a_leaving_root_learns_of_a_split() {
     explore_beside(
@@ -165,7 +167,7 @@ fn model_two_writers_lose_no_key() {
     );
 }
 
-/// Two threads find a root with one child: it goes once.
+/// Two threads find a root with one child: it is removed once.
 #[test]
 fn model_a_root_that_two_take_away_goes_once() {
     explore_beside(
@@ -184,8 +186,8 @@ fn model_a_root_that_two_take_away_goes_once() {
     );
 }
 
-/// The right one of two leaves is to go into the left one, which is split meanwhile: then it is another leaf
-/// that is left of it.
+/// The right one of two leaves is to be merged into the left one, which is split first: then
+/// another leaf is its left neighbour.
 #[test]
 fn model_a_merge_goes_into_the_current_left_leaf() {
     explore_beside(

@@ -1,4 +1,4 @@
-//! Merges: a node with few entries and its sibling become one, and the tree loses what is empty.
+//! Merges: a node with few entries and its sibling become one, and empty levels are removed.
 //!
 //! The right one of two children of the same parent is emptied into the left one.
 //!
@@ -7,16 +7,16 @@
 //!   |    \   \                  |     \
 //!   L --> R -> T                L ---> T       R: dead, its link leads to L
 //! ```
-//! All three latches are taken, L, R, and then P (B1 in `split.rs`), before anything changes, and then the
-//! nodes change together. A reader that stands on R, or that has its address from P or from the old L,
-//! waits while R changes and finds it dead; it goes left to L, which has R's upper fence by then: a search
-//! never ends in a node that has lost its key. R is unlinked from L and P when the latches are released, so
-//! it may be retired.
+//! The thread takes all three latches, L, R, and then P (B1 in `split.rs`), before it changes
+//! anything, and then changes the nodes together. A reader that stands on R, or that has its
+//! address from P or from the old L, waits while R changes and finds it dead. It goes left to L,
+//! which has R's upper fence by then: a search never ends in a node that has lost its key. R is
+//! unlinked from L and P when the latches are released, so it may be retired.
 //!
 //! Lower fences stay as they are, so the leftmost node of a level remains for good, and other levels
 //! need no change. A root with one child gives its place to the child. An emptied tree therefore comes
-//! back to one leaf. A child without siblings waits until its parent has got some by a merge of its
-//! own, and is looked after then.
+//! back to one leaf. A child without siblings stays until a merge of its parent gives it some; then
+//! it is checked again.
 //!
 //! Paper: bwtree §2.1, figure 2; Lehman and Yao leave deletion open, this protocol is ours
 
@@ -27,14 +27,14 @@ use namiki_index::shared::counters::Event;
 use super::BlinkTree;
 use super::node::{NodeRef, retire_key};
 
-/// What became of an attempt.
+/// The result of an attempt.
 pub(super) enum Merged<'g, K: Key> {
-    /// Nothing is to be done.
+    /// Nothing to merge.
     No,
-    /// Others were at work there.
+    /// Other threads interfered; try again.
     Again,
-    /// Done; the level above may have a node with few entries now. With the lower fences of children
-    /// that had no siblings before.
+    /// Merged; the level above may have a node with few entries now. Holds the lower fences of
+    /// children that had no siblings before.
     Yes([Option<K::Ref<'g>>; 2]),
 }
 
@@ -160,7 +160,7 @@ impl<K: Key> BlinkTree<K> {
         left.min(right) < few && left + right <= room
     }
 
-    /// Does it; all three are latched, and the right one is child number `at`.
+    /// Merges two nodes; all three are latched, and the right one is child number `at`.
     fn merge<'g>(
         &self,
         parent: NodeRef<'g, K>,
@@ -201,7 +201,7 @@ impl<K: Key> BlinkTree<K> {
         Merged::Yes(alone)
     }
 
-    /// Gives the root's place to its only child, as long as it has but one.
+    /// Replaces the root by its only child, as long as it has only one.
     pub(super) fn lose_levels(&self, guard: &Guard) {
         loop {
             let root = self.root.load(guard);

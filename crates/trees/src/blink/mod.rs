@@ -9,22 +9,22 @@
 //!           high f --> high m --> no link
 //! ```
 //!
-//! Nodes are changed in place and have no indirection: a search costs one cache miss at the leaf, as
-//! inner nodes are few and stay in the caches, and all lines it will need of the leaf are asked for at
-//! once.
+//! Nodes are changed in place and have no indirection: a search costs one cache miss at the leaf,
+//! as inner nodes are few and stay in the caches, and it prefetches all lines of the leaf that it
+//! will need at once.
 //!
 //! | to learn about | read |
 //! |---|---|
 //! | the latch, and how readers do without | `latch.rs` |
 //! | nodes in memory, kept byte strings | `node.rs`, `out_of_line_keys.rs` |
 //! | the search in a node | `search.rs` |
-//! | the way down and to the right | `descend.rs` |
+//! | descent, and moves to the right | `descend.rs` |
 //! | the operations | `write.rs`, `scan.rs`, `batch.rs`, `bulk.rs` |
 //! | structure changes | `split.rs`, `merge.rs` |
 //!
-//! Progress: readers wait only for a writer that is storing a change of the very node they look at;
-//! writers wait for each other's latches, which are taken in one order. Memory is reclaimed by epochs
-//! (`crossbeam-epoch`). Leaf versions and stamps: `leaf_table.rs`.
+//! Progress: readers wait only for a writer that is storing a change of the very node that they
+//! read; writers wait for each other's latches, which are taken in one order. Memory is reclaimed
+//! by epochs (`crossbeam-epoch`). Leaf versions and stamps: `leaf_table.rs`.
 //!
 //! Paper: bwtree §2.2, figure 3; Lehman and Yao, *Efficient locking for concurrent operations on
 //! B-trees* (1981)
@@ -89,7 +89,7 @@ impl Default for BlinkConfig {
 }
 
 impl BlinkConfig {
-    /// The smallest nodes there can be, so that structure changes happen all the time.
+    /// The smallest possible nodes, so that structure changes happen all the time.
     #[must_use]
     pub const fn tiny() -> Self {
         Self {
@@ -151,7 +151,7 @@ impl<K: Key> Default for BlinkTree<K> {
 }
 
 impl<K: Key> BlinkTree<K> {
-    /// An empty tree. Sizes out of range are brought into it.
+    /// An empty tree. Sizes out of range are clamped.
     #[must_use]
     pub fn new(config: BlinkConfig) -> Self {
         let config = config.checked();
@@ -181,7 +181,8 @@ impl<K: Key> BlinkTree<K> {
         }
     }
 
-    /// Leaves the tree no page number that was never used, so that it soon has to refuse new keys: for tests.
+    /// Takes all page numbers that were never used, so that the tree soon has to refuse new keys:
+    /// for tests.
     #[doc(hidden)]
     pub fn use_up(&self) {
         self.table.use_up();

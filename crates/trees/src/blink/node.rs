@@ -9,12 +9,13 @@
 //! ```
 //! Leaves and inner nodes are alike. The entries ascend without gaps. A *head* is the key itself, or
 //! the eight bytes of it that follow the `prefix` which all keys between the node's fences share; so a
-//! search key in the node's range needs no comparison with the prefix. (Whether it is in the range is
-//! asked of the last line: a key not less than `low` that lacks the prefix is beyond `high`.) Heads behind the last entry are
-//! the largest there is, so that counting the smaller ones in a whole line needs no length.
+//! search key in the node's range needs no comparison with the prefix. (The last line tells whether
+//! it is in the range: a key not less than `low` that lacks the prefix is beyond `high`.) Heads
+//! behind the last entry are the largest there is, so that counting the smaller ones in a whole
+//! line needs no length.
 //!
 //! A value of an inner node is a child's address and, above it, how many entries the child had at some
-//! earlier time: where in it a search will end can then be guessed before the child is there.
+//! earlier time: it lets a search guess its position in the child before the child's lines arrive.
 //!
 //! ```text
 //!  63         48 47                         0
@@ -25,15 +26,15 @@
 //! - N1. `level`, `room` and `low` never change. All else in a node is atomic and changes under the node's
 //!   latch only (`latch.rs`), except a child's entry count, which is advice, and the mark's counter, which
 //!   has a protocol of its own (`leaf_table.rs`).
-//! - N2. A node's address is taken out of the root, of all right links and all values of nodes that can be
-//!   found, before the node is retired; so a pinned thread that found it may read it. (A dead node may
-//!   still lead to nodes that were retired after it, and a thread that stands on it has been pinned since
-//!   before.)
-//! - N3. Kept keys and addresses are stored with `Release` and loaded with `Acquire`: what they lead to is
-//!   seen complete. Places behind the last entry hold none.
+//! - N2. Before a node is retired, its address is removed from the root and from all right links
+//!   and values of nodes that can be found; so a pinned thread that found it may read it. (A dead
+//!   node may still lead to nodes that were retired after it, and a thread that stands on it has
+//!   been pinned since before.)
+//! - N3. Kept keys and addresses are stored with `Release` and loaded with `Acquire`, so their
+//!   targets are seen complete. Places behind the last entry hold no address.
 //! - N4. In an inner node the first key is `low`, so every search in range finds a child.
-//! - N5. A node without a right sibling has no upper fence. Of a dead node, `right` leads to the node that
-//!   has its keys, or to one from which right links lead there.
+//! - N5. A node without a right sibling has no upper fence. The `right` link of a dead node leads
+//!   to the node that has its keys, or to one from which right links lead there.
 //!
 //! Paper: bwtree §2.2, figure 3 (the high key and the link of every node)
 #![expect(unsafe_code, reason = "entries lie in columns behind the header")]
@@ -60,7 +61,7 @@ use super::search_window::{LANES, LINE, WORD, window};
 
 /// Words of the line about the fences, for byte strings.
 const FENCE_WORDS: usize = 8;
-/// So many bytes of the prefix are in that line.
+/// Number of bytes of the prefix in that line.
 const PREFIX_MAX: usize = 48;
 /// The head of no entry.
 pub(super) const FILLER: u64 = u64::MAX;
@@ -235,7 +236,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         unsafe { self.header().mark.assume_init_ref() }
     }
 
-    /// The right sibling, or of a dead node the one that has its keys.
+    /// The right sibling; for a dead node, the node that has its keys.
     #[inline(always)]
     pub(super) fn right(self) -> Option<Self> {
         // SAFETY: a right link, loaded with `Acquire` (N2).
@@ -265,8 +266,8 @@ impl<'g, K: Key> NodeRef<'g, K> {
             .map(|_| unsafe { out_of_line_keys::view::<K>(self.high_word()) })
     }
 
-    /// Whether a key (`BELOW`: the point just below it) that is not left of this node is right of it,
-    /// and of what node that is. Means something only if the node is unchanged afterwards.
+    /// Whether a key (`BELOW`: the point just below it) that is not left of this node is right of
+    /// it, and the right sibling if it is. Valid only if the node is unchanged afterwards.
     #[inline(always)]
     pub(super) fn beyond<const BELOW: bool>(self, key: K::Ref<'_>) -> Option<Self> {
         if K::INLINE {
@@ -348,7 +349,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         Some((child, (word >> ADDRESS_BITS) as usize))
     }
 
-    /// Notes how many entries child number `i` has, if it is still that child.
+    /// Records the number of entries of child number `i`, if it is still that child.
     pub(super) fn note_len(self, i: usize, child: Self, len: usize) {
         let Some(cell) = self.values().get(i) else {
             return;
@@ -361,7 +362,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         }
     }
 
-    /// Asks for the first line and for those where a search in a node of so much room will look first.
+    /// Prefetches the first line and the lines that a search in a node with this room reads first.
     #[inline(always)]
     pub(super) fn prefetch(self, guess: usize, room: usize) {
         let start = self.header.as_ptr().cast::<u8>().cast_const();
@@ -381,7 +382,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         }
     }
 
-    /// Asks for all entries from place `from` to place `to` and one more.
+    /// Prefetches all entries from place `from` to place `to` and one more.
     #[inline]
     pub(super) fn prefetch_entries(self, from: usize, to: usize, room: usize) {
         let start = self.header.as_ptr().cast::<u8>().cast_const();
@@ -472,7 +473,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         }
     }
 
-    /// How many bytes all keys between the fences share.
+    /// Number of leading bytes that all keys between the fences share.
     pub(super) fn shared_by_fences(self) -> usize {
         if K::INLINE {
             return 0;
@@ -483,7 +484,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         })
     }
 
-    /// Takes the prefix from the fences, which have changed, and computes the heads anew.
+    /// Recomputes the prefix and the heads after a change of the fences.
     pub(super) fn use_fences(self) {
         let mut shape = self.shape();
         if K::INLINE {
@@ -544,14 +545,14 @@ impl<K: Key> Root<K> {
         root.unwrap_or_else(|| unreachable!("there is always a root"))
     }
 
-    /// By the holder of the old root's latch.
+    /// Stores a new root. Only for the holder of the old root's latch.
     pub(super) fn store(&self, node: NodeRef<'_, K>) {
         // `Release` pairs with the `Acquire` of `load`.
         self.address.store(node.address(), Ordering::Release);
     }
 }
 
-/// Words behind the header of a node with so much room.
+/// Words behind the header of a node with `room` entries.
 const fn words<K: Key>(room: usize) -> usize {
     if K::INLINE {
         2 * room
@@ -560,21 +561,21 @@ const fn words<K: Key>(room: usize) -> usize {
     }
 }
 
-/// Of a node with so much room.
+/// Memory layout of a node with `room` entries.
 fn layout<K: Key>(room: usize) -> Layout {
     let bytes = size_of::<Header>() + words::<K>(room) * WORD;
     let layout = Layout::from_size_align(bytes, align_of::<Header>());
     layout.unwrap_or_else(|_| unreachable!("nodes are small"))
 }
 
-/// Makes a tree's nodes and gives them back.
+/// Allocates and frees a tree's nodes.
 pub(super) struct Nodes {
     leaf_room: usize,
     inner_room: usize,
 }
 
 impl Nodes {
-    /// For nodes with room for so many entries.
+    /// `leaf` and `inner` are the numbers of entries that nodes have room for.
     pub(super) fn new(leaf: usize, inner: usize) -> Self {
         let [leaf_room, inner_room] = [leaf, inner].map(|most| most.next_multiple_of(LANES));
         Self {
@@ -661,7 +662,7 @@ impl Nodes {
     }
 }
 
-/// Gives a node's memory back.
+/// Frees a node's memory.
 ///
 /// # Safety
 /// [`Nodes`] made it, nothing refers to it, and it is freed once.
@@ -673,7 +674,7 @@ unsafe fn free<K: Key>(header: NonNull<Header>) {
     }
 }
 
-/// Bytes of a node, and of the keys that it keeps beside its entries.
+/// Bytes of a node, including the keys that it keeps out of line.
 pub(super) fn node_bytes<K: Key>(node: NodeRef<'_, K>) -> usize {
     let mut bytes = layout::<K>(node.room()).size();
     // SAFETY: the words were just loaded with `Acquire` from a node that is alive.
@@ -681,7 +682,7 @@ pub(super) fn node_bytes<K: Key>(node: NodeRef<'_, K>) -> usize {
     bytes
 }
 
-/// Gives a key back that was taken out of its place in a node.
+/// Retires a key that was taken out of its place in a node.
 pub(super) fn retire_key<K: Key>(word: u64, guard: &Guard) {
     // SAFETY: callers take the word out first (S2 in `out_of_line_keys.rs`).
     unsafe { out_of_line_keys::retire::<K>(word, guard) };

@@ -1,7 +1,8 @@
-//! Keys that nodes keep, in one word each.
+//! Kept keys: the representation of a node's keys in one word each.
 //!
-//! A key of eight bytes is its word. Of a byte string the word says where a copy lies that never
-//! changes, and how long it is, so that two short keys are told apart without going there:
+//! A key of eight bytes is its own word. The word of a byte string has the address of a copy that
+//! never changes, and its length, so that keys of different lengths differ without a read of the
+//! copies:
 //!
 //! ```text
 //!  63                  48 47                0
@@ -28,7 +29,7 @@ use namiki_index::shared::node_alloc;
 const ADDRESS_BITS: u32 = 48;
 const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 1;
 const LEN_BYTES: usize = size_of::<u32>();
-/// What the upper bits hold of this length and all longer ones.
+/// The value of the upper bits for this length and all longer ones.
 pub(super) const LEN_LONG: usize = (1 << (u64::BITS - ADDRESS_BITS)) - 1;
 
 fn layout(len: usize) -> Layout {
@@ -89,7 +90,7 @@ pub(super) unsafe fn view<'g, K: Key>(word: u64) -> K::Ref<'g> {
     K::from_parts(0, bytes)
 }
 
-/// Gives the copy back.
+/// Frees the copy.
 ///
 /// # Safety
 /// `word` came from [`keep`], and no thread can find it or reads it any longer.

@@ -1,10 +1,10 @@
-//! Scans, both ways.
+//! Scans in both directions.
 //!
 //! The entries of a leaf in the range are copied at one instant and then passed to the visitor, so the
-//! visitor may use the tree. Forward, the next leaf is the right sibling. Its lines are prefetched before
-//! the copy is passed on, and those of the second leaf already together with those of the first: the parent
-//! knows both. Backward there are no links, and the next leaf is the one that covers the point just below
-//! the lower fence.
+//! visitor may use the tree. Forward, the next leaf is the right sibling. Its lines are prefetched
+//! before the copy is passed on; those of the second leaf are prefetched together with those of the
+//! first, as the parent knows both. Backward there are no links, and the next leaf is the one that
+//! covers the point just below the lower fence.
 //!
 //! Paper: bwtree §2.2; §4.1.1, figure 7 (Scan)
 
@@ -21,7 +21,7 @@ use super::BlinkTree;
 use super::descend::DescentPath;
 use super::node::{Entry, NodeRef};
 
-/// What was copied of a leaf at one instant, beside the entries.
+/// The copy of a leaf at one instant, apart from the entries.
 pub struct Copied<'g, K: Key> {
     leaf: NodeRef<'g, K>,
     version: LeafVersion,
@@ -102,8 +102,8 @@ impl<K: Key> Fenced<K> for BlinkTree<K> {
 }
 
 impl<K: Key> BlinkTree<K> {
-    /// Copies a part of the leaf that covers a key, which `path` leads to, and asks for the leaf on the right,
-    /// if that has not been asked for.
+    /// Copies a part of the leaf that covers a key, which `path` leads to, and prefetches the leaf
+    /// on the right, if that was not done yet.
     fn copy_forward<'g>(
         &self,
         path: DescentPath<'g, K>,
@@ -171,7 +171,7 @@ impl<K: Key> BlinkTree<K> {
     }
 }
 
-/// Copies the entries in the part. They are good if the leaf is unchanged afterwards.
+/// Copies the entries in the part. They are valid if the leaf is unchanged afterwards.
 fn copy_now<'g, K: Key>(
     leaf: NodeRef<'g, K>,
     guess: usize,

@@ -1,11 +1,11 @@
 //! The search in one node.
 //!
-//! The descent has guessed where the search will end, so the search begins there: it counts the smaller
-//! heads of the two lines around the guess, and only if these are all or none it halves what is left.
-//! Counting needs no branches that depend on the keys, so the processor need not guess.
+//! The search begins at the position that the descent has guessed: it counts the smaller heads in
+//! the two lines around the guess. Only if these are all or none, it continues with a binary search
+//! of the rest. Counting needs no branches that depend on the keys, so there are no mispredictions.
 //!
-//! All functions here may meet a node that changes under their eyes. They then return nonsense within
-//! bounds, and the caller finds that the node has changed.
+//! All functions here may read a node while it changes. They then return nonsense within bounds,
+//! and the caller detects the change.
 
 use std::cmp::Ordering;
 use std::sync::atomic;
@@ -17,7 +17,7 @@ use super::node::NodeRef;
 use super::out_of_line_keys;
 use super::search_window::{LANES, window};
 
-/// How many heads of a line are less than `probe`.
+/// Number of heads of a line that are less than `probe`.
 #[inline(always)]
 fn count_less(line: &[AtomicU64], probe: u64) -> usize {
     // A sum of borrows: two instructions a head.
@@ -28,8 +28,8 @@ fn count_less(line: &[AtomicU64], probe: u64) -> usize {
     line.iter().map(less).sum()
 }
 
-/// The number of heads that are less than `probe`, of lines `low` to `low + left`, if all before are
-/// and none behind is.
+/// The number of heads that are less than `probe`, by a binary search of lines `low` to
+/// `low + left`. All heads before these lines are less, and none behind is.
 #[inline(never)]
 fn halve(lines: &[[AtomicU64; LANES]], probe: u64, mut low: usize, mut left: usize) -> usize {
     while left > 1 {
@@ -61,7 +61,7 @@ fn lower_bound<const UNIQUE: bool>(heads: &[AtomicU64], probe: u64, guess: usize
     at * LANES + less
 }
 
-/// How a key compares with a kept one; both share `prefix` bytes, and the heads behind are equal.
+/// Compares a key with a kept one; both share `prefix` bytes, and the heads behind are equal.
 fn compare<K: Key>(node: NodeRef<'_, K>, key: K::Ref<'_>, word: u64, prefix: usize) -> Ordering {
     let bytes = K::tail(key);
     let (whole, len) = (prefix + size_of::<u64>(), out_of_line_keys::short_len(word));
@@ -74,7 +74,7 @@ fn compare<K: Key>(node: NodeRef<'_, K>, key: K::Ref<'_>, word: u64, prefix: usi
 }
 
 impl<K: Key> NodeRef<'_, K> {
-    /// How many keys of the node are less than `key`, and whether the next one is equal.
+    /// Number of keys of the node that are less than `key`, and whether the next one is equal.
     #[inline(always)]
     pub(super) fn lower(self, key: K::Ref<'_>, guess: usize) -> (usize, bool) {
         let len = self.len();
@@ -127,7 +127,7 @@ impl<K: Key> NodeRef<'_, K> {
         not_greater.saturating_sub(1)
     }
 
-    /// Where in this node, the root, a search will probably end.
+    /// Estimated position in this node, the root, at which a search will end.
     #[inline(always)]
     pub(super) fn guess_in_root(self, key: K::Ref<'_>) -> usize {
         let (shape, heads) = (self.shape(), self.heads());
@@ -140,7 +140,8 @@ impl<K: Key> NodeRef<'_, K> {
         1 + share(head.saturating_sub(low), high.wrapping_sub(low), len - 2)
     }
 
-    /// Where among `len` entries of child number `i` a search for `key` will probably end.
+    /// Estimated position among the `len` entries of child number `i` at which a search for `key`
+    /// will end.
     #[inline(always)]
     pub(super) fn guess(self, i: usize, key: K::Ref<'_>, len: usize) -> usize {
         let (heads, prefix) = (self.heads(), self.shape().prefix);
@@ -161,7 +162,8 @@ impl<K: Key> NodeRef<'_, K> {
     }
 }
 
-/// The place among `len` of what lies `from_low` behind the start of a range of this width.
+/// The position, scaled to `len`, of a key that lies `from_low` behind the start of a range of this
+/// width.
 #[inline(always)]
 fn share(from_low: u64, width: u64, len: usize) -> usize {
     if from_low >= width {

@@ -8,8 +8,7 @@ pub(super) const WORD: usize = size_of::<AtomicU64>();
 /// A cache line.
 pub(super) const LINE: usize = LANES * WORD;
 
-/// The first of the two lines, of so many, that a search looks at first: those with the guess in their
-/// middle.
+/// The first of the two lines that a search reads first: those with the guess in their middle.
 #[inline(always)]
 pub(super) fn window(guess: usize, lines: usize) -> usize {
     (guess.saturating_sub(LANES / 2) / LANES).min(lines.saturating_sub(2))

@@ -1,4 +1,4 @@
-//! Splits: a full node gives its right part to a new node beside it.
+//! Splits: a full node hands its right part to a new right sibling.
 //!
 //! ```text
 //!   1. build Q        2. link it          3. tell the parent
@@ -6,10 +6,10 @@
 //!      |                 |                   |   \
 //!      L ---> R          L -> Q -> R         L -> Q -> R
 //! ```
-//! The latch of L is held until the parent knows Q, but readers pass as soon as the link is there: a search
-//! for a key of Q comes to L, finds it beyond L's upper fence, and moves right. If the parent is full it is
-//! split in turn, and only then L's latch is released: so a writer holds at most two latches here, of a
-//! child and then of its parent.
+//! The latch of L is held until the parent knows Q, but readers pass as soon as the link is set: a
+//! search for a key of Q reaches L, finds the key beyond L's upper fence, and moves right. If the
+//! parent is full, it is split in turn before L's latch is released. So a writer holds at most two
+//! latches here, that of a child and then that of its parent.
 //!
 //! As L's latch is held, no thread merges Q away before the parent knows it: that takes both latches.
 //!
@@ -29,12 +29,12 @@ use super::count_and_prefix_word::Shape;
 use super::node::{Entry, NodeRef};
 use super::out_of_line_keys;
 
-/// So many inserts in a row, each right behind the one before, are taken for an ascent.
+/// This number of inserts in a row, each right behind the one before, counts as an ascent.
 const ASCENT_MIN: usize = 8;
 
 impl<K: Key> BlinkTree<K> {
-    /// Adds an entry to a full node, which the caller has latched and is changing, and moves a part of
-    /// it to a new node, which `make` makes with its lower fence. Links the new node.
+    /// Splits a full node, which the caller has latched and is changing, and adds an entry: moves a
+    /// part of the node to a new one, which `make` makes with its lower fence, and links that.
     pub(super) fn split<'g>(
         &self,
         left: NodeRef<'g, K>,
@@ -69,7 +69,7 @@ impl<K: Key> BlinkTree<K> {
         right.set_high_word(left.high_word());
         right.set_right(left.right());
         fill(right, to_right);
-        // The run goes on where the next key of an ascent will come.
+        // The run continues in the half that the next key of an ascent goes to.
         if ascends && at == len {
             let mut shape = right.shape();
             (shape.last, shape.run) = (to_right.len() - 1, ASCENT_MIN);
@@ -101,8 +101,8 @@ impl<K: Key> BlinkTree<K> {
         right
     }
 
-    /// Makes `right`, which was split off `left`, known above. The caller has the latch of `left`, which
-    /// readers pass; it is given back.
+    /// Adds `right`, which was split off `left`, to the parent. The caller holds the latch of
+    /// `left`, which readers pass; it is released.
     pub(super) fn tell_parent<'g>(
         &self,
         mut left: NodeRef<'g, K>,
@@ -135,7 +135,7 @@ impl<K: Key> BlinkTree<K> {
         }
     }
 
-    /// A new root above the old one and what was split off it.
+    /// Makes a new root above the old one and the node that was split off it.
     fn grow(&self, left: NodeRef<'_, K>, right: NodeRef<'_, K>, level: u8) {
         let root = self
             .nodes

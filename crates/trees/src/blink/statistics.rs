@@ -1,4 +1,4 @@
-//! The walk that counts what there is, and the end of a tree.
+//! Statistics, by a walk over all nodes, and the destruction of a tree.
 
 use crossbeam_epoch as epoch;
 use namiki_index::key::{Key, OwnedKey};

@@ -1,9 +1,9 @@
 //! The operations that change a leaf.
 //!
-//! A writer looks its key up as a reader does, decides, and takes the leaf's latch only if the leaf is
-//! still as it was seen: so looking and changing are one atomic step, and nothing is latched while
-//! nothing is changed. A payload is replaced in place and leaves the leaf's version alone; an insert or
-//! a delete changes it before the latch goes back.
+//! A writer looks its key up as a reader does, decides, and takes the leaf's latch only if the leaf
+//! is unchanged since. So look-up and change are one atomic step, and a writer that changes nothing
+//! takes no latch. A payload is replaced in place and leaves the leaf's version alone; an insert or
+//! a delete changes it before the latch is released.
 //!
 //! Paper: bwtree §2.2 (a writer has one node to itself)
 
@@ -20,8 +20,8 @@ use super::node::{Entry, NodeRef, retire_key};
 use super::out_of_line_keys;
 
 impl<K: Key> BlinkTree<K> {
-    /// Looks a key up, lets `decide` say what to do, and does it, all in one atomic step. `decide`
-    /// is asked again when another thread changed the leaf meanwhile.
+    /// Read-modify-write of one key in one atomic step. `decide` is called again if another thread
+    /// changed the leaf in between.
     #[inline]
     pub(super) fn change_key(
         &self,
@@ -58,7 +58,7 @@ impl<K: Key> BlinkTree<K> {
         }
     }
 
-    /// Another payload for a key that is there. False if the leaf has changed.
+    /// Replaces the payload of a key that is present. False if the leaf has changed.
     #[inline]
     fn replace(&self, found: &Found<'_, K>, payload: u64) -> bool {
         let latch = found.leaf.latch();
@@ -99,7 +99,7 @@ impl<K: Key> BlinkTree<K> {
         })
     }
 
-    /// The same for a leaf that is full. To other threads, the key comes first and then the split.
+    /// The same for a full leaf. Other threads see the insert first and then the split.
     fn add_and_split(
         &self,
         found: &Found<'_, K>,
@@ -132,7 +132,7 @@ impl<K: Key> BlinkTree<K> {
         })
     }
 
-    /// Removes a key that is there. False if the leaf has changed.
+    /// Removes a key that is present. False if the leaf has changed.
     fn remove(&self, found: &Found<'_, K>, key: K::Ref<'_>, guard: &Guard) -> bool {
         let leaf = found.leaf;
         if !leaf.latch().change_if(found.seen) {

@@ -4,10 +4,10 @@
 //!  | header | separators: first heads of blocks 1, 2, …, in whole lines | block 0 | block 1 | …
 //!  block:     | head u64 × 8 | value u64 × 8 |            a cache line each
 //! ```
-//! A search counts separators, which are few and close to the header, and then heads in one line, and
-//! takes the value from the line beside it. So it needs four lines of a leaf, and a search that can
-//! guess the block asks for all of them at once (`base/child_prefetch_hint.rs`). What a line or block
-//! has room for beyond the last entry is filled with the largest head.
+//! A search counts separators, which are few and close to the header, and then heads in one line,
+//! and takes the value from the next line. So it needs four lines of a leaf, and a search that can
+//! guess the block prefetches all of them at once (`base/child_prefetch_hint.rs`). The rest of a
+//! line or block beyond the last entry is filled with the largest head.
 //!
 //! Values are payloads in a leaf and children in an inner node. The bytes of variable keys follow the
 //! blocks (`base/variable_keys.rs`); `head` is then the eight bytes after a prefix that all keys of the node
@@ -17,8 +17,9 @@
 //! # Invariants
 //! - B1. Keys ascend strictly, `low <= key < high`. In an inner node the first key is `low`, so
 //!   every search in range finds a child (trap "leftmost child": it has an entry like any other).
-//! - B2. Of variable keys, `bounds` and what lies between them are as `base/variable_keys.rs` says.
-//! - B3. Of an inner node's values, the hint alone changes after publication, as an atomic.
+//! - B2. For variable keys, `bounds` and the bytes between them are as `base/variable_keys.rs`
+//!   defines.
+//! - B3. Only the hint in an inner node's values changes after publication, as an atomic.
 //!
 //! Paper: bwtree §3
 #![expect(
@@ -83,7 +84,7 @@ pub(super) fn build<K: Key>(header: &BaseHeader<'_, K>, entries: &[Entry<'_, K>]
 }
 
 impl<'g, K: Key> NodeRef<'g, K> {
-    /// A place in this base node.
+    /// An address in this base node.
     #[inline]
     fn part(self, offset: usize) -> *const u8 {
         debug_assert!(self.kind() == Kind::Base && offset <= self.bytes());
@@ -111,14 +112,14 @@ impl<'g, K: Key> NodeRef<'g, K> {
         let last = self.len().div_ceil(BLOCK).checked_sub(1)?;
         let block = count_lines::<OR_EQUAL>(self.separators(), probe).min(last);
         let heads = self.part(self.parts().block(block));
-        // The value's line is asked for beside that of the heads, which tell which value it is.
+        // The value's line is prefetched together with that of the heads, which select the value.
         prefetch(heads.wrapping_add(LINE));
         // SAFETY: `block` is one of this node's, and `build` wrote all of its heads.
         let heads = unsafe { &*heads.cast::<[u64; BLOCK]>() };
         Some((block, heads, count::<OR_EQUAL>(heads, probe)))
     }
 
-    /// How many heads are less than `probe` (`OR_EQUAL`: not greater).
+    /// Number of heads that are less than `probe` (`OR_EQUAL`: not greater).
     #[inline]
     fn rank_of<const OR_EQUAL: bool>(self, probe: u64) -> usize {
         match self.seek::<OR_EQUAL>(probe) {
@@ -187,7 +188,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
             let i = self.rank::<OR_EQUAL>(key).saturating_sub(1);
             return self.path_at(i, K::head(key, self.prefix()));
         }
-        // The same with what is at hand, as every look-up comes through here.
+        // The same, inlined with the values at hand, as every look-up comes through here.
         let probe = K::head(key, 0);
         let Some((block, heads, within)) = self.seek::<OR_EQUAL>(probe) else {
             unreachable!("an inner node has entries")
@@ -205,7 +206,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         DescentPath::new(self.cell_at(i), self.level(), probe, heads[within], next)
     }
 
-    /// The way to child number `i`, for a search for the head `probe`.
+    /// The path to child number `i`, for a search for the head `probe`.
     #[inline(never)]
     pub(super) fn path_at(self, i: usize, probe: u64) -> DescentPath<'g> {
         let next = if i + 1 < self.len() {
@@ -232,8 +233,8 @@ impl<'g, K: Key> NodeRef<'g, K> {
         K::from_parts(self.head_at(i), self.tail_at(i))
     }
 
-    /// How many keys of a base node are less than `key` (`OR_EQUAL`: not greater). The key is in the
-    /// page's range, or its upper fence.
+    /// Number of keys of a base node that are less than `key` (`OR_EQUAL`: not greater). The key is
+    /// in the page's range, or is its upper fence.
     #[inline]
     pub(super) fn rank<const OR_EQUAL: bool>(self, key: K::Ref<'_>) -> usize {
         if K::INLINE {
@@ -250,7 +251,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
             let probe = K::head(key, 0);
             let (block, heads, within) = self.seek::<true>(probe)?;
             let i = block * BLOCK + within.checked_sub(1)?;
-            // What fills a block up is the largest head, which may be a key too.
+            // The filler of a block is the largest head, which may also be a key.
             let i = i.min(self.len() - 1);
             return (heads[i % BLOCK] == probe).then(|| self.payload_at(i));
         }
@@ -258,7 +259,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         found.then(|| self.payload_at(at))
     }
 
-    /// The same, and where the key is or would be.
+    /// The same, with the position at which the key is or would be.
     #[inline]
     pub(super) fn base_find(self, key: K::Ref<'_>) -> (Option<u64>, Spot) {
         if !K::INLINE {

@@ -1,7 +1,7 @@
-//! Many lookups at once.
+//! Batched look-up.
 //!
-//! A batch goes down the tree level by level: first every lane asks for its page, then every lane
-//! searches. A lane that meets anything unusual takes the ordinary way.
+//! A batch descends level by level: first every lane prefetches its page, then every lane searches.
+//! A lane that meets anything unusual takes the ordinary descent.
 //!
 //! Paper: bwtree §4.1.1 (the same Read, many at a time)
 
@@ -18,14 +18,14 @@ use super::variant::Variant;
 /// One lookup on its way down. A finished lane has no next page.
 struct Lane<'k, 'g, K: Key> {
     key: K::Ref<'k>,
-    /// The way that led to the page.
+    /// The path that led to the page.
     path: DescentPath<'g>,
     place: Option<Place<'g, K>>,
     lookup: Option<Lookup>,
 }
 
 impl<K: Key, V: Variant> BwTree<K, V> {
-    /// At most [`LANES`] look-ups side by side.
+    /// At most [`LANES`] interleaved look-ups.
     pub(super) fn get_lanes(&self, keys: &[K::Ref<'_>], out: &mut Vec<Lookup>) {
         let guard = &epoch::pin();
         let root = self.root.load().page;
@@ -101,12 +101,12 @@ impl<K: Key, V: Variant> BwTree<K, V> {
     }
 }
 
-/// What one lane does next.
+/// The next step of one lane.
 enum Step<'g> {
     Answer(Lookup),
     /// To another page.
     Down(DescentPath<'g>),
-    /// A page that is being removed, or was split and the parent does not know yet.
+    /// The page is being removed, or was split and the parent does not know yet.
     Unusual,
 }
 

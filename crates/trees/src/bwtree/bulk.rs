@@ -1,8 +1,8 @@
-//! Bulk load: a whole tree built from sorted keys and shown at one instant.
+//! Bulk load: a whole tree built from sorted keys and published at one instant.
 //!
-//! The first leaf takes the place of the empty root leaf; all other pages are built beside it. One swap
-//! puts a split delta there, over the first leaf, that leads to the second leaf and also names the prepared
-//! root: from then on every key is reachable by side links, and the thread that completes that split (see
+//! The first leaf replaces the empty root leaf; all other pages are built privately. One swap puts
+//! a split delta over the first leaf. It leads to the second leaf and also names the prepared root:
+//! from then on every key is reachable by side links, and the thread that completes that split (see
 //! `split.rs`) installs the prepared root instead of making one.
 //!
 //! Paper: bwtree §4.2.2 (the split that this rides on)
@@ -22,7 +22,7 @@ use super::variant::Variant;
 /// Keys gathered for one leaf, each in its own bytes.
 type Batch = Vec<(Vec<u8>, u64)>;
 
-/// The pages of a load, given back if it fails.
+/// The pages of a load, freed if it fails.
 struct Pages<'a, K: Key, V: Variant> {
     tree: &'a BwTree<K, V>,
     guard: &'a Guard,

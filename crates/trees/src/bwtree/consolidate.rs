@@ -1,8 +1,8 @@
 //! Consolidation: a delta chain becomes one base node.
 //!
-//! A structure change that is half done is finished first: its delta is what tells others about it
-//! and must not be lost before the parent knows. If the compare-and-swap fails, consolidation is not
-//! repeated; the next to find the chain too long will try.
+//! A structure change that is half done is completed first: its delta announces it and must not be
+//! lost before the parent knows. If the compare-and-swap fails, consolidation is not repeated; the
+//! next thread that finds the chain too long tries again.
 //!
 //! Consolidation is done by the writer that makes a chain reach the threshold with its delta (in another
 //! way under `consolidate_in_chain.rs`), or that meets a page larger than the limit; by a deleter that leaves few
@@ -11,8 +11,8 @@
 //! left. A read or an update never splits or merges a leaf, nor does an insertion merge one: a transaction
 //! must not invalidate, by an operation that cannot report it, the leaf versions it has just been given.
 //!
-//! Few changes, which is what there mostly is, are merged straight into a copy of the base node; what else
-//! there is goes through a list of all entries.
+//! Few changes, the common case, are merged directly into a copy of the base node; other chains go
+//! through a list of all entries.
 //!
 //! Paper: bwtree §4.2.1
 
@@ -32,11 +32,11 @@ use super::page_id::PageId;
 use super::structure_change_types::{Below, Resize, SplitDone};
 use super::variant::Variant;
 
-/// One in this many of those that meet a leaf with deltas consolidates it.
+/// One in this number of the look-ups that meet a leaf with deltas consolidates it.
 const READS_PER_CONSOLIDATION: u32 = if cfg!(loom) { NEVER } else { 8 };
 /// The same for inner pages, which are larger and which insertions keep changing.
 const PASSES_PER_CONSOLIDATION: u32 = if cfg!(loom) { NEVER } else { 64 };
-/// A run of a model must not depend on how many were before.
+/// A run of a model must not depend on the number of earlier runs.
 const NEVER: u32 = u32::MAX;
 
 /// Appends the records of the page in this state, in key order.
@@ -77,7 +77,7 @@ pub(super) fn collect<'g, K: Key>(head: NodeRef<'g, K>, out: &mut Vec<Entry<'g, 
 /// Deltas that are merged without a list of all entries: any number would do.
 const FEW: usize = 24;
 
-/// What consolidation makes of a page.
+/// The result of a page's consolidation.
 pub(super) enum Consolidated<'g, K: Key> {
     /// Its new base node.
     Base(OwnedNode<K>),
@@ -122,9 +122,9 @@ fn check_len<K: Key>(head: NodeRef<'_, K>, len: usize) {
     );
 }
 
-/// The base node of a chain and what becomes of the keys its deltas name, ascending: for few deltas,
-/// and no merge among them. Both of one walk: what lies below a delta may be cut off and
-/// replaced by a base node that has its deltas in it (`consolidate_in_chain.rs`).
+/// The base node of a chain and the fates of the keys in its deltas, ascending: for few deltas
+/// without a merge. Both come from one walk, as the chain below a delta may be cut off and replaced
+/// by a base node that includes its deltas (`consolidate_in_chain.rs`).
 fn fates_of<'g, K: Key>(
     head: NodeRef<'g, K>,
     fates: &mut [Fate<'g, K>; FEW],
@@ -142,7 +142,7 @@ fn fates_of<'g, K: Key>(
         if let Some(value) = value {
             let key = node.key();
             let at = fates[..few].partition_point(|fate| K::cmp(fate.key, key) == Ordering::Less);
-            // Newest first: what is there already is newer.
+            // Newest first: a fate that is already recorded is newer.
             if at == few || K::cmp(fates[at].key, key) != Ordering::Equal {
                 if few == FEW {
                     return None;
@@ -193,7 +193,7 @@ fn apply<'g, K: Key>(
 }
 
 impl<K: Key, V: Variant> BwTree<K, V> {
-    /// What a writer does after its delta is in place. Reports a split.
+    /// Maintenance by a writer after its delta was installed. Reports a split.
     #[inline]
     pub(super) fn compact_after_write(
         &self,
@@ -205,7 +205,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         let long = self.is_long(depth, self.config.leaf_chain_max);
         let deleted = resize == Resize::SplitOrMerge;
         // Trap "a tree emptied returns its memory": the last deletes of a leaf may never reach the
-        // threshold, so an empty leaf is tidied at once.
+        // threshold, so an empty leaf is compacted at once.
         let sparse = deleted && (len == 0 || (len < self.config.leaf_min() && depth >= 4));
         // Readers shorten chains and never split, so the chain of a full leaf may never reach the
         // threshold.
@@ -223,7 +223,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         self.consolidate(place, resize, guard)
     }
 
-    /// Whether the writer of a delta of this depth consolidates.
+    /// Whether the writer of a delta at this depth consolidates.
     pub(super) fn is_long(&self, depth: u8, chain_max: u8) -> bool {
         if V::IN_CHAIN {
             depth.is_multiple_of(chain_max)
@@ -232,7 +232,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         }
     }
 
-    /// What a reader does with a page that it found to have deltas: mostly nothing.
+    /// Maintenance by a reader that found a page with deltas: mostly nothing.
     #[inline]
     pub(super) fn compact_after_read(&self, place: Place<'_, K>, guard: &Guard) {
         if place.head.depth() > 0 {
@@ -242,7 +242,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
 
     #[cold]
     fn compact_sometimes(&self, place: Place<'_, K>, guard: &Guard) {
-        // Leaves and inner pages are met by turns, so each kind has a count of its own.
+        // A descent meets both leaves and inner pages, so each kind has a count of its own.
         thread_local!(static TURNS: [Cell<u32>; 2] = const { [Cell::new(0), Cell::new(0)] });
         let (kind, every) = match place.head.level() {
             0 => (0, READS_PER_CONSOLIDATION),
@@ -295,7 +295,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         None
     }
 
-    /// How many entries a page may have and not be split now.
+    /// Largest number of entries with which a page is not split now.
     pub(super) fn len_max(&self, level: u8, resize: Resize) -> usize {
         match (resize, level) {
             (Resize::Never, _) => usize::MAX,
@@ -323,8 +323,8 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         }
     }
 
-    /// Finishes the structure change that `head` shows and removes its trace, so that another may
-    /// begin. One attempt; the caller looks again.
+    /// Completes the structure change that `head` shows and removes its trace, so that another may
+    /// begin. One attempt; the caller checks again.
     pub(super) fn clear_change(&self, id: PageId, head: NodeRef<'_, K>, guard: &Guard) {
         let Some(change) = head.smo() else { return };
         if !self.complete(id, change, guard) {
@@ -341,7 +341,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         }
     }
 
-    /// Does what a thread has left to do that froze the updates below a split delta at the head (M5 in
+    /// Completes the work of a thread that froze the updates below a split delta at the head (M5 in
     /// `mapping_table.rs`). For a thread that failed to put a delta there.
     pub(super) fn unfreeze(&self, id: PageId, guard: &Guard) {
         if V::SPLIT_AT_HEAD
@@ -353,9 +353,9 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         }
     }
 
-    /// Cooperation: finishes a structure change that another thread may have left half done. On
-    /// return the parent knows of it (or it is no longer there). False: that needs a page id, and there
-    /// is none.
+    /// Cooperation: completes a structure change that another thread may have left half done. On
+    /// return the parent knows of it (or the change is gone). False: that needs a page id, and all
+    /// are in use.
     ///
     /// Paper: bwtree §4.2.4, figure 11
     pub(super) fn complete(&self, id: PageId, change: NodeRef<'_, K>, guard: &Guard) -> bool {

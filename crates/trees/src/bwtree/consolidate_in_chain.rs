@@ -7,22 +7,25 @@
 //!   head --> 6 --> 5 --> 4 --> 3 --> 2 --> 1 --> base                      (N = 4)
 //!   head --> 6 --> 5 --> 4 --> base'                3 --> … --> base retired
 //! ```
-//! Writers continue at the head meanwhile: they cannot make the swap fail, nor does it make theirs
-//! fail. Only one writer works on each segment. Otherwise every writer past the threshold tries to
-//! consolidate, and all but one of them fail.
+//! Writers continue at the head at the same time: they cannot make this swap fail, nor does it make
+//! theirs fail. Only one writer works on each segment. Otherwise every writer past the threshold
+//! tries to consolidate, and all but one of them fail.
 //!
 //! # Invariants
 //! - C1. A seam's next pointer is swapped by the thread that published the seam, and once (L1 in
 //!   `mutable_delta_pointers.rs`; trap "the swap succeeds only under segment ownership"). That thread is
-//!   pinned from before the seam is published until after the swap. So whatever takes the seam out of the
-//!   tree, a whole consolidation or the writer of the next seam, has it freed after the swap only.
-//! - C2. Nothing that a delta above says depends on the form of what is below: its length, version, fences
-//!   and sibling are the same before and after. What it says of addresses is advice (N7), and its key bytes
+//!   pinned from before the seam is published until after the swap. So a thread that takes the seam
+//!   out of the tree, by a whole consolidation or as the writer of the next seam, frees it only
+//!   after the swap.
+//! - C2. Nothing in a delta above depends on the form of the chain below: length, version, fences
+//!   and sibling are the same before and after. Its addresses are advice (N7), and its key bytes
 //!   are its own (N3).
-//! - C3. A seam under which a structure change may be half done is no seam: the change's trace must stay
-//!   until the parent knows, and deltas above point to it. Its writer consolidates at the head, which
-//!   completes the change first. No change comes to lie below a seam later.
-//! - C4. So does a writer that finds the page too large: to split it, the head must change.
+//! - C3. A delta above a structure change that may be half done does not act as a seam: the
+//!   change's trace must stay until the parent knows, and deltas above point to it. Its writer
+//!   consolidates at the head, which completes the change first. No change comes to lie below a
+//!   seam later.
+//! - C4. A writer that finds the page too large also consolidates at the head: to split it, the
+//!   head must change.
 //!
 //! A slab (`openbw`) would be retired with its last delta; our deltas are nodes of their own.
 //!
@@ -40,7 +43,8 @@ use super::structure_change_types::{Below, Resize};
 use super::variant::Variant;
 
 impl<K: Key, V: Variant> BwTree<K, V> {
-    /// Consolidates what lies below a delta that this thread has just published. Called once for each.
+    /// Consolidates the chain below a delta that this thread has just published. Called once for
+    /// each.
     pub(super) fn consolidate_below(
         &self,
         seam: NodeRef<'_, K>,

@@ -218,7 +218,7 @@ fn readers_writers_and_scans_complete_a_merge_left_anywhere<V: Variant>() {
     }
 }
 
-/// Whatever lies above a merge is no answer for what lies in the right one of its two chains.
+/// A delta above a merge does not answer for keys in the right one of its two chains.
 fn updates_on_both_sides_of_a_merge_are_found<V: Variant>() {
     let tree = tree::<V>();
     let (separator, victim) = inner_child(&tree, &epoch::pin());
@@ -231,7 +231,7 @@ fn updates_on_both_sides_of_a_merge_are_found<V: Variant>() {
     update_all(100);
     let above = half_merge(&tree, 1, separator, victim, 2);
     let guard = &epoch::pin();
-    // Not by a search for one of the right keys: that would complete the merge.
+    // A search for one of the right keys would complete the merge.
     let left = parent(&tree, separator, guard)
         .head
         .route(Below(separator))
@@ -333,7 +333,7 @@ fn a_merge_completes_what_its_two_pages_show_first<V: Variant>() {
     all_there(&tree);
 }
 
-/// S3: a helper that slept since before the right half was merged away and the root collapsed.
+/// S3: a helper that was suspended before the right half was merged away and the root collapsed.
 fn a_split_helper_that_comes_too_late_changes_nothing<V: Variant>() {
     let tree = BwTree::<Fixed8, V>::new(BwConfig {
         leaf_chain_max: 100,
@@ -360,7 +360,7 @@ fn a_split_helper_that_comes_too_late_changes_nothing<V: Variant>() {
     sound(&tree);
 }
 
-/// The same below a parent that stays: the entry would name a page that is no more.
+/// The same below a parent that stays: the entry would name a page that no longer exists.
 fn a_late_split_helper_does_not_restore_the_entry<V: Variant>() {
     let tree = tree::<V>();
     let guard = &epoch::pin();
@@ -375,7 +375,8 @@ fn a_late_split_helper_does_not_restore_the_entry<V: Variant>() {
     all_there(&tree);
 }
 
-/// Trap "id reuse": a number goes to a new leaf only when no thread is pinned, and goes on counting.
+/// Trap "id reuse": a number is reused for a new leaf only when no thread is pinned, and its
+/// counter continues.
 fn page_numbers_are_reused_and_their_versions_go_on<V: Variant>() {
     let tree = tree::<V>();
     let (separator, victim) = inner_child(&tree, &epoch::pin());
@@ -419,7 +420,7 @@ fn stamps_follow_keys_through_splits_and_merges<V: Variant>() {
     );
     let right = u64::from(split.child().0);
     assert!(tree.leaf_rts(right) >= 1000);
-    // Only the right half is read by a stamp later than all.
+    // Only the right half is read with a stamp later than all.
     let right_version = tree.current(right).unwrap();
     assert!(tree.raise_and_check(right_version, 5000));
     tree.complete_split(leaf, split, guard);
@@ -464,7 +465,7 @@ fn a_scan_may_use_the_tree_and_stop<V: Variant>() {
     );
 }
 
-/// Each of these for every variant.
+/// Instantiates each of these tests for every variant.
 macro_rules! for_all_variants {
     ($($test:ident),+ $(,)?) => {
         for_all_variants!(@ plain Plain: $($test)+);
@@ -502,13 +503,14 @@ for_all_variants! {
     a_scan_may_use_the_tree_and_stop,
 }
 
-/// Whether there is a page above the leaves. (To count anything takes long once all ids were given out.)
+/// Whether there is a page above the leaves. (Counting takes long once all ids have been handed
+/// out.)
 fn has_grown<V: Variant>(tree: &BwTree<Fixed8, V>) -> bool {
     tree.descend(1, At(0), &epoch::pin()).is_some()
 }
 
-/// A tree that has no page id for what it would need one more: for the right half, for the root above it, and
-/// for the root above a page that was split before it became the root.
+/// A tree runs out of page ids when it needs one more: for the right half, for the root above it,
+/// and for the root above a page that was split before it became the root.
 fn a_tree_without_page_ids_stays_as_it_is<V: Variant>() {
     for left in 0..3 {
         let tree = BwTree::<Fixed8, V>::new(BwConfig::tiny());

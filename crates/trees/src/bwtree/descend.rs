@@ -1,9 +1,10 @@
 //! Finding the page that covers a point, on any level.
 //!
-//! We keep no stack of the pages passed on the way down (the paper's `node_stack`): structure changes are
-//! rare, and a thread that needs a parent searches for it again from the root, which cannot be stale (trap
-//! "stale parent stack"). A search that meets a page with a range that ends before its point goes right, as
-//! in a B-link tree; one that meets a removed page helps to finish the removal and restarts from the root.
+//! A descent keeps no stack of the pages it passed (the paper's `node_stack`): structure changes
+//! are rare, and a thread that needs a parent searches for it again from the root, which cannot be
+//! stale (trap "stale parent stack"). A search that meets a page with a range that ends before its
+//! point goes right, as in a B-link tree; one that meets a removed page helps to finish the removal
+//! and restarts from the root.
 //!
 //! The point may also lie *just below* a key. That is how we walk left without left links (trap
 //! "backward scans without left links"): the left neighbour of a page is the page covering the point
@@ -25,24 +26,24 @@ use super::variant::Variant;
 
 /// A place in the order of keys.
 pub(super) trait Point<K: Key>: Copy {
-    /// Whether the leaf's entries will be looked at.
+    /// Whether the leaf's entries will be read.
     const LOOKS: bool = true;
 
     /// Whether the point is at or right of `separator`.
     fn reaches(self, separator: K::Ref<'_>) -> bool;
 
-    /// How many keys of an inner base node it reaches.
+    /// Number of keys of an inner base node that the point reaches.
     fn rank(self, base: NodeRef<'_, K>) -> usize;
 
-    /// The way on from an inner base node.
+    /// The path from an inner base node to its child.
     fn path<'g>(self, base: NodeRef<'g, K>) -> DescentPath<'g>;
 }
 
 /// At a key.
 pub(super) struct At<'a, K: Key>(pub(super) K::Ref<'a>);
-/// At a key, to put a delta on its leaf without a look at what is there.
+/// At a key, to put a delta on its leaf without reading its contents.
 pub(super) struct Onto<'a, K: Key>(pub(super) K::Ref<'a>);
-/// Just below a key: right of every smaller key. There is none below the smallest key.
+/// Just below a key: right of every smaller key. No such point exists below the smallest key.
 pub(super) struct Below<'a, K: Key>(pub(super) K::Ref<'a>);
 /// Right of all keys.
 #[derive(Clone, Copy)]
@@ -165,10 +166,10 @@ impl<'g, K: Key> NodeRef<'g, K> {
         point.reaches(from) && !self.upper().is_some_and(|upper| point.reaches(upper))
     }
 
-    /// The way to the child of an inner page that covers a point of its range.
+    /// The path to the child of an inner page that covers a point of its range.
     #[inline(always)]
     pub(super) fn path(self, point: impl Point<K>) -> DescentPath<'g> {
-        // Mostly so.
+        // The common case.
         if self.kind() == Kind::Base {
             return point.path(self);
         }
@@ -201,8 +202,8 @@ impl<'g, K: Key> NodeRef<'g, K> {
         }
     }
 
-    /// Like [`path`](Self::way), with the exact bounds of the entry. Every delta that
-    /// does not include the point still bounds the range from one side.
+    /// Like [`path`](Self::path), with the exact bounds of the entry. Every delta that does not
+    /// include the point still bounds the range from one side.
     pub(super) fn route(self, point: impl Point<K>) -> Route<'g, K> {
         let mut low = self.low();
         let mut high = self.high();
@@ -275,7 +276,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         'restart: loop {
             let mut path = DescentPath::unknown(self.root.load().page);
             loop {
-                // An empty slot: the page went away between reading its id and its slot.
+                // An empty slot: the page was removed between the reads of its id and its slot.
                 let Some(head) = self.mapping.load(path.child, guard) else {
                     self.counters.add(Event::Restart);
                     continue 'restart;
@@ -298,7 +299,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                     return (head.level() == level).then_some(Place { id, head });
                 }
                 if level == 0 {
-                    // Or an inner page that no longer changes would keep its last deltas.
+                    // Otherwise an inner page that no longer changes would keep its last deltas.
                     self.compact_after_read(
                         Place {
                             id: path.child,

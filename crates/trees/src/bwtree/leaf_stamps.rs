@@ -1,22 +1,23 @@
-//! The rts beside each leaf: the stamps of readers that relied on a key's absence, handed to the inserter
-//! of that key.
+//! The rts of each leaf: the stamps of readers that relied on a key's absence, for the inserter of
+//! that key.
 //!
 //! A reader raises the rts of every leaf it relied on and **then** checks that the leaf's version is
-//! unchanged; an inserter swaps the head (which changes the version) and **then** reads the rts. All
-//! four accesses are `SeqCst`, so they stand in one total order, and a reader that found its version
-//! unchanged raised the rts before the swap, hence before the inserter's read.
+//! unchanged; an inserter swaps the head (which changes the version) and **then** reads the rts.
+//! All four accesses are `SeqCst`, so they are in one total order, and a reader that found its
+//! version unchanged raised the rts before the swap, hence before the inserter's read.
 //!
-//! What must be shown is that this holds although keys move between leaves.
+//! It remains to be shown that this holds although keys move between leaves.
 //!
 //! - *Split of L into L and Q.* A reader may raise L's rts, and find L unchanged, up to the very swap that
 //!   installs the split; the right half must account for it. So `inherits(Q) = L` is noted before that
-//!   swap. While the note stands, Q's rts is the larger of its own and L's; an inserter into Q reads both
-//!   after the swap, and so after every successful raise of the unsplit L. The splitter alone removes the
-//!   note, right after its swap and after raising `rts(Q)` to `rts(L)`: a reader that finds no note finds a
-//!   `rts(Q)` that includes it. (Readers must not remove it: one that still asks for an old leaf of the
-//!   same number could do so *before* the swap.) Later raises of L speak of the left half only; taking too
-//!   much merely makes the stamp larger than need be. The splitter is pinned from before the swap until the
-//!   note is gone, so L's number is not reused meanwhile, and notes never form a cycle.
+//!   swap. While the note exists, Q's rts is the larger of its own and L's; an inserter into Q
+//!   reads both after the swap, and so after every successful raise of the unsplit L. The splitter
+//!   alone removes the note, right after its swap and after raising `rts(Q)` to `rts(L)`: a reader
+//!   that finds no note finds a `rts(Q)` that includes it. (Readers must not remove it: one that
+//!   still asks for an old leaf of the same number could do so *before* the swap.) Later raises of
+//!   L speak of the left half only; taking too much merely makes the stamp larger than need be. The
+//!   splitter is pinned from before the swap until the note is gone, so L's number is not reused in
+//!   that time, and notes never form a cycle.
 //! - *Merge of R into L.* Once the removal delta is on R, no check of R can succeed. `rts(L)` is raised to
 //!   `rts(R)` after that and before the merge delta is swapped in; an insertion into what was R's range
 //!   comes after that swap and reads L's. An insertion into R came before the removal and reads R's own
@@ -31,7 +32,7 @@ use super::page_id::PageId;
 
 /// A leaf's stamps.
 pub(super) struct Stamps {
-    /// Largest stamp of a transaction that relied on what is absent here. Never decreases.
+    /// Largest stamp of a transaction that relied on an absent key here. Never decreases.
     rts: AtomicU64,
     /// The leaf with the rts that is still to be taken over, or `NONE`.
     inherits: AtomicU32,
@@ -46,9 +47,9 @@ impl Stamps {
     }
 }
 
-/// Where the stamps of each leaf are: the mapping table, or a few leaves in the loom model.
+/// The table of each leaf's stamps: the mapping table, or a few leaves in the loom model.
 pub(super) trait StampTable {
-    /// `None` for a number that was never given out.
+    /// `None` for a number that was never handed out.
     fn stamps(&self, leaf: PageId) -> Option<&Stamps>;
 
     /// Notes that a leaf not yet published is about to be split from `left`; `NONE`: it is not.
@@ -77,7 +78,7 @@ pub(super) trait StampTable {
         let mut rts = 0;
         let mut at = leaf;
         while let Some(stamps) = self.stamps(at) {
-            // The note is read before the rts: if it is gone, the rts includes what it stood for.
+            // The note is read before the rts: if it is gone, the rts includes the inherited one.
             let note = PageId(stamps.inherits.load(Ordering::SeqCst));
             rts = stamps.rts.load(Ordering::SeqCst).max(rts);
             if note == PageId::NONE {
@@ -92,7 +93,7 @@ pub(super) trait StampTable {
     #[inline]
     fn raise_rts(&self, leaf: PageId, rts: u64) {
         if let Some(stamps) = self.stamps(leaf) {
-            // The common case under many readers: large enough already. A load suffices, it stands
+            // The common case under many readers: large enough already. A load suffices, as it is
             // in the same total order as the raise that it saw.
             if stamps.rts.load(Ordering::SeqCst) < rts {
                 stamps.rts.fetch_max(rts, Ordering::SeqCst);

@@ -1,6 +1,6 @@
-//! Whole trees of the smallest sizes, in every variant that goes about it in another way: a thread that
-//! changes the structure beside one that reads or writes. What others do to a change that is half done
-//! is explored by interrupting the thread that makes it (`loom_two_threads.rs`).
+//! Loom models of whole trees of the smallest sizes, in every variant with a protocol of its own: a
+//! thread that changes the structure, concurrent with one that reads or writes. The models explore
+//! helpers of a half-done change by interrupting the thread that makes it (`loom_two_threads.rs`).
 //!
 //! Hints and the bits that are advice only are not loom's (`base/child_prefetch_hint.rs`), and nothing is freed
 //! before the end of a run (`defer.rs`).
@@ -33,7 +33,7 @@ fn tree<V: Variant>(keys: &[u64]) -> Tree<V> {
     tree_with_chains(2, keys)
 }
 
-/// The same, with consolidation of a leaf at that many deltas.
+/// The same, with consolidation of a leaf at `leaf_chain_max` deltas.
 fn tree_with_chains<V: Variant>(leaf_chain_max: u8, keys: &[u64]) -> Tree<V> {
     let empty = Tree::new(BwConfig {
         leaf_max: 2,
@@ -45,7 +45,7 @@ fn tree_with_chains<V: Variant>(leaf_chain_max: u8, keys: &[u64]) -> Tree<V> {
     loaded(empty, keys)
 }
 
-/// The tree has so many leaves and inner nodes.
+/// Asserts the numbers of leaves and inner nodes.
 fn has_nodes<V: Variant>(tree: &Tree<V>, leaves: u64, inner_nodes: u64) {
     let statistics = tree.statistics();
     let nodes = (statistics.leaves, statistics.inner_nodes);
@@ -58,7 +58,7 @@ fn touch<V: Variant>(tree: &Tree<V>, key: u64) {
     assert_eq!(old, Ok(Some(payload_of(key))));
 }
 
-/// The second delta consolidates: by the exchange of the head, or below itself.
+/// The second delta triggers consolidation: by a swap of the head, or below itself.
 fn a_reader_finds_its_key_while_its_leaf_is_consolidated<V: Variant>() {
     let make = || {
         let tree = tree::<V>(&[1, 2]);
@@ -88,7 +88,7 @@ fn a_reader_finds_its_key_during_consolidation_in_each_variant() {
     a_reader_finds_its_key_while_its_leaf_is_consolidated::<OpenBw>();
 }
 
-/// Both consolidate, each perhaps what the other has written.
+/// Both threads consolidate, and each may include the other's write.
 fn no_write_to_a_page_is_lost<V: Variant>() {
     let make = || {
         let tree = tree::<V>(&[1]);
@@ -115,7 +115,7 @@ fn no_write_to_a_page_is_lost_in_each_variant() {
     no_write_to_a_page_is_lost::<OpenBw>();
 }
 
-/// Both find it absent, and one of them present afterwards.
+/// Both threads find the key absent at first, and one of them finds it present afterwards.
 #[test]
 fn a_key_is_inserted_once() {
     let once = |tree: &Tree<Plain>| {
@@ -158,7 +158,7 @@ fn a_reader_finds_its_keys_in_a_split_each_variant() {
     a_reader_finds_its_keys_while_their_leaf_is_split(three_leaves::<SplitHead>);
 }
 
-/// A tree that is one leaf becomes higher while another key comes into either half.
+/// A tree of one leaf gains a level while another key is inserted into either half.
 fn an_insert_outlives_the_growth_of_the_tree<V: Variant>() {
     both_ways(
         || tree::<V>(&[10, 20]),
@@ -177,7 +177,8 @@ fn an_insert_outlives_tree_growth_in_each_variant() {
     an_insert_outlives_the_growth_of_the_tree::<SplitHead>();
 }
 
-/// A root that is an inner page is split while one of its leaves is, which then has another parent.
+/// A root that is an inner page is split while one of its leaves is split, which then has another
+/// parent.
 #[test]
 fn a_split_outlives_that_of_its_parent() {
     both_ways(
@@ -209,7 +210,7 @@ fn a_reader_finds_its_keys_in_a_merge_each_variant() {
     a_reader_finds_its_keys_while_their_leaf_is_merged(three_leaves::<OpenBw>);
 }
 
-/// Of the left two pages below a parent, and of the right two.
+/// Merges of the left two pages below a parent, and of the right two.
 #[test]
 fn two_merges_beside_each_other_are_both_made() {
     let make = || {
@@ -228,7 +229,7 @@ fn two_merges_beside_each_other_are_both_made() {
     );
 }
 
-/// The root has but one child left, which takes its place, while that one is split.
+/// The root has only one child left, which replaces it while that child is split.
 #[test]
 fn a_split_outlives_the_loss_of_a_level() {
     let make = || {
@@ -265,7 +266,8 @@ fn split_half<V: Variant>(tree: &Tree<V>, key: u64) {
     assert!(tree.part(place, &entries, guard).is_some());
 }
 
-/// What any thread does that meets the leaf of a key: completes the change that it shows, and consolidates.
+/// The work of any thread that meets the leaf of a key: completes the change that it shows, and
+/// consolidates.
 fn compact<V: Variant>(tree: &Tree<V>, key: u64) {
     let guard = &epoch::pin();
     tree.consolidate(tree.leaf(At(key), guard), Resize::Never, guard);
@@ -292,7 +294,7 @@ fn a_late_helper_does_not_restore_a_removed_page<V: Variant>() {
             has_nodes(tree, 3, 1);
         },
     );
-    // The same at the root, which comes and goes.
+    // The same at the root, which is added and removed.
     beside(
         1,
         || {
@@ -318,8 +320,8 @@ fn a_late_helper_revives_no_page_in_each_variant() {
     a_late_helper_does_not_restore_a_removed_page::<SplitHead>();
 }
 
-/// A thread that has completed a split removes the trace of that one, not of another that has begun
-/// meanwhile and would then never reach the parent.
+/// A thread that has completed a split removes the trace of that split only. Removing the trace of
+/// a later one would keep that from ever reaching the parent.
 fn a_late_helper_leaves_the_next_split_alone<V: Variant>() {
     beside(
         1,
@@ -357,7 +359,8 @@ fn a_late_helper_leaves_the_next_split_in_each_variant() {
     a_late_helper_leaves_the_next_split_alone::<SplitHead>();
 }
 
-/// A consolidation has collected the deltas, below a split delta or on top of it, when one more is added.
+/// One more delta is added after a consolidation has collected the deltas, below a split delta or
+/// on top of it.
 fn no_update_is_lost_when_a_half_split_is_consolidated<V: Variant>() {
     both_ways(
         || {

@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //! - M1. A slot is filled before its page id is handed out.
-//! - M2. What leaves a slot, or is cut out of a chain with a head that stays, is retired to the epoch
+//! - M2. A chain that leaves a slot, or is cut out below a head that stays, is retired to the epoch
 //!   collector, never freed directly, and only by the thread that took it out by its swap.
 //! - M3. A head is the head of its slot for one contiguous time: no pointer returns to a slot while a
 //!   pinned thread could remember it. So a successful swap proves that nothing happened between.
@@ -22,17 +22,18 @@
 //! ```text
 //!   slot --> S --newest--> D --> … --> base          S --below------------------> base
 //! ```
-//! So a search that finds no split delta at the head knows that there is none, and the state of the page is
-//! what D says (S itself as long as there is no D). Callers of `load` get D, and `push` and `replace` see
-//! from D that it lies under a split delta.
+//! So a search that finds no split delta at the head knows that the page has none. D has the state
+//! of the page (S itself as long as no D exists). Callers of `load` get D, and `push` and `replace`
+//! see from D that it lies under a split delta.
 //!
-//! Trap: S cannot tell by the slot whether a D was put there meanwhile, as the slot does not change.
-//! - M5. Before S leaves its slot its pointer to D is frozen, so that no update goes below what is
-//!   replaced; what takes S's place has the content of that very D. A thread that finds the pointer frozen
-//!   does not wait for the thread that froze it, but completes the replacement (`clear_change`).
+//! Trap: a replacement of S cannot detect a new D by the slot, as the slot does not change.
+//! - M5. Before S leaves its slot its pointer to D is frozen, so that no update goes below the
+//!   replaced S; the replacement has the content of exactly that D. A thread that finds the pointer
+//!   frozen does not wait for the thread that froze it, but completes the replacement
+//!   (`clear_change`).
 //! - M6. A state D that was read from S was the page's state at some time after S was read from the slot: D
-//!   leaves S only for a newer one, or by the freeze. So a version that was read this way is as good as one
-//!   read from the slot (`leaf_stamps.rs`).
+//!   leaves S only for a newer one, or by the freeze. So a version that was read this way is as
+//!   valid as one read from the slot (`leaf_stamps.rs`).
 //!
 //! Paper: bwtree §3; §5.4, figure 20
 #![expect(
@@ -61,10 +62,10 @@ use super::page_id::PageId;
 use super::retire::retire_chain;
 use super::variant::Variant;
 
-/// Lines of a leaf that a scan asks for ahead.
+/// Lines of a leaf that a scan prefetches.
 const HEAD_LINES: usize = 14;
 
-/// What a page has beside its head.
+/// The fields of a page that are stored apart from its head.
 struct Side {
     stamps: Stamps,
     /// Where the counter of the next leaf with this number starts.
@@ -122,7 +123,7 @@ impl<K: Key, V: Variant> Mapping<K, V> {
         Some(head)
     }
 
-    /// Asks the processor for the line that holds a page's head.
+    /// Prefetches the line that holds a page's head.
     #[inline]
     pub(super) fn prefetch(&self, id: PageId) {
         if let Some(slot) = self.slot(id) {
@@ -130,7 +131,7 @@ impl<K: Key, V: Variant> Mapping<K, V> {
         }
     }
 
-    /// Asks for the first lines of a page's newest node, as many as a full leaf usually has.
+    /// Prefetches the first lines of a page's newest node, as many as a full leaf usually has.
     pub(super) fn prefetch_head(&self, id: PageId) {
         if let Some(slot) = self.slot(id) {
             // Relaxed: nothing is read through the pointer.
@@ -139,7 +140,7 @@ impl<K: Key, V: Variant> Mapping<K, V> {
         }
     }
 
-    /// Puts `new`, which lies on `old`, on top of it. Gives it back if `old` is no longer the head.
+    /// Puts `new`, which lies on `old`, on top of it. Returns it if `old` is no longer the head.
     pub(super) fn push<'g>(
         &self,
         id: PageId,
@@ -158,7 +159,7 @@ impl<K: Key, V: Variant> Mapping<K, V> {
         self.swap(id, old, new)
     }
 
-    /// Replaces the chain `old` by `new` and retires it. Gives `new` back if `old` is no longer the
+    /// Replaces the chain `old` by `new` and retires it. Returns `new` if `old` is no longer the
     /// head.
     pub(super) fn replace<'g>(
         &self,
@@ -217,16 +218,16 @@ impl<K: Key, V: Variant> Mapping<K, V> {
         true
     }
 
-    /// Puts the base node `new` in the place of what lies below the delta `seam`, which this thread
-    /// published; once for each delta (L1). What lay there is retired, while the head stays.
+    /// Replaces the chain below the delta `seam`, which this thread published, by the base node
+    /// `new`; once for each delta (L1). The old chain is retired, while the head stays.
     pub(super) fn cut_below(&self, seam: NodeRef<'_, K>, new: OwnedNode<K>, guard: &Guard) {
         assert!(V::IN_CHAIN && new.as_ref().kind() == Kind::Base);
         seam.set_base_hint(new.as_ref());
         let old = seam.link().cut(new.into_raw());
         // SAFETY: a thread that walks the chain from now on goes to `new`; no delta above borrows from what
-        // is cut out (N3), and we alone take it out and retire it (M2, L1). If the whole chain was taken
-        // out of the table meanwhile, it will be freed after `guard` is dropped, hence after our swap, and
-        // `new` with it. If a writer further up cut the seam itself out, likewise.
+        // is cut out (N3), and we alone take it out and retire it (M2, L1). If the whole chain was
+        // taken out of the table in between, it will be freed after `guard` is dropped, hence after
+        // our swap, and `new` with it. If a writer further up cut the seam itself out, likewise.
         unsafe { retire_chain(old, guard) };
     }
 
@@ -268,7 +269,7 @@ impl<K: Key, V: Variant> Mapping<K, V> {
         Some(PageId(id))
     }
 
-    /// Leaves no page id that was never used.
+    /// Takes all page ids that were never used.
     pub(super) fn use_up(&self) {
         self.ids.use_up();
     }
@@ -281,9 +282,10 @@ impl<K: Key, V: Variant> Mapping<K, V> {
         }
     }
 
-    /// Empties and releases a page that has not become part of the tree: none leads to it. A thread that
-    /// iterates over numbers, to count pages or to look for a leaf that had this one, may still have loaded
-    /// its head, so it is retired like any other. A page that was never filled is reusable immediately.
+    /// Empties and releases a page that has not become part of the tree: no page leads to it. A
+    /// thread that iterates over numbers, to count pages or to look for a leaf that had this one,
+    /// may still have loaded its head, so it is retired like any other. A page that was never
+    /// filled is reusable immediately.
     pub(super) fn unfill(self: &Arc<Self>, id: PageId, guard: &Guard) {
         let Some(slot) = self.slot(id) else { return };
         let head = slot.swap(ptr::null_mut(), Ordering::SeqCst);
@@ -334,7 +336,7 @@ impl<K: Key, V: Variant> Mapping<K, V> {
         self.ids.give_back(id.0);
     }
 
-    /// All ids ever given out, some of which may be free.
+    /// All ids that were ever handed out; some of them may be free now.
     pub(super) fn ids(&self) -> impl Iterator<Item = PageId> + use<K, V> {
         self.ids.ever().map(PageId)
     }
@@ -345,8 +347,8 @@ impl<K: Key, V: Variant> Mapping<K, V> {
     }
 }
 
-/// The split delta that is the head of the page with the state `head`, and what it says is the newest delta
-/// below it: for trees that keep split deltas at the head.
+/// The split delta at the head of the page with the state `head`, and the newest delta below it
+/// according to that split delta: for trees that keep split deltas at the head.
 fn under_split<K: Key>(head: NodeRef<'_, K>) -> Option<(NodeRef<'_, K>, *mut Header<K>)> {
     let split = head.smo().filter(|change| change.kind() == Kind::Split)?;
     let none = head == split;

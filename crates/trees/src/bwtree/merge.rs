@@ -7,12 +7,12 @@
 //! 3. A *merge* delta on L takes R's chain over.
 //! 4. An *index-delete* delta on the parent ends the announcement, and R's id is retired.
 //!
-//! Steps 2 to 4 are the paper's. Step 1 is ours, and is what keeps the parent from splitting between L
-//! and R in the middle (trap "a parent splitting during a merge"): R's entry would become the leftmost
-//! of a new parent, and could not be deleted. An announcement counts as a half-done change of the
-//! parent, which must be completed before any other begins (S2 in `split.rs`). For the same reason R is
-//! never the parent's first child (trap "leftmost child, no left sibling"): for that one, its right
-//! sibling is merged into it.
+//! Steps 2 to 4 are the paper's. Step 1 is ours. It keeps the parent from splitting between L and R
+//! in the middle (trap "a parent splitting during a merge"): R's entry would become the leftmost of
+//! a new parent, and could not be deleted. An announcement counts as a half-done change of the
+//! parent, which must be completed before any other begins (S2 in `split.rs`). For the same reason
+//! R is never the parent's first child (trap "leftmost child, no left sibling"): for that one, its
+//! right sibling is merged into it.
 //!
 //! # Invariants
 //! - G1. A page shows one half-done change at most. So under one parent one merge is under way, L and R
@@ -22,7 +22,7 @@
 //!   only after R was removed (G4), R's slot stays as it is then while the helper is pinned (M4), and a
 //!   state without the removal, if it can still be swapped, was never followed by one (M3).
 //! - G3. The merge delta goes on the page that has R as its right sibling. After it no page has, so it goes
-//!   on once. L keeps showing it until the parent knows, so L is not split at K meanwhile.
+//!   on once. L keeps showing it until the parent knows, so L is not split at K before that.
 //! - G4. The index-delete delta goes on a state that shows the announcement, so it goes on once; the thread
 //!   that put it there retires R.
 //!
@@ -42,11 +42,11 @@ use super::page_id::PageId;
 use super::structure_change_types::Resize;
 use super::variant::Variant;
 
-/// How often a thread tries to begin a merge that others get in the way of.
+/// Number of attempts to begin a merge in spite of interference from other threads.
 const ATTEMPTS: usize = 4;
 
 impl<K: Key, V: Variant> BwTree<K, V> {
-    /// Tells whether the tree has shrunk between two calls.
+    /// A count that differs between two calls if the tree has shrunk in between.
     fn merges_and_collapses(&self) -> u64 {
         self.counters.sum(Event::Merge) + self.counters.sum(Event::RootCollapse)
     }
@@ -71,7 +71,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         }
     }
 
-    /// One attempt; false if it is worth another.
+    /// One attempt; false if another is worthwhile.
     fn try_shrink(&self, id: PageId, low: K::Ref<'_>, level: u8, guard: &Guard) -> bool {
         if self.root.load().page == id {
             return level == 0 || self.try_collapse(id, guard);
@@ -153,7 +153,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         }
     }
 
-    /// Takes a merge one step further. One attempt: the caller looks again.
+    /// Takes a merge one step further. One attempt: the caller checks again.
     pub(super) fn advance_merge(
         &self,
         parent: Place<'_, K>,
@@ -194,7 +194,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             }
             // Split at K since: the merge is over and `parent.head` out of date.
             Some(_) => {}
-            // L's range goes on past K: step 3 is done.
+            // L's range extends past K: step 3 is done.
             None => self.forget(parent, key, left_id, right_id, right, guard),
         }
     }
@@ -241,7 +241,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         }
     }
 
-    /// Step 4: the parent forgets R.
+    /// Step 4: removes R's entry from the parent.
     fn forget(
         &self,
         parent: Place<'_, K>,
@@ -292,10 +292,11 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         }
     }
 
-    /// A thread that meets a removed page finishes what removed it.
+    /// Cooperation: a thread that meets a removed page completes the merge or collapse that removed
+    /// it.
     ///
-    /// A reader may not simply read on below the removal: the left sibling may have taken the
-    /// records over and changed them since.
+    /// A reader must not read below the removal: the left sibling may have taken the records over
+    /// and changed them since.
     #[cold]
     pub(super) fn help_removal(&self, id: PageId, removed: NodeRef<'_, K>, guard: &Guard) {
         if removed.owns_next() {

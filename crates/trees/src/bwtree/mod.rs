@@ -7,14 +7,14 @@
 //!              v             v             v
 //!   leaf:   page 3  ----> page 9  ----> page 4    every page knows its right sibling and
 //!            Put            base          Split    its upper fence, so a search that comes
-//!            Put                          base     to a page split meanwhile goes right
+//!            Put                          base     to a page that was split goes right
 //!            base
 //! ```
 //!
 //! | to learn about | read |
 //! |---|---|
 //! | nodes in memory, deltas, base nodes, long keys | `node.rs`, `base.rs`, `base/variable_keys.rs` |
-//! | what is fetched ahead | `base/child_prefetch_hint.rs` |
+//! | prefetching of children | `base/child_prefetch_hint.rs` |
 //! | page ids, swaps, reclamation | `mapping_table.rs`, `retire.rs` |
 //! | leaf stamps against phantoms | `leaf_stamps.rs` |
 //! | descent, side links, parents | `descend.rs`, `root_word.rs` |
@@ -23,9 +23,9 @@
 //! | the paper's two proposals | `variant.rs`, `consolidate_in_chain.rs`, `mutable_delta_pointers.rs` |
 //! | the OpenBw-Tree's slabs of deltas | `slab_slots.rs`, `node/slab.rs` |
 //!
-//! Every operation is lock-free: a thread that meets a change another has left half done finishes it
-//! (paper §4.2.4) instead of waiting. Memory is reclaimed by epochs (`crossbeam-epoch`); operations pin
-//! once each, and pinning again inside a pinned section costs next to nothing.
+//! Every operation is lock-free: a thread that meets a half-done change of another thread completes
+//! it (paper §4.2.4) instead of waiting. Memory is reclaimed by epochs (`crossbeam-epoch`);
+//! operations pin once each, and pinning again inside a pinned section costs next to nothing.
 //!
 //! Paper: bwtree §3, §4
 
@@ -92,8 +92,8 @@ pub struct BwConfig {
     pub leaf_max: usize,
     /// An inner page with more children than this is split. At least 4, at most 16,384.
     pub inner_max: usize,
-    /// A writer consolidates a leaf when its chain has reached this many deltas. At least 1. The default is
-    /// for trees without slabs; a tree's own default knows its [`Variant`].
+    /// A writer consolidates a leaf when its chain has reached this many deltas. At least 1. This
+    /// default is for trees without slabs; the default of a tree depends on its [`Variant`].
     pub leaf_chain_max: u8,
     /// The same for an inner page.
     pub inner_chain_max: u8,
@@ -114,7 +114,7 @@ impl Default for BwConfig {
 }
 
 impl BwConfig {
-    /// The smallest pages there can be, so that structure changes happen all the time.
+    /// The smallest possible pages, so that structure changes happen all the time.
     #[must_use]
     pub const fn tiny() -> Self {
         Self {
@@ -181,8 +181,8 @@ impl<K: Key, V: Variant> Default for BwTree<K, V> {
     }
 }
 
-/// Deltas that the slab of a page of this level has room for: as many as a chain usually gets, and some
-/// more for writers that come while it is being consolidated, or that leave their slot unused.
+/// Number of slots in the slab of a page of this level: as many as a chain usually gets, and some
+/// more for writers that come during its consolidation, or that leave their slot unused.
 fn slots_of<V: Variant>(level: u8, config: &BwConfig) -> usize {
     if !V::SLAB || level > 0 {
         return 0;
@@ -196,7 +196,7 @@ fn slots_of<V: Variant>(level: u8, config: &BwConfig) -> usize {
 }
 
 impl<K: Key, V: Variant> BwTree<K, V> {
-    /// An empty tree. Sizes out of range are brought into it.
+    /// An empty tree. Sizes out of range are clamped.
     #[must_use]
     pub fn new(config: BwConfig) -> Self {
         let config = config.checked();
@@ -221,7 +221,8 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         }
     }
 
-    /// Leaves the tree no page number that was never used, so that it soon has to refuse new keys: for tests.
+    /// Takes all page numbers that were never used, so that the tree soon has to refuse new keys:
+    /// for tests.
     #[doc(hidden)]
     pub fn use_up(&self) {
         self.mapping.use_up();

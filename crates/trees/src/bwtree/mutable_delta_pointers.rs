@@ -1,6 +1,7 @@
 //! The two pointers of deltas that change after their delta was published.
 //!
-//! All others are written once. These are apart from the nodes, so that loom can check them.
+//! All other pointers are written once. These two are apart from the nodes, so that loom can check
+//! them.
 //!
 //! # Invariants
 //! - L1. A [`Link`] leads to the same content for ever: to a chain, and then perhaps to that chain
@@ -23,22 +24,22 @@ impl<T> Link<T> {
         Self(AtomicPtr::new(below.cast_mut()))
     }
 
-    /// What lies below. `Acquire` pairs with the `Release` of [`cut`](Self::cut): a reader that sees the
-    /// consolidated node sees what is in it.
+    /// The node below. `Acquire` pairs with the `Release` of [`cut`](Self::cut): a reader that sees
+    /// the consolidated node sees its contents.
     #[inline]
     pub(super) fn below(&self) -> *mut T {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Puts `consolidated` in the place of what lies below, and returns what lay there. For the thread
-    /// that published the delta, once (L1): so it needs no comparison and cannot fail.
+    /// Replaces the chain below by `consolidated`, and returns that chain. For the thread that
+    /// published the delta, once (L1): so it needs no comparison and cannot fail.
     pub(super) fn cut(&self, consolidated: *mut T) -> *mut T {
         // `Release` pairs with the `Acquire` of `below`. No other thread stores here (L1).
         self.0.swap(consolidated, Ordering::AcqRel)
     }
 }
 
-/// A node that a chain goes through, as far as a cut must know.
+/// The view of a chain's node that a cut needs.
 pub(super) trait Chained: Copy {
     /// `None` at the end of the chain, a base node.
     fn below(self) -> Option<Self>;
@@ -51,13 +52,13 @@ pub(super) trait Chained: Copy {
 /// another writer is still working on the lower segment.
 ///
 /// Trap "writer 2N may walk the old N.next while writer N swaps it": both pointers lead to the same content
-/// (L1), so what is found is right either way; but the work would be done twice. If writer N is
+/// (L1), so the result is right either way; but the work would be done twice. If writer N is
 /// descheduled, the chain grows for as long, so writer 3N no longer waits for it.
 pub(super) fn worth_cutting<N: Chained>(seam: N, every: u8) -> bool {
     let (mut steps, mut pending) = (0, false);
     let mut node = seam;
     while let Some(below) = node.below() {
-        // Of the seam itself it is no news that what lies below is still there.
+        // The seam itself is skipped: its own chain below is always still there.
         pending |= steps > 0 && node.number().is_multiple_of(every) && below.below().is_some();
         node = below;
         steps += 1;
@@ -81,7 +82,7 @@ impl<T> Updates<T> {
         Self(AtomicPtr::new(to.cast_mut()))
     }
 
-    /// The newest delta, null if there was none.
+    /// The newest delta, or null before the first one.
     ///
     /// `SeqCst`: in a chain under a split delta this is the page's head, see `leaf_stamps.rs`.
     #[inline]
@@ -96,15 +97,15 @@ impl<T> Updates<T> {
         self.0.load(Ordering::SeqCst).addr() & FROZEN != 0
     }
 
-    /// Makes `new` the newest if `old` is and nothing was frozen.
+    /// Makes `new` the newest if `old` is the newest and the pointer is not frozen.
     pub(super) fn push(&self, old: *mut T, new: *mut T) -> bool {
         self.0
             .compare_exchange(old, new, Ordering::SeqCst, Ordering::Relaxed)
             .is_ok()
     }
 
-    /// Makes sure that `newest` is and stays the newest. False if it is not; true also if another thread
-    /// has frozen it: the first of them may replace the split delta.
+    /// Freezes the pointer at `newest`. False if another node is the newest; true also if another
+    /// thread has frozen it: the first of them may replace the split delta.
     pub(super) fn freeze(&self, newest: *mut T) -> bool {
         let frozen = newest.map_addr(|address| address | FROZEN);
         match self

@@ -32,7 +32,7 @@
 //!   such reference.
 //! - N5. `next` is non-null in every delta, and `other` in every merge delta.
 //! - N6. `len` is exact, unless the node is *uncounted*: then writers that did not look for their key have
-//!   put deltas on the page, none of which is counted. So it never says too much.
+//!   put deltas on the page, none of which is counted. So it is never too large.
 //! - N7. `hint` is never dereferenced, only compared and prefetched; except in a tree with slabs, where no
 //!   chain is ever cut: there it leads to the base node at the bottom of the chain (of the left one, under
 //!   a merge delta), and is as good as `next`.
@@ -81,10 +81,10 @@ const UNCOUNTED: u8 = 16;
 const SLAB: u8 = 32;
 /// A delta that is about a key and lies in no slab is in the chain, or a merge delta is.
 const LOOSE: u8 = 64;
-/// What a delta takes over from the node below.
+/// The flags that a delta inherits from the node below.
 const INHERITED: u8 = HIGH | CHANGING | UNCOUNTED | LOOSE;
 
-/// What all nodes begin with. 64 bytes for fixed keys, so that their leaf deltas are one cache line.
+/// The header of all nodes. 64 bytes for fixed keys, so that their leaf deltas are one cache line.
 #[repr(C)]
 pub(super) struct Header<K: Key> {
     kind: Kind,
@@ -93,14 +93,14 @@ pub(super) struct Header<K: Key> {
     flags: u8,
     len: u32,
     right: PageId,
-    /// The size of this node, or where its key is in the base node: see `key_position.rs`.
+    /// The size of this node, or the position of its key in the base node: see `key_position.rs`.
     extent: u32,
     counter: u64,
     high: K::Raw,
     key: K::Raw,
     next: Link<Header<K>>,
-    /// Where the page's base node probably is. Not for loom: advice, or written before the node is published
-    /// (N7).
+    /// Probable address of the page's base node. Not for loom: advice, or written before the node
+    /// is published (N7).
     hint: AtomicPtr<Header<K>>,
     word: Word<K>,
 }
@@ -108,7 +108,7 @@ pub(super) struct Header<K: Key> {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Header<namiki_index::key::Fixed8>>() == 64);
 
-/// What a header says that depends on its kind.
+/// The word of a header with a meaning that depends on its kind.
 #[repr(C)]
 union Word<K: Key> {
     /// `Put`, `Delete`.
@@ -174,7 +174,7 @@ pub(super) const BASE_ALIGN: usize = 128;
 fn layout<K: Key>(kind: Kind, bytes: usize) -> Layout {
     let align = match kind {
         Kind::Base => BASE_ALIGN,
-        // A power of two, but for loom.
+        // A power of two, except under loom.
         _ if K::INLINE => size_of::<Header<K>>().next_power_of_two(),
         _ => align_of::<Header<K>>(),
     };
@@ -184,7 +184,7 @@ fn layout<K: Key>(kind: Kind, bytes: usize) -> Layout {
     }
 }
 
-/// Everything a base node's header says.
+/// The contents of a base node's header.
 pub(super) struct BaseHeader<'a, K: Key> {
     pub(super) level: u8,
     pub(super) right: PageId,
@@ -195,7 +195,7 @@ pub(super) struct BaseHeader<'a, K: Key> {
     pub(super) slots: usize,
 }
 
-/// What a structure delta says beyond the header it inherits.
+/// The fields of a structure delta that it does not inherit.
 pub(super) struct Change<'a, K: Key> {
     pub(super) key: K::Ref<'a>,
     pub(super) child: PageId,
@@ -239,12 +239,12 @@ impl<K: Key> OwnedNode<K> {
         header.high = high;
     }
 
-    /// Where the node begins.
+    /// The start of the node.
     pub(super) fn start(&mut self) -> *mut u8 {
         self.0.as_ptr().cast()
     }
 
-    /// Looks at the node before it is published.
+    /// A reference to the node before it is published.
     pub(super) fn as_ref(&self) -> NodeRef<'_, K> {
         NodeRef {
             pointer: self.0,
@@ -309,8 +309,8 @@ pub(super) unsafe fn free_one<K: Key>(node: *mut Header<K>) {
     }
 }
 
-/// Frees a node and all it owns: what is below it in its chain and the chains merged into it. A
-/// removal owns what is below only if no left sibling took it over.
+/// Frees a node and everything it owns: the nodes below it in its chain and the chains merged into
+/// it. A removal owns the chain below only if no left sibling took it over.
 ///
 /// # Safety
 /// No reference to any of these nodes can be used any more, and this is called once for them (N2).
@@ -374,8 +374,9 @@ impl<'g, K: Key> NodeRef<'g, K> {
 
     #[inline]
     fn header(self) -> &'g Header<K> {
-        // SAFETY: alive during `'g` (N4), initialised and never written again but for atomics (N1).
-        // The `Release` of the swap that published it pairs with the `Acquire` that loaded it.
+        // SAFETY: alive during `'g` (N4), initialised and never written again except for atomics
+        // (N1). The `Release` of the swap that published it pairs with the `Acquire` that loaded
+        // it.
         unsafe { self.pointer.as_ref() }
     }
 
@@ -394,7 +395,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         self.pointer.as_ptr()
     }
 
-    /// What follows the header.
+    /// The bytes after the header.
     #[inline]
     fn area(self) -> *const u8 {
         // SAFETY: the allocation starts with a header, so one past it is in bounds or its end.
@@ -411,14 +412,14 @@ impl<'g, K: Key> NodeRef<'g, K> {
         self.header().level
     }
 
-    /// Zero for a base node. The number of a delta: how many lay on the base node when it was put
-    /// there; after the largest number it goes on at one.
+    /// Zero for a base node. The number of a delta: the number of deltas on the base node when it
+    /// was put there; after the largest number it continues at one.
     #[inline]
     pub(super) fn depth(self) -> u8 {
         self.header().depth
     }
 
-    /// How many records (inner page: children) the page has; a lower bound if it is uncounted.
+    /// Number of records (inner page: children) of the page; a lower bound if it is uncounted.
     #[inline]
     pub(super) fn len(self) -> usize {
         self.header().len as usize
@@ -463,7 +464,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         self.kind() != Kind::Base && self.header().flags & SLAB != 0
     }
 
-    /// Where this delta's key is in the base node.
+    /// The position of this delta's key in the base node.
     pub(super) fn spot(self) -> Spot {
         if is_spotted::<K>(self.kind()) {
             Spot::from_word(self.header().extent)
@@ -482,7 +483,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         unsafe { Self::new(NonNull::new_unchecked(base)) }
     }
 
-    /// The base node, if that alone says what became of `key`: no delta does.
+    /// The base node, if no delta is about `key`, so that the base node alone decides.
     #[inline]
     pub(super) fn past_deltas(self, key: K::Ref<'_>) -> Option<Self> {
         if self.header().flags & (SLAB | LOOSE) != SLAB {
@@ -497,7 +498,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         self.kind() == Kind::Remove
     }
 
-    /// Whether a removed page's content went nowhere (a root that is collapsing).
+    /// Whether no other page took over a removed page's content (a root that is collapsing).
     pub(super) fn owns_next(self) -> bool {
         self.header().flags & OWNS_NEXT != 0
     }
@@ -531,14 +532,14 @@ impl<'g, K: Key> NodeRef<'g, K> {
         node
     }
 
-    /// Where the page's base node probably is: for comparisons and prefetches (N7).
+    /// Probable address of the page's base node: for comparisons and prefetches (N7).
     #[inline]
     pub(super) fn base_hint(self) -> *const u8 {
         // Relaxed: advice.
         self.header().hint.load(Ordering::Relaxed).cast()
     }
 
-    /// Corrects the hint once what lies below is consolidated.
+    /// Corrects the hint after the chain below was consolidated.
     pub(super) fn set_base_hint(self, base: NodeRef<'_, K>) {
         // Relaxed: advice.
         self.header().hint.store(base.as_ptr(), Ordering::Relaxed);
@@ -588,7 +589,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         NonNull::new(self.updates().newest()).map_or(self, |newest| unsafe { Self::new(newest) })
     }
 
-    /// Where a split delta that is the head of its page keeps the newest delta below it.
+    /// The pointer to the newest delta below a split delta that is the head of its page.
     pub(super) fn updates(self) -> &'g Updates<Header<K>> {
         assert_eq!(self.kind(), Kind::Split);
         &self.body().other

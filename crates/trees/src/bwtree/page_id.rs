@@ -11,7 +11,7 @@ impl PageId {
     /// No page.
     pub(super) const NONE: Self = Self(u32::MAX);
 
-    /// Bits of the number of a page that there is.
+    /// Bits of the number of an existing page.
     pub(super) const BITS: u32 = SegmentedArray::<()>::BITS;
 
     /// The child that an entry of an inner node leads to; above its number is a hint (`base/child_prefetch_hint.rs`).

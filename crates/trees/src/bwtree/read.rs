@@ -13,7 +13,7 @@ use super::descend::{At, Place};
 use super::node::{Kind, NodeRef, Spot};
 use super::variant::Variant;
 
-/// What is wanted to be known of a key.
+/// The result that a search for a key returns.
 trait Finding {
     fn of(payload: Option<u64>, spot: Spot) -> Self;
 }
@@ -36,7 +36,7 @@ impl<K: Key> NodeRef<'_, K> {
     /// The payload of a key in the range of this leaf, in the state that this head stands for.
     #[inline]
     pub(super) fn find(self, key: K::Ref<'_>) -> Option<u64> {
-        // Mostly so.
+        // The common case.
         if self.kind() == Kind::Base {
             return self.base_get(key);
         }
@@ -46,7 +46,7 @@ impl<K: Key> NodeRef<'_, K> {
         self.find_through_deltas(key, Self::base_get)
     }
 
-    /// The same, and where the key is among those of the base node, if that is known.
+    /// The same, with the position of the key in the base node, if that is known.
     #[inline]
     pub(super) fn find_spot(self, key: K::Ref<'_>) -> (Option<u64>, Spot) {
         if self.kind() == Kind::Base {

@@ -1,9 +1,10 @@
-//! Chains that are no longer part of the tree, until the collector frees them.
+//! Retirement of chains: hands those that left the tree to the collector.
 //!
-//! The collector gathers what a thread retires in a bag, and later frees a bag as a whole within some
-//! operation. Left to itself it takes 64 chains a bag, which are some 300 nodes, long out of the cache:
-//! one write of some hundred would wait 6 to 10 µs for them. So a thread gives its bag away when there are
-//! a few chains in it. They are freed sooner, too, while they are still in the cache.
+//! The collector gathers the chains that a thread retires in a bag, and later frees a bag as a
+//! whole within some operation. By default a bag takes 64 chains, some 300 nodes, which are long
+//! out of the cache: one write in some hundred would wait 6 to 10 µs for them. So a thread hands
+//! over its bag when it holds a few chains. They are freed sooner, too, while they are still in the
+//! cache.
 #![expect(unsafe_code, reason = "what is retired must be out of reach")]
 
 use std::cell::Cell;
@@ -14,7 +15,7 @@ use namiki_index::shared::defer::defer;
 
 use super::node::{Header, free_chain};
 
-/// Chains a bag. Giving one away looks at every thread that uses the collector.
+/// Chains in a bag. Handing a bag over reads the state of every thread that uses the collector.
 const CHAINS: u32 = 16;
 
 /// Frees a chain once nothing can refer to it.

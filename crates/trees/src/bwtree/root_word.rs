@@ -1,4 +1,4 @@
-//! The root word: which page the search begins at.
+//! The root word: the page at which a search begins.
 
 use std::sync::atomic::Ordering;
 
@@ -6,15 +6,15 @@ use namiki_index::shared::sync::AtomicU64;
 
 use super::page_id::PageId;
 
-/// The root page's id and how often the root has changed.
+/// The root page's id and the number of changes of the root.
 ///
 /// ```text
 ///  63        32 31        0
 /// |  changes   |  page id  |
 /// ```
 /// The count guards against the root going from P to N (split) and back to P (collapse) between a
-/// slow thread's look and its compare-and-swap: it would else install a root that knows a page long
-/// merged away (trap "root split and collapse").
+/// slow thread's look and its compare-and-swap: otherwise it would install a root that knows a page
+/// long merged away (trap "root split and collapse").
 pub(super) struct Root(AtomicU64);
 
 /// One value of the root word.

@@ -2,7 +2,7 @@
 //!
 //! A head pointer is a snapshot of its leaf, so a scan reads a clean leaf in place. It consolidates any
 //! other leaf, or, if a concurrent change makes that fail, flattens the chain into a buffer. Forward it
-//! follows the right siblings. Backward there are none to follow, and the next leaf is searched for
+//! follows the right siblings. Backward it has no links to follow and searches for the next leaf
 //! (`descend.rs`).
 //!
 //! Paper: bwtree §4.1.1, figure 7 (Scan)
@@ -30,7 +30,7 @@ enum Entries<'a, 'g, K: Key> {
 }
 
 impl<'g, K: Key> Entries<'_, 'g, K> {
-    /// Those in a part of the leaf.
+    /// The entries in a part of the leaf.
     fn within(&self, part: &Part<'_, K>) -> Range<usize> {
         match self {
             Self::Base(base) => {
@@ -151,7 +151,8 @@ impl<K: Key, V: Variant> Fenced<K> for BwTree<K, V> {
         if part.direction == Direction::Backward {
             return entries.show(some, part.direction, visit);
         }
-        // Halfway through, the next leaf's slot has come, and there is time for the leaf to come too.
+        // Halfway through the leaf, the next leaf's slot has arrived, and there is time to fetch
+        // the leaf, too.
         let right = leaf.head.right();
         self.mapping.prefetch(right);
         let half = some.start.midpoint(some.end);
@@ -162,8 +163,8 @@ impl<K: Key, V: Variant> Fenced<K> for BwTree<K, V> {
 }
 
 impl<K: Key, V: Variant> BwTree<K, V> {
-    /// The same leaf as a base node, if it is not one and no concurrent change prevents it: what a scan
-    /// must flatten for itself is then of use to other threads.
+    /// The same leaf, consolidated to a base node if it is not one and no concurrent change
+    /// prevents that. So the work of flattening serves other threads, too.
     fn flattened<'g>(&self, place: Place<'g, K>, guard: &'g Guard) -> Place<'g, K> {
         if place.head.kind() == Kind::Base || place.head.smo().is_some() {
             return place;

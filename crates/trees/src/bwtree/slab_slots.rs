@@ -1,4 +1,4 @@
-//! Allocation of a slab's slots, and what a slab tells about its deltas without reading them.
+//! Allocation of a slab's slots, and the marks that summarise the slab's deltas.
 //!
 //! In a tree with slabs (`variant.rs`) a base leaf is allocated together with room for the deltas that
 //! will lie on it. A writer *claims* a slot, notes in the slab's *marks* which key its delta is about,
@@ -12,8 +12,8 @@
 //! goes from the head straight to the base node, past all deltas.
 //!
 //! # Invariants
-//! - O1. A slot is claimed once, and never given back: not by a writer that fails its swap, nor by one that
-//!   finds nothing to do. It has the memory of the base node and goes with it.
+//! - O1. A slot is claimed once, and never returned: not by a writer that fails its swap, nor by
+//!   one that finds nothing to do. It has the memory of the base node and goes with it.
 //! - O2. A delta in a slab is published only on a chain that ends in the slab's own base node. A writer
 //!   that finds another base node below the head leaves its slot behind and claims one there. (The other
 //!   would be freed while the new chain leads through it.)
@@ -28,10 +28,10 @@ use std::sync::atomic::Ordering;
 use namiki_index::key::Key;
 use namiki_index::shared::sync::{AtomicU32, AtomicU64};
 
-/// Most deltas there is room for in one slab.
+/// Largest number of deltas in one slab.
 pub(super) const SLOTS_MAX: u8 = 24;
 
-/// Which slots of a slab are taken.
+/// The claims on a slab's slots.
 #[repr(C)]
 pub(super) struct Claims {
     taken: AtomicU32,
@@ -72,8 +72,8 @@ pub(super) fn set_mark(marks: &[AtomicU64], slot: usize, mark: u64) {
     marks[slot].store(mark, Ordering::Relaxed);
 }
 
-/// Whether a delta in the slab may be about a key with this mark; surely not, if not. Marks not written
-/// yet are zero, and that may be one, too.
+/// Whether a delta in the slab may be about a key with this mark. False is certain. Marks that were
+/// not written yet are zero, which is also a valid mark.
 #[inline]
 pub(super) fn has_mark(marks: &[AtomicU64], mark: u64) -> bool {
     // Relaxed: see `set_mark`.
@@ -82,7 +82,7 @@ pub(super) fn has_mark(marks: &[AtomicU64], mark: u64) -> bool {
     })
 }
 
-/// What a key leaves in a slab: itself, or a number that few others have.
+/// The mark of a key in a slab: the key itself, or a hash that few other keys share.
 #[inline]
 pub(super) fn mark_of<K: Key>(key: K::Ref<'_>) -> u64 {
     if K::INLINE {

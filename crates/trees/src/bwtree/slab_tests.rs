@@ -1,4 +1,4 @@
-//! What is special to trees with deltas in slabs, with threads that are suspended halfway.
+//! Tests of trees with deltas in slabs, with threads that are suspended halfway.
 //!
 //! Paper: bwtree §2.4, reference 11
 
@@ -98,12 +98,12 @@ fn a_full_slab_holds_no_writer_up<K: Key>() {
         assert_eq!(tree.get(&bytes::<K>(n)), Ok(Lookup::Found(200 + n)));
         assert_eq!(tree.write(&bytes::<K>(n), n), Ok(Some(200 + n)));
     }
-    // The page has been consolidated, and has a slab again.
+    // The page has been consolidated and has a fresh slab.
     tree.put(&bytes::<K>(0), 0).unwrap();
     assert!(tree.statistics().consolidations > 1);
     let newest = head(&tree, guard).head;
     assert!(newest.kind() == Kind::Base || newest.is_in_slab());
-    // The sleepers' slots are not those of the base node that there is now (O2).
+    // The suspended writers' slots are not those of the current base node (O2).
     for delta in asleep {
         let place = head(&tree, guard);
         let key = K::parse(b"01234567").unwrap();
@@ -119,7 +119,8 @@ fn a_full_slab_holds_no_writer_up<K: Key>() {
     sound(&tree);
 }
 
-/// Trap: what a failed writer takes along to the new head must not lie in what is about to be freed.
+/// Trap: a delta that a failed writer takes along to the new head must not lie in a slab that is
+/// about to be freed.
 fn a_slot_stays_with_its_base_node<K: Key>() {
     let tree = leaf::<K>();
     let guard = &epoch::pin();
@@ -134,7 +135,7 @@ fn a_slot_stays_with_its_base_node<K: Key>() {
     let delta = delta.relink::<OpenBw>(key, 101, updated.head);
     assert_eq!(delta.as_ref().as_ptr(), slot);
     assert!(delta.as_ref().is_in_slab());
-    // Another: another.
+    // Another base node: another slot.
     tree.consolidate(updated, Resize::Never, guard);
     let after = head(&tree, guard);
     assert!(after.head.kind() == Kind::Base && after.head != updated.head.base());
@@ -155,8 +156,8 @@ fn a_search_passes_deltas_of_other_keys<K: Key>() {
         let head = head(&tree, guard).head;
         head.past_deltas(K::parse(&key).unwrap()).is_some()
     };
-    // (The smallest key looks as what marks are before they are written.)
-    assert!((1..KEYS).all(past), "there are none");
+    // (The mark of the smallest key equals an unwritten mark.)
+    assert!((1..KEYS).all(past), "the marks rule all keys out");
     tree.update(&bytes::<K>(3), 33).unwrap();
     tree.delete(&bytes::<K>(4)).unwrap();
     tree.put(&bytes::<K>(5), 55).unwrap();
@@ -172,7 +173,7 @@ fn a_search_passes_deltas_of_other_keys<K: Key>() {
     sound(&tree);
 }
 
-/// Each of these for both kinds of keys.
+/// Instantiates each of these tests for both kinds of keys.
 macro_rules! for_both_keys {
     ($($test:ident),+ $(,)?) => {
         mod fixed {
@@ -217,7 +218,7 @@ fn keys_too_long_for_a_slot_are_found() {
     sound(&tree);
 }
 
-/// What a writer that looked has found out spares the consolidation a search.
+/// The position that a writer found spares the consolidation a search.
 #[test]
 fn deltas_say_where_their_keys_are_in_the_base_node() {
     let tree = leaf::<Fixed8>();

@@ -2,13 +2,14 @@
 //!
 //! 1. The right half Q is built and its page filled, and if P is the root, a root above the two, too; no
 //!    page leads to either yet.
-//! 2. One compare-and-swap replaces P's chain by *split delta → left half*. Now Q is reached through P,
-//!    and the delta says that the parent does not know yet.
+//! 2. One compare-and-swap replaces P's chain by *split delta → left half*. Now Q is reached
+//!    through P, and the delta records that the parent does not know yet.
 //! 3. An index-insert delta goes on the parent; or, if P is the root, the new root takes its place.
 //! 4. The split delta is taken off.
 //!
 //! The paper puts the split delta on the whole base node and leaves the cut to the next
-//! consolidation; we cut at once, as all entries are in hand, so that a split leaves two clean pages.
+//! consolidation. Here the split cuts at once, as all entries are in hand, so it leaves two clean
+//! pages.
 //!
 //! # Invariants
 //! - S1. A split delta leaves its page only after the parent had an entry at its key.
@@ -37,16 +38,16 @@ use super::slots_of;
 use super::structure_change_types::{Below, Resize, SplitDone};
 use super::variant::Variant;
 
-/// How many keys have to come one behind the other for a page to be cut behind them.
+/// Number of consecutive ascending inserts after which a page is cut behind them.
 const ASCENT: usize = 2;
-/// The same within a leaf: two do so by chance where keys come in short runs, and pages would be cut
-/// anywhere.
+/// The same within a leaf: with short runs of keys two inserts ascend by chance, and pages would be
+/// cut anywhere.
 const ASCENT_WITHIN: usize = 3;
 
-/// Where keys come in ascending order: the position of the key that was added last, if those added before
-/// it are the ones left of it. For the page's last key it is enough that nothing says otherwise: that the
-/// deltas before it are consolidated. Pages with chains shorter than the numbers above are found to ascend
-/// at their end only.
+/// Detects ascending inserts: the position of the key that was added last, if the ones added before
+/// it are its left neighbours. For the page's last key, consolidated deltas before it count as
+/// ascending. Pages with chains shorter than the numbers above are found to ascend at their end
+/// only.
 fn ascent<K: Key>(head: NodeRef<'_, K>, entries: &[Entry<'_, K>]) -> Option<usize> {
     let is_newest = |node: NodeRef<'_, K>, at: usize| {
         let adds = matches!(node.kind(), Kind::Put | Kind::IndexInsert)
@@ -78,9 +79,9 @@ fn ascent<K: Key>(head: NodeRef<'_, K>, entries: &[Entry<'_, K>]) -> Option<usiz
 }
 
 impl<K: Key, V: Variant> BwTree<K, V> {
-    /// Where to cut: in the middle; but where keys come in ascending order, so that they go on filling
-    /// the left page, as every page would be left half full otherwise. At the page's end some room
-    /// is left, for keys that are late.
+    /// The position of the cut: the middle. If keys come in ascending order, the cut lies behind
+    /// the newest one, so that they continue to fill the left page; otherwise every page would stay
+    /// half full. At the page's end some room is left for late keys.
     fn cut(head: NodeRef<'_, K>, entries: &[Entry<'_, K>]) -> usize {
         let len = entries.len();
         match ascent(head, entries) {
@@ -121,7 +122,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         } else {
             at
         };
-        // Out of page ids: the page stays whole, which is slow and not wrong.
+        // Out of page ids: the page stays whole, which is slow but correct.
         let right = self.mapping.allocate()?;
         let right_header = BaseHeader {
             level,
@@ -153,7 +154,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             Some(PageId::NONE)
         };
         let undo = |right| {
-            // Trap "unpublished right node": it goes back together with its page id.
+            // Trap "unpublished right node": it is freed together with its page id.
             self.mapping.inherit(right, PageId::NONE);
             self.mapping.unfill(right, guard);
         };
@@ -185,7 +186,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
     }
 
     /// Tells the parent of a split and takes the split delta off. False: the tree would have to grow, and
-    /// page ids have run out. Then the delta stays, which is slow and not wrong.
+    /// page ids have run out. Then the delta stays, which is slow but correct.
     pub(super) fn complete_split(&self, id: PageId, split: NodeRef<'_, K>, guard: &Guard) -> bool {
         let separator = split.key();
         loop {
@@ -203,7 +204,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                     && let Some(change) = head.smo()
                     && head.level() == split.level()
                 {
-                    // This page came out of a split of the root that is not complete yet.
+                    // This page is the product of a root split that is not complete yet.
                     if !self.complete(root.page, change, guard) {
                         return false;
                     }
@@ -254,9 +255,9 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             .is_some_and(|head| head.smo() == Some(change))
     }
 
-    /// Root split: a new root above the two halves of the old one. The root word's swap is what makes the
-    /// split complete; a thread that loses the race frees its page (trap "root split"). False: out of page
-    /// ids.
+    /// Root split: a new root above the two halves of the old one. The root word's swap completes
+    /// the split; a thread that loses the race frees its page (trap "root split"). False: out of
+    /// page ids.
     fn grow(
         &self,
         root: super::root_word::RootWord,
@@ -264,7 +265,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         split: NodeRef<'_, K>,
         guard: &Guard,
     ) -> bool {
-        // Mostly a root has been prepared; not if the page has become the root since it was split.
+        // Usually a root has been prepared; not if the page has become the root since it was split.
         let prepared = split.page();
         let page = if prepared == PageId::NONE {
             self.root_above(id, split.key(), split.child(), split.level())

@@ -1,4 +1,4 @@
-//! The walk that counts what there is.
+//! Statistics, by a walk over all pages.
 
 use crossbeam_epoch as epoch;
 use namiki_index::key::Key;
@@ -33,7 +33,7 @@ fn walk_chain<K: Key>(head: NodeRef<'_, K>, visit: &mut impl FnMut(NodeRef<'_, K
     }
 }
 
-/// How many records a page in this state has.
+/// Number of records of a page in this state.
 fn records_of<K: Key>(head: NodeRef<'_, K>) -> usize {
     if !head.is_uncounted() {
         return head.len();

@@ -1,8 +1,8 @@
-//! What structure changes are asked for, and what they have done.
+//! Parameters and results of structure changes.
 
 use namiki_index::LeafVersion;
 
-/// What consolidation may do about the size of the page.
+/// Permission of a consolidation to change the size of the page.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Resize {
     /// Nothing.
@@ -13,10 +13,10 @@ pub(super) enum Resize {
     SplitOrMerge,
 }
 
-/// What a writer found below its seam.
+/// The state that a writer found below its seam.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Below {
-    /// It is taken care of.
+    /// Nothing is left to be done.
     Done,
     /// The page must be consolidated at its head.
     NeedsHead,

@@ -1,4 +1,5 @@
-//! The variants of the Bw-tree: the paper's own, and the two that it proposes and leaves to be built.
+//! The variants of the Bw-tree: the paper's own, the two that it proposes as future work, and the
+//! OpenBw-Tree's layout.
 //!
 //! | | consolidation by writers | a split that the parent does not know |
 //! |---|---|---|
@@ -26,7 +27,7 @@ mod sealed {
     impl Sealed for super::OpenBw {}
 }
 
-/// Which of the paper's two proposals a Bw-tree follows, and where its deltas are.
+/// Selects which of the paper's two proposals a Bw-tree follows, and where its deltas are.
 pub trait Variant: sealed::Sealed + Sized + Send + Sync + 'static {
     /// Proposal (a): the writer of every N-th delta consolidates below it.
     const IN_CHAIN: bool;

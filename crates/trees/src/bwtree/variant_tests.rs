@@ -1,4 +1,4 @@
-//! What is special to the paper's two proposals, with threads that are suspended halfway.
+//! Tests of the paper's two proposals, with threads that are suspended halfway.
 //!
 //! Paper: bwtree §5.4
 
@@ -64,7 +64,7 @@ fn consolidation_within_the_chain_never_fails() {
     assert_eq!(failed_consolidations_under_writers::<Both>(), 0);
 }
 
-/// Figure 19: what lies below is exchanged, the head and the numbers stay.
+/// Figure 19: the chain below is exchanged; the head and the numbers stay.
 #[test]
 fn the_head_stays_while_what_is_below_is_consolidated() {
     let tree = leaf::<InChain>(8);
@@ -84,7 +84,7 @@ fn the_head_stays_while_what_is_below_is_consolidated() {
     );
 }
 
-/// The numbers go round, and a chain is cut as often after the last as before.
+/// The numbers wrap around, and a chain is cut as often after the last as before.
 #[test]
 fn numbers_begin_again() {
     let tree = leaf::<Both>(8);
@@ -103,7 +103,7 @@ fn a_writer_leaves_a_segment_to_its_predecessor_briefly() {
     let tree = leaf::<InChain>(8);
     let guard = &epoch::pin();
     let mut seams = Vec::new();
-    // Writers that are suspended as soon as their delta is there.
+    // Writers that are suspended as soon as their delta is published.
     for n in 1..=3 * u64::from(N) {
         let place = tree.leaf(At(0), guard);
         let delta = OwnedNode::record::<InChain>(Kind::Put, n % 8, 100 + n, place.head);
@@ -124,7 +124,7 @@ fn a_writer_leaves_a_segment_to_its_predecessor_briefly() {
     );
     assert!(tree.consolidate_below(seams[0], Resize::Never, guard) == Below::Done);
     assert_eq!(deltas(head), before - 3);
-    // The second does not come; the third would wait for it, but not for a fourth segment.
+    // The second writer never resumes; the third would wait for it, but not for a fourth segment.
     assert!(tree.consolidate_below(seams[2], Resize::Never, guard) == Below::Done);
     assert_eq!(deltas(head), before - 3);
     let place = tree.leaf(At(0), guard);
@@ -138,7 +138,8 @@ fn a_writer_leaves_a_segment_to_its_predecessor_briefly() {
     }
     assert!(tree.consolidate_below(last.head, Resize::Never, guard) == Below::Done);
     assert_eq!(deltas(last.head), 1);
-    // The sleepers wake up: what they cut is no longer in the tree, and is freed once.
+    // The suspended writers resume: the chains they cut are no longer in the tree, and are freed
+    // once.
     assert!(tree.consolidate_below(seams[1], Resize::Never, guard) == Below::Done);
     let mut entries = Vec::new();
     collect(last.head, &mut entries);
@@ -195,8 +196,8 @@ fn updates_go_below_a_split_delta_at_the_head() {
     assert_eq!(tree.get(&[0; 8]), Ok(Lookup::Found(102)));
 }
 
-/// Trap: the slot's compare-and-swap does not see what goes below a split delta. A thread that has frozen
-/// that pointer and is suspended blocks no other thread.
+/// Trap: the slot's compare-and-swap does not detect updates below a split delta. A thread that has
+/// frozen that pointer and is suspended blocks no other thread.
 fn any_thread_replaces_a_frozen_split_delta<V: Variant>() {
     for updates in 0..3_u64 {
         for by_put in [false, true] {
@@ -223,7 +224,7 @@ fn any_thread_replaces_a_frozen_split_delta<V: Variant>() {
                 assert_eq!(tree.write(&[0; 8], 7), Ok(Some(found)));
             }
             assert_eq!(tree.get(&[0; 8]), Ok(Lookup::Found(7)));
-            // The suspended thread resumes, with what it wanted to put there.
+            // The suspended thread resumes, with its replacement.
             let late = OwnedNode::record::<V>(Kind::Put, 0, 666, head);
             assert!(tree.mapping.push(page, head, late).is_err());
             assert!(!tree.mapping.trim_split(page, split, guard));
@@ -240,7 +241,7 @@ fn frozen_updates_block_no_thread() {
     any_thread_replaces_a_frozen_split_delta::<Both>();
 }
 
-/// A put does not look for its key, so its leaf is counted when a count is needed.
+/// A put does not search for its key, so its leaf is counted when a count is needed.
 fn puts_are_counted_at_rest<V: Variant>() {
     let tree = leaf::<V>(3);
     let guard = &epoch::pin();

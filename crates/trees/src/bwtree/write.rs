@@ -1,8 +1,9 @@
 //! The operations that put a delta record on a leaf.
 //!
-//! Whether the key is there is decided in the state the delta will lie on, and the compare-and-swap
-//! succeeds only if that is still the leaf's state: so each operation is atomic without a lock, and
-//! knows the versions before and after exactly. A failed swap takes its delta along to the new head.
+//! A writer looks its key up in the state that the delta will lie on, and the compare-and-swap
+//! succeeds only if that is still the leaf's state. So each operation is atomic without a lock, and
+//! knows the versions before and after exactly. A failed swap takes its delta along to the new
+//! head.
 //!
 //! Paper: bwtree §4.1.2, figure 8 (Write)
 
@@ -21,8 +22,8 @@ use super::structure_change_types::Resize;
 use super::variant::Variant;
 
 impl<K: Key, V: Variant> BwTree<K, V> {
-    /// Looks a key up, lets `decide` say what to do, and does it, all in one atomic step. `decide`
-    /// is asked again when another thread changed the leaf meanwhile.
+    /// Read-modify-write of one key in one atomic step. `decide` is called again if another thread
+    /// changed the leaf in between.
     pub(super) fn change_key(
         &self,
         key: &[u8],
@@ -85,9 +86,9 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         }
     }
 
-    /// Gives a key a payload without looking whether it is there: one delta goes on top of the leaf
-    /// whatever lies below. If the key is not seen to be present at once, the delta counts as a change
-    /// of the key set for the leaf's version, and the leaf's length is uncounted (N6 in `node.rs`).
+    /// Blind write of a key's payload: one delta goes on top of the leaf whatever lies below.
+    /// Unless the key is seen to be present at once, the delta counts as a change of the key set
+    /// for the leaf's version, and the leaf's length is uncounted (N6 in `node.rs`).
     ///
     /// Paper: bwtree §4.1.2, figure 8
     pub(super) fn put_key(&self, key: &[u8], payload: u64) -> Result<(), IndexError> {

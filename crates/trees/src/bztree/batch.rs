@@ -1,4 +1,4 @@
-//! Many look-ups at once.
+//! Batched look-up.
 //!
 //! A batch descends level by level: each lane makes one step, prefetches the lines of its child, and yields
 //! to the next lane.
@@ -14,7 +14,7 @@ use super::node::NodeRef;
 use super::{BzTree, Variant};
 
 impl<K: Key, V: Variant> BzTree<K, V> {
-    /// At most [`LANES`] look-ups side by side.
+    /// At most [`LANES`] interleaved look-ups.
     pub(super) fn get_lanes(&self, keys: &[K::Ref<'_>], out: &mut Vec<Lookup>) {
         let guard = &epoch::pin();
         let root: NodeRef<'_, K> = self.root.load(guard);
@@ -24,7 +24,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         while going {
             going = false;
             for (key, node) in keys.iter().zip(&mut *nodes) {
-                // Lanes may be on different levels if the tree grows meanwhile.
+                // Lanes may be on different levels if the tree grows concurrently.
                 if node.level() > 0 {
                     *node = node.child_to::<false>(*key, self.config.slots, guard);
                     going = true;

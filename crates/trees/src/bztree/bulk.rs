@@ -1,7 +1,7 @@
-//! Bulk load: a whole tree built from sorted keys and shown at one instant.
+//! Bulk load: a whole tree built from sorted keys and published at one instant.
 //!
-//! Leaves and inner nodes are built beside the empty root leaf, which is then frozen and exchanged for the
-//! new root, with its word in the table of leaves. The new leaves take over its rts.
+//! Leaves and inner nodes are built privately. Then the empty root leaf is frozen and exchanged for
+//! the new root, together with its word in the table of leaves. The new leaves take over its rts.
 //!
 //! Paper: bwtree §2.3 (the replacement of a node that this is)
 
@@ -17,7 +17,7 @@ use crate::mwcas::{Change, swap};
 /// Keys gathered for one leaf, each in its own bytes.
 type Batch = Vec<(Vec<u8>, u64)>;
 
-/// What has been built so far, given back if the load fails.
+/// The nodes built so far, freed if the load fails.
 struct Built<'t, K: Key, V: Variant> {
     tree: &'t BzTree<K, V>,
     leaves: Vec<OwnedNode<K>>,
@@ -120,7 +120,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         Ok(position)
     }
 
-    /// Exchanges the empty root leaf for what was built.
+    /// Exchanges the empty root leaf for the new tree.
     fn publish(&self, mut built: Built<'_, K, V>, guard: &Guard) -> Result<(), IndexError> {
         while let Some(old) = self.empty_root(guard) {
             let status = old.freeze_leaf::<V>(guard);

@@ -1,4 +1,4 @@
-//! One leaf: looking a key up, and all there is.
+//! Reads of one leaf: look-up of a key, and collection of all records.
 //!
 //! In place, a key has at most one record in its leaf, which may be dead, so the sorted region, where
 //! most records are, is searched first. In the append variant a key may have many records, of which the
@@ -24,7 +24,7 @@ pub(super) struct Record<'g> {
     pub(super) slot: Option<usize>,
 }
 
-/// A byte for the slots of a leaf, from a key's head, and from its ends if it is longer.
+/// Hash byte of a key for the slots of a leaf, from its head, and from its ends if it is longer.
 #[inline(always)]
 pub(super) fn hash<K: Key>(key: K::Ref<'_>) -> u8 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;

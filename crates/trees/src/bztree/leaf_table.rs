@@ -1,23 +1,23 @@
-//! Leaf number → the leaf, and the stamp beside it: phantoms.
+//! Leaf number → the leaf and its stamp: phantom protection.
 //!
-//! A leaf's version is its number and a counter that is part of its status word, so it changes in the
-//! very step that changes the key set. The leaf's address in this table changes with the child word of
-//! its parent, in one multi-word change; so the table never leads to a leaf that is out of the tree.
+//! A leaf's version is its number and a counter in its status word, so it changes in the same step
+//! as the key set. The leaf's address in this table changes with the child word of its parent, in
+//! one multi-word change; so the table never leads to a leaf that is out of the tree.
 //!
 //! # No insertion slips past a reader
 //!
 //! A reader raises the rts and **then** reads the leaf's status; an inserter changes the status and
-//! **then** reads the rts. All are `SeqCst`. What must be shown is that this holds although leaves are
-//! replaced:
+//! **then** reads the rts. All are `SeqCst`. It remains to be shown that this holds although leaves
+//! are replaced:
 //!
 //! - The reader takes the leaf from the table after the raise, so that leaf was in the tree after the
-//!   raise. An insertion into it before it was frozen is in its status; one into what replaced it came
-//!   after the raise.
+//!   raise. An insertion into it before it was frozen is in its status; one into its replacement
+//!   came after the raise.
 //! - *Split, merge.* A reader that relied on the old leaf may rely on it no longer, but a reader that did
-//!   so successfully must be known to the leaves that replace it, which have other numbers. So a reader
-//!   that finds the leaf frozen does not succeed: it finishes the replacement and looks again. And a thread
-//!   that replaces a leaf first freezes it and **then** takes over its rts: every successful reader raised
-//!   it before.
+//!   so successfully must be known to the leaves that replace it, which have other numbers. So a
+//!   reader that finds the leaf frozen does not succeed: it completes the replacement and retries.
+//!   And a thread that replaces a leaf first freezes it and **then** takes over its rts: every
+//!   successful reader raised it before.
 //!
 //! # Invariants
 //! - L1. A word of the table is 0 or the address of a leaf of the tree.
@@ -41,7 +41,7 @@ use crate::mwcas;
 struct Slot {
     /// The leaf's address, changed by multi-word changes.
     leaf: AtomicU64,
-    /// Largest stamp of a transaction that relied on what is absent here.
+    /// Largest stamp of a transaction that relied on an absent key here.
     rts: AtomicU64,
     /// Where the counter of the next leaf with this number starts.
     floor: AtomicU64,
@@ -78,8 +78,8 @@ impl Leaves {
         }
     }
 
-    /// A number for a new leaf and the counter to start with. `None`: all numbers are used up. It is
-    /// to be given back.
+    /// A number for a new leaf and the counter to start with. `None`: all numbers are used up. The
+    /// caller has to return it.
     pub(super) fn take(&self) -> Option<(u32, u64)> {
         let number = self.numbers.take()?;
         self.slots.reach(number, || Slot {
@@ -90,13 +90,13 @@ impl Leaves {
         Some((number, self.slot(number).floor.load(Ordering::SeqCst)))
     }
 
-    /// Whether there is a number now.
+    /// Whether a number is free now.
     #[inline]
     pub(super) fn are_left(&self) -> bool {
         self.numbers.are_left()
     }
 
-    /// Leaves no number that was never used.
+    /// Takes all numbers that were never used.
     pub(super) fn use_up(&self) {
         self.numbers.use_up();
     }
@@ -107,7 +107,7 @@ impl Leaves {
         self.numbers.give_back(number);
     }
 
-    /// Where the leaf's address is.
+    /// The word with the leaf's address.
     #[inline]
     pub(super) fn word(&self, number: u32) -> &AtomicU64 {
         &self.slot(number).leaf
@@ -130,15 +130,15 @@ impl Leaves {
         slot.map_or(0, |slot| slot.rts.load(Ordering::SeqCst))
     }
 
-    /// Raises the rts to at least this. The caller then looks at the leaf.
+    /// Raises the rts to at least this. The caller then reads the leaf.
     #[inline]
     pub(super) fn raise(&self, leaf: u64, rts: u64) {
         if let Some(slot) = u32::try_from(leaf)
             .ok()
             .and_then(|leaf| self.slots.get(leaf))
         {
-            // The common case under many readers: large enough already. A load suffices, it stands in
-            // the same total order as the raise that it saw.
+            // The common case under many readers: large enough already. A load suffices, as it is
+            // in the same total order as the raise that it saw.
             if slot.rts.load(Ordering::SeqCst) < rts {
                 slot.rts.fetch_max(rts, Ordering::SeqCst);
             }

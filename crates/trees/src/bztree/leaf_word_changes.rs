@@ -1,6 +1,7 @@
-//! What happens to the words of a leaf: the protocol, apart from where the words are.
+//! The protocol for changes of a leaf's words, independent of their layout.
 //!
-//! - A record in a slot is shown by a swap of the status word from exactly the state that was read.
+//! - A record in a slot becomes visible by a swap of the status word from exactly the state that
+//!   was read.
 //! - In place, a payload is replaced by a swap of that word alone. The original compares the status word
 //!   too, so that all writers of a leaf meet in one word and each needs a descriptor; without it a frozen
 //!   leaf would swallow the change, for it may have been copied already. Here the thread that freezes a
@@ -19,11 +20,11 @@ use namiki_index::shared::sync::AtomicU64;
 use super::status_word::Status;
 use crate::mwcas::{self, Change};
 
-/// No record here, or none any more.
+/// No record here, or a deleted one.
 pub(super) const DEAD: u64 = 1 << 62;
 /// The leaf is being replaced.
 const FROZEN: u64 = 1 << 61;
-/// What a payload may not use.
+/// The bits that a payload may not use.
 const RESERVED: u64 = !PAYLOAD;
 const PAYLOAD: u64 = FROZEN - 1;
 
@@ -71,8 +72,8 @@ pub(super) fn status(word: &AtomicU64, guard: &Guard) -> Status {
     Status(mwcas::read(word, guard))
 }
 
-/// The payload of a record that `find` finds in a state of the leaf; or a state in which there was none
-/// that is alive.
+/// The payload of a record that `find` finds in a state of the leaf; or a state without a live
+/// record.
 #[inline(always)]
 pub(super) fn look_up(
     in_place: bool,
@@ -88,7 +89,8 @@ pub(super) fn look_up(
         if let Some(payload) = value.payload() {
             return Ok(payload);
         }
-        // In place the record may have been deleted after the status was read; then the version is another.
+        // In place the record may have been deleted after the status was read; then the version has
+        // changed.
         if !in_place || status(leaf, guard).changes() == seen.changes() {
             return Err(seen);
         }
@@ -101,7 +103,7 @@ pub(super) fn replace(word: &AtomicU64, seen: Value, payload: u64, guard: &Guard
     !seen.is_frozen() && mwcas::swap(word, seen.0, payload, guard).is_ok()
 }
 
-/// Changes the status from the state that was looked at. The error is the state now.
+/// Changes the status from the state that was read. The error is the current state.
 #[inline]
 pub(super) fn advance(
     word: &AtomicU64,
@@ -125,7 +127,7 @@ pub(super) fn kill(
         .commit(guard)
 }
 
-/// In place: a dead record lives again with this payload.
+/// In place: restores a dead record with this payload.
 #[inline]
 pub(super) fn revive(
     (leaf, seen): (&AtomicU64, Status),
@@ -139,7 +141,7 @@ pub(super) fn revive(
         .commit(guard)
 }
 
-/// From now on the node accepts nothing. Returns its last status.
+/// Freezes the node's status: from now on it accepts no change. Returns the last status.
 #[inline]
 pub(super) fn freeze(word: &AtomicU64, guard: &Guard) -> Status {
     let mut seen = status(word, guard);
@@ -152,7 +154,7 @@ pub(super) fn freeze(word: &AtomicU64, guard: &Guard) -> Status {
     seen
 }
 
-/// From now on this payload stays as it is; its leaf's status is frozen already.
+/// Freezes a payload; the status of its leaf is frozen already.
 #[inline]
 pub(super) fn freeze_payload(word: &AtomicU64, guard: &Guard) {
     let mut seen = mwcas::read(word, guard);

@@ -1,6 +1,7 @@
-//! Every interleaving, up to a number of preemptions: first of what meets on the words of a leaf, where the
-//! words lie as the model has them and what is done to them is production code (`leaf_word_changes.rs`,
-//! `leaf_table.rs`, `mwcas`); then of two threads on a tree, which is all production code.
+//! Loom models: every interleaving, up to a number of preemptions. The first models are about
+//! conflicts on the words of a leaf: the layout is the model's, the protocol is production code
+//! (`leaf_word_changes.rs`, `leaf_table.rs`, `mwcas`). The others run two threads on a tree, which
+//! is all production code.
 
 use std::sync::atomic::Ordering;
 
@@ -31,7 +32,7 @@ use super::write::show_newest;
 use super::{Append, BzConfig, FixedBzTree, InPlace, Variant};
 use crate::mwcas::{self, Change};
 
-/// A leaf of one record in place.
+/// A leaf of one record in the in-place variant.
 struct Leaf {
     status: AtomicU64,
     payload: AtomicU64,
@@ -45,14 +46,14 @@ impl Leaf {
         })
     }
 
-    /// What a consolidation copies.
+    /// Freezes the leaf and returns the contents that a consolidation copies.
     fn freeze(&self, guard: &Guard) -> (Status, Option<u64>) {
         let status = leaf_word_changes::freeze(&self.status, guard);
         leaf_word_changes::freeze_payload(&self.payload, guard);
         (status, Value::read(&self.payload, guard).payload())
     }
 
-    /// Deletes the record; returns the payload that it had, unless another thread was faster.
+    /// Deletes the record; returns its payload, unless another thread was faster.
     fn kill(&self, guard: &Guard) -> Option<u64> {
         let status = leaf_word_changes::status(&self.status, guard);
         let value = Value::read(&self.payload, guard);
@@ -107,7 +108,7 @@ fn a_record_dies_with_the_version_or_not_at_all() {
         let (killed, replaced) = (killer.join().unwrap(), writer.join().unwrap());
         assert_eq!(status.changes(), u64::from(killed.is_some()));
         assert_eq!(copied.is_none(), killed.is_some());
-        // The payload that went with the record is the last it had.
+        // The payload that the deletion returned is the record's last one.
         if let Some(old) = killed {
             assert_eq!(old, if replaced { 2 } else { 1 });
         }
@@ -133,7 +134,7 @@ fn a_reader_of_a_dead_record_knows_of_its_death() {
     });
 }
 
-/// A leaf with a slot, and what it may be replaced by: each thread builds its own.
+/// A leaf with a slot, and its possible replacements: each thread builds its own.
 struct Split {
     child: AtomicU64,
     parent: AtomicU64,
@@ -242,7 +243,7 @@ fn no_insert_slips_past_a_check_during_a_split() {
 
 type Tree<V> = FixedBzTree<V>;
 
-/// Three full leaves of two records below a root, each of which is replaced when another record comes.
+/// Three full leaves of two records below a root; each is replaced when another record is added.
 fn three_leaves<V: Variant>() -> Tree<V> {
     let empty = Tree::new(BzConfig {
         leaf_max: 2,
@@ -278,7 +279,7 @@ fn a_reader_finds_its_keys_in_a_split_each_variant() {
     a_reader_finds_its_keys_while_their_leaf_is_split(three_leaves::<Append>);
 }
 
-/// By one leaf, as one of its records is dead.
+/// The replacement is one leaf, as one of the records is dead.
 fn a_reader_finds_its_key_while_its_leaf_is_replaced<V: Variant>() {
     both_ways(
         sparse(three_leaves::<V>, 20),
@@ -318,8 +319,7 @@ fn no_insert_slips_past_a_reader_of_a_merged_leaf() {
     inserts_notice_readers_of_a_merged_leaf(three_leaves::<InPlace>);
 }
 
-/// A thread that adds a record without looking for its key does not learn by its key whether the leaf is
-/// frozen.
+/// A blind write does not search for its key, so it must detect a frozen leaf in another way.
 #[test]
 fn a_put_outlives_a_split() {
     both_ways(
@@ -358,7 +358,7 @@ fn a_record_that_is_shown_late_is_copied_or_refused() {
             let guard = &epoch::pin();
             let leaf = tree.leaf(25, guard);
             let status = leaf_word_changes::status(leaf.status(), guard);
-            // What takes the leaf's place has both records in order.
+            // The leaf's replacement has both records in order.
             let is_first = leaf.len() == 1;
             let key = (25, hash::<Fixed8>(25));
             if !is_first || show_newest(leaf, key, 1, status, guard).is_none() {
@@ -400,7 +400,7 @@ fn of_two_writes_the_later_one_stays<V: Variant>() {
             let last = get(15);
             assert!(matches!(last, Ok(Lookup::Found(1 | 2))), "{last:?}");
             assert_eq!(get(10), last);
-            // There is no second record of the key.
+            // The key has no second record.
             assert!(matches!(tree.delete(&15_u64.to_be_bytes()), Ok(Some(_))));
             is_gone(tree, 15);
         },
@@ -445,7 +445,7 @@ fn an_insert_outlives_a_merge_of_inner_nodes() {
         |tree| delete(tree, 40),
         |tree| {
             insert(tree, 21);
-            // In what has taken the leaf's place.
+            // In the leaf's replacement.
             update(tree, 20);
         },
         |tree| {

@@ -1,13 +1,13 @@
-//! Merges: what deletions leave behind.
+//! Merges of nodes that deletions have made small.
 //!
 //! A leaf with few records is united with a neighbour under the same parent, if both fit into one. The
 //! parent then has one child fewer, and is united with its neighbour in turn; a root of one child is
-//! replaced by that child. After a merge the search restarts from the root, so that what became possible by
-//! it is done too: an emptied tree is one leaf.
+//! replaced by that child. After a merge the search restarts from the root, so that merges that
+//! have become possible are done, too: an emptied tree is one leaf.
 //!
-//! Both nodes are frozen, the left one first, and then exchanged for their union (`replace.rs`). If that
-//! fails, because other threads were faster or a node has grown meanwhile, frozen leaves are replaced one
-//! by one. A frozen inner node may stay: the next change below it copies it.
+//! Both nodes are frozen, the left one first, and then exchanged for their union (`replace.rs`). If
+//! that fails, because other threads were faster or a node has grown in between, frozen leaves are
+//! replaced one by one. A frozen inner node may stay: the next change below it copies it.
 //!
 //! Paper: bwtree §2.3, §4.2.3
 
@@ -24,7 +24,7 @@ use super::{BzTree, Variant, leaf_word_changes};
 use crate::mwcas;
 
 impl<K: Key, V: Variant> BzTree<K, V> {
-    /// How many records of a leaf are alive: an upper bound, exact unless a writer is active.
+    /// Number of live records of a leaf: an upper bound, exact unless a writer is active.
     pub(super) fn alive(&self, leaf: NodeRef<'_, K>, guard: &Guard) -> usize {
         let status = leaf_word_changes::status(leaf.status(), guard);
         let shown = status.visible().count_ones() as usize;
@@ -39,7 +39,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         entries.len()
     }
 
-    /// Looks whether a key that was deleted from `leaf` leaves anything to be merged.
+    /// Checks whether the deletion of a key from `leaf` calls for a merge.
     #[inline]
     pub(super) fn compact(&self, key: K::Ref<'_>, leaf: NodeRef<'_, K>, guard: &Guard) {
         let is_root = leaf.high().is_none() && K::cmp(leaf.low(), K::min()).is_eq();
@@ -48,7 +48,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         }
     }
 
-    /// Merges something on the way to a key. False: there is nothing to merge.
+    /// Merges nodes on the path to a key. False: there is nothing to merge.
     #[inline(never)]
     fn merge_near(&self, key: K::Ref<'_>, guard: &Guard) -> bool {
         let path = self.path(Target::At(key), guard);
@@ -113,7 +113,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
             for leaf in old {
                 self.replace(leaf.low(), leaf, guard);
             }
-            // Too large together now: that is that.
+            // Together they are too large now: give up.
             return entries.len() <= self.config.leaf_max;
         }
         true

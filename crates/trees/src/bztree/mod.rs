@@ -7,11 +7,11 @@
 //!        v               v
 //!   leaf | status | slots, in order of arrival | sorted records |
 //! ```
-//! A leaf takes new records in its slots, in two changes of its status word: one reserves a slot, one makes
-//! it count. A leaf without free slots is frozen and replaced by one with all records sorted, or by two.
-//! *In place*, the payload of a key that is present is replaced where it is. In the *append* variant it is
-//! not: every write takes a slot, a `put` does not even look for the key, and a read takes the newest
-//! record.
+//! A leaf takes new records in its slots, in two changes of its status word: one reserves a slot,
+//! one makes it visible. A leaf without free slots is frozen and replaced by one with all records
+//! sorted, or by two. *In place*, the payload of a key that is present is replaced where it is. In
+//! the *append* variant it is not: every write takes a slot, a `put` does not even look for the
+//! key, and a read takes the newest record.
 //!
 //! | to learn about | read |
 //! |---|---|
@@ -23,8 +23,8 @@
 //! | structure changes | `replace.rs`, `merge.rs` |
 //! | leaf versions and stamps against phantoms | `leaf_table.rs` |
 //!
-//! Every operation is lock-free; reads of single keys take no more steps than the tree is high, unless
-//! they meet a change, which they help to its end. Memory is reclaimed by epochs.
+//! Every operation is lock-free; reads of single keys take at most one step for each level, unless
+//! they meet a change, which they help to complete. Memory is reclaimed by epochs.
 //!
 //! Paper: bwtree §2.3, §5.2; Arulraj et al., "BzTree: A high-performance latch-free range index for
 //! non-volatile memory"
@@ -70,9 +70,10 @@ mod sealed {
     impl Sealed for super::InPlace {}
 }
 
-/// What a write does to a key that is present. Implemented by [`Append`] and [`InPlace`] only.
+/// The treatment of a write to a key that is present. Implemented by [`Append`] and [`InPlace`]
+/// only.
 pub trait Variant: sealed::Sealed + Sized + Send + Sync + 'static {
-    /// Whether it replaces the payload where it is.
+    /// Whether it replaces the payload in place.
     const IN_PLACE: bool;
 }
 
@@ -99,7 +100,8 @@ pub struct BzConfig {
     pub leaf_max: usize,
     /// An inner node with more children than this is split. 4 to 4096.
     pub inner_max: usize,
-    /// Slots of a leaf: so many records it takes before it is replaced. 1 to 16, not more than `leaf_max`.
+    /// Slots of a leaf: the number of records that it takes before it is replaced. 1 to 16, not
+    /// more than `leaf_max`.
     pub slots: usize,
     /// How full a bulk load makes its nodes, in percent of the maximum.
     pub load_percent: usize,
@@ -117,7 +119,7 @@ impl Default for BzConfig {
 }
 
 impl BzConfig {
-    /// The smallest nodes there can be, so that structure changes happen all the time.
+    /// The smallest possible nodes, so that structure changes happen all the time.
     #[must_use]
     pub const fn tiny() -> Self {
         Self {
@@ -194,7 +196,7 @@ impl<K: Key, V: Variant> Drop for BzTree<K, V> {
 }
 
 impl<K: Key, V: Variant> BzTree<K, V> {
-    /// An empty tree. Sizes out of range are brought into it.
+    /// An empty tree. Sizes out of range are clamped.
     #[must_use]
     pub fn new(config: BzConfig) -> Self {
         let config = config.checked();
@@ -222,7 +224,8 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         }
     }
 
-    /// Leaves the tree no page number that was never used, so that it soon has to refuse new keys: for tests.
+    /// Takes all page numbers that were never used, so that the tree soon has to refuse new keys:
+    /// for tests.
     #[doc(hidden)]
     pub fn use_up(&self) {
         self.leaves.use_up();

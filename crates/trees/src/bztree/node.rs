@@ -6,9 +6,8 @@
 //!  sorted: | separators | block 0 | block 1 | … | variable keys: end u32 × n, low, high, keys |
 //!          (`cache_line_search.rs` draws separators and blocks; `search_and_descend.rs` searches them)
 //! ```
-//! What a look-up needs of a node lies in few lines, and their places are known before the first of them
-//! has arrived: they follow from the number of entries, which is kept beside the node's address in its
-//! parent.
+//! A look-up reads few lines of a node, and their places are known before the first line arrives:
+//! they follow from the number of entries, which the parent stores with the node's address.
 //!
 //! The words of slots, payloads and children are atomics; everything else is constant once the node
 //! is published. A payload has 61 bits:
@@ -58,10 +57,10 @@ pub(super) type Entry<'a, K> = (<K as Key>::Ref<'a>, u64);
 
 /// Bits of an address.
 const ADDRESS_BITS: u32 = 48;
-/// Most entries that the word of a child can tell of.
+/// Largest number of entries that the word of a child can record.
 const LEN_MAX: usize = (1 << (61 - ADDRESS_BITS)) - 1;
 
-/// What a node is besides its entries.
+/// The properties of a node apart from its entries.
 pub(super) struct Shape<'a, K: Key> {
     pub(super) level: u8,
     /// The leaf's number and the counter of its version.
@@ -201,7 +200,7 @@ impl<K: Key> OwnedNode<K> {
         Self(pointer)
     }
 
-    /// Looks at the node before it is published.
+    /// A reference to the node before it is published.
     pub(super) fn as_ref(&self) -> NodeRef<'_, K> {
         NodeRef {
             pointer: self.0,
@@ -209,7 +208,7 @@ impl<K: Key> OwnedNode<K> {
         }
     }
 
-    /// Gives the node away once it is published.
+    /// Releases ownership of the node after its publication.
     pub(super) fn published(self) {
         std::mem::forget(self);
     }
@@ -258,7 +257,7 @@ unsafe fn node_of<'g, K: Key>(word: u64) -> NodeRef<'g, K> {
     }
 }
 
-/// The place that leads to a tree's root.
+/// The word that leads to a tree's root.
 pub(super) struct RootWord<K: Key> {
     word: AtomicU64,
     nodes: PhantomData<fn() -> K>,
@@ -362,7 +361,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         &self.header().status
     }
 
-    /// Counts of replacements of payloads: about to happen, and done.
+    /// Counts of payload replacements that were begun and completed.
     #[inline(always)]
     pub(super) fn updates(self) -> (&'g AtomicU64, &'g AtomicU64) {
         (&self.header().updates_begun, &self.header().updates_done)
@@ -399,7 +398,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         self.header().bytes as usize
     }
 
-    /// How many bytes all keys of the sorted region share.
+    /// Number of leading bytes that all keys of the sorted region share.
     #[inline(always)]
     pub(super) fn prefix(self) -> usize {
         self.header().prefix as usize
@@ -427,7 +426,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         unsafe { slice::from_raw_parts(self.start().add(parts.separators).cast(), lines) }
     }
 
-    /// The heads of block number `block`, which there is.
+    /// The heads of block number `block`, which exists.
     #[inline(always)]
     pub(super) fn heads(self, block: usize) -> &'g [u64; BLOCK] {
         assert!(block * BLOCK < self.len());
@@ -452,9 +451,10 @@ impl<'g, K: Key> NodeRef<'g, K> {
         unsafe { node_of(mwcas::read(self.value(i), guard)) }
     }
 
-    /// The same, asking for the lines of the child that a search will need: its first, and where in its
-    /// range of keys (`share` of [`WHOLE`](cache_line_search::WHOLE)) it looks, as far as they follow from the word.
-    /// `FILL`: those of the slots too.
+    /// The same, with a prefetch of the lines of the child that a search will need: the first one,
+    /// and those at the search's position in the key range (`share` of
+    /// [`WHOLE`](cache_line_search::WHOLE)), as far as they follow from the word. `FILL`: those of
+    /// the slots, too.
     #[inline(always)]
     pub(super) fn child_ahead<const FILL: bool>(
         self,
@@ -486,19 +486,20 @@ impl<'g, K: Key> NodeRef<'g, K> {
         unsafe { node_of(word) }
     }
 
-    /// Asks for all lines of the node but the keys'.
+    /// Prefetches all lines of the node except those of the keys.
     #[inline]
     pub(super) fn prefetch(self) {
         prefetch_lines(self.start(), 0..self.parts().strings);
     }
 
-    /// Asks for the lines of a leaf below this node that a scan will need, if there is child number `i`.
+    /// Prefetches the lines of a leaf below this node that a scan will need, if child number `i`
+    /// exists.
     #[inline]
     pub(super) fn prefetch_leaf(self, i: usize, slots: usize) {
         if self.level() != 1 || i >= self.len() {
             return;
         }
-        // Relaxed: any value will do. That of a mark leads nowhere, which is allowed.
+        // Relaxed: any value will do. That of a mark leads nowhere, which a prefetch allows.
         let (start, len) = place_of(self.value(i).load(Ordering::Relaxed));
         let parts = Parts::of::<K>(len, slots);
         prefetch(start);
@@ -575,7 +576,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
             return K::from_parts(head, &[]);
         }
         let memory = head as usize as *const u8;
-        // SAFETY: written by `slot_fill`: a length and so many bytes, alive as long as the node.
+        // SAFETY: written by `slot_fill`: a length and the bytes, alive as long as the node.
         let tail = unsafe {
             let len = memory.cast::<u32>().read() as usize;
             slice::from_raw_parts(memory.add(size_of::<u32>()), len)
@@ -607,7 +608,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         self.header().hashes[slot / 8].fetch_or(byte, Ordering::Relaxed);
     }
 
-    /// A bit for each slot that has this hash. Of slots not visible they mean nothing.
+    /// A bit for each slot that has this hash. Bits of invisible slots mean nothing.
     #[inline(always)]
     pub(super) fn slots_like(self, hash: u8) -> u32 {
         let mut like = 0;
@@ -634,7 +635,7 @@ fn key_layout(len: usize) -> Layout {
         .unwrap_or_else(|_| unreachable!("a key has at most 64 KiB"))
 }
 
-/// Where a child begins, by its word, and how many entries it has.
+/// A child's address and number of entries, by its word.
 #[inline(always)]
 fn place_of(word: u64) -> (*const u8, usize) {
     let address = (word & ((1 << ADDRESS_BITS) - 1)) as usize;
@@ -644,7 +645,7 @@ fn place_of(word: u64) -> (*const u8, usize) {
     )
 }
 
-/// Asks for the lines of a part of a node.
+/// Prefetches the lines of a part of a node.
 #[inline(always)]
 fn prefetch_lines(start: *const u8, part: Range<usize>) {
     for at in part.step_by(LINE) {

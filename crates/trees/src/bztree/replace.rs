@@ -1,21 +1,22 @@
-//! Freeze and replace: how a node becomes another, or two, or two become one.
+//! Freeze and replace: one node is replaced by one or two, or two are replaced by one.
 //!
-//! Nodes have no half-done states for others to find. A structure change freezes the old nodes, builds new
-//! ones beside them, and exchanges them in one multi-word change:
+//! Nodes have no half-done states that other threads could find. A structure change freezes the old
+//! nodes, builds new ones privately, and exchanges them in one multi-word change:
 //!
 //! ```text
 //!            parent                   one node for one:   child word of the parent
 //!           /      \                                      status of the parent (compared: not frozen)
 //!       node  -->   node'                                 word of the table of leaves
 //! ```
-//! Otherwise the parent has another number of children, so it is frozen and copied too, and exchanged in
-//! its own parent. The same if the parent is found frozen: the thread that froze it may be slow or gone, so
-//! the change does not wait, but includes it; so a change that fails does so because another succeeded. An
-//! inner node that would grow too large becomes two, which goes on upwards; at the top one word leads to
-//! the root.
+//! Otherwise the parent's number of children changes, so it is frozen and copied, too, and
+//! exchanged in its own parent. The same happens if the parent is found frozen: the thread that
+//! froze it may be slow or gone, so the change does not wait, but includes the parent. So a change
+//! fails only because another succeeded. An inner node that would grow too large becomes two, which
+//! continues upwards; at the top one word leads to the root.
 //!
-//! A thread that meets a frozen leaf replaces it ([`BzTree::replace`]) by what its content asks for: one
-//! leaf or two. Several may build; one change succeeds, the others drop what they built.
+//! A thread that meets a frozen leaf replaces it ([`BzTree::replace`]) by one leaf or two,
+//! depending on its contents. Several threads may build replacements; one change succeeds, the
+//! others drop theirs.
 //!
 //! Trap "a parent splitting during a merge", "stale parent stack": the child word says whether the
 //! parent still leads to the old node, its status whether the parent itself is still part of the tree, and
@@ -47,7 +48,7 @@ pub(super) struct Split {
 /// The number of a leaf that changes, and the addresses of the old leaf and the new; 0: none.
 pub(super) type Renamed = (u32, u64, u64);
 
-/// A number for the right half of a split, given back if the split is not made.
+/// A number for the right half of a split, returned if the split fails.
 struct RightNumber<'t> {
     leaves: &'t super::leaf_table::Leaves,
     number: u32,
@@ -63,7 +64,7 @@ impl Drop for RightNumber<'_> {
     }
 }
 
-/// Where to cut a leaf. Keys that come in ascending order leave the left half full.
+/// The position at which a leaf is cut. Ascending inserts leave the left half full.
 fn cut<K: Key>(
     leaf: NodeRef<'_, K>,
     status: Status,
@@ -84,15 +85,15 @@ fn cut<K: Key>(
 }
 
 impl<K: Key, V: Variant> BzTree<K, V> {
-    /// Whether a leaf has grown so much that its slots must not be filled with keys it does not have: what
-    /// replaces it could not be built if there is no number to split it with. It must not need one then, as
-    /// the leaf is frozen already, whichever thread froze it, and would remain so.
+    /// Whether a leaf is so large that its slots must not take new keys: without a number for a
+    /// split, its replacement could not be built. By then the leaf would be frozen, whichever
+    /// thread froze it, and would stay frozen.
     #[inline]
     pub(super) fn is_crowded(leaf: NodeRef<'_, K>) -> bool {
         leaf.len() + leaf.slots() > RECORDS_MAX
     }
 
-    /// Whether a crowded leaf in this state is, or may be, replaced by what has room.
+    /// Whether a crowded leaf in this state is, or may be, replaced by leaves with room.
     #[cold]
     pub(super) fn can_be_relieved(
         &self,
@@ -108,8 +109,8 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         entries.len() + leaf.slots() <= RECORDS_MAX
     }
 
-    /// Makes sure that a leaf that is full, worn or frozen is replaced. If this very call split it,
-    /// says how.
+    /// Makes sure that a leaf that is full, worn or frozen is replaced. If this call split it,
+    /// returns the split.
     #[inline(never)]
     pub(super) fn replace(
         &self,
@@ -199,7 +200,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         None
     }
 
-    /// Puts new leaves in the place of a frozen one, unless another thread does.
+    /// Replaces a frozen leaf by new ones, unless another thread does.
     fn install_at(
         &self,
         key: K::Ref<'_>,
@@ -222,8 +223,8 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         }
     }
 
-    /// Exchanges `old`, one node or two neighbours, which are frozen, for `new`, one or two, below the last
-    /// of `steps`. Gives `new` back if others changed the way there first.
+    /// Exchanges `old`, one node or two neighbours, which are frozen, for `new`, one or two, below
+    /// the last of `steps`. Returns `new` if other threads changed the path first.
     pub(super) fn install(
         &self,
         steps: &[Step<'_, K>],
@@ -233,7 +234,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         guard: &Guard,
     ) -> Result<(), Vec<OwnedNode<K>>> {
         let given = new.len();
-        // All nodes made, of which those in `top` are to take the place of `places`.
+        // All new nodes; those in `top` replace those at `places`.
         let (mut made, mut top) = (new, 0..given);
         let mut places = old.to_vec();
         let mut gone = old.to_vec();
@@ -366,8 +367,8 @@ mod tests {
     use super::RECORDS_MAX;
     use crate::bztree::{Append, BzConfig, BzTree, InPlace, Variant};
 
-    /// A leaf without a number for its other half grows as far as it may; then it refuses further keys, and
-    /// nothing else.
+    /// A leaf without a number for its other half grows up to its limit; then it refuses further
+    /// keys, and nothing else.
     fn refuses_what_it_has_no_leaf_for<K: Key, V: Variant>() {
         let key = |n: u64| (2 * n).to_be_bytes();
         let config = BzConfig::tiny();
@@ -392,7 +393,7 @@ mod tests {
             assert_eq!(tree.len() as u64, there);
         };
         refuses();
-        // More updates than it has slots, and deletions followed by the return of the same keys.
+        // More updates than it has slots, and deletions followed by re-insertions of the same keys.
         for round in 1..4 {
             for n in 0..10 {
                 assert_eq!(tree.update(&key(n), n + round), Ok(Some(n + round - 1)));

@@ -1,15 +1,16 @@
 //! Scans of leaves.
 //!
-//! A scan copies what a leaf holds at one instant into a buffer and shows it from there, so `visit` may
-//! use the tree. There are no side links: each leaf is searched for from the root.
+//! A scan copies the contents of a leaf at one instant into a buffer and reports them from there,
+//! so `visit` may use the tree. Leaves have no side links: each is searched for from the root.
 //!
 //! # One instant
 //!
-//! In the append variant a status word says which records count, and these never change. In place,
-//! payloads are replaced without the status: so each replacement is counted twice, before it and after.
-//! If as many were done as were begun, and when the leaf has been copied no more have begun and the
-//! status shows the same key set, nothing changed between. A scan that does not come to this in a few
-//! turns freezes the leaf: what is in it then stays so, and is current until the leaf is replaced.
+//! In the append variant the status word defines the visible records, and these never change. In
+//! place, payloads are replaced without a change of the status, so each replacement is counted
+//! before and after. A copy is of one instant if, before it, all replacements that were begun were
+//! done, and if, after it, none has begun since and the status shows the same key set. A scan that
+//! does not succeed in a few turns freezes the leaf: its contents are then constant, and current
+//! until the leaf is replaced.
 //!
 //! Paper: bwtree §4.1.1, figure 7 (Scan)
 
@@ -88,7 +89,7 @@ impl<K: Key, V: Variant> Fenced<K> for BzTree<K, V> {
 }
 
 impl<K: Key, V: Variant> BzTree<K, V> {
-    /// Copies what a leaf holds at one instant, and returns its status at that instant.
+    /// Copies the contents of a leaf at one instant, and returns its status at that instant.
     fn copy<'g>(&self, leaf: NodeRef<'g, K>, out: &mut Vec<Entry<'g, K>>, guard: &Guard) -> Status {
         for _ in 0..TURNS_MAX {
             out.clear();

@@ -1,16 +1,17 @@
 //! Searches: in the sorted region of a node, and from the root to a leaf.
 //!
-//! A search counts separators, which are few and close to the header, and then heads in one line; the
-//! value lies in the line beside it. Nodes have neither side links nor half-done changes: a child's word
-//! leads to a node that covers what its parent says, or to one that did when the search came by.
+//! A search counts separators, which are few and close to the header, and then heads in one line;
+//! the value lies in the next line. Nodes have neither side links nor half-done changes: a child's
+//! word leads to a node that covers what its parent says, or to one that did when the search
+//! passed.
 //!
 //! # Why an old node may be read
 //!
-//! A search may end in a leaf that has been replaced meanwhile. Its content was final when it was
-//! replaced, and it was part of the tree at some instant of the search: each inner node on the way was,
-//! by induction, and a frozen inner node's child, which cannot be exchanged in it any more, was taken
-//! along when that node was replaced. So the answer was right at an instant between the beginning
-//! and the end of the search.
+//! A search may end in a leaf that has been replaced in between. Its content was final when it was
+//! replaced, and it was part of the tree at some instant of the search: each inner node on the way
+//! was, by induction, and a frozen inner node's child, which cannot be exchanged in it any more,
+//! was moved along when that node was replaced. So the answer was right at an instant between the
+//! beginning and the end of the search.
 //!
 //! Paper: bwtree §2.3
 
@@ -46,7 +47,7 @@ pub(super) struct Path<'g, K: Key> {
 }
 
 impl<'g, K: Key> NodeRef<'g, K> {
-    /// How many heads are less than `probe` (`OR_EQUAL`: not greater).
+    /// Number of heads that are less than `probe` (`OR_EQUAL`: not greater).
     #[inline(always)]
     fn rank_of<const OR_EQUAL: bool>(self, probe: u64) -> usize {
         let Some(last) = self.len().div_ceil(BLOCK).checked_sub(1) else {
@@ -57,7 +58,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         (block * BLOCK + within).min(self.len())
     }
 
-    /// How many keys of the sorted region are less than `key` (`OR_EQUAL`: not greater).
+    /// Number of keys of the sorted region that are less than `key` (`OR_EQUAL`: not greater).
     #[inline(always)]
     pub(super) fn rank<const OR_EQUAL: bool>(self, key: K::Ref<'_>) -> usize {
         if K::INLINE {
@@ -98,7 +99,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
             let last = self.len().div_ceil(BLOCK).checked_sub(1)?;
             let block = count_lines::<true>(self.separators(), probe).min(last);
             let heads = self.heads(block);
-            // What fills a block up is the largest head, which may be a key too.
+            // The filler of a block is the largest head, which may also be a key.
             let within = count::<false>(heads, probe).min(BLOCK - 1);
             let i = block * BLOCK + within;
             return (heads[within] == probe && i < self.len()).then_some(i);
@@ -108,7 +109,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         there.then_some(i)
     }
 
-    /// Which child of an inner node a search takes.
+    /// Position of the child of an inner node that a search takes.
     #[inline(always)]
     fn turn(self, target: Target<'_, K>) -> usize {
         let rank = match target {
@@ -149,7 +150,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
     }
 }
 
-/// How many of `len` there are before the first for which `before` does not hold.
+/// Number of entries before the first of `len` for which `before` does not hold.
 pub(super) fn partition(len: usize, before: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, len);
     while low < high {
@@ -170,7 +171,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         self.descend::<false>(key, guard)
     }
 
-    /// The same for a caller that is going to fill a slot, probably.
+    /// The same for a caller that will probably fill a slot.
     #[inline(always)]
     pub(super) fn leaf_to_fill<'g>(&self, key: K::Ref<'_>, guard: &'g Guard) -> NodeRef<'g, K> {
         self.descend::<true>(key, guard)
@@ -185,7 +186,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         node
     }
 
-    /// The leaf that a scan goes to. All its lines are asked for, and those of the next one.
+    /// The leaf that a scan goes to. Prefetches all its lines, and those of the next one.
     pub(super) fn leaf_to_scan<'g>(
         &self,
         target: Target<'_, K>,
@@ -206,7 +207,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         node
     }
 
-    /// The leaf, and the way to it.
+    /// The leaf, and the path to it.
     pub(super) fn path<'g>(&self, target: Target<'_, K>, guard: &'g Guard) -> Path<'g, K> {
         let mut steps = Vec::with_capacity(8);
         let mut leaf = self.root.load(guard);

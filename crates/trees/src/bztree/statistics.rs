@@ -1,7 +1,7 @@
-//! The walk that counts what there is.
+//! Statistics: a walk that counts nodes and records.
 //!
-//! Leaf by leaf along the fences, as a scan: it remembers no more than the fence of the last leaf it has seen,
-//! so it can unpin now and then, and what is retired meanwhile is freed.
+//! It goes leaf by leaf along the fences, as a scan does. It remembers only the fence of the last
+//! leaf, so it can unpin now and then and does not delay the collector.
 
 use crossbeam_epoch::{self as epoch, Guard};
 use namiki_index::key::{Key, OwnedKey};

@@ -1,18 +1,19 @@
-//! The status word of a node, which every change of the node's key set goes through.
+//! The status word of a node: every change of the node's key set changes it.
 //!
 //! ```text
 //!  63   60 59         32 31        22    21      20        16 15          0
 //! | 0000  | changes (28) | dead (10) | frozen | reserved (5) | visible (16) |
 //! ```
-//! - *changes*: how often the node's key set changed since it was built. The leaf's version is this plus
-//!   the counter the node was built with, so it changes in the very step that changes the key set.
-//! - *dead*: records that were removed in place, or that say of a key that it was removed: the paper's
-//!   deleted size, counted in records.
+//! - *changes*: number of changes of the node's key set since it was built. The leaf's version is
+//!   this plus the counter that the node was built with, so it changes in the same step as the key
+//!   set.
+//! - *dead*: records that were removed in place, and records of a removal: the paper's deleted
+//!   size, counted in records.
 //! - *frozen*: the node is being replaced and accepts nothing more.
 //! - *reserved*: slots of the unsorted region that have been taken.
-//! - *visible*: those among them with a record that counts. The two phases of an insertion are two
-//!   compare-and-swaps of this word, the second of which makes the record visible, changes the version, and
-//!   fails if anything changed that the insertion relied on.
+//! - *visible*: those among them with a visible record. The two phases of an insertion are two
+//!   compare-and-swaps of this word, the second of which makes the record visible, changes the
+//!   version, and fails if anything changed that the insertion relied on.
 //!
 //! The highest bits are clear: the word takes part in multi-word changes (`mwcas`).
 //!
@@ -32,9 +33,9 @@ const CHANGES_SHIFT: u32 = DEAD_SHIFT + DEAD_BITS;
 const CHANGES_BITS: u32 = 28;
 const _: () = assert!(1 << (CHANGES_SHIFT + CHANGES_BITS) <= MARK >> 2);
 
-/// Most changes of the key set that a node counts. One that has come close is replaced.
+/// Largest count of changes of the key set. A node that comes close to it is replaced.
 const CHANGES_MAX: u64 = (1 << CHANGES_BITS) - 1;
-/// Most records a leaf may be built with, so that the dead can be counted.
+/// Largest number of records that a leaf may be built with, so that dead records can be counted.
 pub(super) const RECORDS_MAX: usize = (1 << DEAD_BITS) - 1 - SLOTS_MAX;
 
 /// A value of a status word.
@@ -54,7 +55,7 @@ impl Status {
         Self(self.0 | 1 << FROZEN_SHIFT)
     }
 
-    /// A bit for each slot with a record that counts.
+    /// A bit for each slot with a visible record.
     #[inline]
     pub(super) const fn visible(self) -> u32 {
         self.0 as u32 & ((1 << SLOTS_MAX) - 1)
@@ -75,7 +76,7 @@ impl Status {
         self.0 >> CHANGES_SHIFT & CHANGES_MAX
     }
 
-    /// Whether the node must be replaced before it can count on.
+    /// Whether the node must be replaced because its count of changes is at the limit.
     #[inline]
     pub(super) const fn needs_compaction(self) -> bool {
         self.changes() == CHANGES_MAX
@@ -87,13 +88,13 @@ impl Status {
         Self(self.0 + (1 << RESERVED_SHIFT))
     }
 
-    /// Second phase: the record in `slot` counts.
+    /// Second phase: the record in `slot` becomes visible.
     #[inline]
     pub(super) const fn show(self, slot: usize) -> Self {
         Self(self.0 | 1 << slot)
     }
 
-    /// The key set changes with whatever else changes.
+    /// Counts a change of the key set, in addition to the other change.
     #[inline]
     pub(super) const fn change(self) -> Self {
         Self(self.0 + (1 << CHANGES_SHIFT))
@@ -105,7 +106,7 @@ impl Status {
         Self(self.0 + (1 << DEAD_SHIFT))
     }
 
-    /// A dead record lives again.
+    /// A dead record was restored.
     #[inline]
     pub(super) const fn revive(self) -> Self {
         Self(self.0 - (1 << DEAD_SHIFT))

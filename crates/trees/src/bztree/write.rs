@@ -1,18 +1,20 @@
 //! The operations that change one key.
 //!
-//! A record is added in two phases: a slot is reserved, written, and then shown, by a change of the status
-//! word from exactly the state in which the key was looked for. If anything became visible between, the
-//! key is looked for again; if the leaf was frozen, the slot goes down with it.
+//! A record is added in two phases: a slot is reserved and written, and then made visible by a
+//! change of the status word from exactly the state in which the key was searched. If anything
+//! became visible in between, the search is repeated; if the leaf was frozen, the slot is lost with
+//! it.
 //!
 //! | | key present | key absent |
 //! |---|---|---|
-//! | in place | payload word swapped; to delete: it dies | its dead record lives again, or a slot |
+//! | in place | payload word swapped; deletion: marked dead | dead record restored, or a slot |
 //! | append | a slot, also to delete | a slot |
 //! | append, `put` | a slot, without looking | the same |
 //!
 //! Trap: an older record must not hide a newer one. In the append variant the record in the highest
-//! visible slot counts, but slots are not shown in the order they were reserved. So a record is shown only
-//! if none of its key is visible in a higher slot; else it takes another slot.
+//! visible slot is the current one, but slots do not become visible in the order of their
+//! reservation. So a record is made visible only if no visible record of its key is in a higher
+//! slot; else it takes another slot.
 //!
 //! Paper: bwtree §2.3, §5.2
 
@@ -28,12 +30,12 @@ use super::node::NodeRef;
 use super::status_word::Status;
 use super::{BzTree, Variant};
 
-/// How a try on one leaf ended.
+/// The result of an attempt on one leaf.
 enum Try {
     Done(Changed),
     /// A record was shown in a slot: the states before and after.
     Shown(Changed, Status, Status),
-    /// Something else happened first; look again.
+    /// Another thread changed the leaf first; retry.
     Again,
     /// The leaf is frozen, full or worn out.
     Replace,
@@ -43,8 +45,8 @@ enum Try {
 type States = (Status, Status);
 
 impl<K: Key, V: Variant> BzTree<K, V> {
-    /// Looks a key up, lets `decide` say what to do, and does it, all in one atomic step. `decide`
-    /// is asked again when another thread was faster.
+    /// Read-modify-write of one key in one atomic step. `decide` is called again if another thread
+    /// was faster.
     #[inline]
     pub(super) fn change_key(
         &self,
@@ -125,7 +127,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         }
     }
 
-    /// Changes a record where it is.
+    /// Changes a record in place.
     fn change_in_place(
         leaf: NodeRef<'_, K>,
         status: Status,
@@ -235,7 +237,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         let mut leaf = self.leaf_to_fill(key, guard);
         loop {
             if Self::is_crowded(leaf) {
-                // A key that it does not have must not come here.
+                // The leaf must not take a new key.
                 return self.write(bytes, payload).map(drop);
             }
             let status = leaf_word_changes::status(leaf.status(), guard);
@@ -258,7 +260,7 @@ impl<K: Key, V: Variant> BzTree<K, V> {
         }
     }
 
-    /// Replaces a leaf after its last slot has been used. If that split it, says how.
+    /// Replaces a leaf after its last slot has been used. If that split it, returns the split.
     fn replace_if_full(
         &self,
         key: K::Ref<'_>,
@@ -279,8 +281,8 @@ fn full<K: Key>(leaf: NodeRef<'_, K>, status: Status) -> bool {
     status.is_frozen() || status.needs_compaction() || status.reserved() >= leaf.slots()
 }
 
-/// Shows a record, whatever else its key has in older places. `None`: there is a newer one, or the leaf
-/// can take none.
+/// Makes a record visible; older records of its key do not matter. `None`: a newer one exists, or
+/// the leaf takes no record.
 pub(super) fn show_newest<K: Key>(
     leaf: NodeRef<'_, K>,
     (key, hash): (K::Ref<'_>, u8),

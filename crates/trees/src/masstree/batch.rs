@@ -1,8 +1,8 @@
-//! Many lookups at once.
+//! Batched look-up.
 //!
 //! A batch descends together: each lane in turn makes one step, prefetches the node it will need next, and
-//! yields to the other lanes, also where lanes go through layers. A lane that meets a change takes the
-//! ordinary descent.
+//! yields to the other lanes, also across layers. A lane that meets a change takes the ordinary
+//! descent.
 //!
 //! Paper: bwtree §2.5
 
@@ -21,14 +21,14 @@ use super::version::Seen;
 struct Lane<'k, 'g, K: Slicing> {
     key: Cut<'k>,
     cut: Cut<'k>,
-    /// The node to look at next, not touched yet.
+    /// The next node, not read yet.
     node: NodeRef<'g, K>,
-    /// What leads to it.
+    /// The place that leads to it.
     from: From<'g, K>,
     lookup: Option<Lookup>,
 }
 
-/// What led to a node.
+/// The place that led to a node.
 enum From<'g, K: Slicing> {
     /// The root of a layer.
     Layer,
@@ -36,7 +36,7 @@ enum From<'g, K: Slicing> {
 }
 
 impl<K: Slicing> Masstree<K> {
-    /// At most [`LANES`] look-ups side by side.
+    /// At most [`LANES`] interleaved look-ups.
     pub(super) fn get_lanes(&self, keys: &[K::Ref<'_>], out: &mut Vec<Lookup>) {
         let guard = &epoch::pin();
         let Some((root, _)) = self.root(self.top(), guard) else {
@@ -68,7 +68,7 @@ impl<K: Slicing> Masstree<K> {
 }
 
 impl<'g, K: Slicing> Lane<'_, 'g, K> {
-    /// One node. False: something has changed on the way.
+    /// Searches one node. False: a node on the path has changed.
     #[inline]
     fn step(&mut self, guard: &'g Guard) -> bool {
         let seen = self.node.stable();

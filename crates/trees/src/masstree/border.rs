@@ -26,8 +26,8 @@
 //! - L2. `low` never changes: a range is extended at its upper end only. That end is the `low` of
 //!   `next`, none if there is no `next`.
 //! - L3. `prev` is written by the holder of the lock of the node it points to, or is to point to.
-//! - L4. A slot with such a marker holds the address of a live block; one that is replaced is
-//!   retired after the replacement.
+//! - L4. A slot with such a marker holds the address of a live block; a replaced block is retired
+//!   after the replacement.
 //! - L5. The counter of `mark` changes under `inserting` or `splitting`, so that a version of the leaf and
 //!   the keys that were read with it are of one instant.
 //!
@@ -66,7 +66,7 @@ pub(super) struct Border<K: Slicing> {
     next: AtomicPtr<Header>,
     prev: AtomicPtr<Header>,
     order: [AtomicU64; WORDS],
-    /// What follows begins at a cache line.
+    /// Aligns the next field to a cache line.
     pad: u64,
     slices: [AtomicU64; WIDTH],
     values: [AtomicU64; WIDTH],
@@ -83,7 +83,7 @@ fn hint(slice: u64) -> u8 {
     (slice.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
 }
 
-/// An entry as it lies in a slot.
+/// The representation of an entry in a slot.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Entry {
     pub(super) slice: u64,
@@ -92,7 +92,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// An entry for a key. If the key goes on, its suffix is made.
+    /// An entry for a key. If the key continues, its suffix is allocated.
     #[inline]
     pub(super) fn of<K: Slicing>(cut: &Cut<'_>, payload: u64, guard: &Guard) -> Self {
         let value = if !K::INLINE && cut.marker == LONG {
@@ -118,7 +118,7 @@ impl Entry {
 }
 
 impl Entry {
-    /// Frees what it leads to, but for the nodes of a layer.
+    /// Frees the target of the entry, except the nodes of a layer.
     ///
     /// # Safety
     /// Nothing refers to the node any longer, nor will.
@@ -133,7 +133,7 @@ impl Entry {
     }
 }
 
-/// What an entry leads to.
+/// The target of an entry.
 #[derive(Clone, Copy)]
 pub(super) enum Content<'g> {
     Payload(u64),
@@ -156,7 +156,7 @@ impl<'g> Content<'g> {
     }
 }
 
-/// What a look into a leaf found, and the version of the leaf then.
+/// The result of a search in a leaf, and the version of the leaf.
 pub(super) struct Look<'g> {
     pub(super) content: Option<Content<'g>>,
     pub(super) version: LeafVersion,
@@ -185,11 +185,11 @@ impl<'g, K: Slicing> Snapshot<'g, K> {
         }
     }
 
-    /// Takes that of another leaf instead. False: the leaf was changed since `seen`, and this one is
-    /// empty now.
+    /// Replaces the snapshot by that of another leaf. False: the leaf was changed since `seen`, and
+    /// the snapshot is empty now.
     #[inline]
     pub(super) fn retake(&mut self, leaf: &'g Border<K>, seen: Seen, _guard: &'g Guard) -> bool {
-        // Nothing of it is shown unless it is of one instant.
+        // Nothing of the snapshot is reported unless it is of one instant.
         self.len = 0;
         let len = leaf.read(&mut self.entries);
         let version = leaf.mark.version();
@@ -250,7 +250,7 @@ impl<K: Slicing> Border<K> {
         self.header.used.load(Relaxed).count_ones() as usize
     }
 
-    /// The slot of a key. For a key that goes on: of the suffix or link with its slice.
+    /// The slot of a key. For a key that continues: that of the suffix or link with its slice.
     ///
     /// All loads here are relaxed: either the lock is held, or the version is validated afterwards.
     #[inline]
@@ -283,7 +283,7 @@ impl<K: Slicing> Border<K> {
         slots
     }
 
-    /// The lock is held, or no other thread sees the node.
+    /// Requires the lock, or that no other thread sees the node.
     #[inline]
     fn set_slice(&self, slot: usize, slice: u64) {
         let (word, shift) = (&self.hints[slot / 8], 8 * (slot % 8));
@@ -317,7 +317,7 @@ impl<K: Slicing> Border<K> {
         Some(Look { content, version })
     }
 
-    /// What a slot in use leads to, with the lock held.
+    /// The target of a slot in use, with the lock held.
     #[inline]
     pub(super) fn held<'g>(
         &'g self,
@@ -330,7 +330,7 @@ impl<K: Slicing> Border<K> {
         unsafe { Content::of(marker, value) }
     }
 
-    /// Everything in it. `None`: the leaf was changed since `seen`.
+    /// A snapshot of the leaf. `None`: the leaf was changed since `seen`.
     #[inline]
     pub(super) fn snapshot<'g>(&'g self, seen: Seen, guard: &'g Guard) -> Option<Snapshot<'g, K>> {
         let mut snapshot = Snapshot::empty();
@@ -345,7 +345,7 @@ impl<K: Slicing> Border<K> {
         (entries, len)
     }
 
-    /// The same, to a place that is there. Returns how many.
+    /// The same, into a given array. Returns the number of entries.
     #[inline]
     fn read(&self, entries: &mut [Entry; WIDTH]) -> usize {
         let order = self.order();
@@ -379,7 +379,7 @@ impl<K: Slicing> Border<K> {
         }
     }
 
-    /// How many entries come before one of this slice and marker.
+    /// Number of entries before one with this slice and marker.
     #[inline]
     pub(super) fn rank(&self, slice: u64, marker: u8) -> usize {
         let mut before = 0;
@@ -395,7 +395,8 @@ impl<K: Slicing> Border<K> {
         (before & self.header.used.load(Relaxed)).count_ones() as usize
     }
 
-    /// The lock is held; a payload, or a block of the same kind, or what was announced.
+    /// Replaces a slot's value. Requires the lock; the new value is a payload or a block of the
+    /// same kind, or the change was announced.
     #[inline]
     pub(super) fn set_value(&self, slot: usize, value: u64) {
         self.values[slot].store(value, Release);
@@ -409,7 +410,7 @@ impl<K: Slicing> Border<K> {
         retire(old, guard);
     }
 
-    /// Adds an entry that is not there. The lock is held, `inserting` announced, and there is room.
+    /// Adds an entry that is absent. Requires the lock, `inserting` announced, and room.
     #[inline]
     pub(super) fn add(&self, entry: Entry) {
         let live = self.header.used.load(Relaxed);
@@ -519,7 +520,7 @@ impl<K: Slicing> std::fmt::Debug for Border<K> {
     }
 }
 
-/// Asks for all cache lines of a border node, wherever the pointer is from.
+/// Prefetches all cache lines of a border node, wherever the pointer comes from.
 #[inline]
 pub(super) fn prefetch_border<K: Slicing>(pointer: *const Header) {
     let start = pointer.cast::<u8>();

@@ -1,13 +1,14 @@
-//! Bulk load: whole layers built bottom-up from sorted keys and shown at one instant.
+//! Bulk load: whole layers built bottom-up from sorted keys and published at one instant.
 //!
-//! The first leaf is the empty root leaf that is there; all others are built beside it. Then it is locked,
-//! receives its entries, and the prepared root takes its place above it: that store is the linearization
-//! point. Readers before it find an empty leaf, readers after it a full tree, and wait for its first leaf.
+//! The first leaf is the existing empty root leaf; all others are built privately. Then the root
+//! leaf is locked and receives its entries, and the prepared root is installed above it: that store
+//! is the linearization point. Readers before it find an empty leaf; readers after it find a full
+//! tree and wait for its first leaf.
 //!
-//! Layers are built one after the other from a list, as there may be thousands below one another.
+//! Layers are built from a work list, as thousands may be nested.
 //!
 //! Paper: bwtree §2.5
-#![expect(unsafe_code, reason = "what was built in vain is freed")]
+#![expect(unsafe_code, reason = "nodes of a failed load are freed")]
 
 use std::ops::Range;
 use std::ptr;
@@ -28,7 +29,7 @@ use super::node::{self, Header, Kind, NodeRef};
 use super::split::is_root;
 use super::suffix_block::Layer;
 
-/// The keys of a load, one after the other, and where each ends.
+/// The keys of a load, concatenated, and the end of each.
 #[derive(Default)]
 struct Items {
     bytes: Vec<u8>,
@@ -58,18 +59,19 @@ impl Items {
     }
 }
 
-/// What has been built so far, freed unless it is shown.
+/// The nodes built so far, freed unless they are published.
 struct Built<'a, K: Slicing> {
     tree: &'a Masstree<K>,
     nodes: Vec<*mut Header>,
-    /// Entries of the layer that is being built, and how many of them lie in a leaf already.
+    /// Entries of the layer that is being built, and the number of those that are in a leaf
+    /// already.
     entries: Vec<Entry>,
     placed: usize,
     /// The entries of the first leaf.
     first: Vec<Entry>,
 }
 
-/// A layer still to be built: from which keys, and how many bytes of each are above it.
+/// A layer still to be built: its keys, and the number of their bytes that are above it.
 struct ToBuild<'g> {
     layer: &'g Layer,
     items: Range<usize>,
@@ -176,7 +178,7 @@ impl<K: Slicing> Built<'_, K> {
                 let entry = Entry::of::<K>(&this, items.ends[i].1, guard);
                 self.entries.push(entry);
             } else {
-                // What the first and the last share, all share.
+                // The prefix shared by the first and the last key is shared by all.
                 let shared = shared_slices(this.rest, cut(i + others).rest);
                 let root = AtomicPtr::new(ptr::null_mut());
                 let layer = Layer::create(root, &this.rest[..shared], guard);
@@ -267,7 +269,7 @@ impl<K: Slicing> Built<'_, K> {
     }
 }
 
-/// How many of the entries go into one leaf: about `fill`, and no slice is cut.
+/// Number of entries that go into one leaf: about `fill`, so that no slice is cut.
 fn leaf_len(entries: &[Entry], fill: usize) -> usize {
     if entries.len() <= fill {
         return entries.len();

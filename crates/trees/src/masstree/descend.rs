@@ -1,9 +1,9 @@
-//! From the root of a layer to the leaf that answers for a slice.
+//! Descent from the root of a layer to the leaf that is responsible for a slice.
 //!
-//! No locks: at each step the version of the child is taken, and then that of the parent looked at again.
-//! If the parent has not changed, the child was the right one when its own version was taken; from there
-//! on that version tells whether it still is. If the parent has changed, the search begins again at the
-//! root of the layer.
+//! Readers take no locks: each step reads the version of the child and then validates that of the
+//! parent. If the parent has not changed, the child was the right one when its version was read;
+//! from then on that version tells whether it still is. If the parent has changed, the search
+//! restarts at the root of the layer.
 //!
 //! Paper: bwtree §2.5
 
@@ -19,7 +19,7 @@ use super::node::{self, Kind, NodeRef};
 use super::suffix_block::Layer;
 use super::version::Seen;
 
-/// A leaf, how it was seen, and its parent.
+/// A leaf, its version, and its parent.
 #[derive(Debug)]
 pub(super) struct DescentPath<'g, K: Slicing> {
     /// None for a root.
@@ -29,7 +29,7 @@ pub(super) struct DescentPath<'g, K: Slicing> {
 }
 
 impl<K: Slicing> Masstree<K> {
-    /// The root of a layer, as it was seen. `None`: the layer is no longer in the tree.
+    /// The root of a layer, and its version. `None`: the layer is no longer in the tree.
     #[inline]
     pub(super) fn root<'g>(
         &self,
@@ -43,8 +43,8 @@ impl<K: Slicing> Masstree<K> {
             if seen.is_root() && !seen.is_deleted() {
                 return Some((root, seen));
             }
-            // A root that was replaced was so before it ceased to be one. A layer that is removed
-            // keeps its last.
+            // A root is replaced before its root bit is cleared. A removed layer keeps its last
+            // root.
             if seen.is_deleted() && node::root(layer.root(), guard) == Some(root) {
                 return None;
             }
@@ -53,7 +53,7 @@ impl<K: Slicing> Masstree<K> {
         }
     }
 
-    /// The leaf that answers for a slice. `None`: the layer is no longer in the tree.
+    /// The leaf that is responsible for a slice. `None`: the layer is no longer in the tree.
     #[inline]
     pub(super) fn descend<'g>(
         &self,
@@ -71,7 +71,7 @@ impl<K: Slicing> Masstree<K> {
     }
 }
 
-/// `None`: something changed on the way.
+/// One attempt. `None`: a node on the path changed.
 #[inline]
 fn descend_from<'g, K: Slicing>(
     root: NodeRef<'g, K>,
@@ -97,7 +97,7 @@ fn descend_from<'g, K: Slicing>(
     }
 }
 
-/// The version of a child, if it is still one.
+/// The version of a child, if it is still a child.
 #[inline]
 pub(super) fn step<K: Slicing>(
     interior: &Interior<K>,

@@ -1,4 +1,5 @@
-//! Dropping a tree. Layers may lie thousands deep, so the way through them is a list, not a recursion.
+//! Destruction of a tree. Layers may be nested thousands deep, so it uses a work list, not
+//! recursion.
 #![expect(unsafe_code, reason = "frees what the tree owns")]
 
 use crossbeam_epoch as epoch;
@@ -10,7 +11,7 @@ use super::node::{self, Kind, NodeRef};
 
 impl<K: Slicing> Drop for Masstree<K> {
     fn drop(&mut self) {
-        // Nothing is retired here; the guard says how long references live.
+        // Nothing is retired here; the guard only gives references their lifetime.
         let guard = &epoch::pin();
         let mut to_free: Vec<NodeRef<'_, K>> = Vec::new();
         to_free.extend(node::root(self.first.root(), guard));

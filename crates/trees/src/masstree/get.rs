@@ -1,8 +1,9 @@
 //! Point reads.
 //!
-//! Layer by layer. A key that goes on where the leaf has a link is looked for in that layer, if it begins
-//! with what all keys there have in common. If it does not it is absent, and the leaf with the link
-//! answers for that: an insertion would change that leaf (`layers.rs`).
+//! A read goes layer by layer. If the leaf has a link for the key's slice, the search continues in
+//! that layer, provided that the key begins with the prefix that all keys there have in common.
+//! Otherwise the key is absent, and the leaf with the link accounts for that: an insertion would
+//! change that leaf (`layers.rs`).
 //!
 //! The payload of a long key is read from its suffix after the leaf was found unchanged. Should the
 //! suffix be replaced in between, it still holds the last payload from before, which was there when
@@ -19,13 +20,13 @@ use super::border::{Content, Look};
 use super::key_slices::{Cut, Slicing};
 use super::suffix_block::Layer;
 
-/// Where a look into a leaf leads.
+/// The next step after a search in a leaf.
 pub(super) enum Next<'g, 'k> {
     Answer(Lookup),
     Layer(&'g Layer, Cut<'k>),
 }
 
-/// What a look says about the key.
+/// The answer of a leaf search about the key.
 #[inline]
 pub(super) fn judge<'g, 'k>(look: &Look<'g>, cut: &Cut<'k>) -> Next<'g, 'k> {
     let found = match look.content {
@@ -53,7 +54,7 @@ impl<K: Slicing> Masstree<K> {
         let (mut layer, mut cut) = (self.top(), key);
         loop {
             let Some(path) = self.descend(layer, cut.slice, guard) else {
-                // Removed meanwhile: the key may be in the layer above now.
+                // The layer was removed: the key may be in the layer above now.
                 (layer, cut) = (self.top(), key);
                 self.counters.add(Event::Restart);
                 continue;

@@ -4,12 +4,12 @@
 //! | version, level, used | slices: s0 s1 ... | children: c0 c1 c2 ... |      si <= all keys of c(i+1) < s(i+1)
 //! ```
 //!
-//! A reader takes a child, and then looks whether the version is still the one it had when it began: only
-//! then was the child this node's, and may be followed (N2).
+//! A reader reads a child, and then checks that the version is still the one from the beginning of
+//! the read: only then was the child this node's, and may be followed (N2).
 //!
 //! # Invariants
-//! - I1. `used` children and one slice less, ascending. At least two children, but while the lock is held,
-//!   or until `remove_empty.rs` has put it right.
+//! - I1. `used` children and one slice less, ascending. At least two children, except while the
+//!   lock is held, or until `remove_empty.rs` has repaired the node.
 //!
 //! Paper: bwtree §2.5
 #![expect(unsafe_code, reason = "children are addresses")]
@@ -34,13 +34,13 @@ pub(super) const FAN_OUT: usize = if cfg!(loom) { 4 } else { 64 };
 #[repr(C, align(64))]
 pub(super) struct Interior<K> {
     pub(super) header: Header,
-    /// One more than is needed, so that a position in a node always has a place.
+    /// One more than is needed, so that every position in a node is a valid index.
     slices: [AtomicU64; FAN_OUT],
     children: [AtomicPtr<Header>; FAN_OUT],
     keys: PhantomData<fn() -> K>,
 }
 
-/// Children and what parts them, on their way from one node to another.
+/// Children and the slices that separate them, while they move from one node to another.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     pub(super) slices: Vec<u64>,
@@ -82,12 +82,13 @@ impl<K: Slicing> Interior<K> {
         (self.header.used.load(Relaxed) as usize).min(FAN_OUT)
     }
 
-    /// Which child answers for a slice: as many slices as are not greater.
+    /// Position of the child that is responsible for a slice: the number of slices that are not
+    /// greater.
     #[inline]
     pub(super) fn position(&self, slice: u64) -> usize {
         let not_greater = |at: usize| self.slices[at % FAN_OUT].load(Relaxed) <= slice;
         let (mut first, mut len) = (0, self.len().saturating_sub(1));
-        // Halving without branches: `len` goes the same way whatever the slices are.
+        // Branchless binary search: `len` does not depend on the slices.
         while len > 1 {
             let half = len / 2;
             first = select_unpredictable(not_greater(first + half - 1), first + half, first);
@@ -96,7 +97,7 @@ impl<K: Slicing> Interior<K> {
         first + usize::from(len == 1 && not_greater(first))
     }
 
-    /// The child that answers for a slice. `None`: the node was changed since `seen`.
+    /// The child that is responsible for a slice. `None`: the node was changed since `seen`.
     #[inline]
     pub(super) fn child<'g>(
         &'g self,
@@ -107,7 +108,8 @@ impl<K: Slicing> Interior<K> {
         self.child_at(self.position(slice), seen, guard)
     }
 
-    /// The child at a position. `None`: the node was changed since `seen`, or there is none.
+    /// The child at a position. `None`: the node was changed since `seen`, or the position has no
+    /// child.
     #[inline]
     pub(super) fn child_at<'g>(
         &'g self,
@@ -123,7 +125,7 @@ impl<K: Slicing> Interior<K> {
         unsafe { NodeRef::follow(child) }
     }
 
-    /// Asks for a leaf that will probably be needed, if there is one at the position.
+    /// Prefetches the leaf at the position, if there is one.
     #[inline]
     pub(super) fn prefetch_border(&self, position: usize) {
         if position < self.len() {
@@ -160,8 +162,8 @@ impl<K: Slicing> Interior<K> {
         }
     }
 
-    /// Adds a child to the right of the one that answers for `slice` so far. The lock is held,
-    /// `inserting` announced, and there is room.
+    /// Adds a child to the right of the one that has been responsible for `slice`. The lock is
+    /// held, `inserting` announced, and there is room.
     pub(super) fn insert(&self, slice: u64, child: *mut Header) {
         let (len, at) = (self.len(), self.position(slice));
         assert!(len < FAN_OUT, "room was made first");
@@ -177,7 +179,7 @@ impl<K: Slicing> Interior<K> {
         self.header.used.store(len as u32 + 1, Relaxed);
     }
 
-    /// The slice that parts the children at `position` and after it. The lock is held.
+    /// The slice that separates the children at `position` and after it. The lock is held.
     pub(super) fn slice_at(&self, position: usize) -> u64 {
         self.slices[position].load(Relaxed)
     }

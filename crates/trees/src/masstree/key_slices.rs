@@ -1,14 +1,15 @@
 //! Keys cut into slices of eight bytes.
 //!
-//! In a layer a key is what is left of it there: a slice, its first eight bytes as a big-endian number
-//! with zeros where the key has ended, and a *marker* that says how it goes on. Slice and marker
-//! together are in the order of the keys, and no two keys of a layer that end in it have both in common.
+//! A layer stores the rest of a key from that layer on: a slice, its first eight bytes as a
+//! big-endian number with zeros where the key has ended, and a *marker* that says whether and how
+//! it continues. Slice and marker together are in the order of the keys, and no two keys of a layer
+//! that end in it have both in common.
 //!
 //! | marker | |
 //! |---|---|
-//! | 0 to 8 | the key ends in this slice, after so many bytes |
-//! | [`LONG`] | it goes on; the rest lies in a suffix of its own |
-//! | [`LINK`] | several such keys; a layer of their own holds their rests |
+//! | 0 to 8 | the key ends in this slice, after this number of bytes |
+//! | [`LONG`] | it continues; the rest is in its own suffix |
+//! | [`LINK`] | several such keys; their own layer holds their rests |
 //!
 //! Eight-byte keys all have marker 8, so a tree of them stores none, and compares slices only.
 
@@ -19,20 +20,20 @@ use namiki_index::shared::sync::AtomicU8;
 
 /// Slots of a border node.
 pub(super) const WIDTH: usize = if cfg!(loom) { 4 } else { 32 };
-/// The key goes on in a suffix.
+/// The key continues in a suffix.
 pub(super) const LONG: u8 = 9;
-/// Keys go on in a layer.
+/// Keys continue in a layer.
 pub(super) const LINK: u8 = 10;
 /// Bytes of a slice.
 pub(super) const SLICE: usize = 8;
 
-/// A key as it is looked for in one layer.
+/// A search key in one layer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cut<'k> {
     pub(super) slice: u64,
     /// 0 to 8, or [`LONG`], which stands for [`LINK`] too.
     pub(super) marker: u8,
-    /// What comes after the slice.
+    /// The bytes after the slice.
     pub(super) rest: &'k [u8],
 }
 
@@ -51,7 +52,7 @@ impl<'k> Cut<'k> {
         }
     }
 
-    /// What is left of a key, in a further layer.
+    /// The rest of a key, in a further layer.
     #[inline]
     pub(super) fn of(key: &'k [u8]) -> Self {
         Self {
@@ -104,7 +105,7 @@ impl Markers for [AtomicU8; WIDTH] {
 
     #[inline]
     fn get(&self, slot: usize) -> u8 {
-        // Part of the node's content: ordered by its version (V1). So in `set`.
+        // Part of the node's content: ordered by its version (V1). The same holds for `set`.
         self[slot].load(Ordering::Relaxed)
     }
 

@@ -1,4 +1,4 @@
-//! Layers: where keys share a slice and go on differently.
+//! Layers: subtrees of keys that share a slice and differ after it.
 //!
 //! ```text
 //!   leaf:  | ... "customer" LONG | ...               leaf:  | ... "customer" LINK | ...
@@ -8,9 +8,10 @@
 //!   and "customer/0000017/street" comes              leaf:  | "/name" | "/street" |
 //! ```
 //!
-//! What the keys share beyond the slice is kept once, in whole slices, beside the layer's root; each goes
-//! on after that, so that the layer never has to give one back to another. A key that
-//! does not share it is told to be absent by the leaf with the link; when it comes, a layer is put between:
+//! The layer stores the prefix that its keys share beyond the slice once, in whole slices, with its
+//! root. Every key continues after that prefix, so a key never has to move back to the layer above.
+//! The leaf with the link accounts for the absence of keys that do not share the prefix; when one
+//! is inserted, a layer is put in between:
 //!
 //! ```text
 //!   link --> layer "/0000017"               link --> layer ""
@@ -23,9 +24,10 @@
 //! So a key adds one leaf at most, however long the shared part is, and the answer of an insertion has room
 //! for it: a transaction that relied on the leaf may rely on the leaf and on that of the layer.
 //!
-//! A layer put between replaces the old one by another with the same root. A descent through the old one
-//! may go on. But a root is replaced by writing to the layer: so the old layer's root is set to null under
-//! the lock of the root, and a thread that replaces a root checks that it is that of the layer.
+//! Such an insertion replaces the old layer by another with the same root. A descent through the
+//! old one may go on. But a root is replaced by writing to the layer: so the old layer's root is
+//! set to null under the lock of the root, and a thread that replaces a root checks that it is that
+//! of the layer.
 //!
 //! Paper: bwtree §2.5
 
@@ -44,7 +46,8 @@ use super::suffix_block::Layer;
 use super::version::Locked;
 
 impl<K: Slicing> Masstree<K> {
-    /// Adds a key where another one's suffix, or a layer that it does not fit in, is in its slot.
+    /// Adds a key if its slot holds another key's suffix, or a layer with a prefix that the key
+    /// does not share.
     #[inline(never)]
     pub(super) fn grow_layer(
         &self,
@@ -93,8 +96,8 @@ impl<K: Slicing> Masstree<K> {
         })
     }
 
-    /// A layer with the root of another, which has it no longer, and fewer bytes in common. The leaf with
-    /// the link is locked.
+    /// Moves the root of a layer to a new layer with fewer bytes in common. The leaf with the link
+    /// is locked.
     fn move_layer<'g>(&self, from: &Layer, bytes: &[u8], guard: &'g Guard) -> &'g Layer {
         let mut turn = 0;
         loop {
@@ -128,7 +131,8 @@ fn move_from<'g, K: Slicing>(
     Some(layer)
 }
 
-/// How many bytes both begin with, in whole slices, and go on after. Neither is empty.
+/// Number of leading bytes that both share, in whole slices, with a rest left in both. Neither is
+/// empty.
 pub(super) fn shared_slices(a: &[u8], b: &[u8]) -> usize {
     let shared = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     shared.min(a.len().min(b.len()) - 1) / SLICE * SLICE

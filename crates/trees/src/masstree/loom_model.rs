@@ -1,4 +1,5 @@
-//! Every interleaving of two threads on a tree of production code, with nodes of four entries.
+//! Loom models: every interleaving of two threads on a tree of production code, with nodes of four
+//! entries.
 
 use namiki_index::loom_two_threads::{
     READER, WRITER, beside, insert_and_look, no_insert_slips_past, payload_of, rely_on_absence,
@@ -16,7 +17,7 @@ fn tree<K: Slicing>(there: &[&[u8]]) -> Masstree<K> {
     tree
 }
 
-/// Runs `write` beside `read`, which is interrupted anywhere, and then `check`.
+/// Runs `write` concurrently with `read`, which is interrupted anywhere, and then `check`.
 fn model<K: Slicing>(
     preemptions: usize,
     there: &'static [&'static [u8]],
@@ -61,7 +62,7 @@ fn a_reader_finds_a_long_key_moving_down() {
     });
 }
 
-/// A payload given to a long key while its suffix is replaced is not lost.
+/// A payload written to a long key while its suffix is replaced is not lost.
 #[test]
 fn no_update_is_lost_when_a_long_key_moves_down() {
     let read = |tree: &VariableMasstree| {
@@ -86,7 +87,7 @@ fn a_layer_is_put_above_another_that_is_written_to() {
     };
     model(
         1,
-        // A full leaf: what is written makes the layer another root.
+        // A full leaf: the write gives the layer another root.
         &[
             b"aaaaaaaabbbbbbbb1",
             b"aaaaaaaabbbbbbbb2",
@@ -161,7 +162,7 @@ fn an_insert_into_a_removed_layer_is_not_lost() {
     });
 }
 
-/// The tree with the keys in which the two threads tell what they did.
+/// The tree with the keys in which the two threads report their results.
 fn tree_that_tells<K: Slicing>(there: &[&[u8]]) -> Masstree<K> {
     let tree = tree(there);
     for key in [READER, WRITER] {
@@ -172,7 +173,7 @@ fn tree_that_tells<K: Slicing>(there: &[&[u8]]) -> Masstree<K> {
     tree
 }
 
-/// The counter that goes with a missing key is that of the entries it was missing among.
+/// The counter returned for an absent key belongs to the entries among which it was absent.
 #[test]
 fn an_insert_that_splits_does_not_slip_past_a_reader() {
     no_insert_slips_past::<FixedMasstree>(
@@ -182,7 +183,7 @@ fn an_insert_that_splits_does_not_slip_past_a_reader() {
     );
 }
 
-/// The very key for which the layer is made.
+/// The layer is made for the very key that was absent.
 #[test]
 fn an_insert_that_makes_a_layer_is_noticed() {
     no_insert_slips_past::<VariableMasstree>(
@@ -218,7 +219,7 @@ fn an_insert_into_an_inserted_layer_is_noticed_above() {
     );
 }
 
-/// Of two threads each makes a layer for its key, and one of them finds the other's.
+/// Two threads each make a layer for their key, and one of them finds the other's.
 #[test]
 fn two_inserts_make_one_layer() {
     let read = |tree: &VariableMasstree| {

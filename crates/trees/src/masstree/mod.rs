@@ -15,17 +15,19 @@
 //! | versions and locks | `version.rs` |
 //! | how keys are cut | `key_slices.rs` |
 //! | nodes and blocks in memory | `node.rs`, `border.rs`, `interior.rs`, `suffix_block.rs` |
-//! | the way down | `descend.rs` |
+//! | descent | `descend.rs` |
 //! | the operations | `get.rs`, `batch.rs`, `write.rs`, `scan.rs`, `bulk.rs` |
 //! | structure changes and the order of locks | `split.rs`, `layers.rs`, `remove_empty.rs` |
 //!
-//! Readers take no lock and write nothing: they look at a node's version before and after. Writers lock
-//! the leaf, and for a structure change few nodes more, never for longer than that takes. So an operation
-//! is not lock-free, but waits for others' short sections only. Memory is reclaimed by epochs.
+//! Readers take no lock and write nothing: they read a node's version before and after. Writers
+//! lock the leaf, and for a structure change a few nodes more, for no longer than the change takes.
+//! So operations are not lock-free, but wait only for the short critical sections of others. Memory
+//! is reclaimed by epochs.
 //!
-//! Where this departs from the original, it says why: what keys of a layer share is kept once
-//! (`layers.rs`), suffixes are blocks with their payload (`suffix_block.rs`), leaves are found and changed from
-//! their parents instead of by parent pointers (`split.rs`, `remove_empty.rs`).
+//! Departures from the original are explained where they are: the shared prefix of a layer's keys
+//! is stored once (`layers.rs`), suffixes are blocks with their payload (`suffix_block.rs`), leaves
+//! are found and changed from their parents instead of by parent pointers (`split.rs`,
+//! `remove_empty.rs`).
 //!
 //! Paper: bwtree §2.5
 
@@ -72,10 +74,10 @@ use self::suffix_block::Layer;
 /// Sizes that structure changes depend on. May differ at every start; nothing is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MasstreeConfig {
-    /// A leaf with so many entries is split when another comes. At most what a node has room for; at
-    /// least 2, or 10 for byte strings, of which so many may share a slice.
+    /// A leaf with this number of entries is split when another is added. At most a node's room; at
+    /// least 2, or 10 for byte strings, as up to 10 entries may share a slice.
     pub leaf_max: usize,
-    /// An interior node with so many children is split before another comes. At least 4.
+    /// An interior node with this number of children is split before another is added. At least 4.
     pub inner_max: usize,
     /// How full a bulk load makes its nodes, in percent of the maximum.
     pub load_percent: usize,
@@ -92,7 +94,7 @@ impl Default for MasstreeConfig {
 }
 
 impl MasstreeConfig {
-    /// The smallest nodes there can be, so that structure changes happen all the time.
+    /// The smallest possible nodes, so that structure changes happen all the time.
     #[must_use]
     pub const fn tiny() -> Self {
         Self {
@@ -103,7 +105,7 @@ impl MasstreeConfig {
     }
 
     fn checked<K: Slicing>(self) -> Self {
-        // Markers 0 to 8, and one key, or link, that goes on.
+        // Markers 0 to 8, and one key or link that continues.
         let least = if K::INLINE { 2 } else { 10.min(WIDTH) };
         Self {
             leaf_max: self.leaf_max.clamp(least, WIDTH),
@@ -145,7 +147,7 @@ impl<K: Slicing> Default for Masstree<K> {
 }
 
 impl<K: Slicing> Masstree<K> {
-    /// An empty tree. Sizes out of range are brought into it.
+    /// An empty tree. Sizes out of range are clamped.
     #[must_use]
     pub fn new(config: MasstreeConfig) -> Self {
         let table = LeafTable::new();
@@ -175,7 +177,8 @@ impl<K: Slicing> Masstree<K> {
         std::ptr::eq(layer, &raw const self.first)
     }
 
-    /// Leaves the tree no page number that was never used, so that it soon has to refuse new keys: for tests.
+    /// Takes all page numbers that were never used, so that the tree soon has to refuse new keys:
+    /// for tests.
     #[doc(hidden)]
     pub fn use_up(&self) {
         self.table.use_up();

@@ -1,5 +1,4 @@
-//! Nodes: how one of either kind is made, told from the other, and given back. How one is reached:
-//! `node_ref.rs`.
+//! Nodes: allocation, kinds, and reclamation. `node_ref.rs` has the references to nodes.
 //!
 //! # Invariants
 //! - N1. A pointer in an interior node, in a border node's links or in a layer leads to a node of this
@@ -39,14 +38,14 @@ impl<'g, K: Slicing> NodeRef<'g, K> {
         }
     }
 
-    /// Asks for all its cache lines, if it is a border node: all are needed, and those of an interior
-    /// node mostly are there.
+    /// Prefetches all cache lines of a border node: a search needs all of them. Those of an
+    /// interior node usually are in the cache.
     #[inline]
     pub(super) fn prefetch_border(self) {
         prefetch_border::<K>(self.at.as_ptr());
     }
 
-    /// Asks for the cache lines an interior node's search begins with.
+    /// Prefetches the cache lines that an interior node's search begins with.
     #[inline]
     pub(super) fn prefetch_interior(self) {
         let start = self.at.as_ptr().cast::<u8>();
@@ -68,7 +67,7 @@ impl<'g, K: Slicing> NodeRef<'g, K> {
         self.layout().size()
     }
 
-    /// Gives the memory back; what slots point to stays.
+    /// Frees the node's memory, but not the blocks that slots point to.
     ///
     /// # Safety
     /// Nothing refers to the node any longer, nor will.
@@ -91,8 +90,8 @@ impl<'g, K: Slicing> NodeRef<'g, K> {
     /// It is deleted, nothing in the tree leads to it, and it is retired once (N2).
     pub(super) unsafe fn retire(self, guard: &Guard) {
         let pointer = self.pointer();
-        // SAFETY: threads that are pinned now may refer to it, and no other can come to; that is what the
-        // collector waits for.
+        // SAFETY: threads that are pinned now may refer to it, and no other can reach it; the
+        // collector waits for them.
         unsafe {
             guard.defer_unchecked(move || {
                 if let Some(node) = NodeRef::<K>::follow(pointer) {
@@ -103,14 +102,14 @@ impl<'g, K: Slicing> NodeRef<'g, K> {
     }
 }
 
-/// A node as what it is.
+/// A node by its kind.
 #[derive(Debug)]
 pub(super) enum Kind<'g, K: Slicing> {
     Border(&'g Border<K>),
     Interior(&'g Interior<K>),
 }
 
-/// Puts a new node in memory of its own. It stays there until it is retired or freed.
+/// Allocates a new node. It stays there until it is retired or freed.
 pub(super) fn create<N>(node: N, _guard: &Guard) -> &N {
     let memory = node_alloc::allocate(Layout::new::<N>()).cast::<N>();
     // SAFETY: the memory is for an `N` and ours alone. Nodes are retired, which waits for pinned threads,
@@ -121,7 +120,7 @@ pub(super) fn create<N>(node: N, _guard: &Guard) -> &N {
     }
 }
 
-/// The pointer by which others find a node made by [`create`].
+/// The pointer by which other nodes refer to a node made by [`create`].
 pub(super) fn pointer<N>(node: &N) -> *mut Header {
     ptr::from_ref(node).cast_mut().cast()
 }

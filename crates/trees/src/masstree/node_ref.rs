@@ -1,4 +1,5 @@
-//! What both kinds of nodes begin with, and how one is reached. The invariants are those of `node.rs`.
+//! The header of both kinds of nodes, and references to nodes. The invariants are those of
+//! `node.rs`.
 #![expect(unsafe_code, reason = "nodes refer to each other by address")]
 
 use std::fmt;
@@ -10,7 +11,7 @@ use namiki_index::shared::sync::AtomicU32;
 use super::key_slices::Slicing;
 use super::version::{Locked, Seen, Version};
 
-/// What every node begins with.
+/// The header of every node.
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct Header {

@@ -1,7 +1,7 @@
-//! What is left when keys go: empty leaves and empty layers are taken out.
+//! Removal of empty leaves and empty layers after deletions.
 //!
-//! The thread that takes the last key out of a leaf then descends to that key again. On the way down it
-//! repairs what it finds, one thing at a time and from the top:
+//! The thread that takes the last key out of a leaf then descends to that key again. On the way
+//! down it repairs the nodes, one at a time and from the top:
 //!
 //! - a root with one child is replaced by the child;
 //! - an interior node with one child is joined with a sibling, or given some of its children;
@@ -12,7 +12,8 @@
 //! So an emptied tree is one leaf again. Leaves that are not empty are never joined.
 //!
 //! # Order of locks
-//! As in `split.rs`. A parent is tried for in the state that was seen; its children then are waited for.
+//! As in `split.rs`. The lock of a parent is tried, in the state that was seen; then those of its
+//! children are waited for.
 //!
 //! Paper: bwtree §2.5
 #![expect(unsafe_code, reason = "nodes that were taken out are retired")]
@@ -34,16 +35,16 @@ use super::split::is_root;
 use super::suffix_block::Layer;
 use super::version::Seen;
 
-/// What a step found to do.
+/// The result of a repair step.
 enum Compacted {
     /// Nothing.
     Sound,
-    /// A repair was made, or failed: look again.
+    /// A repair was made, or failed: check again.
     Again,
 }
 
 impl<K: Slicing> Masstree<K> {
-    /// Takes out what is empty on the way to a key.
+    /// Removes empty nodes and layers on the path to a key.
     #[cold]
     pub(super) fn compact(&self, key: Cut<'_>, guard: &Guard) {
         let mut turn = 0;
@@ -125,7 +126,7 @@ impl<K: Slicing> Masstree<K> {
         Compacted::Again
     }
 
-    /// Puts right the first thing on the way to a slice, in one layer.
+    /// Repairs the first node that needs it on the path to a slice, in one layer.
     fn compact_layer(&self, layer: &Layer, slice: u64, guard: &Guard) -> Compacted {
         let Some((root, seen)) = self.root(layer, guard) else {
             return Compacted::Again;
@@ -184,7 +185,7 @@ impl<K: Slicing> Masstree<K> {
         unsafe { root.retire(guard) };
     }
 
-    /// The leaf at a position is empty: makes it and a sibling one.
+    /// Joins the empty leaf at a position with a sibling.
     fn join_leaves(&self, parent: &Interior<K>, seen: Seen, position: usize, guard: &Guard) {
         let Some(mut parent_lock) = parent.header.version.try_lock(seen) else {
             return;
@@ -219,7 +220,8 @@ impl<K: Slicing> Masstree<K> {
         unsafe { right_node.retire(guard) };
     }
 
-    /// The interior node at a position has one child: joins it with a sibling, or shares with that.
+    /// Joins the interior node at a position, which has one child, with a sibling, or moves some of
+    /// the sibling's children to it.
     fn join_interiors(&self, parent: &Interior<K>, seen: Seen, position: usize, guard: &Guard) {
         let Some(mut parent_lock) = parent.header.version.try_lock(seen) else {
             return;

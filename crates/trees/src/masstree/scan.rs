@@ -1,23 +1,23 @@
-//! Scans, both ways and across layers.
+//! Scans in both directions and across layers.
 //!
 //! A scan goes in *runs*. A run starts at a cursor, a place between keys, searches the leaf there from
-//! the top, and follows the links between leaves until it comes to a link into a layer, to the end of its
-//! layer, or has seen many leaves. What is left to visit is then again a cursor, so a run needs to
-//! remember nothing: whatever became of the layers meanwhile, the next one finds its place by key. Each
-//! run pins anew (trap "long scans re-pin").
+//! the top, and follows the links between leaves until it reaches a link into a layer or the end of
+//! its layer, or has visited many leaves. A cursor again describes the rest, so a run keeps no
+//! other state: whatever happens to the layers in between, the next run finds its place by key.
+//! Each run pins anew (trap "long scans re-pin").
 //!
-//! Of each leaf a snapshot is taken, and entries are shown from that: no lock and nothing torn while
+//! A run reports entries from a snapshot of each leaf. So no lock is held and nothing is torn while
 //! `visit` runs, which may use the index.
 //!
-//! The leaves ahead are asked for through the parent of a run's first leaf, which knows where they lie;
-//! from one leaf to the next there is a single link, and each would be a miss that waits for the one before.
+//! The leaves ahead are prefetched through the parent of a run's first leaf, which has their
+//! addresses. The links between leaves would be a chain of dependent misses.
 //!
-//! # What leaves are reported
+//! # Reported leaves
 //! A leaf answers for the keys that are absent around its entries, and around the layers it links to as far
-//! as those keys do not begin like the layer's. So it is reported unless a run goes straight through it
-//! into a layer. The parts of the range that the leaves reported answer for join without a gap.
+//! as those keys do not begin like the layer's. So it is reported unless a run goes straight
+//! through it into a layer. The reported leaves together account for the range without a gap.
 //!
-//! # How keys are cut
+//! # Trimmed slices
 //! `trimmed`: the shortest key of a slice is the slice without the zeros at its end, and every key that is
 //! less has a lesser slice.
 //!
@@ -39,14 +39,14 @@ use super::key_slices::{Cut, LINK, LONG, SLICE, Slicing};
 use super::node::Kind;
 use super::version::Seen;
 
-/// Where a run starts. Backward: what is left lies below.
+/// The start of a run. In a backward scan the rest lies below it.
 #[derive(Debug, Clone)]
 enum Cursor {
     /// At this key.
     At(Vec<u8>),
     /// Next to this key.
     Beside(Vec<u8>),
-    /// Backward only: at the greatest key that begins so.
+    /// Backward only: at the greatest key that begins with this.
     Under(Vec<u8>),
 }
 
@@ -59,9 +59,9 @@ struct Scan<'a, K: Slicing, V> {
     start: Bound<&'a [u8]>,
     end: Bound<&'a [u8]>,
     visit: V,
-    /// What the keys of the layer begin with, and the key being shown behind it.
+    /// The prefix of the layer's keys, followed by the key that is being reported.
     key: Vec<u8>,
-    /// How much of it is the layer's.
+    /// Length of the layer's prefix in it.
     path: usize,
 }
 
@@ -105,7 +105,7 @@ impl<K: Slicing> Masstree<K> {
         Ok(())
     }
 
-    /// The leaf that answers for a key, whether or not it is there.
+    /// The leaf that is responsible for a key, whether or not the key is present.
     fn leaf_of(&self, key: K::Ref<'_>) -> LeafVersion {
         let guard = &epoch::pin();
         let key = Cut::first::<K>(key);
@@ -331,7 +331,8 @@ impl<K: Slicing, V: FnMut(ScanItem<'_>) -> ControlFlow<()>> Scan<'_, K, V> {
         ControlFlow::Break(())
     }
 
-    /// Where to go on if entry `i` is a link. Breaks if all of the layer is beyond the end.
+    /// The cursor at which the scan continues if entry `i` is a link. Breaks if the whole layer is
+    /// beyond the end.
     fn link_ahead(
         &mut self,
         snapshot: &Snapshot<'_, K>,
@@ -497,10 +498,10 @@ impl<K: Slicing, V: FnMut(ScanItem<'_>) -> ControlFlow<()>> Scan<'_, K, V> {
         }
     }
 
-    /// Goes on above a layer after its first leaf was returned.
+    /// Continues above a layer after its first leaf was reported.
     fn leave_backward(&mut self) -> Run {
         self.key.truncate(self.path);
-        // What is left is at most what all keys of the layer begin with.
+        // The remaining keys are at most the common prefix of the layer's keys.
         if self.path > 0 && self.started(&self.key) {
             ControlFlow::Continue(Cursor::At(self.key.clone()))
         } else {
@@ -508,7 +509,8 @@ impl<K: Slicing, V: FnMut(ScanItem<'_>) -> ControlFlow<()>> Scan<'_, K, V> {
         }
     }
 
-    /// Where to go on if entry `i` is a link. Breaks if all of the layer is before the start.
+    /// The cursor at which the scan continues if entry `i` is a link. Breaks if the whole layer is
+    /// before the start.
     fn link_behind(
         &mut self,
         snapshot: &Snapshot<'_, K>,
@@ -535,8 +537,8 @@ impl<K: Slicing, V: FnMut(ScanItem<'_>) -> ControlFlow<()>> Scan<'_, K, V> {
     }
 }
 
-/// The leaves that a run will come to next, if they are below the same parent as its first. A longer run
-/// looks further ahead, so that a short one prefetches little that it does not need.
+/// Prefetcher of the next leaves of a run, if they are below the same parent as its first. It looks
+/// further ahead as the run gets longer, so that a short run prefetches little in excess.
 struct Ahead<'g, K: Slicing> {
     parent: Option<&'g Interior<K>>,
     position: usize,
@@ -567,7 +569,7 @@ impl<'g, K: Slicing> Ahead<'g, K> {
     }
 }
 
-/// How many entries come before one of this slice and marker.
+/// Number of entries before one with this slice and marker.
 fn position<K: Slicing>(snapshot: &Snapshot<'_, K>, bound: (u64, u8)) -> usize {
     let entries = snapshot.entries();
     entries.partition_point(|entry| (entry.slice, entry.marker) < bound)

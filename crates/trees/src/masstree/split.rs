@@ -3,8 +3,8 @@
 //! Split and insertion are one step, under the locks of the leaf and of its parent: a transaction that
 //! relied on the leaf's version may rely on those of both halves. The parent's lock is tried, in the state
 //! that was seen on the way down, as it comes before the leaf's in lock order; if another thread has it or
-//! had it since, the insertion begins again. A parent that is full is split first, from the top down, so
-//! that no split goes up.
+//! had it since, the insertion begins again. A parent that is full is split first, from the top
+//! down, so that no split propagates upwards.
 //!
 //! # Order of locks
 //! A layer before the layers below it, a node before its children, a left sibling before a right one.
@@ -72,7 +72,8 @@ impl<K: Slicing> Masstree<K> {
         Ok(Some(inserted))
     }
 
-    /// Cuts a leaf and adds the key to the half it belongs to. Returns the right half and its `low`.
+    /// Cuts a leaf and adds the key to the half that it belongs to. Returns the right half and its
+    /// `low`.
     fn cut_leaf<'g>(
         &self,
         leaf: &'g Border<K>,
@@ -192,7 +193,7 @@ impl<K: Slicing> Masstree<K> {
         }
         let parts = interior.parts();
         let len = parts.children.len();
-        // At the right end more come to the right, mostly.
+        // At the right end, later inserts mostly go to the right.
         let at = if interior.position(slice) == len - 1 {
             len - 2
         } else {
@@ -233,7 +234,8 @@ pub(super) fn is_root<N>(layer: &Layer, node: &N) -> bool {
     layer.root().load(Ordering::Relaxed) == node::pointer(node)
 }
 
-/// Where to cut `len` entries: as near to the middle, or the end, as can be between different slices.
+/// The position at which `len` entries are cut: as near to the middle, or the end, as possible
+/// between different slices.
 fn cut_at(len: usize, at_end: bool, slice: impl Fn(usize) -> u64) -> usize {
     let wanted = if at_end { len - 1 } else { len / 2 };
     let fits = |at: &usize| slice(*at - 1) != slice(*at);

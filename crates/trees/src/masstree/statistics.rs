@@ -1,4 +1,4 @@
-//! The walk that counts what there is.
+//! Statistics: a walk that counts nodes and records.
 
 use crossbeam_epoch::{self as epoch};
 use namiki_index::shared::census::Census;
@@ -8,7 +8,7 @@ use super::border::Content;
 use super::key_slices::Slicing;
 use super::node::{Kind, NodeRef};
 
-/// Leaves visited under one pin, and what lies below the last.
+/// Leaves visited under one pin, plus the layers below the last one.
 const LEAVES_PER_PIN: usize = 1024;
 
 /// A node still to be visited.
@@ -17,13 +17,14 @@ struct ToVisit<'g, K: Slicing> {
     depth: u64,
     /// Whether it is of the first layer.
     top: bool,
-    /// Its part left of this slice has been visited, and so has the node itself if it is an interior one.
+    /// The part of the node left of this slice has been visited, and also the node itself if it is
+    /// an interior one.
     from: Option<u64>,
 }
 
 impl<K: Slicing> Masstree<K> {
-    /// Visits every node. A node that is changed meanwhile is read again, one that was taken out is left
-    /// out. Pins anew now and then, at a leaf of the first layer: what lies in layers below one leaf is
+    /// Visits every node. A node that changes during its visit is read again, a removed one is
+    /// skipped. Pins anew now and then, at a leaf of the first layer: all layers below one leaf are
     /// visited under one pin.
     pub(super) fn census(&self) -> Census {
         let mut census = Census {
@@ -37,8 +38,8 @@ impl<K: Slicing> Masstree<K> {
         census
     }
 
-    /// Visits the nodes from a slice of the first layer on, from left to right. Returns the slice where to
-    /// go on.
+    /// Visits the nodes from a slice of the first layer on, from left to right. Returns the slice
+    /// to continue from.
     fn walk_some(&self, from: Option<u64>, census: &mut Census) -> Option<u64> {
         let Census { statistics, bytes } = census;
         let guard = &epoch::pin();

@@ -6,7 +6,7 @@
 //!
 //! A layer is reached the same way: a root, and the bytes that all its keys have in common after the
 //! slice above. Without these a shared prefix of 64 KiB would be a chain of 8192 layers with one entry
-//! each. They are a whole number of slices, so that a layer can be put between (`layers.rs`).
+//! each. They are a whole number of slices, so that a layer can be put in between (`layers.rs`).
 //!
 //! # Invariants
 //! - B1. The bytes never change.
@@ -35,7 +35,7 @@ pub(super) struct SuffixBlock<H> {
 
 /// The rest of a long key, and its payload.
 pub(super) type Suffix = SuffixBlock<AtomicU64>;
-/// A root, and what all keys below it begin with.
+/// A root, and the common prefix of all keys below it.
 pub(super) type Layer = SuffixBlock<AtomicPtr<Header>>;
 
 impl<H> SuffixBlock<H> {
@@ -70,7 +70,7 @@ impl<H> SuffixBlock<H> {
         }
     }
 
-    /// What a slot holds for it.
+    /// The value of a slot that leads to the block.
     pub(super) fn address(&self) -> u64 {
         std::ptr::from_ref(self).expose_provenance() as u64
     }
@@ -99,7 +99,7 @@ impl<H> SuffixBlock<H> {
         Self::layout(self.len as usize).size()
     }
 
-    /// Gives the memory back.
+    /// Frees the memory.
     ///
     /// # Safety
     /// Nothing refers to the block any longer, nor will.
@@ -122,8 +122,8 @@ impl<H> SuffixBlock<H> {
     /// No slot points to it any longer, and it is retired once (B2).
     pub(super) unsafe fn retire(&self, guard: &Guard) {
         let address = self.address();
-        // SAFETY: threads that are pinned now may refer to it, and no other can come to; that is what the
-        // collector waits for.
+        // SAFETY: threads that are pinned now may refer to it, and no other can reach it; the
+        // collector waits for them.
         unsafe { guard.defer_unchecked(move || Self::free(address)) };
     }
 }
@@ -153,8 +153,8 @@ impl Layer {
         }
     }
 
-    /// What is left in this layer of a key of which `rest` is left after the slice above. All keys of
-    /// a layer go on after what they share: one that does not is not in it.
+    /// The rest of a key in this layer, given its `rest` after the slice above. All keys of a layer
+    /// continue after the shared prefix; a key that does not is not in the layer.
     #[inline]
     pub(super) fn fits<'k>(&self, rest: &'k [u8]) -> Option<&'k [u8]> {
         rest.strip_prefix(self.bytes())

@@ -1,14 +1,14 @@
-//! A node's version: its lock, what is being done to it, and how often that was done.
+//! A node's version: its lock, the change under way, and counters of changes.
 //!
 //! ```text
 //!  63        32 31       8  7..5    4       3         2          1         0
 //! |  vsplit    |  vinsert  |     | root | deleted | splitting | inserting | locked |
 //! ```
 //!
-//! A reader takes the version when no writer is inserting or splitting, reads the node, and takes it again:
-//! if it is the same, what was read is of one instant. A writer locks the node first. The lock alone
-//! disturbs no reader: to replace a payload, which is one store, a writer does no more. Before it changes
-//! anything else it announces that, and when it unlocks the counter goes up.
+//! A reader reads the version when no writer is inserting or splitting, reads the node, and reads
+//! the version again: if it is the same, everything that was read is of one instant. A writer locks
+//! the node first. The lock alone disturbs no reader; it suffices to replace a payload, which is
+//! one store. Before any other change a writer announces it, and unlocking increments the counter.
 //!
 //! # Invariants
 //! - V1. A node's content, except payloads, is written by the holder of the lock only, and after
@@ -53,7 +53,7 @@ impl Seen {
         self.0 & DELETED != 0
     }
 
-    /// Whether the node answers for the same keys in both, and is there in both.
+    /// Whether the node is responsible for the same keys in both versions, and in the tree in both.
     #[inline]
     pub(super) fn same_range(self, other: Self) -> bool {
         (self.0 ^ other.0) >> SPLIT_SHIFT == 0 && (self.0 | other.0) & DELETED == 0
@@ -80,7 +80,7 @@ impl Version {
         }
     }
 
-    /// Whether what was read since `seen` was taken is of one instant.
+    /// Whether everything that was read since `seen` is of one instant.
     #[inline]
     pub(super) fn unchanged(&self, seen: Seen) -> bool {
         // Pairs with the fence in `Locked::announce`: if anything read since is newer than `seen`,
@@ -129,24 +129,24 @@ impl Version {
 #[derive(Debug)]
 pub(super) struct Locked<'a> {
     version: &'a Version,
-    /// What the word will be, but for the counters.
+    /// The next value of the word, except for the counters.
     now: u64,
 }
 
 impl Locked<'_> {
-    /// What was seen by a reader that took the version just before.
+    /// The version that a reader saw just before the lock was taken.
     #[inline]
     pub(super) fn seen(&self) -> Seen {
         Seen(self.now & !LOCKED)
     }
 
-    /// From here on entries are added or taken away.
+    /// Announces that entries will be added or removed.
     #[inline]
     pub(super) fn inserting(&mut self) {
         self.announce(INSERTING);
     }
 
-    /// From here on the node's range changes too.
+    /// Announces that the node's range will change, too.
     #[inline]
     pub(super) fn splitting(&mut self) {
         self.announce(SPLITTING);
@@ -160,14 +160,14 @@ impl Locked<'_> {
         fence(Ordering::Release);
     }
 
-    /// The node is out of the tree once unlocked.
+    /// The node counts as deleted once it is unlocked.
     #[inline]
     pub(super) fn delete(&mut self) {
         self.announce(SPLITTING);
         self.now |= DELETED;
     }
 
-    /// The node is the root of its layer, or no longer, once unlocked.
+    /// Sets whether the node is the root of its layer once it is unlocked.
     #[inline]
     pub(super) fn set_root(&mut self, root: bool) {
         self.announce(SPLITTING);

@@ -1,9 +1,8 @@
-//! The operations that change one key: one descent, the lock of the leaf, and what is to be done.
+//! The operations that change one key: one descent, the lock of the leaf, and the change.
 //!
-//! Whether the key is there is decided under the lock, so each operation is one atomic step. To replace a
-//! payload takes one store more and disturbs no reader. To add a key there may have to be a split
-//! (`split.rs`) or a layer (`layers.rs`), to take the last one out something may have to go
-//! (`remove_empty.rs`).
+//! A writer looks the key up under the lock, so each operation is one atomic step. Replacing a
+//! payload takes one more store and disturbs no reader. Adding a key may need a split (`split.rs`)
+//! or a layer (`layers.rs`); removing the last key of a leaf may remove nodes (`remove_empty.rs`).
 //!
 //! Paper: bwtree §2.5
 
@@ -18,18 +17,18 @@ use super::descend::DescentPath;
 use super::key_slices::{Cut, LONG, Slicing};
 use super::suffix_block::Layer;
 
-/// How an attempt in one leaf ended.
+/// The result of an attempt in one leaf.
 enum Attempt {
     Done(Changed),
-    /// The key was taken out and the leaf is empty, which it need not stay.
+    /// The key was removed and the leaf is empty now; it may be removed.
     Emptied(Changed),
     /// The leaf or something above changed: search again.
     Again,
 }
 
 impl<K: Slicing> Masstree<K> {
-    /// Looks a key up, lets `decide` say what to do, and does it, all in one atomic step. `decide` is
-    /// called with the leaf locked, at most once for each attempt.
+    /// Read-modify-write of one key in one atomic step. `decide` is called with the leaf locked, at
+    /// most once in each attempt.
     #[inline]
     pub(super) fn change_key(
         &self,

@@ -11,7 +11,8 @@ fn words<const N: usize>(values: [u64; N]) -> Arc<[AtomicU64; N]> {
     Arc::new(values.map(AtomicU64::new))
 }
 
-/// Two changes of the same words, given in opposite order: one succeeds, and both words are of it.
+/// Two changes of the same words, given in opposite order: one succeeds, and both words have its
+/// values.
 #[test]
 fn of_two_changes_of_the_same_words_one_succeeds() {
     explore(3, || {
@@ -73,7 +74,7 @@ fn a_reader_sees_no_half_of_a_change() {
     });
 }
 
-/// A helper that is slow must not make a change happen twice after its word has got the old value back.
+/// A slow helper must not repeat a change after its word has the old value again.
 #[test]
 fn a_late_helper_does_not_repeat_a_change() {
     explore(3, || {

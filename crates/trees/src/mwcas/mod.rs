@@ -1,9 +1,10 @@
 //! Multi-word compare-and-swap: up to four words change together, or none does.
 //!
 //! A thread describes the change in a *descriptor* and puts a mark that leads to it into each word in turn,
-//! where it finds the value it expects. If that succeeds everywhere one compare-and-swap on the
-//! descriptor's outcome decides, and the marks are replaced by the new values, otherwise by the old. A
-//! thread that meets a mark, a reader too, helps the change to completion instead of waiting for its owner.
+//! where it finds the value it expects. If that succeeds everywhere, one compare-and-swap on the
+//! descriptor's outcome decides, and the new values replace the marks; otherwise the old ones do. A
+//! thread that meets a mark, a reader too, helps the change to completion instead of waiting for
+//! its owner.
 //!
 //! ```text
 //!  word:  value               0 … any 63 bits
@@ -15,22 +16,22 @@
 //!
 //! # Why a late helper does no harm
 //!
-//! Trap "conditional installation": a slow helper may come to mark a word when all is long decided and the
-//! word has got the expected value again. So a mark is installed in two steps: first the helper's own
-//! *attempt* goes into the word, then the outcome is read, and only if it is still open does the mark
-//! replace the attempt, else the value comes back (Harris et al. call this RDCSS). Each helper has an
-//! attempt of its own and puts it into a word at most once (W3), so an attempt seen is never an old one
-//! come back. While it stands in the word no other thread can have marked that word, so between reading the
-//! outcome as open and placing the mark no thread can have decided for success. One can have decided for
-//! failure: then the mark of a failed change appears late, means the old value, and is removed by the
-//! helper that placed it.
+//! Trap "conditional installation": a slow helper may mark a word long after the decision, when the
+//! word has the expected value again. So a mark is installed in two steps: first the helper's own
+//! *attempt* goes into the word, then the outcome is read, and only if it is still open does the
+//! mark replace the attempt; else the old value does (Harris et al. call this RDCSS). Each helper
+//! has an attempt of its own and puts it into a word at most once (W3), so an attempt never recurs
+//! in a word. While it is in the word no other thread can have marked that word, so between reading
+//! the outcome as open and placing the mark no thread can have decided for success. One can have
+//! decided for failure: then the mark of a failed change appears late, means the old value, and is
+//! removed by the helper that placed it.
 //!
 //! # Invariants
 //! - W1. A value has its highest bit clear.
 //! - W2. A descriptor's entries do not change after its address has been published.
 //! - W3. An attempt is put into each of the words at most once, by the thread that made it.
-//! - W4. What changes refer to is freed two grace periods after it was retired ([`defer_twice`]):
-//!   descriptors and attempts, and the memory that the words lie in.
+//! - W4. Memory that changes refer to is freed two grace periods after it was retired
+//!   ([`defer_twice`]): descriptors and attempts, and the memory of the words.
 //! - W5. A thread that finds a mark of a decided change touches no other word of it.
 //!
 //! # Why two periods
@@ -74,7 +75,7 @@ const OPEN: u64 = 0;
 const SUCCEEDED: u64 = 1;
 const FAILED: u64 = 2;
 
-/// One word, the value it must have, and the one it is to get.
+/// One word, its expected value, and its new value.
 #[derive(Clone, Copy)]
 struct Entry {
     word: NonNull<AtomicU64>,
@@ -82,7 +83,7 @@ struct Entry {
     new: u64,
 }
 
-/// One thread's way to put the marks of a change into its words.
+/// One thread's attempt to put the marks of a change into its words.
 #[repr(align(8))]
 struct Attempt {
     descriptor: NonNull<Descriptor>,
@@ -98,7 +99,7 @@ struct Descriptor {
     attempt: Attempt,
 }
 
-/// A change being put together.
+/// Builder of a change.
 pub(crate) struct Change<'w> {
     len: usize,
     entries: [Entry; WORDS_MAX],
@@ -121,7 +122,7 @@ impl<'w> Change<'w> {
         }
     }
 
-    /// And of another. `new` may be what is `expected`: then the word is only compared.
+    /// Adds another word. `new` may equal `expected`: then the word is only compared.
     #[inline]
     pub(crate) fn and(mut self, word: &'w AtomicU64, expected: u64, new: u64) -> Self {
         assert!(self.len < WORDS_MAX, "a change has at most four words");
@@ -135,9 +136,9 @@ impl<'w> Change<'w> {
         self
     }
 
-    /// Makes the change if every word has the expected value, and says whether it did. The words are
-    /// in memory that is freed through [`defer_twice`], or not while the tree lives; `guard` was pinned
-    /// before they were reached.
+    /// Makes the change if every word has the expected value, and returns whether it did. The words
+    /// are in memory that is freed through [`defer_twice`], or not while the tree lives; `guard`
+    /// was pinned before they were reached.
     pub(crate) fn commit(mut self, guard: &Guard) -> bool {
         self.entries[..self.len].sort_unstable_by_key(|entry| order(entry.word));
         debug_assert!(
@@ -166,7 +167,7 @@ impl<'w> Change<'w> {
     }
 }
 
-/// All changes take their words in one order, so that none waits for one that waits for it.
+/// All changes take their words in one order, so that waits form no cycle.
 #[inline]
 fn order(word: NonNull<AtomicU64>) -> u64 {
     #[cfg(loom)]
@@ -180,7 +181,7 @@ fn order(word: NonNull<AtomicU64>) -> u64 {
     }
 }
 
-/// The value of a word; finishes what is under way there.
+/// The value of a word; first completes a change that is under way there.
 #[inline]
 pub(crate) fn read(word: &AtomicU64, guard: &Guard) -> u64 {
     // `SeqCst`, which on this side costs nothing: callers' protocols rely on it (phantoms).
@@ -202,7 +203,8 @@ fn read_through(word: &AtomicU64, guard: &Guard) -> u64 {
     }
 }
 
-/// One word alone: compare-and-swap among others' multi-word changes. The error is the value found.
+/// Compare-and-swap of a single word that multi-word changes may also use. The error is the value
+/// found.
 #[inline]
 pub(crate) fn swap(word: &AtomicU64, expected: u64, new: u64, guard: &Guard) -> Result<(), u64> {
     debug_assert!((expected | new) & MARK == 0);
@@ -216,7 +218,7 @@ pub(crate) fn swap(word: &AtomicU64, expected: u64, new: u64, guard: &Guard) -> 
     }
 }
 
-/// Finishes what `mark`, found in `word`, stands for, so far as this word keeps others from going on.
+/// Completes the change of `mark`, found in `word`, as far as it blocks other threads at this word.
 #[cold]
 fn help(word: &AtomicU64, mark: u64, guard: &Guard) {
     if mark & ATTEMPT != 0 {
@@ -249,7 +251,7 @@ fn help(word: &AtomicU64, mark: u64, guard: &Guard) {
 fn decide_attempt(word: &AtomicU64, mark: u64) {
     let attempt = (mark & !(MARK | ATTEMPT | ENTRY_BITS)) as usize as *const Attempt;
     let number = (mark & ENTRY_BITS) as usize;
-    // SAFETY: as in `help`: what is in a word is alive for all pinned threads (W4).
+    // SAFETY: as in `help`: the target of a word is alive for all pinned threads (W4).
     let descriptor = unsafe { (*attempt).descriptor.as_ref() };
     let goal = if descriptor.outcome.load(Ordering::SeqCst) == OPEN {
         descriptor.mark()
@@ -265,7 +267,7 @@ impl Descriptor {
         MARK | std::ptr::from_ref(self).addr() as u64
     }
 
-    /// Carries the change to its end. `attempt` is of the calling thread and new (W3).
+    /// Drives the change to completion. `attempt` is of the calling thread and new (W3).
     fn drive(&self, attempt: &Attempt, guard: &Guard) {
         if self.outcome.load(Ordering::SeqCst) == OPEN {
             let all = (0..self.len).all(|number| self.install(number, attempt, guard));
@@ -288,8 +290,8 @@ impl Descriptor {
         let _ = word.compare_exchange(self.mark(), value, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// Puts the mark into one word, unless the outcome is decided; false if the word has not the
-    /// expected value.
+    /// Puts the mark into one word, unless the outcome is decided; false if the word does not have
+    /// the expected value.
     fn install(&self, number: usize, attempt: &Attempt, guard: &Guard) -> bool {
         let entry = &self.entries[number];
         // SAFETY: the words are alive (W4).
@@ -318,7 +320,7 @@ fn retire<T: 'static>(pointer: NonNull<T>, guard: &Guard) {
     unsafe { defer_twice(guard, move || drop(Box::from_raw(pointer.as_ptr()))) };
 }
 
-/// Runs `free` when two periods of grace are over.
+/// Runs `free` after two grace periods.
 ///
 /// # Safety
 /// `free` may run on any thread and at any later time; what it frees cannot be reached by threads that pin

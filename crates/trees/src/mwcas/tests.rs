@@ -36,8 +36,8 @@ fn a_change_needs_every_word_as_expected() {
     assert_eq!(swap(&words[0], most, 0, guard), Ok(()));
 }
 
-/// Threads move units from word to word, some with a third word that is only compared, and back: the
-/// same values come again and again, which is what late helpers stumble over.
+/// Threads move units from word to word, some with a third word that is only compared, and back:
+/// values recur, which exposes late helpers (ABA).
 #[test]
 fn nothing_is_lost_or_made_between_words() {
     const WORDS: usize = 4;

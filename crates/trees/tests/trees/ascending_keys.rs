@@ -1,4 +1,4 @@
-//! Where trees that look out for ascending keys cut their full nodes.
+//! The positions at which trees that detect ascending keys cut their full nodes.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use namiki_index::PointIndex;
@@ -25,7 +25,7 @@ fn fill_leaves<T: PointIndex + Default>(leaf_max: usize) {
     }
 }
 
-/// Also below larger ones, as where two threads load a range each: the seam lies within a node.
+/// Also below larger keys, as when two threads load a range each: the seam lies within a node.
 #[test]
 fn ascending_keys_fill_their_leaves() {
     fill_leaves::<FixedBwTree>(BwConfig::default().leaf_max);
@@ -58,7 +58,7 @@ fn ascending_keys_fill_their_inner_nodes_below_larger_ones() {
 }
 
 fn cut_in_the_middle<T: PointIndex + Default>(leaf_max: usize) {
-    // The part of a leaf that is full: about ln 2. Long runs are more like an ascent.
+    // Fill factor of a leaf: about ln 2. Long runs are more like an ascent.
     for (run, least) in [(1, 0.656), (2, 0.656), (5, 0.608)] {
         let tree = T::default();
         let mut random = Random::seeded(8);
@@ -66,7 +66,7 @@ fn cut_in_the_middle<T: PointIndex + Default>(leaf_max: usize) {
             let first = random.next_u64() >> 1;
             (first..first + run).for_each(|key| insert(&tree, key));
             if run == 1 {
-                // An update adds no key, although it is the neighbour of the next one that comes.
+                // An update adds no key, although it is the neighbour of the next insert.
                 for key in [first, first - 1, first] {
                     tree.write(&key.to_be_bytes(), 0).unwrap();
                 }
@@ -79,7 +79,7 @@ fn cut_in_the_middle<T: PointIndex + Default>(leaf_max: usize) {
     }
 }
 
-/// Short runs at random places are no ascent: a cut behind them would be anywhere.
+/// Short runs at random places are no ascent: cuts behind them would be at random places.
 #[test]
 fn unordered_short_runs_cut_leaves_in_the_middle() {
     cut_in_the_middle::<FixedBwTree>(BwConfig::default().leaf_max);

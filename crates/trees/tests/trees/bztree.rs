@@ -106,7 +106,7 @@ fn payloads_that_use_the_mark_bits_are_refused() {
     refuses_payloads_that_use_the_mark_bits::<InPlace>();
 }
 
-/// A writer gives the first and the last key of a leaf the same payloads, first the one, then the other.
+/// A writer writes the same payloads to the first and then to the last key of a leaf.
 fn scans_see_a_leaf_at_one_instant<V: Variant>() {
     let tree = FixedBzTree::<V>::default();
     let keys = 50_u64;
@@ -138,7 +138,7 @@ fn scans_see_a_leaf_at_one_instant<V: Variant>() {
     });
 }
 
-/// A `put` that has returned is read, or what was written over it: a write that saw it.
+/// A reader sees a completed `put`, or a later write that saw it.
 fn no_put_is_hidden_by_an_older_write<V: Variant>() {
     let tree = FixedBzTree::<V>::default();
     let key = [9; 8];

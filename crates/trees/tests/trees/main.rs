@@ -1,4 +1,4 @@
-//! The papers' trees under the contract suite, and what is special to each.
+//! The papers' trees under the contract suite, and tests of their own.
 #![cfg(not(loom))]
 
 mod ascending_keys;

@@ -1,4 +1,4 @@
-//! The Masstree under the contract suite, and what is special to it: layers.
+//! The Masstree under the contract suite, and tests of its layers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
@@ -43,8 +43,8 @@ fn matches_a_sorted_map_of_byte_strings_with_default_nodes() {
     assert_eq!(tree.statistics().height, 1);
 }
 
-/// Keys made of few different slices, so that layers lie below layers, share whole slices or do not, and
-/// come and go.
+/// Keys made of few different slices, so that layers are nested, some share whole slices, and
+/// layers are created and removed.
 fn layered(n: u64) -> Vec<u8> {
     const SLICES: [&[u8; 8]; 4] = [b"aaaaaaaa", b"aaaaaaab", &[0; 8], &[255; 8]];
     const TAILS: [&[u8]; 5] = [b"", b"\0", b"\0\0", b"a", b"\xff"];
@@ -75,7 +75,7 @@ fn leaves(tree: &VariableMasstree, range: ScanRange<'_>) -> Vec<LeafVersion> {
     leaves
 }
 
-/// What was inserted where, what is absent where and what scans report agree in every layer.
+/// The leaf versions of inserts, of absent keys and of scans agree in every layer.
 #[test]
 fn layers_match_a_sorted_map() {
     for seed in 0..6 {
@@ -163,7 +163,8 @@ fn an_insertion_adds_one_leaf_at_most_and_says_which() {
     assert!(known.len() > 50, "{}", known.len());
 }
 
-/// Threads that put layers above, below and between those of others, and empty them, lose nothing.
+/// Threads that put layers above, below and between those of other threads, and empty them, lose no
+/// key.
 #[test]
 fn layers_come_and_go_under_many_threads() {
     let keys: Vec<Vec<u8>> = (0..3_000)
@@ -241,7 +242,7 @@ fn layers_may_lie_thousands_deep() {
     assert_eq!(tree.statistics().leaves, 1);
 }
 
-/// What the keys of a layer share is not a chain of layers.
+/// A shared prefix of a layer's keys is not a chain of layers.
 #[test]
 fn a_long_shared_prefix_is_one_layer() {
     let mut key = vec![b'x'; 1 << 16];
@@ -276,7 +277,7 @@ fn ascending_keys_fill_their_nodes() {
     assert!(per_leaf >= 30 && per_inner > 50, "{statistics:?}");
 }
 
-/// A walk that counts pins anew on the way, and then goes on where it was.
+/// A counting walk pins anew on the way, and then continues where it was.
 #[test]
 fn counts_are_exact_in_a_large_tree() {
     let items = |n: u64| (0..n).map(|n| (n.to_be_bytes(), n));

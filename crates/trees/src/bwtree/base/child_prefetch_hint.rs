@@ -1,10 +1,11 @@
-//! The way from an inner node to a child, and where on it a search will want to look.
+//! Prefetch hints: the path from an inner node to a child, and the lines of the child that a search
+//! will read.
 //!
 //! The mapping table costs a search one more miss on every level, and the search in the child that it
-//! leads to would wait for one line after another. So an inner node keeps, beside the number of each
-//! child, a *hint*: where the child's base node was seen last, and how many entries it had. With it
-//! and with the separators around the child, a search asks for the header, the separators and the
-//! block where it expects its key, all while it waits for the mapping table.
+//! leads to would wait for one line after another. So an inner node keeps a *hint* with the number
+//! of each child: the last seen address of the child's base node, and its number of entries. From
+//! the hint and the separators around the child, a search prefetches the header, the separators and
+//! the block where it expects its key, all while it waits for the mapping table.
 //!
 //! ```text
 //!  63    58 57                       28 27         0
@@ -12,9 +13,9 @@
 //! ```
 //! Of an inner child, `len` is a quarter of it.
 //!
-//! A hint is advice. It may be out of date, or point to memory long given back: it is only ever
-//! prefetched, never read through. Readers correct it when they find another base node. So its atomics
-//! are those of the standard library, which loom does not see.
+//! A hint is advice. It may be out of date, or point to memory that was freed long ago: it is only
+//! ever prefetched, never dereferenced. Readers correct it when they find another base node. So its
+//! atomics are those of the standard library, which loom does not see.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -36,16 +37,17 @@ const LEN_MAX: u64 = u64::MAX >> LEN_SHIFT;
 /// The lengths of inner children are known in multiples of this.
 const INNER_UNIT: usize = 4;
 
-/// The way from an inner node to one of its children.
+/// The path from an inner node to one of its children.
 #[derive(Clone, Copy)]
 pub(in crate::bwtree) struct DescentPath<'g> {
     pub(in crate::bwtree) child: PageId,
-    /// Where the hint is kept. Children that a delta leads to have none.
+    /// The place of the hint. Children that a delta leads to have none.
     cell: Option<&'g AtomicU64>,
-    /// What was in it.
+    /// The value read from there.
     value: u64,
     to_leaf: bool,
-    /// Where in the child's range of keys the search will end, in shares of [`WHOLE`].
+    /// The position in the child's range of keys at which the search will end, in shares of
+    /// [`WHOLE`].
     share: usize,
 }
 
@@ -55,7 +57,7 @@ fn place(node: *const u8) -> u64 {
     (node.addr() / BASE_ALIGN) as u64 & ((1 << PLACE_BITS) - 1)
 }
 
-/// How far the nearest place with these low bits is from another, in units of the alignment.
+/// Distance of the nearest address with these low bits from another, in units of the alignment.
 #[inline]
 fn steps(from: u64, to: u64) -> isize {
     let shift = u64::BITS - PLACE_BITS;
@@ -63,7 +65,7 @@ fn steps(from: u64, to: u64) -> isize {
 }
 
 impl<'g> DescentPath<'g> {
-    /// The way to a child that no base entry leads to.
+    /// The path to a child that no base entry leads to.
     pub(in crate::bwtree) fn unknown(child: PageId) -> Self {
         Self {
             child,
@@ -96,8 +98,8 @@ impl<'g> DescentPath<'g> {
         }
     }
 
-    /// Asks the processor for the lines that the search will need of the child, as far as they can
-    /// be guessed. `near` is where a base node of the tree is or was.
+    /// Prefetches the lines of the child that the search will need, as far as they can be guessed.
+    /// `near` is the present or former address of a base node of the tree.
     #[inline(always)]
     pub(in crate::bwtree) fn prefetch<K: Key, V: Variant>(&self, near: *const u8) {
         let value = self.value;
@@ -128,8 +130,9 @@ impl<'g> DescentPath<'g> {
         }
     }
 
-    /// The same for a search that will put a delta on the child without a look at what is there: only
-    /// the slab's claims, if there are slabs, and the upper fence, if it is not in the headers.
+    /// The same for a search that will put a delta on the child without reading its contents:
+    /// prefetches only the slab's claims, if there are slabs, and the upper fence, if it is not in
+    /// the headers.
     #[inline(always)]
     pub(in crate::bwtree) fn prefetch_slab<K: Key, V: Variant>(&self, near: *const u8) {
         if (V::SLAB || !K::INLINE)
@@ -144,7 +147,7 @@ impl<'g> DescentPath<'g> {
         }
     }
 
-    /// Where the child's base node probably is.
+    /// Probable address of the child's base node.
     #[inline(always)]
     fn base(&self, near: *const u8) -> Option<*const u8> {
         let known = self.value >> PLACE_SHIFT;
@@ -172,8 +175,8 @@ pub(in crate::bwtree) fn prefetch_slots<K: Key>(head: NodeRef<'_, K>) {
     prefetch(newest.wrapping_sub(2 * LINE));
 }
 
-/// Asks for all deltas of a chain that lie in its slab: a walk through them would wait for one line after
-/// another.
+/// Prefetches all deltas of a chain that lie in its slab: a walk through them would wait for one
+/// line after another.
 pub(in crate::bwtree) fn prefetch_slab<K: Key>(head: NodeRef<'_, K>) {
     if head.is_in_slab() {
         let newest = head.as_ptr().cast::<u8>().cast_const();
@@ -184,8 +187,8 @@ pub(in crate::bwtree) fn prefetch_slab<K: Key>(head: NodeRef<'_, K>) {
     }
 }
 
-/// Asks for all lines of the base node that probably lies below a leaf's `head`, but for the bytes of
-/// its keys.
+/// Prefetches all lines of the base node that probably lies below a leaf's `head`, except the bytes
+/// of its keys.
 pub(in crate::bwtree) fn prefetch_whole<K: Key>(head: NodeRef<'_, K>) {
     prefetch_slab(head);
     let start = head.base_hint();
@@ -270,7 +273,7 @@ mod tests {
         read_all();
         let (right, all) = hinted(&tree);
         assert!(all > 300 && right == all, "{right} of {all}");
-        // New base nodes everywhere: the hints lead to memory that is given back.
+        // New base nodes everywhere: the hints lead to freed memory.
         for n in 0..20_000_u64 {
             tree.write(&(n * 3 + 1).to_be_bytes(), n).unwrap();
         }

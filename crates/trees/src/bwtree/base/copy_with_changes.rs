@@ -1,11 +1,11 @@
-//! A copy of a base node with a few changes: what most consolidations come to.
+//! Copy of a base node with a few changes: the common case of consolidation.
 //!
-//! Where each changed key is in the old node is known from the delta, if its writer looked (`Spot`), or
-//! is searched for once. What lies between two changes is copied as it is, a cache line or what fits of
-//! it at a time, as the places of entries in their blocks move against one another.
+//! The position of each changed key in the old node is known from the delta, if its writer recorded
+//! it (`Spot`), or is searched for once. The entries between two changes are copied unchanged, at
+//! most a cache line at a time, as the places of entries in their blocks shift against one another.
 //!
-//! Of variable keys this is done where changes move nothing; otherwise the node is built anew from a list of
-//! its entries, for which no keys need be compared.
+//! For variable keys this is done only if the changes move no entry; otherwise the node is built
+//! anew from a list of its entries, which needs no key comparisons.
 //!
 //! The invariants are those of `base.rs` and `node.rs`.
 #![expect(unsafe_code, reason = "reads and writes the blocks behind the headers")]
@@ -20,7 +20,7 @@ use super::build;
 use super::layout::{Entry, Parts};
 use crate::bwtree::node::{BaseHeader, Header, Kind, NodeRef, OwnedNode, Spot};
 
-/// What becomes of one key: its value, or that it goes.
+/// The fate of one key: its new value, or its removal.
 pub(in crate::bwtree) struct Fate<'g, K: Key> {
     pub(in crate::bwtree) key: K::Ref<'g>,
     pub(in crate::bwtree) value: Option<u64>,
@@ -36,7 +36,7 @@ impl<K: Key> Clone for Fate<'_, K> {
 impl<K: Key> Copy for Fate<'_, K> {}
 
 impl<K: Key> Fate<'_, K> {
-    /// Of no key.
+    /// A placeholder that concerns no key.
     pub(in crate::bwtree) fn none() -> Self {
         Self {
             key: K::min(),
@@ -45,15 +45,15 @@ impl<K: Key> Fate<'_, K> {
         }
     }
 
-    /// Whether the key is there, and stays.
+    /// Whether the key is present, and stays.
     fn is_update(&self) -> bool {
         self.value.is_some() && self.spot.found()
     }
 }
 
 impl<'g, K: Key> NodeRef<'g, K> {
-    /// Finds out where the keys of `changes`, which ascend, are in this base node, and how many
-    /// entries it would have with them.
+    /// Finds the positions in this base node of the keys of `changes`, which ascend. Returns the
+    /// number of entries that it would have with the changes.
     pub(in crate::bwtree) fn len_with(self, changes: &mut [Fate<'_, K>]) -> usize {
         let mut len = self.len();
         for fate in changes {
@@ -70,7 +70,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         len
     }
 
-    /// Where the key is, or where it would be.
+    /// The position at which the key is, or would be.
     fn spot_of(self, key: K::Ref<'_>) -> Spot {
         if !K::INLINE {
             let (at, found) = self.place_of(key);

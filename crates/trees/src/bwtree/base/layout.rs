@@ -1,4 +1,4 @@
-//! Where the parts of a base node are. Their picture is in `base.rs`.
+//! Layout of a base node's parts. `base.rs` has the picture.
 
 use std::mem::size_of;
 
@@ -10,14 +10,14 @@ use crate::bwtree::node::Header;
 /// A key and its payload, or a separator and the child right of it with its hint.
 pub(in crate::bwtree) type Entry<'a, K> = (<K as Key>::Ref<'a>, u64);
 
-/// Where the parts of a base node with `len` entries begin, in bytes from its start.
+/// Offsets of the parts of a base node with `len` entries, in bytes from its start.
 #[derive(Clone, Copy)]
 pub(in crate::bwtree) struct Parts {
     /// The separators.
     pub(in crate::bwtree) separators: usize,
     /// The first block.
     pub(in crate::bwtree) blocks: usize,
-    /// What follows the last block.
+    /// The bytes after the last block.
     pub(super) strings: usize,
 }
 
@@ -34,7 +34,7 @@ impl Parts {
         }
     }
 
-    /// Where the heads of a block are; its values follow.
+    /// Offset of the heads of a block; its values follow.
     #[inline]
     pub(in crate::bwtree) fn block(&self, block: usize) -> usize {
         self.blocks + block * BLOCK_BYTES
@@ -54,7 +54,7 @@ impl Parts {
 /// Bytes of a bound.
 pub(super) const BOUND: usize = size_of::<u32>();
 
-/// Bytes of the header and of what follows at once.
+/// Bytes of the header and of the fields right behind it.
 pub(super) const fn header_bytes<K: Key>() -> usize {
     size_of::<Header<K>>() + if K::INLINE { 0 } else { BOUND }
 }

@@ -3,12 +3,14 @@
 //! ```text
 //!  | header | shared u32 | high, if it fits in the line | separators, blocks | bound u32 × (n + 1) | low | high | keys |
 //! ```
-//! Key `i` is whole, from `bound[i]` to `bound[i + 1]`, counted from the start of the node. What each
-//! search needs lies in front: how many bytes all keys of the node share, and the upper fence.
+//! Key `i` is whole, from `bound[i]` to `bound[i + 1]`, counted from the start of the node. The
+//! fields that each search needs are in front: the number of bytes that all keys of the node share,
+//! and the upper fence.
 //!
-//! A search for a key looks at its head and, where that is found, at two bounds. A key that ends within
-//! its head needs no more: of two keys with the same prefix and head, one of which ends there, the
-//! shorter is the smaller, as the longer goes on with zeros. Only longer ones are compared by their bytes.
+//! A search for a key compares heads and, if an equal one is found, reads two bounds. A key that
+//! ends within its head needs no more: if one of two keys with the same prefix and head ends there,
+//! the shorter is the smaller, as the longer continues with zeros. Only longer ones are compared by
+//! their bytes.
 //!
 //! Where the fences share the prefix, too, all keys of the page's range do, and a search in it need not
 //! compare it.
@@ -32,31 +34,31 @@ use crate::bwtree::node::{BaseHeader, Header, NodeRef, OwnedNode};
 /// Bytes of a head.
 const HEAD: usize = size_of::<u64>();
 
-/// As many bytes of the prefix of all keys as the fences need not share, for the prefix to be cut to what
-/// they do share: there is as much left in a head to tell the keys apart by.
+/// If at most this number of the prefix bytes is not shared by the fences, the prefix is cut to the
+/// part that they share: a head still has enough bytes left to tell the keys apart.
 const GIVEN_UP: usize = 4;
 
 /// Set if the fences share the prefix.
 const BY_FENCES: u32 = 1;
 
-/// Where the bounds of variable key number `i` are in a node with these parts.
+/// Offset of the bounds of variable key number `i` in a node with these parts.
 #[inline]
 pub(in crate::bwtree) fn bound_at(parts: Parts, i: usize) -> usize {
     parts.strings + i * BOUND
 }
 
-/// Where the bounds end in a node with so many entries; for inline keys, its blocks.
+/// Offset at which the bounds of a node with `len` entries end; for inline keys, its blocks.
 pub(in crate::bwtree) fn end_of_bounds<K: Key>(len: usize) -> usize {
     bound_at(Parts::of::<K>(len), if K::INLINE { 0 } else { len + 1 })
 }
 
-/// How many bytes two keys share from the start.
+/// Number of leading bytes that two keys share.
 fn common<K: Key>(a: K::Ref<'_>, b: K::Ref<'_>) -> usize {
     let pairs = K::tail(a).iter().zip(K::tail(b));
     pairs.take_while(|(a, b)| a == b).count()
 }
 
-/// What will be written of a node's variable keys.
+/// The layout of a node's variable keys, before they are written.
 pub(super) struct Strings {
     /// The prefix and whether the fences share it.
     prefix: usize,
@@ -139,7 +141,7 @@ impl Strings {
         self.end
     }
 
-    /// Writes all of it into the node that it was made for, which has `end` bytes.
+    /// Writes everything into the node that it was made for, which has `end` bytes.
     pub(super) fn write<K: Key>(
         &self,
         node: &mut OwnedNode<K>,
@@ -185,7 +187,7 @@ impl Strings {
 }
 
 impl<'g, K: Key> NodeRef<'g, K> {
-    /// How many bytes all keys of this base node share, and whether all keys of its range do.
+    /// Number of bytes that all keys of this base node share, and whether all keys of its range do.
     #[inline]
     fn shared(self) -> (usize, bool) {
         if K::INLINE {
@@ -196,7 +198,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         (shared as usize >> 1, shared & BY_FENCES != 0)
     }
 
-    /// How many bytes of its keys their heads leave out.
+    /// Number of leading bytes of the keys that their heads omit.
     #[inline]
     pub(super) fn prefix(self) -> usize {
         self.shared().0
@@ -257,7 +259,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
             self.place_by_prefix(key, prefix)
         };
         let (at, found) = apart.unwrap_or_else(|| self.place_by_head(key, prefix));
-        // Not looked at so far.
+        // Not compared so far.
         if at == self.firsts() && !found && at > 0 && K::cmp(key, self.key_at(0)) == Ordering::Equal
         {
             return (0, true);
@@ -265,7 +267,8 @@ impl<'g, K: Key> NodeRef<'g, K> {
         (at, found)
     }
 
-    /// How many of any keys are less than this one (`OR_EQUAL`: not greater), in a leaf.
+    /// Number of keys in a leaf that are less than this one, which is any key (`OR_EQUAL`: not
+    /// greater).
     pub(in crate::bwtree) fn rank_of_any<const OR_EQUAL: bool>(self, key: K::Ref<'_>) -> usize {
         assert_eq!(self.level(), 0);
         if K::INLINE {
@@ -278,7 +281,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         at + usize::from(OR_EQUAL && found)
     }
 
-    /// How many keys in front have a place without a look at them: that of an inner node which is its
+    /// Number of keys in front that need no comparison: an inner node's first key, which is its
     /// lower fence.
     #[inline]
     fn firsts(self) -> usize {
@@ -307,7 +310,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         if low == len || self.head_at(low) != probe {
             return (low, false);
         }
-        // Mostly there is but one.
+        // Usually there is only one.
         let mut high = low + 1;
         if high < len && self.head_at(high) == probe {
             high = self.rank_of::<true>(probe);
@@ -323,7 +326,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         (low, false)
     }
 
-    /// How key number `i` compares with one of the same prefix and head.
+    /// Compares key number `i` with one of the same prefix and head.
     fn order_by_tail(self, i: usize, key: K::Ref<'_>, prefix: usize) -> Ordering {
         let (start, end) = self.bounds_at(i);
         let (this, key) = (end - start, K::tail(key));
@@ -407,7 +410,7 @@ mod tests {
         }
     }
 
-    /// A node of every so-manieth of some of these keys, and a search for each of them in it.
+    /// A node of every `every`-th one of some of these keys, and a search for each of them in it.
     fn check(level: u8, all: &[&[u8]], from: usize, to: usize, every: usize) {
         let (Some(low), high) = (all.get(from), all.get(to).copied()) else {
             return;

@@ -1,6 +1,6 @@
-//! Every interleaving of writers and readers on chains of a few nodes. A node's content is a set of
-//! bits; nodes are numbered places of an arena that outlives the threads, so a chain freed too soon
-//! shows as nodes owned twice at the end, and not as a crash.
+//! Loom model: every interleaving of writers and readers on chains of a few nodes. A node's content
+//! is a set of bits; nodes are numbered places of an arena that outlives the threads, so a chain
+//! freed too soon shows as nodes owned twice at the end, and not as a crash.
 
 #![expect(unsafe_code, reason = "nodes are shared through raw pointers")]
 
@@ -46,7 +46,7 @@ impl At {
         self.get().bits.with(|bits| unsafe { *bits })
     }
 
-    /// What a walk down from here finds, and through how many deltas.
+    /// The content that a walk down from here finds, and the number of deltas on the way.
     fn content(self) -> (u64, usize) {
         let (mut node, mut all, mut deltas) = (self, self.bits(), 0);
         while let Some(below) = node.below() {

@@ -1,4 +1,4 @@
-//! Delta records: made here, on top of the node that was the head.
+//! Construction of delta records, on top of the node that was the head.
 //!
 //! The invariants are those of `node.rs`.
 #![expect(
@@ -19,14 +19,14 @@ use super::{
 use crate::bwtree::page_id::PageId;
 use crate::bwtree::variant::Variant;
 
-/// Where the deltas of this variant get the bytes of a key from that is below them: from a copy
-/// (`true`), as what is below may go before they do, or from there (N3).
+/// Whether the deltas of this variant copy the bytes of a key that is below them, as the chain
+/// below may be freed before they are. Otherwise they refer to the bytes below (N3).
 const fn copies<V: Variant>() -> bool {
     V::IN_CHAIN
 }
 
-/// The node a delta put on `on` lies on, and the depth that gives it. Under proposal (b) what is put
-/// on a split delta goes below it, and it says what the page is like with nothing there.
+/// The node that a delta put on `on` lies on. Under proposal (b) a delta put on a split delta goes
+/// below it; the split delta describes the page without such deltas.
 fn below<'g, K: Key, V: Variant>(on: NodeRef<'g, K>) -> NodeRef<'g, K> {
     match on.next() {
         Some(next) if V::SPLIT_AT_HEAD && on.kind() == Kind::Split => next,
@@ -174,8 +174,8 @@ impl<K: Key> OwnedNode<K> {
         header.counter = counter;
     }
 
-    /// Records where the key is in the base node. For a writer that has looked, in the state this delta
-    /// lies on.
+    /// Records the position of the key in the base node. For a writer that searched for it in the
+    /// state this delta lies on.
     pub(in crate::bwtree) fn set_spot<V: Variant>(&mut self, spot: Spot) {
         // A chain that is cut has another base node then.
         if !V::IN_CHAIN && is_spotted::<K>(self.as_ref().kind()) {
@@ -184,7 +184,7 @@ impl<K: Key> OwnedNode<K> {
         }
     }
 
-    /// Records that no writer looked whether this delta adds a key (N6).
+    /// Records that the writer did not check whether this delta adds a key (N6).
     pub(in crate::bwtree) fn set_uncounted(&mut self) {
         // SAFETY: `self` is ours alone (N1) and its header is initialised.
         unsafe { self.0.as_mut().flags |= UNCOUNTED };

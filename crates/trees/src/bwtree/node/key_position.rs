@@ -1,8 +1,9 @@
-//! Where in the base node the key of a delta is: the offset that the OpenBw-Tree's deltas keep, too.
+//! The position in the base node of a delta's key: the offset that the OpenBw-Tree's deltas keep,
+//! too.
 //!
-//! A delta about an eight-byte key is nothing but a header, so its header need not say how large it is and
-//! says this in the same place. A writer that looks for its key before it changes anything gets the answer
-//! for free, and a consolidation is spared a search for each delta.
+//! A delta about an eight-byte key is only a header, so its size is known, and the field for the
+//! size holds this position. A writer that looks for its key before it changes anything gets the
+//! answer for free, and a consolidation is spared a search for each delta.
 //!
 //! It is right as long as the chain ends in the base node it was found in. So where chains are cut below
 //! their deltas it is not recorded; a merge delta brings a second base node into the chain, and then it is
@@ -14,13 +15,13 @@ use namiki_index::key::Key;
 
 use super::kind::Kind;
 
-/// Whether a node of this kind is nothing but a header, so that its `extent` can say something else.
+/// Whether a node of this kind is only a header, so that its `extent` holds the position.
 pub(super) const fn is_spotted<K: Key>(kind: Kind) -> bool {
     K::INLINE && matches!(kind, Kind::Put | Kind::Delete)
 }
 
-/// Where the key of a leaf delta is among those of the base node below, as far as its writer knew: so
-/// that a consolidation need not search.
+/// The position of a leaf delta's key among those of the base node below, as far as its writer knew
+/// it: it spares a consolidation the search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::bwtree) struct Spot(u32);
 

@@ -1,6 +1,6 @@
 //! The kinds of nodes.
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(in crate::bwtree) enum Kind {

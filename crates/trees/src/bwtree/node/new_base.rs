@@ -1,4 +1,4 @@
-//! A new base node, with its slab if it has one. The invariants are those of `node.rs`.
+//! Construction of a base node, with its slab if it has one. The invariants are those of `node.rs`.
 #![expect(unsafe_code, reason = "a slab lies in front of its base node")]
 
 use std::ptr;
@@ -37,7 +37,7 @@ impl<K: Key> OwnedNode<K> {
         });
         node.as_ref().set_base_hint(node.as_ref());
         if slab > 0 {
-            // SAFETY: so many bytes lie before the node, and it is ours alone (N1).
+            // SAFETY: the slab's bytes lie before the node, and it is ours alone (N1).
             unsafe { slab::prepare::<K>(node.0, header.slots) };
         }
         node

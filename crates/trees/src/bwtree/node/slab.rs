@@ -1,12 +1,12 @@
-//! Where the parts of a slab are: in front of its base node.
+//! Layout of a slab's parts, in front of its base node.
 //!
 //! ```text
 //!  start                                                       the node's address, a multiple of 128
 //!  | room | slot n-1 | … | slot 1 | slot 0 | marks 0 … n-1 | claims | header | entries …
 //! ```
 //! Claims and marks end where the header begins and take whole lines, one for up to seven slots. A slot
-//! is a line for eight-byte keys; two for byte strings, of which a delta keeps the bytes. Nothing here
-//! is moved by what the base node holds.
+//! is a line for eight-byte keys; two for byte strings, of which a delta keeps the bytes. The
+//! contents of the base node do not affect these places.
 //!
 //! The invariants are those of `slab_slots.rs` and `node.rs`.
 //!
@@ -29,7 +29,7 @@ const _: () = assert!(size_of::<Claims>() == size_of::<AtomicU64>());
 
 /// Bytes of a slot.
 pub(in crate::bwtree) const fn slot_bytes<K: Key>() -> usize {
-    // One line, but for loom.
+    // One line, except under loom.
     let header = size_of::<Header<K>>().next_multiple_of(LINE);
     if K::INLINE { header } else { 2 * LINE }
 }
@@ -87,7 +87,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         unsafe { slice::from_raw_parts(end.sub(claims.slots()), claims.slots()) }
     }
 
-    /// How many slots the slab of this base node has.
+    /// Number of slots in the slab of this base node.
     pub(in crate::bwtree) fn slots(self) -> usize {
         if self.has_slab() {
             self.claims().slots()

@@ -1,6 +1,6 @@
-//! Every interleaving of two writers that take slots of a slab, and a third thread that consolidates the
-//! page meanwhile. Claims and marks are those of production; nodes are places that outlive the threads,
-//! so a slot used on the wrong chain shows at the end, and not as a crash.
+//! Loom model: every interleaving of two writers that take slots of a slab, and a third thread that
+//! consolidates the page. Claims and marks are those of production; nodes are places that outlive
+//! the threads, so a slot used on the wrong chain shows at the end, and not as a crash.
 
 #![expect(unsafe_code, reason = "nodes are shared through raw pointers")]
 
@@ -13,7 +13,7 @@ use super::{AtomicU64, Claims, has_mark, set_mark};
 
 /// A base node, or a delta.
 struct Node {
-    /// The base node below; of a base node, itself.
+    /// The base node below; a base node points to itself.
     home: *const Base,
     /// Not atomic: loom reports two writers of a slot, and a reader that has not synchronised with the
     /// writer. The keys of a base node are bits; a delta has one, and what is below it.

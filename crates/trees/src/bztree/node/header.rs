@@ -1,18 +1,18 @@
-//! What every node begins with.
+//! The header of every node.
 
 use namiki_index::key::Key;
 use namiki_index::shared::sync::AtomicU64;
 
 use crate::bztree::status_word::SLOTS_MAX;
 
-/// The beginning of every node. The first line is what look-ups and changes use.
+/// The header of every node. Look-ups and changes use its first line only.
 #[repr(C, align(64))]
 pub(super) struct Header<K: Key> {
     /// See `status_word.rs`.
     pub(super) status: AtomicU64,
     /// A byte for each slot, of the hash of its key.
     pub(super) hashes: [AtomicU64; SLOTS_MAX / 8],
-    /// Payloads about to be replaced in place, and those that were: see `scan.rs`.
+    /// Counts of in-place replacements that were begun and done: see `scan.rs`.
     pub(super) updates_begun: AtomicU64,
     pub(super) updates_done: AtomicU64,
     /// Counter of the leaf's version when the node was built.
@@ -22,7 +22,7 @@ pub(super) struct Header<K: Key> {
     pub(super) level: u8,
     pub(super) slots: u8,
     pub(super) bytes: u32,
-    /// How many bytes all keys of the sorted region share.
+    /// Number of leading bytes that all keys of the sorted region share.
     pub(super) prefix: u32,
     pub(super) low: K::Raw,
     pub(super) high: K::Raw,

@@ -1,10 +1,10 @@
-//! Where the parts of a node are, in bytes from its start.
+//! Layout of a node's parts, in bytes from its start.
 //!
 //! ```text
 //!  | header | blocks of slots | separators | blocks of records | strings |
 //! ```
-//! An atomic of loom's is larger than what it stands for; so places depend on its size here, and heads of
-//! records, which never change, are no atomics.
+//! Loom's atomics are larger than real ones. So the offsets depend on their size here, and heads of
+//! records, which never change, are not atomics.
 
 use namiki_index::key::Key;
 use namiki_index::shared::cache_line_search::{BLOCK, LINE};
@@ -12,11 +12,11 @@ use namiki_index::shared::sync::AtomicU64;
 
 use super::header::Header;
 
-/// Bytes of the values of a block: a line, but for loom.
+/// Bytes of the values of a block: a line, except under loom.
 pub(super) const VALUES: usize = BLOCK * size_of::<AtomicU64>();
-/// Of a block of records: heads, which do not change, and values.
+/// Bytes of a block of records: heads, which do not change, and values.
 pub(super) const BLOCK_BYTES: usize = LINE + VALUES;
-/// Of a block of slots, both of which are written later.
+/// Bytes of a block of slots: heads and values, both of which are written later.
 const SLOTS_BYTES: usize = 2 * VALUES;
 #[cfg(not(loom))]
 const _: () = assert!(
@@ -24,7 +24,7 @@ const _: () = assert!(
         && SLOTS_BYTES == namiki_index::shared::cache_line_search::BLOCK_BYTES
 );
 
-/// Where the parts of a node begin, in bytes from its start.
+/// Offsets of the parts of a node, in bytes from its start.
 #[derive(Clone, Copy)]
 pub(super) struct Parts {
     pub(super) separators: usize,
