@@ -1,7 +1,9 @@
-//! Says from which commit the program is built, for `--version`: in `NAMIKI_COMMIT`, which is empty where nothing says.
+//! Determines the commit that the program is built from, for `--version`: sets `NAMIKI_COMMIT`,
+//! which is empty if the commit is unknown.
 //!
-//! Of a package, cargo has written it down. Else git says, if it is there and has this very file: a package that lies within
-//! another repository is not of that one's commit.
+//! In a package, cargo has recorded the commit. Otherwise git is asked, provided that this very
+//! file is under its control: a package inside another repository does not belong to that
+//! repository's commit.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,14 +14,14 @@ fn main() {
     println!("cargo::rustc-env=NAMIKI_COMMIT={commit}");
 }
 
-/// The commit that cargo has made a package of.
+/// The commit from which cargo has made the package.
 fn of_package() -> Option<String> {
     let text = std::fs::read_to_string(".cargo_vcs_info.json").ok()?;
     let (_, rest) = text.split_once("\"sha1\"")?;
     rest.split('"').nth(1).and_then(short)
 }
 
-/// The commit of the working copy. Each new one writes a line into the log of its head.
+/// The commit of the working copy. Each new one appends a line to the log of its head.
 fn of_git() -> Option<String> {
     git(&["ls-files", "--error-unmatch", "build.rs"])?;
     let commit = git(&["rev-parse", "HEAD"])?;

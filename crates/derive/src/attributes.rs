@@ -1,11 +1,11 @@
-//! What `#[namiki(…)]` says of a type, and of a variant or a field.
+//! The `#[namiki(…)]` attributes of a type, and of a variant or a field.
 
 use proc_macro2::Span;
 use syn::meta::ParseNestedMeta;
 use syn::spanned::Spanned;
 use syn::{Attribute, Error, LitInt, LitStr, Path, Result, Type};
 
-/// What is said of a type.
+/// The attributes of a type.
 #[derive(Default)]
 pub(crate) struct OfType {
     pub(crate) name: Option<String>,
@@ -35,21 +35,21 @@ impl OfType {
             } else if meta.path.is_ident("crate") {
                 once(&mut said.namiki, &meta, meta.value()?.parse()?)
             } else {
-                Err(meta.error("a type is told `name`, `version`, `from`, `with` or `crate`"))
+                Err(meta.error("a type takes `name`, `version`, `from`, `with` or `crate`"))
             }
         })?;
         Ok(said)
     }
 }
 
-/// The name that a variant or a field is given, if any.
+/// The name attribute of a variant or a field, if any.
 pub(crate) fn name_of_part(attributes: &[Attribute]) -> Result<Option<String>> {
     let mut said = None;
     each(attributes, |meta| {
         if meta.path.is_ident("name") {
             once(&mut said, &meta, name(&meta)?)
         } else {
-            Err(meta.error("a variant or a field is told its `name`, and nothing else"))
+            Err(meta.error("a variant or a field takes only `name`"))
         }
     })?;
     Ok(said)
@@ -75,7 +75,7 @@ fn name(meta: &ParseNestedMeta<'_>) -> Result<String> {
     } else {
         Err(Error::new(
             name.span(),
-            "a name has letters, digits and underscores, one of them at least",
+            "a name consists of letters, digits and underscores, at least one",
         ))
     }
 }
@@ -83,6 +83,6 @@ fn name(meta: &ParseNestedMeta<'_>) -> Result<String> {
 fn once<T>(said: &mut Option<T>, meta: &ParseNestedMeta<'_>, value: T) -> Result<()> {
     match said.replace(value) {
         None => Ok(()),
-        Some(_) => Err(Error::new(meta.path.span(), "this is said twice")),
+        Some(_) => Err(Error::new(meta.path.span(), "this attribute is repeated")),
     }
 }

@@ -1,4 +1,4 @@
-//! A type that is to be a key or a value, as it is declared; and what is refused of it.
+//! The declaration of a type that is to be a key or a value, and its validation.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
@@ -10,7 +10,7 @@ use syn::{
 
 use crate::attributes::{OfType, name_of_part};
 
-/// What is derived.
+/// The derived trait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trait {
     Key,
@@ -20,22 +20,22 @@ pub(crate) enum Trait {
 /// A struct or an enum.
 pub(crate) struct Type {
     pub(crate) ident: Ident,
-    /// With a bound for each parameter.
+    /// The generics, with a bound for each parameter.
     pub(crate) generics: Generics,
     pub(crate) name: String,
-    /// Where `namiki` is.
+    /// The path of the crate `namiki`.
     pub(crate) namiki: Path,
     pub(crate) version: u32,
     pub(crate) from: Option<From>,
     pub(crate) is_enum: bool,
-    /// One, without a name, of a struct.
+    /// The variants; a struct has one without a name.
     pub(crate) variants: Vec<Variant>,
 }
 
-/// What a type was before.
+/// The earlier version of a type.
 pub(crate) struct From {
     pub(crate) earlier: syn::Type,
-    /// The function that converts it, if not that of `From`.
+    /// The function that converts it, if it is not `From::from`.
     pub(crate) with: Option<Path>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Variant {
 
 pub(crate) struct Field {
     pub(crate) member: Member,
-    /// What it is called in the code that is written.
+    /// Its name in the generated code.
     pub(crate) binding: Ident,
     pub(crate) name: String,
     pub(crate) its_type: syn::Type,
@@ -66,8 +66,8 @@ impl Type {
             if let Some(span) = of_values.or_else(|| said.with.as_ref().map(Spanned::span)) {
                 return Err(Error::new(
                     span,
-                    "only values have versions: the order of keys in a table is that of one shape. Make a table with \
-                     the new key type, and move the rows",
+                    "only values have versions: all keys of a table have one shape, which defines their order. Create a table with \
+                     the new key type and move the rows",
                 ));
             }
         }
@@ -75,14 +75,14 @@ impl Type {
             (Some(earlier), with) => Some(From { earlier, with }),
             (None, None) => None,
             (None, Some(with)) => {
-                let why = "`with` is the function that makes the type from an earlier one: say which, by `from = …`";
+                let why = "`with` names the function that converts an earlier type: name that type with `from = …`";
                 return Err(Error::new(with.span(), why));
             }
         };
         if let Some(from) = &from
             && version == 1
         {
-            let why = "what is made from an earlier type is another version of it: say which, `version = 2` most often";
+            let why = "a type with `from` is a later version of that type: number it, usually with `version = 2`";
             return Err(Error::new(from.earlier.span(), why));
         }
         let variants = variants(input, to_be)?;
@@ -98,7 +98,7 @@ impl Type {
         })
     }
 
-    /// The one field of a struct that has just one.
+    /// The only field of a struct that has just one.
     pub(crate) fn only_field(&self) -> Option<&Field> {
         match &self.variants[..] {
             [Variant { fields, .. }] if !self.is_enum && fields.len() == 1 => fields.first(),
@@ -106,7 +106,7 @@ impl Type {
         }
     }
 
-    /// The code for a `Shape`, with this for the name of each field's type.
+    /// The code for a `Shape`, with this code for the name of each field's type.
     pub(crate) fn shape(
         &self,
         version: &TokenStream,
@@ -147,7 +147,7 @@ impl Variant {
     }
 }
 
-/// With a bound for each type parameter. Types that borrow are refused.
+/// Adds a bound to each type parameter. Refuses types that borrow.
 fn bounded(generics: &Generics, namiki: &Path, to_be: Trait) -> Result<Generics> {
     let mut generics = generics.clone();
     let mut bounds = Vec::new();
@@ -156,11 +156,11 @@ fn bounded(generics: &Generics, namiki: &Path, to_be: Trait) -> Result<Generics>
             GenericParam::Lifetime(lifetime) => {
                 let what = match to_be {
                     Trait::Key => {
-                        "a key that borrows cannot be read back: let the type own what it has, as `String` \
-                                   does, and look it up by a tuple of its borrowed fields"
+                        "a key that borrows cannot be read back: let the type own its contents, as `String` \
+                                   does, and look it up by a tuple of borrowed fields"
                     }
                     Trait::Value => {
-                        "a value that borrows cannot be read back: let the type own what it has, as \
+                        "a value that borrows cannot be read back: let the type own its contents, as \
                                      `String` does"
                     }
                 };
@@ -222,8 +222,8 @@ fn variants(input: &DeriveInput, to_be: Trait) -> Result<Vec<Variant>> {
     Ok(variants)
 }
 
-/// Variants of keys are in the order in which they are declared: their discriminants have to be, too, by which derived
-/// traits of the language compare them.
+/// Variants of keys are ordered by their declaration. Their discriminants have to be in the same
+/// order, as the language's derived traits compare by them.
 fn check_discriminants(data: &syn::DataEnum) -> Result<()> {
     let mut last: Option<i128> = None;
     for variant in &data.variants {
@@ -231,7 +231,7 @@ fn check_discriminants(data: &syn::DataEnum) -> Result<()> {
             None => last.map_or(0, |last| last + 1),
             Some((_, said)) => integer(said).ok_or_else(|| {
                 let why = "keys are in the order of their variants, so a discriminant has to be a plain number: write \
-                           it out, or leave it to the language";
+                           it out, or omit it";
                 Error::new(said.span(), why)
             })?,
         };

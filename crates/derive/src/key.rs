@@ -1,8 +1,8 @@
-//! The code of `#[derive(Key)]`.
+//! Code generation for `#[derive(Key)]`.
 //!
-//! A struct of one field is written as this field is, and so keeps its length: an `AccountId(u64)` has eight bytes.
-//! Others are the components of their fields, after the number of the variant in an enum, as its first byte or its
-//! first two.
+//! A struct of one field is encoded as that field, and so keeps its length: an `AccountId(u64)` has
+//! eight bytes. Other types are the components of their fields; in an enum, the number of the
+//! variant precedes them, in one byte or two.
 
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -80,7 +80,7 @@ pub(crate) fn derive(it: &Type) -> TokenStream {
     }
 }
 
-/// Which of the two encodings.
+/// Selects one of the two encodings.
 #[derive(Clone, Copy)]
 enum Form {
     Alone,
@@ -88,7 +88,7 @@ enum Form {
 }
 
 impl Form {
-    /// Of the fields of a type in this form.
+    /// The encoding of the fields of a type in this form.
     fn of_fields(self, it: &Type) -> Self {
         match it.only_field() {
             Some(_) => self,
@@ -104,7 +104,8 @@ impl Form {
     }
 }
 
-/// What is done with a field: the one place that asks its type for the trait, so that an error is one, and at that type.
+/// The codec calls for a field: the only place that requires the trait of its type, so that a
+/// missing trait is one error, at that type.
 fn codec(it: &Type, field: &Field) -> TokenStream {
     let (namiki, its_type) = (&it.namiki, &field.its_type);
     quote_spanned! { its_type.span() => #namiki::__derive::key_field::<#its_type>() }
@@ -128,7 +129,7 @@ fn encoded(it: &Type, form: Form) -> TokenStream {
     quote! { match self { #(#arms),* } }
 }
 
-/// The first bytes of a variant: big-endian, as many as all of them need.
+/// The leading bytes of a variant: its number, big-endian, in as many bytes as all variants need.
 fn number_bytes(it: &Type, number: usize) -> Vec<Literal> {
     let bytes = (number as u32).to_be_bytes();
     let width = if it.variants.len() <= 1 << 8 { 1 } else { 2 };
@@ -144,7 +145,7 @@ fn decoded(it: &Type) -> TokenStream {
             let (codec, member) = (codec(it, field), &field.member);
             quote! { #member: (#codec.decode_component)(bytes)? }
         });
-        // In the order in which they are written here.
+        // In the order in which they are declared.
         quote! { #some(#path { #(#fields),* }) }
     };
     if !it.is_enum {
@@ -164,7 +165,7 @@ fn decoded(it: &Type) -> TokenStream {
     }
 }
 
-/// What else stands for a struct, or is a prefix of it: tuples of its fields.
+/// Implementations for tuples that can stand for a struct, or are a prefix of it.
 fn stand_ins(it: &Type, whole: &Variant) -> TokenStream {
     let Type { ident, namiki, .. } = it;
     let given: Vec<Ident> = (0..whole.fields.len())

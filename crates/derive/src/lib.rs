@@ -1,11 +1,12 @@
-//! `#[derive(Key)]` and `#[derive(Value)]` for types of a program's own.
+//! `#[derive(Key)]` and `#[derive(Value)]` for a program's own types.
 //!
-//! This crate is used through `namiki`, which has it with its default feature `derive`. What the encodings are, the
-//! traits' own modules say; here, code is written that calls them for each field. A type is read once, into a
-//! `input::Type`, with all refusals; `key.rs` and `value.rs` write code from that and refuse nothing more.
+//! This crate is used through `namiki`, which includes it with its default feature `derive`. The
+//! modules of the traits define the encodings; the macros generate code that calls them for each
+//! field. A type is parsed and validated once, into an `input::Type`; `key.rs` and `value.rs`
+//! generate code from that and refuse nothing more.
 //!
-//! What is written asks the type of a field for `Key` or `Value` in one way alone, so that a field with neither is one error,
-//! at the type of that field.
+//! The generated code requires `Key` or `Value` of a field's type in only one form, so that a
+//! missing trait is one error, at the type of that field.
 
 mod attributes;
 mod input;
@@ -20,12 +21,13 @@ use syn::{DeriveInput, parse_macro_input};
 /// Implements `namiki::Key`, for structs and enums with fields that are keys.
 ///
 /// Keys compare by their fields, one after the other, and those of an enum by their variants first, in the order in
-/// which these are declared. A tuple with the fields of a struct, or with what can stand for them, can stand for the
-/// struct, and a tuple with some of the first fields is a prefix.
+/// which these are declared. A tuple of a struct's fields, or of types that can stand for them, can
+/// stand for the struct. A tuple of some of the first fields is a prefix.
 ///
-/// - `#[namiki(name = "…")]` for the type, a variant or a field: what it is called in the manifest. Names count when a
-///   table is opened, so one that is renamed in the program keeps its old one so.
-/// - `#[namiki(crate = path)]`: where `namiki` is, if not at `::namiki`.
+/// - `#[namiki(name = "…")]` for the type, a variant or a field: its name in the manifest. Names
+///   are compared when a table is opened, so a type, variant or field that is renamed in the
+///   program keeps its old name by this attribute.
+/// - `#[namiki(crate = path)]`: the path of `namiki`, if it is not `::namiki`.
 #[proc_macro_derive(Key, attributes(namiki))]
 pub fn derive_key(item: TokenStream) -> TokenStream {
     let item = parse_macro_input!(item as DeriveInput);
@@ -37,12 +39,13 @@ pub fn derive_key(item: TokenStream) -> TokenStream {
 
 /// Implements `namiki::Value`, for structs and enums with fields that are values.
 ///
-/// - `#[namiki(version = 2, from = Old)]`: the type's second shape, made from `Old` by `From<Old>`. See
-///   `namiki::Versioned`.
-/// - `#[namiki(with = path)]` beside these: a function that makes it from `Old`.
-/// - `#[namiki(name = "…")]` for the type, a variant or a field: what it is called in the manifest. Names count when a
-///   table is opened, so one that is renamed in the program keeps its old one so.
-/// - `#[namiki(crate = path)]`: where `namiki` is, if not at `::namiki`.
+/// - `#[namiki(version = 2, from = Old)]`: the type's second shape, converted from `Old` by
+///   `From<Old>`. See `namiki::Versioned`.
+/// - `#[namiki(with = path)]` in addition: a function that converts `Old`.
+/// - `#[namiki(name = "…")]` for the type, a variant or a field: its name in the manifest. Names
+///   are compared when a table is opened, so a type, variant or field that is renamed in the
+///   program keeps its old name by this attribute.
+/// - `#[namiki(crate = path)]`: the path of `namiki`, if it is not `::namiki`.
 #[proc_macro_derive(Value, attributes(namiki))]
 pub fn derive_value(item: TokenStream) -> TokenStream {
     let item = parse_macro_input!(item as DeriveInput);

@@ -1,4 +1,4 @@
-//! What is refused, with which words, and where in the type's declaration.
+//! Refusals: the message, and its place in the type's declaration.
 
 use crate::input::{Trait, Type};
 
@@ -52,33 +52,29 @@ fn attributes_are_checked_where_they_stand() {
     both_refuse(
         "#[namiki(nam = \"B\")] struct A;",
         "nam",
-        "a type is told `name`, `version`",
+        "a type takes `name`, `version`",
     );
     both_refuse(
         "#[namiki(name = \"B\", name = \"C\")] struct A;",
         "name",
-        "said twice",
+        "repeated",
     );
     both_refuse(
         "#[namiki(name = \"a, b\")] struct A;",
         "\"a, b\"",
         "letters, digits",
     );
-    both_refuse(
-        "#[namiki(name = \"\")] struct A;",
-        "\"\"",
-        "one of them at least",
-    );
+    both_refuse("#[namiki(name = \"\")] struct A;", "\"\"", "at least one");
     both_refuse("#[namiki(version = 0)] struct A;", "0", "a number from 1");
     both_refuse(
         "struct A { #[namiki(version = 2)] b: u8 }",
         "version",
-        "its `name`, and nothing else",
+        "takes only `name`",
     );
     both_refuse(
         "enum A { #[namiki(from = B)] B }",
         "from",
-        "its `name`, and nothing else",
+        "takes only `name`",
     );
     both_refuse(
         "struct A { b: u8, #[namiki(name = \"b\")] c: u8 }",
@@ -104,16 +100,16 @@ fn keys_have_no_versions() {
 fn versions_are_made_from_something() {
     let of = |attribute: &str| format!("#[namiki({attribute})] struct A;");
     let value = |attribute, at, says| is_refused(Trait::Value, &of(attribute), at, says);
-    value("from = B", "B", "`version = 2` most often");
+    value("from = B", "B", "usually with `version = 2`");
     value(
         "version = 1, from = B<C>",
         "B<C>",
-        "`version = 2` most often",
+        "usually with `version = 2`",
     );
     value(
         "version = 2, with = from_b",
         "from_b",
-        "say which, by `from = …`",
+        "name that type with `from = …`",
     );
     for fine in [
         "version = 1",

@@ -1,7 +1,7 @@
-//! The code of `#[derive(Value)]`.
+//! Code generation for `#[derive(Value)]`.
 //!
-//! A value alone is its version and itself as a component; that is its fields' components, after the number of the
-//! variant in an enum.
+//! A value alone is encoded as its version and its component. The component consists of those of
+//! its fields, after the number of the variant in an enum.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
@@ -91,7 +91,7 @@ pub(crate) fn derive(it: &Type) -> TokenStream {
     }
 }
 
-/// What is written for the type that a type was made from.
+/// The generated code for the earlier version of a type.
 struct Earlier {
     decode: TokenStream,
     names: Option<TokenStream>,
@@ -119,12 +119,13 @@ fn earlier(it: &Type) -> Earlier {
     let names =
         quote_spanned! { earlier.span() => #namiki::__derive::names_with_earlier::<#earlier> };
     let is_less = format!(
-        "the type that version {version} is made from has to have a lower version: every shape has a number of its own"
+        "the type that version {version} is converted from has to have a lower version: every shape has a number of its own"
     );
     let assertion = quote_spanned! { earlier.span() =>
         ::std::assert!(<#earlier as #namiki::Versioned>::VERSION < #version, #is_less);
     };
-    // Where a constant depends on the type's parameters, it is looked at when the function is compiled for them.
+    // A constant that depends on the type's parameters is evaluated when the function is compiled
+    // for them.
     let (inner_check, check) = if it.generics.params.is_empty() {
         (None, Some(quote! { const _: () = #assertion }))
     } else {
@@ -141,7 +142,8 @@ fn earlier(it: &Type) -> Earlier {
     }
 }
 
-/// What is done with a field: the one place that asks its type for the trait, so that an error is one, and at that type.
+/// The codec calls for a field: the only place that requires the trait of its type, so that a
+/// missing trait is one error, at that type.
 fn codec(it: &Type, field: &Field) -> TokenStream {
     let (namiki, its_type) = (&it.namiki, &field.its_type);
     quote_spanned! { its_type.span() => #namiki::__derive::value_field::<#its_type>() }

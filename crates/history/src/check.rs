@@ -8,7 +8,7 @@ use super::transactions::{History, KeyId, NEVER_WRITTEN};
 use super::versions::{INITIAL, Versions, party};
 use super::violation::{Party, Violation};
 
-/// What the engine promised.
+/// The consistency level that the engine promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
     /// Some serial order explains every read.
@@ -18,25 +18,25 @@ pub enum Promise {
     StrictlySerializable,
 }
 
-/// A history that keeps its promise, and how hard it tried to break it.
+/// The proof that a history keeps its promise, with counts of its conflicts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
     /// A serial order of all transactions (their ids) with the same reads and the same final state.
     pub order: Vec<u64>,
-    /// How many versions the transactions and the initial state wrote.
+    /// Number of versions that the transactions and the initial state wrote.
     pub versions: usize,
     /// Reads of a version that another transaction of the history wrote.
     pub reads_from: usize,
     /// Reads of a version that another transaction overwrote: the conflicts that only validation can
     /// order. A test that wants contention asserts that this is large.
     pub reads_overwritten: usize,
-    /// Arrows drawn in all.
+    /// Total number of arrows.
     pub arrows: usize,
 }
 
 /// Decides whether `history` keeps `promise`.
 ///
-/// Takes time and memory proportional to the number of reads and writes (but for sorting them).
+/// Takes time and memory proportional to the number of reads and writes (except for sorting them).
 ///
 /// # Errors
 /// The first thing found wrong with the record itself (two writers of one version, a read of a
@@ -91,7 +91,7 @@ fn require_distinct_ids(history: &History) -> Result<(), Violation> {
     }
 }
 
-/// For every read, in order, how many versions of its key its reader knew of.
+/// For every read, in order, the number of versions of its key that its reader knew of.
 fn require_known_reads(history: &History, versions: &Versions) -> Result<Vec<u32>, Violation> {
     let mut known = Vec::new();
     for transaction in &history.transactions {

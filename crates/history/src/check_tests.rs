@@ -1,4 +1,4 @@
-//! Every textbook anomaly is found and told in the right words.
+//! Every textbook anomaly is found and reported by its name.
 
 use super::*;
 

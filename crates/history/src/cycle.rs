@@ -8,8 +8,9 @@ use super::transactions::{History, KeyId, NEVER_WRITTEN};
 use super::versions::{Versions, party};
 use super::violation::{Cycle, Party, Step, Why};
 
-/// How many arrows the search may follow to improve on the first circle it found. Enough to be exact
-/// for any circle a person would read; a tangle of a million transactions stops at "short".
+/// Limit on the arrows that the search follows to improve on the first circle it found. Enough to
+/// be exact for any circle a person would read; a tangle of a million transactions stops at
+/// "short".
 const ARROWS_FOLLOWED_MAX: usize = 50_000_000;
 
 /// Finds the circle through the fewest transactions. `circular` are the components that have one.
@@ -48,14 +49,14 @@ struct Search<'g> {
     followed: usize,
 }
 
-/// How a node was last reached.
+/// The last visit of a node.
 #[derive(Clone, Copy, Default)]
 struct Reached {
-    /// In which search; everything else is stale in any other.
+    /// Number of the search; the other fields are stale in any other search.
     search: u32,
-    /// Over how many transactions.
+    /// Number of transactions on the path.
     distance: u32,
-    /// By which arrow out of which node; nothing for the start.
+    /// The arrow and its source node; nothing for the start.
     by: Option<(u32, Arrow)>,
 }
 

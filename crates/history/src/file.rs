@@ -44,34 +44,34 @@ enum Line {
     },
 }
 
-/// Why a history could not be read back or written.
+/// The reason for which a history could not be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HistoryFileError {
     /// The file or stream failed.
     #[error("cannot read or write the history")]
     Io(#[from] io::Error),
-    /// A line is not what the format says.
+    /// A line does not have the format.
     #[error("line {line} of the history is not one of ours")]
     Line {
         /// Counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The parser's error.
         #[source]
         source: serde_json::Error,
     },
-    /// Whole lines, but they do not make sense together.
+    /// The lines are well-formed, but contradict each other.
     #[error("line {line} of the history {problem}")]
     Content {
         /// Counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The problem, as the end of the sentence.
         problem: &'static str,
     },
 }
 
 impl History {
-    /// Writes the history. `note` says where it comes from: the seed, the spec, the test.
+    /// Writes the history. `note` records its origin: the seed, the spec, the test.
     ///
     /// # Errors
     /// [`HistoryFileError::Io`] if `to` fails.

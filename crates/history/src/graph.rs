@@ -6,7 +6,7 @@
 /// Bits of a label that hold the key.
 pub(super) const KEY_BITS: u32 = 29;
 
-/// Why an arrow is there. The two transactions and the key are enough to find the versions again.
+/// The reason for an arrow. The two transactions and the key are enough to find the versions again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Kind {
@@ -151,7 +151,7 @@ impl Graph {
     }
 }
 
-/// Which component each node belongs to.
+/// The component of each node.
 pub(super) struct Components {
     pub(super) of: Vec<u32>,
     count: usize,

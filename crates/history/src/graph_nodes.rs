@@ -1,9 +1,9 @@
-//! What the nodes of the graph stand for.
+//! The meaning of the graph's nodes.
 
 use super::real_time_order::Moments;
 use super::transactions::History;
 
-/// How the graph's nodes are numbered: transactions, the initial state, moments.
+/// Numbering of the graph's nodes: transactions, the initial state, moments.
 #[derive(Clone, Copy)]
 pub(super) struct Nodes {
     pub(super) initial: u32,

@@ -1,4 +1,4 @@
-//! For test suites: check a run, and keep its history when it fails.
+//! For test suites: checks a run, and keeps its history when it fails.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter};

@@ -2,8 +2,8 @@
 //!
 //! The engine under test says, for every committed transaction, which version of each key it saw
 //! and which keys it wrote. A version is named by the stamp of the transaction that created it, so
-//! the order of a key's versions is known and the question is easy: draw an arrow for everything
-//! one transaction must come before, and look for a circle.
+//! the order of a key's versions is known and the question is easy: draw an arrow from each
+//! transaction to every one that must come after it, and look for a circle.
 //!
 //! ```text
 //!   ww   T1 wrote k, T2 wrote the next version of k                     T1 ──> T2
@@ -13,8 +13,8 @@
 //! ```
 //!
 //! No circle: any topological order is a serial execution with the same reads and the same final
-//! state, and [`Proof::order`] is one. A circle: no such order exists, and [`Cycle`] tells the
-//! shortest one found as a story.
+//! state, and [`Proof::order`] is one. A circle: no such order exists, and [`Cycle`] explains the
+//! shortest one found.
 //!
 //! Test suites go through [`require`], which keeps the history of a failing run in a file.
 //!
@@ -23,10 +23,10 @@
 //! # Rules for recorders
 //! - Only committed transactions go in. A transaction with an unknown outcome goes in exactly when recovery
 //!   kept it.
-//! - A deletion is a write: it creates a version (a tombstone), and reading "not there" after it is a read
-//!   of that version. Only a key that was never written is read as [`NEVER_WRITTEN`].
-//! - A scan is written out as one read per key of the range, *also* of the keys that were not there. That
-//!   is how phantoms are seen.
+//! - A deletion is a write: it creates a version (a tombstone), and reading the key as absent after
+//!   it is a read of that version. Only a key that was never written is read as [`NEVER_WRITTEN`].
+//! - A scan is written out as one read per key of the range, *also* of the absent keys. That is how
+//!   phantoms are seen.
 //! - Reads of a transaction's own writes are left out.
 //!
 //! ```

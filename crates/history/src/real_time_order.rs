@@ -1,8 +1,8 @@
 //! "T1 had ended when T2 started", for all pairs, without drawing all pairs.
 //!
-//! A million transactions have half a trillion such pairs. One node per moment says the same with three
-//! arrows a transaction: from a transaction that ends to the moment, from every moment to the next one, and
-//! from the latest moment to a transaction that starts.
+//! A million transactions have half a trillion such pairs. One node per moment expresses the same
+//! order with three arrows per transaction: from a transaction that ends to the moment, from every
+//! moment to the next one, and from the latest moment to a transaction that starts.
 //!
 //! ```text
 //!   T1 ends   T2 ends        T3 starts   T4 ends        T5 starts
@@ -23,7 +23,7 @@ pub(super) struct Moments {
 }
 
 impl Moments {
-    /// No order by real time at all.
+    /// No order by real time.
     pub(super) fn none() -> Self {
         Self {
             ended: Vec::new(),
@@ -72,7 +72,7 @@ impl Moments {
         Ok(moments)
     }
 
-    /// How many nodes they need.
+    /// Number of nodes that they need.
     pub(super) fn count(&self) -> usize {
         self.count as usize
     }

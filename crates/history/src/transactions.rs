@@ -1,4 +1,4 @@
-//! What a run of the engine leaves behind: transactions, the versions they read, the keys they wrote.
+//! The record of a run of the engine: transactions, the versions they read, the keys they wrote.
 
 use std::collections::HashMap;
 
@@ -15,15 +15,15 @@ pub struct KeyId(pub(super) u32);
 /// One committed transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
-    /// Unique within the history; what the stories call it.
+    /// Its id, unique within the history; messages use it as the name.
     pub id: u64,
     /// When it began, in instants of one clock or counter shared by all recorders.
     pub started: Option<u64>,
-    /// When its client was told that it committed.
+    /// When its commit was acknowledged to its client.
     pub ended: Option<u64>,
     /// Its commit stamp, which names every version it wrote.
     pub stamp: VersionStamp,
-    /// Which version of which key it saw, in any order. A key may stand here twice.
+    /// The versions of keys that it saw, in any order. A key may occur twice.
     pub reads: Vec<(KeyId, VersionStamp)>,
     /// The keys it wrote, deletions included.
     pub writes: Vec<KeyId>,
@@ -54,7 +54,7 @@ impl Transaction {
         self
     }
 
-    /// Says when it ran.
+    /// Sets its start and its end.
     #[must_use]
     pub fn during(mut self, started: u64, ended: u64) -> Self {
         self.started = Some(started);
@@ -100,7 +100,7 @@ impl History {
         id
     }
 
-    /// Says that this version was there before the first transaction began.
+    /// Records that this version existed before the first transaction began.
     pub fn push_initial(&mut self, key: KeyId, stamp: VersionStamp) {
         self.initial.push((key, stamp));
     }

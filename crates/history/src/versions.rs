@@ -21,7 +21,7 @@ pub(super) struct Versions {
 }
 
 impl Versions {
-    /// Sorts what was written.
+    /// Sorts the written versions.
     ///
     /// # Errors
     /// Two writers of one version, or a writer that committed with the stamp [`NEVER_WRITTEN`].
@@ -76,8 +76,9 @@ impl Versions {
         &self.all[self.first[key] as usize..self.first[key + 1] as usize]
     }
 
-    /// How many versions of `key` a reader of the one at `stamp` knew of: that one and all older;
-    /// none for [`NEVER_WRITTEN`]. So `of(key)[known]`, if there, is what overwrote it.
+    /// Number of versions of `key` that a reader of the one at `stamp` knew of: that one and all
+    /// older; none for [`NEVER_WRITTEN`]. So `of(key)[known]`, if it exists, is the version that
+    /// overwrote it.
     pub(super) fn known(&self, key: KeyId, stamp: VersionStamp) -> Option<usize> {
         if stamp == NEVER_WRITTEN {
             return Some(0);
@@ -88,13 +89,13 @@ impl Versions {
             .map(|at| at + 1)
     }
 
-    /// How many versions there are.
+    /// Total number of versions.
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }
 }
 
-/// A writer as the stories name it.
+/// A writer as messages name it.
 pub(super) fn party(history: &History, writer: u32) -> Party {
     match history.transactions.get(writer as usize) {
         Some(transaction) => Party::Transaction(transaction.id),

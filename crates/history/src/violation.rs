@@ -1,10 +1,10 @@
-//! What went wrong, told so that a person can follow it.
+//! Violations of a promise, with messages that explain them.
 
 use std::fmt;
 
 use super::transactions::{NEVER_WRITTEN, VersionStamp};
 
-/// Why a history does not keep its promise.
+/// The way in which a history breaks its promise.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {
@@ -40,7 +40,7 @@ pub enum Violation {
         /// The transactions that used it.
         writers: [Party; 2],
     },
-    /// A transaction saw what an aborted one wrote, or what was never written.
+    /// A transaction saw a version that an aborted one wrote, or that was never written.
     #[error(
         "T{reader} read version {stamp} of {key}, which no committed transaction wrote; \
          {}",
@@ -64,18 +64,18 @@ pub enum Violation {
 /// The transaction at one end of an arrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Party {
-    /// What was there before the first transaction.
+    /// The state before the first transaction.
     Initial,
     /// The transaction of this id.
     Transaction(u64),
 }
 
-/// Transactions that each have to come before the next, round in a circle.
+/// A circle of transactions, each of which has to come before the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cycle {
     /// The arrows; each starts where the one before it ended, the first where the last ended.
     pub steps: Vec<Step>,
-    /// What each of the transactions did, one line each.
+    /// A summary of each transaction, one line each.
     pub transactions: Vec<String>,
 }
 

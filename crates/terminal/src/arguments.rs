@@ -1,9 +1,9 @@
-//! What a command line says.
+//! Parsing of the command line.
 
 use clap::Parser;
 
-/// Reads the command line, and ends the program where it makes no sense. There, `--limit -5` is a bad number, and no unknown
-/// flag `-5`.
+/// Parses the command line, and ends the program if it is invalid. `--limit -5` is reported as a
+/// bad number, not as an unknown flag `-5`.
 #[must_use]
 pub fn read_arguments<P: Parser>() -> P {
     let command = with_negative_numbers(P::command());

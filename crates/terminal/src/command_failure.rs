@@ -1,47 +1,48 @@
-//! How any command may fail, whatever it is about, and the exit status that says so.
+//! Failures that any command may have, and their exit status.
 //!
-//! It is 0 if all is well, 1 if something failed or was found wrong, 2 if the command line makes no sense, 130
-//! after Ctrl-C (but for commands that are meant to end so).
+//! The exit status is 0 on success, 1 if something failed or was found wrong, 2 if the command line
+//! is invalid, 130 after Ctrl-C (except for commands that are meant to end so).
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Why a command failed, where that has nothing to do with what it is about. Programs wrap it in what else can fail.
+/// A failure that is independent of the command's subject. Programs wrap it in failures of their
+/// own.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandFailure {
-    /// The command line asks for something that there is not.
+    /// The command line asks for something that does not exist.
     #[error("{0}")]
     Usage(String),
     /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,
-    /// Ctrl-C came when all was done.
-    #[error("interrupted at the very end: all was done")]
+    /// Ctrl-C was pressed when everything was done.
+    #[error("interrupted at the very end: everything was done")]
     InterruptedAtTheEnd,
-    /// Standard output was closed by its reader. No reason to complain.
+    /// Standard output was closed by its reader. This is not reported.
     #[error("standard output was closed")]
     OutputClosed,
     /// Standard output cannot be written.
     #[error("cannot write to standard output")]
     Output(#[source] io::Error),
-    /// The system starts no thread.
-    #[error("cannot start a thread; `ulimit -u` says how many this user may have")]
+    /// The system cannot start a thread.
+    #[error("cannot start a thread; `ulimit -u` shows the limit for this user")]
     NoThread(#[source] io::Error),
     /// A file, a directory or a process of our own cannot be used.
     #[error("cannot {doing} {}", path.display())]
     Device {
-        /// What was being done, as in "read".
+        /// The verb of the operation, such as "read".
         doing: &'static str,
-        /// To what.
+        /// The file, directory or process.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
 }
 
-/// Ctrl-C was pressed while a descriptor was waited for (`interrupt.rs`).
+/// Ctrl-C was pressed while the program waited for a descriptor (`interrupt.rs`).
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted while waiting for another program")]
 pub struct WaitInterrupted;
@@ -75,7 +76,7 @@ impl CommandFailure {
         }
     }
 
-    /// What it means for the program.
+    /// Its effect on the program's end.
     #[must_use]
     pub fn ending(&self) -> Ending {
         match self {
@@ -87,14 +88,14 @@ impl CommandFailure {
     }
 }
 
-/// What a failure means for the program: its exit status, and whether it is one at all.
+/// The end of a program after a failure: its exit status, and whether it counts as a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The reader of the output has read enough, as in `namiki dump-log DIR | head`.
     OutputClosed,
     /// Something failed, or was found wrong.
     Failed,
-    /// The command line makes no sense.
+    /// The command line is invalid.
     Usage,
     /// Ctrl-C.
     Interrupted,

@@ -1,11 +1,12 @@
-//! The command `completions`: what a shell needs to complete a program's commands and flags.
+//! The command `completions`: prints the script with which a shell completes a program's commands
+//! and flags.
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use crate::{CommandFailure, print};
 
-/// What the command is told.
+/// Arguments of the command.
 #[derive(Args, Debug)]
 pub struct CompletionsArguments {
     /// The shell
@@ -16,7 +17,7 @@ pub struct CompletionsArguments {
 /// Prints the script for a shell that completes the commands of the program `P`.
 ///
 /// # Errors
-/// It cannot be written.
+/// If it cannot be written.
 pub fn run<P: CommandFactory>(arguments: &CompletionsArguments) -> Result<(), CommandFailure> {
     let mut program = P::command();
     let (name, mut script) = (program.get_name().to_owned(), Vec::new());

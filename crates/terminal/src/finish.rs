@@ -1,4 +1,4 @@
-//! The end of a program: what it says of a failure, and its exit status.
+//! The end of a program: the report of a failure, and the exit status.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -8,8 +8,8 @@ use namiki_platform::ErrorSentence;
 use crate::command_failure::{CommandFailure, Ending};
 use crate::interrupt;
 
-/// Ends `program`: says on standard error why its command failed, if it did, with all causes in one sentence. Returns the
-/// exit status.
+/// Ends `program`: reports on standard error why its command failed, if it did, with all causes in
+/// one sentence. Returns the exit status.
 pub fn finish<F: Error>(
     program: &str,
     done: Result<(), F>,

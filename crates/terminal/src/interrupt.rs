@@ -1,7 +1,8 @@
-//! Ctrl-C: the first asks whatever runs to stop soon, the second stops it at once.
+//! Ctrl-C: the first asks the running command to stop soon, the second ends the process at once.
 //!
-//! Whatever runs looks at a flag. What waits for a descriptor cannot: for standard output to be read (`output.rs`), for input to
-//! be written (`input.rs`). It waits for a second descriptor, too ([`wait_for`]).
+//! Running code checks a flag. Code that waits for a descriptor cannot: for standard output to be
+//! read (`output.rs`), or for input to be written (`input.rs`). It also waits for a second
+//! descriptor ([`wait_for`]).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,7 +20,8 @@ static WAKE: OnceLock<OwnedFd> = OnceLock::new();
 /// Ctrl-C is how the command is meant to end.
 static IS_THE_END: AtomicBool = AtomicBool::new(false);
 
-/// From now on Ctrl-C (and a request to terminate) is noted instead of ending the process.
+/// Installs the handler: from now on Ctrl-C (and SIGTERM) sets the flag instead of ending the
+/// process.
 pub fn listen() {
     // Without it, a command that waits for its output to be read ends with the second Ctrl-C.
     if let Ok(wake) = eventfd(0, EventfdFlags::CLOEXEC) {
@@ -38,7 +40,7 @@ pub fn listen() {
     });
 }
 
-/// The same, for a command that runs until Ctrl-C: it ends well then.
+/// The same, for a command that runs until Ctrl-C, which then is its normal end.
 pub fn listen_for_the_end() {
     IS_THE_END.store(true, Ordering::Relaxed);
     listen();
@@ -69,7 +71,7 @@ pub fn wait_for(descriptor: impl AsFd, ready: PollFlags) -> io::Result<()> {
             Err(error) => return Err(error.into()),
         }
     }
-    // What is ready is used, whatever else there is: rows that were printed before Ctrl-C shall be seen.
+    // A ready descriptor takes precedence: rows that were printed before Ctrl-C must be seen.
     if descriptors[0].revents().is_empty() {
         return Err(io::Error::other(WaitInterrupted));
     }

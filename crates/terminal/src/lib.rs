@@ -1,15 +1,15 @@
-//! What the programs of Namiki share at a terminal: `namiki`, and `namiki-cluster`, which it starts.
+//! Terminal functions shared by Namiki's programs: `namiki`, and `namiki-cluster`, which it starts.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
-//! | `arguments.rs` | what a command line says |
-//! | `command_failure.rs` | how any command may fail, and the exit status that says so |
+//! | `arguments.rs` | parsing of the command line |
+//! | `command_failure.rs` | failures that any command may have, and their exit status |
 //! | `finish.rs` | the end of a program |
 //! | `interrupt.rs` | Ctrl-C |
-//! | `output.rs` | standard output, which must not wait for ever to be read |
+//! | `output.rs` | standard output, with interruptible writes |
 //! | `number_format.rs`, `time_of_day.rs` | numbers and times as people read them |
-//! | `completions.rs` | what a shell needs to complete commands |
-//! | `version.rs` | which release and which build this is |
+//! | `completions.rs` | the completion script for a shell |
+//! | `version.rs` | the release and the build |
 
 mod arguments;
 mod command_failure;

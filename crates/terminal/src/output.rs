@@ -1,4 +1,4 @@
-//! Standard output. A pipe that is not read lets its writer wait; Ctrl-C ends that.
+//! Standard output. A write to a pipe that is not read blocks; Ctrl-C interrupts it.
 
 use std::io::{self, Stdout, Write};
 use std::os::fd::AsFd;
@@ -16,7 +16,7 @@ const BYTES_AT_ONCE: usize = 4096;
 #[derive(Debug)]
 pub struct Output(Stdout);
 
-/// Standard output. Nothing else of the program writes there.
+/// Standard output. No other part of the program writes there.
 #[must_use]
 pub fn standard_output() -> Output {
     Output(io::stdout())
@@ -37,7 +37,7 @@ impl Write for Output {
         loop {
             interrupt::wait_for(&self.0, PollFlags::OUT)?;
             match rustix::io::write(self.0.as_fd(), bytes) {
-                // Another program may have made it so that it does not let its writers wait.
+                // Another program may have made it non-blocking.
                 Err(Errno::INTR | Errno::AGAIN) => {}
                 written => return Ok(written?),
             }

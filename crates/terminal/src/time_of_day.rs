@@ -7,7 +7,7 @@ const MS_PER_DAY: u64 = 86_400_000;
 /// A length of time, as `90s`, `30m`, `12h` or `7d`.
 ///
 /// # Errors
-/// What is expected instead.
+/// A sentence with the expected format.
 pub fn parse_length(text: &str) -> Result<Duration, String> {
     let units = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400)];
     let parsed = units.iter().find_map(|(unit, seconds)| {
@@ -27,7 +27,8 @@ pub fn utc(ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{ms:03}Z")
 }
 
-/// The same backwards. A blank for the `T`, parts of the time that are missing (0), and no `Z` are fine.
+/// Parses the same format. A blank instead of the `T`, a time with missing parts (0), and a missing
+/// `Z` are accepted.
 #[must_use]
 pub fn parse_utc(text: &str) -> Option<u64> {
     let text = text.strip_suffix('Z').unwrap_or(text);
@@ -60,7 +61,7 @@ fn days_before(year: u64) -> u64 {
     (year - 1970) * 365 + leap_days(year - 1) - leap_days(1969)
 }
 
-/// The year, month and day that are so many days after 1970 began.
+/// The year, month and day that are `days` days after 1970 began.
 fn date(days: u64) -> (u64, u64, u64) {
     let mut year = 1970 + days / 366;
     while days_before(year + 1) <= days {

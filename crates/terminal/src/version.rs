@@ -1,7 +1,7 @@
-//! What `--version` says: the release, and the commit that it was built from.
+//! The text of `--version`: the release, and the commit that it was built from.
 
-/// `0.1.0 (commit 0123456789ab, reads on-disk formats up to 7)`: `also` is what follows the commit. The commit is left out
-/// where the build could not tell it.
+/// `0.1.0 (commit 0123456789ab, reads on-disk formats up to 7)`: `also` follows the commit. The
+/// commit is omitted if the build did not know it.
 #[must_use]
 pub fn version(also: &str) -> String {
     let commit = match env!("NAMIKI_COMMIT") {

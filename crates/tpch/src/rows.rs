@@ -1,7 +1,8 @@
-//! The rows of TPC-H's tables, as `tpchgen` makes them, in the order of each table's key.
+//! The rows of TPC-H's tables, made by `tpchgen`, in the order of each table's key.
 //!
-//! Every type is exact: amounts are decimals with two digits, stored as whole cents, and dates are days. The generator
-//! gives the tables in the order of their keys, but for the four suppliers of each part.
+//! Every type is exact: amounts are decimals with two digits, stored as whole cents, and dates are
+//! days. The generator produces the tables in the order of their keys, except the four suppliers of
+//! each part.
 
 use namiki::query::Datum;
 use tpchgen::dates::TPCHDate;
@@ -127,7 +128,7 @@ pub(crate) fn lineitem(scale: f64) -> Rows {
             int(row.l_partkey),
             int(row.l_suppkey),
             int(row.l_linenumber),
-            // Whole pieces; the column has two digits behind the point.
+            // Whole pieces; the column has two decimal digits.
             decimal(row.l_quantity * 100),
             cents(row.l_extendedprice),
             cents(row.l_discount),

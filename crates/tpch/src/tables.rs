@@ -1,4 +1,4 @@
-//! TPC-H's tables: columns, keys, indexes, and how many rows each has.
+//! TPC-H's tables: columns, keys, indexes, and numbers of rows.
 
 use clap::ValueEnum;
 use namiki::NewTable;
@@ -12,7 +12,7 @@ const TEXT: ColumnType = ColumnType::Text;
 const DATE: ColumnType = ColumnType::Date;
 const MONEY: ColumnType = ColumnType::Decimal { scale: 2 };
 
-/// Orders have from one to seven line items, each number as often as any other.
+/// Orders have one to seven line items, uniformly distributed.
 const LINE_ITEMS_PER_ORDER: i64 = 4;
 /// Suppliers of each part.
 const SUPPLIERS_PER_PART: i64 = 4;
@@ -22,7 +22,7 @@ pub(crate) const CUSTOMER_INDEX: &str = "c_mktsegment_acctbal";
 /// The index of orders by customer.
 pub(crate) const ORDERS_INDEX: &str = "o_custkey";
 
-/// A table of TPC-H. Small ones come first, so that a load that cannot work fails soon.
+/// A table of TPC-H. Small ones come first, so that a load that cannot work fails early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TpchTable {
     /// Five regions.
@@ -33,7 +33,7 @@ pub enum TpchTable {
     Supplier,
     /// The customers. A third of them have no orders.
     Customer,
-    /// What is ordered.
+    /// The parts that customers order.
     Part,
     /// The suppliers of each part, four of them.
     Partsupp,
@@ -59,7 +59,7 @@ impl TpchTable {
         }
     }
 
-    /// Its rows at a scale, in the order of its key: each a value for every column.
+    /// Its rows at a scale, in the order of its key; each row has a value for every column.
     #[must_use]
     pub fn rows(self, scale: f64) -> Rows {
         match self {
@@ -74,7 +74,7 @@ impl TpchTable {
         }
     }
 
-    /// About how many rows it has at a scale. Known at once.
+    /// Approximate number of rows at a scale, in constant time.
     #[must_use]
     pub fn row_estimate(self, scale: f64) -> u64 {
         let orders = || OrderGenerator::calculate_row_count(scale, 1, 1);
@@ -92,7 +92,8 @@ impl TpchTable {
         rows.max(0).unsigned_abs()
     }
 
-    /// How many rows it has at a scale, exactly. Of line items they are added up order by order: some nanoseconds each.
+    /// Exact number of rows at a scale. Line items are counted order by order, which takes some
+    /// nanoseconds for each.
     #[must_use]
     pub fn row_count(self, scale: f64) -> u64 {
         if self != Self::Lineitem {
@@ -110,16 +111,16 @@ impl TpchTable {
     /// The table as it is loaded.
     ///
     /// # Errors
-    /// None: a test makes them all.
+    /// Never: a test makes all of them.
     pub fn definition(self) -> Result<NewTable, SchemaError> {
         let columns = self.columns().iter();
         let columns = columns.map(|(name, column_type)| Column::new(name, *column_type));
         let schema = Schema::new(columns.collect(), self.key())?;
         let table = NewTable::new(self.name(), schema);
         Ok(match self {
-            // What the paper's query looks its customers up by.
+            // The paper's query looks its customers up by this index.
             Self::Customer => table.index(CUSTOMER_INDEX, &["c_mktsegment", "c_acctbal"]),
-            // And their orders.
+            // And their orders by this one.
             Self::Orders => table.index(ORDERS_INDEX, &["o_custkey"]),
             _ => table,
         })
@@ -256,7 +257,7 @@ mod tests {
 
     #[test]
     fn another_scale_has_other_numbers_of_rows() {
-        // What the benchmark's document says.
+        // The number in the benchmark's specification.
         assert_eq!(TpchTable::Lineitem.row_count(1.0), 6_001_215);
         for table in [TpchTable::Customer, TpchTable::Orders, TpchTable::Lineitem] {
             let at_two = table.row_count(2.0);
