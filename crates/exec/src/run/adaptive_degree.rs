@@ -38,7 +38,7 @@ const READS_MIN: u64 = 256;
 
 /// One thread's.
 #[derive(Debug)]
-pub(super) struct AdaptiveDegree {
+pub(crate) struct AdaptiveDegree {
     /// Reads a second at each rung; zero of those that were not tried.
     rates: [f64; LADDER.len()],
     /// The rung now.
@@ -53,12 +53,12 @@ pub(super) struct AdaptiveDegree {
 
 impl AdaptiveDegree {
     /// The degree that a thread begins with.
-    pub(super) const FIRST: usize = LADDER[FIRST_RUNG];
+    pub(crate) const FIRST: usize = LADDER[FIRST_RUNG];
 
     /// The greatest that it can come to.
-    pub(super) const MAX: usize = LADDER[LADDER.len() - 1];
+    pub(crate) const MAX: usize = LADDER[LADDER.len() - 1];
 
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             rates: [0.0; LADDER.len()],
             rung: FIRST_RUNG,
@@ -72,7 +72,7 @@ impl AdaptiveDegree {
     /// The degree from now on, given the clock in nanoseconds and the reads so far. `is_limited`: tasks wait for room
     /// now; of an interval in which that was seldom so the degree was no matter, and nothing is learned.
     #[inline]
-    pub(super) fn look(
+    pub(crate) fn look(
         &mut self,
         clock: impl FnOnce() -> u64,
         reads: u64,

@@ -7,51 +7,51 @@ use crate::query_statistics::LiveCounters;
 
 /// One thread's. No other thread writes them.
 #[derive(Debug, Default)]
-pub(super) struct WorkerCounters {
+pub(crate) struct WorkerCounters {
     /// Requests to the device that have completed.
-    pub(super) reads: Counter,
+    pub(crate) reads: Counter,
     /// Pages that these brought.
-    pub(super) pages: Counter,
+    pub(crate) pages: Counter,
     /// Faults that found their page on its way already.
-    pub(super) merged_faults: Counter,
+    pub(crate) merged_faults: Counter,
     /// Tasks that were made.
-    pub(super) tasks: Counter,
+    pub(crate) tasks: Counter,
     /// Tasks that have ended.
-    pub(super) tasks_ended: Counter,
+    pub(crate) tasks_ended: Counter,
     /// Tasks that wait now; written as a difference, so that it is a counter, too.
-    pub(super) waits_begun: Counter,
-    pub(super) waits_ended: Counter,
+    pub(crate) waits_begun: Counter,
+    pub(crate) waits_ended: Counter,
     /// Most tasks that waited at a time; written as what the last record adds.
-    pub(super) waiting_max: Counter,
+    pub(crate) waiting_max: Counter,
     /// Tasks that were given to another thread.
-    pub(super) handed_over: Counter,
+    pub(crate) handed_over: Counter,
     /// Rows of the answer.
-    pub(super) rows: Counter,
+    pub(crate) rows: Counter,
     /// Rows that went through steps of the plan.
-    pub(super) rows_between: Counter,
+    pub(crate) rows_between: Counter,
     /// Processor time.
-    pub(super) cpu_ns: Counter,
+    pub(crate) cpu_ns: Counter,
     /// Calls that submit reads or wait for them.
-    pub(super) turns: Counter,
+    pub(crate) turns: Counter,
     /// The degree now; written as a difference.
-    pub(super) degree_up: Counter,
-    pub(super) degree_down: Counter,
+    pub(crate) degree_up: Counter,
+    pub(crate) degree_down: Counter,
 }
 
 impl WorkerCounters {
-    pub(super) fn waiting(&self) -> u64 {
+    pub(crate) fn waiting(&self) -> u64 {
         // Read in this order, so that a wait that ends meanwhile does not make it negative.
         let ended = self.waits_ended.get();
         self.waits_begun.get().saturating_sub(ended)
     }
 
-    pub(super) fn degree(&self) -> u64 {
+    pub(crate) fn degree(&self) -> u64 {
         self.degree_up.get().saturating_sub(self.degree_down.get())
     }
 }
 
 /// Adds up what the threads have counted.
-pub(super) fn sum(workers: &[CachePadded<WorkerCounters>]) -> LiveCounters {
+pub(crate) fn sum(workers: &[CachePadded<WorkerCounters>]) -> LiveCounters {
     let mut sum = LiveCounters::default();
     for worker in workers {
         // Ended before made: a task that ends meanwhile does not make the difference negative.

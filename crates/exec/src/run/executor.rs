@@ -7,20 +7,20 @@ use namiki_platform::ProcessToken;
 use namiki_platform::disk::{Disk, Frame, FramePool, PAGE_BYTES, ReadQueue};
 use namiki_segment::PageCache;
 
-use super::admission::Admission;
-use super::frame_share::FrameShare;
-use super::options::Options;
 use super::rows::Rows;
-use super::shared::{Resources, Shared};
-use super::thread_pool::ThreadPool;
-use super::worker::Worker;
-use super::worker_channels::{Channels, channels};
 use crate::bind::bind;
 use crate::error::ExecError;
 use crate::explain::{Explanation, explain};
 use crate::plan::Plan;
 use crate::planner::choose;
 use crate::program::compile;
+use crate::run::frame_share::FrameShare;
+use crate::run::options::Options;
+use crate::run::shared::{Resources, Shared};
+use crate::run::threads::Admission;
+use crate::run::threads::ThreadPool;
+use crate::run::threads::{Channels, channels};
+use crate::run::worker::Worker;
 use crate::source::Tables;
 
 /// Frames beside those of the cache: for pages on their way.

@@ -7,7 +7,7 @@
 //! - F3. Frames of single pages are held by nothing but reads on their way and pages for which the cache has no room yet. So they
 //!   come back while no task goes on; those of extents do not.
 
-use super::options::Options;
+use crate::run::options::Options;
 
 /// Frames of a kind: how many there are, and how many there may be.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -18,22 +18,22 @@ struct Kind {
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct FrameShare {
+pub(crate) struct FrameShare {
     pages: Kind,
     extents: Kind,
 }
 
 /// The longest extent of a driver's range: 256 KiB.
-pub(super) const EXTENT_PAGES_MAX: usize = 64;
+pub(crate) const EXTENT_PAGES_MAX: usize = 64;
 
 /// Extents that a thread has on their way at a time, if its degree allows for it.
-pub(super) const EXTENTS_IN_FLIGHT: usize = 8;
+pub(crate) const EXTENTS_IN_FLIGHT: usize = 8;
 
 /// Pages of a request of a window, at most.
-pub(super) const RUN_PAGES_MAX: usize = 32;
+pub(crate) const RUN_PAGES_MAX: usize = 32;
 
 /// Reads that a thread's queue can have in flight.
-pub(super) const QUEUE_DEPTH: usize = 1024;
+pub(crate) const QUEUE_DEPTH: usize = 1024;
 
 /// Frames of a driver that never waits for one: those on their way, and as many that have arrived.
 const EXTENT_FRAMES: usize = EXTENT_PAGES_MAX * 2 * EXTENTS_IN_FLIGHT;
@@ -50,12 +50,12 @@ fn page_frames(options: &Options) -> usize {
 
 impl FrameShare {
     /// What a thread could use.
-    pub(super) fn wanted(options: &Options) -> usize {
+    pub(crate) fn wanted(options: &Options) -> usize {
         page_frames(options) + EXTENT_FRAMES
     }
 
     /// The share of a thread that has so many frames, at least two.
-    pub(super) fn new(options: &Options, frames: usize) -> Self {
+    pub(crate) fn new(options: &Options, frames: usize) -> Self {
         let for_extents = (frames / 2).clamp(1, EXTENT_FRAMES);
         let for_pages = page_frames(options)
             .min(frames.saturating_sub(for_extents))
@@ -67,55 +67,55 @@ impl FrameShare {
     }
 
     /// The longest extent.
-    pub(super) fn extent_pages_max(&self) -> usize {
+    pub(crate) fn extent_pages_max(&self) -> usize {
         self.extents.held_max.min(EXTENT_PAGES_MAX)
     }
 
     /// The longest run of a window.
-    pub(super) fn run_pages_max(&self) -> usize {
+    pub(crate) fn run_pages_max(&self) -> usize {
         self.pages.held_max.min(RUN_PAGES_MAX)
     }
 
     /// Whether there is room for so many frames of single pages more.
     #[inline]
-    pub(super) fn has_room_for_pages(&self, pages: usize) -> bool {
+    pub(crate) fn has_room_for_pages(&self, pages: usize) -> bool {
         self.pages.has_room(pages)
     }
 
     /// Whether there is room for an extent of so many frames.
-    pub(super) fn has_room_for_extent(&self, pages: usize) -> bool {
+    pub(crate) fn has_room_for_extent(&self, pages: usize) -> bool {
         self.extents.has_room(pages)
     }
 
     /// Whether extents have frames.
-    pub(super) fn has_extents(&self) -> bool {
+    pub(crate) fn has_extents(&self) -> bool {
         self.extents.held > 0
     }
 
     /// Counts frames of single pages that were taken.
     #[inline]
-    pub(super) fn take_pages(&mut self, pages: usize) {
+    pub(crate) fn take_pages(&mut self, pages: usize) {
         self.pages.held += pages;
     }
 
     /// Counts frames of single pages that went into the cache, or back to their pool.
     #[inline]
-    pub(super) fn return_pages(&mut self, pages: usize) {
+    pub(crate) fn return_pages(&mut self, pages: usize) {
         self.pages.held -= pages;
     }
 
     /// Counts frames of an extent that is to be read.
-    pub(super) fn take_extent(&mut self, pages: usize) {
+    pub(crate) fn take_extent(&mut self, pages: usize) {
         self.extents.held += pages;
     }
 
     /// Counts frames of an extent that went into the cache, or back to their pool.
-    pub(super) fn return_extent(&mut self, pages: usize) {
+    pub(crate) fn return_extent(&mut self, pages: usize) {
         self.extents.held -= pages;
     }
 
     /// All tasks and reads have ended.
-    pub(super) fn return_all(&mut self) {
+    pub(crate) fn return_all(&mut self) {
         (self.pages.held, self.extents.held) = (0, 0);
     }
 }
@@ -133,8 +133,8 @@ impl Kind {
 
 #[cfg(test)]
 mod tests {
-    use super::super::options::Degree;
     use super::*;
+    use crate::run::options::Degree;
 
     #[test]
     fn one_read_of_each_kind_fits_the_least_share() {

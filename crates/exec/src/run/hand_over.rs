@@ -10,20 +10,20 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::task::{PageRange, State};
-use super::worker::{Flow, Worker};
-use super::worker_channels::{Handoff, Message};
 use crate::error::ExecError;
 use crate::program::{Driver, Step};
 use crate::rings::Receiver;
 use crate::row::Row;
+use crate::run::tasks::{PageRange, State};
+use crate::run::threads::{Handoff, Message};
+use crate::run::worker::{Flow, Worker};
 
 /// A thread that sleeps looks around this often, whatever happens.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
 
 /// A range with fewer pages, or rows, left than this is not divided.
 const DIVIDED_PAGES_MIN: u32 = 2;
-pub(super) const DIVIDED_ROWS_MIN: usize = 64;
+pub(crate) const DIVIDED_ROWS_MIN: usize = 64;
 
 impl Worker<'_> {
     /// Whether there are others to share this pipeline with.
@@ -32,7 +32,7 @@ impl Worker<'_> {
     }
 
     /// Takes what others have sent, and offloads to those that asked or are underloaded.
-    pub(super) fn exchange(&mut self) -> Result<(), ExecError> {
+    pub(crate) fn exchange(&mut self) -> Result<(), ExecError> {
         if !self.is_shared() {
             return Ok(());
         }
@@ -91,7 +91,7 @@ impl Worker<'_> {
     }
 
     /// Drops what is left in the rings to this thread, when no thread sends any more.
-    pub(super) fn drop_messages(&mut self) {
+    pub(crate) fn drop_messages(&mut self) {
         for receiver in self.channels.receivers.iter_mut().flatten() {
             while let Some(message) = receiver.pop() {
                 if let Message::Task { .. } = message {
@@ -186,7 +186,7 @@ impl Worker<'_> {
     }
 
     /// Sends a row that is about to begin a step to the thread that gets such rows. Tells whether it did.
-    pub(super) fn hand_over_row(&mut self, position: usize, row: &Row, words: usize) -> bool {
+    pub(crate) fn hand_over_row(&mut self, position: usize, row: &Row, words: usize) -> bool {
         let Some(handoff) = &mut self.handoff else {
             return false;
         };
@@ -261,7 +261,7 @@ impl Worker<'_> {
     }
 
     /// This thread has nothing to do: sleeps until it has. Tells whether the pipeline has ended instead.
-    pub(super) fn is_over(&mut self) -> bool {
+    pub(crate) fn is_over(&mut self) -> bool {
         debug_assert_eq!(
             self.tasks.live(),
             0,

@@ -43,44 +43,26 @@
 //! So an extent that has arrived always goes on, its frames come back, and the range behind it is resumed. A range itself holds
 //! nothing while it waits, whichever thread it came from. Queries do not wait for each other's frames: each has its own
 //! from its beginning to its end (`admission`), and what it shares with others is the cache, and pages leave that.
-//! `progress_model.rs` tries all orders in which tasks, devices and threads may act.
+//! `tasks/progress_model.rs` tries all orders in which tasks, devices and threads may act.
 //!
 //! Paper: oode §2, §3
 
 mod adaptive_degree;
-mod admission;
-mod barrier;
-mod batched_lookup;
-mod column_decoding;
 mod counters;
 mod executor;
 mod frame_share;
-mod gather;
+mod gathers;
 mod hand_over;
-mod hash_probe;
-mod long_values;
-mod materialized_scan;
 mod options;
-mod output;
-mod page_reads;
-mod pending_reads;
-#[cfg(all(test, not(loom)))]
-mod progress_model;
-mod resident_rows;
-mod row_flow;
+mod reads;
 mod rows;
-mod schedule;
-mod segment_lookup;
-mod segment_scan;
 mod shared;
-mod task;
+mod sink;
+mod steps;
 mod task_states;
-mod thread_pool;
-mod window;
-mod window_reads;
+mod tasks;
+mod threads;
 mod worker;
-mod worker_channels;
-mod worker_sink;
 
 pub use executor::Executor;
 pub use options::{Degree, Mode, Options};

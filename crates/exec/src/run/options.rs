@@ -6,8 +6,8 @@ use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
 
-use super::adaptive_degree::AdaptiveDegree;
 use crate::planner::Prices;
+use crate::run::adaptive_degree::AdaptiveDegree;
 
 /// The order of execution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,12 +88,12 @@ impl Options {
     }
 
     /// Whether one task runs at a time.
-    pub(super) fn is_ordered(&self) -> bool {
+    pub(crate) fn is_ordered(&self) -> bool {
         self.mode == Mode::Ordered
     }
 
     /// Threads, as the mode has them.
-    pub(super) fn thread_count(&self) -> usize {
+    pub(crate) fn thread_count(&self) -> usize {
         match self.mode {
             Mode::Ordered => 1,
             Mode::OutOfOrder => self.threads.get(),
@@ -101,7 +101,7 @@ impl Options {
     }
 
     /// Tasks that a thread begins with.
-    pub(super) fn first_degree(&self) -> usize {
+    pub(crate) fn first_degree(&self) -> usize {
         match (self.mode, self.degree) {
             (Mode::Ordered, _) => 1,
             (Mode::OutOfOrder, Degree::Fixed(degree)) => degree.max(1),
@@ -110,7 +110,7 @@ impl Options {
     }
 
     /// Tasks that a thread can come to have.
-    pub(super) fn degree_max(&self) -> usize {
+    pub(crate) fn degree_max(&self) -> usize {
         if self.is_adaptive() {
             AdaptiveDegree::MAX
         } else {
@@ -119,7 +119,7 @@ impl Options {
     }
 
     /// Whether the number of tasks follows the device.
-    pub(super) fn is_adaptive(&self) -> bool {
+    pub(crate) fn is_adaptive(&self) -> bool {
         self.mode == Mode::OutOfOrder && self.degree == Degree::Adaptive
     }
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::counters::sum;
-use super::shared::Shared;
 use crate::data::{Datum, Value};
 use crate::error::ExecError;
 use crate::explain::{Explanation, explain};
 use crate::query_statistics::{LiveCounters, Statistics};
 use crate::row::{RowRef, RowStore, Slot};
+use crate::run::counters::sum;
+use crate::run::shared::Shared;
 
 /// The rows of a query, which runs while they are taken. Dropped before the end, it cancels the query and waits until
 /// its tasks and page frames are free. In a forked child, where the query does not run, it does nothing of that.
@@ -77,7 +77,7 @@ impl<'r> AnswerRow<'r> {
 }
 
 impl Rows {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self {
             batch: RowStore::new(&shared.output_slots),
             at: 0,

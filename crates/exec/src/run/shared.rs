@@ -11,12 +11,6 @@ use namiki_platform::disk::{Disk, Frame, FramePool};
 use namiki_segment::{PageCache, Segment};
 use parking_lot::{Condvar, Mutex};
 
-use super::admission::QueryPermit;
-use super::barrier::Barrier;
-use super::counters::{WorkerCounters, sum};
-use super::options::Options;
-use super::output::Output;
-use super::worker_sink::{Materialized, WorkerSink};
 use crate::bind::KeyBounds;
 use crate::error::ExecError;
 use crate::plan::Plan;
@@ -24,19 +18,25 @@ use crate::program::{Program, Step};
 use crate::query_statistics::Statistics;
 use crate::rings::SleepFlag;
 use crate::row::Slot;
+use crate::run::counters::{WorkerCounters, sum};
+use crate::run::options::Options;
+use crate::run::sink::Output;
+use crate::run::sink::{Materialized, SinkPart};
+use crate::run::threads::Barrier;
+use crate::run::threads::QueryPermit;
 use crate::sinks::{MergeControl, QueryMemory};
 use crate::source::Tables;
 
 /// What queries of one executor run on.
 #[derive(Clone)]
-pub(super) struct Resources {
-    pub(super) disk: Arc<dyn Disk>,
-    pub(super) pool: Arc<FramePool>,
-    pub(super) cache: Arc<PageCache<Frame>>,
+pub(crate) struct Resources {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) pool: Arc<FramePool>,
+    pub(crate) cache: Arc<PageCache<Frame>>,
 }
 
 /// How the rows of a source are reached.
-pub(super) enum Storage {
+pub(crate) enum Storage {
     /// By calls.
     Resident,
     /// In these segments of the query, in the order of their keys.
@@ -44,10 +44,10 @@ pub(super) enum Storage {
 }
 
 /// What a thread shows the others.
-pub(super) struct Peer {
+pub(crate) struct Peer {
     /// Tasks that it has, about.
-    pub(super) load: CachePadded<AtomicUsize>,
-    pub(super) sleep: SleepFlag,
+    pub(crate) load: CachePadded<AtomicUsize>,
+    pub(crate) sleep: SleepFlag,
 }
 
 impl Peer {
@@ -60,28 +60,28 @@ impl Peer {
 }
 
 /// See the module.
-pub(super) struct Shared {
-    pub(super) resources: Resources,
-    pub(super) program: Program,
+pub(crate) struct Shared {
+    pub(crate) resources: Resources,
+    pub(crate) program: Program,
     /// What the program was made from.
-    pub(super) planned: (Plan, Tables),
-    pub(super) options: Options,
+    pub(crate) planned: (Plan, Tables),
+    pub(crate) options: Options,
     /// That of the query's threads.
-    pub(super) process: ProcessToken,
-    pub(super) threads: usize,
+    pub(crate) process: ProcessToken,
+    pub(crate) threads: usize,
     /// Page frames that each thread may have, beside those in the cache.
-    pub(super) frames_per_thread: usize,
+    pub(crate) frames_per_thread: usize,
     /// Given back when the last thread has left.
     permit: Mutex<Option<QueryPermit>>,
     /// Of each of the program's sources.
-    pub(super) storage: Vec<Storage>,
+    pub(crate) storage: Vec<Storage>,
     /// All segments, by their numbers in the query, and the table or index that each belongs to.
-    pub(super) segments: Vec<(Arc<Segment>, String)>,
+    pub(crate) segments: Vec<(Arc<Segment>, String)>,
     /// The columns of the answer.
-    pub(super) output_slots: Vec<Slot>,
-    pub(super) output: Output,
-    pub(super) counters: Vec<CachePadded<WorkerCounters>>,
-    pub(super) peers: Vec<Peer>,
+    pub(crate) output_slots: Vec<Slot>,
+    pub(crate) output: Output,
+    pub(crate) counters: Vec<CachePadded<WorkerCounters>>,
+    pub(crate) peers: Vec<Peer>,
     /// Of each step of each pipeline that is a limit, how many rows may still pass.
     limits: Vec<Vec<AtomicU64>>,
     /// Of each pipeline, the parts of its driver's range that its threads begin with, if that is in memory.
@@ -89,16 +89,16 @@ pub(super) struct Shared {
     /// What each pipeline has kept.
     materialized: Vec<OnceLock<Arc<Materialized>>>,
     /// What each thread has kept in the pipeline that ends, and what it has taken in memory.
-    parts: Mutex<Vec<(WorkerSink, usize)>>,
+    parts: Mutex<Vec<(SinkPart, usize)>>,
     /// Threads that have something to do, and tasks in rings (T5).
-    pub(super) busy: CachePadded<AtomicUsize>,
+    pub(crate) busy: CachePadded<AtomicUsize>,
     /// The pipeline needs nothing more.
     ended: AtomicBool,
     /// The query has failed, or was cancelled.
     stopped: AtomicBool,
     failure: Mutex<Option<ExecError>>,
     barrier: Barrier,
-    pub(super) memory: QueryMemory,
+    pub(crate) memory: QueryMemory,
     /// Of each pipeline the rows that began each step, and those that came to the sink.
     step_rows: Mutex<Vec<Vec<u64>>>,
     /// The pages that were read, a bit for each page of each segment.
@@ -112,7 +112,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(
+    pub(crate) fn new(
         resources: Resources,
         program: Program,
         planned: (Plan, Tables),
@@ -186,25 +186,25 @@ impl Shared {
 
     /// Whether there is nothing more to do in this pipeline, or at all.
     #[inline]
-    pub(super) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         // Relaxed: what is not seen now is seen in the next turn. What a thread does after the end is ordered by the
         // barrier.
         self.ended.load(Ordering::Relaxed) || self.stopped.load(Ordering::Relaxed)
     }
 
     /// Whether the query has failed or was cancelled.
-    pub(super) fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
 
     /// Ends the pipeline.
-    pub(super) fn end_pipeline(&self) {
+    pub(crate) fn end_pipeline(&self) {
         self.ended.store(true, Ordering::Relaxed);
         self.wake_all();
     }
 
     /// Ends the query with an error, unless it has one.
-    pub(super) fn fail(&self, error: ExecError) {
+    pub(crate) fn fail(&self, error: ExecError) {
         let mut failure = self.failure.lock();
         if failure.is_none() {
             *failure = Some(error);
@@ -216,23 +216,23 @@ impl Shared {
     }
 
     /// Ends the query for its caller. A forked child has no query to end, and locks that may be held for ever.
-    pub(super) fn cancel(&self) {
+    pub(crate) fn cancel(&self) {
         if self.process.is_current() {
             self.fail(ExecError::Cancelled);
         }
     }
 
     /// The error that ended the query.
-    pub(super) fn failure(&self) -> Option<ExecError> {
+    pub(crate) fn failure(&self) -> Option<ExecError> {
         self.failure.lock().clone()
     }
 
-    pub(super) fn wake_all(&self) {
+    pub(crate) fn wake_all(&self) {
         self.peers.iter().for_each(|peer| peer.sleep.wake());
     }
 
     /// Lets one row pass a limit. Gives how many may pass after it; nothing if it may not.
-    pub(super) fn pass_limit(&self, pipeline: usize, step: usize) -> Option<u64> {
+    pub(crate) fn pass_limit(&self, pipeline: usize, step: usize) -> Option<u64> {
         let left = &self.limits[pipeline][step];
         let take = |left: u64| left.checked_sub(1);
         // Relaxed: a count that orders nothing.
@@ -242,7 +242,7 @@ impl Shared {
 
     /// The parts that the range of a pipeline is divided into, which the first thread that asks makes: the source may have
     /// other rows when the next one asks.
-    pub(super) fn resident_parts(
+    pub(crate) fn resident_parts(
         &self,
         pipeline: usize,
         make: impl FnOnce() -> Result<Vec<KeyBounds>, ExecError>,
@@ -252,12 +252,12 @@ impl Shared {
     }
 
     /// What a pipeline has kept. It was set before the barrier after that pipeline.
-    pub(super) fn materialized(&self, pipeline: usize) -> Option<&Arc<Materialized>> {
+    pub(crate) fn materialized(&self, pipeline: usize) -> Option<&Arc<Materialized>> {
         self.materialized[pipeline].get()
     }
 
     /// Waits for all threads to end a pipeline, and merges what they have kept. A thread's part has taken `held_bytes`.
-    pub(super) fn end_of_pipeline(&self, pipeline: usize, part: WorkerSink, held_bytes: usize) {
+    pub(crate) fn end_of_pipeline(&self, pipeline: usize, part: SinkPart, held_bytes: usize) {
         let (_, operator) = part.bytes();
         self.parts.lock().push((part, held_bytes));
         self.barrier.wait(|| {
@@ -267,7 +267,7 @@ impl Shared {
             if !self.is_stopped() {
                 let is_stopped = || self.is_stopped();
                 let control = MergeControl::new(&self.memory, &is_stopped, operator, held_bytes);
-                match WorkerSink::merge(parts, &control) {
+                match SinkPart::merge(parts, &control) {
                     Ok(Some(kept)) => _ = self.materialized[pipeline].set(Arc::new(kept)),
                     Ok(None) => {}
                     Err(error) => self.fail(error),
@@ -279,7 +279,7 @@ impl Shared {
     }
 
     /// Adds the rows that began each step of a pipeline in a thread.
-    pub(super) fn add_step_rows(&self, pipeline: usize, rows: &[u64]) {
+    pub(crate) fn add_step_rows(&self, pipeline: usize, rows: &[u64]) {
         let mut all = self.step_rows.lock();
         let own = &mut all[pipeline];
         own.resize(own.len().max(rows.len()), 0);
@@ -290,7 +290,7 @@ impl Shared {
 
     /// How many rows each operator has given, from the root on, each before its inputs. Of pipelines that run, nothing
     /// is known yet.
-    pub(super) fn operator_rows(&self) -> Vec<u64> {
+    pub(crate) fn operator_rows(&self) -> Vec<u64> {
         if !self.process.is_current() {
             return Vec::new();
         }
@@ -301,7 +301,7 @@ impl Shared {
     }
 
     /// Adds the pages that a thread has read.
-    pub(super) fn add_pages_read(&self, pages: &[Vec<u64>]) {
+    pub(crate) fn add_pages_read(&self, pages: &[Vec<u64>]) {
         let mut all = self.pages_read.lock();
         for (all, own) in all.iter_mut().zip(pages) {
             all.resize(all.len().max(own.len()), 0);
@@ -311,7 +311,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn set_device(&self, device: &str) {
+    pub(crate) fn set_device(&self, device: &str) {
         let mut own = self.device.lock();
         if own.is_empty() {
             device.clone_into(&mut own);
@@ -319,13 +319,13 @@ impl Shared {
     }
 
     /// A thread leaves the query before its end, or never came. The query must have failed.
-    pub(super) fn abort_worker(&self) {
+    pub(crate) fn abort_worker(&self) {
         self.barrier.withdraw();
         self.leave();
     }
 
     /// A thread leaves the query. The last one ends it.
-    pub(super) fn leave(&self) {
+    pub(crate) fn leave(&self) {
         let mut left = self.threads_left.lock();
         *left -= 1;
         if *left == 0 {
@@ -337,7 +337,7 @@ impl Shared {
     }
 
     /// Waits until all threads have left. In a forked child there are none.
-    pub(super) fn wait_until_left(&self) {
+    pub(crate) fn wait_until_left(&self) {
         if !self.process.is_current() {
             return;
         }
@@ -348,7 +348,7 @@ impl Shared {
     }
 
     /// What has been done so far; nothing in a forked child.
-    pub(super) fn statistics(&self) -> Statistics {
+    pub(crate) fn statistics(&self) -> Statistics {
         if !self.process.is_current() {
             return Statistics::default();
         }

@@ -1,13 +1,13 @@
 //! What becomes of tasks: made, run, blocked on a page or for lack of room, ended.
 
-use super::task::{PageKey, State, Step, TaskId};
-use super::worker::{Flow, Worker};
 use crate::error::ExecError;
 use crate::row::Row;
+use crate::run::tasks::{PageKey, State, Step, TaskId};
+use crate::run::worker::{Flow, Worker};
 
 impl Worker<'_> {
     /// Lets a task go on.
-    pub(super) fn run_task(&mut self, id: TaskId) -> Result<Flow, ExecError> {
+    pub(crate) fn run_task(&mut self, id: TaskId) -> Result<Flow, ExecError> {
         let task = self.tasks.get(id);
         let position = task.position;
         let mut row = std::mem::take(&mut task.row);
@@ -46,7 +46,7 @@ impl Worker<'_> {
     }
 
     /// A task in a step; its row begins as `row`.
-    pub(super) fn new_task(
+    pub(crate) fn new_task(
         &mut self,
         position: usize,
         state: State,
@@ -62,7 +62,7 @@ impl Worker<'_> {
         id
     }
 
-    pub(super) fn end_task(&mut self, id: TaskId) {
+    pub(crate) fn end_task(&mut self, id: TaskId) {
         self.tasks.end(id);
         self.counters.tasks_ended.add(1);
     }
@@ -70,7 +70,7 @@ impl Worker<'_> {
     /// Lets a task wait for a page (T3). Where there is no room (T2), because it ran to give rows away, it meets its
     /// fault again later.
     #[inline]
-    pub(super) fn wait_for(&mut self, id: TaskId, key: PageKey) {
+    pub(crate) fn wait_for(&mut self, id: TaskId, key: PageKey) {
         if self.schedule.is_at_degree() {
             let position = self.tasks.get(id).position;
             self.schedule.block_on_degree(position, id);
@@ -85,7 +85,7 @@ impl Worker<'_> {
     }
 
     /// Counts a task that has begun to wait.
-    pub(super) fn count_waiting(&self) {
+    pub(crate) fn count_waiting(&self) {
         let waiting = self.schedule.waiting() as u64;
         self.counters.waits_begun.add(1);
         let max = self.counters.waiting_max.get();
@@ -93,7 +93,7 @@ impl Worker<'_> {
     }
 
     /// Counts tasks that have waited.
-    pub(super) fn count_arrived(&self, tasks: usize) {
+    pub(crate) fn count_arrived(&self, tasks: usize) {
         self.counters.waits_ended.add(tasks as u64);
     }
 }

@@ -7,20 +7,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use namiki_platform::disk::{Completion, Frame, ReadQueue};
 use namiki_segment::PageReader;
 
-use super::adaptive_degree::AdaptiveDegree;
-use super::counters::WorkerCounters;
-use super::gather::Gather;
-use super::output::{BATCH_BYTES, BATCH_ROWS};
-use super::pending_reads::{PendingReads, ReadId};
-use super::schedule::Schedule;
-use super::shared::{Shared, Storage};
-use super::task::{BatchWalk, Tasks};
-use super::window::Window;
-use super::worker_channels::{Channels, Handoff};
-use super::worker_sink::WorkerSink;
 use crate::error::ExecError;
 use crate::program::{self, Driver, Pipeline, Reach};
 use crate::row::{Row, RowStore};
+use crate::run::adaptive_degree::AdaptiveDegree;
+use crate::run::counters::WorkerCounters;
+use crate::run::gathers::Gather;
+use crate::run::reads::Window;
+use crate::run::reads::{PendingReads, ReadId};
+use crate::run::shared::{Shared, Storage};
+use crate::run::sink::SinkPart;
+use crate::run::sink::{BATCH_BYTES, BATCH_ROWS};
+use crate::run::tasks::Schedule;
+use crate::run::tasks::{BatchWalk, Tasks};
+use crate::run::threads::{Channels, Handoff};
 use crate::sinks::MergeControl;
 use crate::source::RowBatch;
 
@@ -29,7 +29,7 @@ const BUDGET_ROWS: i32 = 1024;
 
 /// What became of a row that was sent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flow {
+pub(crate) enum Flow {
     /// It is through: send the next one.
     Go,
     /// It is through, and there is no room for more now.
@@ -39,55 +39,55 @@ pub(super) enum Flow {
 }
 
 /// See the module.
-pub(super) struct Worker<'s> {
-    pub(super) shared: &'s Shared,
-    pub(super) number: usize,
-    pub(super) counters: &'s WorkerCounters,
-    pub(super) pipeline: &'s Pipeline,
-    pub(super) pipeline_number: usize,
-    pub(super) tasks: Tasks,
+pub(crate) struct Worker<'s> {
+    pub(crate) shared: &'s Shared,
+    pub(crate) number: usize,
+    pub(crate) counters: &'s WorkerCounters,
+    pub(crate) pipeline: &'s Pipeline,
+    pub(crate) pipeline_number: usize,
+    pub(crate) tasks: Tasks,
     /// Which of them goes on, and which may wait.
-    pub(super) schedule: Schedule,
+    pub(crate) schedule: Schedule,
     adaptive: Option<AdaptiveDegree>,
-    pub(super) budget: i32,
-    pub(super) pending: PendingReads,
+    pub(crate) budget: i32,
+    pub(crate) pending: PendingReads,
     /// Reads that are not in the queue yet.
-    pub(super) to_read: Vec<ReadId>,
+    pub(crate) to_read: Vec<ReadId>,
     /// Faults that wait for their turn to be read, where there is a window.
-    pub(super) window: Window,
+    pub(crate) window: Window,
     /// Pages that were read, for which the cache had no room.
-    pub(super) unplaced: Vec<(ReadId, Frame)>,
-    pub(super) done: Vec<Completion>,
-    pub(super) queue: &'s mut Option<Box<dyn ReadQueue>>,
-    pub(super) reader: PageReader<Frame>,
+    pub(crate) unplaced: Vec<(ReadId, Frame)>,
+    pub(crate) done: Vec<Completion>,
+    pub(crate) queue: &'s mut Option<Box<dyn ReadQueue>>,
+    pub(crate) reader: PageReader<Frame>,
     /// The rows of this pipeline that began each step, and those that came to the sink.
-    pub(super) step_rows: Vec<u64>,
+    pub(crate) step_rows: Vec<u64>,
     /// The pages that were read, a bit for each page of each segment.
-    pub(super) pages_read: Vec<Vec<u64>>,
-    pub(super) sink: WorkerSink,
+    pub(crate) pages_read: Vec<Vec<u64>>,
+    pub(crate) sink: SinkPart,
     sink_bytes: usize,
-    pub(super) channels: Channels,
-    pub(super) handoff: Option<Handoff>,
+    pub(crate) channels: Channels,
+    pub(crate) handoff: Option<Handoff>,
     /// Buffers for keys.
     buffers: Vec<Vec<u8>>,
     /// For text that is put together.
-    pub(super) scratch: Vec<u8>,
-    pub(super) batch: RowBatch,
+    pub(crate) scratch: Vec<u8>,
+    pub(crate) batch: RowBatch,
     /// Of each position the rows that were gathered there.
-    pub(super) gathers: Vec<Gather>,
-    pub(super) gathered_row: Row,
+    pub(crate) gathers: Vec<Gather>,
+    pub(crate) gathered_row: Row,
     /// Whether rows are gathered there: a step looks keys up in memory.
-    pub(super) is_gathered: Vec<bool>,
+    pub(crate) is_gathered: Vec<bool>,
     /// Memory of walks that have ended.
     #[expect(clippy::vec_box, reason = "boxed in states, to keep those small")]
-    pub(super) walks: Vec<Box<BatchWalk>>,
+    pub(crate) walks: Vec<Box<BatchWalk>>,
     /// Whether extents go through the cache.
-    pub(super) extents_cached: bool,
+    pub(crate) extents_cached: bool,
     cpu_ns: u64,
 }
 
 impl<'s> Worker<'s> {
-    pub(super) fn new(
+    pub(crate) fn new(
         shared: &'s Shared,
         number: usize,
         channels: Channels,
@@ -116,7 +116,7 @@ impl<'s> Worker<'s> {
             reader: shared.resources.cache.reader(),
             step_rows: Vec::new(),
             pages_read: vec![Vec::new(); shared.segments.len()],
-            sink: WorkerSink::new(pipeline, &shared.output_slots),
+            sink: SinkPart::new(pipeline, &shared.output_slots),
             sink_bytes: 0,
             channels,
             handoff: None,
@@ -133,20 +133,20 @@ impl<'s> Worker<'s> {
     }
 
     /// Runs all pipelines, one after the other.
-    pub(super) fn run(&mut self) {
+    pub(crate) fn run(&mut self) {
         for number in 0..self.shared.program.pipelines.len() {
             let part = self.run_pipeline(number);
             self.shared.end_of_pipeline(number, part, self.sink_bytes);
         }
     }
 
-    fn run_pipeline(&mut self, number: usize) -> WorkerSink {
+    fn run_pipeline(&mut self, number: usize) -> SinkPart {
         let shared = self.shared;
         self.pipeline = &shared.program.pipelines[number];
         self.pipeline_number = number;
         self.gathers
             .resize_with(self.pipeline.steps.len() + 1, Gather::default);
-        self.sink = WorkerSink::new(self.pipeline, &shared.output_slots);
+        self.sink = SinkPart::new(self.pipeline, &shared.output_slots);
         self.sink_bytes = 0;
         self.step_rows.clear();
         self.step_rows.resize(self.pipeline.steps.len() + 1, 0);
@@ -167,17 +167,17 @@ impl<'s> Worker<'s> {
             }
         }
         self.drain();
-        let done = WorkerSink::new(self.pipeline, &shared.output_slots);
+        let done = SinkPart::new(self.pipeline, &shared.output_slots);
         let sink = std::mem::replace(&mut self.sink, done);
         self.count_cpu();
         shared.add_step_rows(number, &self.step_rows);
         match sink {
-            WorkerSink::Output(rows) => {
+            SinkPart::Output(rows) => {
                 if rows.len() > 0 && !shared.is_stopped() {
                     self.counters.rows.add(rows.len() as u64);
                     shared.output.send(rows);
                 }
-                WorkerSink::Output(RowStore::default())
+                SinkPart::Output(RowStore::default())
             }
             other => other,
         }
@@ -276,36 +276,36 @@ impl<'s> Worker<'s> {
 
     /// Whether there is no room for more tasks now, or it is time to look at other things.
     #[inline]
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.schedule.is_at_degree() && self.handoff.is_none() || self.budget <= 0
     }
 
     /// Requests in the queue.
-    pub(super) fn reads_in_flight(&self) -> usize {
+    pub(crate) fn reads_in_flight(&self) -> usize {
         self.queue.as_ref().map_or(0, |queue| queue.in_flight())
     }
 
     /// Lets rows go through steps again.
-    pub(super) fn renew_budget(&mut self) {
+    pub(crate) fn renew_budget(&mut self) {
         self.budget = BUDGET_ROWS;
     }
 
     /// A buffer for a key.
     #[inline]
-    pub(super) fn take_buffer(&mut self) -> Vec<u8> {
+    pub(crate) fn take_buffer(&mut self) -> Vec<u8> {
         let mut buffer = self.buffers.pop().unwrap_or_default();
         buffer.clear();
         buffer
     }
 
     #[inline]
-    pub(super) fn return_buffer(&mut self, buffer: Vec<u8>) {
+    pub(crate) fn return_buffer(&mut self, buffer: Vec<u8>) {
         self.buffers.push(buffer);
     }
 
     /// Hands rows of the answer over to the consumer, and looks at what the sink takes in memory.
     fn flush(&mut self) -> Result<(), ExecError> {
-        if let WorkerSink::Output(rows) = &mut self.sink {
+        if let SinkPart::Output(rows) = &mut self.sink {
             let is_full = rows.len() >= BATCH_ROWS || rows.bytes() >= BATCH_BYTES;
             if is_full || rows.len() > 0 && self.schedule.waiting() == 0 {
                 let next = RowStore::new(&self.shared.output_slots);

@@ -3,12 +3,10 @@
 mod aggregates;
 mod deep_plans;
 mod failures;
-mod in_lists;
-mod key_edges;
+mod keys;
 mod limits;
 mod long_rows;
 mod many_queries;
-mod nullable_keys;
 mod papers_query;
 mod planner;
 mod random_plans;

@@ -9,7 +9,7 @@ use namiki_platform::threads;
 use parking_lot::Mutex;
 
 /// What a thread does for a query, with its queue of reads.
-pub(super) type Job = Box<dyn FnOnce(&mut Option<Box<dyn ReadQueue>>) + Send>;
+pub(crate) type Job = Box<dyn FnOnce(&mut Option<Box<dyn ReadQueue>>) + Send>;
 
 /// The sender of a thread that waits for work. It goes along with the work, and back to the pool when that is done.
 struct IdleThread(Sender<(Job, IdleThread)>);
@@ -19,7 +19,7 @@ const IDLE_MAX: usize = 128;
 
 /// Threads, as many as were needed at a time.
 #[derive(Default)]
-pub(super) struct ThreadPool {
+pub(crate) struct ThreadPool {
     idle: Mutex<Vec<IdleThread>>,
 }
 
@@ -28,7 +28,7 @@ impl ThreadPool {
     ///
     /// # Errors
     /// If no thread can be started. The job is dropped.
-    pub(super) fn run(self: &Arc<Self>, job: Job) -> std::io::Result<()> {
+    pub(crate) fn run(self: &Arc<Self>, job: Job) -> std::io::Result<()> {
         let idle = self.idle.lock().pop();
         let thread = match idle {
             Some(thread) => thread,

@@ -2,9 +2,9 @@
 //!
 //! Paper: oode §2
 
-use super::task::State;
 use crate::rings::{Receiver, Sender, ring};
 use crate::row::Row;
+use crate::run::tasks::State;
 
 /// Items of the rings that a thread receives from, together; and of one of them.
 const RING_ITEMS_ALL: usize = 2048;
@@ -12,7 +12,7 @@ const RING_ITEMS_MIN: usize = 8;
 const RING_ITEMS_MAX: usize = 128;
 
 /// What one thread says to another.
-pub(super) enum Message {
+pub(crate) enum Message {
     /// It has nothing to do.
     Request,
     /// A subtree. It counts as busy (T5) until it is taken out.
@@ -26,24 +26,24 @@ pub(super) enum Message {
 }
 
 /// One thread's ends of the rings between it and each other thread. None for itself.
-pub(super) struct Channels {
-    pub(super) senders: Vec<Option<Sender<Message>>>,
-    pub(super) receivers: Vec<Option<Receiver<Message>>>,
+pub(crate) struct Channels {
+    pub(crate) senders: Vec<Option<Sender<Message>>>,
+    pub(crate) receivers: Vec<Option<Receiver<Message>>>,
     /// Which threads have asked for work and got none yet.
-    pub(super) has_requested: Vec<bool>,
+    pub(crate) has_requested: Vec<bool>,
     /// Items of each ring.
-    pub(super) ring_items: usize,
+    pub(crate) ring_items: usize,
 }
 
 /// Rows that begin their next step are given to another thread.
-pub(super) struct Handoff {
-    pub(super) to: usize,
+pub(crate) struct Handoff {
+    pub(crate) to: usize,
     /// How many more.
-    pub(super) left: usize,
+    pub(crate) left: usize,
 }
 
 /// The rings between so many threads.
-pub(super) fn channels(threads: usize) -> Vec<Channels> {
+pub(crate) fn channels(threads: usize) -> Vec<Channels> {
     let ring_items = (RING_ITEMS_ALL / threads).clamp(RING_ITEMS_MIN, RING_ITEMS_MAX);
     let none = |_| Channels {
         ring_items,
@@ -64,11 +64,11 @@ pub(super) fn channels(threads: usize) -> Vec<Channels> {
 
 impl Channels {
     /// For the next pipeline.
-    pub(super) fn forget_requests(&mut self) {
+    pub(crate) fn forget_requests(&mut self) {
         self.has_requested.fill(false);
     }
 
-    pub(super) fn has_messages(&mut self) -> bool {
+    pub(crate) fn has_messages(&mut self) -> bool {
         self.receivers
             .iter_mut()
             .flatten()

@@ -8,9 +8,9 @@
 
 use std::collections::HashMap;
 
-use super::options::{Degree, Options};
 use super::schedule::Schedule;
 use super::task::TaskId;
+use crate::run::options::{Degree, Options};
 
 /// What is tried.
 #[derive(Clone, Copy, Debug)]
@@ -302,7 +302,7 @@ impl Thread {
         at as TaskId
     }
 
-    /// As [`Worker::rows_in_range`](super::worker::Worker::rows_in_range) does.
+    /// As [`Worker::rows_in_range`](crate::run::worker::Worker::rows_in_range) does.
     fn run_range(&mut self, id: TaskId, mut left: u8, setting: &Setting) {
         let pages = self.schedule.extent_pages();
         while left > 0 {
@@ -326,7 +326,7 @@ impl Thread {
         self.tasks[id as usize] = None;
     }
 
-    /// As [`Worker::wait_for`](super::worker::Worker::wait_for) does.
+    /// As [`Worker::wait_for`](crate::run::worker::Worker::wait_for) does.
     fn wait_for_page(&mut self, id: TaskId) {
         if self.schedule.is_at_degree() {
             return self.schedule.block_on_degree(1, id);

@@ -3,7 +3,7 @@
 use parking_lot::{Condvar, Mutex};
 
 /// See the module.
-pub(super) struct Barrier {
+pub(crate) struct Barrier {
     state: Mutex<State>,
     all_arrived: Condvar,
 }
@@ -18,7 +18,7 @@ struct State {
 }
 
 impl Barrier {
-    pub(super) fn new(threads: usize) -> Self {
+    pub(crate) fn new(threads: usize) -> Self {
         Self {
             state: Mutex::new(State {
                 threads,
@@ -31,7 +31,7 @@ impl Barrier {
 
     /// Waits until all threads have arrived. `as_last` is done before any of them goes on, by the one that came last; it may
     /// take long, and is done without the lock.
-    pub(super) fn wait(&self, as_last: impl FnOnce()) {
+    pub(crate) fn wait(&self, as_last: impl FnOnce()) {
         let mut state = self.state.lock();
         state.arrived += 1;
         if state.arrived >= state.threads {
@@ -48,7 +48,7 @@ impl Barrier {
 
     /// A thread takes part no longer. If only it was missing, the others go on, without what the last does: a query
     /// that loses a thread has failed.
-    pub(super) fn withdraw(&self) {
+    pub(crate) fn withdraw(&self) {
         let mut state = self.state.lock();
         state.threads -= 1;
         if state.arrived > 0 && state.arrived >= state.threads {

@@ -12,21 +12,21 @@ use crate::row::Row;
 use crate::source::RowBatch;
 
 /// A task's number in its thread.
-pub(super) type TaskId = u32;
+pub(crate) type TaskId = u32;
 
 /// No task.
-pub(super) const NONE: TaskId = u32::MAX;
+pub(crate) const NONE: TaskId = u32::MAX;
 
 /// Which page: the number of its segment in the query, and its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct PageKey {
-    pub(super) segment: u32,
-    pub(super) page: PageNo,
+pub(crate) struct PageKey {
+    pub(crate) segment: u32,
+    pub(crate) page: PageNo,
 }
 
 /// Where in its step a task is.
 #[derive(Default)]
-pub(super) enum State {
+pub(crate) enum State {
     /// It has not begun.
     #[default]
     Start,
@@ -50,63 +50,63 @@ pub(super) enum State {
 
 /// A walk through the rows behind a prefix.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Walk {
+pub(crate) struct Walk {
     /// Which of the source's segments.
-    pub(super) part: usize,
+    pub(crate) part: usize,
     /// Where in it; nothing before the first row was looked for.
-    pub(super) cursor: Option<Cursor>,
+    pub(crate) cursor: Option<Cursor>,
 }
 
 /// Pages of a segment that have not been asked for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PageRange {
+pub(crate) struct PageRange {
     /// Which of the source's segments.
-    pub(super) part: usize,
-    pub(super) next: u32,
-    pub(super) end: u32,
+    pub(crate) part: usize,
+    pub(crate) next: u32,
+    pub(crate) end: u32,
 }
 
 /// Pages side by side, and where in them a walk is.
-pub(super) struct Extent {
-    pub(super) part: usize,
-    pub(super) first: PageNo,
-    pub(super) pages: usize,
+pub(crate) struct Extent {
+    pub(crate) part: usize,
+    pub(crate) first: PageNo,
+    pub(crate) pages: usize,
     /// The pages, once they have arrived; empty where they are in the cache.
-    pub(super) frames: Vec<Frame>,
+    pub(crate) frames: Vec<Frame>,
     /// How many of these are checked.
-    pub(super) frames_checked: usize,
+    pub(crate) frames_checked: usize,
     /// The next row: of this page, from the first on, this one.
-    pub(super) at_page: usize,
-    pub(super) at_row: usize,
+    pub(crate) at_page: usize,
+    pub(crate) at_row: usize,
 }
 
 /// Rows of a source in memory, a batch at a time.
 #[derive(Default)]
-pub(super) struct BatchWalk {
-    pub(super) rows: RowBatch,
-    pub(super) at: usize,
+pub(crate) struct BatchWalk {
+    pub(crate) rows: RowBatch,
+    pub(crate) at: usize,
     /// Where the next batch begins: behind this key, unless there was none before.
-    pub(super) behind: Option<Vec<u8>>,
+    pub(crate) behind: Option<Vec<u8>>,
     /// The batch was shorter than asked for: there is no more.
-    pub(super) is_last: bool,
+    pub(crate) is_last: bool,
     /// How many rows to ask for next.
-    pub(super) rows_next: usize,
+    pub(crate) rows_next: usize,
     /// The part of the driver's range that it goes through; nothing for a walk of another step.
-    pub(super) part: Option<KeyBounds>,
+    pub(crate) part: Option<KeyBounds>,
 }
 
 /// A long value on its way.
-pub(super) struct LongRead {
-    pub(super) segment: u32,
-    pub(super) key: Vec<u8>,
-    pub(super) reader: LongReader,
-    pub(super) bytes: Vec<u8>,
+pub(crate) struct LongRead {
+    pub(crate) segment: u32,
+    pub(crate) key: Vec<u8>,
+    pub(crate) reader: LongReader,
+    pub(crate) bytes: Vec<u8>,
     /// What comes then; nothing if this was the only row.
-    pub(super) then: Option<State>,
+    pub(crate) then: Option<State>,
 }
 
 /// What a step of a task comes to.
-pub(super) enum Step {
+pub(crate) enum Step {
     /// It has ended.
     Done,
     /// It needs this page.
@@ -121,18 +121,18 @@ pub(super) enum Step {
 
 /// A task.
 #[derive(Default)]
-pub(super) struct Task {
+pub(crate) struct Task {
     /// The step it is in: 0 for the pipeline's driver, otherwise one more than the step's number.
-    pub(super) position: usize,
-    pub(super) state: State,
-    pub(super) row: Row,
+    pub(crate) position: usize,
+    pub(crate) state: State,
+    pub(crate) row: Row,
     /// The next in a list of tasks that wait for the same page.
     next: TaskId,
 }
 
 /// The tasks of a thread. What ended leaves its memory to the next.
 #[derive(Default)]
-pub(super) struct Tasks {
+pub(crate) struct Tasks {
     slots: Vec<Task>,
     free: Vec<TaskId>,
 }
@@ -140,7 +140,7 @@ pub(super) struct Tasks {
 impl Tasks {
     /// A task with the memory of an earlier one. Its state is [`State::Start`]; its row is to be filled.
     #[inline]
-    pub(super) fn make(&mut self, position: usize) -> TaskId {
+    pub(crate) fn make(&mut self, position: usize) -> TaskId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Task::default());
             self.slots.len() as TaskId - 1
@@ -151,35 +151,35 @@ impl Tasks {
 
     /// Ends a task.
     #[inline]
-    pub(super) fn end(&mut self, id: TaskId) {
+    pub(crate) fn end(&mut self, id: TaskId) {
         self.slots[id as usize].state = State::Start;
         self.free.push(id);
     }
 
     #[inline]
-    pub(super) fn get(&mut self, id: TaskId) -> &mut Task {
+    pub(crate) fn get(&mut self, id: TaskId) -> &mut Task {
         &mut self.slots[id as usize]
     }
 
     /// Puts a task before others that wait for the same page.
     #[inline]
-    pub(super) fn link(&mut self, id: TaskId, next: TaskId) {
+    pub(crate) fn link(&mut self, id: TaskId, next: TaskId) {
         self.slots[id as usize].next = next;
     }
 
     /// The next that waits for the same page.
     #[inline]
-    pub(super) fn next(&self, id: TaskId) -> TaskId {
+    pub(crate) fn next(&self, id: TaskId) -> TaskId {
         self.slots[id as usize].next
     }
 
     /// How many there are.
-    pub(super) fn live(&self) -> usize {
+    pub(crate) fn live(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
     /// Ends all.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.slots.clear();
         self.free.clear();
     }

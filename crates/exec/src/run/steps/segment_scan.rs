@@ -9,13 +9,13 @@ use std::ops::{Bound, Range, RangeBounds};
 use namiki_segment::{Leaf, LongReader, PageNo, PageRef, Pages, Segment, Value};
 
 use super::column_decoding::decode_columns;
-use super::shared::Storage;
-use super::task::{Extent, LongRead, PageKey, PageRange, State, Step};
-use super::worker::{Flow, Worker};
 use crate::bind::KeyBounds;
 use crate::error::ExecError;
 use crate::program::{Driver, Reach, ReadStep};
 use crate::row::Row;
+use crate::run::shared::Storage;
+use crate::run::tasks::{Extent, LongRead, PageKey, PageRange, State, Step};
+use crate::run::worker::{Flow, Worker};
 
 /// A range that takes at most this part of the cache goes through it.
 const CACHE_SHARE: usize = 4;
@@ -28,7 +28,7 @@ fn pages_of(segment: &Segment, bounds: &KeyBounds) -> Range<u32> {
 
 impl Worker<'_> {
     /// What this thread begins with: its part of a range.
-    pub(super) fn first_ranges(&self, step: &ReadStep) -> Result<Vec<State>, ExecError> {
+    pub(crate) fn first_ranges(&self, step: &ReadStep) -> Result<Vec<State>, ExecError> {
         let bounds = match &step.reach {
             Reach::Range(bounds) => bounds,
             Reach::Key(_) | Reach::Prefix(_) => return Ok(Vec::new()),
@@ -72,7 +72,7 @@ impl Worker<'_> {
     }
 
     /// Prepares for the steps and the driver of a pipeline.
-    pub(super) fn plan_extents(&mut self) {
+    pub(crate) fn plan_extents(&mut self) {
         let pages = self.driver_pages();
         let shares = self.shared.threads * 8;
         self.schedule
@@ -82,7 +82,7 @@ impl Worker<'_> {
     }
 
     /// Goes on in a range.
-    pub(super) fn rows_in_range(
+    pub(crate) fn rows_in_range(
         &mut self,
         position: usize,
         step: &ReadStep,

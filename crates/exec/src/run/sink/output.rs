@@ -7,11 +7,11 @@ use parking_lot::{Condvar, Mutex};
 use crate::row::RowStore;
 
 /// Rows of a batch, about; of long rows fewer.
-pub(super) const BATCH_ROWS: usize = 256;
-pub(super) const BATCH_BYTES: usize = 256 << 10;
+pub(crate) const BATCH_ROWS: usize = 256;
+pub(crate) const BATCH_BYTES: usize = 256 << 10;
 
 /// A bounded queue of batches. Its lock is taken once for a batch.
-pub(super) struct Output {
+pub(crate) struct Output {
     state: Mutex<State>,
     rows_max: usize,
     bytes_max: usize,
@@ -29,7 +29,7 @@ struct State {
 }
 
 impl Output {
-    pub(super) fn new(rows_max: usize, bytes_max: usize) -> Self {
+    pub(crate) fn new(rows_max: usize, bytes_max: usize) -> Self {
         Self {
             state: Mutex::default(),
             rows_max: rows_max.max(1),
@@ -41,7 +41,7 @@ impl Output {
 
     /// Adds a batch. Waits while there are too many rows, or bytes of rows, unless the queue is closed: then the batch is
     /// dropped.
-    pub(super) fn send(&self, batch: RowStore) {
+    pub(crate) fn send(&self, batch: RowStore) {
         let mut state = self.state.lock();
         while (state.rows >= self.rows_max || state.bytes >= self.bytes_max) && !state.is_closed {
             self.has_room.wait(&mut state);
@@ -55,7 +55,7 @@ impl Output {
     }
 
     /// The next batch; nothing once the queue is closed and empty.
-    pub(super) fn receive(&self) -> Option<RowStore> {
+    pub(crate) fn receive(&self) -> Option<RowStore> {
         let mut state = self.state.lock();
         loop {
             if let Some(batch) = state.batches.pop_front() {
@@ -72,14 +72,14 @@ impl Output {
     }
 
     /// No more rows come.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.state.lock().is_closed = true;
         self.has_room.notify_all();
         self.has_rows.notify_all();
     }
 
     /// No more rows are wanted: those there are go, too.
-    pub(super) fn abandon(&self) {
+    pub(crate) fn abandon(&self) {
         let mut state = self.state.lock();
         state.is_closed = true;
         (state.rows, state.bytes) = (0, 0);

@@ -3,16 +3,16 @@
 use namiki_segment::{Cursor, Found, Leaf, LongReader, Pages, Value};
 
 use super::column_decoding::{decode_columns, encode_key, no_row};
-use super::shared::Storage;
-use super::task::{LongRead, PageKey, State, Step, Walk};
-use super::worker::{Flow, Worker};
 use crate::error::ExecError;
 use crate::program::{KeyValues, Reach, ReadStep};
 use crate::row::Row;
+use crate::run::shared::Storage;
+use crate::run::tasks::{LongRead, PageKey, State, Step, Walk};
+use crate::run::worker::{Flow, Worker};
 
 impl Worker<'_> {
     /// Goes on in a step that reads rows.
-    pub(super) fn read(
+    pub(crate) fn read(
         &mut self,
         position: usize,
         step: &ReadStep,

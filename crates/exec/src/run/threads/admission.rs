@@ -20,7 +20,7 @@ const THREADS_MAX: usize = 256;
 const FRAMES_PER_THREAD_MIN: usize = 2;
 
 /// What is left for queries. Shared by all callers of an executor.
-pub(super) struct Admission {
+pub(crate) struct Admission {
     left: Mutex<Left>,
     /// Frames that each query can have, whatever the others have.
     frames_min: usize,
@@ -33,16 +33,16 @@ struct Left {
 }
 
 /// What one query may take, from its start until its last thread has left.
-pub(super) struct QueryPermit {
+pub(crate) struct QueryPermit {
     admission: Arc<Admission>,
-    pub(super) threads: usize,
+    pub(crate) threads: usize,
     /// Frames of pages on their way or in the hands of tasks: those in the cache do not count.
-    pub(super) frames: usize,
+    pub(crate) frames: usize,
 }
 
 impl Admission {
     /// Admits queries that together have so many frames beside those that the cache cannot do without.
-    pub(super) fn new(frames: usize) -> Arc<Self> {
+    pub(crate) fn new(frames: usize) -> Arc<Self> {
         Arc::new(Self {
             left: Mutex::new(Left {
                 queries: QUERIES_MAX,
@@ -57,7 +57,7 @@ impl Admission {
     ///
     /// # Errors
     /// [`ExecError::TooManyQueries`] if as many run as there may be.
-    pub(super) fn admit(
+    pub(crate) fn admit(
         self: &Arc<Self>,
         threads: usize,
         frames_per_thread: usize,

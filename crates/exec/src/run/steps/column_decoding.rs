@@ -8,7 +8,7 @@ use crate::row::Row;
 
 /// Loads the columns that a step wants of a row, unless its filter leaves the row out. Tells whether it is to go on.
 #[inline]
-pub(super) fn decode_columns(
+pub(crate) fn decode_columns(
     step: &ReadStep,
     schema: &Schema,
     table: &str,
@@ -40,7 +40,7 @@ pub(super) fn decode_columns(
 
 /// There is no row with a key. For a look-up that is an answer; what an index entry names must be there.
 #[inline]
-pub(super) fn no_row(values: &KeyValues, table: &str, key: &[u8]) -> Result<(), ExecError> {
+pub(crate) fn no_row(values: &KeyValues, table: &str, key: &[u8]) -> Result<(), ExecError> {
     match values.origin {
         KeyOrigin::Equality => Ok(()),
         KeyOrigin::IndexEntry => Err(ExecError::RowOfIndexEntryMissing {
@@ -53,7 +53,7 @@ pub(super) fn no_row(values: &KeyValues, table: &str, key: &[u8]) -> Result<(), 
 /// The key, or the beginning of one, made of these values of a row. Nothing if no row has it: because one of the values fits
 /// no stored column, or is missing where it would have to equal one.
 #[inline]
-pub(super) fn encode_key(
+pub(crate) fn encode_key(
     schema: &Schema,
     key: &KeyValues,
     row: &Row,

@@ -1,10 +1,10 @@
 //! A row on its way through the steps of a pipeline, depth first, up to the first fault.
 
-use super::task::{State, Step};
-use super::worker::{Flow, Worker};
 use crate::error::ExecError;
 use crate::program::{self, Driver, Reach};
 use crate::row::Row;
+use crate::run::tasks::{State, Step};
+use crate::run::worker::{Flow, Worker};
 
 /// A row with more text than this counts as several against the budget.
 const BUDGET_ROW_BYTES: usize = 1 << 10;
@@ -12,7 +12,7 @@ const BUDGET_ROW_BYTES: usize = 1 << 10;
 impl Worker<'_> {
     /// Sends a row through the steps from `at` on.
     #[inline]
-    pub(super) fn flow(&mut self, mut at: usize, row: &mut Row) -> Result<Flow, ExecError> {
+    pub(crate) fn flow(&mut self, mut at: usize, row: &mut Row) -> Result<Flow, ExecError> {
         let pipeline = self.pipeline;
         loop {
             self.step_rows[at] += 1;
@@ -52,14 +52,14 @@ impl Worker<'_> {
 
     /// Counts a row that went as far as it goes.
     #[inline]
-    pub(super) fn after_row(&mut self) -> Flow {
+    pub(crate) fn after_row(&mut self) -> Flow {
         self.budget -= 1;
         if self.is_full() { Flow::Full } else { Flow::Go }
     }
 
     /// Counts a row that a step's own filter has left out. Tells whether it is time to look at other things.
     #[inline]
-    pub(super) fn reject_row(&mut self) -> bool {
+    pub(crate) fn reject_row(&mut self) -> bool {
         self.budget -= 1;
         self.budget <= 0
     }
@@ -129,7 +129,7 @@ impl Worker<'_> {
     }
 
     /// Goes on in a step.
-    pub(super) fn advance(
+    pub(crate) fn advance(
         &mut self,
         position: usize,
         state: &mut State,

@@ -7,14 +7,14 @@
 use std::ops::Bound;
 
 use super::column_decoding::{decode_columns, encode_key, no_row};
-use super::hand_over::DIVIDED_ROWS_MIN;
-use super::task::{BatchWalk, State, Step};
-use super::worker::{Flow, Worker};
 use crate::bind::KeyBounds;
 use crate::data::key_codec::after_prefix;
 use crate::error::ExecError;
 use crate::program::{KeyValues, Reach, ReadStep};
 use crate::row::Row;
+use crate::run::hand_over::DIVIDED_ROWS_MIN;
+use crate::run::tasks::{BatchWalk, State, Step};
+use crate::run::worker::{Flow, Worker};
 use crate::source::{RowBatch, Source, SourceError};
 
 /// Rows that are asked for at a time: few at first, because many look-ups find few.
@@ -67,7 +67,7 @@ impl BatchWalk {
     }
 
     /// Takes the later part of what it has not yet asked for, for another thread.
-    pub(super) fn split_off(&mut self, source: &dyn Source) -> Result<Option<Self>, SourceError> {
+    pub(crate) fn split_off(&mut self, source: &dyn Source) -> Result<Option<Self>, SourceError> {
         let Some(part) = self.part.as_mut().filter(|_| !self.is_last) else {
             return Ok(None);
         };
@@ -78,7 +78,7 @@ impl BatchWalk {
 
 impl Worker<'_> {
     /// What this thread begins with: its parts of a range.
-    pub(super) fn first_resident_parts(
+    pub(crate) fn first_resident_parts(
         &self,
         step: &ReadStep,
         bounds: &KeyBounds,
@@ -98,7 +98,7 @@ impl Worker<'_> {
     }
 
     /// Goes on in a step that reads rows of a source in memory.
-    pub(super) fn resident_rows(
+    pub(crate) fn resident_rows(
         &mut self,
         position: usize,
         step: &ReadStep,

@@ -5,15 +5,15 @@
 use namiki_platform::disk::{Completion, Frame, Frames, PAGE_BYTES};
 use namiki_segment::{Inserted, PageNo, Segment, SegmentError};
 
-use super::frame_share::QUEUE_DEPTH;
 use super::pending_reads::ReadId;
-use super::task::{NONE, PageKey, State};
-use super::worker::Worker;
 use crate::error::ExecError;
+use crate::run::frame_share::QUEUE_DEPTH;
+use crate::run::tasks::{NONE, PageKey, State};
+use crate::run::worker::Worker;
 
 impl Worker<'_> {
     /// Submits the reads that were asked for, and takes what has arrived. Waits for one if `wait`.
-    pub(super) fn turn(&mut self, wait: bool) -> Result<(), ExecError> {
+    pub(crate) fn turn(&mut self, wait: bool) -> Result<(), ExecError> {
         self.place()?;
         self.push_reads(wait)?;
         let Some(queue) = self.queue.as_mut() else {
@@ -75,7 +75,7 @@ impl Worker<'_> {
 
     /// Puts a read into the queue, unless there is no frame for it, or this thread has its share of them, or the queue is
     /// full.
-    pub(super) fn push_read(&mut self, id: ReadId) -> bool {
+    pub(crate) fn push_read(&mut self, id: ReadId) -> bool {
         let read = self.pending.get(id);
         // An extent has its frames (T6).
         if !read.is_extent && !self.schedule.frames.has_room_for_pages(1) {
@@ -100,7 +100,7 @@ impl Worker<'_> {
         pushed.is_ok()
     }
 
-    pub(super) fn take_frame(&self) -> Option<Frame> {
+    pub(crate) fn take_frame(&self) -> Option<Frame> {
         let resources = &self.shared.resources;
         resources.pool.take().or_else(|| {
             resources.cache.evict(FRAMES_PER_EVICTION);
@@ -126,7 +126,7 @@ impl Worker<'_> {
     }
 
     /// Whether a read has brought all it was to bring. Counts it.
-    pub(super) fn check_read(
+    pub(crate) fn check_read(
         &mut self,
         first: PageKey,
         completion: &Completion,
@@ -160,7 +160,7 @@ impl Worker<'_> {
     }
 
     /// Keeps a page for which no task waits, if there is room for it.
-    pub(super) fn keep_in_cache(
+    pub(crate) fn keep_in_cache(
         &mut self,
         segment: u32,
         page: PageNo,
@@ -203,7 +203,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    pub(super) fn page_arrived(&mut self, id: ReadId, frame: Frame) -> Result<(), ExecError> {
+    pub(crate) fn page_arrived(&mut self, id: ReadId, frame: Frame) -> Result<(), ExecError> {
         let key = self.pending.get(id).key;
         let (segment, table) = &self.shared.segments[key.segment as usize];
         let inserted = self.reader.insert(segment, key.page, frame);
@@ -249,7 +249,7 @@ impl Worker<'_> {
     }
 
     /// Waits for all reads in flight, and lets their frames go.
-    pub(super) fn wait_for_reads(&mut self) {
+    pub(crate) fn wait_for_reads(&mut self) {
         let Some(queue) = self.queue.as_mut() else {
             return;
         };

@@ -8,14 +8,14 @@
 //! Rows go on from the gathering in the order in which they came. With one task in flight nothing is gathered.
 
 use super::column_decoding::{decode_columns, encode_key, no_row};
-use super::worker::{Flow, Worker};
 use crate::error::ExecError;
 use crate::program::{KeyValues, Reach, ReadStep};
 use crate::row::Row;
+use crate::run::worker::{Flow, Worker};
 
 impl Worker<'_> {
     /// Gathers a row for a step that looks a key up in memory. Looks all up once there are enough.
-    pub(super) fn gather_row(
+    pub(crate) fn gather_row(
         &mut self,
         position: usize,
         step: &ReadStep,
@@ -82,17 +82,17 @@ impl Worker<'_> {
     }
 
     /// Whether a step has rows that were gathered, looked up or not.
-    pub(super) fn has_gathered(&self) -> bool {
+    pub(crate) fn has_gathered(&self) -> bool {
         self.gathers.iter().any(|gather| !gather.is_empty())
     }
 
     /// Looks up what was gathered, the deepest step first, while there is room: nothing else can go on now.
-    pub(super) fn look_up_all_gathered(&mut self) -> Result<Flow, ExecError> {
+    pub(crate) fn look_up_all_gathered(&mut self) -> Result<Flow, ExecError> {
         self.look_up_gathered_from(0)
     }
 
     /// The same from this position on. Rows of earlier ones would go to a step that is being emptied.
-    pub(super) fn look_up_gathered_from(&mut self, first: usize) -> Result<Flow, ExecError> {
+    pub(crate) fn look_up_gathered_from(&mut self, first: usize) -> Result<Flow, ExecError> {
         for position in (first..self.gathers.len()).rev() {
             if !self.gathers[position].is_empty() {
                 let flow = self.look_up_gathered(position)?;
@@ -105,7 +105,7 @@ impl Worker<'_> {
     }
 
     /// Whether rows are gathered at a step that is full: it is to be emptied before more come.
-    pub(super) fn is_gather_full(&self, position: usize) -> bool {
+    pub(crate) fn is_gather_full(&self, position: usize) -> bool {
         self.gathers[position].is_full()
     }
 }

@@ -11,7 +11,7 @@ const GATHERED_BYTES_MAX: usize = 1 << 20;
 
 /// What one step has gathered.
 #[derive(Default)]
-pub(super) struct Gather {
+pub(crate) struct Gather {
     /// The rows so far, back to back: their words, their bytes.
     words: Vec<u64>,
     heap: Vec<u8>,
@@ -27,7 +27,7 @@ pub(super) struct Gather {
 }
 
 impl Gather {
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.words.clear();
         self.heap.clear();
         self.keys.clear();
@@ -39,7 +39,7 @@ impl Gather {
     }
 
     /// Adds a row with its key, which `encode` appends, unless there is no key.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         row: &Row,
         words: usize,
@@ -56,7 +56,7 @@ impl Gather {
     }
 
     /// Looks keys up if the next row to go on was not: all that were not yet, or as many as fill a batch.
-    pub(super) fn look_up(&mut self, source: &dyn Source) -> Result<(), SourceError> {
+    pub(crate) fn look_up(&mut self, source: &dyn Source) -> Result<(), SourceError> {
         if self.next == self.found_from + self.found.len() && !self.is_through() {
             let mut found = std::mem::take(&mut self.found);
             found.clear();
@@ -71,7 +71,7 @@ impl Gather {
 
     /// The number of the next row to go on, if it was looked up.
     #[inline]
-    pub(super) fn next_row(&mut self) -> Option<usize> {
+    pub(crate) fn next_row(&mut self) -> Option<usize> {
         let at = self.next;
         (at < self.found_from + self.found.len()).then(|| {
             self.next += 1;
@@ -81,34 +81,34 @@ impl Gather {
 
     /// The key and the bytes that were found for a row, unless there were none.
     #[inline]
-    pub(super) fn found(&self, at: usize) -> Option<(&[u8], &[u8])> {
+    pub(crate) fn found(&self, at: usize) -> Option<(&[u8], &[u8])> {
         self.found.get(at - self.found_from)
     }
 
     /// Whether there are enough rows to look up.
     #[inline]
-    pub(super) fn has_enough(&self) -> bool {
+    pub(crate) fn has_enough(&self) -> bool {
         self.len() >= GATHERED_MAX || self.heap.len() >= GATHERED_BYTES_MAX
     }
 
     /// Whether all rows have gone on.
-    pub(super) fn is_through(&self) -> bool {
+    pub(crate) fn is_through(&self) -> bool {
         self.next == self.len()
     }
 
     /// Whether it waits to be emptied before it takes more rows.
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.is_looked_up && !self.is_empty()
     }
 
     /// The key of a row.
-    pub(super) fn key(&self, at: usize) -> &[u8] {
+    pub(crate) fn key(&self, at: usize) -> &[u8] {
         let from = at.checked_sub(1).map_or(0, |before| self.ends[before].1);
         &self.keys[from..self.ends[at].1]
     }
 
     /// Makes `row` what it was when it was gathered.
-    pub(super) fn copy_to(&self, at: usize, words: usize, row: &mut Row) {
+    pub(crate) fn copy_to(&self, at: usize, words: usize, row: &mut Row) {
         row.words[..words].copy_from_slice(&self.words[at * words..(at + 1) * words]);
         let from = at.checked_sub(1).map_or(0, |before| self.ends[before].0);
         row.heap.clear();
@@ -116,11 +116,11 @@ impl Gather {
             .extend_from_slice(&self.heap[from..self.ends[at].0]);
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 }

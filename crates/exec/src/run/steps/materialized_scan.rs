@@ -1,22 +1,22 @@
 //! Rows that an earlier pipeline has kept, and combinations of values that a key is looked up by, as drivers.
 
-use super::task::{State, Step};
-use super::worker::{Flow, Worker};
-use super::worker_sink::Materialized;
 use crate::bind::KeyLists;
 use crate::error::ExecError;
 use crate::row::{Row, Slot};
+use crate::run::sink::Materialized;
+use crate::run::tasks::{State, Step};
+use crate::run::worker::{Flow, Worker};
 use crate::sinks::TOO_MUCH_TEXT;
 
 impl Worker<'_> {
     /// What this thread begins with: its part of what a pipeline has kept.
-    pub(super) fn first_materialized_rows(&self, pipeline: usize) -> Vec<State> {
+    pub(crate) fn first_materialized_rows(&self, pipeline: usize) -> Vec<State> {
         let kept = Materialized::rows(self.shared.materialized(pipeline));
         self.first_rows(kept.map_or(0, |rows| rows.len()))
     }
 
     /// What this thread begins with: its part of so many rows that are numbered.
-    pub(super) fn first_rows(&self, rows: usize) -> Vec<State> {
+    pub(crate) fn first_rows(&self, rows: usize) -> Vec<State> {
         let (number, threads) = if self.pipeline.in_order {
             // All of them, or none.
             (self.number.min(1), 1)
@@ -33,7 +33,7 @@ impl Worker<'_> {
     }
 
     /// Goes on in kept rows.
-    pub(super) fn materialized_rows(
+    pub(crate) fn materialized_rows(
         &mut self,
         pipeline: usize,
         slots: &[Slot],
@@ -51,7 +51,7 @@ impl Worker<'_> {
     }
 
     /// Goes on in combinations of values.
-    pub(super) fn combinations(
+    pub(crate) fn combinations(
         &mut self,
         keys: &KeyLists,
         slots: &[Slot],

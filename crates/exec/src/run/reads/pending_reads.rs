@@ -5,41 +5,41 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use super::task::{NONE, PageKey, TaskId, Tasks};
+use crate::run::tasks::{NONE, PageKey, TaskId, Tasks};
 
 /// A read's number in its thread, its tag in the queue.
-pub(super) type ReadId = u32;
+pub(crate) type ReadId = u32;
 
 /// A read that was asked for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PendingRead {
+pub(crate) struct PendingRead {
     /// The first page.
-    pub(super) key: PageKey,
+    pub(crate) key: PageKey,
     /// How many.
-    pub(super) pages: u32,
+    pub(crate) pages: u32,
     /// The tasks that wait for it. Of an extent: the one task that gets it.
-    pub(super) waiters: TaskId,
+    pub(crate) waiters: TaskId,
     /// Whether it is an extent, which tasks do not share.
-    pub(super) is_extent: bool,
+    pub(crate) is_extent: bool,
 }
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct PendingReads {
+pub(crate) struct PendingReads {
     reads: Vec<PendingRead>,
     free: Vec<ReadId>,
     by_page: HashMap<u64, ReadId, BuildHasherDefault<PageHasher>>,
 }
 
 /// Pages side by side have numbers side by side; those of different segments are far apart.
-pub(super) fn number_of(key: PageKey) -> u64 {
+pub(crate) fn number_of(key: PageKey) -> u64 {
     u64::from(key.segment) << 32 | u64::from(key.page.0)
 }
 
 impl PendingReads {
     /// Lets a task wait for a page. Gives the read's number if it is a new one.
     #[inline]
-    pub(super) fn wait(&mut self, tasks: &mut Tasks, id: TaskId, key: PageKey) -> Option<ReadId> {
+    pub(crate) fn wait(&mut self, tasks: &mut Tasks, id: TaskId, key: PageKey) -> Option<ReadId> {
         let number = number_of(key);
         if let Some(read) = self.by_page.get(&number) {
             let read = &mut self.reads[*read as usize];
@@ -59,7 +59,7 @@ impl PendingReads {
     }
 
     /// A read of pages side by side, for one task.
-    pub(super) fn add_extent(&mut self, id: TaskId, key: PageKey, pages: u32) -> ReadId {
+    pub(crate) fn add_extent(&mut self, id: TaskId, key: PageKey, pages: u32) -> ReadId {
         self.add(PendingRead {
             key,
             pages,
@@ -81,13 +81,13 @@ impl PendingReads {
         }
     }
 
-    pub(super) fn get(&self, id: ReadId) -> PendingRead {
+    pub(crate) fn get(&self, id: ReadId) -> PendingRead {
         self.reads[id as usize]
     }
 
     /// Takes a read out that has come to its end.
     #[inline]
-    pub(super) fn take(&mut self, id: ReadId) -> PendingRead {
+    pub(crate) fn take(&mut self, id: ReadId) -> PendingRead {
         let read = self.reads[id as usize];
         if !read.is_extent {
             self.by_page.remove(&number_of(read.key));
@@ -97,12 +97,12 @@ impl PendingReads {
     }
 
     /// How many there are.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.reads.len() - self.free.len()
     }
 
     /// Forgets all.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.reads.clear();
         self.free.clear();
         self.by_page.clear();
@@ -111,7 +111,7 @@ impl PendingReads {
 
 /// Spreads page numbers by one multiplication.
 #[derive(Default)]
-pub(super) struct PageHasher(u64);
+pub(crate) struct PageHasher(u64);
 
 impl Hasher for PageHasher {
     fn finish(&self) -> u64 {

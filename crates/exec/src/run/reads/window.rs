@@ -13,14 +13,14 @@ use std::collections::BTreeSet;
 use namiki_segment::PageNo;
 
 use super::pending_reads::{ReadId, number_of};
-use super::task::PageKey;
+use crate::run::tasks::PageKey;
 
 /// Pages that are read because they lie between two that are wanted, at most side by side.
 const BETWEEN_MAX: u32 = 3;
 
 /// Faults that wait for their turn.
 #[derive(Default)]
-pub(super) struct Window {
+pub(crate) struct Window {
     /// By their pages.
     waiting: BTreeSet<(u64, ReadId)>,
     /// Where the elevator is.
@@ -38,22 +38,22 @@ struct Run {
 }
 
 impl Window {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    pub(super) fn add(&mut self, key: PageKey, read: ReadId) {
+    pub(crate) fn add(&mut self, key: PageKey, read: ReadId) {
         self.waiting.insert((number_of(key), read));
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.waiting.clear();
         self.runs.clear();
         self.free.clear();
     }
 
     /// The next pages to read in one request, no more than `pages_max`: their number and the request's.
-    pub(super) fn next_run(&mut self, pages_max: usize) -> Option<(u32, u32)> {
+    pub(crate) fn next_run(&mut self, pages_max: usize) -> Option<(u32, u32)> {
         let above = self.waiting.range((self.at, 0)..).next();
         let first = above.or_else(|| self.waiting.first()).copied()?;
         let number = self.free.pop().unwrap_or_else(|| {
@@ -78,12 +78,12 @@ impl Window {
     }
 
     /// The reads of a request.
-    pub(super) fn reads(&self, number: u32) -> &[ReadId] {
+    pub(crate) fn reads(&self, number: u32) -> &[ReadId] {
         &self.runs[number as usize].reads
     }
 
     /// Takes a request out that has come to its end: its first page, and its reads, in memory for [`Window::reuse`].
-    pub(super) fn take_run(&mut self, number: u32) -> (PageKey, Vec<ReadId>) {
+    pub(crate) fn take_run(&mut self, number: u32) -> (PageKey, Vec<ReadId>) {
         let run = &mut self.runs[number as usize];
         self.free.push(number);
         let first = PageKey {
@@ -94,13 +94,13 @@ impl Window {
     }
 
     /// Gives the memory of a request's reads to the next.
-    pub(super) fn reuse(&mut self, number: u32, mut reads: Vec<ReadId>) {
+    pub(crate) fn reuse(&mut self, number: u32, mut reads: Vec<ReadId>) {
         reads.clear();
         self.runs[number as usize].reads = reads;
     }
 
     /// Puts a request back that could not be made.
-    pub(super) fn put_back(&mut self, number: u32, keys: impl Fn(ReadId) -> PageKey) {
+    pub(crate) fn put_back(&mut self, number: u32, keys: impl Fn(ReadId) -> PageKey) {
         let run = &mut self.runs[number as usize];
         for read in run.reads.drain(..) {
             self.waiting.insert((number_of(keys(read)), read));
@@ -112,8 +112,8 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
-    use super::super::frame_share::RUN_PAGES_MAX;
     use super::*;
+    use crate::run::frame_share::RUN_PAGES_MAX;
 
     fn key(segment: u32, page: u32) -> PageKey {
         PageKey {

@@ -1,16 +1,16 @@
 //! The rows of a join's hash table with the key of a row.
 
-use super::task::{State, Step};
-use super::worker::{Flow, Worker};
-use super::worker_sink::Materialized;
 use crate::error::ExecError;
 use crate::program::ProbeStep;
 use crate::row::Row;
+use crate::run::sink::Materialized;
+use crate::run::tasks::{State, Step};
+use crate::run::worker::{Flow, Worker};
 use crate::sinks::TOO_MUCH_TEXT;
 
 impl Worker<'_> {
     /// Goes on in the chain of a hash table.
-    pub(super) fn probe_chain(
+    pub(crate) fn probe_chain(
         &mut self,
         position: usize,
         step: &ProbeStep,

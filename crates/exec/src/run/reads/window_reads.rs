@@ -3,8 +3,8 @@
 use namiki_platform::disk::{Completion, Frames};
 use namiki_segment::{PageNo, Segment};
 
-use super::worker::Worker;
 use crate::error::ExecError;
+use crate::run::worker::Worker;
 
 /// What tells the tags of these requests from those of single reads.
 const RUN_TAG: u64 = 1 << 63;
@@ -12,7 +12,7 @@ const RUN_TAG: u64 = 1 << 63;
 impl Worker<'_> {
     /// Puts as many requests into the queue as the degree allows for. Waits for more faults to be sorted in, unless there
     /// are enough, or `all`: no more come.
-    pub(super) fn push_window(&mut self, all: bool) -> Result<(), ExecError> {
+    pub(crate) fn push_window(&mut self, all: bool) -> Result<(), ExecError> {
         for id in std::mem::take(&mut self.to_read) {
             let read = self.pending.get(id);
             if read.is_extent {
@@ -65,7 +65,7 @@ impl Worker<'_> {
     }
 
     /// Takes the pages of a request of the window; nothing if it is none.
-    pub(super) fn run_arrived(
+    pub(crate) fn run_arrived(
         &mut self,
         completion: Completion,
     ) -> Result<Option<Completion>, ExecError> {

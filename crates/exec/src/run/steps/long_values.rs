@@ -3,16 +3,16 @@
 use namiki_segment::Found;
 
 use super::column_decoding::decode_columns;
-use super::task::{PageKey, State, Step};
-use super::worker::{Flow, Worker};
 use crate::error::ExecError;
 use crate::program::ReadStep;
 use crate::row::Row;
+use crate::run::tasks::{PageKey, State, Step};
+use crate::run::worker::{Flow, Worker};
 
 impl Worker<'_> {
     /// Goes on with a long value. Once it is there and its row is sent on, the state is what comes then, and there is
     /// no result.
-    pub(super) fn long_value(
+    pub(crate) fn long_value(
         &mut self,
         position: usize,
         step: &ReadStep,

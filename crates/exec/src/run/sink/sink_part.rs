@@ -10,7 +10,7 @@ use crate::sinks::{
 };
 
 /// Where a thread's rows end.
-pub(super) enum WorkerSink {
+pub(crate) enum SinkPart {
     Output(RowStore),
     Groups(Groups),
     Sort(SortRows),
@@ -19,13 +19,13 @@ pub(super) enum WorkerSink {
 }
 
 /// What a pipeline has kept for later ones.
-pub(super) enum Materialized {
+pub(crate) enum Materialized {
     Rows(RowStore),
     Table(HashTable),
 }
 
-impl WorkerSink {
-    pub(super) fn new(pipeline: &Pipeline, output: &[Slot]) -> Self {
+impl SinkPart {
+    pub(crate) fn new(pipeline: &Pipeline, output: &[Slot]) -> Self {
         match &pipeline.sink {
             Sink::Output => Self::Output(RowStore::new(output)),
             Sink::Aggregate(sink) => Self::Groups(Groups::new(sink)),
@@ -37,7 +37,7 @@ impl WorkerSink {
 
     /// Keeps a row.
     #[inline]
-    pub(super) fn add(&mut self, row: RowRef<'_>, output: &[Slot]) -> Result<(), ExecError> {
+    pub(crate) fn add(&mut self, row: RowRef<'_>, output: &[Slot]) -> Result<(), ExecError> {
         match self {
             Self::Output(rows) => rows.push(row, output).ok_or(TOO_MUCH_TEXT),
             Self::Groups(groups) => groups.add(row),
@@ -48,7 +48,7 @@ impl WorkerSink {
     }
 
     /// What it takes in memory, and what it is called.
-    pub(super) fn bytes(&self) -> (usize, &'static str) {
+    pub(crate) fn bytes(&self) -> (usize, &'static str) {
         match self {
             Self::Output(_) => (0, "output"),
             Self::Groups(groups) => (groups.bytes(), "table of groups"),
@@ -59,7 +59,7 @@ impl WorkerSink {
     }
 
     /// What a thread calculates over its own rows when all are there.
-    pub(super) fn finish(&mut self, control: &MergeControl<'_>) -> Result<(), ExecError> {
+    pub(crate) fn finish(&mut self, control: &MergeControl<'_>) -> Result<(), ExecError> {
         match self {
             Self::Sort(rows) => rows.sort_runs(control),
             Self::Output(_) | Self::Groups(_) | Self::Build(_) | Self::Materialize(_) => Ok(()),
@@ -67,7 +67,7 @@ impl WorkerSink {
     }
 
     /// What all threads have kept together; nothing of an output.
-    pub(super) fn merge(
+    pub(crate) fn merge(
         parts: Vec<Self>,
         control: &MergeControl<'_>,
     ) -> Result<Option<Materialized>, ExecError> {
@@ -101,7 +101,7 @@ impl WorkerSink {
 
 impl Materialized {
     /// Rows that drive a pipeline.
-    pub(super) fn rows(kept: Option<&Arc<Self>>) -> Option<&RowStore> {
+    pub(crate) fn rows(kept: Option<&Arc<Self>>) -> Option<&RowStore> {
         match kept.map(|kept| &**kept) {
             Some(Self::Rows(rows)) => Some(rows),
             _ => None,
@@ -109,7 +109,7 @@ impl Materialized {
     }
 
     /// A table that is probed.
-    pub(super) fn table(kept: Option<&Arc<Self>>) -> Option<&HashTable> {
+    pub(crate) fn table(kept: Option<&Arc<Self>>) -> Option<&HashTable> {
         match kept.map(|kept| &**kept) {
             Some(Self::Table(table)) => Some(table),
             _ => None,

@@ -9,13 +9,13 @@
 //! - S2. A range is blocked on extents only while extents of its thread are on their way, or hold frames. Either of these ends
 //!   without the range, and then the range is looked at again.
 
-use super::frame_share::{EXTENTS_IN_FLIGHT, FrameShare};
-use super::options::Options;
 use super::task::TaskId;
+use crate::run::frame_share::{EXTENTS_IN_FLIGHT, FrameShare};
+use crate::run::options::Options;
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Schedule {
+pub(crate) struct Schedule {
     /// Tasks that can go on: the newest last.
     ready: Vec<TaskId>,
     /// Tasks that can go on when there is room, by the position of their step: the newest last.
@@ -31,12 +31,12 @@ pub(super) struct Schedule {
     /// Pages of an extent of the driver's range, at most.
     extent_pages: usize,
     /// Frames of pages on their way, and of extents that tasks go through.
-    pub(super) frames: FrameShare,
+    pub(crate) frames: FrameShare,
 }
 
 impl Schedule {
     /// The schedule of a thread that has so many frames.
-    pub(super) fn new(options: &Options, frames: usize) -> Self {
+    pub(crate) fn new(options: &Options, frames: usize) -> Self {
         Self {
             ready: Vec::new(),
             blocked_on_degree: vec![Vec::new()],
@@ -51,13 +51,13 @@ impl Schedule {
     }
 
     /// Prepares for a pipeline of so many steps, and for extents of up to so many pages.
-    pub(super) fn begin(&mut self, steps: usize, extent_pages: usize) {
+    pub(crate) fn begin(&mut self, steps: usize, extent_pages: usize) {
         self.blocked_on_degree.resize_with(steps + 1, Vec::new);
         self.extent_pages = extent_pages.clamp(1, self.frames.extent_pages_max());
     }
 
     /// Ends all tasks. Tells how many have waited.
-    pub(super) fn clear(&mut self) -> usize {
+    pub(crate) fn clear(&mut self) -> usize {
         self.ready.clear();
         self.blocked_on_degree.iter_mut().for_each(Vec::clear);
         self.blocked_on_extent.clear();
@@ -67,7 +67,7 @@ impl Schedule {
     }
 
     /// Pages of an extent, at most.
-    pub(super) fn extent_pages(&self) -> usize {
+    pub(crate) fn extent_pages(&self) -> usize {
         self.extent_pages
     }
 }
@@ -77,7 +77,7 @@ impl Schedule {
     /// The next to go on: of what is ready the newest; otherwise the deepest of those that stopped for lack of room, and of
     /// these the newest (T1).
     #[inline]
-    pub(super) fn next(&mut self) -> Option<TaskId> {
+    pub(crate) fn next(&mut self) -> Option<TaskId> {
         let deepest = |blocked: &mut Vec<Vec<TaskId>>| blocked.iter_mut().rev().find_map(Vec::pop);
         self.ready
             .pop()
@@ -85,36 +85,36 @@ impl Schedule {
     }
 
     /// Whether there is a next one.
-    pub(super) fn has_next(&self) -> bool {
+    pub(crate) fn has_next(&self) -> bool {
         !self.ready.is_empty() || self.has_blocked()
     }
 
     /// Whether tasks have stopped for lack of room.
-    pub(super) fn has_blocked(&self) -> bool {
+    pub(crate) fn has_blocked(&self) -> bool {
         self.blocked_on_degree.iter().any(|tasks| !tasks.is_empty())
     }
 
     /// Tasks that there are, but for ranges that are blocked on extents.
-    pub(super) fn load(&self) -> usize {
+    pub(crate) fn load(&self) -> usize {
         let blocked: usize = self.blocked_on_degree.iter().map(Vec::len).sum();
         self.waiting + self.ready.len() + blocked
     }
 
     /// A task goes on when there is room.
     #[inline]
-    pub(super) fn block_on_degree(&mut self, position: usize, id: TaskId) {
+    pub(crate) fn block_on_degree(&mut self, position: usize, id: TaskId) {
         self.blocked_on_degree[position].push(id);
     }
 
     /// A range goes on when there is room for an extent ([`Schedule::has_room_for_extent`] says that there is none).
-    pub(super) fn block_on_extent(&mut self, id: TaskId) {
+    pub(crate) fn block_on_extent(&mut self, id: TaskId) {
         debug_assert!(self.extents > 0 || self.frames.has_extents());
         self.blocked_on_extent.push(id);
     }
 
     /// Lets ranges go on if there is room for an extent: to be called when an extent has arrived, and when one has ended
     /// (S2).
-    pub(super) fn resume_ranges(&mut self) {
+    pub(crate) fn resume_ranges(&mut self) {
         if !self.has_room_for_extent(self.extent_pages) {
             return;
         }
@@ -129,22 +129,22 @@ impl Schedule {
     }
 
     /// The tasks that stopped for lack of room, by the positions of their steps.
-    pub(super) fn blocked(&self) -> &[Vec<TaskId>] {
+    pub(crate) fn blocked(&self) -> &[Vec<TaskId>] {
         &self.blocked_on_degree
     }
 
     /// Takes one of these out.
-    pub(super) fn take_blocked(&mut self, position: usize, at: usize) -> TaskId {
+    pub(crate) fn take_blocked(&mut self, position: usize, at: usize) -> TaskId {
         self.blocked_on_degree[position].remove(at)
     }
 
     /// The driver's tasks that do not go on now.
-    pub(super) fn blocked_drivers(&self) -> Vec<TaskId> {
+    pub(crate) fn blocked_drivers(&self) -> Vec<TaskId> {
         [&self.blocked_on_degree[0][..], &self.blocked_on_extent].concat()
     }
 
     /// Whether there is something that another thread could go on with.
-    pub(super) fn has_work_for_others(&self) -> bool {
+    pub(crate) fn has_work_for_others(&self) -> bool {
         self.has_blocked() || !self.blocked_on_extent.is_empty()
     }
 }
@@ -152,29 +152,29 @@ impl Schedule {
 /// What waits.
 impl Schedule {
     /// How many tasks may have reads on their way.
-    pub(super) fn degree(&self) -> usize {
+    pub(crate) fn degree(&self) -> usize {
         self.degree
     }
 
-    pub(super) fn set_degree(&mut self, degree: usize) {
+    pub(crate) fn set_degree(&mut self, degree: usize) {
         self.degree = degree;
     }
 
     /// How many tasks may wait.
     #[inline]
-    pub(super) fn task_limit(&self) -> usize {
+    pub(crate) fn task_limit(&self) -> usize {
         self.degree.max(self.window_tasks)
     }
 
     /// Tasks that wait.
     #[inline]
-    pub(super) fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.waiting
     }
 
     /// Whether as many tasks wait as may (T2).
     #[inline]
-    pub(super) fn is_at_degree(&self) -> bool {
+    pub(crate) fn is_at_degree(&self) -> bool {
         self.waiting >= self.task_limit()
     }
 
@@ -184,12 +184,12 @@ impl Schedule {
     }
 
     /// Whether an extent of so many pages may be asked for.
-    pub(super) fn has_room_for_extent(&self, pages: usize) -> bool {
+    pub(crate) fn has_room_for_extent(&self, pages: usize) -> bool {
         self.extents < self.extents_max() && self.frames.has_room_for_extent(pages)
     }
 
     /// A task waits for an extent of so many pages, for which there is room. It has the extent's frames from now on (S1).
-    pub(super) fn wait_for_extent(&mut self, pages: usize) {
+    pub(crate) fn wait_for_extent(&mut self, pages: usize) {
         debug_assert!(self.has_room_for_extent(pages));
         self.frames.take_extent(pages);
         self.extents += 1;
@@ -198,12 +198,12 @@ impl Schedule {
 
     /// A task waits for a page.
     #[inline]
-    pub(super) fn wait_for_page(&mut self) {
+    pub(crate) fn wait_for_page(&mut self) {
         self.waiting += 1;
     }
 
     /// The extent of a task has arrived. Its frames are the task's until [`Schedule::return_extent`].
-    pub(super) fn extent_arrived(&mut self, id: TaskId) {
+    pub(crate) fn extent_arrived(&mut self, id: TaskId) {
         self.extents -= 1;
         self.waiting -= 1;
         self.ready.push(id);
@@ -211,13 +211,13 @@ impl Schedule {
 
     /// The page of a task has arrived.
     #[inline]
-    pub(super) fn page_arrived(&mut self, id: TaskId) {
+    pub(crate) fn page_arrived(&mut self, id: TaskId) {
         self.waiting -= 1;
         self.ready.push(id);
     }
 
     /// Takes frames of an extent back: its rows are through.
-    pub(super) fn return_extent(&mut self, pages: usize) {
+    pub(crate) fn return_extent(&mut self, pages: usize) {
         if pages > 0 {
             self.frames.return_extent(pages);
             self.resume_ranges();
