@@ -19,5 +19,5 @@ pub(crate) use compile::compile;
 pub(crate) use eval::Eval;
 pub(crate) use steps::{
     AggregateSink, BuildSink, Call, Driver, KeyOrigin, KeyValues, Load, Pipeline, ProbeStep,
-    Program, Reach, ReadStep, Sink, SortSink, Step,
+    Program, Reach, ReadStep, Sink, SortSink, SourceEntry, Step,
 };

@@ -14,12 +14,10 @@ use crate::explain::{Explanation, explain};
 use crate::plan::Plan;
 use crate::planner::choose;
 use crate::program::compile;
-use crate::run::frame_share::FrameShare;
+use crate::run::frame_share::frames_wanted;
 use crate::run::options::Options;
 use crate::run::shared::{Resources, Shared};
-use crate::run::threads::Admission;
-use crate::run::threads::ThreadPool;
-use crate::run::threads::{Channels, channels};
+use crate::run::threads::{Admission, RingEnds, ThreadPool};
 use crate::run::worker::Worker;
 use crate::source::Tables;
 
@@ -84,31 +82,30 @@ impl Executor {
         let program = compile(&bind(&plan, tables)?);
         let planned = (plan, tables.clone());
         let resources = self.resources.clone();
-        let frames_wanted = FrameShare::wanted(options);
-        let permit = self
-            .admission
-            .admit(options.thread_count(), frames_wanted)?;
+        let frames = frames_wanted(options);
+        let permit = self.admission.admit(options.thread_count(), frames)?;
         let shared = Shared::new(resources, program, planned, options.clone(), permit);
         let shared = Arc::new(shared);
+        let threads = shared.peers.count();
         let mut started = 0;
-        for (number, channels) in channels(shared.threads).into_iter().enumerate() {
+        for (number, rings) in RingEnds::between(threads).into_iter().enumerate() {
             let own = Arc::clone(&shared);
             let work =
-                move |queue: &mut Option<Box<dyn ReadQueue>>| work(&own, number, channels, queue);
+                move |queue: &mut Option<Box<dyn ReadQueue>>| work(&own, number, rings, queue);
             if let Err(source) = self.threads.run(Box::new(work)) {
                 shared.fail(ExecError::System {
                     doing: "start a thread",
                     source: source.into(),
                 });
                 // Those that were started wait for the others at the end of each pipeline.
-                (started..shared.threads).for_each(|_| shared.abort_worker());
+                (started..threads).for_each(|_| shared.abort_worker());
                 shared.wait_until_left();
                 break;
             }
             started += 1;
         }
         match shared.failure() {
-            Some(error) if started < shared.threads => Err(error),
+            Some(error) if started < threads => Err(error),
             _ => Ok(Rows::new(shared)),
         }
     }
@@ -159,14 +156,9 @@ impl std::fmt::Debug for Executor {
 }
 
 /// What each thread of a query does.
-fn work(
-    shared: &Shared,
-    number: usize,
-    channels: Channels,
-    queue: &mut Option<Box<dyn ReadQueue>>,
-) {
+fn work(shared: &Shared, number: usize, rings: RingEnds, queue: &mut Option<Box<dyn ReadQueue>>) {
     let ran = catch_unwind(AssertUnwindSafe(|| {
-        Worker::new(shared, number, channels, queue).run();
+        Worker::new(shared, number, rings, queue).run();
     }));
     let Err(panic) = ran else {
         shared.leave();

@@ -1,45 +1,43 @@
-//! A thread's share of its query's page frames: what it may have on its way, or in the hands of its tasks, at a time.
+//! Frame shares: how many page frames a thread may have for reads in flight and for its tasks.
 //!
 //! # Invariants
-//! - F1. Frames of extents and of single pages are counted apart: an extent's rows may lead to single pages, so that it
-//!   gives its frames back only after these have come.
-//! - F2. One read fits, whatever its kind: extents and runs are no longer than the share of their kind.
-//! - F3. Frames of single pages are held by nothing but reads on their way and pages for which the cache has no room yet. So they
-//!   come back while no task goes on; those of extents do not.
+//! - F1. Extents and single pages have separate shares. The rows of an extent may need single
+//!   pages, so an extent returns its frames only after those pages have been read.
+//! - F2. One read always fits: extents and runs are no longer than the share of their kind.
+//! - F3. Frames of single pages belong to reads in flight and to pages that wait for room in the
+//!   cache. They return without any task running; frames of extents do not.
 
-use crate::run::options::Options;
+use super::options::Options;
 
-/// Frames of a kind: how many there are, and how many there may be.
+/// Longest extent of a driver's range: 256 KiB.
+pub(crate) const EXTENT_PAGES_MAX: usize = 64;
+
+/// Extents that a thread reads at a time, if its degree allows for it.
+pub(crate) const EXTENTS_IN_FLIGHT: usize = 8;
+
+/// Longest request of a window, in pages.
+pub(crate) const RUN_PAGES_MAX: usize = 32;
+
+/// Depth of a thread's read queue.
+pub(crate) const QUEUE_DEPTH: usize = 1024;
+
+/// Frames with which a driver never waits for one: extents in flight, and as many that have arrived.
+const EXTENT_FRAMES: usize = EXTENT_PAGES_MAX * 2 * EXTENTS_IN_FLIGHT;
+
+/// Frames of one kind of read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Kind {
+pub(crate) struct FrameShare {
     held: usize,
     held_max: usize,
 }
 
-/// See the module.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct FrameShare {
-    pages: Kind,
-    extents: Kind,
+/// Frames for all reads of a query's thread, if it gets as many as it could use.
+pub(crate) fn frames_wanted(options: &Options) -> usize {
+    page_frames_wanted(options) + EXTENT_FRAMES
 }
 
-/// The longest extent of a driver's range: 256 KiB.
-pub(crate) const EXTENT_PAGES_MAX: usize = 64;
-
-/// Extents that a thread has on their way at a time, if its degree allows for it.
-pub(crate) const EXTENTS_IN_FLIGHT: usize = 8;
-
-/// Pages of a request of a window, at most.
-pub(crate) const RUN_PAGES_MAX: usize = 32;
-
-/// Reads that a thread's queue can have in flight.
-pub(crate) const QUEUE_DEPTH: usize = 1024;
-
-/// Frames of a driver that never waits for one: those on their way, and as many that have arrived.
-const EXTENT_FRAMES: usize = EXTENT_PAGES_MAX * 2 * EXTENTS_IN_FLIGHT;
-
-/// Frames of single pages, or of the runs of a window, with as many on their way as the options allow for.
-fn page_frames(options: &Options) -> usize {
+/// Frames of single pages, or of the runs of a window, with as many reads as the options allow.
+fn page_frames_wanted(options: &Options) -> usize {
     let reads = options.degree_max().min(QUEUE_DEPTH);
     if options.window_tasks > 0 {
         reads * RUN_PAGES_MAX
@@ -49,85 +47,51 @@ fn page_frames(options: &Options) -> usize {
 }
 
 impl FrameShare {
-    /// What a thread could use.
-    pub(crate) fn wanted(options: &Options) -> usize {
-        page_frames(options) + EXTENT_FRAMES
-    }
-
-    /// The share of a thread that has so many frames, at least two.
-    pub(crate) fn new(options: &Options, frames: usize) -> Self {
+    /// Divides the frames of a thread, at least two, between single pages and extents.
+    pub(crate) fn of_pages_and_extents(options: &Options, frames: usize) -> (Self, Self) {
         let for_extents = (frames / 2).clamp(1, EXTENT_FRAMES);
-        let for_pages = page_frames(options)
+        let for_pages = page_frames_wanted(options)
             .min(frames.saturating_sub(for_extents))
             .max(1);
-        Self {
-            pages: Kind::new(for_pages),
-            extents: Kind::new(frames.saturating_sub(for_pages).max(1)),
-        }
+        let extents = frames.saturating_sub(for_pages).max(1);
+        (Self::new(for_pages), Self::new(extents))
     }
 
-    /// The longest extent.
-    pub(crate) fn extent_pages_max(&self) -> usize {
-        self.extents.held_max.min(EXTENT_PAGES_MAX)
-    }
-
-    /// The longest run of a window.
-    pub(crate) fn run_pages_max(&self) -> usize {
-        self.pages.held_max.min(RUN_PAGES_MAX)
-    }
-
-    /// Whether there is room for so many frames of single pages more.
-    #[inline]
-    pub(crate) fn has_room_for_pages(&self, pages: usize) -> bool {
-        self.pages.has_room(pages)
-    }
-
-    /// Whether there is room for an extent of so many frames.
-    pub(crate) fn has_room_for_extent(&self, pages: usize) -> bool {
-        self.extents.has_room(pages)
-    }
-
-    /// Whether extents have frames.
-    pub(crate) fn has_extents(&self) -> bool {
-        self.extents.held > 0
-    }
-
-    /// Counts frames of single pages that were taken.
-    #[inline]
-    pub(crate) fn take_pages(&mut self, pages: usize) {
-        self.pages.held += pages;
-    }
-
-    /// Counts frames of single pages that went into the cache, or back to their pool.
-    #[inline]
-    pub(crate) fn return_pages(&mut self, pages: usize) {
-        self.pages.held -= pages;
-    }
-
-    /// Counts frames of an extent that is to be read.
-    pub(crate) fn take_extent(&mut self, pages: usize) {
-        self.extents.held += pages;
-    }
-
-    /// Counts frames of an extent that went into the cache, or back to their pool.
-    pub(crate) fn return_extent(&mut self, pages: usize) {
-        self.extents.held -= pages;
-    }
-
-    /// All tasks and reads have ended.
-    pub(crate) fn return_all(&mut self) {
-        (self.pages.held, self.extents.held) = (0, 0);
-    }
-}
-
-impl Kind {
     fn new(held_max: usize) -> Self {
         Self { held: 0, held_max }
     }
 
+    /// Length of the longest read for which there is a frame for each page, at most `pages`.
+    pub(crate) fn read_pages_max(&self, pages: usize) -> usize {
+        self.held_max.min(pages)
+    }
+
+    /// Whether `frames` more may be taken.
     #[inline]
-    fn has_room(&self, frames: usize) -> bool {
+    pub(crate) fn has_room(&self, frames: usize) -> bool {
         self.held + frames <= self.held_max
+    }
+
+    /// Whether no frame is in use.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.held == 0
+    }
+
+    /// Counts frames for a read.
+    #[inline]
+    pub(crate) fn take(&mut self, frames: usize) {
+        self.held += frames;
+    }
+
+    /// Counts frames that moved into the cache, or back to their pool.
+    #[inline]
+    pub(crate) fn put_back(&mut self, frames: usize) {
+        self.held -= frames;
+    }
+
+    /// Counts all frames as returned: no read and no task is left.
+    pub(crate) fn put_back_all(&mut self) {
+        self.held = 0;
     }
 }
 
@@ -145,12 +109,13 @@ mod tests {
                     window_tasks,
                     ..Options::default()
                 };
-                for frames in [2, 3, 17, 100, 1_000, FrameShare::wanted(&options)] {
-                    let share = FrameShare::new(&options, frames);
-                    assert!(share.has_room_for_extent(share.extent_pages_max()));
-                    assert!(share.has_room_for_pages(share.run_pages_max()));
-                    let both = share.pages.held_max + share.extents.held_max;
-                    assert!(both <= frames.max(2), "{frames}: {share:?}");
+                for frames in [2, 3, 17, 100, 1_000, frames_wanted(&options)] {
+                    let (pages, extents) = FrameShare::of_pages_and_extents(&options, frames);
+                    assert!(extents.has_room(extents.read_pages_max(EXTENT_PAGES_MAX)));
+                    assert!(extents.has_room(1) && pages.has_room(1));
+                    assert!(pages.has_room(pages.read_pages_max(RUN_PAGES_MAX)));
+                    let both = pages.held_max + extents.held_max;
+                    assert!(both <= frames.max(2), "{frames}: {pages:?}, {extents:?}");
                 }
             }
         }
@@ -162,8 +127,9 @@ mod tests {
             degree: Degree::Fixed(64),
             ..Options::default()
         };
-        let share = FrameShare::new(&options, FrameShare::wanted(&options));
-        assert_eq!(share.extent_pages_max(), EXTENT_PAGES_MAX);
-        assert!(share.has_room_for_pages(64) && share.has_room_for_extent(EXTENT_FRAMES));
+        let frames = frames_wanted(&options);
+        let (pages, extents) = FrameShare::of_pages_and_extents(&options, frames);
+        assert_eq!(extents.read_pages_max(EXTENT_PAGES_MAX), EXTENT_PAGES_MAX);
+        assert!(pages.has_room(64) && extents.has_room(EXTENT_FRAMES));
     }
 }

@@ -1,24 +1,114 @@
-//! The rows that one step has gathered to look up together.
+//! Gathered look-ups: rows that need a row of a source in memory wait for others of the same step,
+//! and are looked up together.
+//!
+//! # Invariants
+//! - G1. Rows leave a step in the order in which they came.
+//! - G2. While a step's rows go on, no row is added to that step: they can only reach later steps,
+//!   and rows of earlier steps are held back by [`WorkerGathers::is_full`].
 
 use crate::row::Row;
 use crate::source::{RowBatch, Source, SourceError};
 
-/// Rows that are looked up together: more than a processor has misses under way at a time.
+/// Rows that are looked up together: more than the cache misses that a processor overlaps.
 const GATHERED_MAX: usize = 64;
 
-/// Fewer, where they have so much text.
+/// Bytes of text with which fewer rows are enough.
 const GATHERED_BYTES_MAX: usize = 1 << 20;
 
-/// What one step has gathered.
+/// The gathered rows of a worker, by their positions in the pipeline.
+#[derive(Default)]
+pub(crate) struct WorkerGathers {
+    steps: Vec<Gather>,
+    /// Whether a step gathers rows.
+    is_gathering: Vec<bool>,
+    /// Memory for a row that goes on.
+    row: Row,
+}
+
+impl WorkerGathers {
+    /// Prepares for a pipeline. `is_gathering` says for each position whether rows are gathered there.
+    pub(crate) fn begin(&mut self, is_gathering: Vec<bool>) {
+        self.steps.resize_with(is_gathering.len(), Gather::default);
+        self.is_gathering = is_gathering;
+    }
+
+    /// Forgets all rows.
+    pub(crate) fn clear(&mut self) {
+        self.steps.iter_mut().for_each(Gather::clear);
+    }
+
+    /// Whether a step gathers rows.
+    #[inline]
+    pub(crate) fn is_gathering(&self, position: usize) -> bool {
+        self.is_gathering[position]
+    }
+
+    /// Whether a step must be emptied before it takes more rows (G2).
+    pub(crate) fn is_full(&self, position: usize) -> bool {
+        let gather = &self.steps[position];
+        gather.is_looked_up && !gather.is_empty()
+    }
+
+    /// Whether a step has rows, looked up or not.
+    pub(crate) fn has_rows(&self) -> bool {
+        self.steps.iter().any(|gather| !gather.is_empty())
+    }
+
+    /// The deepest step with rows, among those from `first` up to `end`.
+    pub(crate) fn deepest(&self, first: usize, end: usize) -> Option<usize> {
+        (first..end).rev().find(|at| !self.steps[*at].is_empty())
+    }
+
+    /// Number of positions.
+    pub(crate) fn positions(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Adds a row with its key, which `encode` appends, unless there is no key. Returns whether there
+    /// are enough rows to look up.
+    pub(crate) fn add(
+        &mut self,
+        position: usize,
+        row: &Row,
+        words: usize,
+        encode: impl FnOnce(&mut Vec<u8>) -> Option<()>,
+    ) -> bool {
+        let gather = &mut self.steps[position];
+        gather.add(row, words, encode);
+        gather.has_enough()
+    }
+
+    /// Takes the rows of a step out, and memory for a row. They return by [`WorkerGathers::put_back`].
+    pub(crate) fn take(&mut self, position: usize) -> (Gather, Row) {
+        let gather = std::mem::take(&mut self.steps[position]);
+        (gather, std::mem::take(&mut self.row))
+    }
+
+    /// Puts the rows of a step back that have not gone on.
+    pub(crate) fn put_back(&mut self, position: usize, mut gather: Gather, row: Row) {
+        if gather.is_through() {
+            gather.clear();
+        }
+        debug_assert!(
+            self.steps[position].is_empty(),
+            "rows came to a step that is emptied (G2)"
+        );
+        self.steps[position] = gather;
+        self.row = row;
+    }
+}
+
+/// The gathered rows of a step.
 #[derive(Default)]
 pub(crate) struct Gather {
-    /// The rows so far, back to back: their words, their bytes.
+    /// The words of the rows, back to back.
     words: Vec<u64>,
+    /// The text of the rows, back to back.
     heap: Vec<u8>,
     keys: Vec<u8>,
-    /// Of each row where its bytes and its key end.
+    /// Where the text and the key of each row end.
     ends: Vec<(usize, usize)>,
-    /// What was found for the rows that were looked up: from this one on.
+    /// Result of the last look-up, of the rows from `found_from` on.
     found: RowBatch,
     found_from: usize,
     is_looked_up: bool,
@@ -27,7 +117,7 @@ pub(crate) struct Gather {
 }
 
 impl Gather {
-    pub(crate) fn clear(&mut self) {
+    fn clear(&mut self) {
         self.words.clear();
         self.heap.clear();
         self.keys.clear();
@@ -38,13 +128,7 @@ impl Gather {
         self.next = 0;
     }
 
-    /// Adds a row with its key, which `encode` appends, unless there is no key.
-    pub(crate) fn add(
-        &mut self,
-        row: &Row,
-        words: usize,
-        encode: impl FnOnce(&mut Vec<u8>) -> Option<()>,
-    ) {
+    fn add(&mut self, row: &Row, words: usize, encode: impl FnOnce(&mut Vec<u8>) -> Option<()>) {
         let before = self.keys.len();
         if encode(&mut self.keys).is_none() {
             self.keys.truncate(before);
@@ -55,12 +139,14 @@ impl Gather {
         self.ends.push((self.heap.len(), self.keys.len()));
     }
 
-    /// Looks keys up if the next row to go on was not: all that were not yet, or as many as fill a batch.
+    /// Looks up rows that were not looked up, as many as fill a batch, unless a looked-up row is left.
     pub(crate) fn look_up(&mut self, source: &dyn Source) -> Result<(), SourceError> {
         if self.next == self.found_from + self.found.len() && !self.is_through() {
             let mut found = std::mem::take(&mut self.found);
             found.clear();
-            let keys: Vec<&[u8]> = (self.next..self.len()).map(|at| self.key(at)).collect();
+            let keys: Vec<&[u8]> = (self.next..self.ends.len())
+                .map(|at| self.key(at))
+                .collect();
             source.get_many(&keys, &mut found)?;
             self.found = found;
             self.found_from = self.next;
@@ -69,7 +155,7 @@ impl Gather {
         Ok(())
     }
 
-    /// The number of the next row to go on, if it was looked up.
+    /// Number of the next row to go on, if it was looked up.
     #[inline]
     pub(crate) fn next_row(&mut self) -> Option<usize> {
         let at = self.next;
@@ -79,26 +165,24 @@ impl Gather {
         })
     }
 
-    /// The key and the bytes that were found for a row, unless there were none.
+    /// The key and the bytes that were found for a row.
     #[inline]
     pub(crate) fn found(&self, at: usize) -> Option<(&[u8], &[u8])> {
         self.found.get(at - self.found_from)
     }
 
-    /// Whether there are enough rows to look up.
     #[inline]
-    pub(crate) fn has_enough(&self) -> bool {
-        self.len() >= GATHERED_MAX || self.heap.len() >= GATHERED_BYTES_MAX
+    fn has_enough(&self) -> bool {
+        self.ends.len() >= GATHERED_MAX || self.heap.len() >= GATHERED_BYTES_MAX
     }
 
     /// Whether all rows have gone on.
     pub(crate) fn is_through(&self) -> bool {
-        self.next == self.len()
+        self.next == self.ends.len()
     }
 
-    /// Whether it waits to be emptied before it takes more rows.
-    pub(crate) fn is_full(&self) -> bool {
-        self.is_looked_up && !self.is_empty()
+    fn is_empty(&self) -> bool {
+        self.ends.is_empty()
     }
 
     /// The key of a row.
@@ -114,13 +198,5 @@ impl Gather {
         row.heap.clear();
         row.heap
             .extend_from_slice(&self.heap[from..self.ends[at].0]);
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.ends.is_empty()
     }
 }

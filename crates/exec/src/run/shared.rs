@@ -1,7 +1,7 @@
 //! What the threads of a query share. What changes often is each thread's own; of what is here threads write for each row
 //! only the count of a limit, and for each task that is handed over the count of what is busy.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -16,14 +16,11 @@ use crate::error::ExecError;
 use crate::plan::Plan;
 use crate::program::{Program, Step};
 use crate::query_statistics::Statistics;
-use crate::rings::SleepFlag;
 use crate::row::Slot;
 use crate::run::counters::{WorkerCounters, sum};
 use crate::run::options::Options;
-use crate::run::sink::Output;
-use crate::run::sink::{Materialized, SinkPart};
-use crate::run::threads::Barrier;
-use crate::run::threads::QueryPermit;
+use crate::run::sink::{Materialized, Output, SinkPart};
+use crate::run::threads::{Barrier, Peers, QueryPermit};
 use crate::sinks::{MergeControl, QueryMemory};
 use crate::source::Tables;
 
@@ -43,22 +40,6 @@ pub(crate) enum Storage {
     Paged(Vec<u32>),
 }
 
-/// What a thread shows the others.
-pub(crate) struct Peer {
-    /// Tasks that it has, about.
-    pub(crate) load: CachePadded<AtomicUsize>,
-    pub(crate) sleep: SleepFlag,
-}
-
-impl Peer {
-    fn new() -> Self {
-        Self {
-            load: CachePadded::default(),
-            sleep: SleepFlag::new(),
-        }
-    }
-}
-
 /// See the module.
 pub(crate) struct Shared {
     pub(crate) resources: Resources,
@@ -68,7 +49,6 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     /// That of the query's threads.
     pub(crate) process: ProcessToken,
-    pub(crate) threads: usize,
     /// Page frames that each thread may have, beside those in the cache.
     pub(crate) frames_per_thread: usize,
     /// Given back when the last thread has left.
@@ -81,7 +61,7 @@ pub(crate) struct Shared {
     pub(crate) output_slots: Vec<Slot>,
     pub(crate) output: Output,
     pub(crate) counters: Vec<CachePadded<WorkerCounters>>,
-    pub(crate) peers: Vec<Peer>,
+    pub(crate) peers: Peers,
     /// Of each step of each pipeline that is a limit, how many rows may still pass.
     limits: Vec<Vec<AtomicU64>>,
     /// Of each pipeline, the parts of its driver's range that its threads begin with, if that is in memory.
@@ -90,12 +70,6 @@ pub(crate) struct Shared {
     materialized: Vec<OnceLock<Arc<Materialized>>>,
     /// What each thread has kept in the pipeline that ends, and what it has taken in memory.
     parts: Mutex<Vec<(SinkPart, usize)>>,
-    /// Threads that have something to do, and tasks in rings (T5).
-    pub(crate) busy: CachePadded<AtomicUsize>,
-    /// The pipeline needs nothing more.
-    ended: AtomicBool,
-    /// The query has failed, or was cancelled.
-    stopped: AtomicBool,
     failure: Mutex<Option<ExecError>>,
     barrier: Barrier,
     pub(crate) memory: QueryMemory,
@@ -156,11 +130,8 @@ impl Shared {
                 options.output_bytes_max.saturating_mul(threads),
             ),
             counters: (0..threads).map(|_| CachePadded::default()).collect(),
-            peers: (0..threads).map(|_| Peer::new()).collect(),
+            peers: Peers::new(threads),
             parts: Mutex::default(),
-            busy: CachePadded::new(AtomicUsize::new(threads)),
-            ended: AtomicBool::new(false),
-            stopped: AtomicBool::new(false),
             failure: Mutex::default(),
             barrier: Barrier::new(threads),
             memory: QueryMemory::new(options.memory_bytes_max),
@@ -178,29 +149,9 @@ impl Shared {
             program,
             planned,
             options,
-            threads,
             storage,
             segments,
         }
-    }
-
-    /// Whether there is nothing more to do in this pipeline, or at all.
-    #[inline]
-    pub(crate) fn has_ended(&self) -> bool {
-        // Relaxed: what is not seen now is seen in the next turn. What a thread does after the end is ordered by the
-        // barrier.
-        self.ended.load(Ordering::Relaxed) || self.stopped.load(Ordering::Relaxed)
-    }
-
-    /// Whether the query has failed or was cancelled.
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed)
-    }
-
-    /// Ends the pipeline.
-    pub(crate) fn end_pipeline(&self) {
-        self.ended.store(true, Ordering::Relaxed);
-        self.wake_all();
     }
 
     /// Ends the query with an error, unless it has one.
@@ -210,9 +161,8 @@ impl Shared {
             *failure = Some(error);
         }
         drop(failure);
-        self.stopped.store(true, Ordering::Relaxed);
+        self.peers.stop();
         self.output.abandon();
-        self.wake_all();
     }
 
     /// Ends the query for its caller. A forked child has no query to end, and locks that may be held for ever.
@@ -225,10 +175,6 @@ impl Shared {
     /// The error that ended the query.
     pub(crate) fn failure(&self) -> Option<ExecError> {
         self.failure.lock().clone()
-    }
-
-    pub(crate) fn wake_all(&self) {
-        self.peers.iter().for_each(|peer| peer.sleep.wake());
     }
 
     /// Lets one row pass a limit. Gives how many may pass after it; nothing if it may not.
@@ -264,8 +210,8 @@ impl Shared {
             let parts = std::mem::take(&mut *self.parts.lock());
             let held_bytes = parts.iter().map(|(_, bytes)| bytes).sum();
             let parts = parts.into_iter().map(|(part, _)| part).collect();
-            if !self.is_stopped() {
-                let is_stopped = || self.is_stopped();
+            if !self.peers.is_stopped() {
+                let is_stopped = || self.peers.is_stopped();
                 let control = MergeControl::new(&self.memory, &is_stopped, operator, held_bytes);
                 match SinkPart::merge(parts, &control) {
                     Ok(Some(kept)) => _ = self.materialized[pipeline].set(Arc::new(kept)),
@@ -273,8 +219,7 @@ impl Shared {
                     Err(error) => self.fail(error),
                 }
             }
-            self.busy.store(self.threads, Ordering::Relaxed);
-            self.ended.store(false, Ordering::Relaxed);
+            self.peers.begin_pipeline();
         });
     }
 
@@ -379,7 +324,7 @@ impl Shared {
             turns: of(|counters| counters.turns.get()),
             elapsed: *self.elapsed.get().unwrap_or(&self.started.elapsed()),
             cpu: std::time::Duration::from_nanos(of(|counters| counters.cpu_ns.get())),
-            threads: self.threads,
+            threads: self.peers.count(),
             degree: max(WorkerCounters::degree) as usize,
             device: self.device.lock().clone(),
         }

@@ -1,23 +1,23 @@
-//! Reads on their way: for each page the tasks that wait for it, so that it is read once.
+//! Pending reads: the tasks that wait for each page, so that the page is read once (T3).
 //!
 //! Paper: oode §2
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::run::tasks::{NONE, PageKey, TaskId, Tasks};
+use crate::run::tasks::{NONE, PageKey, TaskId};
 
-/// A read's number in its thread, its tag in the queue.
+/// Number of a read in its thread, and its tag in the queue.
 pub(crate) type ReadId = u32;
 
-/// A read that was asked for.
+/// A read that was requested and has not ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PendingRead {
     /// The first page.
     pub(crate) key: PageKey,
-    /// How many.
+    /// Number of pages.
     pub(crate) pages: u32,
-    /// The tasks that wait for it. Of an extent: the one task that gets it.
+    /// The newest task that waits for it, in front of the others; for an extent the only one.
     pub(crate) waiters: TaskId,
     /// Whether it is an extent, which tasks do not share.
     pub(crate) is_extent: bool,
@@ -31,23 +31,21 @@ pub(crate) struct PendingReads {
     by_page: HashMap<u64, ReadId, BuildHasherDefault<PageHasher>>,
 }
 
-/// Pages side by side have numbers side by side; those of different segments are far apart.
+/// Number of a page. Those of one segment are consecutive; other segments are far away.
 pub(crate) fn number_of(key: PageKey) -> u64 {
     u64::from(key.segment) << 32 | u64::from(key.page.0)
 }
 
 impl PendingReads {
-    /// Lets a task wait for a page. Gives the read's number if it is a new one.
+    /// Puts a task in front of those that wait for a page. Returns the read's number if it is new,
+    /// and the first of the others.
     #[inline]
-    pub(crate) fn wait(&mut self, tasks: &mut Tasks, id: TaskId, key: PageKey) -> Option<ReadId> {
+    pub(crate) fn wait(&mut self, id: TaskId, key: PageKey) -> (Option<ReadId>, TaskId) {
         let number = number_of(key);
         if let Some(read) = self.by_page.get(&number) {
             let read = &mut self.reads[*read as usize];
-            tasks.link(id, read.waiters);
-            read.waiters = id;
-            return None;
+            return (None, std::mem::replace(&mut read.waiters, id));
         }
-        tasks.link(id, NONE);
         let read = self.add(PendingRead {
             key,
             pages: 1,
@@ -55,10 +53,10 @@ impl PendingReads {
             is_extent: false,
         });
         self.by_page.insert(number, read);
-        Some(read)
+        (Some(read), NONE)
     }
 
-    /// A read of pages side by side, for one task.
+    /// Adds a read of consecutive pages for one task.
     pub(crate) fn add_extent(&mut self, id: TaskId, key: PageKey, pages: u32) -> ReadId {
         self.add(PendingRead {
             key,
@@ -85,7 +83,7 @@ impl PendingReads {
         self.reads[id as usize]
     }
 
-    /// Takes a read out that has come to its end.
+    /// Takes a read out that has ended.
     #[inline]
     pub(crate) fn take(&mut self, id: ReadId) -> PendingRead {
         let read = self.reads[id as usize];
@@ -96,12 +94,12 @@ impl PendingReads {
         read
     }
 
-    /// How many there are.
+    /// Number of reads.
     pub(crate) fn len(&self) -> usize {
         self.reads.len() - self.free.len()
     }
 
-    /// Forgets all.
+    /// Forgets all reads.
     pub(crate) fn clear(&mut self) {
         self.reads.clear();
         self.free.clear();
@@ -127,7 +125,7 @@ impl Hasher for PageHasher {
     #[inline]
     fn write_u64(&mut self, number: u64) {
         let product = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // The table takes its place from the low bits and its tags from the high ones.
+        // The table takes a bucket from the low bits and a tag from the high ones.
         self.0 = product ^ product >> 32;
     }
 }
@@ -137,6 +135,7 @@ mod tests {
     use namiki_segment::PageNo;
 
     use super::*;
+    use crate::run::tasks::{State, TaskSlab};
 
     fn key(segment: u32, page: u32) -> PageKey {
         PageKey {
@@ -147,12 +146,17 @@ mod tests {
 
     #[test]
     fn tasks_that_wait_for_one_page_share_its_read() {
-        let (mut tasks, mut pending) = (Tasks::default(), PendingReads::default());
-        let ids: Vec<TaskId> = (0..4).map(|_| tasks.make(0)).collect();
-        let first = pending.wait(&mut tasks, ids[0], key(0, 7)).unwrap();
-        assert_eq!(pending.wait(&mut tasks, ids[1], key(0, 7)), None);
-        let other = pending.wait(&mut tasks, ids[2], key(1, 7)).unwrap();
-        assert_eq!(pending.wait(&mut tasks, ids[3], key(0, 7)), None);
+        let (mut tasks, mut pending) = (TaskSlab::default(), PendingReads::default());
+        let ids: Vec<TaskId> = (0..4).map(|_| tasks.make(0, State::Start)).collect();
+        let mut wait = |pending: &mut PendingReads, id, key| {
+            let (read, others) = pending.wait(id, key);
+            tasks.link(id, others);
+            read
+        };
+        let first = wait(&mut pending, ids[0], key(0, 7)).unwrap();
+        assert_eq!(wait(&mut pending, ids[1], key(0, 7)), None);
+        let other = wait(&mut pending, ids[2], key(1, 7)).unwrap();
+        assert_eq!(wait(&mut pending, ids[3], key(0, 7)), None);
         let read = pending.take(first);
         let mut waiters = Vec::new();
         let mut id = read.waiters;
@@ -162,7 +166,7 @@ mod tests {
         }
         assert_eq!(waiters, [ids[3], ids[1], ids[0]]);
         assert_eq!(pending.take(other).waiters, ids[2]);
-        assert!(pending.wait(&mut tasks, ids[0], key(0, 7)).is_some());
+        assert!(pending.wait(ids[0], key(0, 7)).0.is_some());
         assert_eq!(pending.len(), 1);
     }
 }

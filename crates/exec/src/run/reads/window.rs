@@ -1,12 +1,13 @@
-//! Page-sorted windows: many faults wait together, and are read in the order of their pages, neighbours in one request.
+//! Page-sorted windows: many faults wait together and are read in the order of their pages,
+//! neighbours in one request.
 //!
-//! A join that reaches a good part of a table's pages reaches many of them side by side, if not one after the other. With a
-//! window, far more tasks may fault than reads are in flight; what they wait for is read in the order of the elevator (SCAN)
-//! algorithm, upwards from where it is and again from below at the end, and pages that lie close together go into one request with the few
-//! pages between. So from a handful of look-ups to most of a table there is no step at which a scan would have to take
-//! over: the look-ups become one.
+//! A join that reaches a good part of a table's pages reaches many neighbours. With a window, far more
+//! tasks may fault than reads are in flight. Their pages are read in the order of the elevator (SCAN)
+//! algorithm: upwards from the current position, and from the lowest page again at the end. Pages that
+//! lie close together share a request with the few pages between them. So the plan needs no point at
+//! which a scan takes over from look-ups: the look-ups become one.
 //!
-//! Pages between that none waits for now go into the cache.
+//! Pages between that no task waits for go into the cache.
 
 use std::collections::BTreeSet;
 
@@ -15,25 +16,25 @@ use namiki_segment::PageNo;
 use super::pending_reads::{ReadId, number_of};
 use crate::run::tasks::PageKey;
 
-/// Pages that are read because they lie between two that are wanted, at most side by side.
+/// Longest gap that is read along, in pages, between two pages that tasks wait for.
 const BETWEEN_MAX: u32 = 3;
 
-/// Faults that wait for their turn.
+/// See the module.
 #[derive(Default)]
 pub(crate) struct Window {
-    /// By their pages.
+    /// Reads by their pages.
     waiting: BTreeSet<(u64, ReadId)>,
-    /// Where the elevator is.
+    /// Position of the elevator.
     at: u64,
     runs: Vec<Run>,
     free: Vec<u32>,
 }
 
-/// A request for pages side by side.
+/// A request for consecutive pages.
 #[derive(Default)]
 struct Run {
     first: u64,
-    /// The reads that it carries out, in the order of their pages.
+    /// Reads that it carries out, in the order of their pages.
     reads: Vec<ReadId>,
 }
 
@@ -52,7 +53,7 @@ impl Window {
         self.free.clear();
     }
 
-    /// The next pages to read in one request, no more than `pages_max`: their number and the request's.
+    /// Begins the next request, of at most `pages_max` pages. Returns its number and its length.
     pub(crate) fn next_run(&mut self, pages_max: usize) -> Option<(u32, u32)> {
         let above = self.waiting.range((self.at, 0)..).next();
         let first = above.or_else(|| self.waiting.first()).copied()?;
@@ -65,7 +66,7 @@ impl Window {
         run.reads.clear();
         let mut last = first.0;
         while let Some(&(page, read)) = self.waiting.range((last, 0)..).next() {
-            // Another segment's pages are far away in these numbers.
+            // The numbers of another segment's pages are far away.
             if page - last > u64::from(BETWEEN_MAX) + 1 || page - first.0 >= pages_max as u64 {
                 break;
             }
@@ -77,29 +78,30 @@ impl Window {
         Some((number, (last - first.0) as u32 + 1))
     }
 
-    /// The reads of a request.
-    pub(crate) fn reads(&self, number: u32) -> &[ReadId] {
-        &self.runs[number as usize].reads
+    /// The first page of a request.
+    pub(crate) fn first_page(&self, number: u32) -> PageKey {
+        let first = self.runs[number as usize].first;
+        PageKey {
+            segment: (first >> 32) as u32,
+            page: PageNo(first as u32),
+        }
     }
 
-    /// Takes a request out that has come to its end: its first page, and its reads, in memory for [`Window::reuse`].
+    /// Takes a request out that has ended: its first page, and its reads, in memory that
+    /// [`Window::reuse`] takes.
     pub(crate) fn take_run(&mut self, number: u32) -> (PageKey, Vec<ReadId>) {
-        let run = &mut self.runs[number as usize];
+        let first = self.first_page(number);
         self.free.push(number);
-        let first = PageKey {
-            segment: (run.first >> 32) as u32,
-            page: PageNo(run.first as u32),
-        };
-        (first, std::mem::take(&mut run.reads))
+        (first, std::mem::take(&mut self.runs[number as usize].reads))
     }
 
-    /// Gives the memory of a request's reads to the next.
+    /// Keeps the memory of a request's reads.
     pub(crate) fn reuse(&mut self, number: u32, mut reads: Vec<ReadId>) {
         reads.clear();
         self.runs[number as usize].reads = reads;
     }
 
-    /// Puts a request back that could not be made.
+    /// Puts the reads of a request back that was not pushed.
     pub(crate) fn put_back(&mut self, number: u32, keys: impl Fn(ReadId) -> PageKey) {
         let run = &mut self.runs[number as usize];
         for read in run.reads.drain(..) {

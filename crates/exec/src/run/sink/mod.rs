@@ -2,6 +2,8 @@
 
 mod output;
 mod sink_part;
+mod worker_sink;
 
-pub(crate) use output::{BATCH_BYTES, BATCH_ROWS, Output};
+pub(crate) use output::Output;
 pub(crate) use sink_part::{Materialized, SinkPart};
+pub(crate) use worker_sink::WorkerSink;

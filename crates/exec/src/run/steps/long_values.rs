@@ -27,7 +27,7 @@ impl Worker<'_> {
         let entry = &shared.program.sources[step.source];
         let read = long
             .reader
-            .read_to_end(segment, &self.reader, &mut long.bytes);
+            .read_to_end(segment, self.reads.cached(), &mut long.bytes);
         let read = read.map_err(|error| ExecError::source(&entry.name, error))?;
         if let Found::Fault(page) = read {
             return Ok(Some(Step::Wait(PageKey {
@@ -40,7 +40,7 @@ impl Worker<'_> {
         };
         let heap_before = row.heap.len();
         let schema = entry.source.schema();
-        let scratch = &mut self.scratch;
+        let scratch = self.buffers.text();
         let kept = decode_columns(
             step,
             schema,

@@ -21,7 +21,7 @@ impl Worker<'_> {
             // All of them, or none.
             (self.number.min(1), 1)
         } else {
-            (self.number, self.shared.threads)
+            (self.number, self.shared.peers.count())
         };
         let next = (rows * number / threads).min(rows);
         let end = (rows * (number + 1) / threads).min(rows);

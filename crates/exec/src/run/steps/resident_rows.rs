@@ -87,11 +87,11 @@ impl Worker<'_> {
         let entry = &shared.program.sources[step.source];
         let parts = shared.resident_parts(self.pipeline_number, || {
             let is_short = entry.source.rows() < DIVIDED_ROWS_MIN as u64;
-            let parts_max = if is_short { 1 } else { shared.threads };
+            let parts_max = if is_short { 1 } else { shared.peers.count() };
             let parts = divided(&*entry.source, bounds, parts_max);
             parts.map_err(|error| ExecError::source(&entry.name, error))
         })?;
-        let first = |thread: usize| parts.len() * thread / shared.threads;
+        let first = |thread: usize| parts.len() * thread / shared.peers.count();
         let own = &parts[first(self.number)..first(self.number + 1)];
         let walks = own.iter().cloned().map(BatchWalk::of);
         Ok(walks.map(|walk| State::Batch(Box::new(walk))).collect())
@@ -106,7 +106,7 @@ impl Worker<'_> {
         state: &mut State,
         row: &mut Row,
     ) -> Result<Step, ExecError> {
-        let mut prefix = self.take_buffer();
+        let mut prefix = self.buffers.take_key();
         let result = match reach {
             Reach::Key(values) => self.resident_row(position, step, values, row, &mut prefix),
             Reach::Range(bounds) => {
@@ -135,7 +135,7 @@ impl Worker<'_> {
                 }
             }
         };
-        self.return_buffer(prefix);
+        self.buffers.return_key(prefix);
         result
     }
 
@@ -154,16 +154,16 @@ impl Worker<'_> {
         if encode_key(schema, values, row, key).is_none() {
             return Ok(Step::Done);
         }
-        self.batch.clear();
-        let found = entry.source.get_many(&[key.as_slice()], &mut self.batch);
+        let (batch, text) = self.buffers.batch_and_text();
+        batch.clear();
+        let found = entry.source.get_many(&[key.as_slice()], batch);
         found.map_err(|error| ExecError::source(&entry.name, error))?;
         let heap_before = row.heap.len();
-        let Some((own, bytes)) = self.batch.get(0) else {
+        let Some((own, bytes)) = batch.get(0) else {
             no_row(values, &entry.name, key)?;
             return Ok(Step::Done);
         };
-        let scratch = &mut self.scratch;
-        let kept = decode_columns(step, schema, &entry.name, own, bytes, row, scratch)?;
+        let kept = decode_columns(step, schema, &entry.name, own, bytes, row, text)?;
         let flow = if kept {
             self.flow(position, row)?
         } else {
@@ -190,7 +190,7 @@ impl Worker<'_> {
         let entry = &shared.program.sources[step.source];
         let schema = entry.source.schema();
         if !matches!(state, State::Batch(_)) {
-            *state = State::Batch(self.walks.pop().unwrap_or_default());
+            *state = State::Batch(self.buffers.take_walk());
         }
         let State::Batch(walk) = state else {
             return Ok(Step::Done);
@@ -221,7 +221,7 @@ impl Worker<'_> {
                 walk.at += 1;
                 continue;
             };
-            let scratch = &mut self.scratch;
+            let scratch = self.buffers.text();
             let kept = decode_columns(step, schema, &entry.name, key, bytes, row, scratch)?;
             walk.at += 1;
             if !kept {
@@ -239,14 +239,8 @@ impl Worker<'_> {
                 Flow::Stop => return Ok(Step::Stop),
             }
         }
-        if let State::Batch(mut walk) = std::mem::take(state) {
-            *walk = BatchWalk {
-                rows: std::mem::take(&mut walk.rows),
-                behind: None,
-                ..BatchWalk::default()
-            };
-            walk.rows.clear();
-            self.walks.push(walk);
+        if let State::Batch(walk) = std::mem::take(state) {
+            self.buffers.return_walk(walk);
         }
         Ok(Step::Done)
     }

@@ -6,16 +6,13 @@ use crate::row::Row;
 use crate::run::tasks::{State, Step};
 use crate::run::worker::{Flow, Worker};
 
-/// A row with more text than this counts as several against the budget.
-const BUDGET_ROW_BYTES: usize = 1 << 10;
-
 impl Worker<'_> {
     /// Sends a row through the steps from `at` on.
     #[inline]
     pub(crate) fn flow(&mut self, mut at: usize, row: &mut Row) -> Result<Flow, ExecError> {
         let pipeline = self.pipeline;
         loop {
-            self.step_rows[at] += 1;
+            self.sink.count_row(at);
             match pipeline.steps.get(at) {
                 None => return self.arrive(row),
                 Some(program::Step::Filter(keep)) => {
@@ -27,13 +24,13 @@ impl Worker<'_> {
                 Some(program::Step::Limit(_)) => {
                     match self.shared.pass_limit(self.pipeline_number, at) {
                         None => {
-                            self.shared.end_pipeline();
+                            self.shared.peers.end_pipeline();
                             return Ok(Flow::Stop);
                         }
                         // The last one that may pass.
                         Some(0) => {
                             self.flow(at + 1, row)?;
-                            self.shared.end_pipeline();
+                            self.shared.peers.end_pipeline();
                             return Ok(Flow::Stop);
                         }
                         Some(_) => {}
@@ -53,24 +50,20 @@ impl Worker<'_> {
     /// Counts a row that went as far as it goes.
     #[inline]
     pub(crate) fn after_row(&mut self) -> Flow {
-        self.budget -= 1;
+        self.sink.spend();
         if self.is_full() { Flow::Full } else { Flow::Go }
     }
 
     /// Counts a row that a step's own filter has left out. Tells whether it is time to look at other things.
     #[inline]
     pub(crate) fn reject_row(&mut self) -> bool {
-        self.budget -= 1;
-        self.budget <= 0
+        self.sink.spend();
+        self.sink.is_budget_spent()
     }
 
     #[inline]
     fn arrive(&mut self, row: &Row) -> Result<Flow, ExecError> {
-        self.sink.add(row.as_ref(), &self.shared.output_slots)?;
-        // So the sink is looked at before it has grown by much more than 1 MiB.
-        self.budget = self
-            .budget
-            .saturating_sub((row.heap.len() / BUDGET_ROW_BYTES) as i32);
+        self.sink.add(row)?;
         Ok(self.after_row())
     }
 
@@ -82,30 +75,31 @@ impl Worker<'_> {
         row: &mut Row,
     ) -> Result<Flow, ExecError> {
         let heap_before = row.heap.len();
-        if self.handoff.is_some() && self.hand_over_row(position, row, words_before) {
-            return Ok(if self.handoff.is_some() {
-                Flow::Go
-            } else {
-                Flow::Full
-            });
+        if self.channels.is_handing_over()
+            && self.channels.hand_over_row(position, row, words_before)
+        {
+            let is_last = !self.channels.is_handing_over();
+            return Ok(if is_last { Flow::Full } else { Flow::Go });
         }
         self.counters.rows_between.add(1);
-        if self.is_gathered[position]
+        if self.gathers.is_gathering(position)
             && let Some(program::Step::Read(step)) = self.pipeline.steps.get(position - 1)
             && let Reach::Key(key) = &step.reach
         {
-            if self.is_gather_full(position) {
+            if self.gathers.is_full(position) {
                 let flow = self.look_up_gathered_from(position)?;
                 if flow == Flow::Stop {
                     return Ok(flow);
                 }
             }
-            if !self.is_gather_full(position) {
+            if !self.gathers.is_full(position) {
                 return self.gather_row(position, step, key, row);
             }
             // No room for the rows that were looked up: this one waits, too.
-            let id = self.new_task(position, State::Start, row, words_before, heap_before);
-            self.schedule.block_on_degree(position, id);
+            let id = self
+                .tasks
+                .make(position, State::Start, row, words_before, heap_before);
+            self.tasks.block_on_degree(id);
             return Ok(Flow::Full);
         }
         let mut state = State::Start;
@@ -116,12 +110,16 @@ impl Worker<'_> {
             Step::Done | Step::BlockOnExtent => {}
             Step::Stop => return Ok(Flow::Stop),
             Step::Wait(key) => {
-                let id = self.new_task(position, state, row, words_before, heap_before);
-                self.wait_for(id, key);
+                let id = self
+                    .tasks
+                    .make(position, state, row, words_before, heap_before);
+                self.wait_for_page(id, key);
             }
             Step::Again => {
-                let id = self.new_task(position, state, row, words_before, heap_before);
-                self.schedule.block_on_degree(position, id);
+                let id = self
+                    .tasks
+                    .make(position, state, row, words_before, heap_before);
+                self.tasks.block_on_degree(id);
                 return Ok(Flow::Full);
             }
         }

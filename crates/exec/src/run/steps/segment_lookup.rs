@@ -1,17 +1,126 @@
-//! Rows in pages: the one with a key, and those behind a prefix.
+//! Look-ups in pages: the row with a key, and the rows whose keys begin with a prefix.
 
-use namiki_segment::{Cursor, Found, Leaf, LongReader, Pages, Value};
+use std::sync::Arc;
+
+use namiki_segment::{Cursor, Found, Leaf, PageNo, Pages, Segment, Value};
 
 use super::column_decoding::{decode_columns, encode_key, no_row};
 use crate::error::ExecError;
 use crate::program::{KeyValues, Reach, ReadStep};
 use crate::row::Row;
 use crate::run::shared::Storage;
-use crate::run::tasks::{LongRead, PageKey, State, Step, Walk};
+use crate::run::tasks::{PageKey, State, Step, Walk};
 use crate::run::worker::{Flow, Worker};
 
+/// The segments of a query, with the names of their tables.
+type Segments = [(Arc<Segment>, String)];
+
+/// Result of looking for a row.
+enum Located<'p> {
+    /// The row's value, and the number of its segment.
+    Row(u32, Value<'p>),
+    /// There is no (other) row.
+    Nothing,
+    /// This page is needed first.
+    Fault(PageKey),
+}
+
+/// Index of the segment that has a key, if any has, among the `parts` of a source.
+#[inline]
+fn part_of(segments: &Segments, parts: &[u32], key: &[u8]) -> usize {
+    if parts.len() <= 1 {
+        return 0;
+    }
+    let first_key = |part: &u32| segments[*part as usize].0.first_key();
+    parts
+        .partition_point(|part| first_key(part) <= key)
+        .saturating_sub(1)
+}
+
+/// Looks for the row of a key: one page. A task that waited knows its leaf.
+#[inline]
+fn locate_key<'p>(
+    segments: &Segments,
+    pages: &'p impl Pages,
+    parts: &[u32],
+    key: &[u8],
+    known_leaf: Option<PageNo>,
+) -> Located<'p> {
+    let number = parts[part_of(segments, parts, key)];
+    let segment = &*segments[number as usize].0;
+    let Some(leaf) = known_leaf.or_else(|| segment.leaf_of(key)) else {
+        return Located::Nothing;
+    };
+    let Some(page) = pages.page(segment, leaf) else {
+        return Located::Fault(PageKey {
+            segment: number,
+            page: leaf,
+        });
+    };
+    let leaf = Leaf::of(page);
+    let (at, is_equal) = leaf.lower_bound(key);
+    if is_equal {
+        Located::Row(number, leaf.row(at).value)
+    } else {
+        Located::Nothing
+    }
+}
+
+/// Looks for the next row whose key begins with a prefix, and puts its key into `key`.
+#[inline]
+fn locate_next<'p>(
+    segments: &Segments,
+    pages: &'p impl Pages,
+    parts: &[u32],
+    prefix: &[u8],
+    walk: &mut Walk,
+    key: &mut Vec<u8>,
+) -> Located<'p> {
+    loop {
+        let number = parts[walk.part];
+        let segment = &*segments[number as usize].0;
+        let fault = |page| {
+            Located::Fault(PageKey {
+                segment: number,
+                page,
+            })
+        };
+        let mut cursor = match walk.cursor {
+            Some(cursor) => cursor,
+            None => {
+                let mut cursor = Cursor::default();
+                match segment.position(pages, prefix, &mut cursor) {
+                    Found::Is(_) => cursor,
+                    Found::Fault(page) => return fault(page),
+                }
+            }
+        };
+        walk.cursor = Some(cursor);
+        match segment.next(pages, &mut cursor) {
+            Found::Fault(page) => return fault(page),
+            Found::Is(Some(found)) => {
+                key.clear();
+                found.key.append_to(key);
+                if !key.starts_with(prefix) {
+                    return Located::Nothing;
+                }
+                walk.cursor = Some(cursor);
+                return Located::Row(number, found.value);
+            }
+            // The next segment may have more.
+            Found::Is(None) => {
+                walk.part += 1;
+                walk.cursor = None;
+                if walk.part == parts.len() {
+                    return Located::Nothing;
+                }
+            }
+        }
+    }
+}
+
 impl Worker<'_> {
-    /// Goes on in a step that reads rows.
+    /// Continues in a step that reads rows.
     pub(crate) fn read(
         &mut self,
         position: usize,
@@ -30,10 +139,15 @@ impl Worker<'_> {
                 self.row_of_key(position, step, parts, values, state, row)
             }
             (Storage::Paged(parts), Reach::Prefix(values)) => {
-                let mut bytes = self.take_buffer();
-                let result =
-                    self.rows_behind(position, step, parts, values, state, row, &mut bytes);
-                self.return_buffer(bytes);
+                let schema = shared.program.sources[step.source].source.schema();
+                let mut prefix = self.buffers.take_key();
+                let is_key = encode_key(schema, values, row, &mut prefix).is_some();
+                let result = if is_key && !parts.is_empty() {
+                    self.rows_behind(position, step, parts, &prefix, state, row)
+                } else {
+                    Ok(Step::Done)
+                };
+                self.buffers.return_key(prefix);
                 result
             }
             (Storage::Paged(parts), Reach::Range(bounds)) => {
@@ -43,19 +157,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Which of a source's segments has a key, if any has.
-    #[inline]
-    fn part_of(&self, parts: &[u32], key: &[u8]) -> usize {
-        if parts.len() <= 1 {
-            return 0;
-        }
-        let first_key = |part: &u32| self.shared.segments[*part as usize].0.first_key();
-        parts
-            .partition_point(|part| first_key(part) <= key)
-            .saturating_sub(1)
-    }
-
-    /// The row of a key: one page.
+    /// Reads the row of a key.
     fn row_of_key(
         &mut self,
         position: usize,
@@ -68,156 +170,91 @@ impl Worker<'_> {
         let shared = self.shared;
         let entry = &shared.program.sources[step.source];
         let schema = entry.source.schema();
-        let mut key = self.take_buffer();
-        if encode_key(schema, values, row, &mut key).is_none() || parts.is_empty() {
-            let absent = no_row(values, &entry.name, &key);
-            self.return_buffer(key);
-            return absent.map(|()| Step::Done);
-        }
-        let number = parts[self.part_of(parts, &key)];
-        let segment = &*shared.segments[number as usize].0;
-        // A task that waited knows its leaf.
-        let leaf = match *state {
-            State::Leaf(leaf) => Some(leaf.page),
-            _ => segment.leaf_of(&key),
-        };
-        let Some(leaf) = leaf else {
-            let absent = no_row(values, &entry.name, &key);
-            self.return_buffer(key);
-            return absent.map(|()| Step::Done);
-        };
-        let Some(page) = self.reader.page(segment, leaf) else {
-            self.return_buffer(key);
-            let wanted = PageKey {
-                segment: number,
-                page: leaf,
+        let mut key = self.buffers.take_key();
+        let is_key = encode_key(schema, values, row, &mut key).is_some();
+        let located = if is_key && !parts.is_empty() {
+            let known_leaf = match *state {
+                State::Leaf(leaf) => Some(leaf.page),
+                _ => None,
             };
-            *state = State::Leaf(wanted);
-            return Ok(Step::Wait(wanted));
+            locate_key(
+                &shared.segments,
+                self.reads.cached(),
+                parts,
+                &key,
+                known_leaf,
+            )
+        } else {
+            Located::Nothing
         };
-        let leaf = Leaf::of(page);
-        let (at, is_equal) = leaf.lower_bound(&key);
-        if !is_equal {
-            let absent = no_row(values, &entry.name, &key);
-            self.return_buffer(key);
-            return absent.map(|()| Step::Done);
-        }
-        let mut long = None;
-        let mut kept = false;
-        match leaf.row(at).value {
-            Value::Inline(bytes) => {
-                let scratch = &mut self.scratch;
-                kept = decode_columns(step, schema, &entry.name, &key, bytes, row, scratch)?;
+        let bytes = match located {
+            Located::Row(_, Value::Inline(bytes)) => bytes,
+            Located::Row(segment, Value::Long(value)) => {
+                *state = State::long(segment, &key, value, None);
+                self.buffers.return_key(key);
+                let step = self.long_value(position, step, state, row)?;
+                return Ok(step.unwrap_or(Step::Done));
             }
-            Value::Long(value) => long = Some(value),
-        }
-        if let Some(value) = long {
-            *state = State::Long(Box::new(LongRead {
-                segment: number,
-                key: key.clone(),
-                reader: LongReader::new(value),
-                bytes: Vec::new(),
-                then: None,
-            }));
-            self.return_buffer(key);
-            let step = self.long_value(position, step, state, row)?;
-            return Ok(step.unwrap_or(Step::Done));
-        }
-        self.return_buffer(key);
-        if kept && self.flow(position, row)? == Flow::Stop {
+            Located::Nothing => {
+                let absent = no_row(values, &entry.name, &key);
+                self.buffers.return_key(key);
+                return absent.map(|()| Step::Done);
+            }
+            Located::Fault(page) => {
+                self.buffers.return_key(key);
+                *state = State::Leaf(page);
+                return Ok(Step::Wait(page));
+            }
+        };
+        let text = self.buffers.text();
+        let is_kept = decode_columns(step, schema, &entry.name, &key, bytes, row, text)?;
+        self.buffers.return_key(key);
+        if is_kept && self.flow(position, row)? == Flow::Stop {
             return Ok(Step::Stop);
         }
         Ok(Step::Done)
     }
 
-    /// The rows with keys that begin with a prefix.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "a step, a state, and what they are about"
-    )]
+    /// Reads the rows whose keys begin with a prefix.
     fn rows_behind(
         &mut self,
         position: usize,
         step: &ReadStep,
         parts: &[u32],
-        values: &KeyValues,
+        prefix: &[u8],
         state: &mut State,
         row: &mut Row,
-        prefix: &mut Vec<u8>,
     ) -> Result<Step, ExecError> {
         let shared = self.shared;
+        let segments = &shared.segments;
         let entry = &shared.program.sources[step.source];
         let schema = entry.source.schema();
-        if encode_key(schema, values, row, prefix).is_none() || parts.is_empty() {
-            return Ok(Step::Done);
-        }
         let mut walk = match *state {
             State::Walk(walk) => walk,
             _ => Walk {
-                part: self.part_of(parts, prefix),
+                part: part_of(segments, parts, prefix),
                 cursor: None,
             },
         };
         let heap_before = row.heap.len();
-        let mut key = self.take_buffer();
+        let mut key = self.buffers.take_key();
         let result = loop {
-            let number = parts[walk.part];
-            let segment = &*shared.segments[number as usize].0;
-            let mut cursor = match walk.cursor {
-                Some(cursor) => cursor,
-                None => {
-                    let mut cursor = Cursor::default();
-                    match segment.position(&self.reader, prefix, &mut cursor) {
-                        Found::Is(_) => cursor,
-                        Found::Fault(page) => {
-                            *state = State::Walk(walk);
-                            let segment = number;
-                            break Step::Wait(PageKey { segment, page });
-                        }
-                    }
-                }
-            };
-            walk.cursor = Some(cursor);
-            let found = match segment.next(&self.reader, &mut cursor) {
-                Found::Is(found) => found,
-                Found::Fault(page) => {
-                    *state = State::Walk(walk);
-                    let segment = number;
-                    break Step::Wait(PageKey { segment, page });
-                }
-            };
-            let Some(found) = found else {
-                // The next segment may go on.
-                walk = Walk {
-                    part: walk.part + 1,
-                    cursor: None,
-                };
-                if walk.part == parts.len() {
-                    break Step::Done;
-                }
-                continue;
-            };
-            key.clear();
-            found.key.append_to(&mut key);
-            if !key.starts_with(prefix) {
-                break Step::Done;
-            }
-            walk.cursor = Some(cursor);
-            let bytes = match found.value {
-                Value::Inline(bytes) => bytes,
-                Value::Long(value) => {
-                    *state = State::Long(Box::new(LongRead {
-                        segment: number,
-                        key: key.clone(),
-                        reader: LongReader::new(value),
-                        bytes: Vec::new(),
-                        then: Some(State::Walk(walk)),
-                    }));
+            let pages = self.reads.cached();
+            let located = locate_next(segments, pages, parts, prefix, &mut walk, &mut key);
+            let bytes = match located {
+                Located::Row(_, Value::Inline(bytes)) => bytes,
+                Located::Row(segment, Value::Long(value)) => {
+                    *state = State::long(segment, &key, value, Some(State::Walk(walk)));
                     break Step::Again;
                 }
+                Located::Nothing => break Step::Done,
+                Located::Fault(page) => {
+                    *state = State::Walk(walk);
+                    break Step::Wait(page);
+                }
             };
-            let scratch = &mut self.scratch;
-            if !decode_columns(step, schema, &entry.name, &key, bytes, row, scratch)? {
+            let text = self.buffers.text();
+            if !decode_columns(step, schema, &entry.name, &key, bytes, row, text)? {
                 row.heap.truncate(heap_before);
                 if self.reject_row() {
                     *state = State::Walk(walk);
@@ -236,7 +273,7 @@ impl Worker<'_> {
                 }
             }
         };
-        self.return_buffer(key);
+        self.buffers.return_key(key);
         Ok(result)
     }
 }

@@ -4,8 +4,10 @@
 mod progress_model;
 mod schedule;
 mod task;
+mod task_slab;
+mod worker_tasks;
 
-pub(crate) use schedule::Schedule;
-pub(crate) use task::{
-    BatchWalk, Extent, LongRead, NONE, PageKey, PageRange, State, Step, TaskId, Tasks, Walk,
-};
+pub(crate) use task::{BatchWalk, Extent, NONE, PageKey, PageRange, State, Step, TaskId, Walk};
+#[cfg(test)]
+pub(crate) use task_slab::TaskSlab;
+pub(crate) use worker_tasks::WorkerTasks;

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 
 use super::schedule::Schedule;
 use super::task::TaskId;
+use crate::run::frame_share::FrameShare;
 use crate::run::options::{Degree, Options};
 
 /// What is tried.
@@ -51,6 +52,7 @@ enum At {
 struct Thread {
     at: At,
     schedule: Schedule,
+    page_frames: FrameShare,
     tasks: Vec<Option<Task>>,
     to_read: Vec<TaskId>,
     /// In the order of their numbers: a device answers in any.
@@ -78,11 +80,14 @@ impl State {
             ..Options::default()
         };
         let threads = (0..setting.threads).map(|number| {
-            let mut schedule = Schedule::new(&options, setting.frames);
+            let (page_frames, extent_frames) =
+                FrameShare::of_pages_and_extents(&options, setting.frames);
+            let mut schedule = Schedule::new(&options, extent_frames);
             schedule.begin(1, setting.extent_pages);
             let mut thread = Thread {
                 at: At::Tasks,
                 schedule,
+                page_frames,
                 tasks: Vec::new(),
                 to_read: Vec::new(),
                 in_flight: Vec::new(),
@@ -139,7 +144,7 @@ impl State {
         self.cached += usize::from(!is_full);
         let thread = &mut self.threads[number];
         thread.pins += 1;
-        thread.schedule.frames.return_pages(1);
+        thread.page_frames.put_back(1);
         thread.schedule.page_arrived(id);
         thread.tasks[id as usize] = Some(Task::Row { pinned: true });
     }
@@ -241,13 +246,13 @@ impl State {
         for id in std::mem::take(&mut self.threads[number].to_read) {
             let thread = &mut self.threads[number];
             let is_extent = matches!(thread.task(id), Task::Extent(_));
-            let frames = &thread.schedule.frames;
             let (pages, has_room) = if is_extent {
                 let pages = thread.schedule.extent_pages();
-                let has_room = !setting.without_frames || frames.has_room_for_extent(pages);
+                let has_room =
+                    !setting.without_frames || thread.schedule.extent_frames().has_room(pages);
                 (pages, has_room)
             } else {
-                (1, frames.has_room_for_pages(1))
+                (1, thread.page_frames.has_room(1))
             };
             let is_pushed = has_room && self.take_frames(pages);
             let thread = &mut self.threads[number];
@@ -256,9 +261,9 @@ impl State {
                 continue;
             }
             if !is_extent {
-                thread.schedule.frames.take_pages(1);
+                thread.page_frames.take(1);
             } else if setting.without_frames {
-                thread.schedule.frames.take_extent(pages);
+                thread.schedule.extent_frames().take(pages);
             }
             thread.in_flight.push(id);
             thread.in_flight.sort_unstable();
@@ -326,7 +331,7 @@ impl Thread {
         self.tasks[id as usize] = None;
     }
 
-    /// As [`Worker::wait_for`](crate::run::worker::Worker::wait_for) does.
+    /// As [`Worker::wait_for_page`](crate::run::worker::Worker::wait_for_page) does.
     fn wait_for_page(&mut self, id: TaskId) {
         if self.schedule.is_at_degree() {
             return self.schedule.block_on_degree(1, id);

@@ -1,42 +1,44 @@
-//! Which task of a thread goes on next, which may wait, and what a task may hold while it waits: T1, T2 and T6.
+//! The schedule of a thread: which task runs next, how many may wait, and the frames that a waiting
+//! task holds. It keeps T1, T2 and T6.
 //!
-//! All that decides whether a thread makes progress is here, apart from pages and rows, so that a model can try all that may
-//! happen between a thread, its device and the threads that give it work (`progress_model.rs`).
+//! Everything that decides about progress is here, without pages and rows. So a model can try all
+//! orders of events between a thread, its device and other threads (`progress_model.rs`).
 //!
 //! # Invariants
-//! - S1. A task that waits for an extent has the frames of the extent: they are taken from the thread's share when the extent is
-//!   asked for, not when it is read. Without them there is no such task: the range itself is blocked, and holds nothing.
-//! - S2. A range is blocked on extents only while extents of its thread are on their way, or hold frames. Either of these ends
-//!   without the range, and then the range is looked at again.
+//! - S1. A task that waits for an extent holds the extent's frames. They are taken from the thread's
+//!   share when the extent is requested, not when it is read. Without frames there is no such task:
+//!   the range itself is blocked, and holds nothing.
+//! - S2. A range is blocked on extents only while extents of its thread are in flight or hold
+//!   frames. These end without the range, and their end resumes it.
 
 use super::task::TaskId;
-use crate::run::frame_share::{EXTENTS_IN_FLIGHT, FrameShare};
+use crate::run::frame_share::{EXTENT_PAGES_MAX, EXTENTS_IN_FLIGHT, FrameShare};
 use crate::run::options::Options;
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Schedule {
-    /// Tasks that can go on: the newest last.
+    /// Tasks that can run, the newest last.
     ready: Vec<TaskId>,
-    /// Tasks that can go on when there is room, by the position of their step: the newest last.
+    /// Tasks that can run once there is room, by the position of their step, the newest last.
     blocked_on_degree: Vec<Vec<TaskId>>,
-    /// Ranges that go on when there is room for an extent.
+    /// Ranges that can run once there is room for an extent.
     blocked_on_extent: Vec<TaskId>,
-    /// Tasks that wait for pages.
+    /// Tasks that wait for pages or extents.
     waiting: usize,
-    /// Of these, those that wait for extents.
+    /// Tasks that wait for extents.
     extents: usize,
     degree: usize,
     window_tasks: usize,
-    /// Pages of an extent of the driver's range, at most.
+    /// Longest extent of the driver's range, in pages.
     extent_pages: usize,
-    /// Frames of pages on their way, and of extents that tasks go through.
-    pub(crate) frames: FrameShare,
+    /// Frames of extents in flight, and of extents that tasks read rows from.
+    extent_frames: FrameShare,
 }
 
 impl Schedule {
-    /// The schedule of a thread that has so many frames.
-    pub(crate) fn new(options: &Options, frames: usize) -> Self {
+    /// The schedule of a thread with these frames for extents.
+    pub(crate) fn new(options: &Options, extent_frames: FrameShare) -> Self {
         Self {
             ready: Vec::new(),
             blocked_on_degree: vec![Vec::new()],
@@ -46,36 +48,43 @@ impl Schedule {
             degree: options.first_degree(),
             window_tasks: options.window_tasks,
             extent_pages: 1,
-            frames: FrameShare::new(options, frames),
+            extent_frames,
         }
     }
 
-    /// Prepares for a pipeline of so many steps, and for extents of up to so many pages.
+    /// Prepares for a pipeline with `steps` steps and extents of up to `extent_pages` pages.
     pub(crate) fn begin(&mut self, steps: usize, extent_pages: usize) {
         self.blocked_on_degree.resize_with(steps + 1, Vec::new);
-        self.extent_pages = extent_pages.clamp(1, self.frames.extent_pages_max());
+        let longest = self.extent_frames.read_pages_max(EXTENT_PAGES_MAX);
+        self.extent_pages = extent_pages.clamp(1, longest);
     }
 
-    /// Ends all tasks. Tells how many have waited.
+    /// Ends all tasks. Returns how many were waiting.
     pub(crate) fn clear(&mut self) -> usize {
         self.ready.clear();
         self.blocked_on_degree.iter_mut().for_each(Vec::clear);
         self.blocked_on_extent.clear();
         self.extents = 0;
-        self.frames.return_all();
+        self.extent_frames.put_back_all();
         std::mem::take(&mut self.waiting)
     }
 
-    /// Pages of an extent, at most.
+    /// Frames of extents, for a model that breaks S1.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn extent_frames(&mut self) -> &mut FrameShare {
+        &mut self.extent_frames
+    }
+
+    /// Longest extent, in pages.
     pub(crate) fn extent_pages(&self) -> usize {
         self.extent_pages
     }
 }
 
-/// What goes on.
+/// Tasks that can run.
 impl Schedule {
-    /// The next to go on: of what is ready the newest; otherwise the deepest of those that stopped for lack of room, and of
-    /// these the newest (T1).
+    /// The task to run next: the newest ready one, otherwise the newest of the deepest step that is
+    /// blocked on the degree (T1).
     #[inline]
     pub(crate) fn next(&mut self) -> Option<TaskId> {
         let deepest = |blocked: &mut Vec<Vec<TaskId>>| blocked.iter_mut().rev().find_map(Vec::pop);
@@ -84,74 +93,73 @@ impl Schedule {
             .or_else(|| deepest(&mut self.blocked_on_degree))
     }
 
-    /// Whether there is a next one.
+    /// Whether there is a task to run next.
     pub(crate) fn has_next(&self) -> bool {
         !self.ready.is_empty() || self.has_blocked()
     }
 
-    /// Whether tasks have stopped for lack of room.
-    pub(crate) fn has_blocked(&self) -> bool {
+    fn has_blocked(&self) -> bool {
         self.blocked_on_degree.iter().any(|tasks| !tasks.is_empty())
     }
 
-    /// Tasks that there are, but for ranges that are blocked on extents.
+    /// Number of tasks, without ranges that are blocked on extents.
     pub(crate) fn load(&self) -> usize {
         let blocked: usize = self.blocked_on_degree.iter().map(Vec::len).sum();
         self.waiting + self.ready.len() + blocked
     }
 
-    /// A task goes on when there is room.
+    /// Blocks a task until fewer tasks wait than may.
     #[inline]
     pub(crate) fn block_on_degree(&mut self, position: usize, id: TaskId) {
         self.blocked_on_degree[position].push(id);
     }
 
-    /// A range goes on when there is room for an extent ([`Schedule::has_room_for_extent`] says that there is none).
+    /// Blocks a range until there is room for an extent, after [`Schedule::has_room_for_extent`]
+    /// said that there is none.
     pub(crate) fn block_on_extent(&mut self, id: TaskId) {
-        debug_assert!(self.extents > 0 || self.frames.has_extents());
+        debug_assert!(self.extents > 0 || !self.extent_frames.is_unused());
         self.blocked_on_extent.push(id);
     }
 
-    /// Lets ranges go on if there is room for an extent: to be called when an extent has arrived, and when one has ended
-    /// (S2).
+    /// Resumes ranges if there is room for an extent. Must be called after an extent has arrived,
+    /// and after one has ended (S2).
     pub(crate) fn resume_ranges(&mut self) {
         if !self.has_room_for_extent(self.extent_pages) {
             return;
         }
         if self.task_limit() == 1 {
-            // Behind all that has arrived: one read at a time.
+            // Behind everything that has arrived: one read at a time.
             self.blocked_on_degree[0].splice(0..0, self.blocked_on_extent.drain(..));
         } else {
-            // The next extents are asked for before the rows of those that have arrived are gone through: otherwise the
-            // device has nothing to do meanwhile.
+            // Before the rows of extents that have arrived: the device reads while they are used.
             self.ready.append(&mut self.blocked_on_extent);
         }
     }
 
-    /// The tasks that stopped for lack of room, by the positions of their steps.
+    /// Tasks that are blocked on the degree, by the positions of their steps.
     pub(crate) fn blocked(&self) -> &[Vec<TaskId>] {
         &self.blocked_on_degree
     }
 
-    /// Takes one of these out.
+    /// Takes a task out of [`Schedule::blocked`].
     pub(crate) fn take_blocked(&mut self, position: usize, at: usize) -> TaskId {
         self.blocked_on_degree[position].remove(at)
     }
 
-    /// The driver's tasks that do not go on now.
+    /// Blocked tasks of the driver.
     pub(crate) fn blocked_drivers(&self) -> Vec<TaskId> {
         [&self.blocked_on_degree[0][..], &self.blocked_on_extent].concat()
     }
 
-    /// Whether there is something that another thread could go on with.
+    /// Whether another thread could run a task of this one.
     pub(crate) fn has_work_for_others(&self) -> bool {
         self.has_blocked() || !self.blocked_on_extent.is_empty()
     }
 }
 
-/// What waits.
+/// Tasks that wait.
 impl Schedule {
-    /// How many tasks may have reads on their way.
+    /// Number of tasks that may have reads in flight.
     pub(crate) fn degree(&self) -> usize {
         self.degree
     }
@@ -160,13 +168,13 @@ impl Schedule {
         self.degree = degree;
     }
 
-    /// How many tasks may wait.
+    /// Number of tasks that may wait.
     #[inline]
     pub(crate) fn task_limit(&self) -> usize {
         self.degree.max(self.window_tasks)
     }
 
-    /// Tasks that wait.
+    /// Number of tasks that wait.
     #[inline]
     pub(crate) fn waiting(&self) -> usize {
         self.waiting
@@ -178,48 +186,57 @@ impl Schedule {
         self.waiting >= self.task_limit()
     }
 
-    /// How many extents may be on their way: half of the degree, so that their rows can wait for pages meanwhile.
+    /// Extents that may be in flight: half of the degree, so that their rows can wait for pages.
     fn extents_max(&self) -> usize {
         EXTENTS_IN_FLIGHT.min((self.task_limit() / 2).max(1))
     }
 
-    /// Whether an extent of so many pages may be asked for.
+    /// Whether an extent of `pages` pages may be requested.
     pub(crate) fn has_room_for_extent(&self, pages: usize) -> bool {
-        self.extents < self.extents_max() && self.frames.has_room_for_extent(pages)
+        self.extents < self.extents_max() && self.extent_frames.has_room(pages)
     }
 
-    /// A task waits for an extent of so many pages, for which there is room. It has the extent's frames from now on (S1).
+    /// Counts a task that waits for an extent, for which there is room. It holds the extent's
+    /// frames from now on (S1).
     pub(crate) fn wait_for_extent(&mut self, pages: usize) {
         debug_assert!(self.has_room_for_extent(pages));
-        self.frames.take_extent(pages);
+        self.extent_frames.take(pages);
         self.extents += 1;
         self.waiting += 1;
     }
 
-    /// A task waits for a page.
+    /// Counts a task that waits for a page.
     #[inline]
     pub(crate) fn wait_for_page(&mut self) {
         self.waiting += 1;
     }
 
-    /// The extent of a task has arrived. Its frames are the task's until [`Schedule::return_extent`].
+    /// Makes a task ready, with its extent. The task holds the frames until
+    /// [`Schedule::return_extent`].
     pub(crate) fn extent_arrived(&mut self, id: TaskId) {
         self.extents -= 1;
         self.waiting -= 1;
         self.ready.push(id);
     }
 
-    /// The page of a task has arrived.
+    /// Makes a task ready, with its extent in the cache: the task holds no frames. The caller
+    /// resumes ranges.
+    pub(crate) fn extent_cached(&mut self, id: TaskId, pages: usize) {
+        self.extent_arrived(id);
+        self.extent_frames.put_back(pages);
+    }
+
+    /// Makes a task ready, with its page.
     #[inline]
     pub(crate) fn page_arrived(&mut self, id: TaskId) {
         self.waiting -= 1;
         self.ready.push(id);
     }
 
-    /// Takes frames of an extent back: its rows are through.
+    /// Takes the frames of an extent back, and resumes ranges.
     pub(crate) fn return_extent(&mut self, pages: usize) {
         if pages > 0 {
-            self.frames.return_extent(pages);
+            self.extent_frames.put_back(pages);
             self.resume_ranges();
         }
     }

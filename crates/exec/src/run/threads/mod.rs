@@ -2,10 +2,14 @@
 
 mod admission;
 mod barrier;
-mod channels;
+mod peers;
+mod ring_ends;
 mod thread_pool;
+mod worker_channels;
 
 pub(crate) use admission::{Admission, QueryPermit};
 pub(crate) use barrier::Barrier;
-pub(crate) use channels::{Channels, Handoff, Message, channels};
+pub(crate) use peers::Peers;
+pub(crate) use ring_ends::RingEnds;
 pub(crate) use thread_pool::ThreadPool;
+pub(crate) use worker_channels::WorkerChannels;

@@ -1,0 +1,273 @@
+//! The tasks of a worker: made, run, blocked, woken, ended.
+//!
+//! # Invariants
+//! - W1. Every task is in exactly one place: it runs, is in the schedule, or waits for a read.
+//! - W2. Every task that is made is counted as made once and as ended once, whichever thread ends
+//!   it. So are waits.
+//! - W3. Tasks that wait for one page are a list, and wake together (T3).
+
+use namiki_platform::disk::Frame;
+
+use super::schedule::Schedule;
+use super::task::{NONE, State, TaskId};
+use super::task_slab::TaskSlab;
+use crate::row::Row;
+use crate::run::adaptive_degree::AdaptiveDegree;
+use crate::run::counters::WorkerCounters;
+use crate::run::frame_share::FrameShare;
+use crate::run::options::Options;
+
+/// See the module.
+pub(crate) struct WorkerTasks<'s> {
+    counters: &'s WorkerCounters,
+    slab: TaskSlab,
+    schedule: Schedule,
+    adaptive: Option<AdaptiveDegree>,
+}
+
+impl<'s> WorkerTasks<'s> {
+    /// No tasks, with these frames for extents.
+    pub(crate) fn new(
+        options: &Options,
+        extent_frames: FrameShare,
+        counters: &'s WorkerCounters,
+    ) -> Self {
+        let schedule = Schedule::new(options, extent_frames);
+        counters.degree_up.add(schedule.degree() as u64);
+        Self {
+            counters,
+            slab: TaskSlab::default(),
+            schedule,
+            adaptive: options.is_adaptive().then(AdaptiveDegree::new),
+        }
+    }
+
+    /// Prepares for a pipeline with `steps` steps and extents of up to `extent_pages` pages.
+    pub(crate) fn begin(&mut self, steps: usize, extent_pages: usize) {
+        self.schedule.begin(steps, extent_pages);
+    }
+
+    /// Makes a task, whose row begins with that many words and bytes of `row`.
+    pub(crate) fn make(
+        &mut self,
+        position: usize,
+        state: State,
+        row: &Row,
+        words: usize,
+        heap: usize,
+    ) -> TaskId {
+        let id = self.slab.make(position, state);
+        self.slab.row(id).copy_from(row, words, heap);
+        self.counters.tasks.add(1);
+        id
+    }
+
+    /// Blocks a task of another thread until there is room (T2). That thread has counted it as made.
+    pub(crate) fn adopt(&mut self, position: usize, state: State, row: Row) {
+        let id = self.slab.make(position, state);
+        *self.slab.row(id) = row;
+        self.schedule.block_on_degree(position, id);
+    }
+
+    /// Ends a task, and takes the frames of its extent back.
+    pub(crate) fn end(&mut self, id: TaskId, state: &State) {
+        if let State::Extent(extent) = state {
+            self.schedule.return_extent(extent.frames.len());
+        }
+        self.slab.end(id);
+        self.counters.tasks_ended.add(1);
+    }
+
+    /// Ends all tasks. Their reads must have ended.
+    pub(crate) fn clear(&mut self) {
+        self.counters.tasks_ended.add(self.slab.live() as u64);
+        self.counters.waits_ended.add(self.schedule.clear() as u64);
+        self.slab.clear();
+    }
+
+    /// Whether there is no task.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slab.live() == 0
+    }
+}
+
+/// Running tasks.
+impl WorkerTasks<'_> {
+    /// The task to run next (T1).
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<TaskId> {
+        self.schedule.next()
+    }
+
+    /// Whether there is a task to run next.
+    pub(crate) fn has_next(&self) -> bool {
+        self.schedule.has_next()
+    }
+
+    /// Takes step, state and row of a task that runs.
+    #[inline]
+    pub(crate) fn take(&mut self, id: TaskId) -> (usize, State, Row) {
+        let state = std::mem::take(self.slab.state(id));
+        let row = std::mem::take(self.slab.row(id));
+        (self.slab.position(id), state, row)
+    }
+
+    /// Puts the row of a task back that ran.
+    #[inline]
+    pub(crate) fn put_row(&mut self, id: TaskId, row: Row) {
+        *self.slab.row(id) = row;
+    }
+
+    /// Puts the state of a task back that ran and has not ended.
+    #[inline]
+    pub(crate) fn put_state(&mut self, id: TaskId, state: State) {
+        *self.slab.state(id) = state;
+    }
+
+    /// The state of a task that does not run, to take a part of it away.
+    pub(crate) fn state(&mut self, id: TaskId) -> &mut State {
+        self.slab.state(id)
+    }
+
+    /// Blocks a task until fewer tasks wait than may.
+    #[inline]
+    pub(crate) fn block_on_degree(&mut self, id: TaskId) {
+        self.schedule.block_on_degree(self.slab.position(id), id);
+    }
+
+    /// Blocks a range until there is room for an extent (T6).
+    pub(crate) fn block_on_extent(&mut self, id: TaskId) {
+        self.schedule.block_on_extent(id);
+    }
+
+    /// Blocked tasks of the driver.
+    pub(crate) fn blocked_drivers(&self) -> Vec<TaskId> {
+        self.schedule.blocked_drivers()
+    }
+
+    /// Takes the blocked task out that is nearest to the root, among the steps before `end`. A range
+    /// does not count: it has to read before it gives rows.
+    pub(crate) fn take_nearest_to_root(&mut self, end: usize) -> Option<TaskId> {
+        for position in 0..end {
+            let gives_rows = |id: &TaskId| !matches!(self.slab.state(*id), State::Range(_));
+            let at = self.schedule.blocked()[position]
+                .iter()
+                .position(gives_rows);
+            if let Some(at) = at {
+                return Some(self.schedule.take_blocked(position, at));
+            }
+        }
+        None
+    }
+}
+
+/// Waiting tasks.
+impl WorkerTasks<'_> {
+    /// Number of tasks that may have reads in flight.
+    pub(crate) fn degree(&self) -> usize {
+        self.schedule.degree()
+    }
+
+    /// Number of tasks that may wait.
+    pub(crate) fn limit(&self) -> usize {
+        self.schedule.task_limit()
+    }
+
+    /// Whether as many tasks wait as may (T2).
+    #[inline]
+    pub(crate) fn is_at_degree(&self) -> bool {
+        self.schedule.is_at_degree()
+    }
+
+    /// Number of tasks, as other threads see it.
+    pub(crate) fn load(&self) -> usize {
+        self.schedule.load()
+    }
+
+    /// Number of tasks that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.schedule.waiting()
+    }
+
+    /// Whether another thread could run a task of this one.
+    pub(crate) fn has_work_for_others(&self) -> bool {
+        self.schedule.has_work_for_others()
+    }
+
+    /// Longest extent, in pages.
+    pub(crate) fn extent_pages(&self) -> usize {
+        self.schedule.extent_pages()
+    }
+
+    /// Whether an extent of `pages` pages may be requested (T6).
+    pub(crate) fn has_room_for_extent(&self, pages: usize) -> bool {
+        self.schedule.has_room_for_extent(pages)
+    }
+
+    /// Lets a task wait for a page, in front of `others`, which wait for it already.
+    #[inline]
+    pub(crate) fn wait_for_page(&mut self, id: TaskId, others: TaskId) {
+        self.slab.link(id, others);
+        self.schedule.wait_for_page();
+        self.count_wait();
+    }
+
+    /// Lets a task wait for its extent, for which there is room.
+    pub(crate) fn wait_for_extent(&mut self, pages: usize) {
+        self.schedule.wait_for_extent(pages);
+        self.count_wait();
+    }
+
+    fn count_wait(&self) {
+        let waiting = self.schedule.waiting() as u64;
+        self.counters.waits_begun.add(1);
+        let max = self.counters.waiting_max.get();
+        self.counters.waiting_max.add(waiting.saturating_sub(max));
+    }
+
+    /// Wakes the tasks that wait for a page: `first` and those behind it.
+    pub(crate) fn page_arrived(&mut self, first: TaskId) {
+        let mut waiter = first;
+        let mut count = 0;
+        while waiter != NONE {
+            self.schedule.page_arrived(waiter);
+            waiter = self.slab.next(waiter);
+            count += 1;
+        }
+        self.counters.waits_ended.add(count);
+    }
+
+    /// Wakes a task with the frames of its extent.
+    pub(crate) fn extent_arrived(&mut self, id: TaskId, frames: Vec<Frame>) {
+        if let State::Extent(extent) = self.slab.state(id) {
+            extent.frames = frames;
+        }
+        self.schedule.extent_arrived(id);
+        self.counters.waits_ended.add(1);
+    }
+
+    /// Wakes a task whose extent, of `pages` pages, is in the cache.
+    pub(crate) fn extent_cached(&mut self, id: TaskId, pages: usize) {
+        self.schedule.extent_cached(id, pages);
+        self.counters.waits_ended.add(1);
+    }
+
+    /// Resumes ranges if there is room for an extent (T6).
+    pub(crate) fn resume_ranges(&mut self) {
+        self.schedule.resume_ranges();
+    }
+
+    /// Adapts the degree to the device.
+    pub(crate) fn adapt(&mut self) {
+        let is_limited = self.schedule.is_at_degree();
+        if let Some(adaptive) = &mut self.adaptive {
+            let reads = self.counters.reads.get();
+            let degree = adaptive.look(namiki_platform::clock::now_ns, reads, is_limited);
+            let before = self.schedule.degree();
+            let (up, down) = (degree.saturating_sub(before), before.saturating_sub(degree));
+            self.counters.degree_up.add(up as u64);
+            self.counters.degree_down.add(down as u64);
+            self.schedule.set_degree(degree);
+        }
+    }
+}
