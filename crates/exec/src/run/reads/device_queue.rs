@@ -1,8 +1,8 @@
 //! The read queue of a worker, with the frames of its single pages.
 //!
 //! # Invariants
-//! - D1. A single page, or a run of a window, is pushed only while the share of page frames has room
-//!   for it. The frames of an extent were counted when it was requested (S1).
+//! - D1. A single page, or a run of a window, is pushed only while the share of page frames has
+//!   room for it. The frames of an extent were counted when it was requested (S1).
 //! - D2. The queue belongs to its thread and outlives the query. After an error it is dropped, and
 //!   then it waits for reads in flight or keeps their frames.
 
@@ -13,6 +13,7 @@ use crate::error::ExecError;
 use crate::run::frame_share::{FrameShare, QUEUE_DEPTH, RUN_PAGES_MAX};
 use crate::run::shared::Shared;
 use crate::run::tasks::PageKey;
+use crate::run::tasks::trace::{self, ReadEvent};
 
 /// Pages that are evicted at a time when frames are needed.
 const FRAMES_PER_EVICTION: usize = 16;
@@ -91,7 +92,11 @@ impl<'s> DeviceQueue<'s> {
             self.shared.set_device(queue.describe());
         }
         let at = Segment::page_offset(first.page);
-        queue.push(segment.file(), at, frames, tag).is_ok()
+        let is_pushed = queue.push(segment.file(), at, frames, tag).is_ok();
+        if is_pushed {
+            trace::read(first, pages, ReadEvent::Submitted);
+        }
+        is_pushed
     }
 
     fn take_frame(&self) -> Option<Frame> {

@@ -1,11 +1,11 @@
 //! Page-sorted windows: many faults wait together and are read in the order of their pages,
 //! neighbours in one request.
 //!
-//! A join that reaches a good part of a table's pages reaches many neighbours. With a window, far more
-//! tasks may fault than reads are in flight. Their pages are read in the order of the elevator (SCAN)
-//! algorithm: upwards from the current position, and from the lowest page again at the end. Pages that
-//! lie close together share a request with the few pages between them. So the plan needs no point at
-//! which a scan takes over from look-ups: the look-ups become one.
+//! A join that reaches a good part of a table's pages reaches many neighbours. With a window, far
+//! more tasks may fault than reads are in flight. Their pages are read in the order of the elevator
+//! (SCAN) algorithm: upwards from the current position, and from the lowest page again at the end.
+//! Pages that lie close together share a request with the few pages between them. So the plan needs
+//! no point at which a scan takes over from look-ups: the look-ups become one.
 //!
 //! Pages between that no task waits for go into the cache.
 

@@ -24,6 +24,7 @@ use crate::error::ExecError;
 use crate::run::counters::WorkerCounters;
 use crate::run::frame_share::FrameShare;
 use crate::run::shared::Shared;
+use crate::run::tasks::trace::{self, ReadEvent};
 use crate::run::tasks::{PageKey, TaskId, WorkerTasks};
 
 /// Distinguishes the tags of a window's requests from those of single reads.
@@ -120,6 +121,7 @@ impl WorkerReads<'_> {
     #[inline]
     pub(crate) fn request_page(&mut self, tasks: &mut WorkerTasks<'_>, id: TaskId, key: PageKey) {
         let (read, others) = self.pending.wait(id, key);
+        trace::waits(id, key, 1, read.is_some());
         match read {
             Some(read) => self.to_read.push(read),
             None => _ = self.counters.merged_faults.add(1),
@@ -135,13 +137,14 @@ impl WorkerReads<'_> {
         first: PageKey,
         pages: usize,
     ) {
+        trace::waits(id, first, pages, true);
         let read = self.pending.add_extent(id, first, pages as u32);
         self.to_read.push(read);
         tasks.wait_for_extent(pages);
     }
 
-    /// Submits the requested reads, and wakes the tasks of those that have completed. `wait`: for one
-    /// completion at least, because no task can run.
+    /// Submits the requested reads, and wakes the tasks of those that have completed. `wait`: for
+    /// one completion at least, because no task can run.
     pub(crate) fn turn(
         &mut self,
         tasks: &mut WorkerTasks<'_>,
@@ -209,8 +212,8 @@ impl WorkerReads<'_> {
         }
     }
 
-    /// Pushes as many requests of the window as the degree allows. Waits for more faults unless there
-    /// are enough, or `all`.
+    /// Pushes as many requests of the window as the degree allows. Waits for more faults unless
+    /// there are enough, or `all`.
     fn submit_window(&mut self, tasks: &WorkerTasks<'_>, all: bool) {
         for id in std::mem::take(&mut self.to_read) {
             let read = self.pending.get(id);
@@ -297,6 +300,7 @@ impl WorkerReads<'_> {
             }
         };
         let pages = completion.frames.len() as u32;
+        trace::read(first, pages as usize, ReadEvent::Completed);
         self.counters.reads.add(1);
         self.counters.pages.add(u64::from(pages));
         self.note_pages(first, pages);
@@ -347,7 +351,10 @@ impl WorkerReads<'_> {
                 self.device.page_placed();
                 tasks.page_arrived(self.pending.take(id).waiters);
             }
-            Inserted::Full(frame) => self.unplaced.push((id, frame)),
+            Inserted::Full(frame) => {
+                trace::read(key, 1, ReadEvent::Unplaced);
+                self.unplaced.push((id, frame));
+            }
         }
         Ok(())
     }

@@ -1,10 +1,12 @@
-//! Tasks of a thread: state machines as plain data, and the schedule that decides which one runs next.
+//! Tasks of a thread: state machines as plain data, and the schedule that decides which one runs
+//! next.
 
 #[cfg(all(test, not(loom)))]
 mod progress_model;
 mod schedule;
 mod task;
 mod task_slab;
+pub(crate) mod trace;
 mod worker_tasks;
 
 pub(crate) use task::{BatchWalk, Extent, NONE, PageKey, PageRange, State, Step, TaskId, Walk};

@@ -1,10 +1,10 @@
-//! Whether threads make progress (T6), tried for all that may happen: every order in which tasks, devices and threads act, from
-//! the beginning of a pipeline to its end, with the schedule and the shares of frames that the threads themselves use.
+//! A model of progress (T6): tries every order in which tasks, devices and threads act, from the
+//! beginning of a pipeline to its end, with the schedule and the frame shares that the threads use.
 //!
-//! A model leaves out what does not decide which task waits for which: the rows and pages themselves. Whether a row needs a page,
-//! whether a page is still in the cache and when a task's budget is used up is left to chance, and every chance is tried. In the
-//! end every state that can be reached must lead to one in which all is done: then nothing waits for ever, unless chance
-//! never favours it.
+//! The model leaves out rows and pages, which do not decide what waits for what. Chance decides
+//! whether a row needs a page, whether a page is still in the cache, and when a task's budget is
+//! used up; every outcome is tried. Every reachable state must lead to one in which all is done:
+//! then nothing waits for ever, unless chance never favours it.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use super::task::TaskId;
 use crate::run::frame_share::FrameShare;
 use crate::run::options::{Degree, Options};
 
-/// What is tried.
+/// A setting of the model.
 #[derive(Clone, Copy, Debug)]
 struct Setting {
     threads: usize,
@@ -21,21 +21,22 @@ struct Setting {
     /// Frames of each thread.
     frames: usize,
     extent_pages: usize,
-    /// Of each range that a thread begins with, its extents. The first thread has them all.
+    /// Number of extents of each range. The first thread begins with all ranges.
     ranges: &'static [u8],
     rows_per_extent: u8,
     cache_pages: usize,
-    /// Extents are asked for without frames, as they once were: the model has to find that.
+    /// Breaks S1: extents are requested without frames. The model must find that.
     without_frames: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Task {
-    /// So many extents that were not asked for.
+    /// Number of extents that were not requested.
     Range(u8),
-    /// An extent that has not arrived, or has, with so many rows left.
+    /// An extent, arrived or not, with its number of rows left.
     Extent(u8),
-    /// A row at the step after the driver, which needs a page. Whether that has arrived and is pinned.
+    /// A row at the step after the driver, which needs a page. Whether that has arrived and is
+    /// pinned.
     Row { pinned: bool },
 }
 
@@ -61,7 +62,7 @@ struct Thread {
     unplaced: Vec<TaskId>,
     /// Pages of the cache that it has pinned.
     pins: usize,
-    /// What others have given to it.
+    /// Tasks from other threads.
     ring: Vec<Task>,
 }
 
@@ -104,7 +105,7 @@ impl State {
         });
         Self {
             threads: threads.collect(),
-            // As admission has it: what queries may have, and half of the cache.
+            // As in admission: the frames of queries, and half of the cache.
             free_frames: setting.threads * setting.frames + setting.cache_pages.div_ceil(2),
             cached: 0,
         }
@@ -120,7 +121,7 @@ impl State {
         self.threads.iter().map(|thread| thread.pins).sum()
     }
 
-    /// Takes so many frames, from the cache if there are not enough.
+    /// Takes frames, from the cache if there are not enough.
     fn take_frames(&mut self, frames: usize) -> bool {
         let unpinned = self.cached - self.pins();
         let evicted = frames.saturating_sub(self.free_frames);
@@ -149,7 +150,7 @@ impl State {
         thread.tasks[id as usize] = Some(Task::Row { pinned: true });
     }
 
-    /// All that may happen next.
+    /// All next states.
     fn successors(&self, setting: &Setting) -> Vec<Self> {
         let mut all = Vec::new();
         for number in 0..self.threads.len() {
@@ -188,11 +189,11 @@ impl State {
             }
             Task::Extent(rows) => {
                 thread.tasks[id as usize] = Some(Task::Extent(rows - 1));
-                // It needs no page, and the budget is used up.
+                // It needs no page. The budget is used up.
                 let mut other = state.clone();
                 other.threads[number].schedule.block_on_degree(0, id);
                 all.push(other);
-                // It needs a page, and the extent goes on when there is room.
+                // It needs a page. The extent runs again once there is room.
                 let thread = &mut state.threads[number];
                 let row = thread.make(Task::Row { pinned: false });
                 thread.wait_for_page(row);
@@ -204,7 +205,7 @@ impl State {
                 other.threads[number].tasks[id as usize] = None;
                 all.push(other);
                 if !pinned {
-                    // Its page has left, or was never asked for.
+                    // Its page has left, or was never requested.
                     state.threads[number].wait_for_page(id);
                     all.push(state);
                 }
@@ -212,7 +213,8 @@ impl State {
         }
     }
 
-    /// A thread ends its pass: it releases its pages, takes what it was given, may give something, and asks its device.
+    /// A thread ends its pass: it releases its pages, takes what it was given, may give something,
+    /// and asks its device.
     fn end_pass(&self, number: usize, setting: &Setting, all: &mut Vec<Self>) {
         let mut state = self.clone();
         let thread = &mut state.threads[number];
@@ -359,7 +361,7 @@ impl Thread {
     }
 }
 
-/// Tries everything. Tells how many states there are, and how many of them lead to no end.
+/// Explores all states. Returns their number, and the number of those without a way to the end.
 fn explore(setting: &Setting) -> (usize, usize) {
     let mut numbers: HashMap<State, usize> = HashMap::new();
     let mut predecessors: Vec<Vec<usize>> = Vec::new();
@@ -446,7 +448,8 @@ fn every_state_of_two_threads_leads_to_their_end() {
     }
 }
 
-/// The model is sharp enough: a range that came from another thread asks for an extent while an older one has all frames.
+/// The model is sharp enough: a range that came from another thread asks for an extent while an
+/// older one has all frames.
 #[test]
 fn extents_without_frames_are_found_to_block_for_ever() {
     let setting = Setting {

@@ -5,9 +5,9 @@
 //! orders of events between a thread, its device and other threads (`progress_model.rs`).
 //!
 //! # Invariants
-//! - S1. A task that waits for an extent holds the extent's frames. They are taken from the thread's
-//!   share when the extent is requested, not when it is read. Without frames there is no such task:
-//!   the range itself is blocked, and holds nothing.
+//! - S1. A task that waits for an extent holds the extent's frames. They are taken from the
+//!   thread's share when the extent is requested, not when it is read. Without frames there is no
+//!   such task: the range itself is blocked, and holds nothing.
 //! - S2. A range is blocked on extents only while extents of its thread are in flight or hold
 //!   frames. These end without the range, and their end resumes it.
 

@@ -1,7 +1,7 @@
 //! Tasks: state machines as plain data.
 //!
-//! A task is a row so far, the step it is in, and where in that step it stopped. A step is a number:
-//! 0 for the pipeline's driver, otherwise one more than the step's index in the pipeline.
+//! A task is a row so far, the step it is in, and where in that step it stopped. A step is a
+//! number: 0 for the pipeline's driver, otherwise one more than the step's index in the pipeline.
 //!
 //! Paper: oode §1, §2
 
@@ -32,7 +32,7 @@ pub(crate) enum State {
     Start,
     /// Looks a key up, in this leaf.
     Leaf(PageKey),
-    /// Reads the rows whose keys begin with a prefix.
+    /// Reads the rows behind a key prefix.
     Walk(Walk),
     /// Requests the extents of a range of pages.
     Range(PageRange),
@@ -49,7 +49,7 @@ pub(crate) enum State {
 }
 
 impl State {
-    /// Reads the long value of a key's row, and then goes on as `then`.
+    /// Reads the long value of a key's row, and then continues as `then`.
     pub(crate) fn long(segment: u32, key: &[u8], value: LongValue, then: Option<Self>) -> Self {
         Self::Long(Box::new(LongRead {
             segment,
@@ -61,7 +61,7 @@ impl State {
     }
 }
 
-/// Position among the rows whose keys begin with a prefix.
+/// Position among the rows behind a key prefix.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Walk {
     /// Index among the source's segments.

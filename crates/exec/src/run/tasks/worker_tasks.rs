@@ -11,6 +11,7 @@ use namiki_platform::disk::Frame;
 use super::schedule::Schedule;
 use super::task::{NONE, State, TaskId};
 use super::task_slab::TaskSlab;
+use super::trace::{self, Event};
 use crate::row::Row;
 use crate::run::adaptive_degree::AdaptiveDegree;
 use crate::run::counters::WorkerCounters;
@@ -47,7 +48,7 @@ impl<'s> WorkerTasks<'s> {
         self.schedule.begin(steps, extent_pages);
     }
 
-    /// Makes a task, whose row begins with that many words and bytes of `row`.
+    /// Makes a task with a row of the first `words` words and `heap` bytes of `row`.
     pub(crate) fn make(
         &mut self,
         position: usize,
@@ -57,20 +58,24 @@ impl<'s> WorkerTasks<'s> {
         heap: usize,
     ) -> TaskId {
         let id = self.slab.make(position, state);
+        trace::made(id, position, self.slab.state(id));
         self.slab.row(id).copy_from(row, words, heap);
         self.counters.tasks.add(1);
         id
     }
 
-    /// Blocks a task of another thread until there is room (T2). That thread has counted it as made.
+    /// Blocks a task of another thread until there is room (T2). That thread has counted it as
+    /// made.
     pub(crate) fn adopt(&mut self, position: usize, state: State, row: Row) {
         let id = self.slab.make(position, state);
+        trace::made(id, position, self.slab.state(id));
         *self.slab.row(id) = row;
         self.schedule.block_on_degree(position, id);
     }
 
     /// Ends a task, and takes the frames of its extent back.
     pub(crate) fn end(&mut self, id: TaskId, state: &State) {
+        trace::task(id, Event::Ends);
         if let State::Extent(extent) = state {
             self.schedule.return_extent(extent.frames.len());
         }
@@ -107,6 +112,7 @@ impl WorkerTasks<'_> {
     /// Takes step, state and row of a task that runs.
     #[inline]
     pub(crate) fn take(&mut self, id: TaskId) -> (usize, State, Row) {
+        trace::task(id, Event::Runs);
         let state = std::mem::take(self.slab.state(id));
         let row = std::mem::take(self.slab.row(id));
         (self.slab.position(id), state, row)
@@ -132,11 +138,13 @@ impl WorkerTasks<'_> {
     /// Blocks a task until fewer tasks wait than may.
     #[inline]
     pub(crate) fn block_on_degree(&mut self, id: TaskId) {
+        trace::task(id, Event::BlockedOnDegree);
         self.schedule.block_on_degree(self.slab.position(id), id);
     }
 
     /// Blocks a range until there is room for an extent (T6).
     pub(crate) fn block_on_extent(&mut self, id: TaskId) {
+        trace::task(id, Event::BlockedOnExtent);
         self.schedule.block_on_extent(id);
     }
 
@@ -145,8 +153,8 @@ impl WorkerTasks<'_> {
         self.schedule.blocked_drivers()
     }
 
-    /// Takes the blocked task out that is nearest to the root, among the steps before `end`. A range
-    /// does not count: it has to read before it gives rows.
+    /// Takes the blocked task out that is nearest to the root, among the steps before `end`. A
+    /// range does not count: it has to read before it gives rows.
     pub(crate) fn take_nearest_to_root(&mut self, end: usize) -> Option<TaskId> {
         for position in 0..end {
             let gives_rows = |id: &TaskId| !matches!(self.slab.state(*id), State::Range(_));
@@ -230,6 +238,7 @@ impl WorkerTasks<'_> {
         let mut waiter = first;
         let mut count = 0;
         while waiter != NONE {
+            trace::task(waiter, Event::Ready);
             self.schedule.page_arrived(waiter);
             waiter = self.slab.next(waiter);
             count += 1;
@@ -242,12 +251,14 @@ impl WorkerTasks<'_> {
         if let State::Extent(extent) = self.slab.state(id) {
             extent.frames = frames;
         }
+        trace::task(id, Event::Ready);
         self.schedule.extent_arrived(id);
         self.counters.waits_ended.add(1);
     }
 
-    /// Wakes a task whose extent, of `pages` pages, is in the cache.
+    /// Wakes a task with its extent, of `pages` pages, in the cache.
     pub(crate) fn extent_cached(&mut self, id: TaskId, pages: usize) {
+        trace::task(id, Event::Ready);
         self.schedule.extent_cached(id, pages);
         self.counters.waits_ended.add(1);
     }

@@ -1,10 +1,11 @@
 //! The channels of a worker: requests for work and tasks, over rings to and from each other thread.
 //!
 //! # Invariants
-//! - C1. What a thread sends is a subtree: a part of a range, or a row that begins its next step (T4).
+//! - C1. A thread sends subtrees: a part of a range, or a row that begins its next step (T4).
 //! - C2. Every task in a ring is counted as busy ([`Peers`]), from before it is pushed until it is
 //!   taken out.
-//! - C3. A hand-over sends at most half a ring of rows, so that it never waits for the other thread.
+//! - C3. A hand-over sends at most half a ring of rows, so that it never waits for the other
+//!   thread.
 //!
 //! Paper: oode §2
 
@@ -13,7 +14,7 @@ use super::ring_ends::{Message, RingEnds};
 use crate::rings::Receiver;
 use crate::row::Row;
 use crate::run::counters::WorkerCounters;
-use crate::run::tasks::{State, WorkerTasks};
+use crate::run::tasks::{State, WorkerTasks, trace};
 
 /// A hand-over: rows that begin their next step go to another thread.
 struct HandOver {
@@ -33,7 +34,7 @@ pub(crate) struct WorkerChannels<'s> {
     /// Whether other threads run the pipeline, too.
     is_shared: bool,
     ends: RingEnds,
-    /// Threads that have asked for work and got none since.
+    /// Threads that have requested work and got none since.
     has_requested: Vec<bool>,
     hand_over: Option<HandOver>,
 }
@@ -146,14 +147,14 @@ impl WorkerChannels<'_> {
 
 /// Sending.
 impl WorkerChannels<'_> {
-    /// Whether a thread asked for work, or has less than half of the tasks of this one, whose `degree`
-    /// is reached if `is_at_degree`.
+    /// Whether a thread has requested work, or is underloaded: it has less than half of the `degree`
+    /// tasks that this one may have, and this one has all (`is_at_degree`).
     pub(crate) fn wants_work(&self, to: usize, is_at_degree: bool, degree: usize) -> bool {
         let is_underloaded = is_at_degree && self.peers.load(to) * 2 < degree;
         to != self.number && (self.has_requested[to] || is_underloaded)
     }
 
-    /// A thread got what it asked for.
+    /// A thread got the work that it requested.
     pub(crate) fn has_served(&mut self, to: usize) {
         self.has_requested[to] = false;
     }
@@ -182,6 +183,7 @@ impl WorkerChannels<'_> {
             return Err((state, row));
         };
         self.peers.task_enters_ring();
+        trace::sent(to, position, &state);
         let message = Message::Task {
             pipeline: self.pipeline,
             position,
@@ -216,8 +218,8 @@ impl WorkerChannels<'_> {
         self.hand_over.is_some()
     }
 
-    /// Sends a row that begins a step, during a hand-over. Ends the hand-over with the last row, or if
-    /// the ring is full. Returns whether the row was sent.
+    /// Sends a row that begins a step, during a hand-over. Ends the hand-over with the last row, or
+    /// if the ring is full. Returns whether the row was sent.
     pub(crate) fn hand_over_row(&mut self, position: usize, row: &Row, words: usize) -> bool {
         let Some(hand_over) = &mut self.hand_over else {
             return false;
@@ -240,8 +242,8 @@ impl WorkerChannels<'_> {
 }
 
 impl Drop for WorkerChannels<'_> {
-    /// Ends the tasks in the rings to this thread. No other thread sends any more: all have ended the
-    /// last pipeline, or wait at its end for this one, which has panicked there.
+    /// Ends the tasks in the rings to this thread. No other thread sends any more: all have ended
+    /// the last pipeline, or wait at its end for this one, which has panicked there.
     fn drop(&mut self) {
         for receiver in self.ends.receivers.iter_mut().flatten() {
             while let Some(message) = receiver.pop() {
