@@ -1,61 +1,62 @@
-//! The degree that a device can use, found while a query runs.
+//! The adaptive degree: the number of tasks that a device can use, found while a query runs.
 //!
-//! A device answers faster with more reads in flight up to its knee; beyond it they only wait longer. So for each degree
-//! of a ladder the reads a second are measured, averaged over the intervals that were spent there, and the degree is the
-//! least that brings nearly as many as the best. At first each interval is one rung up, as long as that brings more; later
-//! one in eight is spent on a neighbour, above and below in turns. Rates that were measured long ago fade: a device that
-//! has become slower is not held to what it once was.
+//! A device answers faster with more reads in flight up to its knee; beyond it they only wait
+//! longer. So the reads a second of each degree of a ladder are measured, averaged over the
+//! intervals with it. The degree is the least that is nearly as fast as the best. At first each
+//! interval is one rung up, as long as that is faster; later one in eight tries a neighbour, above
+//! and below in turns. Old rates fade, so that a device may become slower.
 //!
-//! One interval decides nothing. (A climber that keeps or leaves a step after one look walks away from the knee on a device
-//! that others use, because a step down costs little and luck makes it cost nothing.)
+//! One interval decides nothing. (A climber that keeps or leaves a step after one look walks away
+//! from the knee on a device that others use, because a step down costs little and luck makes it
+//! cost nothing.)
 
-/// The degrees that are tried.
+/// The degrees to try.
 const LADDER: [usize; 20] = [
     1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024,
 ];
 
-/// Where it begins: 64.
+/// The first degree: 64.
 const FIRST_RUNG: usize = 11;
 
-/// Of the best rate, what the degree has to bring.
+/// Share of the best rate that is enough.
 const ENOUGH: f64 = 0.97;
 
-/// What a new interval counts against those before.
+/// Weight of a new interval.
 const NEW_SHARE: f64 = 0.4;
 
-/// What is left of a rate in each interval that is spent elsewhere.
+/// Factor by which a rate fades in each interval with another degree.
 const FADE: f64 = 0.999;
 
-/// One interval in so many is spent on a neighbour.
+/// Intervals from one trial of a neighbour to the next.
 const INTERVALS_PER_TRIAL: u32 = 8;
 
-/// How often tasks have to wait for room in an interval, of all looks.
+/// Share of the looks in an interval in which tasks must wait for room.
 const LIMITED_MIN: f64 = 0.75;
 
-/// Reads of an interval for each task of the degree, and in all: fewer tell little.
+/// Least reads of an interval: for each task of the degree, and in all.
 const READS_PER_TASK: u64 = 4;
 const READS_MIN: u64 = 256;
 
-/// One thread's.
+/// The control of one thread.
 #[derive(Debug)]
 pub(crate) struct AdaptiveDegree {
     /// Reads a second at each rung; zero of those that were not tried.
     rates: [f64; LADDER.len()],
-    /// The rung now.
+    /// The current rung.
     rung: usize,
     intervals: u32,
     /// When the interval began: the clock, and reads until then.
     since: Option<(u64, u64)>,
-    /// How often the thread has looked since, and how often tasks waited for room then.
+    /// Looks since then, and looks with tasks that waited for room.
     looks: u32,
     limited: u32,
 }
 
 impl AdaptiveDegree {
-    /// The degree that a thread begins with.
+    /// The first degree of a thread.
     pub(crate) const FIRST: usize = LADDER[FIRST_RUNG];
 
-    /// The greatest that it can come to.
+    /// The greatest degree.
     pub(crate) const MAX: usize = LADDER[LADDER.len() - 1];
 
     pub(crate) fn new() -> Self {
@@ -69,8 +70,8 @@ impl AdaptiveDegree {
         }
     }
 
-    /// The degree from now on, given the clock in nanoseconds and the reads so far. `is_limited`: tasks wait for room
-    /// now; of an interval in which that was seldom so the degree was no matter, and nothing is learned.
+    /// The degree from now on, given the clock in nanoseconds and the reads so far. `is_limited`:
+    /// tasks wait for room now. Nothing is learned from an interval in which they seldom did.
     #[inline]
     pub(crate) fn look(
         &mut self,
@@ -132,8 +133,8 @@ mod tests {
 
     use super::*;
 
-    /// Where the degree comes to rest with a device of this knee, on which rates differ by so much from interval to
-    /// interval; before the knee reads take 100 µs.
+    /// The degree in the end with a device of this knee, where rates vary by `noise` from interval
+    /// to interval. Before the knee reads take 100 µs.
     fn degree_at_rest(knee: usize, noise: f64, seed: u64) -> usize {
         let mut random = Random::seeded(seed);
         let mut control = AdaptiveDegree::new();

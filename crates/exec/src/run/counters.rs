@@ -1,29 +1,29 @@
-//! What a query does, counted by each of its threads for itself.
+//! Counters of a query, by thread.
 
 use crossbeam_utils::CachePadded;
 use namiki_platform::per_worker_counters::Counter;
 
 use crate::query_statistics::LiveCounters;
 
-/// One thread's. No other thread writes them.
+/// Counters of one thread. No other thread writes them.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerCounters {
     /// Requests to the device that have completed.
     pub(crate) reads: Counter,
-    /// Pages that these brought.
+    /// Pages of these requests.
     pub(crate) pages: Counter,
-    /// Faults that found their page on its way already.
+    /// Faults on pages that were being read already.
     pub(crate) merged_faults: Counter,
     /// Tasks that were made.
     pub(crate) tasks: Counter,
     /// Tasks that have ended.
     pub(crate) tasks_ended: Counter,
-    /// Tasks that wait now; written as a difference, so that it is a counter, too.
+    /// Tasks that wait now, as a difference of two counters.
     pub(crate) waits_begun: Counter,
     pub(crate) waits_ended: Counter,
-    /// Most tasks that waited at a time; written as what the last record adds.
+    /// Most tasks that waited at a time; each new maximum adds the difference.
     pub(crate) waiting_max: Counter,
-    /// Tasks that were given to another thread.
+    /// Tasks that were handed over to another thread.
     pub(crate) handed_over: Counter,
     /// Rows of the answer.
     pub(crate) rows: Counter,
@@ -33,14 +33,14 @@ pub(crate) struct WorkerCounters {
     pub(crate) cpu_ns: Counter,
     /// Calls that submit reads or wait for them.
     pub(crate) turns: Counter,
-    /// The degree now; written as a difference.
+    /// The current degree, as a difference of two counters.
     pub(crate) degree_up: Counter,
     pub(crate) degree_down: Counter,
 }
 
 impl WorkerCounters {
     pub(crate) fn waiting(&self) -> u64 {
-        // Read in this order, so that a wait that ends meanwhile does not make it negative.
+        // Read in this order, so that a wait that ends in between does not make it negative.
         let ended = self.waits_ended.get();
         self.waits_begun.get().saturating_sub(ended)
     }
@@ -50,11 +50,12 @@ impl WorkerCounters {
     }
 }
 
-/// Adds up what the threads have counted.
+/// Sums of all threads.
 pub(crate) fn sum(workers: &[CachePadded<WorkerCounters>]) -> LiveCounters {
     let mut sum = LiveCounters::default();
     for worker in workers {
-        // Ended before made: a task that ends meanwhile does not make the difference negative.
+        // Ended before made, so that a task that ends in between does not make the difference
+        // negative.
         let ended = worker.tasks_ended.get();
         let made = worker.tasks.get();
         sum.reads += worker.reads.get();

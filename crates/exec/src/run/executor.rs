@@ -1,4 +1,4 @@
-//! What queries run on: threads, page frames and a page cache, shared by all of them.
+//! The executor: threads, page frames and a page cache, shared by all queries.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::run::threads::{Admission, RingEnds, ThreadPool};
 use crate::run::worker::Worker;
 use crate::source::Tables;
 
-/// Frames beside those of the cache: for pages on their way.
+/// Frames for reads in flight, in addition to those of the cache.
 const FRAMES_IN_FLIGHT: usize = 4096;
 
-/// Of the cache's frames, one in so many can be on the way instead, where many threads read deeply.
+/// One in this many of the cache's frames may be in flight instead, if many threads read deeply.
 const CACHE_SHARE_IN_FLIGHT: usize = 2;
 
 /// A smaller cache could be pinned as a whole by the pages that threads look at.
@@ -32,8 +32,9 @@ const CACHE_PAGES_MIN: usize = 512;
 
 /// Runs queries. Made once, and shared by all callers.
 ///
-/// Each query has threads of its own while it runs; they are kept for later ones. Up to 64 queries run at once, with up
-/// to 256 threads: one that begins while others run may get fewer than it asks for, and a part of the page frames.
+/// Each query has threads of its own while it runs; they are kept for later ones. Up to 64 queries
+/// run at once, with up to 256 threads: one that begins while others run may get fewer than it asks
+/// for, and a part of the page frames.
 pub struct Executor {
     resources: Resources,
     admission: Arc<Admission>,
@@ -42,8 +43,8 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// An executor that reads from this disk and keeps up to `cache_bytes` of pages, at least 2 MiB. Memory for the
-    /// pages is mapped now and used as pages come.
+    /// An executor that reads from this disk and keeps up to `cache_bytes` of pages, at least 2
+    /// MiB. Memory for the pages is mapped now and used as pages come.
     ///
     /// # Errors
     /// [`ExecError::System`] if there is not that much memory.
@@ -66,17 +67,18 @@ impl Executor {
         })
     }
 
-    /// Starts a query. Its rows can be taken at once; it runs as far ahead of them as its options say.
+    /// Starts a query. Its rows can be taken at once. It runs ahead of them as far as its options
+    /// allow.
     ///
     /// # Errors
     /// [`ExecError::Plan`] if the plan is wrong, [`ExecError::System`] if no thread can be started,
-    /// [`ExecError::TooManyQueries`] if as many run as there may be, [`ExecError::Forked`] in a forked child of the process
-    /// that made the executor. All other errors come with the rows.
+    /// [`ExecError::TooManyQueries`] if the limit of queries is reached, [`ExecError::Forked`] in a
+    /// forked child of the process that made the executor. All other errors come with the rows.
     pub fn run(&self, plan: &Plan, tables: &Tables, options: &Options) -> Result<Rows, ExecError> {
         if !self.process.is_current() {
             return Err(ExecError::Forked);
         }
-        // Whether a plan is right does not depend on what is chosen.
+        // A plan is right or wrong regardless of choices.
         bind(plan, tables)?;
         let plan = choose(plan, tables, &options.prices, options.is_ordered());
         let program = compile(&bind(&plan, tables)?);
@@ -110,7 +112,7 @@ impl Executor {
         }
     }
 
-    /// How a plan would run with these options, and what it is estimated to cost. Reads nothing.
+    /// Explains how a plan would run with these options, and its estimated cost. Reads nothing.
     ///
     /// # Errors
     /// [`ExecError::Plan`] if the plan is wrong.
@@ -120,7 +122,7 @@ impl Executor {
         tables: &Tables,
         options: &Options,
     ) -> Result<Explanation, ExecError> {
-        // Whether a plan is right does not depend on what is chosen.
+        // A plan is right or wrong regardless of choices.
         bind(plan, tables)?;
         let plan = choose(plan, tables, &options.prices, options.is_ordered());
         bind(&plan, tables)?;
@@ -138,8 +140,8 @@ impl Executor {
         &self.resources.cache
     }
 
-    /// Page frames that are owned by something other than the cache: reads in flight and pages that tasks hold. None
-    /// when no query runs.
+    /// Page frames outside the cache: reads in flight and pages that tasks hold. 0 when no query
+    /// runs.
     #[must_use]
     pub fn frames_in_flight(&self) -> usize {
         let in_use = self.resources.pool.in_use();
@@ -155,7 +157,7 @@ impl std::fmt::Debug for Executor {
     }
 }
 
-/// What each thread of a query does.
+/// The work of one thread of a query.
 fn work(shared: &Shared, number: usize, rings: RingEnds, queue: &mut Option<Box<dyn ReadQueue>>) {
     let ran = catch_unwind(AssertUnwindSafe(|| {
         Worker::new(shared, number, rings, queue).run();
@@ -165,7 +167,7 @@ fn work(shared: &Shared, number: usize, rings: RingEnds, queue: &mut Option<Box<
         return;
     };
     shared.fail(ExecError::panicked(&*panic));
-    // It waits for what is in flight.
+    // It waits for reads in flight.
     *queue = None;
     shared.abort_worker();
 }

@@ -21,7 +21,8 @@ pub(crate) const RUN_PAGES_MAX: usize = 32;
 /// Depth of a thread's read queue.
 pub(crate) const QUEUE_DEPTH: usize = 1024;
 
-/// Frames with which a driver never waits for one: extents in flight, and as many that have arrived.
+/// Frames with which a driver never waits for one: extents in flight, and as many that have
+/// arrived.
 const EXTENT_FRAMES: usize = EXTENT_PAGES_MAX * 2 * EXTENTS_IN_FLIGHT;
 
 /// Frames of one kind of read.

@@ -3,8 +3,8 @@
 //!
 //! # Invariants
 //! - G1. Rows leave a step in the order in which they came.
-//! - G2. While a step's rows go on, no row is added to that step: they can only reach later steps,
-//!   and rows of earlier steps are held back by [`WorkerGathers::is_full`].
+//! - G2. While a step's rows are sent on, no row is added to that step: they can only reach later
+//!   steps, and rows of earlier steps are held back by [`WorkerGathers::is_full`].
 
 use crate::row::Row;
 use crate::source::{RowBatch, Source, SourceError};
@@ -21,12 +21,13 @@ pub(crate) struct WorkerGathers {
     steps: Vec<Gather>,
     /// Whether a step gathers rows.
     is_gathering: Vec<bool>,
-    /// Memory for a row that goes on.
+    /// Memory for a row that is sent on.
     row: Row,
 }
 
 impl WorkerGathers {
-    /// Prepares for a pipeline. `is_gathering` says for each position whether rows are gathered there.
+    /// Prepares for a pipeline. `is_gathering` says for each position whether rows are gathered
+    /// there.
     pub(crate) fn begin(&mut self, is_gathering: Vec<bool>) {
         self.steps.resize_with(is_gathering.len(), Gather::default);
         self.is_gathering = is_gathering;
@@ -64,8 +65,8 @@ impl WorkerGathers {
         self.steps.len()
     }
 
-    /// Adds a row with its key, which `encode` appends, unless there is no key. Returns whether there
-    /// are enough rows to look up.
+    /// Adds a row with its key, which `encode` appends, unless there is no key. Returns whether
+    /// there are enough rows to look up.
     pub(crate) fn add(
         &mut self,
         position: usize,
@@ -78,13 +79,14 @@ impl WorkerGathers {
         gather.has_enough()
     }
 
-    /// Takes the rows of a step out, and memory for a row. They return by [`WorkerGathers::put_back`].
+    /// Takes the rows of a step out, and memory for a row. They return by
+    /// [`WorkerGathers::put_back`].
     pub(crate) fn take(&mut self, position: usize) -> (Gather, Row) {
         let gather = std::mem::take(&mut self.steps[position]);
         (gather, std::mem::take(&mut self.row))
     }
 
-    /// Puts the rows of a step back that have not gone on.
+    /// Puts the rows of a step back that were not sent on.
     pub(crate) fn put_back(&mut self, position: usize, mut gather: Gather, row: Row) {
         if gather.is_through() {
             gather.clear();
@@ -112,7 +114,7 @@ pub(crate) struct Gather {
     found: RowBatch,
     found_from: usize,
     is_looked_up: bool,
-    /// The next row to go on.
+    /// The next row to send on.
     next: usize,
 }
 
@@ -139,7 +141,8 @@ impl Gather {
         self.ends.push((self.heap.len(), self.keys.len()));
     }
 
-    /// Looks up rows that were not looked up, as many as fill a batch, unless a looked-up row is left.
+    /// Looks up rows that were not looked up, as many as fill a batch, unless a looked-up row is
+    /// left.
     pub(crate) fn look_up(&mut self, source: &dyn Source) -> Result<(), SourceError> {
         if self.next == self.found_from + self.found.len() && !self.is_through() {
             let mut found = std::mem::take(&mut self.found);
@@ -155,7 +158,7 @@ impl Gather {
         Ok(())
     }
 
-    /// Number of the next row to go on, if it was looked up.
+    /// Number of the next row to send on, if it was looked up.
     #[inline]
     pub(crate) fn next_row(&mut self) -> Option<usize> {
         let at = self.next;
@@ -176,7 +179,7 @@ impl Gather {
         self.ends.len() >= GATHERED_MAX || self.heap.len() >= GATHERED_BYTES_MAX
     }
 
-    /// Whether all rows have gone on.
+    /// Whether all rows were sent on.
     pub(crate) fn is_through(&self) -> bool {
         self.next == self.ends.len()
     }

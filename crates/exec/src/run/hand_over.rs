@@ -1,9 +1,9 @@
 //! Handing work over to other threads (T4).
 //!
-//! A thread that runs out of work says so to every other one, over their rings, and sleeps. A thread
-//! with more tasks than its degree lets it run offloads some: to those that asked, and to those that
-//! are underloaded, with less than half as many tasks as they may have. It hands over whole subtrees:
-//! the later half of a range; or rows, before their next step.
+//! A thread that runs out of work says so to every other one, over their rings, and sleeps. A
+//! thread with more tasks than its degree lets it run offloads some: to those that asked, and to
+//! those that are underloaded, with less than half as many tasks as they may have. It hands over
+//! whole subtrees: the later half of a range; or rows, before their next step.
 //!
 //! Paper: oode §2
 
@@ -98,8 +98,8 @@ impl Worker<'_> {
         Ok(None)
     }
 
-    /// Sleeps until there is work for this thread, which has none. Returns whether there is: otherwise
-    /// the pipeline has ended.
+    /// Sleeps until there is work for this thread, which has none. Returns whether there is:
+    /// otherwise the pipeline has ended.
     pub(crate) fn wait_for_work(&mut self) -> bool {
         debug_assert!(
             self.tasks.is_empty(),

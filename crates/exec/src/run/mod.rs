@@ -76,6 +76,8 @@ mod gathers;
 mod golden;
 mod hand_over;
 mod options;
+mod pipeline_state;
+mod query_report;
 mod reads;
 mod rows;
 mod shared;

@@ -1,4 +1,4 @@
-//! How a query is run.
+//! Options of a query.
 //!
 //! Paper: oode §3.1, §3.2
 
@@ -13,12 +13,12 @@ use crate::run::adaptive_degree::AdaptiveDegree;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// One thread with one task in flight: the plan's loops one after the other, as a conventional engine runs
-    /// them. What out-of-order execution is compared with.
+    /// One thread with one task in flight: the plan's loops one after the other, as a conventional
+    /// engine runs them. The baseline of out-of-order execution.
     ///
     /// Paper: oode §3 (順序実行)
     Ordered,
-    /// Whatever can be done next.
+    /// Any task that can run.
     #[default]
     OutOfOrder,
 }
@@ -27,15 +27,16 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Degree {
-    /// So many; 0 counts as 1.
+    /// A fixed number; 0 counts as 1.
     ///
     /// Paper: oode §3.2 (スレッド内タスク数)
     Fixed(usize),
-    /// As many as the device can use: raised while that brings more reads a second, lowered where it does not.
+    /// The number that the device can use: raised while that gives more reads a second, lowered
+    /// where it does not.
     Adaptive,
 }
 
-/// How a query is run. May change with every query.
+/// Options of a query. They may change with every query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Threads. Default: one for each processor.
@@ -44,19 +45,22 @@ pub struct Options {
     pub degree: Degree,
     /// The order of execution. Default: out of order.
     pub mode: Mode,
-    /// What hash tables, sorts, groups and limits of the query may keep in memory, in bytes, all threads together, their
-    /// merging included; while a list grows, it is there twice, and what it has then is counted afterwards. Default: 1 GiB.
+    /// Memory limit of the query's hash tables, sorts, groups and limits in bytes, for all threads
+    /// together, merging included. A growing list exists twice for a moment, and is counted
+    /// afterwards. Default: 1 GiB.
     pub memory_bytes_max: usize,
-    /// Rows that wait for the consumer, at most, in each thread: then the thread waits for it. Default: 4096.
+    /// Limit of rows that wait for the consumer in each thread; at the limit the thread waits.
+    /// Default: 4096.
     pub output_rows_max: usize,
-    /// Bytes of rows that wait for the consumer, at most, in each thread, as far as one row is not longer. Default:
-    /// 4 MiB.
+    /// Limit of bytes of rows that wait for the consumer in each thread; one longer row is allowed.
+    /// Default: 4 MiB.
     pub output_bytes_max: usize,
-    /// Tasks of a thread that may wait for pages while only as many reads as the degree says are in flight: these are read
-    /// in the order of their pages, neighbours in one request. For joins that reach a good part of a table's pages.
-    /// Default: 0, no more than the degree, in the order in which they were asked for.
+    /// Tasks of a thread that may wait for pages, with no more reads in flight than the degree:
+    /// pages are read in their order, neighbours in one request. For joins that reach a good part
+    /// of a table's pages. Default: 0, for no more tasks than the degree, and reads in the order of
+    /// requests.
     pub window_tasks: usize,
-    /// What reads and rows are taken to cost where the planner has a choice.
+    /// Assumed prices of reads and rows, for the planner's choices.
     pub prices: Prices,
 }
 
@@ -92,7 +96,7 @@ impl Options {
         self.mode == Mode::Ordered
     }
 
-    /// Threads, as the mode has them.
+    /// Number of threads in this mode.
     pub(crate) fn thread_count(&self) -> usize {
         match self.mode {
             Mode::Ordered => 1,
@@ -100,7 +104,7 @@ impl Options {
         }
     }
 
-    /// Tasks that a thread begins with.
+    /// First number of tasks of a thread.
     pub(crate) fn first_degree(&self) -> usize {
         match (self.mode, self.degree) {
             (Mode::Ordered, _) => 1,
@@ -109,7 +113,7 @@ impl Options {
         }
     }
 
-    /// Tasks that a thread can come to have.
+    /// Greatest number of tasks of a thread.
     pub(crate) fn degree_max(&self) -> usize {
         if self.is_adaptive() {
             AdaptiveDegree::MAX

@@ -1,4 +1,4 @@
-//! The answer of a query that runs: rows as they come.
+//! Answers of running queries: rows as they come.
 
 use std::sync::Arc;
 
@@ -10,8 +10,9 @@ use crate::row::{RowRef, RowStore, Slot};
 use crate::run::counters::sum;
 use crate::run::shared::Shared;
 
-/// The rows of a query, which runs while they are taken. Dropped before the end, it cancels the query and waits until
-/// its tasks and page frames are free. In a forked child, where the query does not run, it does nothing of that.
+/// The rows of a query, which runs while they are taken. Dropped before the end, it cancels the
+/// query and waits until its tasks and page frames are free. In a forked child, where the query
+/// does not run, it does neither.
 pub struct Rows {
     shared: Arc<Shared>,
     batch: RowStore,
@@ -24,13 +25,13 @@ pub struct Rows {
 pub struct Canceller(Arc<Shared>);
 
 impl Canceller {
-    /// Ends the query with [`ExecError::Cancelled`]. Returns at once; reads in flight are waited for by the query's
-    /// threads.
+    /// Ends the query with [`ExecError::Cancelled`]. Returns at once; reads in flight are waited
+    /// for by the query's threads.
     pub fn cancel(&self) {
         self.0.cancel();
     }
 
-    /// What the query has done so far, for a thread that does not take its rows.
+    /// The live counters, for a thread that does not take the rows.
     #[must_use]
     pub fn live(&self) -> LiveCounters {
         sum(&self.0.counters)
@@ -48,13 +49,13 @@ impl<'r> AnswerRow<'r> {
     /// The value of column `at`.
     ///
     /// # Panics
-    /// If there are not so many columns.
+    /// If there are fewer columns.
     #[must_use]
     pub fn value(&self, at: usize) -> Value<'r> {
         self.slots[at].get(self.row)
     }
 
-    /// How many columns there are.
+    /// Number of columns.
     #[must_use]
     pub fn len(&self) -> usize {
         self.slots.len()
@@ -86,8 +87,9 @@ impl Rows {
         }
     }
 
-    /// The names of the columns, which are all different: a name that several columns have has its table's before it
-    /// (`customer.id`), and a number behind it where two columns would still be called the same.
+    /// The names of the columns, which are all different: a name that several columns have has its
+    /// table's before it (`customer.id`), and a number behind it where two columns would still be
+    /// called the same.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
         self.shared
             .program
@@ -99,7 +101,7 @@ impl Rows {
     /// The next row; nothing at the end. Waits for it.
     ///
     /// # Errors
-    /// Why the query stopped, once; rows that came before it were right, and are not all.
+    /// The reason why the query stopped, once. The rows before it are right, but not all.
     pub fn next_row(&mut self) -> Result<Option<AnswerRow<'_>>, ExecError> {
         while self.at == self.batch.len() {
             if self.is_over {
@@ -142,26 +144,26 @@ impl Rows {
         Ok(rows)
     }
 
-    /// What cancels the query, for another thread.
+    /// A handle by which another thread cancels the query.
     #[must_use]
     pub fn canceller(&self) -> Canceller {
         Canceller(Arc::clone(&self.shared))
     }
 
-    /// What the query has done so far.
+    /// The live counters.
     #[must_use]
     pub fn live(&self) -> LiveCounters {
         sum(&self.shared.counters)
     }
 
-    /// What the query has done. Complete once it has ended, that is, after [`Rows::next_row`] has returned nothing or
-    /// an error.
+    /// The statistics of the query. Complete once it has ended, that is, after [`Rows::next_row`]
+    /// has returned nothing or an error.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.shared.statistics()
     }
 
-    /// The plan that runs, what it was estimated to cost, and what it has done: complete once it has ended.
+    /// The plan that runs, its estimated cost, and its statistics: complete once it has ended.
     #[must_use]
     pub fn explain(&self) -> Explanation {
         let (plan, tables) = &self.shared.planned;
@@ -170,7 +172,7 @@ impl Rows {
             .after(&self.shared.operator_rows(), self.shared.statistics())
     }
 
-    /// Cancels the query, waits until its threads have left, and tells what it has done.
+    /// Cancels the query, waits until its threads have left, and returns its statistics.
     #[must_use]
     pub fn cancel(self) -> Statistics {
         self.shared.cancel();

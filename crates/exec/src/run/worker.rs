@@ -1,8 +1,8 @@
 //! A worker: one thread of a query, and the loop that runs its tasks.
 //!
-//! The worker composes parts that keep their own invariants, and is the only one that knows them all.
-//! Its methods are beside it, by what happens to a task (`task_states.rs`), to work for others
-//! (`hand_over.rs`), and in the steps of a pipeline (`steps/`).
+//! The worker composes parts that keep their own invariants, and is the only one that knows them
+//! all. Its methods are here, in `task_states.rs` (running a task), in `hand_over.rs` (work for
+//! other threads), and in `steps/` (the steps of a pipeline).
 //!
 //! Paper: oode §1, §2
 
@@ -118,7 +118,8 @@ impl<'s> Worker<'s> {
         }
         self.drain();
         let ended = self.sink.end(peers.is_stopped());
-        self.shared.add_step_rows(number, self.sink.step_rows());
+        let rows = self.sink.step_rows();
+        self.shared.report.add_step_rows(number, rows);
         ended
     }
 
@@ -141,8 +142,8 @@ impl<'s> Worker<'s> {
         Ok(())
     }
 
-    /// Says for each position whether rows are gathered there: where a step looks keys up in memory,
-    /// unless one task runs at a time.
+    /// Says for each position whether rows are gathered there: where a step looks keys up in
+    /// memory, unless one task runs at a time.
     fn gathering_steps(&self) -> Vec<bool> {
         let shared = self.shared;
         let is_resident = |step: &program::Step| match step {
@@ -222,7 +223,8 @@ impl<'s> Worker<'s> {
         self.tasks.is_at_degree() && !self.channels.is_handing_over() || self.sink.is_budget_spent()
     }
 
-    /// Ends all tasks and waits for the reads in flight: nothing of the pipeline is left in this thread.
+    /// Ends all tasks and waits for the reads in flight: nothing of the pipeline is left in this
+    /// thread.
     pub(crate) fn drain(&mut self) {
         self.reads.drain();
         self.tasks.clear();

@@ -89,7 +89,7 @@ impl<'s> DeviceQueue<'s> {
         };
         let segment = &self.shared.segments[first.segment as usize].0;
         if queue.in_flight() == 0 {
-            self.shared.set_device(queue.describe());
+            self.shared.report.set_device(queue.describe());
         }
         let at = Segment::page_offset(first.page);
         let is_pushed = queue.push(segment.file(), at, frames, tag).is_ok();

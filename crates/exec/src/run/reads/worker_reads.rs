@@ -385,6 +385,6 @@ impl WorkerReads<'_> {
 
 impl Drop for WorkerReads<'_> {
     fn drop(&mut self) {
-        self.shared.add_pages_read(&self.pages_read);
+        self.shared.report.add_pages_read(&self.pages_read);
     }
 }

@@ -1,4 +1,4 @@
-//! The rows of the answer on their way to the consumer, in batches, bounded.
+//! The output queue: answer rows in batches, bounded.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::row::RowStore;
 
-/// Rows of a batch, about; of long rows fewer.
+/// Approximate rows of a batch; long rows make smaller batches.
 pub(crate) const BATCH_ROWS: usize = 256;
 pub(crate) const BATCH_BYTES: usize = 256 << 10;
 
@@ -24,7 +24,7 @@ struct State {
     batches: VecDeque<RowStore>,
     rows: usize,
     bytes: usize,
-    /// No more rows come, or none are wanted.
+    /// No more rows come, or are needed.
     is_closed: bool,
 }
 
@@ -39,8 +39,8 @@ impl Output {
         }
     }
 
-    /// Adds a batch. Waits while there are too many rows, or bytes of rows, unless the queue is closed: then the batch is
-    /// dropped.
+    /// Adds a batch. Waits while there are too many rows or bytes. Drops the batch if the queue is
+    /// closed.
     pub(crate) fn send(&self, batch: RowStore) {
         let mut state = self.state.lock();
         while (state.rows >= self.rows_max || state.bytes >= self.bytes_max) && !state.is_closed {
@@ -78,7 +78,7 @@ impl Output {
         self.has_rows.notify_all();
     }
 
-    /// No more rows are wanted: those there are go, too.
+    /// No more rows are needed: drops those in the queue.
     pub(crate) fn abandon(&self) {
         let mut state = self.state.lock();
         state.is_closed = true;

@@ -1,4 +1,4 @@
-//! A thread's end of a pipeline, and what all threads have kept when the pipeline has ended.
+//! A thread's part of a pipeline's sink, and the result of all parts.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::sinks::{
     BuildRows, Groups, HashTable, MaterializedRows, MergeControl, SortRows, TOO_MUCH_TEXT,
 };
 
-/// Where a thread's rows end.
+/// A thread's part of a sink.
 pub(crate) enum SinkPart {
     Output(RowStore),
     Groups(Groups),
@@ -18,7 +18,7 @@ pub(crate) enum SinkPart {
     Materialize(MaterializedRows),
 }
 
-/// What a pipeline has kept for later ones.
+/// The result of a pipeline, for later ones.
 pub(crate) enum Materialized {
     Rows(RowStore),
     Table(HashTable),
@@ -47,7 +47,7 @@ impl SinkPart {
         }
     }
 
-    /// What it takes in memory, and what it is called.
+    /// Bytes in memory, and its name.
     pub(crate) fn bytes(&self) -> (usize, &'static str) {
         match self {
             Self::Output(_) => (0, "output"),
@@ -58,7 +58,7 @@ impl SinkPart {
         }
     }
 
-    /// What a thread calculates over its own rows when all are there.
+    /// Does what a thread can do with its own rows, once all are there.
     pub(crate) fn finish(&mut self, control: &MergeControl<'_>) -> Result<(), ExecError> {
         match self {
             Self::Sort(rows) => rows.sort_runs(control),
@@ -66,7 +66,7 @@ impl SinkPart {
         }
     }
 
-    /// What all threads have kept together; nothing of an output.
+    /// The result of all parts; nothing for an output.
     pub(crate) fn merge(
         parts: Vec<Self>,
         control: &MergeControl<'_>,

@@ -1,9 +1,10 @@
 //! The sink of a worker: its part of what the pipeline produces, and the budget of rows.
 //!
 //! # Invariants
-//! - K1. Every byte that the part occupies is charged to the query, at the latest when the budget is
-//!   used up. The budget bounds how much a part grows before that.
-//! - K2. Answer rows leave in batches, and before the worker waits for anything with none in flight.
+//! - K1. Every byte that the part occupies is charged to the query, at the latest when the budget
+//!   is used up. The budget bounds how much a part grows before that.
+//! - K2. Answer rows leave in batches, and before the worker waits for anything with none in
+//!   flight.
 
 use super::output::{BATCH_BYTES, BATCH_ROWS, Output};
 use super::sink_part::SinkPart;
@@ -95,7 +96,8 @@ impl<'s> WorkerSink<'s> {
         self.budget = BUDGET_ROWS;
     }
 
-    /// Sends a full batch of answer rows, or any if no task waits, and charges what the part occupies.
+    /// Sends a full batch of answer rows, or any if no task waits, and charges what the part
+    /// occupies.
     pub(crate) fn flush(&mut self, waiting: usize) -> Result<(), ExecError> {
         if let SinkPart::Output(rows) = &mut self.part {
             let is_full = rows.len() >= BATCH_ROWS || rows.bytes() >= BATCH_BYTES;

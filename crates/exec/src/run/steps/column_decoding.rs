@@ -1,4 +1,5 @@
-//! From a row's bytes to the words of a row of the plan; and from words to the bytes of a key.
+//! Decodes a row's bytes to the words of a row of the plan, and encodes words to the bytes of a
+//! key.
 
 use crate::data::key_codec::encode_column;
 use crate::data::{Schema, Value, row_codec};
@@ -6,7 +7,8 @@ use crate::error::{ExecError, HexBytes};
 use crate::program::{KeyOrigin, KeyValues, Load, ReadStep};
 use crate::row::Row;
 
-/// Loads the columns that a step wants of a row, unless its filter leaves the row out. Tells whether it is to go on.
+/// Loads the columns of a row that a step needs, unless its filter rejects the row. Returns whether
+/// the row passes.
 #[inline]
 pub(crate) fn decode_columns(
     step: &ReadStep,
@@ -38,7 +40,8 @@ pub(crate) fn decode_columns(
     Ok(true)
 }
 
-/// There is no row with a key. For a look-up that is an answer; what an index entry names must be there.
+/// There is no row with a key. That is a valid answer to a look-up, but the row of an index entry
+/// must exist.
 #[inline]
 pub(crate) fn no_row(values: &KeyValues, table: &str, key: &[u8]) -> Result<(), ExecError> {
     match values.origin {
@@ -50,8 +53,8 @@ pub(crate) fn no_row(values: &KeyValues, table: &str, key: &[u8]) -> Result<(), 
     }
 }
 
-/// The key, or the beginning of one, made of these values of a row. Nothing if no row has it: because one of the values fits
-/// no stored column, or is missing where it would have to equal one.
+/// Encodes a key, or a prefix of one, from values of a row. Nothing if no row can have it: a value
+/// does not fit a stored column, or is missing in an equality.
 #[inline]
 pub(crate) fn encode_key(
     schema: &Schema,

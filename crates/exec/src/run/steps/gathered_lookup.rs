@@ -1,10 +1,10 @@
 //! Look-ups in memory, gathered: rows that need a row of a source in memory wait for others and are
 //! looked up together.
 //!
-//! A look-up in a tree of many millions of rows misses the processor's cache several times. A source
-//! that gets many keys at a time overlaps these misses
-//! ([`Source::get_many`](crate::source::Source::get_many)), as the executor overlaps reads of a device:
-//! out of order for memory. A gathered row is no task: it costs its words and its key.
+//! A look-up in a tree of many millions of rows misses the processor's cache several times. A
+//! source that gets many keys at a time overlaps these misses
+//! ([`Source::get_many`](crate::source::Source::get_many)), as the executor overlaps reads of a
+//! device: out of order for memory. A gathered row is no task: it costs its words and its key.
 //!
 //! With one task in flight nothing is gathered.
 
@@ -32,7 +32,8 @@ impl Worker<'_> {
         Ok(self.after_row())
     }
 
-    /// Looks up what was gathered from position `first` on, the deepest step first, while there is room.
+    /// Looks up what was gathered from position `first` on, the deepest step first, while there is
+    /// room.
     pub(crate) fn look_up_gathered_from(&mut self, first: usize) -> Result<Flow, ExecError> {
         let mut end = self.gathers.positions();
         while let Some(position) = self.gathers.deepest(first, end) {

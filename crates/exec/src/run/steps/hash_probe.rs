@@ -1,4 +1,4 @@
-//! The rows of a join's hash table with the key of a row.
+//! Hash probe: the rows of a join's hash table with the key of a row.
 
 use crate::error::ExecError;
 use crate::program::ProbeStep;
@@ -9,7 +9,7 @@ use crate::run::worker::{Flow, Worker};
 use crate::sinks::TOO_MUCH_TEXT;
 
 impl Worker<'_> {
-    /// Goes on in the chain of a hash table.
+    /// Continues in the chain of a hash table.
     pub(crate) fn probe_chain(
         &mut self,
         position: usize,
@@ -18,7 +18,8 @@ impl Worker<'_> {
         row: &mut Row,
     ) -> Result<Step, ExecError> {
         let shared = self.shared;
-        let Some(table) = Materialized::table(shared.materialized(step.pipeline)) else {
+        let Some(table) = Materialized::table(shared.pipelines[step.pipeline].materialized())
+        else {
             return Ok(Step::Done);
         };
         let (hash, mut at) = match *state {

@@ -1,4 +1,4 @@
-//! Rows of too many bytes for a leaf, which lie in pages of their own.
+//! Long values: rows of too many bytes for a leaf, in pages of their own.
 
 use namiki_segment::Found;
 
@@ -10,8 +10,8 @@ use crate::run::tasks::{PageKey, State, Step};
 use crate::run::worker::{Flow, Worker};
 
 impl Worker<'_> {
-    /// Goes on with a long value. Once it is there and its row is sent on, the state is what comes then, and there is
-    /// no result.
+    /// Continues with a long value. Once its row was sent on, the state is the next one, and there
+    /// is no result.
     pub(crate) fn long_value(
         &mut self,
         position: usize,

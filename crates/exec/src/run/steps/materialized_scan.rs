@@ -1,4 +1,5 @@
-//! Rows that an earlier pipeline has kept, and combinations of values that a key is looked up by, as drivers.
+//! Numbered rows as drivers: the result of an earlier pipeline, and combinations of values that a
+//! key is looked up by.
 
 use crate::bind::KeyLists;
 use crate::error::ExecError;
@@ -9,13 +10,13 @@ use crate::run::worker::{Flow, Worker};
 use crate::sinks::TOO_MUCH_TEXT;
 
 impl Worker<'_> {
-    /// What this thread begins with: its part of what a pipeline has kept.
+    /// The first tasks of this thread: its part of the result of a pipeline.
     pub(crate) fn first_materialized_rows(&self, pipeline: usize) -> Vec<State> {
-        let kept = Materialized::rows(self.shared.materialized(pipeline));
+        let kept = Materialized::rows(self.shared.pipelines[pipeline].materialized());
         self.first_rows(kept.map_or(0, |rows| rows.len()))
     }
 
-    /// What this thread begins with: its part of so many rows that are numbered.
+    /// The first tasks of this thread: its part of rows that are numbered.
     pub(crate) fn first_rows(&self, rows: usize) -> Vec<State> {
         let (number, threads) = if self.pipeline.in_order {
             // All of them, or none.
@@ -32,7 +33,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Goes on in kept rows.
+    /// Continues in the rows of an earlier pipeline.
     pub(crate) fn materialized_rows(
         &mut self,
         pipeline: usize,
@@ -40,7 +41,7 @@ impl Worker<'_> {
         state: &mut State,
         row: &mut Row,
     ) -> Result<Step, ExecError> {
-        let Some(rows) = Materialized::rows(self.shared.materialized(pipeline)) else {
+        let Some(rows) = Materialized::rows(self.shared.pipelines[pipeline].materialized()) else {
             return Ok(Step::Done);
         };
         self.numbered_rows(state, row, |number, row| {
@@ -50,7 +51,7 @@ impl Worker<'_> {
         })
     }
 
-    /// Goes on in combinations of values.
+    /// Continues in combinations of values.
     pub(crate) fn combinations(
         &mut self,
         keys: &KeyLists,
@@ -64,7 +65,8 @@ impl Worker<'_> {
         })
     }
 
-    /// Goes on in rows that are numbered. `put` puts the row of a number together, or says that its text has no room.
+    /// Continues in rows that are numbered. `put` makes the row of a number, or says that its text
+    /// has no room.
     fn numbered_rows(
         &mut self,
         state: &mut State,

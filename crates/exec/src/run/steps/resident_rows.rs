@@ -1,8 +1,8 @@
-//! Rows of sources in memory.
+//! Scans and look-ups of sources in memory.
 //!
-//! A range is divided between the threads, as one of pages is: at first into as many parts as there are threads, and later, where
-//! a thread has nothing more to do, what another one has not yet asked its source for. Where to divide it, the source says
-//! ([`Source::middle_key`]).
+//! A range is divided between the threads, like a range of pages: at first into one part for each
+//! thread, and later, when a thread has no work, the part that another one has not requested yet.
+//! The source says where to divide it ([`Source::middle_key`]).
 
 use std::ops::Bound;
 
@@ -17,11 +17,11 @@ use crate::run::tasks::{BatchWalk, State, Step};
 use crate::run::worker::{Flow, Worker};
 use crate::source::{RowBatch, Source, SourceError};
 
-/// Rows that are asked for at a time: few at first, because many look-ups find few.
+/// Rows of a request: few at first, because many look-ups find few.
 const BATCH_FIRST: usize = 8;
 const BATCH_MAX: usize = 256;
 
-/// A range in as many parts as there may be, or fewer if the source knows no more.
+/// Divides a range into up to `parts_max` parts, or fewer if the source knows no more.
 fn divided(
     source: &dyn Source,
     bounds: &KeyBounds,
@@ -40,7 +40,7 @@ fn divided(
     Ok(parts)
 }
 
-/// Takes the later part of what lies behind a key off a range, or of all of it.
+/// Splits the later part off a range, or off its part behind a key.
 fn split_off(
     part: &mut KeyBounds,
     behind: Option<&[u8]>,
@@ -58,7 +58,7 @@ fn split_off(
 }
 
 impl BatchWalk {
-    /// Goes through a part of a driver's range.
+    /// Walks through a part of a driver's range.
     fn of(part: KeyBounds) -> Self {
         Self {
             part: Some(part),
@@ -66,7 +66,7 @@ impl BatchWalk {
         }
     }
 
-    /// Takes the later part of what it has not yet asked for, for another thread.
+    /// Splits off the later part of what was not requested yet, for another thread.
     pub(crate) fn split_off(&mut self, source: &dyn Source) -> Result<Option<Self>, SourceError> {
         let Some(part) = self.part.as_mut().filter(|_| !self.is_last) else {
             return Ok(None);
@@ -77,7 +77,7 @@ impl BatchWalk {
 }
 
 impl Worker<'_> {
-    /// What this thread begins with: its parts of a range.
+    /// The first tasks of this thread: its parts of a range.
     pub(crate) fn first_resident_parts(
         &self,
         step: &ReadStep,
@@ -85,7 +85,7 @@ impl Worker<'_> {
     ) -> Result<Vec<State>, ExecError> {
         let shared = self.shared;
         let entry = &shared.program.sources[step.source];
-        let parts = shared.resident_parts(self.pipeline_number, || {
+        let parts = shared.pipelines[self.pipeline_number].resident_parts(|| {
             let is_short = entry.source.rows() < DIVIDED_ROWS_MIN as u64;
             let parts_max = if is_short { 1 } else { shared.peers.count() };
             let parts = divided(&*entry.source, bounds, parts_max);
@@ -97,7 +97,7 @@ impl Worker<'_> {
         Ok(walks.map(|walk| State::Batch(Box::new(walk))).collect())
     }
 
-    /// Goes on in a step that reads rows of a source in memory.
+    /// Continues in a step that reads rows of a source in memory.
     pub(crate) fn resident_rows(
         &mut self,
         position: usize,

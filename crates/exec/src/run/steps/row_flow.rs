@@ -1,4 +1,4 @@
-//! A row on its way through the steps of a pipeline, depth first, up to the first fault.
+//! Row flow: sends a row through the steps of a pipeline, depth first, up to the first fault.
 
 use crate::error::ExecError;
 use crate::program::{self, Driver, Reach};
@@ -22,7 +22,7 @@ impl Worker<'_> {
                 }
                 Some(program::Step::Compute(columns)) => compute(columns, row)?,
                 Some(program::Step::Limit(_)) => {
-                    match self.shared.pass_limit(self.pipeline_number, at) {
+                    match self.shared.pipelines[self.pipeline_number].pass_limit(at) {
                         None => {
                             self.shared.peers.end_pipeline();
                             return Ok(Flow::Stop);
@@ -47,14 +47,15 @@ impl Worker<'_> {
         }
     }
 
-    /// Counts a row that went as far as it goes.
+    /// Counts a row that has gone through.
     #[inline]
     pub(crate) fn after_row(&mut self) -> Flow {
         self.sink.spend();
         if self.is_full() { Flow::Full } else { Flow::Go }
     }
 
-    /// Counts a row that a step's own filter has left out. Tells whether it is time to look at other things.
+    /// Counts a row that a step's own filter has rejected. Returns whether it is time to poll
+    /// completions and rings.
     #[inline]
     pub(crate) fn reject_row(&mut self) -> bool {
         self.sink.spend();
@@ -126,7 +127,7 @@ impl Worker<'_> {
         Ok(self.after_row())
     }
 
-    /// Goes on in a step.
+    /// Continues in a step.
     pub(crate) fn advance(
         &mut self,
         position: usize,

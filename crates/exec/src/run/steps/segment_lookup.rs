@@ -1,4 +1,4 @@
-//! Look-ups in pages: the row with a key, and the rows whose keys begin with a prefix.
+//! Look-ups in pages: the row with a key, and the rows behind a key prefix.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ fn locate_key<'p>(
     }
 }
 
-/// Looks for the next row whose key begins with a prefix, and puts its key into `key`.
+/// Looks for the next row behind a key prefix, and puts its key into `key`.
 #[inline]
 fn locate_next<'p>(
     segments: &Segments,
@@ -215,7 +215,7 @@ impl Worker<'_> {
         Ok(Step::Done)
     }
 
-    /// Reads the rows whose keys begin with a prefix.
+    /// Reads the rows behind a key prefix.
     fn rows_behind(
         &mut self,
         position: usize,

@@ -1,8 +1,9 @@
 //! Scan of a range of keys in pages, in extents: consecutive pages, by one request.
 //!
-//! The pages of a range are known before any of them is read. So a driver does not walk from leaf to
-//! leaf: it requests several extents, which are in flight while the rows of others go through the plan.
-//! Devices read long extents fastest. Short ranges have short extents, so that every thread gets some.
+//! The pages of a range are known before any of them is read. So a driver does not walk from leaf
+//! to leaf: it requests several extents, which are in flight while the rows of others go through
+//! the plan. Devices read long extents fastest. Short ranges have short extents, so that every
+//! thread gets some.
 
 use std::ops::{Bound, Range, RangeBounds};
 

@@ -1,8 +1,8 @@
-//! Admission control: how many queries run at once, and what each may take of threads and page frames.
+//! Admission control: limits of concurrent queries, their threads and page frames.
 //!
-//! While its consumer pauses, a query keeps its threads and the frames of the pages that it has read, and others are to go on
-//! meanwhile. So a query gets its share before it begins, and has no more at any time. The first ones get what they ask
-//! for, as far as the least share of each query that may still come is left.
+//! A query keeps its threads and frames while its consumer pauses, and other queries must run. So a
+//! query gets its share before it begins, and never more. The first queries get what they ask for,
+//! as long as the least share of each query that may still come is left.
 
 use std::sync::Arc;
 
@@ -16,13 +16,14 @@ const QUERIES_MAX: usize = 64;
 /// Threads of all queries that run at once.
 const THREADS_MAX: usize = 256;
 
-/// With fewer frames a thread could not read at all: one for a page that a task waits for, one for a driver's extent.
+/// With fewer frames a thread could not read at all: one for a page that a task waits for, one for
+/// a driver's extent.
 const FRAMES_PER_THREAD_MIN: usize = 2;
 
-/// What is left for queries. Shared by all callers of an executor.
+/// Threads and frames that are left, shared by all callers of an executor.
 pub(crate) struct Admission {
     left: Mutex<Left>,
-    /// Frames that each query can have, whatever the others have.
+    /// Least frames of each query.
     frames_min: usize,
 }
 
@@ -32,16 +33,16 @@ struct Left {
     frames: usize,
 }
 
-/// What one query may take, from its start until its last thread has left.
+/// The share of a query, from its start until its last thread has left.
 pub(crate) struct QueryPermit {
     admission: Arc<Admission>,
     pub(crate) threads: usize,
-    /// Frames of pages on their way or in the hands of tasks: those in the cache do not count.
+    /// Frames of reads in flight and of tasks; frames in the cache do not count.
     pub(crate) frames: usize,
 }
 
 impl Admission {
-    /// Admits queries that together have so many frames beside those that the cache cannot do without.
+    /// Admission for `frames` frames, not counting those that the cache needs.
     pub(crate) fn new(frames: usize) -> Arc<Self> {
         Arc::new(Self {
             left: Mutex::new(Left {
@@ -53,10 +54,10 @@ impl Admission {
         })
     }
 
-    /// Admits a query that asks for so many threads, and frames for each.
+    /// Admits a query that asks for threads, and for frames for each thread.
     ///
     /// # Errors
-    /// [`ExecError::TooManyQueries`] if as many run as there may be.
+    /// [`ExecError::TooManyQueries`] if the limit of queries is reached.
     pub(crate) fn admit(
         self: &Arc<Self>,
         threads: usize,
@@ -71,7 +72,8 @@ impl Admission {
         let frames_max = left.frames - others * self.frames_min;
         let threads_max = (left.threads - others).min(frames_max / FRAMES_PER_THREAD_MIN);
         let threads = threads.min(threads_max);
-        // No permit is less than the least share: what comes back is then enough for all that may come.
+        // No permit is less than the least share: a returned permit is then enough for the next
+        // query.
         let wanted = threads.saturating_mul(frames_per_thread);
         let frames = wanted.max(self.frames_min).min(frames_max);
         left.queries = others;
@@ -124,7 +126,7 @@ mod tests {
         }
     }
 
-    /// A permit that comes back is enough for whatever is admitted in its place.
+    /// A returned permit is enough for any query that is admitted in its place.
     #[test]
     fn small_queries_leave_room_for_those_that_follow() {
         for frames in [256, 40_000, 1 << 20] {

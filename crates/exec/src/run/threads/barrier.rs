@@ -1,4 +1,4 @@
-//! Where the threads of a query wait for each other: a barrier that a thread can withdraw from for good.
+//! A barrier for the threads of a query, from which a thread can withdraw for good.
 
 use parking_lot::{Condvar, Mutex};
 
@@ -11,9 +11,9 @@ pub(crate) struct Barrier {
 struct State {
     /// Threads that take part.
     threads: usize,
-    /// Of these, how many have arrived.
+    /// Number of these that have arrived.
     arrived: usize,
-    /// How many times all had arrived.
+    /// Number of times all have arrived.
     round: u64,
 }
 
@@ -29,8 +29,8 @@ impl Barrier {
         }
     }
 
-    /// Waits until all threads have arrived. `as_last` is done before any of them goes on, by the one that came last; it may
-    /// take long, and is done without the lock.
+    /// Waits until all threads have arrived. The last one runs `as_last` before any of them
+    /// continues, without the lock, because it may take long.
     pub(crate) fn wait(&self, as_last: impl FnOnce()) {
         let mut state = self.state.lock();
         state.arrived += 1;
@@ -46,8 +46,8 @@ impl Barrier {
         }
     }
 
-    /// A thread takes part no longer. If only it was missing, the others go on, without what the last does: a query
-    /// that loses a thread has failed.
+    /// Withdraws a thread. If only it was missing, the others continue, without the work of the
+    /// last one: a query that loses a thread has failed.
     pub(crate) fn withdraw(&self) {
         let mut state = self.state.lock();
         state.threads -= 1;

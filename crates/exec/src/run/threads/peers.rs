@@ -2,8 +2,10 @@
 //!
 //! # Invariants
 //! - P1. `busy` counts the threads that have not run out of work and the tasks in rings. A task is
-//!   counted before it enters a ring. A thread that takes it out is busy, or becomes it with the task.
-//! - P2. So a pipeline has ended if and only if `busy` is 0 (T5). The thread that brings it to 0 says so.
+//!   counted before it enters a ring. A thread that takes it out is busy, or becomes it with the
+//!   task.
+//! - P2. So a pipeline has ended if and only if `busy` is 0 (T5). The thread that brings it to 0
+//!   says so.
 //! - P3. A flag that ends something is set before sleeping threads are woken.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -120,8 +122,8 @@ impl Peers {
         self.busy.fetch_sub(tasks, Ordering::AcqRel);
     }
 
-    /// Counts tasks, one at least, that a thread without work has taken out of rings: the first makes
-    /// it busy.
+    /// Counts tasks, one at least, that a thread without work has taken out of rings: the first
+    /// makes it busy.
     pub(crate) fn becomes_busy(&self, tasks: usize) {
         self.tasks_left_rings(tasks - 1);
     }

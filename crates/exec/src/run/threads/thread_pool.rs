@@ -1,5 +1,5 @@
-//! Threads that wait for queries. A thread keeps its queue of reads from query to query: making one registers all page
-//! frames with the kernel.
+//! The thread pool. A thread keeps its read queue from query to query, because making one registers
+//! all page frames with the kernel.
 
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Weak};
@@ -8,23 +8,24 @@ use namiki_platform::disk::ReadQueue;
 use namiki_platform::threads;
 use parking_lot::Mutex;
 
-/// What a thread does for a query, with its queue of reads.
+/// The work of a thread for a query, with its read queue.
 pub(crate) type Job = Box<dyn FnOnce(&mut Option<Box<dyn ReadQueue>>) + Send>;
 
-/// The sender of a thread that waits for work. It goes along with the work, and back to the pool when that is done.
+/// The sender of a thread that waits for work. It moves with the work, and returns to the pool
+/// after it.
 struct IdleThread(Sender<(Job, IdleThread)>);
 
-/// Threads that wait at a time, at most: others end with their work.
+/// Limit of waiting threads: others end with their work.
 const IDLE_MAX: usize = 128;
 
-/// Threads, as many as were needed at a time.
+/// See the module.
 #[derive(Default)]
 pub(crate) struct ThreadPool {
     idle: Mutex<Vec<IdleThread>>,
 }
 
 impl ThreadPool {
-    /// Lets a thread do something; starts one if all are busy.
+    /// Runs a job in an idle thread; starts one if all are busy.
     ///
     /// # Errors
     /// If no thread can be started. The job is dropped.
