@@ -1,4 +1,4 @@
-//! Why a query has no answer, by what its caller can do about it.
+//! Errors of queries, grouped by what the caller can do about them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use namiki_platform::debug_as_sentence;
 
 debug_as_sentence!(PlanError);
 
-/// A plan that cannot be run: it names what there is not, or does with values what cannot be done with them.
-/// Nothing was read. Change the plan.
+/// A plan that cannot run: it names something that does not exist, or combines values of types that
+/// do not allow it. Nothing was read. Change the plan.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
@@ -19,7 +19,7 @@ pub enum PlanError {
     UnknownTable {
         /// The name.
         table: String,
-        /// Those there are.
+        /// The existing ones.
         known: Names,
     },
     /// The table has no such index.
@@ -29,7 +29,7 @@ pub enum PlanError {
         table: String,
         /// The name.
         index: String,
-        /// Those it has.
+        /// The existing ones.
         known: Names,
     },
     /// The operator's input has no such column.
@@ -37,7 +37,7 @@ pub enum PlanError {
     UnknownColumn {
         /// The name.
         column: String,
-        /// Those there are.
+        /// The existing ones.
         known: Names,
     },
     /// Two columns have the name.
@@ -52,10 +52,10 @@ pub enum PlanError {
         /// The name.
         column: String,
     },
-    /// Values of these types do not go together.
+    /// The types of the two sides cannot be combined.
     #[error("`{expression}`: {left} and {right} do not go together")]
     WrongTypes {
-        /// What was to be calculated.
+        /// The expression.
         expression: String,
         /// The type of its left side.
         left: TypeName,
@@ -65,14 +65,14 @@ pub enum PlanError {
     /// An operator needs another type.
     #[error("`{expression}` is {found}, and {expected} is needed here")]
     WrongType {
-        /// What was to be calculated.
+        /// The expression.
         expression: String,
         /// Its type.
         found: TypeName,
         /// What is needed.
         expected: &'static str,
     },
-    /// A mean has six digits behind the point more than what it is taken of.
+    /// A mean has six more digits behind the point than its values.
     #[error(
         "`{name}` would have {digits} digits behind the point, more than {digits_max}; take the mean of something with fewer"
     )]
@@ -81,7 +81,7 @@ pub enum PlanError {
         name: String,
         /// Digits that it would have.
         digits: u8,
-        /// How many there can be.
+        /// The limit.
         digits_max: u8,
     },
     /// More look-up values than the key or index has columns.
@@ -89,27 +89,27 @@ pub enum PlanError {
     TooManyLookupValues {
         /// The table.
         table: String,
-        /// How many values.
+        /// Number of values.
         values: usize,
-        /// How many columns.
+        /// Number of columns.
         columns: usize,
     },
-    /// A join needs something that is equal.
+    /// A join needs an equality.
     #[error("a join needs at least one value that is equal on both sides")]
     NothingToJoinOn,
-    /// A function needs something to calculate over.
+    /// A function needs an argument.
     #[error("`{name}` needs an expression in `of`")]
     MissingArgument {
         /// The column's name.
         name: String,
     },
-    /// A key is looked up by lists of values or read between bounds, and not both.
+    /// A range has either lists of values or bounds.
     #[error("the range of `{table}` has `one_of` and other bounds; compare the others in `filter`")]
     ListsAndBounds {
         /// The table.
         table: String,
     },
-    /// A value is not of the type of the column that it is to be equal to.
+    /// A look-up value has another type than its column.
     #[error(
         "the range of `{table}`: `{column}` is {expected}, and is never equal to a value of {found}"
     )]
@@ -123,16 +123,16 @@ pub enum PlanError {
         /// The type of the value.
         found: ColumnType,
     },
-    /// The bounds of a range are none of its column.
-    #[error("the range of `{table}` has other bounds than its column has values")]
+    /// A bound of a range has another type than its column.
+    #[error("the range of `{table}` has a bound of another type than its column")]
     WrongRange {
         /// The table.
         table: String,
         /// Why.
         source: EncodeError,
     },
-    /// The values of an index do not hold what its table does.
-    #[error("the index `{index}` of `{table}` is none: {why}")]
+    /// An index does not fit its table.
+    #[error("the index `{index}` does not fit the table `{table}`: {why}")]
     NotAnIndex {
         /// The table.
         table: String,
@@ -146,17 +146,17 @@ pub enum PlanError {
         "the plan has more than {max} {what}; nest less: a chain of `and`, of `or` or of one calculation is one level, and so is `in`"
     )]
     TooDeep {
-        /// Of what it has too many.
+        /// The part that exceeds the limit.
         what: &'static str,
-        /// How many there can be.
+        /// The limit.
         max: u32,
     },
     /// Queries have limits on their size.
     #[error("the plan has more than {max} {what}")]
     TooLarge {
-        /// Of what it has too many.
+        /// The part that exceeds the limit.
         what: &'static str,
-        /// How many there can be.
+        /// The limit.
         max: usize,
     },
 }
@@ -178,8 +178,8 @@ pub enum ExecError {
         /// Why.
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// An index leads to a row that its table does not have: one of the two is damaged, or not of the same moment. Nothing
-    /// else would tell that rows are missing in an answer.
+    /// An index has an entry without its row: one of the two is damaged, or they are of different
+    /// moments. Without this error an answer would lack rows silently.
     #[error(
         "an index of `{table}` has an entry of a row that the table does not have (key {key}); look for damage with \
          `namiki check`"
@@ -190,8 +190,8 @@ pub enum ExecError {
         /// The key of the row.
         key: HexBytes,
     },
-    /// The bytes of a row are no row of the table's schema: the schema is another's, or the row was written by
-    /// something else.
+    /// The bytes of a row do not fit the table's schema: they were written with another one, or are
+    /// damaged.
     #[error("a row of `{table}` is not of its schema (key {key})")]
     NotARow {
         /// The table.
@@ -211,40 +211,41 @@ pub enum ExecError {
     MemoryExceeded {
         /// Which operator.
         operator: &'static str,
-        /// What the query may use.
+        /// The limit.
         limit_bytes: usize,
     },
     /// The query was cancelled.
     #[error("the query was cancelled")]
     Cancelled,
-    /// What queries run on could not be had: a thread, page frames, a queue of reads.
+    /// A resource is missing: a thread, page frames, a read queue.
     #[error("cannot {doing}")]
     System {
-        /// What was to be done.
+        /// The operation.
         doing: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: Arc<std::io::Error>,
     },
-    /// As many queries run as there may be. Take the rows of one to their end, or drop them, and try again.
-    #[error("{running} queries run already; let one end, and try again")]
+    /// The limit of concurrent queries is reached. Take the rows of one to their end, or drop them,
+    /// and retry.
+    #[error("{running} queries are running, which is the limit; end one, and retry")]
     TooManyQueries {
-        /// How many run.
+        /// Number of running queries.
         running: usize,
     },
-    /// This is a forked child of the process that made the executor, and has none of its threads. Run queries in the
-    /// process that made their executor, or make one in the child.
+    /// This is a forked child of the process that made the executor, and has none of its threads.
+    /// Run queries in the process that made their executor, or make one in the child.
     #[error("a forked child cannot use the queries of its parent")]
     Forked,
     /// A thread of the query panicked. That is a bug; the query's answer is lost and nothing else.
     #[error("a thread of the query panicked: {message}")]
     Panicked {
-        /// What it said.
+        /// Its message.
         message: String,
     },
 }
 
 impl ExecError {
-    /// Of a thread that ended with this.
+    /// The error of a thread that ended with this panic.
     pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Self {
         let said = panic.downcast_ref::<String>().map(String::as_str);
         let said = said.or_else(|| panic.downcast_ref::<&str>().copied());

@@ -1,4 +1,4 @@
-//! What a plan does, what it is estimated to cost, and, after a run, what it did.
+//! Explained plans: operators, estimated cost, and, after a run, actual rows.
 //!
 //! ```text
 //! aggregate by c_nationkey: total = sum(o_totalprice), orders = count          25 rows, estimated 25
@@ -24,15 +24,15 @@ use crate::source::Tables;
 pub struct Explanation {
     /// The plan that runs, with every choice made.
     pub root: ExplainedOperator,
-    /// What it is estimated to need.
+    /// Estimated price.
     pub price: Price,
     /// The same in microseconds.
     pub price_us: f64,
     /// Whether one task runs at a time.
     pub is_ordered: bool,
-    /// What else there is to know.
+    /// Remarks.
     pub notes: Vec<String>,
-    /// What it did, once it has run.
+    /// Statistics of the run, once it has ended.
     pub statistics: Option<Statistics>,
 }
 
@@ -40,13 +40,13 @@ pub struct Explanation {
 #[non_exhaustive]
 #[derive(Clone, Debug, Serialize)]
 pub struct ExplainedOperator {
-    /// What it does.
+    /// Description.
     pub what: String,
-    /// How many rows it is estimated to give.
+    /// Estimated number of rows.
     pub rows_estimated: f64,
-    /// How many it gave, once the plan has run.
+    /// Actual number of rows, once the plan has run.
     pub rows: Option<u64>,
-    /// What it is estimated to need with all below.
+    /// Estimated price, including the operators below.
     pub price: Price,
     /// The operators below.
     pub inputs: Vec<ExplainedOperator>,
@@ -78,7 +78,7 @@ pub(crate) fn explain(
 }
 
 impl Explanation {
-    /// The same after a run, in which the operators, each before its inputs, gave so many rows.
+    /// Adds the rows of a run: one number for each operator, before those of its inputs.
     pub(crate) fn after(mut self, rows: &[u64], statistics: Statistics) -> Self {
         fn fill(operator: &mut ExplainedOperator, rows: &mut impl Iterator<Item = u64>) {
             operator.rows = rows.next();

@@ -1,8 +1,8 @@
 //! Out-of-order query execution.
 //!
-//! A query unfolds at run time into many small independent tasks, one per record fetch at the finest. A few
-//! threads run many tasks each, every page read is asynchronous, and a result is used in whatever order it
-//! arrives.
+//! A query unfolds at run time into many small independent tasks, one per record fetch at the
+//! finest. A few threads run many tasks each, every page read is asynchronous, and a result is used
+//! in whatever order it arrives.
 //!
 //! Paper: oode §1, §2
 

@@ -1,8 +1,9 @@
-//! The plain evaluator: every operator reads all of its input into memory, rows are lists of values, names are
-//! looked up for each row. Slow, and short enough to be seen to be right: what the executor is compared with.
+//! The plain evaluator, which the executor is compared with. Every operator reads all of its input
+//! into memory, rows are lists of values, names are looked up for each row. It is slow, and short
+//! enough to be checked by reading.
 //!
-//! It shares with the executor the plan's types, the row codec, the arithmetic of two values and the comparison of
-//! two values; names, missing values, joins, groups and orders are its own.
+//! It shares with the executor the plan's types, the row codec, the arithmetic of two values and
+//! the comparison of two values; names, missing values, joins, groups and orders are its own.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use crate::plan::{
 };
 use crate::source::{RowBatch, Source, Tables};
 
-/// The rows of a plan, and what their columns are called.
+/// The rows of a plan, and the names of their columns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
     /// The columns.
@@ -29,7 +30,8 @@ pub struct Answer {
 /// Runs a plan.
 ///
 /// # Errors
-/// [`ExecError`]: that of the plan may be found later than by the executor, or not, where no row gets that far.
+/// [`ExecError`]. An error of the plan is found later than by the executor, or not at all if no row
+/// reaches it.
 pub fn run(plan: &Plan, tables: &Tables) -> Result<Answer, ExecError> {
     plan.check()?;
     let rows = Evaluator { tables }.rows(plan)?;
@@ -209,8 +211,9 @@ impl Evaluator<'_> {
             names,
             rows: Vec::new(),
         };
-        // Rows by their values, so that a large outer table takes no hours. Numbers of different types that
-        // compare as equal must be found, too: the index is by one value, the comparison by all.
+        // Rows by their values, so that a large outer table does not take hours. Numbers of
+        // different types that compare as equal must be found, too: the index is by one value, the
+        // comparison by all.
         let mut by_first: BTreeMap<String, Vec<&Vec<Datum>>> = BTreeMap::new();
         for row in &inner.rows {
             let first = columns

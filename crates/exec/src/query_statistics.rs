@@ -1,21 +1,21 @@
-//! What a query has done, for its caller.
+//! Statistics of a query, for its caller.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// What a query has done so far. Read while it runs, the numbers are of about the same moment.
+/// Live counters of a query. While it runs, the numbers are of about the same moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LiveCounters {
     /// Requests to the device that have completed.
     pub reads: u64,
-    /// Pages that these brought.
+    /// Pages of these requests.
     pub pages: u64,
-    /// Faults that found their page on its way already, and did not read it again.
+    /// Faults on pages that were being read already.
     pub merged_faults: u64,
     /// Tasks that were made.
     pub tasks: u64,
-    /// Tasks that there are now.
+    /// Tasks that exist now.
     pub tasks_live: u64,
     /// Tasks that wait for a page now, in all threads.
     pub tasks_in_flight: u64,
@@ -23,17 +23,17 @@ pub struct LiveCounters {
     pub rows: u64,
 }
 
-/// What a query has done.
+/// Statistics of a query.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Statistics {
     /// Counts.
     #[serde(flatten)]
     pub counters: LiveCounters,
-    /// How many different pages were read.
+    /// Number of different pages that were read.
     pub distinct_pages: u64,
     /// Most tasks that waited at a time in one thread.
     pub tasks_in_flight_max: u64,
-    /// Tasks that were given to another thread.
+    /// Tasks that were handed over to another thread.
     pub handed_over: u64,
     /// Rows that went from one step of the plan to the next.
     pub rows_between: u64,
@@ -45,7 +45,7 @@ pub struct Statistics {
     pub cpu: Duration,
     /// Threads.
     pub threads: usize,
-    /// Tasks per thread at the end: what an adaptive degree has come to.
+    /// Tasks per thread at the end, also of an adaptive degree.
     pub degree: usize,
     /// How reads were carried out; empty if there were none.
     pub device: String,

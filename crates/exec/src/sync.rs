@@ -1,4 +1,4 @@
-//! The atomics and the sleep of what a model checker runs: its own under `--cfg loom`.
+//! Atomics and parking, replaced by the model checker's under `--cfg loom`.
 
 pub(crate) use std::sync::atomic::Ordering;
 
@@ -33,7 +33,8 @@ mod real {
             Self(std::thread::current())
         }
 
-        /// Parks until unparked, or returns at once if it was since the last park; no longer than this.
+        /// Parks until unparked, at most this long. Returns at once if it was unparked since the
+        /// last park.
         pub(crate) fn park(&self, longest: Duration) {
             std::thread::park_timeout(longest);
         }
@@ -67,7 +68,8 @@ mod model {
         }
     }
 
-    /// Time stands still in a model: a thread that is not unparked hangs, and the checker reports it.
+    /// Time stands still in a model: a thread that is not unparked hangs, and the checker reports
+    /// it.
     #[derive(Debug)]
     pub(crate) struct Parker {
         notified: Mutex<bool>,

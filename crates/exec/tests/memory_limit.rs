@@ -1,4 +1,5 @@
-//! What sorts, groups and hash tables really allocate stays near the query's limit, also while threads' parts are merged.
+//! What sorts, groups and hash tables really allocate stays near the query's limit, also while
+//! threads' parts are merged.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -110,8 +111,9 @@ fn allocations_stay_near_the_limit() {
                 }
             });
             let taken = (peak - before) as usize;
-            // A list that grows is there twice while it is copied, the second time with twice its length, and what it has then is
-            // counted when it has grown. Those of all threads may grow at the same moment.
+            // A list that grows is there twice while it is copied, the second time with twice its
+            // length, and what it has then is counted when it has grown. Those of all threads may
+            // grow at the same moment.
             let taken_max = LIMIT_BYTES + 2 * LIMIT_BYTES + BESIDE_BYTES;
             assert!(taken <= taken_max, "{name} of {count} rows: {taken} bytes");
         }

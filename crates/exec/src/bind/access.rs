@@ -1,4 +1,4 @@
-//! How an operator reaches a table: by its key or by an index.
+//! Access of an operator to a table: by its key or by an index.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(crate) struct Access {
     pub(crate) source: Arc<dyn Source>,
     /// The number in the plan of each of its columns.
     pub(crate) columns: Vec<ColumnId>,
-    /// What it is reached by, unless that is its key.
+    /// The index that it is reached by, unless that is its key.
     pub(crate) index: Option<IndexAccess>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct IndexAccess {
 }
 
 impl Access {
-    /// The key or the index, by which the table is reached.
+    /// The key or the index that the table is reached by.
     pub(crate) fn path(&self) -> (&Arc<dyn Source>, &[ColumnId]) {
         match &self.index {
             Some(index) => (&index.source, &index.columns),

@@ -15,7 +15,8 @@ pub(crate) enum Node {
         keys: Keys,
         filter: Option<Scalar>,
     },
-    /// For each outer row those of a table with a key or an index entry that begins with these values.
+    /// Joins each outer row with the rows of a table with a key or index entry that begins with these
+    /// values.
     NestedLoop {
         outer: Box<Node>,
         access: Access,
@@ -39,7 +40,7 @@ pub(crate) enum Node {
     Aggregate(AggregateNode),
     Sort {
         input: Box<Node>,
-        /// What decides, and whether the greatest comes first.
+        /// The sort keys, and whether the greatest comes first.
         by: Vec<(Scalar, bool)>,
         /// All columns of the input, which decide between equal rows.
         all: Vec<ColumnId>,
@@ -52,9 +53,9 @@ pub(crate) enum Node {
 
 /// A part of a key's order.
 pub(crate) enum Keys {
-    /// Those between two bounds.
+    /// Keys between two bounds.
     Range(KeyBounds),
-    /// Those that begin with one of these combinations.
+    /// Keys that begin with one of these combinations.
     OneOf(KeyLists),
 }
 

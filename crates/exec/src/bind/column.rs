@@ -45,8 +45,8 @@ pub(crate) fn resolve(name: &str, fields: &[Field]) -> Result<ColumnId, PlanErro
     }
 }
 
-/// What the columns of an answer are called, each by a name of its own: its own name where no other column has it, otherwise
-/// with its table's, as plans say which one they mean; and with a number where that is not enough.
+/// Unique names for the columns of an answer: the column's own name if no other column has it,
+/// otherwise with its table's, as in plans, and with a number if that is not enough.
 pub(crate) fn names_of_answer(fields: &[Field]) -> Vec<String> {
     let mut counts: HashMap<&str, usize> = HashMap::new();
     for field in fields {

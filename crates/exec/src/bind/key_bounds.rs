@@ -1,8 +1,9 @@
-//! The range of keys that a plan's [`KeyRange`] stands for, as bounds of their bytes.
+//! Key bounds: the range of keys of a plan's [`KeyRange`], as bounds of their bytes.
 //!
-//! A bound that has a value for each column of the key is a key itself, and exact. One for the first columns alone is what
-//! many keys begin with: the first bytes that none of them begins with bound them from above. There may be none, behind
-//! `u64::MAX` for example: then nothing is above the bound, and everything below it.
+//! A bound that has a value for each column of the key is a key itself, and exact. A bound for the
+//! first columns alone is a prefix of many keys: the first bytes behind all of them bound them from
+//! above. There may be no such bytes, behind `u64::MAX` for example: then no key is above the
+//! bound, and all are below it.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -123,7 +124,7 @@ struct Edge {
     is_key: bool,
 }
 
-/// What comes behind an edge.
+/// The keys behind an edge.
 enum Behind {
     /// The keys behind this one.
     Key(Vec<u8>),
@@ -133,7 +134,7 @@ enum Behind {
 }
 
 impl Edge {
-    /// That of a value of the column behind those that are equal.
+    /// The first value of the column behind the equal ones.
     fn of(schema: &Schema, range: &KeyRange, value: &Datum) -> Result<Self, EncodeError> {
         let values = [range.equal.as_slice(), std::slice::from_ref(value)].concat();
         Ok(Self {

@@ -1,14 +1,15 @@
-//! Lists of values for the first columns of a key, by each combination of which rows are looked up.
+//! Key lists: lists of values for the first columns of a key. Rows are looked up by each
+//! combination.
 
 use crate::data::{ColumnType, Datum, Schema};
 use crate::error::PlanError;
 use crate::plan::KeyRange;
 
-/// More combinations than this no plan may ask for.
+/// Limit of combinations in a plan.
 const COMBINATIONS_MAX: usize = 1 << 30;
 
-/// Different values of each column, in their order, and of the column's type. So the combinations are different, too, and
-/// come in the order of the key.
+/// Different values of each column, in their order, and of the column's type. So the combinations
+/// are different, too, and come in the order of the key.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyLists {
     lists: Vec<Box<[Datum]>>,
@@ -19,8 +20,8 @@ impl KeyLists {
     /// The lists of a range that has some.
     ///
     /// # Errors
-    /// [`PlanError`], if there are more lists than columns, values that do not compare with their column, other bounds
-    /// beside the lists, or too many combinations.
+    /// [`PlanError`], if there are more lists than columns, values that do not compare with their
+    /// column, bounds in addition to the lists, or too many combinations.
     pub(super) fn of(table: &str, schema: &Schema, range: &KeyRange) -> Result<Self, PlanError> {
         let has_others = *range
             != KeyRange {
@@ -71,12 +72,12 @@ impl KeyLists {
         })
     }
 
-    /// How many columns of the key have a list.
+    /// Number of columns of the key with a list.
     pub(crate) fn columns(&self) -> usize {
         self.lists.len()
     }
 
-    /// How many combinations there are.
+    /// Number of combinations.
     pub(crate) fn combinations(&self) -> usize {
         self.combinations
     }

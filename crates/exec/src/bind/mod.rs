@@ -1,8 +1,9 @@
-//! From names to numbers: a plan with tables that exist, columns known by number, and types that fit.
+//! Binding: from names to numbers. A bound plan has tables that exist, columns known by number, and
+//! types that fit.
 //!
-//! Every column that a table, a projection or a group brings into the plan has one number in the whole plan. So
-//! operators above refer to what operators below make, whatever lies between, and a walk over the tree tells
-//! which columns are used at all.
+//! Every column that a table, a projection or a group brings into the plan has one number in the
+//! whole plan. So operators refer to columns from any operator below, and a walk over the tree
+//! finds the used columns.
 
 mod access;
 mod bound_plan;
@@ -35,9 +36,9 @@ pub(crate) struct Bound {
 /// Binds a plan.
 ///
 /// # Errors
-/// [`PlanError`], the first that is found.
+/// The first [`PlanError`] that is found.
 pub(crate) fn bind(plan: &Plan, tables: &Tables) -> Result<Bound, PlanError> {
-    // Everything from here on calls itself for each level.
+    // Everything from here on is recursive.
     plan.check()?;
     let mut binder = operators::Binder::new(tables);
     let (root, fields) = binder.bind(plan)?;

@@ -14,7 +14,7 @@ use crate::plan::{
 };
 use crate::source::Tables;
 
-/// More columns than this no plan has.
+/// Limit of columns of a plan.
 const COLUMNS_MAX: usize = 1 << 16;
 
 /// Binds the operators of one plan.
@@ -37,7 +37,8 @@ impl<'t> Binder<'t> {
         self.columns
     }
 
-    /// Each operator has a function of its own: what this one keeps on the stack is there once for each level.
+    /// Each operator has its own function, because the stack frame of this one exists once for each
+    /// level.
     pub(super) fn bind(&mut self, plan: &Plan) -> Result<BoundNode, PlanError> {
         match plan {
             Plan::Find(find) => {
@@ -63,7 +64,7 @@ impl<'t> Binder<'t> {
         }
     }
 
-    /// Without a choice: the way that always works.
+    /// Without a choice: the access path that always works.
     #[inline(never)]
     fn join(&mut self, join: &Join) -> Result<BoundNode, PlanError> {
         self.hash_join(&HashJoin {
@@ -393,7 +394,7 @@ fn check_names(fields: &[Field]) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// What looks a column up, as a value of the column's type.
+/// The look-up value of a column, with the column's type.
 fn cast_to(expr: &Expr, typed: Typed, to: ColumnType) -> Result<Scalar, PlanError> {
     match typed.column_type {
         Some(own) if own == to => Ok(typed.scalar),
@@ -407,7 +408,7 @@ fn cast_to(expr: &Expr, typed: Typed, to: ColumnType) -> Result<Scalar, PlanErro
     }
 }
 
-/// Two values that are to be equal, as values of one type.
+/// Two look-up values of a pair, as values of one type.
 fn same_type(
     left_expr: &Expr,
     left: Typed,

@@ -27,7 +27,7 @@ pub(crate) enum Scalar {
         /// For the message when it does not fit.
         text: Box<str>,
     },
-    /// The same number as another type; none where that would change it.
+    /// The same number as another type; nothing if that would change it.
     Cast(Box<Scalar>, ColumnType),
 }
 
@@ -75,7 +75,8 @@ struct Scope<'s> {
 }
 
 impl Scope<'_> {
-    /// Each kind has a function of its own: what this one keeps on the stack is there once for each level.
+    /// Each kind has its own function, because the stack frame of this one exists once for each
+    /// level.
     fn bind(&self, expr: &Expr) -> Result<Typed, PlanError> {
         match expr.node() {
             ExprNode::Column(name) => self.column(name),
@@ -148,7 +149,7 @@ impl Scope<'_> {
         Ok(Typed::bool(of(scalars), nullable))
     }
 
-    /// What is true or false of an operand, and missing where it is.
+    /// A test of an operand; missing if the operand is.
     fn above(
         &self,
         inner: Result<Typed, PlanError>,

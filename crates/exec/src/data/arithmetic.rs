@@ -1,8 +1,8 @@
 //! Sums, differences and products, exact or an error.
 //!
-//! Integers give integers: two unsigned ones an unsigned one, others a signed one. With a decimal the result is
-//! a decimal: of a sum with the larger scale, of a product with the sum of the scales. A missing value gives a
-//! missing value.
+//! Integers give integers: two unsigned ones an unsigned one, others a signed one. With a decimal
+//! the result is a decimal: of a sum with the larger scale, of a product with the sum of the
+//! scales. A missing value gives a missing value.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use super::column_type::SCALE_MAX;
 use super::datum::rescale;
 use super::{ColumnType, Value};
 
-/// What is done with two numbers.
+/// Arithmetic operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Arithmetic {
     /// `+`

@@ -1,7 +1,7 @@
 //! Dates as days since 1970-01-01 in the proleptic Gregorian calendar, and as text.
 //!
-//! Years are counted from March, so that the leap day is the last of its year and the days before a month
-//! are a linear formula.
+//! Years are counted from March, so that the leap day is the last of its year and the days before a
+//! month are a linear formula.
 
 /// The days of 400 years.
 const ERA_DAYS: i64 = 146_097;

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The type of a column. There are no floating-point numbers: rows arrive in any order, and a sum must not
-/// depend on it.
+/// The type of a column. There are no floating-point numbers: rows arrive in any order, and a sum
+/// must not depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ColumnType {
@@ -15,8 +15,8 @@ pub enum ColumnType {
     I64,
     /// An unsigned integer, eight bytes.
     U64,
-    /// A decimal number: an integer of eight bytes, divided by ten to the power of `scale`. Results of
-    /// arithmetic have sixteen bytes and are never stored.
+    /// A decimal number: an integer of eight bytes, divided by ten to the power of `scale`. Results
+    /// of arithmetic have sixteen bytes and are never stored.
     Decimal {
         /// Digits behind the point.
         scale: u8,
@@ -29,11 +29,11 @@ pub enum ColumnType {
     Bytes,
 }
 
-/// More digits behind the point than this no decimal has.
+/// Limit of digits behind the point.
 pub(crate) const SCALE_MAX: u8 = 30;
 
 impl ColumnType {
-    /// The bytes of a column of this type in a row, if all its values have equally many.
+    /// Bytes of a column of this type in a row, if the length is fixed.
     #[must_use]
     pub const fn fixed_bytes(self) -> Option<usize> {
         match self {

@@ -23,13 +23,13 @@ pub enum Value<'a> {
     Decimal {
         /// The digits.
         unscaled: i128,
-        /// How many of them are behind the point.
+        /// Number of digits behind the point.
         scale: u8,
     },
     /// Days since 1970-01-01.
     Date(i32),
-    /// The bytes of text, which is UTF-8 unless the row was written as something else: they are looked at
-    /// when text leaves as a [`Datum`], not in each comparison.
+    /// The bytes of text. They are checked to be UTF-8 when the text becomes a [`Datum`], not in
+    /// each comparison.
     Text(&'a [u8]),
     /// Bytes.
     Bytes(&'a [u8]),
@@ -50,7 +50,7 @@ pub enum Datum {
     Decimal {
         /// The digits.
         unscaled: i128,
-        /// How many of them are behind the point.
+        /// Number of digits behind the point.
         scale: u8,
     },
     /// Days since 1970-01-01.
@@ -67,7 +67,7 @@ pub(crate) fn power_of_ten(exponent: u8) -> Option<i128> {
 }
 
 impl<'a> Value<'a> {
-    /// The same with text of its own.
+    /// The owned value.
     #[must_use]
     pub fn to_datum(self) -> Datum {
         match self {
@@ -109,7 +109,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The same value if it has no bytes elsewhere: all but text and bytes.
+    /// The same value, unless it borrows bytes: all but text and bytes.
     #[inline]
     #[must_use]
     pub fn without_bytes<'b>(self) -> Option<Value<'b>> {
@@ -124,7 +124,8 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// One order over all values: no value first; numbers of all types by what they are; then by type.
+    /// A total order of all values: missing values first, then numbers of all types by value, then
+    /// by type.
     #[must_use]
     pub fn total_cmp(self, other: Value<'_>) -> Ordering {
         match (self, other) {
@@ -157,7 +158,8 @@ fn compare_decimals((a, a_scale): (i128, u8), (b, b_scale): (i128, u8)) -> Order
     if a_scale == b_scale {
         return a.cmp(&b);
     }
-    // One that does not fit when its digits are as many as the other's is the one further from zero. Zero always fits.
+    // One that does not fit when its digits are as many as the other's is the one further from
+    // zero. Zero always fits.
     if a_scale < b_scale {
         if a == 0 {
             return 0.cmp(&b);
@@ -205,8 +207,8 @@ impl Datum {
         })
     }
 
-    /// The same value as one of another type: `9980` as the decimal 9980.00, the text `1995-03-15` as a date.
-    /// Nothing if that would change it.
+    /// The same value as one of another type: `9980` as the decimal 9980.00, the text `1995-03-15`
+    /// as a date. Nothing if that would change it.
     #[must_use]
     pub fn cast(&self, to: ColumnType) -> Option<Self> {
         if self.column_type().is_none_or(|own| own == to) {
@@ -236,7 +238,7 @@ impl Datum {
         }
     }
 
-    /// Reads `-12.50` as a decimal with as many digits behind the point as are written.
+    /// Reads `-12.50` as a decimal with the written number of digits behind the point.
     #[must_use]
     pub fn parse_decimal(text: &str) -> Option<Self> {
         let (negative, digits) = match text.strip_prefix('-') {
@@ -291,7 +293,7 @@ impl PartialOrd for Datum {
 }
 
 impl Ord for Datum {
-    /// [`Value::total_cmp`], and of equal numbers of different types the type decides.
+    /// [`Value::total_cmp`]; the type decides between equal numbers.
     fn cmp(&self, other: &Self) -> Ordering {
         let by_type = || {
             let form = |datum: &Self| match datum {
@@ -368,7 +370,7 @@ mod tests {
                 assert_eq!(a.cmp(b), at.cmp(&other), "{a} {b}");
             }
         }
-        // However many digits lie between them.
+        // Their scales may differ by any number of digits.
         let zero = Datum::U64(0);
         let near_zero = |unscaled| Datum::Decimal {
             unscaled,

@@ -8,8 +8,9 @@
 //! | date | 4, big endian, the sign bit flipped |
 //! | text, bytes | themselves, each 0 as 0 255, then 0 1; in a key of one column themselves alone |
 //!
-//! A column that may be null has a byte before it: 0 for null (and nothing more), 1 for a value. The same
-//! encoding is that of typed keys in `namiki`, so that a typed table can be described by a schema.
+//! A column that may be null has a byte before it: 0 for null (and nothing more), 1 for a value.
+//! The same encoding is that of typed keys in `namiki`, so that a typed table can be described by a
+//! schema.
 
 use std::ops::Bound;
 
@@ -18,7 +19,7 @@ use namiki_platform::debug_as_sentence;
 
 debug_as_sentence!(EncodeError);
 
-/// Why a value is none of its column.
+/// The reason why a value does not fit its column.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
@@ -38,12 +39,12 @@ pub enum EncodeError {
         /// The column.
         column: String,
     },
-    /// As many values as columns are needed.
+    /// The number of values is wrong.
     #[error("{values} values for {columns} columns")]
     WrongCount {
-        /// How many were given.
+        /// Number of given values.
         values: usize,
-        /// How many are needed.
+        /// Number of needed values.
         columns: usize,
     },
     /// Rows are shorter than 4 GiB.
@@ -54,10 +55,10 @@ pub enum EncodeError {
     },
 }
 
-/// The byte before a column that may be null, where it is.
+/// The byte before a nullable column that is null.
 const NULL_MARK: u8 = 0;
 
-/// The byte before a column that may be null, where there is a value: behind it come all values, and nothing else.
+/// The byte before a nullable column with a value. It sorts behind null, and only values follow it.
 pub(crate) const VALUE_MARK: u8 = 1;
 
 /// Adds one column to a key. `alone`: it is the key's only one.
@@ -125,7 +126,8 @@ pub(crate) fn checked(schema: &Schema, column: usize, value: &Datum) -> Result<D
 /// The key of a row, or the beginning of one: values for the first columns of the key.
 ///
 /// # Errors
-/// [`EncodeError`] for a value that is none of its column, or more values than the key has columns.
+/// [`EncodeError`] for a value that does not fit its column, or more values than the key has
+/// columns.
 pub fn encode_prefix(schema: &Schema, values: &[Datum]) -> Result<Vec<u8>, EncodeError> {
     if values.len() > schema.key().len() {
         return Err(EncodeError::WrongCount {
@@ -150,7 +152,7 @@ pub fn encode_prefix(schema: &Schema, values: &[Datum]) -> Result<Vec<u8>, Encod
 /// The key of a row, given the values of all columns.
 ///
 /// # Errors
-/// [`EncodeError`] for a value that is none of its column.
+/// [`EncodeError`] for a value that does not fit its column.
 pub fn encode(schema: &Schema, row: &[Datum]) -> Result<Vec<u8>, EncodeError> {
     if row.len() != schema.columns().len() {
         return Err(EncodeError::WrongCount {
@@ -176,7 +178,7 @@ pub fn after_prefix(prefix: &[u8]) -> Bound<Vec<u8>> {
 }
 
 /// Takes one column off the front of a key. Text that is escaped and holds zeros is put together in
-/// `scratch`. Nothing if the bytes are no such column.
+/// `scratch`. Nothing if the bytes are not such a column.
 pub(crate) fn take_column<'a>(
     bytes: &mut &'a [u8],
     column_type: ColumnType,
@@ -280,7 +282,7 @@ pub(crate) fn skip_column(
     }
 }
 
-/// All columns of a key. Nothing if the bytes are no key of this schema.
+/// All columns of a key. Nothing if the bytes are not a key of this schema.
 #[must_use]
 pub fn decode(schema: &Schema, mut bytes: &[u8]) -> Option<Vec<Datum>> {
     let alone = schema.key().len() == 1;

@@ -1,8 +1,9 @@
-//! What a row is: typed columns, and the bytes they are stored as.
+//! Rows: typed columns, and their bytes in storage.
 //!
-//! A table is a sorted sequence of (key bytes, row bytes). The key holds the columns of the primary key in an
-//! encoding that compares as the columns do; the row bytes hold all other columns, each found without
-//! decoding those before it. A secondary index is a table of the same kind with all columns in the key.
+//! A table is a sorted sequence of (key bytes, row bytes). The key holds the columns of the primary
+//! key in an encoding that compares as the columns do; the row bytes hold all other columns, each
+//! found without decoding those before it. A secondary index is a table of the same kind with all
+//! columns in the key.
 
 mod arithmetic;
 mod calendar;

@@ -1,14 +1,15 @@
-//! The bytes of a row beside its key.
+//! Row codec: the bytes of a row without its key.
 //!
 //! ```text
 //!  header   null bits            fixed columns         ends                     variable columns
 //! | 1 byte | 1 bit per nullable | in schema order, LE | 1, 2 or 4 bytes each LE | bytes, back to back |
 //! ```
 //!
-//! The two low bits of the header say how wide the ends are (0: one byte, 1: two, 2: four); the others are
-//! zero. An end is counted from the first variable byte. A column without a value has its null bit set, and
-//! zeros or no bytes. So each column is found from the schema and at most two ends, without the others.
-//! Columns of the key are not repeated here: [`column`](fn@column) reads them from the key.
+//! The two low bits of the header say how wide the ends are (0: one byte, 1: two, 2: four); the
+//! others are zero. An end is counted from the first variable byte. A column without a value has
+//! its null bit set, and zeros or no bytes. So each column is found from the schema and at most two
+//! ends, without the others. Columns of the key are not repeated here: [`column`](fn@column) reads
+//! them from the key.
 
 use super::key_codec::{EncodeError, checked, skip_column, take_column};
 use super::{ColumnPlace, ColumnType, Datum, Schema, Value};
@@ -16,7 +17,7 @@ use super::{ColumnPlace, ColumnType, Datum, Schema, Value};
 /// The bytes of a row, given the values of all columns; those in the key are left out.
 ///
 /// # Errors
-/// [`EncodeError`] for a value that is none of its column.
+/// [`EncodeError`] for a value that does not fit its column.
 pub fn encode(schema: &Schema, row: &[Datum]) -> Result<Vec<u8>, EncodeError> {
     let mut bytes = Vec::new();
     encode_into(schema, row, &mut bytes)?;
@@ -97,8 +98,8 @@ fn put_fixed(value: Value<'_>, into: &mut [u8]) {
     }
 }
 
-/// One column of a row. Text in a key that had to be escaped is put together in `scratch`. Nothing if the
-/// bytes are no row of this schema.
+/// One column of a row. Text in a key that had to be escaped is put together in `scratch`. Nothing
+/// if the bytes are not a row of this schema.
 #[inline]
 #[must_use]
 pub fn column<'a>(
@@ -193,7 +194,7 @@ fn variable_bytes<'a>(schema: &Schema, variable: usize, row: &'a [u8]) -> Option
     row.get(first + from..first + end(variable)?)
 }
 
-/// All columns of a row. Nothing if the bytes are no row of this schema.
+/// All columns of a row. Nothing if the bytes are not a row of this schema.
 #[must_use]
 pub fn decode(schema: &Schema, key: &[u8], row: &[u8]) -> Option<Vec<Datum>> {
     let read = |number| {

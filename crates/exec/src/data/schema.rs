@@ -1,4 +1,4 @@
-//! The columns of a table, which of them are its key, and where each lies in the bytes.
+//! Schemas: the columns of a table, its key, and the place of each column in the bytes.
 
 use serde::{Deserialize, Serialize};
 
@@ -63,7 +63,7 @@ pub struct Schema {
     columns: Vec<Column>,
     key: Vec<usize>,
     places: Vec<ColumnPlace>,
-    /// For each column the number of its bit in a row's null bits.
+    /// The number of each column's bit in the null bits of a row.
     null_bits: Vec<Option<usize>>,
     fixed_end: usize,
     variable_count: usize,
@@ -78,7 +78,7 @@ struct SchemaFile {
 
 debug_as_sentence!(SchemaError);
 
-/// Why columns and a key make no schema.
+/// The reason why columns and a key are not a schema.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaError {
@@ -88,7 +88,7 @@ pub enum SchemaError {
         /// Their name.
         name: String,
     },
-    /// A key is made of columns, and there is none of this name.
+    /// The key names a column that does not exist.
     #[error("the key has a column `{name}`, which the table has not")]
     UnknownKeyColumn {
         /// The name.
@@ -114,10 +114,11 @@ pub enum SchemaError {
 }
 
 impl Schema {
-    /// Columns and the names of those that are the key, the first of which decides first.
+    /// Makes a schema of columns and the names of those in the key, the first of which decides
+    /// first.
     ///
     /// # Errors
-    /// [`SchemaError`] if they contradict each other.
+    /// [`SchemaError`] if they do not fit together.
     pub fn new(columns: Vec<Column>, key: &[&str]) -> Result<Self, SchemaError> {
         for (at, column) in columns.iter().enumerate() {
             if columns[..at].iter().any(|other| other.name == column.name) {
@@ -185,8 +186,9 @@ impl Schema {
         }
     }
 
-    /// The schema of a secondary index of this table over the named columns: these, then the columns of the
-    /// table's key that are not among them, all of them its key. Its rows have no bytes beside the key.
+    /// The schema of a secondary index of this table over the named columns: these, then the
+    /// columns of the table's key that are not among them, all of them its key. Its rows have no
+    /// bytes besides the key.
     ///
     /// # Errors
     /// [`SchemaError`] if there is no such column, or one is named twice.
@@ -252,7 +254,7 @@ impl Schema {
         self.variable_count
     }
 
-    /// Whether rows have bytes beside the key.
+    /// Whether rows have bytes besides the key.
     #[must_use]
     pub fn is_all_key(&self) -> bool {
         self.key.len() == self.columns.len()

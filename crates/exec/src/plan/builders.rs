@@ -31,14 +31,15 @@ impl Plan {
         })
     }
 
-    /// For each of these rows, those of a table with a primary key that begins with the values of these columns.
+    /// For each of these rows, those of a table with a primary key that begins with the values of
+    /// these columns.
     #[must_use]
     pub fn lookup(self, table: &str, by: &[&str]) -> Self {
         self.nested_loop(table, None, by)
     }
 
-    /// For each of these rows, those of a table with an entry in an index that begins with the values of these
-    /// columns.
+    /// For each of these rows, those of a table with an entry in an index that begins with the
+    /// values of these columns.
     #[must_use]
     pub fn index_lookup(self, table: &str, index: &str, by: &[&str]) -> Self {
         self.nested_loop(table, Some(index), by)
@@ -56,8 +57,8 @@ impl Plan {
         })
     }
 
-    /// The pairs of these rows and those of `build`, which go into a hash table, in which these columns are
-    /// equal: that of `build` first.
+    /// The pairs of these rows and those of `build` in which these columns are equal. The rows of
+    /// `build` go into a hash table, and their columns come first.
     #[must_use]
     pub fn hash_join(self, build: Self, on: &[(&str, &str)]) -> Self {
         let pair = |(build, probe): &(&str, &str)| (column(build), column(probe));
@@ -80,7 +81,8 @@ impl Plan {
         })
     }
 
-    /// The pairs of these rows and those of another plan in which these columns are equal, found in the cheapest way.
+    /// The pairs of these rows and those of another plan in which these columns are equal, found in
+    /// the cheapest way.
     #[must_use]
     pub fn join(self, right: Self, on: &[(&str, &str)]) -> Self {
         let pair = |(left, right): &(&str, &str)| (column(left), column(right));
@@ -110,7 +112,8 @@ impl Plan {
         })
     }
 
-    /// Groups of these rows with equal values in these columns, and what is calculated over each group.
+    /// Groups of these rows with equal values in these columns, and what is calculated over each
+    /// group.
     #[must_use]
     pub fn aggregate(self, group_by: &[&str], calculate: Vec<AggregateCall>) -> Self {
         Self::Aggregate(Aggregate {
@@ -120,7 +123,7 @@ impl Plan {
         })
     }
 
-    /// These rows in an order: by these expressions, descending where it says so.
+    /// These rows, ordered by these expressions.
     #[must_use]
     pub fn sort(self, by: Vec<SortKey>) -> Self {
         Self::Sort(Sort {

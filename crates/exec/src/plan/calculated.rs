@@ -1,4 +1,4 @@
-//! What operators calculate: named expressions, calculations over groups, what decides an order.
+//! Calculations of operators: named expressions, aggregates, sort keys.
 
 use serde::Serialize;
 
@@ -8,9 +8,9 @@ use super::expression::{Expr, ExprNode, column};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(into = "WrittenNamed")]
 pub struct Named {
-    /// What the column is called above.
+    /// The name of the column above.
     pub name: String,
-    /// What it is calculated from.
+    /// The expression.
     pub of: Expr,
 }
 
@@ -72,24 +72,26 @@ pub struct AggregateCall {
     /// Over what; rows are counted without it. Missing values are left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of: Option<Expr>,
-    /// What the column is called above.
+    /// The name of the column above.
     #[serde(rename = "as")]
     pub name: String,
 }
 
-/// What can be calculated over a group. All of it is exact.
+/// Aggregate functions. All are exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AggregateFunction {
-    /// How many; an `i64`.
+    /// The number of values or rows, an `i64`.
     Count,
-    /// The sum, a decimal with the scale of what is added, of sixteen bytes. None of no values.
+    /// The sum, a decimal with the scale of what is added, of sixteen bytes. Missing without
+    /// values.
     Sum,
-    /// The least value. None of no values.
+    /// The least value. Missing without values.
     Min,
-    /// The greatest value. None of no values.
+    /// The greatest value. Missing without values.
     Max,
-    /// The mean, a decimal with six more digits, rounded half away from zero. None of no values.
+    /// The mean, a decimal with six more digits, rounded half away from zero. Missing without
+    /// values.
     Avg,
 }
 
@@ -110,11 +112,11 @@ impl AggregateFunction {
     }
 }
 
-/// What rows are ordered by. In a plan file an expression alone means ascending.
+/// A sort key. In a plan file an expression alone means ascending.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(into = "WrittenSortKey")]
 pub struct SortKey {
-    /// Its value decides; missing values come first.
+    /// The expression that decides by its value; missing values come first.
     pub of: Expr,
     /// Whether the greatest comes first, and missing values last.
     pub descending: bool,

@@ -1,6 +1,6 @@
-//! How two values are compared.
+//! Comparison operators.
 
-/// How two values are compared.
+/// Comparison operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
     /// `=`
@@ -41,7 +41,7 @@ impl Comparison {
         }
     }
 
-    /// Whether it holds of two values that compare like this.
+    /// Whether it is true of two values with this order.
     #[inline]
     #[must_use]
     pub const fn holds(self, ordering: std::cmp::Ordering) -> bool {

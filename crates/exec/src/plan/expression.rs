@@ -1,8 +1,9 @@
 //! Expressions over the columns of a row.
 //!
-//! An expression is built by its functions, and cannot be changed then. Chains of `and`, of `or`, and of one calculation
-//! are one level, however long they are; everything else makes a level. More than [`Expr::DEPTH_MAX`] levels can be
-//! built, dropped, cloned and compared, and are refused by what runs or writes them (tree.rs).
+//! An expression is built by functions, and immutable. A chain of `and`, of `or`, or of one
+//! calculation is one level, however long it is; everything else adds a level. Expressions of more
+//! than [`Expr::DEPTH_MAX`] levels can be built, dropped, cloned and compared; running or writing
+//! them is refused (`tree.rs`).
 
 use std::collections::VecDeque;
 use std::ops::Not;
@@ -16,8 +17,8 @@ use super::value_list::ValueList;
 use crate::data::{Arithmetic, Datum};
 use crate::error::PlanError;
 
-/// An expression. Logic has three values: a comparison with a missing value is neither true nor false, and a
-/// filter keeps what is true.
+/// An expression. Logic has three values: a comparison with a missing value is neither true nor
+/// false, and a filter keeps what is true.
 ///
 /// ```
 /// use namiki_exec::plan::{Expr, column, literal};
@@ -31,7 +32,7 @@ use crate::error::PlanError;
 #[derive(Clone, PartialEq)]
 pub struct Expr(pub(super) Tree<ExprNode>);
 
-/// What an expression is, to be read ([`Expr::node`]).
+/// The root of an expression, for reading ([`Expr::node`]).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ExprNode {
@@ -41,9 +42,9 @@ pub enum ExprNode {
     Literal(Datum),
     /// A comparison.
     Compare(Comparison, Expr, Expr),
-    /// Whether all are true. None of them is an `And` itself.
+    /// Whether all are true. No operand is an `And` itself.
     And(VecDeque<Expr>),
-    /// Whether one is true. None of them is an `Or` itself.
+    /// Whether one is true. No operand is an `Or` itself.
     Or(VecDeque<Expr>),
     /// Whether it is false.
     Not(Expr),
@@ -153,16 +154,17 @@ enum Chain {
 }
 
 impl Expr {
-    /// As many levels can be run and written. A chain of `and`, of `or`, or of one calculation is one level.
+    /// Levels that can be run and written. A chain of `and`, of `or`, or of one calculation is one
+    /// level.
     pub const DEPTH_MAX: u32 = EXPRESSION_DEPTH_MAX;
 
-    /// What it is.
+    /// Its root.
     #[must_use]
     pub fn node(&self) -> &ExprNode {
         &self.0
     }
 
-    /// Fails if there are more levels or parts than can be run.
+    /// Checks the limits of levels and parts.
     pub(crate) fn check(&self) -> Result<(), PlanError> {
         self.0.size().check::<ExprNode>()
     }
@@ -200,13 +202,13 @@ impl Expr {
         self.chained(Chain::Or, other)
     }
 
-    /// Whether all of these are true; true of none.
+    /// Whether all of these are true; true for an empty list.
     #[must_use]
     pub fn all(parts: impl IntoIterator<Item = Self>) -> Self {
         Self::chain(Chain::And, parts)
     }
 
-    /// Whether one of these is true; false of none.
+    /// Whether one of these is true; false for an empty list.
     #[must_use]
     pub fn any(parts: impl IntoIterator<Item = Self>) -> Self {
         Self::chain(Chain::Or, parts)
@@ -255,8 +257,8 @@ impl Expr {
         self.calculate(Arithmetic::Multiply, other)
     }
 
-    /// Calculates from left to right. Only a chain to the left becomes longer: `a + (b + c)` may fit where `(a + b) + c`
-    /// does not.
+    /// Calculates from left to right. Only a chain to the left becomes longer: `a + (b + c)` may
+    /// fit where `(a + b) + c` does not.
     pub(super) fn calculate(mut self, op: Arithmetic, other: Self) -> Self {
         if !matches!(self.node(), ExprNode::Calculate(own, _) if *own == op) {
             return ExprNode::Calculate(op, vec![self, other]).into();
@@ -304,7 +306,7 @@ impl Expr {
         all
     }
 
-    /// How many parts a chain has; none if it is another expression.
+    /// Number of parts of a chain; 0 for another expression.
     fn chain_length(&self, chain: Chain) -> usize {
         match (chain, self.node()) {
             (Chain::And, ExprNode::And(parts)) | (Chain::Or, ExprNode::Or(parts)) => parts.len(),
@@ -324,7 +326,7 @@ impl Expr {
         }
     }
 
-    /// How many parts it has.
+    /// Number of parts.
     pub(super) fn parts(&self) -> u64 {
         self.0.size().parts
     }
@@ -338,7 +340,7 @@ impl Expr {
         });
     }
 
-    /// How large it is.
+    /// Its size.
     pub(super) fn size(&self) -> Size {
         self.0.size()
     }

@@ -43,7 +43,8 @@ pub(super) fn datum_from_json(json: Json) -> Result<Datum, Wrong> {
     }
 }
 
-/// The value of a number by its digits: an integer, or else a decimal with the digits that are written.
+/// The value of a number by its digits: an integer, or else a decimal with the digits that are
+/// written.
 fn exact(number: &str) -> Option<Datum> {
     if let Ok(value) = number.parse() {
         return Some(Datum::I64(value));
@@ -143,7 +144,7 @@ pub(super) fn expr_from_json(json: Json) -> Result<Expr, Wrong> {
     from_json(json, 1)
 }
 
-/// Reads what stands at this level of an expression.
+/// Reads one level of an expression.
 fn from_json(json: Json, level: u32) -> Result<Expr, Wrong> {
     if level > Expr::DEPTH_MAX {
         let problem = TextProblem::TooDeep {

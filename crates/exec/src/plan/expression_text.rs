@@ -1,4 +1,4 @@
-//! Expressions as people read them, in messages and explained plans: long lists are cut short.
+//! Expressions as text, for messages and explained plans. Long lists are cut short.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use super::limits::DEBUG_PARTS_MAX;
 use super::tree::Size;
 use crate::data::Datum;
 
-/// As many entries of a list are shown.
+/// Limit of entries of a list that are shown.
 const SHOWN_MAX: usize = 12;
 
 impl fmt::Display for Expr {
@@ -61,7 +61,7 @@ impl fmt::Debug for Expr {
     }
 }
 
-/// Entries with something between them, as many as are shown.
+/// Entries with a separator, up to the limit.
 fn joined<T>(
     f: &mut fmt::Formatter<'_>,
     all: impl ExactSizeIterator<Item = T>,
@@ -76,7 +76,7 @@ fn joined<T>(
     more(f, count, between)
 }
 
-/// Says how many there are if not all are shown.
+/// Adds the number of entries if not all are shown.
 fn more(f: &mut fmt::Formatter<'_>, count: usize, between: &str) -> fmt::Result {
     match count.checked_sub(SHOWN_MAX) {
         None | Some(0) => Ok(()),
@@ -92,7 +92,7 @@ fn display_part(f: &mut fmt::Formatter<'_>, part: &Expr) -> fmt::Result {
     }
 }
 
-/// Values with commas between, as many as are shown.
+/// Values with commas, up to the limit.
 pub(crate) struct Literals<'d>(pub(crate) &'d [Datum]);
 
 impl fmt::Display for Literals<'_> {

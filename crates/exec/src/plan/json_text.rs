@@ -1,18 +1,20 @@
-//! Reads JSON text as what it says: numbers by their digits, entries in their order, and where everything stands.
+//! A reader of JSON text that keeps numbers by their digits, entries in their order, and positions.
 //!
-//! The usual reader turns numbers with a fraction into the nearest binary one, keeps the last of several entries of one name,
-//! and calls itself for each level. A plan must not become another one on its way from a file: so numbers stay text here,
-//! entries of one name are refused, and so is what nests deeper than any plan that can be run.
+//! The usual reader turns numbers with a fraction into the nearest binary one, keeps the last of
+//! several entries of one name, and calls itself for each level. Reading a file must not change its
+//! plan. So numbers stay text here, duplicate entries are refused, and so is nesting that no plan
+//! that can run has.
 
 use std::collections::HashSet;
 use std::fmt;
 
 use super::limits::{EXPRESSION_DEPTH_MAX, PLAN_DEPTH_MAX};
 
-/// Levels of lists and objects: an operator and an operation of an expression are two of them, an object and a list of it.
+/// Levels of lists and objects: an operator and an operation of an expression are two of them, an
+/// object and a list of it.
 const NESTING_MAX: usize = 2 * (PLAN_DEPTH_MAX + EXPRESSION_DEPTH_MAX) as usize + 16;
 
-/// Why text is no plan, and where: counted from 1.
+/// The reason why text is not a plan, and its position, counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem} (line {line}, column {column})")]
 pub struct PlanTextError {
@@ -24,11 +26,11 @@ pub struct PlanTextError {
     pub column: usize,
 }
 
-/// What is wrong with text that was to be a plan.
+/// A defect of a plan text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TextProblem {
-    /// It is no JSON.
+    /// It is not JSON.
     NotJson(String),
     /// An object has two entries of one name, and only one can be meant.
     TwoEntries {
@@ -39,10 +41,10 @@ pub enum TextProblem {
     TooDeep {
         /// What has too many levels.
         what: &'static str,
-        /// How many there can be.
+        /// The limit.
         max: usize,
     },
-    /// It is JSON, and no plan.
+    /// It is JSON, but not a plan.
     NotAPlan(String),
 }
 
@@ -64,7 +66,7 @@ impl fmt::Display for TextProblem {
     }
 }
 
-/// What is wrong, at a byte of the text.
+/// A defect at a byte of the text.
 pub(super) struct Wrong {
     pub(super) at: usize,
     pub(super) problem: TextProblem,
@@ -111,7 +113,7 @@ pub(super) enum JsonValue {
 }
 
 impl JsonValue {
-    /// What it is called in messages.
+    /// Its name in messages.
     pub(super) const fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -260,7 +262,7 @@ impl Reader<'_> {
         Err(Wrong { at, problem })
     }
 
-    /// What stands behind a value in a list or an object: whether another one follows.
+    /// Reads the end of a value in a list or an object. Returns whether another one follows.
     fn goes_on(&mut self, open: &mut Open) -> Result<bool, Wrong> {
         let end = match &open.value {
             OpenValue::List(_) => b']',
@@ -304,7 +306,7 @@ impl Reader<'_> {
         loop {
             match self.next_byte() {
                 Some(b'"') => break,
-                // Whatever it is, it does not end the string.
+                // It does not end the string, whatever it is.
                 Some(b'\\') => self.at += 2,
                 Some(_) => self.at += 1,
                 None => return Err(Wrong::json(begin, "a string does not end")),
@@ -376,7 +378,7 @@ mod tests {
         }
     }
 
-    /// What the usual reader reads, written again by the usual writer.
+    /// The text, read and written again by `serde_json`.
     fn plain(json: &Json) -> serde_json::Value {
         match &json.value {
             JsonValue::Null => serde_json::Value::Null,

@@ -1,7 +1,7 @@
 //! How deep and how large a plan that is run or written may be.
 //!
-//! What binds, compiles and writes a plan calls itself for each level. So many levels of operators, above an expression of so many
-//! levels, fit into a stack of 256 KiB (`tests/queries/deep_plans.rs`).
+//! Binding, compiling and writing a plan are recursive. These levels of operators, above an
+//! expression of these levels, fit into a stack of 256 KiB (`tests/queries/deep_plans.rs`).
 
 use crate::data::Datum;
 
@@ -14,19 +14,19 @@ pub(super) const OPERATORS_MAX: u64 = 4096;
 /// Levels of an expression.
 pub(super) const EXPRESSION_DEPTH_MAX: u32 = 48;
 
-/// Parts of an expression, and parts of all expressions of a plan: nodes, values of lists, and every [`TEXT_OF_A_PART_BYTES`] of
-/// text. Sharing puts one expression into a plan many times, and what binds a plan copies it each time: a plan within this
-/// limit takes less than a gigabyte.
+/// Parts of an expression, and parts of all expressions of a plan: nodes, values of lists, and
+/// every [`TEXT_OF_A_PART_BYTES`] of text. Sharing puts one expression into a plan many times, and
+/// binding copies it each time: a plan within this limit needs less than a gigabyte.
 pub(super) const PARTS_MAX: u64 = 1 << 22;
 
-/// `Debug` writes plans and expressions with more parts as their size alone: with a line and an indentation for each part, a
-/// few million would be gigabytes.
+/// `Debug` writes plans and expressions with more parts as their size alone: with a line and an
+/// indentation for each part, a few million would be gigabytes.
 pub(super) const DEBUG_PARTS_MAX: u64 = 4096;
 
-/// So much text is one part more.
+/// Text of this length is one more part.
 const TEXT_OF_A_PART_BYTES: usize = 64;
 
-/// The parts that a text counts as, beside the node that has it.
+/// The parts that a text counts as, in addition to its node.
 pub(super) fn parts_of_text(text: &str) -> u64 {
     (text.len() / TEXT_OF_A_PART_BYTES) as u64
 }
@@ -36,7 +36,7 @@ pub(super) fn parts_of_values(values: &[Datum]) -> u64 {
     values.iter().map(|value| 1 + parts_of_value(value)).sum()
 }
 
-/// The parts that a value counts as, beside what has it.
+/// The parts that a value counts as, in addition to its node.
 pub(super) fn parts_of_value(value: &Datum) -> u64 {
     match value {
         Datum::Text(text) => parts_of_text(text),

@@ -1,8 +1,8 @@
-//! What a query does, as a tree of operators that names tables, indexes and columns.
+//! Plans: trees of operators that name tables, indexes and columns.
 //!
-//! A plan is data: it is built by the functions of [`Plan`], or read from JSON (`docs/plan-files.md`). Nothing
-//! in it depends on whether a table is in memory or in pages, on the number of threads, or on the order of
-//! execution.
+//! A plan is data: it is built by the functions of [`Plan`], or read from JSON
+//! (`docs/plan-files.md`). Nothing in it depends on whether a table is in memory or in pages, on
+//! the number of threads, or on the order of execution.
 
 mod builders;
 mod calculated;

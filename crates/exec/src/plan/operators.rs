@@ -44,8 +44,8 @@ pub enum Plan {
     Limit(Limit),
 }
 
-/// The plan below an operator. It is made `from` a plan, read as a plan, and cloned without a copy; it is not changed,
-/// but replaced.
+/// The plan below an operator. It is made `from` a plan, dereferences to a plan, is cloned without
+/// a copy, and is replaced instead of changed.
 #[derive(Clone, PartialEq)]
 pub struct Input(Tree<Plan>);
 
@@ -56,7 +56,7 @@ impl Input {
         self.0.into_root()
     }
 
-    /// Of the operator above, at least.
+    /// Size of the operator above, at least.
     fn size_above(&self) -> Size {
         let mut size = self.0.size();
         size.depth = size.depth.saturating_add(1);
@@ -131,11 +131,11 @@ impl Node for Plan {
 }
 
 impl Plan {
-    /// As many levels of operators can be run and written.
+    /// Levels of operators that can be run and written.
     pub const DEPTH_MAX: u32 = PLAN_DEPTH_MAX;
 
-    /// Fails if there are more levels, operators or parts of expressions than can be run. What works on any plan asks this
-    /// first, before it takes time or memory for it.
+    /// Checks the limits of levels, operators and parts of expressions. Code that works on any plan
+    /// calls this first, before it uses time or memory for it.
     ///
     /// # Errors
     /// [`PlanError::TooDeep`], [`PlanError::TooLarge`].
@@ -169,8 +169,8 @@ impl Serialize for Plan {
     }
 }
 
-/// A part of a key's order: keys that begin with certain values, and of these those between two bounds of the
-/// next column.
+/// A range of a key: keys that begin with certain values and have the next column between two
+/// bounds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct KeyRange {
     /// Values of the first columns of the key.
@@ -200,8 +200,8 @@ pub struct KeyRange {
         skip_serializing_if = "Option::is_none"
     )]
     pub below: Option<Datum>,
-    /// Instead of all these: for each of the first columns of the key a list of values, one of which it is. Rows are looked
-    /// up by each combination once. No value is equal to a missing one.
+    /// Instead of all these: lists of values for the first columns of the key. Rows are looked up
+    /// by each combination once. No value is equal to a missing one.
     #[serde(
         serialize_with = "literal_lists",
         skip_serializing_if = "Vec::is_empty"
@@ -218,15 +218,15 @@ impl KeyRange {
         bounds.chain(lists.map(|list| parts_of_values(list))).sum()
     }
 
-    /// Whether all keys lie in it.
+    /// Whether it has all keys.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// The rows of a table for which something is true. Before it runs it becomes a scan or an index scan, whichever is
-/// estimated to be cheaper.
+/// The rows of a table for which something is true. Before it runs it becomes a scan or an index
+/// scan, whichever is estimated to be cheaper.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Find {
     /// The table.
@@ -239,15 +239,16 @@ pub struct Find {
     pub filter: Option<Expr>,
 }
 
-/// The pairs of a row of each input that have equal values. Before it runs it becomes a nested-loop join or a hash
-/// join, whichever is estimated to be cheaper; the columns are those of the left input, then those of the right one.
+/// The pairs of a row of each input that have equal values. Before it runs it becomes a nested-loop
+/// join or a hash join, whichever is estimated to be cheaper; the columns are those of the left
+/// input, then those of the right one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Join {
     /// One input.
     pub left: Input,
     /// The other. A [`Find`] on either side can be looked up by key or index.
     pub right: Input,
-    /// What must be equal: an expression over the left input, one over the right.
+    /// Expressions that must be equal: one over the left input, one over the right.
     pub on: Vec<(Expr, Expr)>,
     /// The pairs to keep.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -259,7 +260,7 @@ pub struct Join {
 pub struct Scan {
     /// The table.
     pub table: String,
-    /// What its columns are called by beside their own names, instead of the table's name.
+    /// A name for the table in this plan: it qualifies the columns instead of the table's own name.
     #[serde(rename = "as", skip_serializing_if = "Option::is_none")]
     pub alias: Option<String>,
     /// The part of the primary key's order to read.
@@ -270,8 +271,8 @@ pub struct Scan {
     pub filter: Option<Expr>,
 }
 
-/// Reads a range of an index, and for each entry the table's row. The row is left out where the index has all
-/// the columns that the plan uses.
+/// Reads a range of an index, and for each entry the table's row. The row is left out where the
+/// index has all the columns that the plan uses.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct IndexScan {
     /// The table.
@@ -289,7 +290,8 @@ pub struct IndexScan {
     pub filter: Option<Expr>,
 }
 
-/// For each outer row, the rows of a table with a key, or an entry in an index, that begins with certain values.
+/// For each outer row, the rows of a table with a key, or an entry in an index, that begins with
+/// certain values.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NestedLoopJoin {
     /// The outer rows.
@@ -302,7 +304,7 @@ pub struct NestedLoopJoin {
     /// As [`Scan::alias`], for the inner table.
     #[serde(rename = "as", skip_serializing_if = "Option::is_none")]
     pub alias: Option<String>,
-    /// Calculated of the outer row: what the first columns of the key or the index must be.
+    /// Expressions over the outer row: values of the first columns of the key or the index.
     pub lookup: Vec<Expr>,
     /// The pairs to keep.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -315,11 +317,11 @@ pub struct NestedLoopJoin {
 /// The pairs of a row of each input that have equal values.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HashJoin {
-    /// Kept in a hash table: the smaller one.
+    /// The input that goes into the hash table: the smaller one.
     pub build: Input,
-    /// Goes through once the hash table is complete.
+    /// The input that probes the complete hash table.
     pub probe: Input,
-    /// What must be equal: an expression over the first input, one over the second.
+    /// Expressions that must be equal: one over the first input, one over the second.
     pub on: Vec<(Expr, Expr)>,
     /// The pairs to keep.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -334,7 +336,7 @@ pub struct HashJoin {
 pub struct Filter {
     /// The rows.
     pub input: Input,
-    /// What must be true.
+    /// The condition.
     pub keep: Expr,
 }
 
@@ -343,39 +345,39 @@ pub struct Filter {
 pub struct Project {
     /// The rows.
     pub input: Input,
-    /// The new columns, which are all there are above.
+    /// The new columns; the operator above sees no others.
     pub columns: Vec<Named>,
 }
 
-/// Groups rows, and calculates over each group. Without groups there is one row, also where there are no rows
-/// below.
+/// Groups rows, and calculates over each group. Without groups there is one row, even if there are
+/// no rows below.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Aggregate {
     /// The rows.
     pub input: Input,
-    /// Rows with equal values here are a group. Missing values equal each other here.
+    /// Rows with equal values here are a group. Missing values are equal here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub group_by: Vec<Named>,
-    /// What is calculated.
+    /// The aggregates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub calculate: Vec<AggregateCall>,
 }
 
-/// Puts rows into an order. Equal rows are ordered by all their columns, from the first on, so that the answer
-/// does not depend on the order in which rows arrived.
+/// Puts rows into an order. Equal rows are ordered by all their columns, from the first on, so that
+/// the answer does not depend on the order in which rows arrived.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sort {
     /// The rows.
     pub input: Input,
-    /// What decides, the first first.
+    /// The sort keys, the first one first.
     pub by: Vec<SortKey>,
 }
 
-/// Keeps the first rows. Which these are is not determined unless the rows below are sorted.
+/// Keeps the first rows. The choice is undefined unless the rows below are sorted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Limit {
     /// The rows.
     pub input: Input,
-    /// How many.
+    /// Number of rows.
     pub rows: u64,
 }

@@ -1,7 +1,8 @@
-//! Plans in plan files: an operator is an object of one entry, its name and its fields (`docs/plan-files.md`).
+//! Plans in plan files: an operator is an object of one entry, its name and its fields
+//! (`docs/plan-files.md`).
 //!
-//! They are written by `serde`, and read from text alone: what `serde` hands on of a number is not what was written
-//! (json_text.rs).
+//! They are written by `serde`, and read from text alone, because `serde` does not keep the digits
+//! of a number (`json_text.rs`).
 
 use std::str::FromStr;
 
@@ -53,7 +54,7 @@ impl Fields {
         Some(self.left.remove(at).1)
     }
 
-    /// A field that must be there; those that must not be are said first, for one may be it, misspelt.
+    /// A required field. Unknown fields are reported first: one of them may be its misspelling.
     fn required(&mut self, name: &'static str) -> Result<Json, Wrong> {
         let found = self.optional(name);
         found.ok_or_else(|| {
@@ -68,7 +69,7 @@ impl Fields {
         })
     }
 
-    /// No other fields are there.
+    /// Checks that there are no other fields.
     fn end(self) -> Result<(), Wrong> {
         let Some((name, json)) = self.left.into_iter().next() else {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Plans that have names: the paper's query, and joins in the manner of TPC-H's queries 3, 5 and 10, over the tables
-//! and indexes that `namiki load tpch` makes.
+//! Plans that have names: the paper's query, and joins in the manner of TPC-H's queries 3, 5 and
+//! 10, over the tables and indexes that `namiki load tpch` makes.
 //!
 //! The plans are files, `crates/exec/plans/*.json`. What they ask in SQL:
 //!
@@ -34,8 +34,8 @@
 //! GROUP BY c_custkey, c_name, c_acctbal, c_phone, c_address, c_comment, n_name ORDER BY revenue DESC LIMIT 20;
 //! ```
 //!
-//! Each begins with a part of one market segment, as the paper's does: TPC-H's own queries read most of a table, which
-//! is a scan's work.
+//! Each begins with a part of one market segment, as the paper's does: TPC-H's own queries read
+//! most of a table, which is a scan's work.
 //!
 //! Paper: oode §3, figure 1
 

@@ -1,18 +1,19 @@
-//! Trees of any depth: what plans and expressions are made of.
+//! Trees of any depth, of which plans and expressions are made.
 //!
-//! A program may build a tree as deep as it likes. What the compiler derives for a tree (dropping, comparing, printing
-//! it) calls itself once for each level, so a tree that is deep enough would overflow the stack, which ends the process.
-//! Every edge of a plan or an expression is therefore a [`Tree`], which knows how deep and how large it is. Clones share
-//! their nodes. Deep trees are dropped and compared with a list on the heap; all else (binding, planning, evaluating,
-//! writing, printing) takes trees within limits alone, and refuses others before it calls itself.
+//! A program may build a tree as deep as it likes. The functions that the compiler derives for a
+//! tree (dropping, comparing, printing it) are recursive, so a deep tree would overflow the stack,
+//! which ends the process. Therefore every edge of a plan or an expression is a [`Tree`], which
+//! knows its depth and size. Clones share their nodes. Deep trees are dropped and compared with a
+//! list on the heap; all else (binding, planning, evaluating, writing, printing) takes only trees
+//! within limits, and refuses others before it recurses.
 //!
-//! Sharing makes trees that are larger than memory: a tree with one child in two places, sixty times over. So the
-//! number of nodes has a limit, too, and so has the number of parts: an operator has expressions, which are trees themselves.
-//! What walks through a tree without a check visits a shared node once.
+//! Sharing makes trees that are larger than memory: a tree with one child in two places, sixty
+//! times over. So the number of nodes has a limit, too, and so has the number of parts: an operator
+//! has expressions, which are trees themselves. Walks without a check visit a shared node once.
 //!
 //! # Invariants
-//! - S1. [`Tree::size`] is the size of the tree below, whatever it was made of. A node is changed by [`Tree::add_child`]
-//!   alone, which keeps the size.
+//! - S1. [`Tree::size`] is the size of the tree below, whatever it was made of. A node is changed
+//!   by [`Tree::add_child`] alone, which keeps the size.
 
 use std::collections::HashSet;
 use std::ops::Deref;
@@ -23,19 +24,19 @@ use crate::error::PlanError;
 
 /// A node of a tree.
 pub(super) trait Node: Clone + PartialEq + 'static {
-    /// What its levels are called in messages.
+    /// The name of its levels in messages.
     const LEVELS: &'static str;
-    /// What its nodes are called in messages.
+    /// The name of its nodes in messages.
     const NODES: &'static str;
     /// More levels than this are refused.
     const DEPTH_MAX: u32;
     /// More nodes than this are refused.
     const NODES_MAX: u64;
 
-    /// The parts of expressions that this node itself has: what binding copies.
+    /// Number of parts of expressions in this node, which binding copies.
     fn own_parts(&self) -> u64;
 
-    /// A node without children, which takes the place of children that are taken away.
+    /// A node without children, for the places of children that are moved out.
     fn leaf() -> Tree<Self>;
 
     fn visit_children<'n>(&'n self, visit: &mut dyn FnMut(&'n Tree<Self>));
@@ -43,10 +44,10 @@ pub(super) trait Node: Clone + PartialEq + 'static {
     fn visit_children_mut(&mut self, visit: &mut dyn FnMut(&mut Tree<Self>));
 }
 
-/// How deep and how large a tree is.
+/// Depth and size of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Size {
-    /// Levels; one of a tree without children.
+    /// Levels; 1 without children.
     pub(super) depth: u32,
     /// Nodes, each as often as it is reached.
     pub(super) nodes: u64,
@@ -55,7 +56,7 @@ pub(super) struct Size {
 }
 
 impl Size {
-    /// Of a node with its children.
+    /// The size of a node with its children.
     pub(super) fn of<N: Node>(node: &N) -> Self {
         let mut size = Self {
             depth: 1,
@@ -118,12 +119,13 @@ impl<N: Node> Tree<N> {
         self.size
     }
 
-    /// Whether what calls itself for each level may be done with it.
+    /// Checks the limits for recursion.
     pub(super) fn is_within_limits(&self) -> bool {
         self.size.is_within::<N>()
     }
 
-    /// Changes the root, so that it has one child more, which is of this size (S1). Copies the root if it is shared.
+    /// Changes the root, so that it has one child more, which is of this size (S1). Copies the root
+    /// if it is shared.
     pub(super) fn add_child<T>(&mut self, child: Size, change: impl FnOnce(&mut N) -> T) -> T {
         self.size.add(child);
         change(Arc::make_mut(&mut self.node))

@@ -1,10 +1,10 @@
-//! The values that `in` looks a value up among.
+//! Value lists, in which `in` looks a value up.
 
 use std::sync::{Arc, OnceLock};
 
 use crate::data::{Datum, Value};
 
-/// Values as they were written, and in order once one was looked for. Clones share them.
+/// Values as they were written, and sorted at the first look-up. Clones share them.
 #[derive(Clone, Debug)]
 pub struct ValueList(Arc<Values>);
 
@@ -14,11 +14,12 @@ struct Values {
     sorted: OnceLock<Sorted>,
 }
 
-/// Different values in the order of [`Value::total_cmp`]: numbers of different types that are equal are one.
+/// Different values in the order of [`Value::total_cmp`]: numbers of different types that are equal
+/// are one.
 #[derive(Debug)]
 pub(crate) struct Sorted {
     pub(crate) values: Box<[Datum]>,
-    /// Whether a missing value was among them, which is none of these.
+    /// Whether a missing value was among them.
     pub(crate) has_null: bool,
 }
 
@@ -42,7 +43,8 @@ impl ValueList {
             let there = self.written().iter().filter(|it| **it != Datum::Null);
             let mut values: Vec<Datum> = there.cloned().collect();
             let has_null = values.len() < self.written().len();
-            // Equal numbers of different types in one order, whatever the order in which they were written.
+            // Equal numbers of different types in one order, whatever the order in which they were
+            // written.
             values.sort_unstable();
             values.dedup_by(|a, b| a.value().total_cmp(b.value()).is_eq());
             Sorted {
@@ -60,7 +62,8 @@ impl PartialEq for ValueList {
 }
 
 impl Sorted {
-    /// Whether a value that is there is one of them; nothing if a missing one among them leaves that open.
+    /// Whether a value, which is not missing, is one of them; nothing if a missing one leaves that
+    /// open.
     #[inline]
     pub(crate) fn has(&self, value: Value<'_>) -> Option<bool> {
         let found = self

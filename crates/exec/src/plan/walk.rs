@@ -1,4 +1,4 @@
-//! What an operator takes its rows of, and what it calculates: for walks through a plan.
+//! Inputs and expressions of operators, for walks through a plan.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -6,7 +6,7 @@ use super::expression::Expr;
 use super::operators::{Input, KeyRange, Plan};
 
 impl Plan {
-    /// The plans that this operator takes rows of.
+    /// The inputs of this operator.
     pub fn inputs(&self) -> Vec<&Plan> {
         self.edges().into_iter().map(|input| &**input).collect()
     }
@@ -40,7 +40,7 @@ impl Plan {
         }
     }
 
-    /// What this operator itself calculates.
+    /// The expressions of this operator.
     pub(crate) fn expressions(&self) -> Vec<&Expr> {
         fn both((left, right): &(Expr, Expr)) -> [&Expr; 2] {
             [left, right]
@@ -79,7 +79,7 @@ impl Plan {
         all
     }
 
-    /// The part of a key's order that this operator itself reads.
+    /// The range that this operator reads.
     pub(super) fn range(&self) -> Option<&KeyRange> {
         match self {
             Self::Scan(scan) => Some(&scan.range),
@@ -88,7 +88,7 @@ impl Plan {
         }
     }
 
-    /// The names that this operator itself gives to columns.
+    /// The names that this operator gives to columns.
     pub(super) fn names(&self) -> Vec<&str> {
         let mut all: Vec<&str> = Vec::new();
         match self {
@@ -102,7 +102,7 @@ impl Plan {
         all
     }
 
-    /// The table that this operator itself reads.
+    /// The table that this operator reads.
     pub fn table(&self) -> Option<&str> {
         match self {
             Self::Find(find) => Some(&find.table),
@@ -113,7 +113,7 @@ impl Plan {
         }
     }
 
-    /// This operator and all below it, each once: one that is in several places, too.
+    /// This operator and all below it; a shared one once.
     pub(super) fn operators(&self) -> impl Iterator<Item = &Self> {
         let mut left = vec![self];
         let mut seen = HashSet::from([std::ptr::from_ref(self)]);
@@ -125,7 +125,7 @@ impl Plan {
         })
     }
 
-    /// All tables that it names.
+    /// All tables of the plan.
     pub fn tables(&self) -> BTreeSet<&str> {
         self.operators().filter_map(Self::table).collect()
     }

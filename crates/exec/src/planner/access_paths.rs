@@ -1,5 +1,5 @@
-//! The ways to reach the rows of a table: which parts of a condition a key or an index can tell, and which it can be
-//! looked up by.
+//! Access paths of a table: the parts of a condition that a key or an index can decide, and those
+//! that it can be looked up by.
 
 use super::selectivity::turned;
 use crate::data::{Datum, Schema, key_codec};
@@ -30,11 +30,12 @@ enum Lists {
     Compared,
 }
 
-/// Of more combinations of values than this, the lists of the last columns are compared.
+/// Limit of combinations of values. Beyond it, the lists of the last columns are left to the
+/// filter.
 const COMBINATIONS_MAX: usize = 1 << 24;
 
-/// The parts of a key's order or an index's that can be read for a condition, each with the parts of the condition that are
-/// left: one without look-ups, and, where there are lists of values, one with.
+/// The ranges of a key or an index that can be read for a condition, each with the rest of the
+/// condition: one without look-ups, and one with them if there are lists of values.
 pub(super) fn ranges_of(
     schema: &Schema,
     called: &str,
@@ -48,7 +49,7 @@ pub(super) fn ranges_of(
         .collect()
 }
 
-/// The part of a key's order or an index's that parts of a condition tell, and the parts that are left.
+/// The range of a key or an index for a condition, and the rest of the condition.
 fn range_of(
     schema: &Schema,
     called: &str,
@@ -102,7 +103,7 @@ fn range_of(
 struct KeyColumn<'s> {
     schema: &'s Schema,
     at: usize,
-    /// What the table is called in the plan.
+    /// The name of the table in the plan.
     called: &'s str,
 }
 
@@ -115,8 +116,8 @@ impl KeyColumn<'_> {
                 .is_some_and(|(table, column)| table == self.called && column == own)
     }
 
-    /// A value as one of the column; nothing if the column cannot have it, or it is of a type that the binder refuses: both are left to
-    /// the comparison.
+    /// A value with the type of the column. Nothing if the column cannot have it, or if the binder
+    /// refuses its type: both are left to the comparison.
     fn held(&self, value: &Datum) -> Option<Datum> {
         let column = &self.schema.columns()[self.at];
         let compares = value
@@ -126,8 +127,8 @@ impl KeyColumn<'_> {
         held?.ok()
     }
 
-    /// The values of which the column must have one for a part of a condition to be true; nothing if that does not depend on the
-    /// column alone.
+    /// The values of the column with which a part of a condition is true; nothing if that does not
+    /// depend on the column alone.
     fn values_of(&self, part: &Expr, lists: Lists) -> Option<Vec<Datum>> {
         match part.node() {
             ExprNode::Compare(..) => {
@@ -179,7 +180,7 @@ impl KeyColumn<'_> {
             Comparison::Less => &mut range.below,
             Comparison::Equal | Comparison::NotEqual => return false,
         };
-        // Of two bounds of a kind the second is compared.
+        // The second of two bounds of a kind is left to the filter.
         if bound.is_some() {
             return false;
         }
@@ -202,8 +203,8 @@ fn comparison_of(part: &Expr) -> Option<(Comparison, &str, &Datum)> {
     }
 }
 
-/// What the first columns of a key or an index are looked up by, given pairs of equal expressions: one over the outer
-/// row, one over the table. And the pairs that are left.
+/// Look-up values of the first columns of a key or an index, from pairs of equal expressions: one
+/// over the outer row, one over the table. And the pairs that are left.
 pub(super) fn lookup_of(
     schema: &Schema,
     called: &str,

@@ -40,7 +40,7 @@ impl Chooser<'_> {
         }
     }
 
-    /// The cheapest of several plans, of which there is one; of equal ones the first.
+    /// The cheapest of several plans, at least one; the first of equal ones.
     fn cheapest(&self, plans: Vec<Plan>) -> Plan {
         let price = |plan: &Plan| {
             let estimated = self.estimator.estimate(plan);
@@ -63,7 +63,7 @@ impl Chooser<'_> {
         let called = alias.as_deref().unwrap_or(table);
         let parts = || conjuncts(filter.as_ref());
         let Some(found) = self.tables.get(table) else {
-            // The binder says that there is none.
+            // The binder reports that it does not exist.
             return vec![Plan::scan(table)];
         };
         let mut plans = Vec::new();

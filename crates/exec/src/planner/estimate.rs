@@ -7,7 +7,7 @@ use super::used_columns::UsedColumns;
 use crate::plan::{Aggregate, Expr, IndexScan, KeyRange, NestedLoopJoin, Plan};
 use crate::source::Tables;
 
-/// What an operator is estimated to give, and to need with all below it.
+/// Estimated rows and price of an operator, including the operators below.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Estimated {
     pub(crate) rows: f64,
@@ -166,7 +166,8 @@ impl<'t> Estimator<'t> {
         }
     }
 
-    /// What it takes to read a part of a key's order: one stretch of pages, or one for each combination of values.
+    /// What it takes to read a part of a key's order: one stretch of pages, or one for each
+    /// combination of values.
     fn read(&self, size: Size, range: &KeyRange, share: f64, rows: f64) -> Price {
         let stretch = Price {
             sequential_pages: (size.pages * share).ceil(),
@@ -178,7 +179,7 @@ impl<'t> Estimator<'t> {
         self.lookups(size, combinations(range)) + Price::of_rows(rows)
     }
 
-    /// So many look-ups of single rows.
+    /// Look-ups of single rows.
     fn lookups(&self, size: Size, lookups: f64) -> Price {
         Price {
             reads: size.pages_of(lookups),
@@ -192,7 +193,7 @@ impl<'t> Estimator<'t> {
         let inner = Scope::of_table(self.tables, table, join.alias.as_deref());
         let size = self.size(table, None);
         let columns = self.key_columns(table, index);
-        // Of each pair of equal columns the one with more values decides.
+        // In each pair of equal columns the one with more values decides.
         let mut share = 1.0;
         for (value, column) in join.lookup.iter().zip(&columns) {
             let own = inner.distinct(&crate::plan::column(column), size.rows);
@@ -274,12 +275,12 @@ impl<'t> Estimator<'t> {
     }
 }
 
-/// By how many combinations of values a range is looked up.
+/// Number of combinations of values that a range is looked up by.
 fn combinations(range: &KeyRange) -> f64 {
     range.one_of.iter().map(|list| list.len() as f64).product()
 }
 
-/// An operator above others that gives so many rows, after work on so many.
+/// An operator above others, with its rows and those that it works on.
 fn above(inputs: Vec<Estimated>, rows: f64, work: f64, scope: Option<Scope>) -> Estimated {
     let mut price = Price::of_rows(work);
     for input in &inputs {

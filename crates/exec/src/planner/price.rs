@@ -1,11 +1,11 @@
-//! What reads and rows cost.
+//! Prices of reads and rows.
 
 use std::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Serialize};
 
-/// What a device and a processor take for what plans are made of. The defaults are of a virtual disk on a solid-state
-/// drive, with two threads that work while it reads; ratios matter, not the numbers.
+/// Prices of a device and a processor. The defaults are those of a virtual disk on a solid-state
+/// drive, with two threads that work while it reads. Ratios matter, not the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prices {
     /// A random read of a page with many in flight, in microseconds.
@@ -29,7 +29,7 @@ impl Default for Prices {
     }
 }
 
-/// What a plan is estimated to need.
+/// Estimated price of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Price {
     /// Random reads of single pages.
@@ -54,7 +54,7 @@ impl Price {
             + self.rows * prices.row_us
     }
 
-    /// Work on so many rows.
+    /// The price of work on rows.
     pub(super) fn of_rows(rows: f64) -> Self {
         Self {
             rows,

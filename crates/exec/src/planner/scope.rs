@@ -1,4 +1,4 @@
-//! What is known of the columns that an operator gives.
+//! Columns of an operator, with statistics.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ struct ScopeColumn {
     /// The table or its alias; empty for what was calculated.
     table: String,
     name: String,
-    /// About how many different values there are.
+    /// Estimated number of different values.
     distinct: f64,
     /// Of a table's column.
     statistics: Option<(Arc<TableStatistics>, String)>,
 }
 
-/// Different values of a column of which nothing is known, for so many rows.
+/// Assumed number of different values of a column without statistics, for a number of rows.
 fn unknown_distinct(rows: f64) -> f64 {
     // Neither a key nor a flag.
     rows.max(1.0).powf(0.7)
@@ -69,13 +69,13 @@ impl Scope {
         })
     }
 
-    /// What is known of the values of a column, and of how many rows.
+    /// Statistics of a column, and the number of rows they are of.
     pub(super) fn statistics(&self, name: &str) -> Option<(&ColumnStatistics, u64)> {
         let (statistics, column) = self.find(name)?.statistics.as_ref()?;
         Some((statistics.columns.get(column)?, statistics.rows))
     }
 
-    /// About how many different values an expression has, of so many rows.
+    /// Estimated number of different values of an expression, for a number of rows.
     pub(super) fn distinct(&self, expr: &Expr, rows: f64) -> f64 {
         let of_columns = match expr.node() {
             ExprNode::Column(name) => self.find(name).map(|column| column.distinct),
@@ -118,7 +118,7 @@ impl Scope {
         }
     }
 
-    /// One more column, of which nothing is known.
+    /// One more column, without statistics.
     pub(super) fn add_unknown(&mut self, name: &str, rows: f64) {
         self.columns.push(ScopeColumn {
             table: String::new(),
@@ -156,7 +156,7 @@ impl Size {
         }
     }
 
-    /// How many different pages so many look-ups of single rows reach (Cardenas' formula).
+    /// Cardenas' formula: the number of different pages that look-ups of single rows reach.
     pub(super) fn pages_of(&self, lookups: f64) -> f64 {
         if self.pages <= 1.0 {
             return self.pages.min(lookups);

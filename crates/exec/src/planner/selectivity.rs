@@ -1,7 +1,7 @@
 //! The share of rows that a condition keeps.
 //!
-//! From histograms where there are some; otherwise the customary guesses: a tenth for equality, a third for a
-//! comparison. Conditions are taken for independent of each other.
+//! From histograms where there are some; otherwise the customary guesses: a tenth for equality, a
+//! third for a comparison. Conditions are assumed to be independent.
 
 use super::scope::Scope;
 use crate::data::Datum;
@@ -11,7 +11,7 @@ const GUESS_EQUAL: f64 = 0.1;
 const GUESS_RANGE: f64 = 1.0 / 3.0;
 const GUESS_CONTAINS: f64 = 0.1;
 
-/// The share, from 0 to 1, of so many rows.
+/// The share, from 0 to 1, for a number of rows.
 pub(super) fn selectivity(expr: &Expr, scope: &Scope, rows: f64) -> f64 {
     let share = match expr.node() {
         ExprNode::Literal(Datum::Bool(true)) => 1.0,
@@ -129,7 +129,7 @@ fn starts_with(name: &str, text: &str, scope: &Scope) -> Option<f64> {
     Some(to - from)
 }
 
-/// The share of a key's range, of which these are the first columns, of so many rows.
+/// The share of a range of a key with these first columns, for a number of rows.
 pub(super) fn of_range(range: &KeyRange, columns: &[&str], scope: &Scope, rows: f64) -> f64 {
     let mut share = 1.0;
     for (list, name) in range.one_of.iter().zip(columns) {

@@ -1,4 +1,5 @@
-//! Which columns of tables a plan uses, by their bare names: an index that has all of them spares the rows.
+//! Columns of tables that a plan uses, by their bare names: an index with all of them makes reading
+//! the rows unnecessary.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use crate::source::{Table, Tables};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UsedColumns {
     names: BTreeSet<String>,
-    /// Whole rows come out, or into a sort.
+    /// Whole rows are the result, or are sorted.
     all: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Compiles a bound plan: which columns are used, which steps each pipeline has, where columns lie.
+//! Compiles a bound plan: the used columns, the steps of each pipeline, the places of columns.
 
 use std::sync::Arc;
 
@@ -79,9 +79,9 @@ struct Compiler<'b> {
     columns: &'b [ColumnInfo],
     pipelines: Vec<Pipeline>,
     sources: Vec<SourceEntry>,
-    /// Of each builder the pipeline that it became.
+    /// The pipeline that each builder became.
     builders: Vec<usize>,
-    /// Of each operator, before its inputs, the builder and the step that its rows come to next.
+    /// For each operator, before its inputs: the builder and the step that its rows come to next.
     places: Vec<(usize, usize)>,
 }
 
@@ -90,7 +90,7 @@ impl Compiler<'_> {
         self.placed(|compiler| compiler.emit_operator(node, needed))
     }
 
-    /// Remembers where the rows of an operator come to.
+    /// Records where the rows of an operator come to.
     fn placed(&mut self, emit: impl FnOnce(&mut Self) -> PipelineBuilder) -> PipelineBuilder {
         let operator = self.places.len();
         self.places.push((0, 0));
@@ -109,7 +109,8 @@ impl Compiler<'_> {
         self.pipelines.push(builder.finish(sink));
     }
 
-    /// Each operator has a function of its own: what this one keeps on the stack is there once for each level.
+    /// Each operator has its own function, because the stack frame of this one exists once for each
+    /// level.
     fn emit_operator(&mut self, node: &Node, needed: &Needed) -> PipelineBuilder {
         match node {
             Node::Read {
@@ -225,9 +226,9 @@ impl Compiler<'_> {
         builder
     }
 
-    /// The input of an expansion. One with a limit ends its pipeline: rows that have passed the limit would wait in the
-    /// expansion when the last one passes and ends all tasks; and the order that a limit may need would go with the
-    /// expansion.
+    /// The input of an expansion. One with a limit ends its pipeline: rows that have passed the
+    /// limit would wait in the expansion when the last one passes and ends all tasks; and the order
+    /// that a limit may need would go with the expansion.
     fn emit_to_expand(&mut self, input: &Node, needed: &Needed) -> PipelineBuilder {
         let builder = self.emit(input, needed);
         if !builder.has_limit() {
@@ -240,7 +241,8 @@ impl Compiler<'_> {
         self.driven_by_rows(&ids, Some(&slots))
     }
 
-    /// The steps that look a table up by these values of the first columns of its key or of an index.
+    /// The steps that look a table up by these values of the first columns of its key or of an
+    /// index.
     fn look_up(
         &mut self,
         builder: &mut PipelineBuilder,
@@ -274,8 +276,8 @@ impl Compiler<'_> {
         self.sources.len() - 1
     }
 
-    /// A step that reads a table by its key or by an index. Loads all that is needed and is there, and keeps what
-    /// the parts of the filter that can be told from it keep.
+    /// A step that reads a table by its key or by an index. It loads the needed columns, and
+    /// applies the parts of the filter that these decide.
     fn read(
         &mut self,
         builder: &mut PipelineBuilder,
@@ -291,7 +293,7 @@ impl Compiler<'_> {
             None => access.table.clone(),
         };
         if !is_covered(access, &needed) {
-            // To find the row by.
+            // The row is found by them.
             let key = access.source.schema().key();
             key.iter().for_each(|at| needed.add(access.columns[*at]));
         }
@@ -332,7 +334,7 @@ impl Compiler<'_> {
     ) -> ReadStep {
         let words_before = builder.words;
         let schema = self.sources[source].source.schema();
-        // The parts that can be told here: all of their columns are here or were before.
+        // The parts that can be decided here: all of their columns are here or were before.
         let (mut told, mut of_told) = (Vec::new(), Vec::new());
         parts.retain(|part| {
             let mut ids = Vec::new();
@@ -541,7 +543,7 @@ impl Compiler<'_> {
         builder
     }
 
-    /// A pipeline that is driven by what the last one kept: these columns, in this order.
+    /// A pipeline that is driven by the result of the last one: these columns, in this order.
     fn driven_by_rows(&mut self, ids: &[ColumnId], slots: Option<&[Slot]>) -> PipelineBuilder {
         let mut words = 0;
         let mut own = Vec::with_capacity(ids.len());
@@ -577,7 +579,7 @@ fn conjuncts(filter: Option<&Scalar>) -> Vec<&Scalar> {
     }
 }
 
-/// Whether what a table is reached by has all that is needed of it.
+/// Whether the index has all columns of its table that are needed.
 fn is_covered(access: &Access, needed: &Needed) -> bool {
     match &access.index {
         None => true,

@@ -12,7 +12,7 @@ pub(crate) enum Eval {
     Slot(Slot),
     Literal(Datum),
     Compare(Comparison, Box<Eval>, Box<Eval>),
-    /// The usual condition: a column of one word that is always there, and a value of its type.
+    /// The usual condition: a column of one word that is not nullable, and a value of its type.
     CompareWord {
         comparison: Comparison,
         word: usize,
@@ -24,7 +24,7 @@ pub(crate) enum Eval {
     Not(Box<Eval>),
     IsNull(Box<Eval>),
     In(Box<Eval>, ValueList),
-    /// The usual list: values of the type of a column of one word that is always there.
+    /// The usual list: values for a column of one word that is not nullable.
     InWords {
         word: usize,
         /// In order.
@@ -51,7 +51,7 @@ impl From<Overflow<'_>> for ExecError {
 }
 
 impl Eval {
-    /// Replaces columns by where they lie.
+    /// Replaces columns by their slots.
     pub(crate) fn of(scalar: &Scalar, slot_of: &impl Fn(ColumnId) -> Slot) -> Self {
         let boxed = |scalar: &Scalar| Box::new(Self::of(scalar, slot_of));
         let all = |scalars: &[Scalar]| scalars.iter().map(|it| Self::of(it, slot_of)).collect();
@@ -214,8 +214,8 @@ fn as_word(value: &Datum) -> Option<(bool, u64)> {
     })
 }
 
-/// `and` is decided by one that is false, `or` by one that is true. All are calculated up to that one; an
-/// overflow behind it does not count.
+/// `and` is decided by one that is false, `or` by one that is true. All are calculated up to that
+/// one; an overflow behind it does not count.
 fn decided_by<'v>(
     parts: &'v [Eval],
     row: RowRef<'v>,

@@ -1,4 +1,4 @@
-//! A pipeline while it is being compiled: its steps so far, and where each column lies.
+//! Pipelines under construction: their steps so far, and the slot of each column.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::row::Slot;
 
 /// See the module.
 pub(super) struct PipelineBuilder {
-    /// Different from that of all others.
+    /// Unique among the builders.
     pub(super) number: usize,
     pub(super) driver: Option<Driver>,
     pub(super) steps: Vec<Step>,
@@ -49,7 +49,7 @@ impl PipelineBuilder {
         slot
     }
 
-    /// Says where a column lies.
+    /// Sets the slot of a column.
     pub(super) fn place(&mut self, id: ColumnId, slot: Slot) {
         self.slots.insert(id, slot);
     }
@@ -58,7 +58,7 @@ impl PipelineBuilder {
         self.slots.contains_key(&id)
     }
 
-    /// Where a column lies.
+    /// The slot of a column.
     pub(super) fn slot(&self, id: ColumnId) -> Slot {
         *self
             .slots

@@ -16,11 +16,11 @@ pub(crate) struct Program {
     pub(crate) sources: Vec<SourceEntry>,
     /// The columns of the answer: their names, and where they lie in a row of the last pipeline.
     pub(crate) output: Vec<(String, Slot)>,
-    /// Of each operator of the plan, from the root on, each before its inputs: where the rows that it gives are counted.
+    /// Where the rows of each operator are counted, from the root on, each before its inputs.
     pub(crate) places: Vec<Place>,
 }
 
-/// In a pipeline the rows that are about to begin a step, or the sink behind all of them.
+/// A place in a pipeline: before a step, or before the sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) pipeline: usize,
@@ -41,7 +41,8 @@ pub(crate) struct Pipeline {
     pub(crate) sink: Sink,
     /// Words of its longest row.
     pub(crate) words: usize,
-    /// The rows of a sort go on in their order, to the answer or to a limit: one thread runs it.
+    /// The rows come from a sort, and their order matters to the answer or to a limit: one thread
+    /// runs it.
     pub(crate) in_order: bool,
 }
 
@@ -49,7 +50,7 @@ pub(crate) struct Pipeline {
 pub(crate) enum Driver {
     /// A range of a table or an index.
     Read(ReadStep),
-    /// What the sink of an earlier pipeline kept; its columns lie in these slots of a row.
+    /// The result of an earlier pipeline; its columns go to these slots of a row.
     Materialized { pipeline: usize, slots: Vec<Slot> },
     /// Combinations of values that a key is looked up by, which go to these slots of a row.
     Combinations { keys: KeyLists, slots: Vec<Slot> },
@@ -57,15 +58,16 @@ pub(crate) enum Driver {
 
 /// What happens to a row.
 pub(crate) enum Step {
-    /// For each row those of a source that it leads to.
+    /// Joins each row with the rows of a source that it leads to.
     Read(ReadStep),
-    /// For each row those of a hash table with equal keys.
+    /// Joins each row with the rows of a hash table with equal keys.
     Probe(ProbeStep),
-    /// Only rows of which this is true go on.
+    /// Only rows for which this is true pass.
     Filter(Eval),
     /// Columns are calculated.
     Compute(Vec<(Eval, Slot)>),
-    /// Only so many rows go on. No expansion follows in the pipeline: the end of the limit ends it, with all of its tasks.
+    /// A limited number of rows passes. No expansion follows in the pipeline: the end of the limit
+    /// ends it, with all of its tasks.
     Limit(u64),
 }
 
@@ -78,7 +80,7 @@ impl Step {
 
 /// Reads rows of a source.
 pub(crate) struct ReadStep {
-    /// Which of the program's.
+    /// Index among the program's sources.
     pub(crate) source: usize,
     pub(crate) reach: Reach,
     /// Words of the row so far.
@@ -110,8 +112,8 @@ pub(crate) struct KeyValues {
     pub(crate) origin: KeyOrigin,
 }
 
-/// Where the values of a key come from. It decides about missing values: as in SQL, no look-up by equality finds one; but
-/// in the key of a row a missing value is a part as any other.
+/// Origin of a key's values, which decides about missing ones: as in SQL, a look-up by equality
+/// does not find them; in the key of a row a missing value is a part like any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyOrigin {
     /// A join compares them with the key's columns.
@@ -133,12 +135,12 @@ pub(crate) struct ProbeStep {
     pub(crate) pipeline: usize,
     /// The key of the row so far.
     pub(crate) key: Vec<Slot>,
-    /// For columns of the table's rows, by their places there, where they go.
+    /// Columns of the table's rows, by their indexes there, and their slots.
     pub(crate) loads: Vec<(usize, Slot)>,
     pub(crate) words_before: usize,
 }
 
-/// Where the rows of a pipeline end.
+/// The end of a pipeline.
 pub(crate) enum Sink {
     /// They are the answer.
     Output,
@@ -161,17 +163,17 @@ pub(crate) struct Call {
     pub(crate) function: AggregateFunction,
     /// Over which column; none counts rows.
     pub(crate) of: Option<Slot>,
-    /// For the result: its type. Where it lies among the results is up to the sink.
+    /// The type of the result. The sink decides about its place.
     pub(crate) result: Slot,
 }
 
 /// All rows, to be put in order.
 pub(crate) struct SortSink {
-    /// The columns to keep, which decide between equal rows, from the first on.
+    /// The columns to keep. They decide between equal rows, from the first on.
     pub(crate) columns: Vec<Slot>,
-    /// What decides, and whether the greatest comes first.
+    /// The sort keys, and whether the greatest comes first.
     pub(crate) by: Vec<(Slot, bool)>,
-    /// No more rows than this are asked for.
+    /// Limit of the rows that are needed.
     pub(crate) rows_max: Option<u64>,
 }
 

@@ -1,4 +1,5 @@
-//! The rings under a model checker: every interleaving of two threads, up to a bound on preemptions.
+//! The rings under a model checker: every interleaving of two threads, up to a bound on
+//! preemptions.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test -p namiki-exec --lib --release model
@@ -13,7 +14,7 @@ use namiki_platform::model_checker::explore;
 
 use super::{SleepFlag, ring};
 
-/// Of a ring of two slots, through which three items go: each is taken once, in order, whole.
+/// Three items pass a ring of two slots: each is taken once, in order, whole.
 #[test]
 fn items_pass_whole_and_in_order() {
     explore(3, || {
@@ -42,7 +43,7 @@ fn items_pass_whole_and_in_order() {
     });
 }
 
-/// What one end left in the ring is dropped with the other.
+/// Items that one end leaves in the ring are dropped with the other.
 #[test]
 fn items_left_behind_are_dropped_once() {
     explore(3, || {

@@ -1,5 +1,5 @@
-//! What threads hand work to each other through: a ring for every ordered pair of threads, and a flag per thread
-//! that says whether it sleeps.
+//! Rings, through which threads hand work to each other, one for every ordered pair of threads; and
+//! a flag per thread that says whether it sleeps.
 //!
 //! ```text
 //!            to 0      to 1      to 2

@@ -1,7 +1,8 @@
-//! Whether a thread sleeps, and waking it.
+//! Sleep flags, by which a thread sleeps and others wake it.
 //!
-//! A thread that finds nothing to do says that it is about to sleep, *then* looks once more, and only then parks.
-//! A giver hands the work over first, and *then* asks whether the thread sleeps. One of the two sees the other.
+//! A thread that finds nothing to do says that it is about to sleep, *then* looks once more, and
+//! only then parks. A giver hands the work over first, and *then* asks whether the thread sleeps.
+//! One of the two sees the other.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -10,8 +11,8 @@ use crossbeam_utils::CachePadded;
 
 use crate::sync::{AtomicBool, Ordering, Parker, fence};
 
-/// One thread's. There before the thread is, so that what is given to the thread meanwhile is not missed by its first
-/// sleep.
+/// The flag of one thread. It exists before the thread, so that the thread's first sleep does not
+/// miss earlier work.
 #[derive(Debug)]
 pub(crate) struct SleepFlag {
     sleeps: CachePadded<AtomicBool>,
@@ -28,13 +29,15 @@ impl SleepFlag {
         }
     }
 
-    /// Sleeps until [`SleepFlag::wake`], or for `longest`, unless `has_work` finds something. For the flag's own
-    /// thread.
+    /// Sleeps until [`SleepFlag::wake`], or for `longest`, unless `has_work` finds something. For
+    /// the flag's own thread.
     pub(crate) fn sleep_unless(&self, longest: Duration, has_work: impl FnOnce() -> bool) {
         let parker = self.parker.get_or_init(Parker::of_this_thread);
-        // Release: the parker is there before the flag says that it is needed; pairs with the acquire in `wake`.
+        // Release: the parker is there before the flag says that it is needed; pairs with the
+        // acquire in `wake`.
         self.sleeps.store(true, Ordering::Release);
-        // Pairs with the fence in `wake`: if `has_work` does not see what was given, `wake` sees the flag.
+        // Pairs with the fence in `wake`: if `has_work` does not see what was given, `wake` sees
+        // the flag.
         fence(Ordering::SeqCst);
         if !has_work() {
             parker.park(longest);
@@ -42,7 +45,7 @@ impl SleepFlag {
         self.sleeps.store(false, Ordering::Relaxed);
     }
 
-    /// Wakes the thread, if it sleeps. To be called after it was given something.
+    /// Wakes the thread, if it sleeps. Must be called after it was given something.
     pub(crate) fn wake(&self) {
         // Pairs with the fence in `sleep_unless`.
         fence(Ordering::SeqCst);

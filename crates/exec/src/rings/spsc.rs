@@ -6,13 +6,16 @@
 //!                    head        tail                both count up for ever; a slot is a count modulo the length
 //! ```
 //!
-//! Each end keeps the count of the other that it saw last, and looks again only when the ring seems full, or
-//! empty. So a busy ring moves a cache line between the two threads about once per lap, not once per item.
+//! Each end keeps the count of the other that it saw last, and looks again only when the ring seems
+//! full, or empty. So a busy ring moves a cache line between the two threads about once per lap,
+//! not once per item.
 //!
 //! # Invariants
-//! - R1. Slots from `head` up to `tail` hold an item, all others none; `tail - head` is at most the length.
-//! - R2. Only the producer, of which there is one, writes `tail` and the slots outside of R1's range; only the
-//!   consumer, of which there is one, writes `head` and takes items out of that range.
+//! - R1. Slots from `head` up to `tail` hold an item, all others are empty; `tail - head` is at
+//!   most the length.
+//! - R2. Only the producer, of which there is one, writes `tail` and the slots outside of R1's
+//!   range; only the consumer, of which there is one, writes `head` and takes items out of that
+//!   range.
 //!
 //! Paper: oode §2
 #![expect(unsafe_code, reason = "a slot belongs to one end at a time")]
@@ -52,8 +55,8 @@ struct Ring<T> {
     slots: Box<[Cell<MaybeUninit<T>>]>,
 }
 
-// SAFETY: items only pass through it from one thread to another, so they must be `Send`; a slot is touched by one
-// thread at a time (R2).
+// SAFETY: items only pass through it from one thread to another, so they must be `Send`; a slot is
+// touched by one thread at a time (R2).
 unsafe impl<T: Send> Send for Ring<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Ring<T> {}
@@ -95,15 +98,17 @@ impl<T: Send> Sender<T> {
     pub(crate) fn push(&mut self, item: T) -> Result<(), T> {
         let length = self.ring.slots.len();
         if self.tail.wrapping_sub(self.head_seen) == length {
-            // Acquire: pairs with the release in `pop`, after which the consumer no longer touches the slot.
+            // Acquire: pairs with the release in `pop`, after which the consumer no longer touches
+            // the slot.
             self.head_seen = self.ring.head.load(Ordering::Acquire);
             if self.tail.wrapping_sub(self.head_seen) == length {
                 return Err(item);
             }
         }
         self.ring.slot(self.tail).with_mut(|slot| {
-            // SAFETY: fewer than `length` items lie between a past head and the tail, so the slot is outside of
-            // R1's range and ours (R2); the consumer left it before the head that we acquired.
+            // SAFETY: fewer than `length` items lie between a past head and the tail, so the slot
+            // is outside of R1's range and ours (R2); the consumer left it before the head that we
+            // acquired.
             unsafe { (*slot).write(item) };
         });
         self.tail = self.tail.wrapping_add(1);
@@ -129,12 +134,13 @@ impl<T: Send> Receiver<T> {
             return None;
         }
         let item = self.ring.slot(self.head).with_mut(|slot| {
-            // SAFETY: the tail that `is_empty` acquired is past this slot, so it holds an item (R1), written
-            // before that tail; and we take it once, because the head moves on.
+            // SAFETY: the tail that `is_empty` acquired is past this slot, so it holds an item
+            // (R1), written before that tail; and we take it once, because the head moves on.
             unsafe { (*slot).assume_init_read() }
         });
         self.head = self.head.wrapping_add(1);
-        // Release: we are done with the slot before the head says so; pairs with the acquire in `push`.
+        // Release: we are done with the slot before the head says so; pairs with the acquire in
+        // `push`.
         self.ring.head.store(self.head, Ordering::Release);
         Some(item)
     }

@@ -1,8 +1,8 @@
 //! A row on its way through a plan: machine words, and the bytes of its text.
 //!
-//! Where each column lies is decided once, when the plan is compiled, so that a row needs no names, no types and
-//! no allocation of its own. A row of a join is longer than that of its outer side and begins with it: giving up
-//! the inner part is forgetting the words and the bytes behind a mark.
+//! Where each column lies is decided once, when the plan is compiled, so that a row needs no names,
+//! no types and no allocation of its own. A row of a join is longer than that of its outer side and
+//! begins with it: the inner part is dropped by truncating the row.
 
 mod row_store;
 mod slot;

@@ -1,8 +1,8 @@
-//! Many rows of one shape, back to back: what a hash table, a sort and groups are kept in.
+//! Row stores: many rows of one shape, back to back, for hash tables, sorts and groups.
 
 use super::{RowRef, Slot};
 
-/// Rows that were kept.
+/// See the module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RowStore {
     /// Where the columns of a kept row lie.
@@ -34,27 +34,28 @@ impl RowStore {
         &self.slots
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub(crate) fn len(&self) -> usize {
         self.rows
     }
 
-    /// What it takes in memory.
+    /// Bytes in memory.
     pub(crate) fn bytes(&self) -> usize {
         self.words.capacity() * 8 + self.heap.capacity()
     }
 
-    /// What a row takes in memory, beside its text.
+    /// Bytes of a row in memory, without its text.
     pub(crate) fn row_bytes(&self) -> usize {
         self.width * size_of::<u64>()
     }
 
-    /// Makes room for so many more rows, beside their text.
+    /// Reserves memory for `rows` more rows, without their text.
     pub(crate) fn reserve(&mut self, rows: usize) {
         self.words.reserve_exact(rows * self.width);
     }
 
-    /// Adds the values of these slots of a row, as many as were given to `new` and of the same types.
+    /// Adds the values of these slots of a row, as many as were given to `new` and of the same
+    /// types.
     ///
     /// Nothing if there would be more than 4 GiB of text.
     #[inline]

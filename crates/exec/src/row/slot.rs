@@ -17,8 +17,8 @@ pub(crate) enum Form {
     Bytes,
 }
 
-/// A column's place in a row: one word or two, with one before them that says whether there is a value if there
-/// may be none.
+/// A column's place in a row: one word or two. A nullable column has a word before them that says
+/// whether there is a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
     at: u32,
@@ -65,7 +65,7 @@ impl Slot {
         }
     }
 
-    /// How many words it takes.
+    /// Number of words.
     pub(crate) fn words(self) -> usize {
         usize::from(self.nullable)
             + match self.form {
@@ -74,7 +74,7 @@ impl Slot {
             }
     }
 
-    /// The word of a value of one word that is always there: the usual key.
+    /// Index of the word, if the column has one and is not nullable: the usual key.
     #[inline]
     pub(crate) fn single_word(self) -> Option<usize> {
         let one =
@@ -109,7 +109,8 @@ impl Slot {
 
     /// Puts a value of the slot's type there; the bytes of text go to the end of the heap.
     ///
-    /// Nothing if it is of another type, or missing where it must not be: the row was written by something else.
+    /// Nothing if it is of another type, or missing where it must not be: the row was written by
+    /// something else.
     #[inline]
     pub(crate) fn put(self, value: Value<'_>, words: &mut [u64], heap: &mut Vec<u8>) -> Option<()> {
         let mut at = self.at as usize;

@@ -1,14 +1,14 @@
-//! Groups: for each its values, and for each calculation over it a few words of state.
+//! Groups: the values of each, and a few words of state for each calculation over it.
 //!
 //! | calculation | words of state |
 //! |---|---|
 //! | count | the count |
 //! | sum, avg | the sum (three words), and how many values |
 //! | min, max of a fixed length | whether there is one, and the value (two words) |
-//! | min, max of text | whether there is one; the text lies beside |
+//! | min, max of text | whether there is one; the text is stored apart |
 //!
-//! All sums are of integers, and wide enough for any number of them: what fits in the end is a result, in whatever order
-//! rows came.
+//! Sums are of integers, and wide enough for any number of them. So only the result must fit its
+//! type, in whatever order rows arrive.
 
 use std::sync::Arc;
 
@@ -26,15 +26,15 @@ use crate::row::{Row, RowRef, RowStore, Slot};
 pub(crate) struct Groups {
     sink: Arc<AggregateSink>,
     table: GroupTable,
-    /// Of each group one after the other.
+    /// States of the groups, one after the other.
     states: Vec<u64>,
     /// Words of a group's states.
     width: usize,
-    /// Of each calculation where its state begins.
+    /// Where the state of each calculation begins.
     offsets: Vec<usize>,
     /// The texts of `min` and `max`, by group, for each calculation that has text.
     texts: Vec<Vec<Vec<u8>>>,
-    /// What these take in memory, beside the lists themselves.
+    /// Bytes of these in memory, without the lists.
     text_bytes: usize,
 }
 
@@ -57,7 +57,7 @@ impl Groups {
         }
     }
 
-    /// What it takes in memory.
+    /// Bytes in memory.
     pub(crate) fn bytes(&self) -> usize {
         let lists = self.texts.iter().map(Vec::capacity).sum::<usize>() * size_of::<Vec<u8>>();
         self.table.bytes() + self.states.capacity() * 8 + lists + self.text_bytes
@@ -160,7 +160,8 @@ impl Groups {
         }))
     }
 
-    /// The results over the groups of all threads: for each group its values, then what was calculated.
+    /// The results over the groups of all threads: for each group its values, then what was
+    /// calculated.
     pub(crate) fn merge(
         mut parts: Vec<Self>,
         control: &MergeControl<'_>,
@@ -215,7 +216,7 @@ impl Groups {
     fn results(mut self, control: &MergeControl<'_>) -> Result<RowStore, ExecError> {
         let sink = Arc::clone(&self.sink);
         if sink.groups.is_empty() && self.table.len() == 0 {
-            // One row over no rows.
+            // Without groups there is one row, even over no rows.
             let nothing = RowRef {
                 words: &[],
                 heap: &[],

@@ -8,7 +8,8 @@ use crate::row::{RowRef, RowStore, Slot};
 /// Groups by number, in the order in which they were first met.
 #[derive(Debug)]
 pub(super) struct GroupTable {
-    /// Group number + 1 at a place that its hash begins at; 0 where there is none. A power of two.
+    /// Group number + 1, from the place that the hash selects; 0 in an empty place. The length is a
+    /// power of two.
     places: Vec<u32>,
     hashes: Vec<u64>,
     keys: RowStore,
@@ -39,7 +40,8 @@ impl GroupTable {
         self.places.capacity() * 4 + self.hashes.capacity() * 8 + self.keys.bytes()
     }
 
-    /// The number of a row's group, and whether it is new. Nothing if there is no room for one more.
+    /// The number of a row's group, and whether it is new. Nothing if there is no room for one
+    /// more.
     #[inline]
     pub(super) fn number_of(&mut self, row: RowRef<'_>, slots: &[Slot]) -> Option<(usize, bool)> {
         let hash = hash_row(row, slots);

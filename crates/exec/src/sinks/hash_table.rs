@@ -13,7 +13,7 @@ use crate::row::{RowRef, RowStore, Slot};
 /// Rows of one thread, before there is a table.
 pub(crate) struct BuildRows {
     sink: Arc<BuildSink>,
-    /// Key columns first, then those that are given out.
+    /// Key columns first, then the columns of the result.
     from: Vec<Slot>,
     rows: RowStore,
     hashes: Vec<u64>,
@@ -30,7 +30,7 @@ impl BuildRows {
         }
     }
 
-    /// What it takes in memory, and the table of it will.
+    /// Bytes in memory, including the table that it becomes.
     pub(crate) fn bytes(&self) -> usize {
         let hashes = self.hashes.capacity() * size_of::<u64>();
         self.rows.bytes() + hashes + chain_bytes(self.hashes.len())
@@ -69,8 +69,8 @@ impl BuildRows {
         let count = hashes.len() + more;
         u32::try_from(count + 1).map_err(too_many)?;
         let hash_bytes = (hashes.capacity() + more * 2) * size_of::<u64>();
-        let beside_bytes = hash_bytes + chain_bytes(count);
-        let Some(rows) = append_all(stores, beside_bytes, control)? else {
+        let other_bytes = hash_bytes + chain_bytes(count);
+        let Some(rows) = append_all(stores, other_bytes, control)? else {
             return Ok(None);
         };
         hashes.reserve_exact(more);
@@ -82,7 +82,7 @@ impl BuildRows {
         let mut next = vec![0; count];
         let mask = heads.len() - 1;
         for (row, hash) in hashes.iter().enumerate() {
-            control.hold_at(row, || rows.bytes() + beside_bytes)?;
+            control.hold_at(row, || rows.bytes() + other_bytes)?;
             let head = &mut heads[*hash as usize & mask];
             next[row] = *head;
             *head = row as u32 + 1;
@@ -98,12 +98,12 @@ impl BuildRows {
     }
 }
 
-/// First places of chains in a table of so many rows.
+/// Number of chains in a table with this number of rows.
 fn heads_of(rows: usize) -> usize {
     (rows * 2).next_power_of_two().max(2)
 }
 
-/// What the chains of so many rows take in memory.
+/// Bytes of the chains of this number of rows.
 fn chain_bytes(rows: usize) -> usize {
     (heads_of(rows) + rows) * size_of::<u32>()
 }
@@ -115,12 +115,12 @@ pub(crate) struct HashTable {
     hashes: Vec<u64>,
     /// By the low bits of the hash: a row's number + 1, 0 for none.
     heads: Vec<u32>,
-    /// Of each row the one behind it in its chain, in the same way.
+    /// The next row in the chain of each row, in the same form.
     next: Vec<u32>,
 }
 
 impl HashTable {
-    /// A hash of the key in these slots; nothing if there is a value missing, which no row is equal to.
+    /// A hash of the key in these slots; nothing if a value is missing: no row is equal to it.
     pub(crate) fn hash(&self, row: RowRef<'_>, key: &[Slot]) -> Option<u64> {
         if key.iter().any(|slot| slot.get(row).is_null()) {
             return None;
@@ -133,7 +133,7 @@ impl HashTable {
         self.heads[hash as usize & (self.heads.len() - 1)]
     }
 
-    /// The first row from `at` on in its chain with the same key, and where to go on behind it.
+    /// The first row from `at` on in its chain with the same key, and where to continue behind it.
     pub(crate) fn find(
         &self,
         mut at: u32,

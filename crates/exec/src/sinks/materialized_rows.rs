@@ -1,4 +1,4 @@
-//! All rows as they come: what a later pipeline begins with.
+//! Materialized rows: all rows as they come, for a later pipeline to begin with.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl MaterializedRows {
         }
     }
 
-    /// What it takes in memory.
+    /// Bytes in memory.
     pub(crate) fn bytes(&self) -> usize {
         self.rows.bytes()
     }
@@ -41,11 +41,11 @@ impl MaterializedRows {
     }
 }
 
-/// Appends stores of one shape, each of which goes when it was copied, to the longest, the last of these; nothing if
-/// there is none. `beside_bytes` are held meanwhile, too.
+/// Appends stores of one shape to the longest, the last of equal ones. Each is dropped after it was
+/// copied. Nothing if there is no store. `other_bytes` are held at the same time.
 pub(super) fn append_all(
     mut stores: Vec<RowStore>,
-    beside_bytes: usize,
+    other_bytes: usize,
     control: &MergeControl<'_>,
 ) -> Result<Option<RowStore>, ExecError> {
     // Stable, so that callers know the order.
@@ -58,17 +58,17 @@ pub(super) fn append_all(
     if more > 0 {
         // The old list is there until it was copied to the new one.
         let new_bytes = all.bytes() + all.row_bytes() * more;
-        control.hold(all.bytes() + new_bytes + left_bytes + beside_bytes)?;
+        control.hold(all.bytes() + new_bytes + left_bytes + other_bytes)?;
         all.reserve(more);
     }
     for store in stores {
         for at in 0..store.len() {
-            control.hold_at(at, || all.bytes() + left_bytes + beside_bytes)?;
+            control.hold_at(at, || all.bytes() + left_bytes + other_bytes)?;
             all.push(store.row(at), store.slots())
                 .ok_or(TOO_MUCH_TEXT)?;
         }
         left_bytes -= store.bytes();
     }
-    control.hold(all.bytes() + beside_bytes)?;
+    control.hold(all.bytes() + other_bytes)?;
     Ok(Some(all))
 }

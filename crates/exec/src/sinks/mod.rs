@@ -1,4 +1,5 @@
-//! Where rows end: groups, sorts, hash tables. Each thread has its own; they are merged when all rows are through.
+//! Sinks: groups, sorts, hash tables. Each thread has its own part; the parts are merged once all
+//! rows have arrived.
 
 mod aggregate;
 mod group_table;
@@ -16,8 +17,8 @@ pub(crate) use sort::SortRows;
 
 use crate::error::ExecError;
 
-/// Rows of text beyond 4 GiB, which no row store can keep. (A slot also refuses a value of another type; what comes here has
-/// the type that the plan was compiled with.)
+/// Rows of text beyond 4 GiB, which no row store can keep. (A slot also refuses a value of another
+/// type; what comes here has the type that the plan was compiled with.)
 pub(crate) const TOO_MUCH_TEXT: ExecError = ExecError::MemoryExceeded {
     operator: "table of rows with text",
     limit_bytes: u32::MAX as usize,

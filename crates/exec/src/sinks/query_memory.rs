@@ -1,4 +1,4 @@
-//! What a query may take in memory, and what a merge holds of it.
+//! Memory accounting of a query.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ impl QueryMemory {
         }
     }
 
-    /// Takes memory for an operator, before it is allocated where its size is known then.
+    /// Charges memory of an operator: before it is allocated, if its size is known then.
     pub(crate) fn charge(&self, bytes: usize, operator: &'static str) -> Result<(), ExecError> {
         // Relaxed: a sum that orders nothing.
         let before = self.used_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -33,22 +33,23 @@ impl QueryMemory {
         Ok(())
     }
 
-    /// Gives memory back.
+    /// Releases memory.
     pub(crate) fn release(&self, bytes: usize) {
         self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// What is taken now.
+    /// Bytes that are charged.
     #[cfg(test)]
     pub(crate) fn used_bytes(&self) -> usize {
         self.used_bytes.load(Ordering::Relaxed)
     }
 }
 
-/// Rows that a merge goes through before it asks whether it may go on.
+/// Rows that a merge processes between two checks.
 const STEP_ROWS: usize = 4096;
 
-/// Lets a long calculation over what threads have kept see that the query was stopped, and account for its memory.
+/// Control of a merge, which can take long: it notices that the query was stopped, and accounts for
+/// memory.
 pub(crate) struct MergeControl<'q> {
     memory: &'q QueryMemory,
     is_stopped: &'q dyn Fn() -> bool,
@@ -57,7 +58,7 @@ pub(crate) struct MergeControl<'q> {
 }
 
 impl<'q> MergeControl<'q> {
-    /// Of an operator that has taken `held_bytes` so far.
+    /// The control of an operator that has charged `held_bytes`.
     pub(crate) fn new(
         memory: &'q QueryMemory,
         is_stopped: &'q dyn Fn() -> bool,
@@ -72,10 +73,11 @@ impl<'q> MergeControl<'q> {
         }
     }
 
-    /// Says what the operator holds now, or is about to allocate.
+    /// Charges what the operator holds now, or is about to allocate.
     ///
     /// # Errors
-    /// If that is more than the query may use, or if the query was stopped: then its own error counts.
+    /// If that is more than the query may use, or if the query was stopped: then its own error
+    /// counts.
     pub(crate) fn hold(&self, bytes: usize) -> Result<(), ExecError> {
         if (self.is_stopped)() {
             return Err(ExecError::Cancelled);
@@ -102,7 +104,7 @@ impl<'q> MergeControl<'q> {
         Ok(())
     }
 
-    /// What the operator holds.
+    /// Bytes that the operator holds.
     pub(crate) fn held_bytes(&self) -> usize {
         self.held_bytes.get()
     }

@@ -1,7 +1,8 @@
-//! All rows, put in order at the end: each thread sorts its own in runs, and the runs of all threads are merged.
+//! Sorts: each thread sorts its rows in runs once all are there, and the runs of all threads are
+//! merged.
 //!
-//! A run is short enough that a query that is stopped does not have to wait for the sort of one. Rows stay where they are;
-//! what is sorted are their numbers.
+//! A run is short enough that a stopped query need not wait for it. Rows stay in place; their
+//! numbers are sorted.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -14,16 +15,16 @@ use crate::error::ExecError;
 use crate::program::SortSink;
 use crate::row::{RowRef, RowStore, Slot};
 
-/// Rows of a run, at most.
+/// Longest run, in rows.
 const RUN_ROWS: usize = 1 << 16;
 
-/// Where only the first rows are asked for, others are left out when there are at least so many.
+/// If only the first rows are needed, the others are dropped once there are this many.
 const PRUNED_ROWS_MIN: usize = 4096;
 
 /// Rows of one thread.
 pub(crate) struct SortRows {
     sink: Arc<SortSink>,
-    /// The columns, then what decides.
+    /// The columns, then the sort keys.
     from: Vec<Slot>,
     rows: RowStore,
     /// The numbers of the rows, run by run, once they are sorted.
@@ -42,12 +43,12 @@ impl SortRows {
         }
     }
 
-    /// What it takes in memory.
+    /// Bytes in memory.
     pub(crate) fn bytes(&self) -> usize {
         self.rows.bytes() + self.order.capacity() * size_of::<u32>()
     }
 
-    /// Adds a row. Where only the first rows are asked for, others are left out from time to time.
+    /// Adds a row. If only the first rows are needed, the others are dropped from time to time.
     pub(crate) fn add(&mut self, row: RowRef<'_>) -> Result<(), ExecError> {
         self.rows.push(row, &self.from).ok_or(TOO_MUCH_TEXT)?;
         let rows_max = self.rows_max();
@@ -62,7 +63,7 @@ impl SortRows {
         usize::try_from(rows_max).unwrap_or(usize::MAX)
     }
 
-    /// Leaves out all but the first rows.
+    /// Drops all but the first rows.
     fn prune(&mut self, rows_max: usize) -> Result<(), ExecError> {
         let mut numbers: Vec<usize> = (0..self.rows.len()).collect();
         if rows_max > 0 {
@@ -118,7 +119,7 @@ impl SortRows {
         Ok(())
     }
 
-    /// The rows of all threads in their order, as many as are asked for, the columns alone.
+    /// The rows of all threads in their order, as many as are needed, without the sort keys.
     pub(crate) fn merge(
         parts: &[Self],
         control: &MergeControl<'_>,
@@ -160,7 +161,8 @@ const TOO_MANY_ROWS: ExecError = ExecError::MemoryExceeded {
     limit_bytes: u32::MAX as usize,
 };
 
-/// The first row of a run that is not merged yet. The greatest head is that of the row that comes first.
+/// The first row of a run that is not merged yet. The greatest head is that of the row that comes
+/// first.
 struct Head<'p> {
     part: &'p SortRows,
     at: usize,
@@ -212,7 +214,7 @@ mod tests {
 
     const SLOT: fn() -> Slot = || Slot::new(0, ColumnType::I64, false);
 
-    /// Parts of so many rows, with random numbers, and these numbers.
+    /// Parts with these numbers of rows of random numbers, and the numbers.
     fn parts(rows: &[usize], rows_max: Option<u64>) -> (Vec<SortRows>, Vec<i64>) {
         let sink = Arc::new(SortSink {
             columns: vec![SLOT()],

@@ -1,4 +1,5 @@
-//! A sum of so many bits that no order of additions makes it overflow: three words, for up to 2^64 values of sixteen bytes.
+//! Wide sums, which overflow in no order of additions: three words, for up to 2^64 values of
+//! sixteen bytes.
 
 /// Words of a sum, the lowest first.
 pub(super) const SUM_WORDS: usize = 3;

@@ -6,7 +6,7 @@ use super::{RowBatch, Source, SourceError};
 use crate::data::key_codec::{self, EncodeError};
 use crate::data::{Datum, Schema, row_codec};
 
-/// A table or an index, sorted once. What tests and small tables are made of; tables of the database
+/// A table or an index, sorted once. For tests and small tables; the tables of the database
 /// implement [`Source`] themselves.
 #[derive(Clone, Debug)]
 pub struct MemoryTable {
@@ -15,10 +15,11 @@ pub struct MemoryTable {
 }
 
 impl MemoryTable {
-    /// A table of these rows, each with a value for every column. Of rows with equal keys the last counts.
+    /// A table of these rows, each with a value for every column. The last of several rows with
+    /// equal keys counts.
     ///
     /// # Errors
-    /// [`EncodeError`] for a value that is none of its column.
+    /// [`EncodeError`] for a value that does not fit its column.
     pub fn new(
         schema: Schema,
         rows: impl IntoIterator<Item = Vec<Datum>>,

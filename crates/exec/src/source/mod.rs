@@ -1,8 +1,8 @@
-//! Where rows come from: tables in memory and tables in pages, behind one trait.
+//! Sources of rows: tables in memory and tables in pages, behind one trait.
 //!
-//! A [`Source`] is a sorted sequence of (key bytes, row bytes) with a [`Schema`]; an index is one, too. A source
-//! in memory answers calls; one in pages hands its segments to the executor, which reads their pages
-//! itself.
+//! A [`Source`] is a sorted sequence of (key bytes, row bytes) with a [`Schema`]; an index is one,
+//! too. A source in memory answers calls; one in pages hands its segments to the executor, which
+//! reads their pages itself.
 
 mod memory_table;
 mod row_batch;
@@ -26,27 +26,28 @@ pub type SourceError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A table or an index.
 ///
-/// Keys and bounds that it is asked for are any bytes, compared as bytes: a part of a key, more than one, or longer than any
-/// key can be. Where none of its keys is equal, there is no row.
+/// Keys and bounds in requests are arbitrary bytes, compared as bytes: a part of a key, several
+/// keys, or longer than any key. There is no row if no key is equal.
 pub trait Source: Send + Sync {
     /// The columns, and where each is in a row's bytes.
     fn schema(&self) -> &Schema;
 
-    /// About how many rows there are.
+    /// Approximate number of rows.
     fn rows(&self) -> u64;
 
-    /// The segments that hold all rows, in the order of their keys, if that is where they are. The executor then reads
-    /// their pages itself, and never calls [`Source::scan`] or [`Source::get_many`].
+    /// The segments with all rows, in the order of their keys, if the source is stored in segments.
+    /// The executor then reads their pages itself, and never calls [`Source::scan`] or
+    /// [`Source::get_many`].
     fn segments(&self) -> Option<&[Arc<Segment>]> {
         None
     }
 
-    /// Adds to `into`, which is empty, the first `rows_max` rows, at most, with keys between the bounds, in the order of
-    /// their keys; fewer only if there are no more, or if [`RowBatch::is_full`]. Each row is read atomically, the range is
-    /// not.
+    /// Adds the first rows with keys between the bounds to `into`, which is empty, in the order of
+    /// their keys: `rows_max`, or fewer if there are no more or if [`RowBatch::is_full`]. Each row
+    /// is read atomically, the range is not.
     ///
     /// # Errors
-    /// Whatever the source says; what was added is then to be left alone.
+    /// The error of the source. The added rows are then void.
     fn scan(
         &self,
         from: Bound<&[u8]>,
@@ -55,12 +56,12 @@ pub trait Source: Send + Sync {
         into: &mut RowBatch,
     ) -> Result<(), SourceError>;
 
-    /// A key that divides the rows between the bounds in two: those below it, and those from it on. There are rows on both sides, about
-    /// as many as far as the source can tell at the price of a few look-ups. Nothing if it knows no such key: then one
-    /// thread goes through them all.
+    /// A key that divides the rows between the bounds into those below it and those from it on.
+    /// Both parts have rows, and about equally many, as far as a few look-ups can tell. Nothing if
+    /// the source knows no such key: then one thread reads them all.
     ///
     /// # Errors
-    /// Whatever the source says.
+    /// The error of the source.
     fn middle_key(
         &self,
         from: Bound<&[u8]>,
@@ -70,12 +71,12 @@ pub trait Source: Send + Sync {
         Ok(None)
     }
 
-    /// Adds to `into`, which is empty, for each key its row, or that there is none, in the order of `keys`; for fewer keys,
-    /// but one at least, only if [`RowBatch::is_full`]. Implementations overlap the cache misses of the look-ups where
-    /// they can.
+    /// Adds the row of each key, or its absence, to `into`, which is empty, in the order of `keys`.
+    /// Stops behind the row with which [`RowBatch::is_full`]. Implementations overlap the cache
+    /// misses of the look-ups where they can.
     ///
     /// # Errors
-    /// Whatever the source says; what was added is then to be left alone.
+    /// The error of the source. The added rows are then void.
     fn get_many(&self, keys: &[&[u8]], into: &mut RowBatch) -> Result<(), SourceError> {
         for key in keys {
             if into.is_full() {

@@ -1,10 +1,10 @@
 //! Rows back to back in two buffers, which are kept from batch to batch.
 
-/// Some rows: for each its key's bytes and its own, or that there is none. Full once they have 1 MiB.
+/// A batch of rows: the key bytes and the row bytes of each, or its absence. It is full with 1 MiB.
 #[derive(Clone, Debug, Default)]
 pub struct RowBatch {
     bytes: Vec<u8>,
-    /// Of each row where its key ends and where it ends itself, in `bytes`.
+    /// Where the key and the row bytes of each row end, in `bytes`.
     ends: Vec<(u32, u32)>,
 }
 
@@ -40,10 +40,10 @@ impl RowBatch {
         self.ends.push((ABSENT, self.bytes.len() as u32));
     }
 
-    /// The key's bytes and the row's of number `at`, unless there is none.
+    /// The key bytes and the row bytes of row number `at`, unless it is absent.
     ///
     /// # Panics
-    /// If there are not so many rows.
+    /// If there are fewer rows.
     #[inline]
     #[must_use]
     pub fn get(&self, at: usize) -> Option<(&[u8], &[u8])> {
@@ -66,7 +66,7 @@ impl RowBatch {
         self.bytes.len() >= BYTES_MAX
     }
 
-    /// How many rows there are, absent ones included.
+    /// Number of rows, including absent ones.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()

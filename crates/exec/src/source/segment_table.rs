@@ -8,8 +8,8 @@ use namiki_segment::{Found, LongReader, PageNo, PageRef, Pages, Segment, Value};
 use super::{RowBatch, Source, SourceError};
 use crate::data::Schema;
 
-/// Rows in segments. The executor reads their pages asynchronously; [`Source::scan`], which reads page by page and
-/// waits for each, is for the plain evaluator and other callers that have time.
+/// Rows in segments. The executor reads their pages asynchronously; [`Source::scan`], which reads
+/// page by page and waits for each, is for the plain evaluator and other callers that have time.
 #[derive(Clone, Debug)]
 pub struct SegmentTable {
     schema: Schema,
@@ -27,11 +27,11 @@ pub struct SegmentsOverlap {
 }
 
 impl SegmentTable {
-    /// The rows of these segments, each of which has keys behind those of the one before. Segments without rows are
-    /// left out.
+    /// The rows of these segments, each of which has keys behind those of the one before. Segments
+    /// without rows are left out.
     ///
     /// # Errors
-    /// [`SegmentsOverlap`] if they have not.
+    /// [`SegmentsOverlap`] if the keys are in another order.
     pub fn new(schema: Schema, segments: Vec<Arc<Segment>>) -> Result<Self, SegmentsOverlap> {
         let segments: Vec<Arc<Segment>> = segments
             .into_iter()

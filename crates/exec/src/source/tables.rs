@@ -11,10 +11,10 @@ use crate::statistics::TableStatistics;
 pub struct Table {
     /// The rows, in the order of the primary key.
     pub source: Arc<dyn Source>,
-    /// By name. An index has the columns that [`Schema::index`](crate::data::Schema::index) gives it, and an entry for each row:
-    /// an entry without its row ends a query with an error.
+    /// By name. An index has the columns that [`Schema::index`](crate::data::Schema::index) gives
+    /// it, and an entry for each row: an entry without its row ends a query with an error.
     pub indexes: BTreeMap<String, Arc<dyn Source>>,
-    /// What is known of its values, for prices.
+    /// Statistics of its values, for prices.
     pub statistics: Option<Arc<TableStatistics>>,
 }
 
@@ -36,7 +36,7 @@ impl Table {
         self
     }
 
-    /// The same with what is known of its values.
+    /// The same with statistics of its values.
     #[must_use]
     pub fn with_statistics(mut self, statistics: TableStatistics) -> Self {
         self.statistics = Some(Arc::new(statistics));
@@ -57,7 +57,7 @@ impl Tables {
         Self::default()
     }
 
-    /// Adds a table, in the place of one with that name.
+    /// Adds a table, which replaces one of that name.
     pub fn insert(&mut self, name: &str, table: Table) {
         self.tables.insert(name.to_owned(), table);
     }

@@ -1,4 +1,4 @@
-//! Making statistics while rows go by, in a fixed memory.
+//! Builds statistics from a stream of rows, in fixed memory.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::data::{Datum, Schema, Value};
 /// Rows of the sample that histograms are made of.
 const SAMPLE_ROWS: usize = 8_192;
 
-/// Text in histograms is cut behind so many bytes.
+/// Length limit of text in histograms, in bytes.
 const TEXT_BYTES: usize = 16;
 
-/// Looks at all rows of a table, and keeps a sample and counts. Equal rows in equal order give equal statistics.
+/// Counts the rows of a table, and keeps a sample. Equal rows in equal order give equal statistics.
 #[derive(Debug)]
 pub struct StatisticsBuilder {
     names: Vec<String>,
@@ -43,7 +43,7 @@ impl StatisticsBuilder {
         }
     }
 
-    /// Looks at a row: a value for each column.
+    /// Adds a row: a value for each column.
     pub fn add(&mut self, row: &[Datum]) {
         self.rows += 1;
         for (at, value) in row.iter().enumerate().take(self.names.len()) {
@@ -69,7 +69,7 @@ impl StatisticsBuilder {
         }
     }
 
-    /// What is known then.
+    /// The statistics of these rows.
     #[must_use]
     pub fn finish(self) -> TableStatistics {
         let mut columns = BTreeMap::new();

@@ -1,7 +1,7 @@
-//! Counting different values in a fixed memory (HyperLogLog).
+//! HyperLogLog: counts different values in fixed memory.
 //!
-//! Each value's hash chooses one of 2,048 registers, which keeps the most leading zeros that it met: many zeros are rare,
-//! so they tell of many different values. The standard error is 2.3 %.
+//! Each value's hash chooses one of 2,048 registers, which keeps the most leading zeros that it
+//! met: many zeros are rare, so they tell of many different values. The standard error is 2.3 %.
 
 use namiki_platform::hash::hash_of;
 
@@ -29,7 +29,7 @@ impl DistinctCounter {
         *register = (*register).max(zeros);
     }
 
-    /// About how many there were.
+    /// Estimated number of different values.
     pub(super) fn count(&self) -> u64 {
         let registers = REGISTERS as f64;
         let sum: f64 = self

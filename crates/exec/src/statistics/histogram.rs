@@ -5,7 +5,8 @@
 //!            |────────|─|─|────────|───────────────|      between two neighbours lie equally many values
 //! ```
 //!
-//! A value that is more frequent than a bucket is several bounds in a row, so that its share is known, too.
+//! A value that is more frequent than a bucket is several bounds in a row, so that its share is
+//! known, too.
 
 use std::cmp::Ordering;
 
@@ -19,13 +20,13 @@ pub(super) const BUCKETS_MAX: usize = 64;
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histogram {
-    /// In order. One more than there are buckets; none of no values.
+    /// In order, one more than there are buckets. Empty without values.
     #[serde(with = "one_text")]
     bounds: Vec<Datum>,
 }
 
 impl Histogram {
-    /// Of sorted values, with at most so many buckets.
+    /// The histogram of sorted values, with a limit of buckets.
     #[must_use]
     pub(super) fn of_sorted(values: &[Datum], buckets_max: usize) -> Self {
         let Some(last) = values.len().checked_sub(1) else {
@@ -38,7 +39,7 @@ impl Histogram {
         }
     }
 
-    /// Whether its bounds are as many as there can be, and in order.
+    /// Whether the number of its bounds is within the limit, and their order right.
     pub(super) fn is_sound(&self) -> bool {
         self.bounds.len() <= BUCKETS_MAX + 1 && self.bounds.is_sorted()
     }
@@ -55,8 +56,8 @@ impl Histogram {
         self.bounds.last()
     }
 
-    /// The share of the values, from 0 to 1, that are below this one; with `or_equal`, those equal to it, too. Nothing if
-    /// nothing is known.
+    /// The share of the values, from 0 to 1, that are below this one; with `or_equal`, those equal
+    /// to it, too. Nothing if nothing is known.
     #[must_use]
     pub fn share_below(&self, value: &Datum, or_equal: bool) -> Option<f64> {
         let buckets = self
@@ -103,7 +104,7 @@ fn position(lower: &Datum, upper: &Datum, value: &Datum) -> f64 {
     ((value - lower) / (upper - lower)).clamp(0.0, 1.0)
 }
 
-/// About where a value is on a line.
+/// Approximate position of a value on a line.
 fn number(value: &Datum) -> Option<f64> {
     Some(match value {
         Datum::Null => return None,
@@ -123,7 +124,8 @@ fn first_bytes(bytes: &[u8]) -> f64 {
     (0..6).fold(0.0, |number, byte| number * 256.0 + at(byte))
 }
 
-/// All bounds as one JSON text within the JSON: a list of a line for each would be ten times as long.
+/// All bounds as one JSON text within the JSON: a list of a line for each would be ten times as
+/// long.
 mod one_text {
     use serde::de::Error as _;
     use serde::ser::Error as _;

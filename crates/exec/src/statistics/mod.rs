@@ -1,7 +1,7 @@
-//! What is known of a table's values without reading it: how many, how many different ones, how they are spread.
+//! Statistics of a table's values: their number, the number of different ones, their distribution.
 //!
-//! Made once, by what loads the table ([`StatisticsBuilder`]), and kept with its description. A plan's price is
-//! estimated from it; an answer never depends on it.
+//! A load makes them once ([`StatisticsBuilder`]), and they are stored with the table's
+//! description. A plan's price is estimated from it; an answer never depends on it.
 
 mod builder;
 mod distinct;
@@ -16,7 +16,7 @@ use crate::data::Schema;
 pub use builder::StatisticsBuilder;
 pub use histogram::Histogram;
 
-/// What is known of a table.
+/// Statistics of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableStatistics {
     /// Rows.
@@ -26,7 +26,7 @@ pub struct TableStatistics {
 }
 
 impl TableStatistics {
-    /// Why these cannot be the statistics of a table with so many rows; nothing if they can.
+    /// Why these cannot be the statistics of a table with `rows` rows; nothing if they can.
     #[must_use]
     pub fn contradiction(&self, schema: &Schema, rows: u64) -> Option<String> {
         if self.rows != rows {
@@ -52,13 +52,13 @@ impl TableStatistics {
     }
 }
 
-/// What is known of a column.
+/// Statistics of a column.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnStatistics {
-    /// About how many different values there are.
+    /// Estimated number of different values.
     pub distinct: u64,
     /// Rows without a value.
     pub nulls: u64,
-    /// How values are spread; of a sample.
+    /// Distribution of the values of a sample.
     pub histogram: Histogram,
 }

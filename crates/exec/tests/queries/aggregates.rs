@@ -1,4 +1,4 @@
-//! What is calculated over groups depends on which rows there are, and on no order.
+//! Aggregates depend on the rows, and on no order of them.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroUsize;

@@ -1,5 +1,5 @@
-//! No plan and no expression ends the process, however deep or long it is, and however small the stack: long chains run,
-//! deep trees are refused with an error that says so.
+//! No plan and no expression ends the process, however deep or long it is, and however small the
+//! stack: long chains run, deep trees are refused with an error that says so.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
@@ -17,7 +17,8 @@ use namiki_platform::disk::Disk;
 
 const SMALL_STACK_BYTES: usize = 256 << 10;
 
-/// Does something in a thread with a small stack. A stack that overflows ends the process, and so the test.
+/// Does something in a thread with a small stack. A stack that overflows ends the process, and so
+/// the test.
 fn in_a_small_stack(work: impl FnOnce() + Send) {
     std::thread::scope(|threads| {
         let small = std::thread::Builder::new().stack_size(SMALL_STACK_BYTES);
@@ -276,7 +277,8 @@ fn trees_of_shared_parts_are_refused() {
     });
 }
 
-/// Each operator and each expression alone is within its limit, and all of them together would be larger than memory.
+/// Each operator and each expression alone is within its limit, and all of them together would be
+/// larger than memory.
 #[test]
 fn expressions_that_are_too_large_together_are_refused() {
     let setting = Setting::new();

@@ -1,4 +1,5 @@
-//! What goes wrong ends a query with a clear error, leaves no task and no page frame behind, and spoils nothing.
+//! What goes wrong ends a query with a clear error, leaves no task and no page frame behind, and
+//! spoils nothing.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroUsize;
@@ -330,7 +331,7 @@ fn memory_beyond_the_limit_is_an_error() {
     setting.check_usable();
 }
 
-/// Fails, or panics, when it is asked for rows.
+/// Fails, or panics, when rows are requested.
 struct BadSource(Schema, bool);
 
 impl Source for BadSource {

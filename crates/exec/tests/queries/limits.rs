@@ -1,4 +1,5 @@
-//! A limit lets so many rows pass, and every one of them comes to its end, whatever the operators above it do.
+//! A limit lets its number of rows pass, and every one of them comes to its end, whatever the
+//! operators above it do.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroUsize;
@@ -29,7 +30,8 @@ impl Setting {
         }
     }
 
-    /// Runs a plan cold, and with its tables in memory, by one thread and by several; checks each answer.
+    /// Runs a plan cold, and with its tables in memory, by one thread and by several; checks each
+    /// answer.
     fn each_answer(&self, plan: &Plan, check: impl Fn(Vec<Vec<Datum>>, &str)) {
         for tables in [&self.on_disk, &self.in_memory] {
             for (threads, tasks, window_tasks) in
@@ -83,7 +85,8 @@ fn all_pairs_of_limited_rows_are_given() {
     });
 }
 
-/// Of sorted rows the first pass, whatever lies between the sort and the limit, and above the limit.
+/// Of sorted rows the first pass, whatever lies between the sort and the limit, and above the
+/// limit.
 #[test]
 fn a_limit_above_a_sort_takes_the_first_rows() {
     let setting = Setting::new();

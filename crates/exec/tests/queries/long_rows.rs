@@ -1,4 +1,5 @@
-//! What waits is bounded in bytes, and not in rows alone: rows of the answer, batches of a source, gathered look-ups.
+//! Waiting rows are bounded in bytes, and not in rows alone: rows of the answer, batches of a
+//! source, gathered look-ups.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroUsize;
@@ -56,7 +57,7 @@ fn rows_that_wait_for_the_consumer_have_few_bytes() {
     let in_one_mib = (1 << 20) / ROW_BYTES as u64;
     for taken in 1..1_000 {
         assert!(rows.next_row().unwrap().is_some());
-        // Time for a thread that does not stop to go on.
+        // Time for a thread that does not stop.
         for _ in 0..20 {
             std::thread::yield_now();
         }

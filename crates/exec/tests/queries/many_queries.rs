@@ -1,4 +1,5 @@
-//! Queries that run at once: one that waits for its consumer keeps what it has, and leaves the others enough.
+//! Queries that run at once: one that waits for its consumer keeps what it has, and leaves the
+//! others enough.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroUsize;
@@ -50,7 +51,8 @@ fn paused(executor: &Executor, plan: &Plan, tables: &Tables, options: &Options) 
     rows
 }
 
-/// Their threads would have all page frames: those of extents that they have read, and of pages that they look up.
+/// Their threads would have all page frames: those of extents that they have read, and of pages
+/// that they look up.
 #[test]
 fn paused_queries_leave_frames_to_others() {
     let (executor, tables) = setting();
@@ -85,7 +87,7 @@ fn paused_queries_leave_frames_to_others() {
             }
         }
     }
-    // The first one goes on, too, and the others can end.
+    // The first one continues, too, and the others can end.
     let mut left = 0;
     while others[0].next_row().unwrap().is_some() {
         left += 1;
@@ -113,7 +115,7 @@ fn too_many_queries_at_once_are_refused() {
     assert!(matches!(refused, ExecError::TooManyQueries { running } if running == count));
     let threads: usize = running.iter().map(|rows| rows.statistics().threads).sum();
     assert!(count >= 16 && threads <= 256, "{count}, {threads} threads");
-    // Each of them goes on.
+    // Each of them continues.
     for rows in &mut running {
         assert!(rows.next_row().unwrap().is_some());
     }

@@ -1,4 +1,5 @@
-//! The paper's query, end to end: on segments, in both modes, with several numbers of threads and tasks.
+//! The paper's query, end to end: on segments, in both modes, with several numbers of threads and
+//! tasks.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroUsize;

@@ -1,5 +1,6 @@
-//! Rows that a step's own filter leaves out use up a thread's budget like others: however many there are, the thread
-//! hands over what it has, answers requests and sees that the query was cancelled.
+//! Rows that a step's own filter leaves out use up a thread's budget like others: however many
+//! there are, the thread hands over what it has, answers requests and sees that the query was
+//! cancelled.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroUsize;
@@ -14,7 +15,7 @@ use namiki_platform::disk::Disk;
 
 /// Rows of the one group that there is.
 const ROWS: i64 = 40_000;
-/// Of these, one in so many is kept.
+/// One in this number of rows is kept.
 const KEPT_EACH: i64 = 2_000;
 
 fn groups() -> MemoryTable {

@@ -1,5 +1,5 @@
-//! Scans that are longer than what a thread may hold, and chains of look-ups in memory and in pages, with every small
-//! degree: no row is lost, and no thread waits for what nothing will bring.
+//! Scans that are longer than what a thread may hold, and chains of look-ups in memory and in
+//! pages, with every small degree: no row is lost, and no thread waits for what nothing will bring.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroUsize;
@@ -14,7 +14,8 @@ use namiki_exec::source::{MemoryTable, Table, Tables};
 use namiki_exec::{Degree, Executor, Mode, Options};
 use namiki_platform::disk::Disk;
 
-/// A table of so many rows, each of which names a row of the next one; as long as `pad_bytes` makes them.
+/// A table of `rows` rows, each of which names a row of the next one; as long as `pad_bytes` makes
+/// them.
 fn table(number: usize, rows: i64, pad_bytes: usize) -> MemoryTable {
     let columns = vec![
         Column::new(&format!("k{number}"), ColumnType::I64),
@@ -35,13 +36,13 @@ fn summed(plan: Plan, of: &str) -> Plan {
     plan.aggregate(&[], vec![AggregateCall::count("rows"), sum])
 }
 
-/// What [`summed`] gives of a column that has each number below `rows` once.
+/// The result of [`summed`] for a column that has each number below `rows` once.
 fn count_and_sum(rows: i64) -> Vec<Datum> {
     let unscaled = i128::from(rows * (rows - 1) / 2);
     vec![rows.into(), Datum::Decimal { unscaled, scale: 0 }]
 }
 
-/// The answer, unless it takes so long that it never comes.
+/// The answer; fails if it does not come in time.
 fn answer(executor: &Arc<Executor>, plan: &Plan, tables: &Tables, how: &Options) -> Vec<Datum> {
     let (sender, receiver) = channel();
     let mut rows = executor.run(plan, tables, how).unwrap();
@@ -101,8 +102,8 @@ fn long_scans_end_with_every_degree() {
     assert_eq!(executor.frames_in_flight(), 0);
 }
 
-/// A range that one thread gives to another meets extents there that are not through, and have all frames: the first caller is
-/// given most frames, the others have 17 for all their threads.
+/// A range that one thread gives to another meets extents there that are not through, and have all
+/// frames: the first caller is given most frames, the others have 17 for all their threads.
 #[test]
 fn callers_with_few_frames_come_to_their_ends() {
     const ROWS: i64 = 12_000;
@@ -115,7 +116,8 @@ fn callers_with_few_frames_come_to_their_ends() {
         let paged = in_segments(&disk, &dir, table, usize::MAX);
         tables.insert(name, Table::new(Arc::new(paged)));
     };
-    // An extent of a few pages has more rows than a thread goes through before it looks at its rings.
+    // An extent of a few pages has more rows than a thread goes through before it looks at its
+    // rings.
     let schema = Schema::new(vec![Column::new("k", ColumnType::I64)], &["k"]).unwrap();
     let rows = (0..NARROW_ROWS).map(|key| vec![Datum::I64(key)]);
     insert("narrow", &MemoryTable::new(schema, rows).unwrap());

@@ -1,4 +1,5 @@
-//! A range of a table in memory is gone through by all threads of a query, wherever its source lets it be divided.
+//! All threads of a query read a range of a table in memory, wherever its source lets it be
+//! divided.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::HashSet;
@@ -47,7 +48,7 @@ fn tables(source: impl Source + 'static) -> Tables {
     tables
 }
 
-/// A table that gives rows only once so many threads have asked for some.
+/// A table that gives rows only once this number of threads has requested some.
 struct ForMany {
     table: MemoryTable,
     threads: usize,

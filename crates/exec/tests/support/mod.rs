@@ -24,7 +24,7 @@ pub(crate) fn memory_disk() -> (Arc<SimDisk>, PathBuf) {
     (Arc::new(disk), dir)
 }
 
-/// Writes the rows of a table to segments of so many rows, and opens them.
+/// Writes the rows of a table to segments of `rows_per_segment` rows, and opens them.
 pub(crate) fn in_segments(
     disk: &Arc<dyn Disk>,
     dir: &Path,

@@ -1,4 +1,5 @@
-//! Sources over others: a layer says what it does differently, and everything else is the source's below.
+//! Sources over others: a layer says what it does differently, and everything else is the source's
+//! below.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -7,7 +8,8 @@ use namiki_exec::data::Schema;
 use namiki_exec::source::{RowBatch, Source, SourceError};
 use namiki_segment::Segment;
 
-/// A [`Source`] over another one. Each method is the one of [`Source`], and by default that of [`SourceLayer::inner`].
+/// A [`Source`] over another one. Each method is the one of [`Source`], and by default that of
+/// [`SourceLayer::inner`].
 pub(crate) trait SourceLayer: Send + Sync {
     fn inner(&self) -> &dyn Source;
 

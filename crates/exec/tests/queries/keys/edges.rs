@@ -1,8 +1,9 @@
-//! Every comparison of a key's column with every value at an edge of its type, by each way that leads to rows: the same rows
-//! as those that a filter keeps of all.
+//! Every comparison of a key's column with every value at an edge of its type, by each way that
+//! leads to rows: the same rows as those that a filter keeps of all.
 //!
-//! At the edges lie the least and the greatest value, bytes of 00 and FF (where a bound grows longer or shorter as bytes), text
-//! that another begins with, and values that no column of the type can hold, such as text that is longer than any key.
+//! At the edges lie the least and the greatest value, bytes of 00 and FF (where a bound grows
+//! longer or shorter as bytes), text that another begins with, and values that no column of the
+//! type can hold, such as text that is longer than any key.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroUsize;
@@ -21,106 +22,107 @@ use crate::support::{in_segments, memory_disk, sorted};
 
 /// Values of a type that a key holds.
 fn edges(column_type: ColumnType) -> Vec<Datum> {
-    let signed = [
-        i64::MIN,
-        i64::MIN + 1,
-        -65_536,
-        -256,
-        -255,
-        -2,
-        -1,
+    const U64: [u64; 10] = [
         0,
         1,
-        127,
         254,
         255,
         256,
         65_535,
-        i64::MAX - 1,
-        i64::MAX,
+        1 << 63,
+        u64::MAX - 255,
+        u64::MAX - 1,
+        u64::MAX,
     ];
+    const DATES: [i32; 9] = [
+        i32::MIN,
+        i32::MIN + 1,
+        -256,
+        -1,
+        0,
+        255,
+        256,
+        i32::MAX - 1,
+        i32::MAX,
+    ];
+    let decimal = |unscaled: i64, scale| Datum::Decimal {
+        unscaled: unscaled.into(),
+        scale,
+    };
     match column_type {
         ColumnType::Bool => vec![Datum::Bool(false), Datum::Bool(true)],
-        ColumnType::I64 => signed.map(Datum::I64).into(),
-        ColumnType::U64 => [
-            0,
-            1,
-            254,
-            255,
-            256,
-            65_535,
-            1 << 63,
-            u64::MAX - 255,
-            u64::MAX - 1,
-            u64::MAX,
-        ]
-        .map(Datum::U64)
-        .into(),
-        ColumnType::Decimal { scale } => signed
-            .map(|unscaled| Datum::Decimal {
-                unscaled: unscaled.into(),
-                scale,
-            })
-            .into(),
-        ColumnType::Date => [
-            i32::MIN,
-            i32::MIN + 1,
-            -256,
-            -1,
-            0,
-            255,
-            256,
-            i32::MAX - 1,
-            i32::MAX,
-        ]
-        .map(Datum::Date)
-        .into(),
-        ColumnType::Text => {
-            let long = "x".repeat(700);
-            let texts = [
-                "",
-                "\0",
-                "\0\0",
-                "\0\u{1}",
-                "\u{1}",
-                "a",
-                "a\0",
-                "a\0\0",
-                "a\0b",
-                "a\u{1}",
-                "aa",
-                "b",
-                "ÿ",
-                "\u{10ffff}",
-                "\u{10ffff}\u{10ffff}",
-                &long,
-            ];
-            texts.map(Datum::from).into()
-        }
-        ColumnType::Bytes => {
-            let long = [255; 700];
-            let bytes: [&[u8]; 17] = [
-                &[],
-                &[0],
-                &[0, 0],
-                &[0, 1],
-                &[0, 2],
-                &[0, 255],
-                &[0, 255, 0],
-                &[1],
-                &[1, 255],
-                &[254, 255],
-                &[255],
-                &[255, 0],
-                &[255, 255],
-                &[255; 7],
-                &[255; 8],
-                &[255; 9],
-                &long,
-            ];
-            bytes.map(|bytes| Datum::Bytes(bytes.to_vec())).into()
-        }
+        ColumnType::I64 => SIGNED.map(Datum::I64).into(),
+        ColumnType::U64 => U64.map(Datum::U64).into(),
+        ColumnType::Decimal { scale } => SIGNED.map(|unscaled| decimal(unscaled, scale)).into(),
+        ColumnType::Date => DATES.map(Datum::Date).into(),
+        ColumnType::Text => text_edges(),
+        ColumnType::Bytes => byte_edges(),
     }
+}
+
+const SIGNED: [i64; 16] = [
+    i64::MIN,
+    i64::MIN + 1,
+    -65_536,
+    -256,
+    -255,
+    -2,
+    -1,
+    0,
+    1,
+    127,
+    254,
+    255,
+    256,
+    65_535,
+    i64::MAX - 1,
+    i64::MAX,
+];
+
+fn text_edges() -> Vec<Datum> {
+    let long = "x".repeat(700);
+    let texts = [
+        "",
+        "\0",
+        "\0\0",
+        "\0\u{1}",
+        "\u{1}",
+        "a",
+        "a\0",
+        "a\0\0",
+        "a\0b",
+        "a\u{1}",
+        "aa",
+        "b",
+        "ÿ",
+        "\u{10ffff}",
+        "\u{10ffff}\u{10ffff}",
+        &long,
+    ];
+    texts.map(Datum::from).into()
+}
+
+fn byte_edges() -> Vec<Datum> {
+    let bytes: [&[u8]; 17] = [
+        &[],
+        &[0],
+        &[0, 0],
+        &[0, 1],
+        &[0, 2],
+        &[0, 255],
+        &[0, 255, 0],
+        &[1],
+        &[1, 255],
+        &[254, 255],
+        &[255],
+        &[255, 0],
+        &[255, 255],
+        &[255; 7],
+        &[255; 8],
+        &[255; 9],
+        &[255; 700],
+    ];
+    bytes.map(|bytes| Datum::Bytes(bytes.to_vec())).into()
 }
 
 /// Values to compare a column of the type with that no key of it holds.
@@ -178,7 +180,7 @@ struct Shape {
     index: Option<&'static str>,
 }
 
-/// What a key is made of, with an index over `v`.
+/// The columns of a key, with an index over `v`.
 const KEYS: [&[&str]; 4] = [&["v"], &["v", "n"], &["n", "v"], &["n"]];
 
 fn shape(
@@ -199,7 +201,7 @@ fn shape(
     if nullable {
         values.push(Datum::Null);
     }
-    // The neighbours of the number that a bound has, and the greatest, behind which there is none.
+    // The neighbours of the number that a bound has, and the greatest, which has none behind it.
     let numbers: &[u64] = if key == ["v"] {
         &[0]
     } else {

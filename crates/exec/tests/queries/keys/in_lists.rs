@@ -1,5 +1,5 @@
-//! `in` with many values: looked up by key or index where that is cheaper, each value once, and always the answer of the
-//! plain filter.
+//! `in` with many values: looked up by key or index where that is cheaper, each value once, and
+//! always the answer of the plain filter.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroUsize;
@@ -18,8 +18,8 @@ struct Setting {
 }
 
 impl Setting {
-    /// A shop, and a table with a key of two columns, with missing values and decimals in its index; in segments and in
-    /// memory.
+    /// A shop, and a table with a key of two columns, with missing values and decimals in its
+    /// index; in segments and in memory.
     fn new() -> Self {
         let (sim, dir) = memory_disk();
         let disk: Arc<dyn Disk> = sim;
@@ -57,7 +57,8 @@ impl Setting {
         }
     }
 
-    /// The answer, which is the plain one wherever the tables are and however the plan is run; and how it is run.
+    /// The answer, which is the plain one wherever the tables are and however the plan is run; and
+    /// how it is run.
     fn answer(&self, plan: &Plan) -> (Vec<Vec<Datum>>, [String; 2]) {
         let plain = sorted(naive::run(plan, &self.places[1]).unwrap().rows);
         let explained = self.places.each_ref().map(|tables| {
@@ -78,7 +79,7 @@ impl Setting {
         (plain, explained)
     }
 
-    /// The answer has so many rows, and they are looked up.
+    /// Checks the number of rows of the answer, and that they are looked up.
     fn looks_up(&self, table: &str, filter: Expr, rows: usize, by: &str) {
         let (answer, explained) = self.answer(&Plan::find(table, filter));
         assert_eq!(answer.len(), rows, "{explained:?}");
@@ -113,7 +114,8 @@ fn lists_become_lookups_of_different_values() {
         8,
         "scan customer: one of (-300, 100, ",
     );
-    // Equal numbers of all types are one value; what the column cannot have, and missing values, are none.
+    // Equal numbers of all types are one value; what the column cannot have, and missing values,
+    // are none.
     let decimal = |text: &str| Datum::parse_decimal(text).unwrap();
     let mixed = [
         Datum::U64(7),

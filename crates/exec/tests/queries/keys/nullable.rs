@@ -1,5 +1,5 @@
-//! Rows with missing values in their keys are found by every way that leads to rows: by the key, by an index, by the
-//! row's key in an index entry. What looks up a missing value finds nothing.
+//! Rows with missing values in their keys are found by every way that leads to rows: by the key, by
+//! an index, by the row's key in an index entry. What looks up a missing value finds nothing.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -34,8 +34,8 @@ fn values(column_type: ColumnType) -> Vec<Datum> {
     values
 }
 
-/// A table `t` with a column of this type at this place of its key, an index over the column and one over another, and a
-/// table `outer` of the values.
+/// A table `t` with a column of this type at this place of its key, an index over the column and
+/// one over another, and a table `outer` of the values.
 fn tables(
     column_type: ColumnType,
     place: usize,

@@ -1,4 +1,5 @@
-//! Random plans over random tables have the plain evaluator's answer, wherever the rows are and however the plan is run.
+//! Random plans over random tables have the plain evaluator's answer, wherever the rows are and
+//! however the plan is run.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 pub(crate) mod plans;
@@ -110,8 +111,8 @@ fn check(
     is_not_empty
 }
 
-/// Ends a query early, one way or another: with an error that fits, and with nothing left of it. Tells whether it ended
-/// early.
+/// Ends a query early, one way or another: with an error that fits, and with nothing left of it.
+/// Tells whether it ended early.
 fn check_early_end(
     seed: u64,
     random: &mut Random,
@@ -175,7 +176,8 @@ fn check_early_end(
     end.is_some()
 }
 
-/// At least one in ten plans has each operator, three in ten have two joins or more, and half have rows in the answer.
+/// At least one in ten plans has each operator, three in ten have two joins or more, and half have
+/// rows in the answer.
 #[test]
 fn random_plans_have_the_plain_answer() {
     let mut with_operator: BTreeMap<&str, usize> = BTreeMap::new();

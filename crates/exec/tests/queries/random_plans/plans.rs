@@ -38,7 +38,8 @@ pub(crate) enum Determined {
     Rows,
     /// How many: some of the rows that there would be without the limit at the root.
     Count,
-    /// No more than that they are some of those that there would be without limits of rows in no order.
+    /// No more than that they are some of those that there would be without limits of rows in no
+    /// order.
     Some,
 }
 
@@ -102,7 +103,7 @@ pub(crate) struct Maker<'r> {
 /// A join that would give more rows is left out: the plain evaluator keeps them all.
 const ROWS_MAX: f64 = 20_000.0;
 
-/// About how many different values there are.
+/// Estimated number of different values.
 fn distinct(column_type: ColumnType) -> f64 {
     match column_type {
         ColumnType::Bool => 2.0,
@@ -132,7 +133,7 @@ impl<'r> Maker<'r> {
             (plan, given) = match self.random.index(3) {
                 0 => self.filter(plan, given),
                 1 => self.project(plan, given),
-                // What is calculated over some rows is not what is calculated over all.
+                // An aggregate over some rows differs from the one over all.
                 _ if self.is_loose => (plan, given),
                 _ => self.aggregate(plan, given),
             };
@@ -163,7 +164,8 @@ impl<'r> Maker<'r> {
         }
     }
 
-    /// Limits the rows now and then: those of a sort to a few, others to a few or to more than there are.
+    /// Limits the rows now and then: those of a sort to a few, others to a few or to more than
+    /// there are.
     fn maybe_limit(&mut self, plan: Plan, given: &[Given]) -> Plan {
         if !self.random.chance(0.12) {
             return plan;
@@ -260,7 +262,7 @@ impl<'r> Maker<'r> {
         (0..count).map(|_| one(self.random)).collect()
     }
 
-    /// A value of a column, or none, one in so many times where there may be none.
+    /// A value of a column; sometimes none if the column is nullable.
     fn key_value(&mut self, column: &Column, missing: f64) -> Datum {
         if column.nullable && self.random.chance(missing) {
             Datum::Null

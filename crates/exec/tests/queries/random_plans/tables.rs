@@ -1,5 +1,5 @@
-//! Random tables: columns of all types, keys of one to three columns, indexes, missing values in all of them; in memory, in
-//! segments, or with some of each.
+//! Random tables: columns of all types, keys of one to three columns, indexes, missing values in
+//! all of them; in memory, in segments, or with some of each.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -73,7 +73,7 @@ fn key_type(random: &mut Random, first: bool) -> ColumnType {
     TYPES[random.index(types)]
 }
 
-/// A column in which values may be missing, one in so many times.
+/// A nullable column, in which some values are missing.
 fn column(random: &mut Random, name: &str, column_type: ColumnType, nullable: f64) -> Column {
     let column = Column::new(name, column_type);
     if random.chance(nullable) {

@@ -1,7 +1,9 @@
-//! An oracle that shares nothing with the engine: random plans, written as SQL, have the answer of DuckDB.
+//! An oracle that shares nothing with the engine: random plans, written as SQL, have the answer of
+//! DuckDB.
 //!
-//! The plain evaluator (`naive.rs`) shares the engine's types, row codec and comparisons; a mistake there is invisible to it.
-//! DuckDB gets the rows as SQL literals, and its answer comes back as texts. `cargo xtask oracle` installs it and runs this.
+//! The plain evaluator (`naive.rs`) shares the engine's types, row codec and comparisons; a mistake
+//! there is invisible to it. DuckDB gets the rows as SQL literals, and its answer comes back as
+//! texts. `cargo xtask oracle` installs it and runs this.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod sql;
@@ -146,8 +148,9 @@ fn is_right(
     }
 }
 
-/// `NAMIKI_DUCKDB_PYTHON` names a Python that has DuckDB; `NAMIKI_ORACLE_PLANS` and `NAMIKI_ORACLE_SEED` say how many plans
-/// are tried, and which come first. Without the first it is left out: `cargo xtask oracle` installs DuckDB, and runs this.
+/// `NAMIKI_DUCKDB_PYTHON` names a Python that has DuckDB; `NAMIKI_ORACLE_PLANS` and
+/// `NAMIKI_ORACLE_SEED` say how many plans are tried, and which come first. Without the first it is
+/// left out: `cargo xtask oracle` installs DuckDB, and runs this.
 #[test]
 fn random_plans_have_the_answer_of_duckdb() {
     let Some(python) = std::env::var_os("NAMIKI_DUCKDB_PYTHON") else {

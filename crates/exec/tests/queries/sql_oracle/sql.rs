@@ -1,7 +1,8 @@
 //! The SQL of a plan: a query inside a query for each operator, with columns `c0`, `c1` and so on.
 //!
-//! It is written from what plan files promise (`docs/plan-files.md`), and uses nothing of the engine but the plan and the
-//! schemas: a mistake in the engine's types, comparisons or encodings is not repeated here.
+//! It is written from what plan files promise (`docs/plan-files.md`), and uses nothing of the
+//! engine but the plan and the schemas: a mistake in the engine's types, comparisons or encodings
+//! is not repeated here.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,7 +15,8 @@ use namiki_exec::plan::{
 };
 use namiki_exec::source::Tables;
 
-/// What a column holds. It decides what is compared with what, and how a value is written in the answer.
+/// What a column holds. It decides what is compared with what, and how a value is written in the
+/// answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Bool,
@@ -58,7 +60,7 @@ struct Typed {
 /// A query.
 struct Relation {
     sql: String,
-    /// What each column is called in a plan: its table or nothing, and its name.
+    /// The name of each column in a plan: its table or nothing, and its own.
     names: Vec<(String, String)>,
     kinds: Vec<Kind>,
     /// The rows are in the order of the column `o`.
@@ -95,7 +97,7 @@ pub(super) fn create(name: &str, schema: &Schema) -> String {
     format!("CREATE TABLE {name} ({})", columns.join(", "))
 }
 
-/// What puts rows into it; there is at least one.
+/// The statements that put rows into it, at least one.
 pub(super) fn insert(name: &str, rows: &[Vec<Datum>]) -> String {
     let row = |row: &Vec<Datum>| {
         let values: Vec<String> = row.iter().map(|value| literal(value).sql).collect();
