@@ -175,7 +175,7 @@ fn run_workers(shared: &Shared, output: &mut String) {
         trace::lines_before(number);
         worker.sink.begin(worker.pipeline);
         worker.begin().unwrap();
-        show(number, "begins", output);
+        show(number, "", output);
     }
     while turns.iter().any(|turn| *turn != Turn::Ended) {
         for (number, worker) in workers.iter_mut().enumerate() {
