@@ -1,4 +1,4 @@
-//! Why a client was not answered as it hoped.
+//! Errors of a client.
 
 use std::io;
 
@@ -7,80 +7,85 @@ use crate::protocol::{FrameError, SessionId};
 
 debug_as_sentence!(ClientError);
 
-/// Why there is no answer, or another one than hoped for.
+/// The reason for which a call has failed.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
     /// No addresses were passed.
-    #[error("no address of a node was passed; pass that of at least one")]
+    #[error("no node address was passed; pass at least one")]
     NoAddress,
-    /// The options name a cluster that cannot be.
-    #[error("no cluster has the number 0; name the cluster's own number in the options, or none")]
-    NoCluster,
-    /// No leader answered in time. What was asked for changes nothing if it is asked for again.
+    /// The options name an impossible cluster number.
     #[error(
-        "no leader answered in time: {last}; ask again, or look whether a majority of the nodes runs"
+        "0 is not the number of a cluster; name the cluster's own number in the options, or none"
+    )]
+    NoCluster,
+    /// No leader answered in time. It is safe to ask again.
+    #[error(
+        "no leader answered in time: {last}; ask again, or check that a majority of the nodes runs"
     )]
     Unavailable {
-        /// What was met last.
+        /// The last problem that occurred.
         last: String,
     },
-    /// No leader of the cluster answered in time, and at one of the addresses is a node of another cluster, which was not asked for anything.
+    /// No leader of the cluster answered in time. A node at one of the addresses belongs to another
+    /// cluster; no request was sent to it.
     #[error(
-        "{address} belongs to cluster {found:032x}, not to cluster {expected:032x}: its nodes have moved, or another cluster has taken their \
-         addresses; connect with the addresses that the cluster has now, or with a new client if the other one is meant"
+        "{address} belongs to cluster {found:032x}, not to cluster {expected:032x}: its nodes have moved, or another cluster uses their \
+         addresses; connect with the current addresses of the cluster, or with a new client if the other cluster is meant"
     )]
     OtherCluster {
         /// The address.
         address: String,
         /// The cluster that the client belongs to.
         expected: u128,
-        /// The one that is there.
+        /// The cluster at the address.
         found: u128,
     },
-    /// It is not known whether the commands of this group were executed, and it will be: wait for the group again, or ask again later in
-    /// the same session.
+    /// It is not yet known whether the commands of this group were executed. Wait for the group
+    /// again, now or later, in the same session.
     #[error(
-        "the outcome of group {group} is not known: {last}; wait for the group again, it is not executed twice"
+        "the outcome of group {group} is unknown: {last}; wait for the group again; it is not executed twice"
     )]
     OutcomeUnknown {
         /// The group.
         group: u64,
-        /// What was met last.
+        /// The last problem that occurred.
         last: String,
     },
     /// The session was closed, or has expired. Groups that are not answered may have been executed.
-    #[error("there is no session {} any more; open another one", .session.0)]
+    #[error("session {} no longer exists; open another one", .session.0)]
     NoSuchSession {
         /// The session.
         session: SessionId,
     },
-    /// A node has refused what was asked for, and has not done it.
+    /// A node has refused the request and did not execute it.
     #[error("refused: {reason}")]
     Refused {
-        /// Why, and what to do.
+        /// The reason, and what to do.
         reason: String,
     },
-    /// The group is none of this session that is waited for: its results were taken already.
-    #[error("the results of group {group} were taken already, or it is another session's")]
+    /// No group of this session with this number is in flight: its results were taken already.
+    #[error(
+        "the results of group {group} were taken already, or the group belongs to another session"
+    )]
     NoSuchGroup {
         /// The group.
         group: u64,
     },
-    /// What is asked for cannot be sent.
+    /// The request cannot be sent.
     #[error(transparent)]
     Request(#[from] FrameError),
-    /// One node, which was asked by its address, does not answer.
+    /// A node that was asked by its address does not answer.
     #[error("{address} does not answer: {why}")]
     Node {
         /// Its address.
         address: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// Why a connection is of no use any more.
+/// The reason for which a connection is unusable.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectionError {
     #[error(transparent)]

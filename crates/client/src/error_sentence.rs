@@ -1,11 +1,13 @@
 //! Errors as sentences: `fn main() -> Result<(), ClientError>` prints the `Debug` form of the error that it ends with.
 //!
-//! The database's own are so, too (`namiki_platform::error_sentence`); a client depends on nothing of it.
+//! The database's own errors do the same (`namiki_platform::error_sentence`); the client does not
+//! depend on that crate.
 
 use std::error::Error;
 use std::fmt;
 
-/// Writes the error and its causes, each after a colon; a cause that the text before has in it is not said again.
+/// Writes the error and its causes, each after a colon; a cause that the preceding text contains is
+/// omitted.
 pub(crate) fn sentence(error: &dyn Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,10 +1,10 @@
-//! For tests with hostile bytes outside of this crate: what arrives, as if a node had sent it.
+//! For tests with hostile bytes outside of this crate: decodes bytes as if a node had sent them.
 
 use crate::message_buffer::MessageBuffer;
 use crate::protocol::Response;
 
-/// The responses that a client takes out of bytes that arrive in pieces of at most `step` bytes, and why it stops before
-/// their end, if it does.
+/// The responses that a client decodes from bytes that arrive in pieces of at most `step` bytes,
+/// and the error if it stops before their end.
 ///
 /// # Panics
 /// If `step` is 0.

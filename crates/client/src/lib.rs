@@ -1,9 +1,10 @@
-//! The client library of a Namiki cluster, and the protocol that it speaks with a node.
+//! The client library of a Namiki cluster, and its protocol between client and node.
 //!
-//! A [`Client`] finds the leader and follows it. Commands go in groups through a [`Session`], which makes them safe to repeat: whatever
-//! happens to connections and leaders, a group is executed once, and its results are the same however often they are asked for.
+//! A [`Client`] finds the leader and follows it. Commands go in groups through a [`Session`], which
+//! makes them safe to repeat: a group is executed once, in spite of lost connections and changes of
+//! the leader, and its results stay the same when they are requested again.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
 //! | `protocol` | messages and frames |
 //! | `channel` | a channel to the leader: a state machine without I/O |

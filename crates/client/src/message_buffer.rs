@@ -1,20 +1,20 @@
-//! Takes messages out of bytes as they arrive.
+//! Extracts messages from bytes as they arrive.
 
 use crate::error::ConnectionError;
 use crate::protocol::{LENGTH_BYTES, MESSAGE_BYTES_MAX, Response, decode, is_tls};
 
-/// How much is read at once, and kept between messages.
+/// Bytes that are read at once, and capacity that is kept between messages.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Bytes that have arrived, and are no whole message yet.
+/// Bytes that have arrived and are not a whole message yet.
 #[derive(Debug, Default)]
 pub(crate) struct MessageBuffer {
     bytes: Vec<u8>,
-    /// What is before this was taken already.
+    /// End of the bytes that were taken already.
     taken: usize,
-    /// What is behind this was not filled yet.
+    /// End of the bytes that have arrived.
     filled: usize,
-    /// A message was taken: what follows are messages, too.
+    /// A message was taken, so the peer speaks the protocol.
     begun: bool,
 }
 
@@ -57,7 +57,7 @@ impl MessageBuffer {
         &mut self.bytes[self.filled..]
     }
 
-    /// So many bytes of the room have been read.
+    /// Records that this number of bytes was read into the room.
     pub(crate) fn filled(&mut self, bytes: usize) {
         self.filled += bytes;
     }

@@ -1,4 +1,4 @@
-//! How patient a client is, to which cluster it belongs, and how its connections are protected.
+//! Options of a client: timeouts, its cluster, and the security of its connections.
 
 use std::time::Duration;
 
@@ -8,25 +8,27 @@ use crate::security::Security;
 /// Times and limits of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientOptions {
-    /// How long a call waits for its answer, whatever happens to connections and leaders meanwhile. Default 10 s.
+    /// Timeout of a call, across connections and leaders. Default 10 s.
     pub timeout: Duration,
-    /// How long a connection may take. Default 1 s.
+    /// Timeout of connecting. Default 1 s.
     pub connect_timeout: Duration,
-    /// After this silence of a node that owes an answer it is asked whether it is alive, and after as much again another is tried: together
-    /// about as long as an election takes. A new connection is left after as long as both. Default 200 ms.
+    /// Silence after which a node that owes an answer is asked whether it is alive. After the same
+    /// time again another node is tried; together that is about the length of an election. A new
+    /// connection is given up after twice this time. Default 200 ms.
     pub silence: Duration,
-    /// Groups of a session that are not answered at the same time, at most. Default 8.
+    /// Largest number of unanswered groups of a session. Default 8.
     pub window: usize,
-    /// How connections are protected. Default: not at all.
+    /// Security of connections. Default: none.
     pub security: Security,
-    /// The number of the cluster, which is not 0; nodes of others are left alone. Default: that of the first node that answers.
+    /// The number of the cluster, which is not 0; nodes of other clusters are not used. Default:
+    /// that of the first node that answers.
     pub cluster: Option<u128>,
 }
 
 impl ClientOptions {
-    /// Fails if there can be no such cluster.
+    /// Fails if no cluster can have the number.
     pub(crate) fn check(&self) -> Result<(), ClientError> {
-        // To a node, 0 means whichever cluster is there.
+        // To a node, 0 means any cluster.
         match self.cluster {
             Some(0) => Err(ClientError::NoCluster),
             _ => Ok(()),

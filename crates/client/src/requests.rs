@@ -1,4 +1,5 @@
-//! What the blocking and the asynchronous client have in common: numbers, requests, and what answers mean.
+//! Shared parts of the blocking and the asynchronous client: numbers, requests, and the
+//! interpretation of answers.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -12,9 +13,9 @@ use crate::protocol::{Command, Outcome, Request, SessionId, encoded_request};
 /// Rows that were read at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rows {
-    /// One for each key, in their order; nothing where there is no row.
+    /// One value for each key, in the order of the keys; `None` if the row does not exist.
     pub values: Vec<Option<Vec<u8>>>,
-    /// The state that was read: that after this entry of the log.
+    /// LSN of the state that was read: the state after this entry of the log.
     pub lsn: u64,
 }
 
@@ -53,7 +54,7 @@ pub(crate) fn ask_session(channel: &mut Channel) -> Result<Key, ClientError> {
     ask_control(channel, &Request::OpenSession { nonce })
 }
 
-/// Asks for what is asked one at a time.
+/// Sends a control request, of which only one is under way at a time.
 pub(crate) fn ask_control(channel: &mut Channel, request: &Request) -> Result<Key, ClientError> {
     channel
         .exchange
@@ -80,7 +81,7 @@ pub(crate) fn ask_rows(
 #[derive(Debug)]
 pub(crate) struct GroupNumbers {
     pub(crate) session: SessionId,
-    /// The last that was given.
+    /// The last number that was assigned.
     last: u64,
 }
 
@@ -129,7 +130,7 @@ impl GroupNumbers {
     }
 }
 
-/// What the time being over means for a group. It stays asked.
+/// The error for a group after a timeout. The group stays in flight.
 pub(crate) fn group_timed_out(channel: &Channel, group: u64) -> ClientError {
     if channel.exchange.was_sent(Key::Group(group)) {
         let last = channel.last();
@@ -139,7 +140,7 @@ pub(crate) fn group_timed_out(channel: &Channel, group: u64) -> ClientError {
     }
 }
 
-/// What the time being over means for a request that changes nothing when it is made again. It is forgotten.
+/// The error for an idempotent request after a timeout. The request is forgotten.
 pub(crate) fn timed_out(channel: &mut Channel, key: Key) -> ClientError {
     channel.exchange.forget(key);
     channel.unavailable()
@@ -147,9 +148,8 @@ pub(crate) fn timed_out(channel: &mut Channel, key: Key) -> ClientError {
 
 fn unexpected() -> ClientError {
     ClientError::Refused {
-        reason:
-            "the node has answered another question than was asked; run the same version everywhere"
-                .to_owned(),
+        reason: "the node has answered a different request; run the same version everywhere"
+            .to_owned(),
     }
 }
 
@@ -197,7 +197,7 @@ pub(crate) fn replaced_of(channel: &mut Channel, key: Key) -> Result<(), ClientE
     }
 }
 
-/// A session that is gone already is closed, too.
+/// A session that does not exist any more also counts as closed.
 pub(crate) fn closed_of(channel: &mut Channel, key: Key) -> Result<(), ClientError> {
     match answer_of(channel, key) {
         Ok(Answer::SessionClosed) | Err(ClientError::NoSuchSession { .. }) => Ok(()),

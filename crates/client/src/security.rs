@@ -1,15 +1,15 @@
-//! How a client's connections are protected.
+//! Security of a client's connections.
 
 #[cfg(feature = "tls")]
 use crate::tls::{ClientTls, TlsError};
 #[cfg(feature = "tls")]
 use crate::tls_options::TlsOptions;
 
-/// How connections are protected.
+/// Security of connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Security {
-    /// Not at all: for a machine or a network of its own.
+    /// None: for a dedicated machine or network.
     #[default]
     Plain,
     /// By TLS 1.3, with certificates on both sides.
@@ -18,7 +18,8 @@ pub enum Security {
 }
 
 impl Security {
-    /// Reads the files of a client's certificate, once: a program that is to use others reads them again.
+    /// Reads the files of a client's certificate once: to use other files, a program calls this
+    /// again.
     ///
     /// # Errors
     /// [`TlsError`] names the file and what to do.

@@ -1,4 +1,4 @@
-//! Why a command ended without having done what it was asked to.
+//! Failures of commands.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,69 +10,69 @@ use namiki_cluster::config::ConfigError;
 use namiki_cluster::storage::StoreError;
 use namiki_terminal::{CommandFailure, Ending};
 
-/// Why a command failed. The message is one sentence.
+/// The reason for which a command failed. The message is one sentence.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// It is not about clusters.
+    /// A failure that is not specific to clusters.
     #[error(transparent)]
     Command(#[from] CommandFailure),
-    /// A node's configuration cannot be used.
-    #[error("{} is no configuration of a node", path.display())]
+    /// A node's configuration file is invalid.
+    #[error("{} is not a node's configuration", path.display())]
     Config {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         source: Box<ConfigError>,
     },
-    /// A node does not start.
-    #[error("the node does not start")]
+    /// A node cannot start.
+    #[error("the node cannot start")]
     Server(#[source] Box<ServerError>),
-    /// A node's directory cannot be made.
-    #[error("the node's directory is not made")]
+    /// A node's directory cannot be created.
+    #[error("the node's directory cannot be created")]
     NodeDirectory(#[source] Box<StoreError>),
     /// A node stopped by itself.
-    #[error("the node has stopped: {0}; start it again when that is mended")]
+    #[error("the node has stopped: {0}; start it again when that is repaired")]
     NodeStopped(String),
     /// A certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Certificates cannot be made.
+    /// Certificates cannot be issued.
     #[error(transparent)]
     Certificates(#[from] IssueError),
-    /// There is no local cluster.
-    #[error("{} holds no cluster; namiki cluster start makes one, or --dir names another place", .0.display())]
+    /// The local cluster does not exist.
+    #[error("{} holds no cluster; create one with namiki cluster start, or name another place with --dir", .0.display())]
     NoCluster(PathBuf),
-    /// There is a local cluster of another kind.
+    /// The local cluster has other settings.
     #[error("{} holds a cluster with {key} {found}, not {asked}; start it without --{flag}, or name another place with --dir", dir.display())]
     OtherCluster {
-        /// Where.
+        /// The cluster's directory.
         dir: PathBuf,
-        /// What differs, for people.
+        /// The setting that differs, in words.
         key: &'static str,
         /// The flag that was passed.
         flag: &'static str,
-        /// What the cluster has.
+        /// The cluster's value.
         found: String,
-        /// What was asked for.
+        /// The requested value.
         asked: String,
     },
     /// The cluster has no such node.
     #[error("the cluster has no node {0:?}; name a number of namiki cluster status, or leader")]
     NoNode(String),
-    /// A node's process is not there.
-    #[error("node {0} does not run; namiki cluster restart {0} starts it")]
+    /// A node's process does not run.
+    #[error("node {0} is not running; start it with namiki cluster restart {0}")]
     NotRunning(u64),
-    /// A node's process is already there.
-    #[error("node {node} runs already, as process {pid}")]
+    /// A node's process runs already.
+    #[error("node {node} is already running, as process {pid}")]
     Running {
         /// The node.
         node: u64,
         /// Its process.
         pid: u32,
     },
-    /// A node that is to be replaced is there.
+    /// A node that is to be replaced runs.
     #[error(
-        "node {node} runs as process {pid}, so it has not lost its directory; if it is to have a new one all the same, end it first: \
+        "node {node} runs as process {pid}, so it has not lost its directory; to give it a new one nevertheless, end it first: \
          namiki cluster kill {node}"
     )]
     NotLost {
@@ -81,10 +81,10 @@ pub(crate) enum Failure {
         /// Its process.
         pid: u32,
     },
-    /// A member runs as what it was, and may have forgotten what it has acknowledged.
+    /// A member runs under its old identity, and may have lost data that it has acknowledged.
     #[error(
-        "node {node} votes, and no replacement of it does: nothing was replaced. If it has lost its directory and runs on one that was made \
-         without --replacement, end it at once: it has forgotten what it acknowledged"
+        "node {node} votes, and it is not a replacement: nothing was replaced. If it has lost its directory and runs on one that was made \
+         without --replacement, end it at once: it has lost data that it acknowledged"
     )]
     NothingToReplace {
         /// The node.
@@ -92,33 +92,35 @@ pub(crate) enum Failure {
     },
     /// An address leads to another node.
     #[error(
-        "at {address} runs node {found}, not node {expected}; compare the key `client` of [[member]] with the machines"
+        "node {found} runs at {address}, not node {expected}; compare the key `client` of [[member]] with the machines"
     )]
     OtherNode {
-        /// Where clients find the node.
+        /// The node's address for clients.
         address: String,
         /// The node of the configuration.
         expected: u64,
-        /// The one that answers.
+        /// The node that answers.
         found: u64,
     },
-    /// A node's first directory is to be made in a cluster that runs.
+    /// A node's first directory is to be created while the cluster runs.
     #[error(
-        "the cluster runs: node {node} answers. If node {own} has lost its directory, say --replacement: an empty one under its old \
-         identity would lose what it acknowledged. If it has never run, say --first"
+        "the cluster runs: node {node} answers. If node {own} has lost its directory, pass --replacement: an empty one under its old \
+         identity would lose data that it acknowledged. If it has never run, pass --first"
     )]
     ClusterRuns {
-        /// The node that is to be made.
+        /// The node that is to be created.
         own: u64,
-        /// The one that answers.
+        /// The node that answers.
         node: u64,
     },
-    /// A replacement was replaced.
-    #[error("node {node} was replaced once more meanwhile, and is incarnation {incarnation} now")]
+    /// A replacement was itself replaced.
+    #[error(
+        "another command has replaced node {node} in the meantime; it is incarnation {incarnation} now"
+    )]
     ReplacedAgain {
         /// The node.
         node: u64,
-        /// What it is now.
+        /// Its current incarnation.
         incarnation: u64,
     },
     /// A node's process ended as soon as it was started.
@@ -126,24 +128,24 @@ pub(crate) enum Failure {
     NodeEnded {
         /// The node.
         node: u64,
-        /// The last that it said.
+        /// Its last message.
         said: String,
-        /// Where it says more.
+        /// The path of its log.
         log: PathBuf,
     },
-    /// No leader is elected.
+    /// No leader was elected.
     #[error(
-        "no leader was elected within {seconds} s; namiki cluster status shows the nodes, and DIR/node-N/log.txt what each says"
+        "no leader was elected within {seconds} s; namiki cluster status shows the nodes; their logs are DIR/node-N/log.txt"
     )]
     NoLeader {
-        /// How long was waited.
+        /// The length of the wait.
         seconds: u64,
     },
-    /// A node does not end.
-    #[error("node {0} does not end; namiki cluster kill {0} ends it at once")]
+    /// A node does not terminate.
+    #[error("node {0} does not terminate; end it at once with namiki cluster kill {0}")]
     DoesNotEnd(u64),
     /// No ports are free.
-    #[error("no {0} ports are free on 127.0.0.1 from {1} on; --port names other ones")]
+    #[error("no {0} ports are free on 127.0.0.1 from {1} on; name others with --port")]
     NoPorts(usize, u16),
     /// A node does not answer.
     #[error(transparent)]
@@ -151,7 +153,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// What it means for the program.
+    /// Its effect on the program's end.
     pub(crate) fn ending(&self) -> Ending {
         match self {
             Self::Command(failure) => failure.ending(),
@@ -166,7 +168,7 @@ pub(crate) fn device(doing: &'static str, path: &Path) -> impl FnOnce(io::Error)
     move |source| failed(source).into()
 }
 
-/// The failure of a command line that makes no sense.
+/// The failure of an invalid command line.
 pub(crate) fn usage(why: impl Into<String>) -> Failure {
     CommandFailure::Usage(why.into()).into()
 }

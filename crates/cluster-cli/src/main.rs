@@ -1,11 +1,12 @@
-//! `namiki-cluster`: a node of a cluster, and clusters on this machine to try them out. `namiki node` and `namiki cluster`
-//! start it; a program of its own, since a database alone needs none of what it is built from.
+//! `namiki-cluster`: runs a node of a cluster, and clusters on this machine for trials.
+//! `namiki node` and `namiki cluster` start it. It is a separate program, as a database alone needs
+//! none of its dependencies.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
 //! | `node/` | a node, in the foreground |
-//! | `local/` | a cluster on this machine: start, look, break, stop |
-//! | `failure.rs` | why a command ended without having done what it was asked to |
+//! | `local/` | a cluster on this machine: start, inspect, break, stop |
+//! | `failure.rs` | failures of commands |
 
 mod failure;
 mod local;
@@ -25,7 +26,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 static VERSION: LazyLock<String> = LazyLock::new(|| version(""));
 
-/// A database that is replicated under Raft: its nodes, and clusters on this machine.
+/// A database replicated under Raft: its nodes, and clusters on this machine.
 #[derive(Parser)]
 #[command(name = "namiki-cluster", version = VERSION.as_str(), after_help = local::HELP)]
 struct Arguments {
@@ -38,7 +39,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run a node of a cluster, until it is told to stop
+    /// Run a node of a cluster until it is stopped
     Node(node::NodeArguments),
     #[command(flatten)]
     Local(local::LocalCommand),
@@ -54,7 +55,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { command, dir } = arguments;
     match command {
         Command::Node(_) if dir.is_some() => Err(usage(
-            "a node has no --dir: its directory is in its configuration, which --config names",
+            "a node takes no --dir: its directory is in its configuration, which --config names",
         )),
         Command::Node(arguments) => node::run(&arguments),
         Command::Local(command) => {

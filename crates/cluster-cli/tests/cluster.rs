@@ -1,4 +1,4 @@
-//! Clusters of real processes, as the user of `namiki node` and `namiki cluster` sees them, which start this program.
+//! Clusters of real processes, as a user of `namiki node` and `namiki cluster` sees them.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::HashSet;
@@ -32,7 +32,7 @@ fn refuses(status: i32, arguments: &[&str]) -> String {
     said
 }
 
-/// A cluster of three, which is stopped whatever happens.
+/// A cluster of three nodes, which is stopped in any case.
 struct Cluster(TempDir);
 
 impl Cluster {
@@ -72,7 +72,7 @@ impl Cluster {
         NodeConfig::read(&path).unwrap()
     }
 
-    /// The node that leads, and no longer than the watchdog without one. Not `other`.
+    /// Waits for a leader other than `other`, at most as long as the watchdog.
     fn leader_other_than(&self, other: Option<u64>) -> u64 {
         let begin = Instant::now();
         loop {
@@ -146,7 +146,7 @@ fn what_was_acknowledged_outlives_leaders_and_restarts() {
     put_rows(0..20);
     let first = cluster.leader_other_than(None);
     cluster.works(&["kill", "leader"]);
-    // The same session goes on with the next leader.
+    // The same session continues with the next leader.
     put_rows(20..40);
     cluster.leader_other_than(Some(first));
     cluster.works(&["restart", &first.to_string()]);
@@ -197,7 +197,7 @@ fn a_node_that_lost_its_directory_is_replaced_under_load() {
         assert!(refused(&["replace", "9"]).contains("no node"));
         cluster.works(&["kill", &number]);
         fs::remove_dir_all(&data).unwrap();
-        // It does not come back as if nothing had happened, nor as a new node.
+        // It returns neither as if nothing had happened nor as a new node.
         assert!(refused(&["restart", &number]).contains("--replacement"));
         fs::create_dir(&data).unwrap();
         assert!(refused(&["restart", &number]).contains("never starts as a voter"));
@@ -212,7 +212,7 @@ fn a_node_that_lost_its_directory_is_replaced_under_load() {
         // A majority is the replacement and the leader now.
         cluster.works(&["kill", &third.to_string()]);
         wait_for_more();
-        // What is left of a directory is moved aside, and the node is replaced again.
+        // The rest of the directory is moved aside, and the node is replaced again.
         cluster.works(&["restart", &third.to_string()]);
         cluster.works(&["kill", &number]);
         cluster.works(&["replace", &number]);
@@ -261,7 +261,7 @@ fn a_protected_cluster_outlives_its_leader() {
     fs::remove_dir_all(node.join("data")).unwrap();
     let config = node.join("namiki.toml");
     let config = config.to_str().unwrap();
-    // Not as what it was: it has forgotten what it acknowledged.
+    // Not under its old identity: it has lost data that it acknowledged.
     let said = refuses(1, &["node", "init", "--config", config]);
     assert!(said.contains("--replacement"), "{said}");
     assert!(
@@ -278,11 +278,11 @@ fn a_protected_cluster_outlives_its_leader() {
     };
     assert!(replace().contains(&format!("node {lost} votes\n")));
     assert!(replace().contains("nothing was replaced"));
-    // Without a certificate nothing is answered.
+    // Without a certificate no request is answered.
     let address = cluster.config(1).client_listen;
     let refused = status(&address, &plain()).unwrap_err();
     assert!(refused.to_string().contains("it speaks TLS"), "{refused}");
-    // Nor does a node start by the certificate of another.
+    // Nor does a node start with the certificate of another.
     let node = cluster.0.path().join("node-1/namiki.toml");
     cluster.works(&["kill", "1"]);
     let text = fs::read_to_string(&node).unwrap();
@@ -335,7 +335,7 @@ fn nodes_are_paused_cut_off_and_brought_back() {
     assert!(cluster.works(&["heal"]).contains("whole"));
     assert!(!cluster.works(&["status"]).contains("cut:"));
 
-    // What is asked for and is not there.
+    // Requests for nodes and links that do not exist.
     let dir = cluster.dir();
     let refused =
         |arguments: &[&str], status| refuses(status, &[&["--dir", dir], arguments].concat());
@@ -344,7 +344,7 @@ fn nodes_are_paused_cut_off_and_brought_back() {
     assert!(refused(&["cut", "1-1"], 2).contains("no link to itself"));
     assert!(refused(&["start", "--workers=7"], 1).contains("--workers"));
     cluster.works(&["kill", &next.to_string()]);
-    assert!(refused(&["kill", &next.to_string()], 1).contains("does not run"));
+    assert!(refused(&["kill", &next.to_string()], 1).contains("is not running"));
 
     // Stopped in good order, twice without harm, and gone.
     cluster.works(&["stop"]);
@@ -386,7 +386,7 @@ fn a_node_without_what_it_needs_says_so() {
         said.contains("is not valid: line 1: missing field `cluster`"),
         "{said}"
     );
-    // What is wrong is said once, on one line.
+    // The problem is reported once, on one line.
     assert_eq!(
         (said.matches("is not valid").count(), said.lines().count()),
         (1, 1),
@@ -395,7 +395,7 @@ fn a_node_without_what_it_needs_says_so() {
     let text = "cluster = \"0123456789abcdef0123456789abcdef\"\nnode = 1\ndirectory = \"data\"\n\
                 [[member]]\nid = 1\npeer = \"127.0.0.1:1\"\nclient = \"127.0.0.1:2\"\n";
     fs::write(&path, text).unwrap();
-    // A node that has lost its directory must not come back as a new one.
+    // A node that has lost its directory must not return as a new one.
     let lost = refuses(2, &["node", "--config", config]);
     assert!(lost.contains("namiki node init"), "{lost}");
     assert!(
@@ -436,7 +436,7 @@ fn failures_of_configurations_say_each_cause_once() {
     }
 }
 
-/// What a command said that failed; no part of it is there twice.
+/// The message of a failed command; no part of it occurs twice.
 fn said_once(arguments: &[&str]) -> String {
     let said = refuses(1, arguments);
     let mut parts = HashSet::new();

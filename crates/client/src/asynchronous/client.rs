@@ -10,7 +10,8 @@ use crate::options::ClientOptions;
 use crate::protocol::Request;
 use crate::requests::{self, Rows};
 
-/// As [`Client`](crate::Client), for tasks of tokio. A call that is dropped before it is done may cost the connection, and nothing else.
+/// As [`Client`](crate::Client), for tasks of tokio. Dropping a call before it is done may close
+/// the connection, and has no other effect.
 #[derive(Debug)]
 pub struct AsyncClient {
     link: Link,
@@ -18,11 +19,13 @@ pub struct AsyncClient {
 }
 
 impl AsyncClient {
-    /// Finds the leader. The addresses are those of some nodes for clients; the others are learnt. From the first node that answers on, the
-    /// client and its sessions belong to that node's cluster, unless the options name one.
+    /// Finds the leader. The addresses are the client addresses of some nodes; the client learns
+    /// the others. The first node that answers decides the cluster of the client and its sessions,
+    /// unless the options name one.
     ///
     /// # Errors
-    /// [`ClientError::NoAddress`], [`ClientError::NoCluster`]. [`ClientError::Unavailable`] if no node is there; [`ClientError::OtherCluster`] if only nodes of others are.
+    /// [`ClientError::NoAddress`], [`ClientError::NoCluster`]. [`ClientError::Unavailable`] if no
+    /// node answers; [`ClientError::OtherCluster`] if only nodes of other clusters do.
     pub async fn connect<A: Into<String>>(
         addresses: impl IntoIterator<Item = A>,
         options: ClientOptions,
@@ -57,8 +60,9 @@ impl AsyncClient {
         requests::rows_of(&mut self.link.channel, key)
     }
 
-    /// Creates a table unless there is one of that name. Returns its number. Keys of eight bytes, as those of accounts, take less memory and
-    /// time; whether a table has them is fixed when it is created.
+    /// Creates a table unless one of that name exists. Returns its number. Keys of eight bytes,
+    /// such as account numbers, take less memory and time; whether a table has them is fixed when
+    /// it is created.
     ///
     /// # Errors
     /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
@@ -76,7 +80,7 @@ impl AsyncClient {
         requests::table_of(&mut self.link.channel, key)
     }
 
-    /// The address of the node that was asked last: the leader's, once something was answered.
+    /// The address of the last node that was asked: the leader's, once it has answered.
     #[must_use]
     pub fn leader(&self) -> Option<&str> {
         self.link.channel.leader()

@@ -11,7 +11,7 @@ use crate::message_buffer::MessageBuffer;
 use crate::protocol::Response;
 use crate::security::Security;
 
-/// How long a node may take until it has taken a message.
+/// Timeout of sending one message to a node.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -49,7 +49,8 @@ impl Connection {
         self.buffer.next()
     }
 
-    /// The next message, if it arrives in time. If it is that late already, the next that has arrived.
+    /// The next message, if it arrives before the deadline. After the deadline, only a message that
+    /// has arrived already.
     pub(super) async fn receive(
         &mut self,
         until: Instant,
@@ -58,7 +59,7 @@ impl Connection {
             if let Some(response) = self.arrived()? {
                 return Ok(Some(response));
             }
-            // What has arrived is read even if the time is over.
+            // Data that has arrived is read even after the deadline.
             let room = self.buffer.room();
             let Ok(read) = timeout_at(until.into(), self.stream.read(room)).await else {
                 return Ok(None);

@@ -1,4 +1,4 @@
-//! Does what a channel wants done, in the caller's task.
+//! Executes the steps of a channel in the caller's task.
 
 use std::time::Instant;
 
@@ -8,7 +8,8 @@ use super::connection::Connection;
 use crate::channel::{Channel, Step};
 use crate::error::ConnectionError;
 
-/// Messages are sent together up to this many bytes. A longer one is sent from where it is.
+/// Limit on the bytes of messages that are copied and sent together. A longer message is sent
+/// without a copy.
 const TOGETHER_BYTES_MAX: usize = 16 << 10;
 
 #[derive(Debug)]
@@ -25,7 +26,7 @@ impl Link {
         }
     }
 
-    /// Goes on until that is the case, or the time is over. Returns whether it is the case.
+    /// Executes steps until `is_done` holds or the deadline passes. Returns whether it holds.
     pub(super) async fn drive(
         &mut self,
         is_done: impl Fn(&Channel) -> bool,
@@ -43,7 +44,8 @@ impl Link {
         }
     }
 
-    /// Sends what can be sent at once, short messages together, and takes what has arrived.
+    /// Sends without waiting, short messages together, and receives the responses that have
+    /// arrived.
     pub(super) async fn pump(&mut self) {
         let mut together = Vec::new();
         while self.channel.is_ready() {
@@ -60,7 +62,7 @@ impl Link {
                 self.send(&together).await;
                 together.clear();
                 if was_ready && !self.channel.is_ready() {
-                    // The connection is gone, and with it what there was to do on it.
+                    // The connection is gone, and so is its pending work.
                     return;
                 }
             }
@@ -105,7 +107,8 @@ impl Link {
     }
 
     async fn send(&mut self, frame: &[u8]) {
-        // Half a frame must not be followed by another: if this is dropped meanwhile, the connection is gone.
+        // Half a frame must not be followed by another: if this future is dropped, the connection
+        // is lost.
         let sent = match self.connection.take() {
             Some(mut connection) => connection.send(frame).await.map(|()| connection),
             None => Err(ConnectionError::Closed),

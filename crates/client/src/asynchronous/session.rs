@@ -8,8 +8,8 @@ use crate::error::ClientError;
 use crate::protocol::{Command, Outcome, Request, SessionId};
 use crate::requests::{self, Group, GroupNumbers};
 
-/// As [`Session`](crate::Session), for tasks of tokio. A call that is dropped before it is done may cost the connection, and nothing else:
-/// groups stay in flight.
+/// As [`Session`](crate::Session), for tasks of tokio. Dropping a call before it is done may close
+/// the connection, and has no other effect: groups stay in flight.
 #[derive(Debug)]
 pub struct AsyncSession {
     link: Link,
@@ -40,8 +40,9 @@ impl AsyncSession {
         self.numbers.session
     }
 
-    /// Sends a group of commands and returns without waiting for its results, unless
-    /// [`window`](crate::ClientOptions::window) groups are in flight already: then once there are fewer.
+    /// Sends a group of commands and returns without waiting for its results. If
+    /// [`window`](crate::ClientOptions::window) groups are in flight already, it first waits until
+    /// there are fewer.
     ///
     /// # Errors
     /// [`ClientError::OutcomeUnknown`] of the oldest group in flight if none is answered in time: these commands were not sent.
@@ -52,11 +53,13 @@ impl AsyncSession {
         Ok(group)
     }
 
-    /// Sends several groups together, each as [`submit`](Self::submit) does: it takes fewer system calls than one after the other.
+    /// Sends several groups together, each as [`submit`](Self::submit) does, with fewer system
+    /// calls.
     ///
     /// # Errors
-    /// As [`submit`](Self::submit): none of the groups was sent. [`ClientError::Refused`] for one that is too long: those before it are in
-    /// flight, and [`next_answered`](Self::next_answered) tells which.
+    /// As [`submit`](Self::submit): none of the groups was sent. [`ClientError::Refused`] if one is
+    /// too long: the groups before it are in flight; [`next_answered`](Self::next_answered) returns
+    /// them.
     pub async fn submit_all(
         &mut self,
         groups: impl IntoIterator<Item = Vec<Command>, IntoIter: ExactSizeIterator>,
@@ -70,7 +73,8 @@ impl AsyncSession {
         asked
     }
 
-    /// Waits until there are so few groups in flight that so many more fit into the window. More than a window are sent when none is.
+    /// Waits until the window has room for `groups` more groups. More groups than the window are
+    /// sent when none is in flight.
     async fn wait_for_room(&mut self, groups: usize) -> Result<(), ClientError> {
         let options = self.link.channel.options();
         let room = options.window.max(1).saturating_sub(groups);
@@ -87,14 +91,15 @@ impl AsyncSession {
     /// The outcomes of a group's commands, in the order of the commands. They can be taken once.
     ///
     /// # Errors
-    /// [`ClientError::OutcomeUnknown`] if the time is over. The group stays in flight: it can be waited for again.
-    /// [`ClientError::Refused`], [`ClientError::NoSuchSession`], [`ClientError::NoSuchGroup`].
+    /// [`ClientError::OutcomeUnknown`] after the timeout. The group stays in flight and can be
+    /// waited for again. [`ClientError::Refused`], [`ClientError::NoSuchSession`],
+    /// [`ClientError::NoSuchGroup`].
     pub async fn wait(&mut self, group: Group) -> Result<Vec<Outcome>, ClientError> {
         let deadline = Instant::now() + self.link.channel.options().timeout;
         self.wait_until(group, deadline).await
     }
 
-    /// As [`wait`](Self::wait), with a time of its own.
+    /// As [`wait`](Self::wait), with its own deadline.
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
@@ -111,7 +116,8 @@ impl AsyncSession {
         requests::outcomes_of(&mut self.link.channel, key)
     }
 
-    /// The first group with results that are there, if there is one by that time. [`wait`](Self::wait) takes them without waiting.
+    /// The first group with available results, if there is one by the deadline.
+    /// [`wait`](Self::wait) then returns them at once.
     pub async fn next_answered(&mut self, deadline: Instant) -> Option<Group> {
         let first = |channel: &Channel| channel.exchange.first_answered_group();
         self.link
@@ -121,22 +127,23 @@ impl AsyncSession {
         Some(self.numbers.group(number))
     }
 
-    /// Groups that are not answered.
+    /// Number of unanswered groups.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.link.channel.exchange.groups_in_flight()
     }
 
-    /// The address of the node that was asked last.
+    /// The address of the last node that was asked.
     #[must_use]
     pub fn leader(&self) -> Option<&str> {
         self.link.channel.leader()
     }
 
-    /// Ends the session: the cluster forgets it, and its results.
+    /// Closes the session: the cluster forgets it and its results.
     ///
     /// # Errors
-    /// [`ClientError::Unavailable`]. A session that is left open stays until the cluster forgets it by itself.
+    /// [`ClientError::Unavailable`]. A session that is left open stays until the cluster expires
+    /// it.
     pub async fn close(mut self) -> Result<(), ClientError> {
         let session = self.numbers.session;
         let channel = &mut self.link.channel;

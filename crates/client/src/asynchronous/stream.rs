@@ -21,7 +21,8 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    /// Protects a connection that is made. A node refuses a certificate only after the handshake: that shows in the first operation.
+    /// Secures a new connection. A node refuses a certificate only after the handshake: the first
+    /// operation then fails.
     pub(super) async fn secure(
         socket: TcpStream,
         security: &Security,
@@ -39,13 +40,14 @@ impl Stream {
         }
     }
 
-    /// May be dropped before it is done: nothing is lost.
+    /// Cancellation-safe: dropping it loses no data.
     pub(super) async fn read(&mut self, into: &mut [u8]) -> Result<usize, ConnectionError> {
         match self {
             Self::Plain(socket) => Ok(socket.read(into).await?),
             #[cfg(feature = "tls")]
             Self::Tls(stream) => match stream.read(into).await {
-                // A node that is killed says no goodbye. What is missing of a message shows by its length.
+                // A node that is killed sends no close_notify. A truncated message is detected by
+                // its length.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(0),
                 read => read.map_err(explain),
             },

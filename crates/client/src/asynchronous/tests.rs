@@ -11,7 +11,7 @@ use crate::{ClientError, ClientOptions};
 const SESSION: SessionId = SessionId(4);
 const CLUSTER: u128 = 7;
 
-/// A node of a script, in a thread of its own.
+/// A scripted node, in its own thread.
 mod node {
     use std::io::{Read as _, Write as _};
     use std::net::{TcpListener, TcpStream};
@@ -33,7 +33,7 @@ mod node {
             node
         }
 
-        /// A client connects, and says which cluster it means.
+        /// Accepts a client and returns the cluster that it names.
         pub(super) fn meet(listener: &TcpListener) -> (Self, u128) {
             let mut node = Self(listener.accept().unwrap().0);
             match node.request() {
@@ -115,7 +115,7 @@ fn tasks_submit_read_and_follow_the_leader() {
             leader: Some((2, new_address)),
         });
         assert_eq!(session.request(), None);
-        // Another cluster has the address meanwhile.
+        // Another cluster has taken the address.
         let (mut other, cluster) = node::Node::meet(&new);
         assert_eq!(cluster, CLUSTER);
         other.say(&Response::OtherCluster { cluster: 8 });
@@ -139,7 +139,7 @@ fn tasks_submit_read_and_follow_the_leader() {
         let mut session = client.open_session().await.unwrap();
         let first = session.submit(commands()).await.unwrap();
         let second = session.submit(commands()).await.unwrap();
-        // Nothing is said in time, and it can be waited for again.
+        // The node does not answer in time, and the group can be waited for again.
         let unknown = session.wait_until(first, Instant::now()).await;
         let known = matches!(
             unknown,

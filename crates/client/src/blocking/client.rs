@@ -10,7 +10,8 @@ use crate::options::ClientOptions;
 use crate::protocol::Request;
 use crate::requests::{self, Rows};
 
-/// A client of a cluster, with one connection to the leader. Every call blocks until it is answered, or the time is over.
+/// A client of a cluster, with one connection to the leader. Every call blocks until it is answered
+/// or times out.
 ///
 /// ```no_run
 /// use namiki_client::protocol::Command;
@@ -32,11 +33,13 @@ pub struct Client {
 }
 
 impl Client {
-    /// Finds the leader. The addresses are those of some nodes for clients; the others are learnt. From the first node that answers on, the
-    /// client and its sessions belong to that node's cluster, unless the options name one.
+    /// Finds the leader. The addresses are the client addresses of some nodes; the client learns
+    /// the others. The first node that answers decides the cluster of the client and its sessions,
+    /// unless the options name one.
     ///
     /// # Errors
-    /// [`ClientError::NoAddress`], [`ClientError::NoCluster`]. [`ClientError::Unavailable`] if no node is there; [`ClientError::OtherCluster`] if only nodes of others are.
+    /// [`ClientError::NoAddress`], [`ClientError::NoCluster`]. [`ClientError::Unavailable`] if no
+    /// node answers; [`ClientError::OtherCluster`] if only nodes of other clusters do.
     pub fn connect<A: Into<String>>(
         addresses: impl IntoIterator<Item = A>,
         options: ClientOptions,
@@ -71,8 +74,9 @@ impl Client {
         requests::rows_of(&mut self.link.channel, key)
     }
 
-    /// Creates a table unless there is one of that name. Returns its number. Keys of eight bytes, as those of accounts, take less memory and
-    /// time; whether a table has them is fixed when it is created.
+    /// Creates a table unless one of that name exists. Returns its number. Keys of eight bytes,
+    /// such as account numbers, take less memory and time; whether a table has them is fixed when
+    /// it is created.
     ///
     /// # Errors
     /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
@@ -86,14 +90,16 @@ impl Client {
         requests::table_of(&mut self.link.channel, key)
     }
 
-    /// Gives the number of a node that has lost its directory to the one that runs on a new directory. `incarnation` is the new directory's, one
-    /// more than the lost one's. What the lost one has acknowledged does not count any more, and whether it is lost is for the caller to know:
-    /// a node that runs is replaced, too. Done twice, it changes nothing more. The node does not vote yet: see
-    /// [`NodeStatus::members`](crate::protocol::NodeStatus::members).
+    /// Replaces a node that has lost its directory by the one that runs on a new directory under
+    /// the same number. `incarnation` is the new directory's, one more than the lost one's.
+    /// Acknowledgements of the lost one do not count any more. The caller must know that it is
+    /// lost: a running node is replaced, too. The call is idempotent. The node does not vote yet:
+    /// see [`NodeStatus::members`](crate::protocol::NodeStatus::members).
     ///
     /// # Errors
-    /// [`ClientError::Unavailable`]: it may be done nevertheless, later, so look at the members or ask again. [`ClientError::Refused`] if it would
-    /// stop the cluster, or the node is none that can be replaced.
+    /// [`ClientError::Unavailable`]: the replacement may still happen later, so check the members or
+    /// ask again. [`ClientError::Refused`] if it would stop the cluster, or the node cannot be
+    /// replaced.
     pub fn replace_node(&mut self, node: u64, incarnation: u64) -> Result<(), ClientError> {
         let request = Request::ReplaceNode { node, incarnation };
         let key = requests::ask_control(&mut self.link.channel, &request)?;
@@ -101,7 +107,7 @@ impl Client {
         requests::replaced_of(&mut self.link.channel, key)
     }
 
-    /// The address of the node that was asked last: the leader's, once something was answered.
+    /// The address of the last node that was asked: the leader's, once it has answered.
     #[must_use]
     pub fn leader(&self) -> Option<&str> {
         self.link.channel.leader()

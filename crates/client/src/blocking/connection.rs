@@ -10,7 +10,7 @@ use crate::message_buffer::MessageBuffer;
 use crate::protocol::Response;
 use crate::security::Security;
 
-/// How long a node may take none of the bytes that are sent to it.
+/// Timeout of a write to a node that takes no bytes.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -47,14 +47,15 @@ impl Connection {
         self.stream.write_all(frame)
     }
 
-    /// The next message, if it arrives in time. If it is that late already, the next that has arrived.
+    /// The next message, if it arrives before the deadline. After the deadline, only a message that
+    /// has arrived already.
     pub(super) fn receive(&mut self, until: Instant) -> Result<Option<Response>, ConnectionError> {
         loop {
             if let Some(response) = self.buffer.next()? {
                 return Ok(Some(response));
             }
             let wait = until.saturating_duration_since(Instant::now());
-            // No time at all is not accepted by the system, which counts in microseconds.
+            // The system does not accept a timeout of zero, and counts in microseconds.
             let wait = wait.max(Duration::from_micros(1));
             self.stream.socket().set_read_timeout(Some(wait))?;
             match self.stream.read(self.buffer.room()) {

@@ -1,4 +1,4 @@
-//! Does what a channel wants done, with blocking I/O on the caller's thread.
+//! Executes the steps of a channel with blocking I/O on the caller's thread.
 
 use std::thread;
 use std::time::Instant;
@@ -21,7 +21,7 @@ impl Link {
         }
     }
 
-    /// Goes on until that is the case, or the time is over. Returns whether it is the case.
+    /// Executes steps until `is_done` holds or the deadline passes. Returns whether it holds.
     pub(super) fn drive(&mut self, is_done: impl Fn(&Channel) -> bool, deadline: Instant) -> bool {
         loop {
             if is_done(&self.channel) {
@@ -35,7 +35,7 @@ impl Link {
         }
     }
 
-    /// Sends what can be sent at once, and takes what has arrived.
+    /// Sends without waiting, and receives the responses that have arrived.
     pub(super) fn pump(&mut self) {
         while self.channel.is_ready() {
             let now = Instant::now();

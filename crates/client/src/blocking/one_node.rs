@@ -1,6 +1,7 @@
-//! Questions to one node, whichever role it has. Each has a connection of its own.
+//! Requests to one node, in any role. Each uses a connection of its own.
 //!
-//! Of the options, the cluster, the security and the `timeout` count, which is for the connection and the answer.
+//! Only these options apply: the cluster, the security, and the `timeout`, which covers the
+//! connection and the answer.
 
 use std::time::Instant;
 
@@ -10,15 +11,16 @@ use crate::error::{ClientError, ConnectionError};
 use crate::options::ClientOptions;
 use crate::protocol::{NodeStatus, Request, Response};
 
-/// What a node is in the cluster, and how far its log is.
+/// The role of a node in the cluster, and the state of its log.
 ///
 /// # Errors
-/// [`ClientError::Node`] if it does not answer in time. [`ClientError::OtherCluster`] if it belongs to another than the options name.
+/// [`ClientError::Node`] if it does not answer in time. [`ClientError::OtherCluster`] if it belongs
+/// to another cluster than the options name.
 pub fn status(address: &str, options: &ClientOptions) -> Result<NodeStatus, ClientError> {
     status_by(address, &Request::Status, options)
 }
 
-/// As [`status`], with a hash of the node's tables and sessions: it looks at every row.
+/// As [`status`], with a hash of the node's tables and sessions: it reads every row.
 ///
 /// # Errors
 /// As [`status`].
@@ -37,7 +39,8 @@ fn status_by(
     }
 }
 
-/// For tests of failures: has a node send nothing to these others and ignore what comes from them. No nodes: all links are whole again.
+/// For failure tests: makes a node send nothing to these nodes and ignore their messages. With no
+/// nodes, all links are healed.
 ///
 /// # Errors
 /// As [`status`]. [`ClientError::Node`] also if the node is not configured to allow it.
@@ -55,7 +58,7 @@ pub fn cut_links(
 fn unexpected(address: &str, response: &Response) -> ClientError {
     let why = match response {
         Response::Refused { reason, .. } => reason.clone(),
-        other => format!("it says {other:?}"),
+        other => format!("it answers {other:?}"),
     };
     ClientError::Node {
         address: address.to_owned(),

@@ -10,8 +10,9 @@ use crate::requests::{self, Group, GroupNumbers};
 
 /// A session, with its own connection to the leader.
 ///
-/// Several groups may be in flight. After a lost connection or a change of leader everything that is not answered is sent again under its
-/// number, and executed no second time. All of it happens in calls, on the caller's thread.
+/// Several groups may be in flight. After a lost connection or a change of the leader, all
+/// unanswered groups are sent again under their numbers, and not executed twice. All work happens
+/// in calls, on the caller's thread.
 #[derive(Debug)]
 pub struct Session {
     link: Link,
@@ -39,8 +40,9 @@ impl Session {
         self.numbers.session
     }
 
-    /// Sends a group of commands and returns without waiting for its results, unless
-    /// [`window`](crate::ClientOptions::window) groups are in flight already: then once there are fewer.
+    /// Sends a group of commands and returns without waiting for its results. If
+    /// [`window`](crate::ClientOptions::window) groups are in flight already, it first waits until
+    /// there are fewer.
     ///
     /// # Errors
     /// [`ClientError::OutcomeUnknown`] of the oldest group in flight if none is answered in time: these commands were not sent.
@@ -62,14 +64,15 @@ impl Session {
     /// The outcomes of a group's commands, in the order of the commands. They can be taken once.
     ///
     /// # Errors
-    /// [`ClientError::OutcomeUnknown`] if the time is over. The group stays in flight: it can be waited for again.
-    /// [`ClientError::Refused`], [`ClientError::NoSuchSession`], [`ClientError::NoSuchGroup`].
+    /// [`ClientError::OutcomeUnknown`] after the timeout. The group stays in flight and can be
+    /// waited for again. [`ClientError::Refused`], [`ClientError::NoSuchSession`],
+    /// [`ClientError::NoSuchGroup`].
     pub fn wait(&mut self, group: Group) -> Result<Vec<Outcome>, ClientError> {
         let deadline = Instant::now() + self.link.channel.options().timeout;
         self.wait_until(group, deadline)
     }
 
-    /// As [`wait`](Self::wait), with a time of its own.
+    /// As [`wait`](Self::wait), with its own deadline.
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
@@ -86,7 +89,8 @@ impl Session {
         requests::outcomes_of(&mut self.link.channel, key)
     }
 
-    /// The first group with results that are there, if there is one by that time. [`wait`](Self::wait) takes them without waiting.
+    /// The first group with available results, if there is one by the deadline.
+    /// [`wait`](Self::wait) then returns them at once.
     pub fn next_answered(&mut self, deadline: Instant) -> Option<Group> {
         let first = |channel: &Channel| channel.exchange.first_answered_group();
         self.link
@@ -95,22 +99,23 @@ impl Session {
         Some(self.numbers.group(number))
     }
 
-    /// Groups that are not answered.
+    /// Number of unanswered groups.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.link.channel.exchange.groups_in_flight()
     }
 
-    /// The address of the node that was asked last.
+    /// The address of the last node that was asked.
     #[must_use]
     pub fn leader(&self) -> Option<&str> {
         self.link.channel.leader()
     }
 
-    /// Ends the session: the cluster forgets it, and its results.
+    /// Closes the session: the cluster forgets it and its results.
     ///
     /// # Errors
-    /// [`ClientError::Unavailable`]. A session that is left open stays until the cluster forgets it by itself.
+    /// [`ClientError::Unavailable`]. A session that is left open stays until the cluster expires
+    /// it.
     pub fn close(mut self) -> Result<(), ClientError> {
         let session = self.numbers.session;
         let channel = &mut self.link.channel;

@@ -1,7 +1,7 @@
 //! The bytes of a connection, plain or by TLS.
 //!
-//! One thread reads and writes, so TLS needs no lock: what a call to read meets in the middle of a record stays in the state of TLS, and
-//! the next call goes on with it.
+//! One thread reads and writes, so TLS needs no lock: a record that a read has received only in
+//! part stays in the TLS state, and the next read continues with it.
 
 #[cfg(feature = "tls")]
 use std::io::ErrorKind;
@@ -25,7 +25,7 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    /// Protects a connection that is made.
+    /// Secures a new connection.
     #[cfg_attr(
         not(feature = "tls"),
         expect(unused_variables, reason = "plain connections are ready at once")
@@ -55,7 +55,8 @@ impl Stream {
             Self::Plain(socket) => socket.read(into),
             #[cfg(feature = "tls")]
             Self::Tls(stream) => match stream.read(into) {
-                // A node that is killed says no goodbye. What is missing of a message shows by its length.
+                // A node that is killed sends no close_notify. A truncated message is detected by
+                // its length.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(0),
                 read => read,
             },
@@ -71,7 +72,7 @@ impl Stream {
         written.map_err(|error| self.explain(error))
     }
 
-    /// What the failure of an operation means.
+    /// The cause of a failed operation.
     pub(super) fn explain(&self, error: io::Error) -> ConnectionError {
         match self {
             Self::Plain(_) => error.into(),
@@ -81,7 +82,8 @@ impl Stream {
     }
 }
 
-/// Goes through the handshake. A node refuses a certificate only afterwards: that shows in the first operation.
+/// Performs the handshake. A node refuses a certificate only afterwards: the first operation then
+/// fails.
 #[cfg(feature = "tls")]
 fn shake_hands(
     mut socket: TcpStream,
@@ -113,7 +115,7 @@ fn shake_hands(
             Err(error) => return Err(error.into()),
         }
         if let Err(error) = connection.process_new_packets() {
-            // Tells the node why, as far as it listens.
+            // Sends the alert with the reason to the node, if it still reads.
             let _ = connection.write_tls(&mut socket);
             return Err(failed(error).into());
         }

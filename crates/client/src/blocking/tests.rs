@@ -15,7 +15,7 @@ const WATCHDOG: Duration = Duration::from_secs(60);
 const SESSION: SessionId = SessionId(4);
 const CLUSTER: u128 = 7;
 
-/// An address at which nodes of a script come and go.
+/// An address at which scripted nodes start and stop.
 struct Address {
     listener: TcpListener,
     name: String,
@@ -28,7 +28,7 @@ impl Address {
         Self { listener, name }
     }
 
-    /// A client connects, and is welcome.
+    /// Accepts a client and sends the welcome.
     fn accept(&self) -> Node {
         let (mut node, _) = self.meet();
         node.say(&Response::Welcome {
@@ -40,7 +40,7 @@ impl Address {
         node
     }
 
-    /// A client connects, and says which cluster it means.
+    /// Accepts a client and returns the cluster that it names.
     fn meet(&self) -> (Node, u128) {
         let (stream, _) = self.listener.accept().unwrap();
         stream.set_read_timeout(Some(WATCHDOG)).unwrap();
@@ -65,7 +65,7 @@ impl Node {
     }
 
     fn say(&mut self, response: &Response) {
-        // A client that is gone does not hear it.
+        // A client that is gone does not receive it.
         let _ = self.0.write_all(&encoded(response).unwrap());
     }
 
@@ -79,7 +79,8 @@ impl Node {
         });
     }
 
-    /// The number of the next group, and what the client has the results of.
+    /// The number of the next group, and the number through which the client has acknowledged
+    /// results.
     fn group(&mut self) -> (u64, u64) {
         match self.request() {
             Some(Request::Submit {
@@ -108,7 +109,7 @@ impl Node {
     }
 }
 
-/// So that results are told apart.
+/// Makes results distinguishable.
 fn outcome_of(group: u64) -> Outcome {
     Outcome::from_byte(u8::try_from(group % 4).unwrap()).unwrap()
 }
@@ -157,7 +158,7 @@ fn groups_are_pipelined_within_the_window() {
         assert_eq!(node.group(), (2, 0));
         assert_eq!(node.group(), (3, 0));
         node.results(1);
-        // It says what it has the results of.
+        // It acknowledges the results that it has.
         assert_eq!(node.group(), (4, 1));
         for group in [3, 2, 4] {
             node.results(group);
@@ -268,11 +269,11 @@ fn an_unknown_outcome_is_said_and_can_be_asked_again() {
 fn a_stopped_leader_is_left_for_another() {
     let (stopped, other) = (Address::new(), Address::new());
     let addresses = [stopped.name.clone(), other.name.clone()];
-    // It is not waited for: a client that loses patience once more connects again.
+    // The test does not wait for it: a client that times out once more connects again.
     script(move || {
         let (_client, mut node) = accept_session(&stopped);
         assert_eq!(node.group().0, 1);
-        // It says nothing any more, and its connection stays.
+        // It falls silent, and its connection stays open.
         loop {
             let mut next = other.accept();
             while let Some(Request::Submit { group, .. }) = next.request() {

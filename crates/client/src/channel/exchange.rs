@@ -1,7 +1,7 @@
-//! What was asked and is not answered.
+//! The unanswered requests of a channel.
 //!
-//! A request keeps its bytes until it is answered, so that it can be sent again: on another connection, to another leader, under the
-//! same number.
+//! A request keeps its bytes until it is answered, so that it can be sent again under the same
+//! number, on another connection or to another leader.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::protocol::{Outcome, SessionId};
 /// Numbers of reads have this bit, so that they differ from numbers of groups.
 const READ_BIT: u64 = 1 << 63;
 
-/// Which request. Its number stands in the response.
+/// Identifies a request. The response contains its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
     /// Opening and closing a session, creating a table, replacing a node: one at a time.
@@ -38,7 +38,7 @@ impl Key {
     }
 }
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     SessionOpened(SessionId),
@@ -58,11 +58,11 @@ pub(crate) enum Answer {
 #[derive(Debug)]
 struct Asked {
     frame: Arc<[u8]>,
-    /// It was sent on the present connection, and no answer that asks to send it again has come.
+    /// It was sent on the current connection, and no answer has asked to send it again.
     sent: bool,
     /// It was sent on some connection.
     ever_sent: bool,
-    /// It is not sent before.
+    /// The earliest time at which it is sent.
     not_before: Option<Instant>,
     answer: Option<Answer>,
 }
@@ -86,7 +86,7 @@ impl Exchange {
         self.asked.insert(key, asked);
     }
 
-    /// The next request to send, which counts as sent. Groups are sent in their order.
+    /// Takes the next request to send and marks it as sent. Groups are sent in their order.
     pub(crate) fn next_to_send(&mut self, now: Instant) -> Option<Arc<[u8]>> {
         let is_due = |asked: &&mut Asked| {
             !asked.sent && asked.answer.is_none() && asked.not_before.is_none_or(|at| at <= now)
@@ -97,20 +97,21 @@ impl Exchange {
         Some(Arc::clone(&asked.frame))
     }
 
-    /// When the next request becomes due that is postponed.
+    /// The time at which the next postponed request becomes due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let unsent = self.asked.values().filter(|asked| !asked.sent);
         let unanswered = unsent.filter(|asked| asked.answer.is_none());
         unanswered.filter_map(|asked| asked.not_before).min()
     }
 
-    /// Whether an answer is owed on the present connection.
+    /// Whether an answer is outstanding on the current connection.
     pub(crate) fn awaits_answer(&self) -> bool {
         let mut asked = self.asked.values();
         asked.any(|asked| asked.sent && asked.answer.is_none())
     }
 
-    /// A response to a request. It is ignored if it was answered before, or was not asked.
+    /// Records the answer to a request. It is ignored if the request was answered before, or is
+    /// unknown.
     pub(crate) fn answer(&mut self, key: Key, answer: Answer) {
         if let Some(asked) = self.asked.get_mut(&key)
             && asked.answer.is_none()
@@ -119,7 +120,7 @@ impl Exchange {
         }
     }
 
-    /// Everything that is not answered has this answer.
+    /// Answers all unanswered groups with this answer.
     pub(crate) fn answer_groups(&mut self, answer: impl Fn() -> Answer) {
         for (key, asked) in &mut self.asked {
             if matches!(key, Key::Group(_)) && asked.answer.is_none() {
@@ -128,7 +129,7 @@ impl Exchange {
         }
     }
 
-    /// The request is to be sent again, on the same connection if it lasts.
+    /// Schedules the request to be sent again, on the same connection if that lasts.
     pub(crate) fn postpone(&mut self, key: Key, until: Instant) {
         if let Some(asked) = self.asked.get_mut(&key) {
             asked.sent = false;
@@ -136,7 +137,7 @@ impl Exchange {
         }
     }
 
-    /// The connection is gone: what is not answered is sent on the next.
+    /// The connection is lost: unanswered requests are sent on the next one.
     pub(crate) fn disconnected(&mut self) {
         for asked in self.asked.values_mut() {
             asked.sent = false;
@@ -165,19 +166,19 @@ impl Exchange {
         self.asked.remove(&key)?.answer
     }
 
-    /// Forgets a request that is not to be sent any more.
+    /// Forgets a request, which is not sent again.
     pub(crate) fn forget(&mut self, key: Key) {
         self.asked.remove(&key);
     }
 
-    /// Groups that are not answered.
+    /// Number of unanswered groups.
     pub(crate) fn groups_in_flight(&self) -> usize {
         let groups = self.asked.iter();
         let groups = groups.filter(|(key, _)| matches!(key, Key::Group(_)));
         groups.filter(|(_, asked)| asked.answer.is_none()).count()
     }
 
-    /// The lowest group that is not answered.
+    /// The lowest unanswered group.
     pub(crate) fn first_unanswered_group(&self) -> Option<u64> {
         let mut unanswered = self
             .asked

@@ -1,10 +1,12 @@
-//! Which node to try next.
+//! Selection of the next node to try.
 //!
-//! The node that another one has named as the leader comes first. Otherwise the addresses are tried in turn, with a pause that grows,
-//! and is random in part: clients that lost a leader at the same time do not come back at the same time.
+//! The node that another one has named as the leader comes first. Otherwise the addresses are tried
+//! in turn, with a growing, partly random backoff, so that clients that lost a leader at the same
+//! time do not reconnect at the same time.
 //!
-//! Nodes that fell silent are passed over for a while, even if another one names them: until they elect a new leader, the others still name
-//! the one that was stopped, which takes connections and says nothing.
+//! Nodes that fell silent are skipped for a while, even if another one names them: until the nodes
+//! elect a new leader, they still name the one that was stopped, which accepts connections and does
+//! not answer.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -12,7 +14,7 @@ use std::time::{Duration, Instant};
 
 const PAUSE_FIRST: Duration = Duration::from_millis(5);
 const PAUSE_LONGEST: Duration = Duration::from_millis(100);
-/// How long a silent node is passed over: about as long as an election takes.
+/// Time for which a silent node is skipped: about the length of an election.
 const PASSED_OVER: Duration = Duration::from_millis(500);
 
 /// Addresses, and what is known of the leader.
@@ -23,7 +25,7 @@ pub(crate) struct LeaderFinder {
     hint: Option<String>,
     /// The address that was tried last.
     current: Option<String>,
-    /// Addresses that fell silent, and until when they are passed over.
+    /// Addresses that fell silent, and the time until which they are skipped.
     silent: HashMap<String, Instant>,
     pause: Duration,
     random: u64,
@@ -43,7 +45,7 @@ impl LeaderFinder {
         }
     }
 
-    /// Where a leader was found last, then the other addresses.
+    /// The address at which a leader was found last, then the others.
     pub(crate) fn addresses(&self) -> Vec<String> {
         let current = self.current.iter();
         let others = self.addresses.iter();
@@ -59,7 +61,7 @@ impl LeaderFinder {
         address
     }
 
-    /// The next address that is not silent. If all are, each in its turn.
+    /// The next address that is not silent; if all are, the next one in turn.
     fn in_turn(&mut self) -> String {
         let count = self.addresses.len();
         let address = |offset: usize| &self.addresses[(self.next + offset) % count];
@@ -75,25 +77,25 @@ impl LeaderFinder {
         self.current.as_deref()
     }
 
-    /// A node has said that another one leads. Returns how long to wait before it is tried.
+    /// A node has named another one as the leader. Returns the pause before that is tried.
     pub(crate) fn redirect(&mut self, leader: Option<String>, now: Instant) -> Duration {
         let is_silent = |leader: &String| self.silent.get(leader).is_some_and(|it| *it > now);
         match leader {
             Some(leader) if self.current.as_ref() != Some(&leader) && !is_silent(&leader) => {
                 self.hint = Some(leader);
-                // A node that is out of date may send us in a circle.
+                // Nodes that are out of date may redirect in a circle.
                 self.grow(PAUSE_FIRST)
             }
             _ => self.failed(),
         }
     }
 
-    /// The address is of no use now. Returns how long to wait before the next is tried.
+    /// The address failed. Returns the pause before the next is tried.
     pub(crate) fn failed(&mut self) -> Duration {
         self.grow(self.pause)
     }
 
-    /// The node at the address says nothing. Returns how long to wait before the next is tried.
+    /// The node at the address is silent. Returns the pause before the next is tried.
     pub(crate) fn fell_silent(&mut self, now: Instant) -> Duration {
         if let Some(address) = self.current.clone() {
             self.silent.insert(address, now + PASSED_OVER);
@@ -101,7 +103,7 @@ impl LeaderFinder {
         self.failed()
     }
 
-    /// The node does what a leader does.
+    /// The node has acted as a leader.
     pub(crate) fn succeeded(&mut self) {
         if let Some(address) = &self.current {
             self.silent.remove(address);

@@ -1,4 +1,4 @@
-//! A channel to the leader, whichever node that is: a state machine without I/O.
+//! A channel to the current leader: a state machine without I/O.
 //!
 //! ```text
 //!              Connect                 hello                welcome
@@ -7,13 +7,13 @@
 //!      └────────────────────┴───────────────────────────────────────────┘ everything unanswered is sent again
 //! ```
 //!
-//! A runtime (blocking or asynchronous) asks for the next [`Step`] and says what came of it.
+//! A runtime (blocking or asynchronous) asks for the next [`Step`] and reports its result.
 //!
 //! # Invariants
 //! - C1. A request that has no answer is sent on every new connection, with the same bytes, until it is answered or forgotten.
-//! - C2. An answer is never taken back.
-//! - C3. All connections are to one cluster: that of the options, or else that of the first node that says welcome. An address may have become
-//!   another cluster's since.
+//! - C2. An answer is final.
+//! - C3. All connections are to one cluster: that of the options, or else that of the first node
+//!   that says welcome. Another cluster may have taken an address since.
 
 mod exchange;
 mod leader_finder;
@@ -30,10 +30,10 @@ use crate::error::{ClientError, ConnectionError};
 use crate::options::ClientOptions;
 use crate::protocol::{MAGIC, PROTOCOL_VERSION, Request, Response, Role, encoded};
 
-/// Before a request is sent again to a node that is busy, or was deposed.
+/// Backoff before a request is sent again to a node that is busy or was deposed.
 const BACKOFF: Duration = Duration::from_millis(10);
 
-/// What a runtime does next.
+/// The next step of a runtime.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Connect to this address: [`Channel::connected`] or [`Channel::broken`].
@@ -58,12 +58,12 @@ enum State {
         said_hello: bool,
     },
     Ready {
-        /// Nothing was heard since, although an answer is owed.
+        /// Time since which nothing was received, although an answer is outstanding.
         quiet_since: Instant,
         /// It was asked whether it is alive.
         asked_alive: bool,
     },
-    /// The connection is to be closed, and the next be tried after this time.
+    /// The connection is to be closed; the next one is tried after this time.
     Closing {
         retry_at: Instant,
     },
@@ -75,11 +75,11 @@ pub(crate) struct Channel {
     pub(crate) exchange: Exchange,
     finder: LeaderFinder,
     state: State,
-    /// The cluster among them, once a node has said welcome.
+    /// The options; the cluster is set once a node has sent its welcome.
     options: ClientOptions,
-    /// Why the leader was not reached, at last.
+    /// The last reason why the leader was not reached.
     last: String,
-    /// An address at which another cluster was met since a node has said welcome, and which.
+    /// An address at which another cluster answered after the last welcome, and that cluster.
     other_cluster: Option<(String, u128)>,
 }
 
@@ -90,7 +90,7 @@ impl Channel {
             finder: LeaderFinder::new(addresses),
             state: State::Disconnected { retry_at: now },
             options,
-            last: "no node was asked yet".to_owned(),
+            last: "no node has been asked yet".to_owned(),
             other_cluster: None,
         }
     }
@@ -99,12 +99,12 @@ impl Channel {
         &self.options
     }
 
-    /// What was met last, for messages.
+    /// The last problem, for messages.
     pub(crate) fn last(&self) -> String {
         self.last.clone()
     }
 
-    /// Why no leader has answered in time what was asked.
+    /// The error of a request that no leader has answered in time.
     pub(crate) fn unavailable(&self) -> ClientError {
         match (&self.other_cluster, self.options.cluster) {
             (Some((address, found)), Some(expected)) => ClientError::OtherCluster {
@@ -121,7 +121,7 @@ impl Channel {
         self.finder.current()
     }
 
-    /// The addresses that are known, the leader's first.
+    /// The known addresses, the leader's first.
     pub(crate) fn addresses(&self) -> Vec<String> {
         self.finder.addresses()
     }
@@ -130,7 +130,7 @@ impl Channel {
         matches!(self.state, State::Ready { .. })
     }
 
-    /// What to do now.
+    /// The step to take now.
     pub(crate) fn step(&mut self, now: Instant) -> Step {
         match &mut self.state {
             State::Disconnected { retry_at } if now < *retry_at => Step::Pause(*retry_at),
@@ -142,7 +142,7 @@ impl Channel {
                 Step::Close
             }
             State::Greeting { since, said_hello } => {
-                // A node that is stopped takes connections, too.
+                // A stopped node still accepts connections.
                 let patience = self.options.connect_timeout.min(2 * self.options.silence);
                 let until = *since + patience;
                 if !std::mem::replace(said_hello, true) {
@@ -151,7 +151,7 @@ impl Channel {
                 if now < until {
                     return Step::Receive(until);
                 }
-                self.leave_silent(now, "it does not say welcome");
+                self.leave_silent(now, "it sends no welcome");
                 self.step(now)
             }
             State::Ready { .. } => self.step_ready(now),
@@ -186,16 +186,16 @@ impl Channel {
             return Step::Receive(due.min(until));
         }
         if !*asked_alive {
-            // A node that is busy answers this, one that is stopped does not.
+            // A busy node answers this, a stopped one does not.
             *asked_alive = true;
             *quiet_since = now;
             return Step::Send(frame_of(&Request::Status));
         }
-        self.leave_silent(now, "it is silent");
+        self.leave_silent(now, "it does not respond");
         self.step(now)
     }
 
-    /// The node says nothing; another is tried.
+    /// Leaves a silent node; another one is tried.
     fn leave_silent(&mut self, now: Instant, why: &str) {
         self.note(why);
         let retry_at = now + self.finder.fell_silent(now);
@@ -203,7 +203,7 @@ impl Channel {
         self.state = State::Closing { retry_at };
     }
 
-    /// The connection is of no use; another node is tried.
+    /// Gives the connection up; another node is tried.
     fn give_up(&mut self, now: Instant, why: &str) {
         self.note(why);
         let retry_at = now + self.finder.failed();
@@ -223,7 +223,7 @@ impl Channel {
         };
     }
 
-    /// The connection could not be made, or is gone.
+    /// The connection could not be made, or was lost.
     pub(crate) fn broken(&mut self, now: Instant, why: &ConnectionError) {
         self.note(&why.to_string());
         let retry_at = now + self.finder.failed();
@@ -288,9 +288,10 @@ impl Channel {
                 self.redirect(leader.map(|(_, address)| address), now);
             }
             Response::Status(status) => match status.role {
-                // Told apart in messages: a cluster without a leader, and a leader that does not get on.
-                Role::Leader => self.note("it leads, and has not answered yet"),
-                Role::TakingOffice => self.note("it takes office"),
+                // Messages distinguish a cluster without a leader from a leader that makes no
+                // progress.
+                Role::Leader => self.note("it leads, but has not answered yet"),
+                Role::TakingOffice => self.note("it is taking office"),
                 _ => self.redirect(None, now),
             },
             // Not asked for on a channel.
@@ -318,7 +319,7 @@ impl Channel {
                 self.give_up(now, "it belongs to another cluster");
             }
             Response::Refused { reason, .. } => self.give_up(now, &reason),
-            _ => self.give_up(now, "it does not say welcome"),
+            _ => self.give_up(now, "it sends no welcome"),
         }
     }
 
@@ -332,14 +333,14 @@ impl Channel {
     }
 }
 
-/// A message with its length, of which the encoding cannot fail.
+/// A message with its length. Encoding it cannot fail.
 pub(crate) fn frame_of(request: &Request) -> Arc<[u8]> {
     encoded(request)
         .expect("a short message can be encoded")
         .into()
 }
 
-/// The first message of a connection to a node of this cluster, or of any.
+/// The first message of a connection to a node of this cluster, or of any cluster.
 pub(crate) fn hello(cluster: Option<u128>) -> Arc<[u8]> {
     frame_of(&Request::Hello {
         magic: MAGIC,

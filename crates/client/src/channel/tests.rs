@@ -1,4 +1,4 @@
-//! The channel in a time of our own.
+//! The channel under simulated time.
 
 use super::*;
 use crate::protocol::{NodeStatus, Outcome, SessionId};
@@ -42,7 +42,7 @@ impl Rig {
         self.channel.step(self.now)
     }
 
-    /// Passes pauses and closes connections until one is to be made.
+    /// Skips pauses and closes connections until the next connect step.
     fn connect(&mut self) -> String {
         loop {
             match self.step() {
@@ -54,7 +54,7 @@ impl Rig {
         }
     }
 
-    /// Gets a connection to the point at which requests are sent.
+    /// Brings a connection to the point at which requests are sent.
     fn ready(&mut self) -> String {
         let address = self.connect();
         self.channel.connected(self.now);
@@ -338,7 +338,8 @@ fn a_client_stays_at_the_cluster_that_it_found_first() {
     rig.receive(welcome(CLUSTER));
     rig.ask(1);
     assert_eq!(rig.sent(), [1]);
-    // The node ends, and another cluster takes its address. It says so, or welcomes nevertheless.
+    // The node ends, and another cluster takes its address. It refuses, or sends a welcome
+    // nevertheless.
     let others = [Response::OtherCluster { cluster: 8 }, welcome(8)];
     for other in others {
         rig.channel.broken(rig.now, &ConnectionError::Closed);
@@ -359,7 +360,7 @@ fn a_client_stays_at_the_cluster_that_it_found_first() {
         assert!(is_other, "{error}");
         assert_eq!(rig.step(), Step::Close);
     }
-    // The old one is elsewhere.
+    // The old cluster is at another address.
     rig.ready();
     assert_eq!(rig.sent(), [1]);
     let error = rig.channel.unavailable();

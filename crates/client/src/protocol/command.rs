@@ -1,4 +1,4 @@
-//! Commands: what a client wants done, and what came of it.
+//! Commands and their outcomes.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub enum Command {
         from: u64,
         /// The account that is credited.
         to: u64,
-        /// How much.
+        /// The amount.
         amount: u64,
     },
     /// Writes some rows if others are as expected.
@@ -26,28 +26,28 @@ pub enum Command {
 /// A conditional write of several rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Write {
-    /// All of these must hold; none: the rows are written in any case.
+    /// Conditions that must all hold; without any, the rows are always written.
     pub conditions: Vec<Condition>,
     /// Table, key, and the new value; without a value the row is deleted.
     pub rows: Vec<(u32, Vec<u8>, Option<Vec<u8>>)>,
 }
 
-/// A row has this value.
+/// Requires that a row has this value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condition {
     /// The table.
     pub table: u32,
     /// The row's key.
     pub key: Vec<u8>,
-    /// Its value; nothing: there is no such row.
+    /// Its value; `None`: the row does not exist.
     pub value: Option<Vec<u8>>,
 }
 
-/// What came of a command. One byte on disk and on the wire, so the numbers never change.
+/// The outcome of a command. It is one byte on disk and on the wire, so the numbers never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Outcome {
-    /// It is done.
+    /// The command was executed.
     Done = 0,
     /// The balance is too small. Nothing changed.
     InsufficientBalance = 1,
@@ -57,7 +57,7 @@ pub enum Outcome {
     BalanceTooLarge = 3,
     /// A condition does not hold. Nothing changed.
     ConditionFailed = 4,
-    /// There is no table of that number. Nothing changed.
+    /// No table has that number. Nothing changed.
     NoSuchTable = 5,
     /// The command is not valid: an amount to the same account, a key or a value that is too long, a balance that is not eight bytes.
     /// Nothing changed.
@@ -65,7 +65,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// From the byte that stands for it.
+    /// Decodes an outcome from its byte.
     #[must_use]
     pub fn from_byte(byte: u8) -> Option<Self> {
         let all = [

@@ -18,19 +18,19 @@ const SUBMIT: u64 = 3;
 
 debug_as_sentence!(FrameError);
 
-/// Why bytes are no message.
+/// The reason for which bytes are not a message.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
-    /// They are not the encoding of one.
+    /// They are not the encoding of a message.
     #[error(
-        "the bytes are no message of this protocol; does the other side speak another version?"
+        "the bytes are not a message of this protocol; does the other side speak another version?"
     )]
     Nonsense(#[source] postcard::Error),
-    /// Bytes are left over behind it.
+    /// Bytes are left over behind the message.
     #[error("a message is followed by {0} bytes that are not part of it")]
     Trailing(usize),
-    /// It is longer than a message may be.
+    /// The message is too long.
     #[error("a message of {0} bytes is too long; send fewer commands or keys at once")]
     TooLong(usize),
 }
@@ -83,7 +83,7 @@ pub fn encoded_request(request: &Request) -> Result<Vec<u8>, FrameError> {
     Ok(bytes)
 }
 
-/// The message that these bytes are, without the length in front of them.
+/// Decodes a message from its bytes, without the length in front of them.
 ///
 /// # Errors
 /// [`FrameError::Nonsense`] or [`FrameError::Trailing`].
@@ -95,7 +95,7 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, FrameError> {
     }
 }
 
-/// Which version of the protocol these bytes speak, if they begin as a [`Request::Hello`] of any version.
+/// The protocol version of these bytes, if they begin as a [`Request::Hello`] of any version.
 #[must_use]
 pub fn claimed_version(bytes: &[u8]) -> Option<u64> {
     let (kind, rest) = varint(bytes)?;
@@ -104,16 +104,16 @@ pub fn claimed_version(bytes: &[u8]) -> Option<u64> {
     (kind == HELLO && magic == u64::from(MAGIC)).then_some(version)
 }
 
-/// What bytes say of the group of commands that they hold.
+/// The header of an encoded group of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClaimedGroup {
     /// Its number.
     pub group: u64,
-    /// How many commands follow.
+    /// Number of commands that follow.
     pub commands: u64,
 }
 
-/// What these bytes say of a group, if they are a [`Request::Submit`]: found without decoding the commands.
+/// The header of a group, if these bytes are a [`Request::Submit`]; the commands are not decoded.
 #[must_use]
 pub fn claimed_group(bytes: &[u8]) -> Option<ClaimedGroup> {
     let (kind, mut rest) = varint(bytes)?;

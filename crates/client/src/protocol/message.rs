@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Command, Outcome};
 
-/// What a connection begins with.
+/// The first bytes of a connection.
 pub const MAGIC: u32 = 0x4e4d_4b31;
-/// Raised by every change that an older program would not understand.
+/// Version of the protocol. Every incompatible change raises it.
 pub const PROTOCOL_VERSION: u16 = 3;
 /// The longest first message, in bytes.
 pub const HELLO_BYTES_MAX: usize = 1024;
@@ -15,7 +15,8 @@ pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// The longest request, in bytes. A node closes the connection on a longer one.
 pub const REQUEST_BYTES_MAX: usize = 8 << 20;
 
-/// A session of the cluster: what makes commands that are sent again recognisable. It outlives connections and leaders.
+/// A session of the cluster. It identifies commands that are sent again, and outlives connections
+/// and leaders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SessionId(pub u64);
 
@@ -28,7 +29,8 @@ pub enum Request {
         magic: u32,
         /// [`PROTOCOL_VERSION`].
         version: u16,
-        /// The cluster that is meant; 0: whichever is there. A node of another one answers by [`Response::OtherCluster`].
+        /// The client's cluster; 0: any cluster. A node of another one answers by
+        /// [`Response::OtherCluster`].
         cluster: u128,
     },
     /// Opens a session. Answered by [`Response::SessionOpened`].
@@ -36,12 +38,13 @@ pub enum Request {
         /// Chosen by the client at random: the same request again gives the same session.
         nonce: u128,
     },
-    /// Ends a session: its results are forgotten.
+    /// Closes a session: its results are forgotten.
     CloseSession {
         /// The session.
         session: SessionId,
     },
-    /// Executes a group of commands (a TxGrp). Answered by [`Response::Results`], when all of them are committed.
+    /// Executes a group of commands (a TxGrp). Answered by [`Response::Results`] when all of them
+    /// are committed.
     Submit {
         /// The session.
         session: SessionId,
@@ -54,30 +57,34 @@ pub enum Request {
     },
     /// Reads rows, all at one moment after the request was sent. Answered by [`Response::Rows`].
     Read {
-        /// Comes back in the answer.
+        /// Number of the request; the answer repeats it.
         request: u64,
         /// Table and key.
         keys: Vec<(u32, Vec<u8>)>,
     },
-    /// Creates a table unless there is one of that name. Answered by [`Response::Table`].
+    /// Creates a table unless one of that name exists. Answered by [`Response::Table`].
     CreateTable {
         /// Its name.
         name: String,
-        /// Whether every key has eight bytes, as those of accounts: it takes less memory and time. Fixed when the table is created.
+        /// Whether every key has eight bytes, like account numbers: that takes less memory and
+        /// time. Fixed when the table is created.
         eight_byte_keys: bool,
     },
     /// Asks for [`Response::Status`]. Any node answers.
     Status,
-    /// Asks for [`Response::Status`] with [`NodeStatus::state_hash`], which takes a look at every row. Any node answers.
+    /// Asks for [`Response::Status`] with [`NodeStatus::state_hash`], which reads every row. Any
+    /// node answers.
     StateHash,
-    /// For tests of failures: from now on the node sends nothing to these nodes and drops what comes from them. It replaces the earlier
-    /// set; an empty one heals all links. Answered by [`Response::LinksCut`], by nodes that are configured to allow it.
+    /// For failure tests: from now on the node sends nothing to these nodes and drops their
+    /// messages. The set replaces the earlier one; an empty set heals all links. Answered by
+    /// [`Response::LinksCut`] if the node's configuration allows it.
     CutLinks {
         /// The other ends.
         nodes: Vec<u64>,
     },
-    /// A node has lost its directory, and runs on a new one: this becomes a member in the place of the lost one. It votes when it has caught up.
-    /// Answered by [`Response::NodeReplaced`], also if it was done before.
+    /// Replaces a node that has lost its directory and runs on a new one: the new incarnation
+    /// becomes a member instead of the lost one. It votes when it has caught up. Answered by
+    /// [`Response::NodeReplaced`], also if it was done before.
     ReplaceNode {
         /// The node's number.
         node: u64,
@@ -102,12 +109,12 @@ pub enum Response {
     },
     /// The answer to [`Request::OpenSession`].
     SessionOpened {
-        /// What the client chose.
+        /// The client's nonce.
         nonce: u128,
         /// The session.
         session: SessionId,
     },
-    /// The session is ended.
+    /// The session is closed.
     SessionClosed {
         /// The session.
         session: SessionId,
@@ -118,16 +125,16 @@ pub enum Response {
         session: SessionId,
         /// The group.
         group: u64,
-        /// One for each command.
+        /// One outcome for each command.
         outcomes: Vec<Outcome>,
     },
     /// The answer to [`Request::Read`].
     Rows {
-        /// Of the request.
+        /// Number of the request.
         request: u64,
-        /// One for each key, in their order.
+        /// One value for each key, in the order of the keys.
         values: Vec<Option<Vec<u8>>>,
-        /// The state that was read: that after this entry of the log.
+        /// LSN of the state that was read: the state after this entry of the log.
         lsn: u64,
     },
     /// The answer to [`Request::CreateTable`].
@@ -139,9 +146,10 @@ pub enum Response {
     },
     /// This node does not lead. Nothing of the request was or will be executed.
     NotLeader {
-        /// Which request: the group of a [`Request::Submit`], the number of a [`Request::Read`], otherwise 0.
+        /// The request: the group of a [`Request::Submit`], the number of a [`Request::Read`],
+        /// otherwise 0.
         request: u64,
-        /// The node that leads, as far as is known, and its address for clients.
+        /// The leader, if known, and its address for clients.
         leader: Option<(u64, String)>,
     },
     /// Leadership was lost while the group was in flight: some of its commands may be executed, others not. Ask the new leader with the
@@ -157,14 +165,14 @@ pub enum Response {
         /// The session.
         session: SessionId,
     },
-    /// The request is refused: the sentence says why, and what to do.
+    /// The request is refused: `reason` says why, and what to do.
     Refused {
         /// As in [`Response::NotLeader`].
         request: u64,
         /// The sentence.
         reason: String,
     },
-    /// The node has as much work as it accepts. Send the request again later.
+    /// The node is overloaded. Send the request again later.
     Busy {
         /// As in [`Response::NotLeader`].
         request: u64,
@@ -173,24 +181,26 @@ pub enum Response {
     Status(Box<NodeStatus>),
     /// The answer to [`Request::CutLinks`].
     LinksCut {
-        /// The nodes to which nothing is sent now.
+        /// The nodes to which the links are cut now.
         nodes: Vec<u64>,
     },
-    /// The answer to [`Request::ReplaceNode`]: it is a member. Whether it votes, [`NodeStatus::members`] says.
+    /// The answer to [`Request::ReplaceNode`]: the node is a member. [`NodeStatus::members`] tells
+    /// whether it votes.
     NodeReplaced {
         /// The node's number.
         node: u64,
         /// Its incarnation.
         incarnation: u64,
     },
-    /// The answer to [`Request::Hello`] if another cluster is meant than the node's. The connection ends.
+    /// The answer to [`Request::Hello`] if the client names another cluster than the node's. The
+    /// connection ends.
     OtherCluster {
         /// The node's.
         cluster: u128,
     },
 }
 
-/// What a node is in the cluster.
+/// The role of a node in the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
     /// It replicates, and votes.
@@ -210,9 +220,9 @@ pub enum Role {
 pub struct MemberStatus {
     /// Its number.
     pub node: u64,
-    /// Which of its directories it runs on, from 1.
+    /// Number of the directory that it runs on, from 1.
     pub incarnation: u64,
-    /// Whether it votes. One that was replaced does not, until it has caught up.
+    /// Whether it votes. A replacement does not until it has caught up.
     pub votes: bool,
 }
 
@@ -221,11 +231,11 @@ pub struct MemberStatus {
 pub struct NodeStatus {
     /// The node's number.
     pub node: u64,
-    /// Which of its directories it runs on, from 1.
+    /// Number of the directory that it runs on, from 1.
     pub incarnation: u64,
-    /// The members, as far as it has applied the log.
+    /// The members, according to the log that it has applied.
     pub members: Vec<MemberStatus>,
-    /// What it is.
+    /// Its role.
     pub role: Role,
     /// Raft's term.
     pub term: u64,
@@ -243,10 +253,10 @@ pub struct NodeStatus {
     pub commands_applied: u64,
     /// Bytes of payloads and entries that its directory holds.
     pub log_bytes: u64,
-    /// Messages of other nodes that made no sense, and were dropped.
+    /// Invalid messages of other nodes that were dropped.
     pub refused_messages: u64,
-    /// Of a leader: how far each node's log matches its own.
+    /// For a leader: the last entry of each node's log that matches its own.
     pub matched: Vec<(u64, u64)>,
-    /// A hash of all tables and sessions as of `applied_lsn`. Only where it was asked for, otherwise nothing.
+    /// A hash of all tables and sessions as of `applied_lsn`, if it was requested.
     pub state_hash: Option<u128>,
 }

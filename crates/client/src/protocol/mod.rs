@@ -1,12 +1,14 @@
-//! What a client and a node say to each other.
+//! The protocol between a client and a node.
 //!
 //! A message is a length of four bytes (little-endian, of what follows) and a [`Request`] or a [`Response`] in postcard's
 //! encoding. The first message of a connection is [`Request::Hello`]; before it is answered, a node accepts no message longer than
-//! [`HELLO_BYTES_MAX`], and afterwards none longer than [`MESSAGE_BYTES_MAX`]. It says which cluster is meant: addresses change their
-//! owners, and a client that was at one cluster must not go on at another.
+//! [`HELLO_BYTES_MAX`], and afterwards none longer than [`MESSAGE_BYTES_MAX`]. It names the
+//! client's cluster: addresses may be reused by another cluster, and a client of one cluster must
+//! not continue with another.
 //!
-//! Commands are sent in groups (the paper's TxGrp). A group has a number in its session. A group that is sent again under its number is
-//! not executed again: each of its commands has one result, for ever.
+//! Commands are sent in groups (the paper's TxGrp). A group has a number in its session. A group
+//! that is sent again under its number is not executed again: each of its commands has one outcome
+//! for ever.
 //!
 //! Paper: raft-pwal §2.2
 

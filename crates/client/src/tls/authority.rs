@@ -1,7 +1,8 @@
 //! An authority and its certificates, to try out TLS, and for tests.
 //!
-//! The authority's key is written beside its certificate. For a cluster that matters, keep that key on another machine, or let an
-//! authority of your own sign certificates with the same names.
+//! The authority's key is written to the same folder as its certificate. For a cluster that
+//! matters, keep that key on another machine, or let an authority of your own sign certificates
+//! with the same names.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -18,24 +19,24 @@ use super::files::CertificateFiles;
 use super::names::CertificateName;
 use crate::error_sentence::debug_as_sentence;
 
-/// Clocks of machines differ.
+/// Tolerated difference between the clocks of machines.
 const CLOCK_SKEW: Duration = Duration::from_secs(3600);
 
 debug_as_sentence!(IssueError);
 
-/// Why certificates are not made.
+/// The reason for which certificates were not made.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum IssueError {
-    /// A file is there already.
-    #[error("{} is there already and is not overwritten; name another folder, or remove it", .0.display())]
+    /// A file exists already.
+    #[error("{} exists already and is not overwritten; name another folder, or remove it", .0.display())]
     Exists(PathBuf),
     /// A file cannot be written.
     #[error("cannot write {}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The certificate itself.
@@ -47,7 +48,7 @@ pub enum IssueError {
 pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     cluster: u128,
-    /// From when to when its certificates are valid.
+    /// The validity period of its certificates.
     valid: (SystemTime, SystemTime),
 }
 
@@ -58,7 +59,8 @@ pub struct Issued {
 }
 
 impl Authority {
-    /// A new authority. It, and all that it signs, is valid from now on for so long.
+    /// Creates an authority. It, and all certificates that it signs, are valid from now on for
+    /// `valid`.
     ///
     /// # Errors
     /// [`IssueError::Certificate`].
@@ -67,14 +69,15 @@ impl Authority {
         Self::with_times(cluster, now - CLOCK_SKEW, now + valid)
     }
 
-    /// As [`new`](Self::new), with times.
+    /// As [`new`](Self::new), with a given validity period.
     ///
     /// # Errors
     /// [`IssueError::Certificate`].
     pub fn with_times(cluster: u128, from: SystemTime, to: SystemTime) -> Result<Self, IssueError> {
         let key = KeyPair::generate()?;
         let mut params = params_of("", &[])?;
-        // Two authorities of one cluster have two names, so that one is not taken for a damaged other.
+        // Two authorities of one cluster have different names, so that one is not mistaken for a
+        // damaged copy of the other.
         let id = params.key_identifier(&key);
         let id: String = id
             .iter()
@@ -94,14 +97,14 @@ impl Authority {
         })
     }
 
-    /// The same authority, signing for other times.
+    /// The same authority with another validity period for its certificates.
     #[must_use]
     pub fn signing_for(mut self, from: SystemTime, to: SystemTime) -> Self {
         self.valid = (from, to);
         self
     }
 
-    /// A certificate of a node. It is good for both sides of a connection.
+    /// Issues a certificate of a node. It is valid for both sides of a connection.
     ///
     /// # Errors
     /// [`IssueError::Certificate`].
@@ -118,7 +121,7 @@ impl Authority {
         self.issue(&names, purposes)
     }
 
-    /// A certificate of clients. It makes no node.
+    /// Issues a certificate of clients. A node cannot use it.
     ///
     /// # Errors
     /// [`IssueError::Certificate`].
@@ -153,7 +156,7 @@ impl Authority {
     /// read the keys.
     ///
     /// # Errors
-    /// [`IssueError::Exists`] if one of the files is there: then nothing is written.
+    /// [`IssueError::Exists`] if one of the files exists: then nothing is written.
     pub fn write(
         &self,
         folder: &Path,

@@ -15,7 +15,7 @@ use crate::tls_options::TlsOptions;
 #[derive(Clone)]
 pub struct ClientTls {
     config: Arc<ClientConfig>,
-    /// What every node of the cluster is called.
+    /// The name that all nodes of the cluster have in common.
     node: CertificateName,
 }
 
@@ -45,7 +45,7 @@ impl ClientTls {
 }
 
 impl PartialEq for ClientTls {
-    /// Whether the same certificate was read once.
+    /// Whether both are copies of one certificate that was read.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.config, &other.config)
     }

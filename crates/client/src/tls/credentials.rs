@@ -1,4 +1,5 @@
-//! A certificate, its key and the authority, read from files. What would make every handshake fail is found here, and said with its file.
+//! A certificate, its key and the authority, read from files. Problems that would make every
+//! handshake fail are found here, and reported with their file.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -22,7 +23,7 @@ use super::error::{TlsError, days};
 use super::names::CertificateName;
 use crate::tls_options::TlsOptions;
 
-/// So long before its end a certificate is warned of.
+/// Time before a certificate's expiry from which it causes a warning.
 const WARNING: Duration = Duration::from_secs(30 * 86_400);
 
 /// A certificate with its key, and the authority.
@@ -71,13 +72,14 @@ impl Credentials {
         })
     }
 
-    /// What the certificate is for.
+    /// The names in the certificate.
     #[must_use]
     pub fn names(&self) -> &[CertificateName] {
         &self.names
     }
 
-    /// Checks that the certificate can be that of this node now: its time, its authority, its name, its purposes.
+    /// Checks that this node can use the certificate now: its validity period, its authority, its
+    /// name, its purposes.
     ///
     /// # Errors
     /// [`TlsError`].
@@ -110,7 +112,7 @@ impl Credentials {
         Ok(())
     }
 
-    /// Checks that the certificate can be that of a client now. Returns the cluster.
+    /// Checks that a client can use the certificate now. Returns the cluster.
     ///
     /// # Errors
     /// [`TlsError`].
@@ -122,7 +124,7 @@ impl Credentials {
             .ok_or_else(|| self.other_name("client.CLUSTER.namiki".to_owned()))
     }
 
-    /// What is not wrong now, and deserves a look.
+    /// Warnings: problems that do not prevent the use now.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -150,7 +152,7 @@ impl Credentials {
         warnings
     }
 
-    /// The side that dials.
+    /// The configuration of the dialling side.
     ///
     /// # Errors
     /// [`TlsError`].
@@ -162,12 +164,12 @@ impl Credentials {
             .with_root_certificates(Arc::clone(&self.roots))
             .with_client_cert_resolver(self.resolver());
         config.resumption = rustls::client::Resumption::disabled();
-        // It would be sent in the clear, and says which node is dialled.
+        // SNI would be sent in the clear, and reveal the dialled node.
         config.enable_sni = false;
         Ok(config)
     }
 
-    /// The side that answers.
+    /// The configuration of the answering side.
     ///
     /// # Errors
     /// [`TlsError`].
@@ -207,7 +209,7 @@ impl Credentials {
             .map_err(|error| self.rejected_at(error, at))
     }
 
-    /// The own certificate, and those between it and the authority.
+    /// The own certificate, and the intermediate ones between it and the authority.
     fn chain(&self) -> (&CertificateDer<'static>, &[CertificateDer<'static>]) {
         let chain = &self.certified.cert;
         // A certificate that is checked has been read.
@@ -278,7 +280,7 @@ fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
     })
 }
 
-/// At least one.
+/// Reads the certificates of a file; at least one.
 fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let bytes = read(key, path)?;
     let certificates = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();

@@ -1,4 +1,5 @@
-//! What is wrong with the files of a certificate: which file, which key of the configuration names it, and what to do.
+//! Problems of a certificate's files: the file, the key of the configuration that names it, and the
+//! remedy.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +8,7 @@ use crate::error_sentence::debug_as_sentence;
 
 debug_as_sentence!(TlsError);
 
-/// Why there is no TLS.
+/// The reason for which TLS cannot be used.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
@@ -20,10 +21,10 @@ pub enum TlsError {
         key: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file has something else in it.
+    /// A file has other contents.
     #[error(
         "{} (`{key}`) holds no {expected} in PEM: {why}; a file in PEM begins with -----BEGIN", path.display()
     )]
@@ -32,14 +33,14 @@ pub enum TlsError {
         key: &'static str,
         /// The file.
         path: PathBuf,
-        /// What it should hold.
+        /// The expected contents.
         expected: &'static str,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
-    /// The key is another certificate's.
+    /// The key belongs to another certificate.
     #[error(
-        "{} (`key`) is not the key of {} (`certificate`); name the two files that were made together",
+        "{} (`key`) is not the key of {} (`certificate`); name two files that belong together",
         key.display(), certificate.display()
     )]
     KeyMismatch {
@@ -48,7 +49,7 @@ pub enum TlsError {
         /// The certificate's file.
         certificate: PathBuf,
     },
-    /// The certificate is too old.
+    /// The certificate has expired.
     #[error(
         "{} (`certificate`) has expired, {} ago; issue a new one, or set this machine's clock", path.display(), days(*ago_s)
     )]
@@ -58,7 +59,7 @@ pub enum TlsError {
         /// Seconds since then.
         ago_s: u64,
     },
-    /// The certificate is for later.
+    /// The certificate is not valid yet.
     #[error(
         "{} (`certificate`) is valid only in {}; set this machine's clock, or wait", path.display(), days(*in_s)
     )]
@@ -79,31 +80,31 @@ pub enum TlsError {
         /// The authority's file.
         authority: PathBuf,
     },
-    /// It is for another node, or for none.
+    /// It is for another node, or not for a node.
     #[error(
         "{} (`certificate`) is for {found}, not for {expected}; name the certificate that was issued for it", path.display()
     )]
     OtherName {
         /// The certificate's file.
         path: PathBuf,
-        /// What it is for.
+        /// The names in it.
         found: String,
-        /// What it must be for.
+        /// The required name.
         expected: String,
     },
-    /// It is of no use for another reason.
+    /// It is unusable for another reason.
     #[error("{} (`{key}`) cannot be used: {why}; issue another one", path.display())]
     Unusable {
         /// The key that names it.
         key: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// A time in days, as far as it is days.
+/// A length of time in days; a short one in hours or minutes.
 pub(super) fn days(seconds: u64) -> String {
     match seconds {
         0..3600 => format!("{} min", seconds / 60),

@@ -1,4 +1,4 @@
-//! Where the files of a cluster's certificates are, as `namiki cluster certificates` names them.
+//! Paths of the files of a cluster's certificates, as `namiki cluster certificates` names them.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ pub struct CertificateFiles {
 }
 
 impl CertificateFiles {
-    /// The files in this folder, whether they are there or not.
+    /// The files in this folder, whether they exist or not.
     #[must_use]
     pub fn in_folder(folder: &Path) -> Self {
         Self {
@@ -25,13 +25,13 @@ impl CertificateFiles {
         }
     }
 
-    /// Those that a node names.
+    /// The files that a node's configuration names.
     #[must_use]
     pub fn node(&self, number: u64) -> TlsOptions {
         self.options(&format!("node-{number}"))
     }
 
-    /// Those that a client names.
+    /// The files that a client's configuration names.
     #[must_use]
     pub fn client(&self) -> TlsOptions {
         self.options("client")

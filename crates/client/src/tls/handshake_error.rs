@@ -1,4 +1,4 @@
-//! Why two sides do not come together: what is wrong with the other one's certificate, or what the other one says of ours.
+//! Handshake failures: a problem of the peer's certificate, or the peer's refusal of ours.
 
 use std::io;
 
@@ -8,17 +8,17 @@ use rustls::{AlertDescription, CertificateError, InvalidMessage, PeerIncompatibl
 
 debug_as_sentence!(HandshakeError);
 
-/// Why a handshake failed.
+/// The reason for which a handshake failed.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum HandshakeError {
-    /// The bytes are none of TLS.
+    /// The bytes are not TLS.
     #[error("the other side does not speak TLS; configure certificates on both sides, or on none")]
     NotTls,
     /// It speaks an older version.
     #[error("the other side does not speak TLS 1.3; use a program of the same version")]
     Version,
-    /// It has shown no certificate.
+    /// The peer has sent no certificate.
     #[error(
         "the other side shows no certificate; configure one that is signed by the cluster's authority"
     )]
@@ -28,27 +28,27 @@ pub enum HandshakeError {
         "the certificate of the other side is signed by another authority; compare `authority` on both sides"
     )]
     OtherAuthority,
-    /// Its certificate is too old, by the clock of this side.
+    /// Its certificate has expired, by the clock of this side.
     #[error(
         "the certificate of the other side has expired; issue a new one for it, or compare the clocks"
     )]
     Expired,
-    /// Its certificate is for later, by the clock of this side.
+    /// Its certificate is not valid yet, by the clock of this side.
     #[error(
         "the certificate of the other side is not valid yet; compare the clocks of both machines"
     )]
     NotYetValid,
-    /// Its certificate is for something else.
+    /// Its certificate has another name.
     #[error(
         "the certificate of the other side is not for {expected}; compare addresses and certificates"
     )]
     OtherName {
-        /// The name that it should have.
+        /// The expected name.
         expected: String,
     },
-    /// Its certificate may not be used so: that of a client does not make a node.
+    /// Its certificate does not allow this use: a node cannot use a client's certificate.
     #[error(
-        "the certificate of the other side is not for this purpose; a client's certificate does not make a node"
+        "the certificate of the other side is not for this purpose; a node cannot use a client's certificate"
     )]
     Purpose,
     /// It does not accept our certificate.
@@ -70,12 +70,12 @@ fn remedy(alert: AlertDescription) -> String {
         AlertDescription::CertificateExpired => {
             "it has expired, or is not valid yet; issue a new one, or compare the clocks"
         }
-        AlertDescription::CertificateRequired => "there is none; configure one",
+        AlertDescription::CertificateRequired => "it was not sent; configure one",
         AlertDescription::BadCertificate | AlertDescription::CertificateUnknown => {
             "it is for another node, or damaged; compare addresses and certificates"
         }
         AlertDescription::UnsupportedCertificate => {
-            "it is not for this purpose; a client's certificate does not make a node"
+            "it is not for this purpose; a node cannot use a client's certificate"
         }
         other => return format!("{other:?}"),
     };
@@ -83,7 +83,8 @@ fn remedy(alert: AlertDescription) -> String {
 }
 
 impl HandshakeError {
-    /// What an operation on a connection with TLS met. `expected` is the name that was asked for, if one was.
+    /// The cause of a failed operation on a TLS connection. `expected` is the requested name, if
+    /// any.
     #[must_use]
     pub fn of(error: io::Error, expected: Option<&str>) -> Self {
         let inner = error.get_ref();
@@ -93,7 +94,7 @@ impl HandshakeError {
         }
     }
 
-    /// What rustls has found.
+    /// Converts an error of rustls.
     #[must_use]
     pub fn of_tls(error: rustls::Error, expected: Option<&str>) -> Self {
         match error {

@@ -1,22 +1,24 @@
 //! Mutual TLS: each side shows a certificate, and both must be signed by the authority of the cluster.
 //!
-//! Names in certificates say what a side may be (`names.rs`). A node that dials another one, or a client that dials a node, checks the
-//! name of the answerer in the handshake; the answerer looks at the names of the dialler once the handshake is done. All checks of
-//! signatures, times and purposes are those of rustls and webpki: nothing of that kind is written here.
+//! Names in certificates define the roles of a side (`names.rs`). A node that dials another one, or
+//! a client that dials a node, checks the name of the answerer in the handshake; the answerer
+//! checks the names of the dialler once the handshake is done. All checks of signatures, times and
+//! purposes are those of rustls and webpki: this crate implements none of them.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
 //! | `names.rs` | names in certificates |
-//! | `credentials.rs` | files that are read and checked |
-//! | `error.rs` | what is wrong with files |
-//! | `files.rs` | how files are called in a folder of them |
-//! | `handshake_error.rs` | why two sides do not come together |
+//! | `credentials.rs` | reading and checking of files |
+//! | `error.rs` | problems of files |
+//! | `files.rs` | names of the files in a folder |
+//! | `handshake_error.rs` | failures of handshakes |
 //! | `client_tls.rs` | a client's side |
 //! | `authority.rs` | makes certificates, with the feature `certificates` |
 //!
 //! # Invariants
 //! - S1. Only TLS 1.3, and no connection without a certificate of either side.
-//! - S2. Sessions are not resumed: every connection is checked against the present certificates and the present time.
+//! - S2. Sessions are not resumed: every connection is checked against the current certificates and
+//!   the current time.
 
 #[cfg(feature = "certificates")]
 mod authority;

@@ -1,15 +1,17 @@
-//! The names in certificates (DNS names among the subject's alternative names), which say what may be done with them.
+//! The names in certificates (DNS names among the subject's alternative names), which define their
+//! use.
 //!
 //! ```text
 //! node-3.CLUSTER.namiki   node 3 of this cluster: checked by nodes that dial it, and by nodes that it dials
-//! node.CLUSTER.namiki     a node, whichever: checked by clients, which do not know the numbers behind addresses
+//! node.CLUSTER.namiki     any node: checked by clients, which do not know numbers of nodes
 //! client.CLUSTER.namiki   a client
 //!
 //! CLUSTER                 the cluster's number, 32 hexadecimal digits
 //! ```
 //!
-//! DNS names, because every verifier of certificates compares them; nothing has to be found under them, and none is ever looked up. The
-//! cluster is part of them, so one authority may sign for several clusters.
+//! They are DNS names because every verifier of certificates compares these; they need no DNS
+//! entries and are never resolved. The cluster is part of them, so one authority may sign for
+//! several clusters.
 
 use std::fmt;
 
@@ -17,7 +19,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 
 const SUFFIX: &str = ".namiki";
 
-/// What a certificate says that its holder is.
+/// The role of a certificate's holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CertificateName {
@@ -28,7 +30,7 @@ pub enum CertificateName {
         /// Of this cluster.
         cluster: u128,
     },
-    /// A node, whichever it is.
+    /// Any node.
     AnyNode {
         /// Of this cluster.
         cluster: u128,
@@ -41,7 +43,7 @@ pub enum CertificateName {
 }
 
 impl CertificateName {
-    /// The names of a certificate. Those that mean nothing here are left out.
+    /// The names of a certificate. Other names are omitted.
     #[must_use]
     pub fn all_of(certificate: &CertificateDer<'_>) -> Vec<Self> {
         let Ok(certificate) = webpki::EndEntityCert::try_from(certificate) else {
@@ -63,7 +65,7 @@ impl CertificateName {
                 cluster,
             },
         };
-        // One name has one spelling, but for the case of letters.
+        // A name has only one spelling, except for the case of letters.
         (name.to_string() == lower).then_some(name)
     }
 
@@ -77,7 +79,7 @@ impl CertificateName {
         }
     }
 
-    /// As a dialler asks for it.
+    /// The name in the form that a dialler requests.
     #[must_use]
     pub fn server_name(self) -> ServerName<'static> {
         let name = ServerName::try_from(self.to_string());

@@ -1,4 +1,4 @@
-//! Files of certificates: those that are accepted, and what is said of the others.
+//! Files of certificates: accepted ones, and the messages about others.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -28,7 +28,7 @@ fn check(options: &TlsOptions) -> Result<(), TlsError> {
     Credentials::read(options)?.check_node(CLUSTER, 1)
 }
 
-/// What is said of files that cannot be those of node 1. It names the file.
+/// The message about files that node 1 cannot use. It names the file.
 fn said(options: &TlsOptions, file: &Path) -> String {
     let error = check(options).unwrap_err();
     let sentence = error.to_string();
@@ -142,7 +142,7 @@ fn an_authority_that_has_not_signed_is_told() {
         check(&mixed),
         Err(TlsError::OtherAuthority { .. })
     ));
-    // Two authorities in one file, as while one takes the place of the other.
+    // Two authorities in one file, as while one replaces the other.
     let both = [&files, &other].map(|files| fs::read_to_string(files.client().authority).unwrap());
     fs::write(&mixed.authority, both.concat()).unwrap();
     check(&mixed).unwrap();

@@ -1,4 +1,4 @@
-//! `namiki cluster certificates`: an authority of one's own, to try out TLS.
+//! `namiki cluster certificates`: a certificate authority for trying out TLS.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,22 +20,22 @@ can read the keys. A node's configuration names its own:
   certificate = \"node-1.pem\"
   key = \"node-1.key\"
 
-Copy to each machine these three alone. With ca.key any node can be made: keep it elsewhere.";
+Copy only these three to each machine. ca.key allows adding any node: keep it elsewhere.";
 
-/// What `namiki cluster certificates` is told.
+/// Arguments of `namiki cluster certificates`.
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct CertificatesArguments {
-    /// The folder of the files, none of which may be there
+    /// The folder of the files; existing files are not overwritten
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// For how many nodes, from 1
+    /// Number of nodes
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=99))]
     nodes: u16,
-    /// How long they are valid
+    /// Days for which the certificates are valid
     #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=36_500))]
     days: u32,
-    /// The number of the cluster, as its configuration has it: 32 hexadecimal digits. Without it a new one is chosen
+    /// The cluster's number from its configuration: 32 hexadecimal digits [default: a new one]
     #[arg(long, value_name = "NUMBER", value_parser = cluster_number)]
     cluster: Option<u128>,
 }
@@ -47,7 +47,7 @@ fn cluster_number(text: &str) -> Result<u128, String> {
     number.ok_or_else(|| "write 32 hexadecimal digits".to_owned())
 }
 
-/// Makes them.
+/// Creates the files.
 pub(super) fn make(arguments: &CertificatesArguments) -> Result<(), Failure> {
     let cluster = arguments.cluster.unwrap_or_else(new_cluster_number);
     let authority = Authority::new(cluster, DAY * arguments.days)?;

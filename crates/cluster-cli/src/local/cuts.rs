@@ -1,5 +1,5 @@
-//! Links that are cut. A node knows only in its memory which of its links are cut, so they are noted in a file, and a node that is started
-//! again is told.
+//! Cut links. A node keeps its cut links only in memory, so they are also recorded in a file, and a
+//! restarted node is told.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Links, the lower number first.
+/// Links: pairs of nodes, the lower number first.
 pub(super) type Cuts = BTreeSet<(u64, u64)>;
 
 /// A link between two nodes.
@@ -30,13 +30,13 @@ impl LocalCluster {
         Ok(links.collect())
     }
 
-    /// Notes which links are cut, and tells the nodes that run.
+    /// Records the cut links, and tells the running nodes.
     pub(super) fn set_cuts(&self, cuts: &Cuts) -> Result<(), Failure> {
         let lines = cuts.iter().map(|(one, other)| format!("{one}-{other}\n"));
         write(&self.cuts_path(), &lines.collect::<String>())?;
         let mut failure = None;
         for node in &self.nodes {
-            // One that is paused, or down, is told later.
+            // A paused or stopped node is told later.
             if !matches!(node.process()?, ProcessState::Running(_)) {
                 continue;
             }

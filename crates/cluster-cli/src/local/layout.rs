@@ -4,8 +4,8 @@
 //! DIR/node-1/namiki.toml    its configuration, as for a real machine
 //! DIR/node-1/data/          its logs
 //! DIR/node-1/pid            its process
-//! DIR/node-1/log.txt        what it says
-//! DIR/cuts                  links that are cut, a line each: 1-3
+//! DIR/node-1/log.txt        its log
+//! DIR/cuts                  cut links, a line each: 1-3
 //! DIR/certificates/         the authority, and certificates of nodes and clients, if connections are protected
 //! ```
 
@@ -27,16 +27,17 @@ use crate::node::{init, read_config};
 /// The folder of certificates.
 const CERTIFICATES: &str = "certificates";
 const CERTIFICATES_VALID: Duration = Duration::from_secs(365 * 86_400);
-/// Ports of nodes and those of clients are this far apart.
+/// Distance between the ports for nodes and those for clients.
 const CLIENT_PORTS: u16 = 100;
-/// Where to look on, if ports are taken.
+/// Step to the next candidate if ports are taken.
 const NEXT_PORTS: u16 = 200;
 
 /// A local cluster.
 pub(super) struct LocalCluster {
     pub(super) dir: PathBuf,
     pub(super) nodes: Vec<LocalNode>,
-    /// How clients connect to it, and to no other that has taken one of its ports.
+    /// Client options that connect to this cluster, and to no other that has taken one of its
+    /// ports.
     pub(super) options: ClientOptions,
 }
 
@@ -60,7 +61,7 @@ impl LocalNode {
         self.dir.join("log.txt")
     }
 
-    /// Where it listens for clients.
+    /// Its address for clients.
     pub(super) fn address(&self) -> &str {
         &self.config.client_listen
     }
@@ -70,19 +71,19 @@ impl LocalNode {
     }
 }
 
-/// What a new cluster is like.
+/// Settings of a new cluster.
 pub(super) struct NewCluster<'a> {
     pub(super) nodes: u16,
     pub(super) cities: bool,
     /// Whether connections are protected.
     pub(super) tls: bool,
     pub(super) port: u16,
-    /// Changes what is not the same for every cluster.
+    /// Adjusts a node's configuration.
     pub(super) adjust: &'a dyn Fn(&mut NodeConfig),
 }
 
 impl LocalCluster {
-    /// The cluster in this directory, if there is one.
+    /// The cluster in this directory, if it exists.
     pub(super) fn find(dir: &Path) -> Result<Option<Self>, Failure> {
         let mut nodes = Vec::new();
         for id in 1.. {
@@ -154,7 +155,7 @@ impl LocalCluster {
         Self::open(dir)
     }
 
-    /// How clients connect to it if they have so much time.
+    /// Client options with this timeout.
     pub(super) fn within(&self, timeout: Duration) -> ClientOptions {
         ClientOptions {
             timeout,
@@ -186,7 +187,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     fs::write(path, text).map_err(device("write", path))
 }
 
-/// Reads a file, which may not be there.
+/// Reads a file; a missing one is empty.
 pub(super) fn read(path: &Path) -> Result<String, Failure> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(text),
@@ -195,8 +196,8 @@ pub(super) fn read(path: &Path) -> Result<String, Failure> {
     }
 }
 
-/// Ports for nodes that are free now, as those for clients above them. They are below those that the system gives to connections, so that
-/// a node finds its port free when it is started again.
+/// Ports for nodes that are free now, like the ports for clients above them. They are below the
+/// system's ephemeral ports, so that a node finds its port free when it is restarted.
 fn free_ports(first: u16, nodes: u16) -> Result<impl Iterator<Item = u16>, Failure> {
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     let bases = (first..u16::MAX - NEXT_PORTS).step_by(usize::from(NEXT_PORTS));

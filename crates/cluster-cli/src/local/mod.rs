@@ -1,8 +1,10 @@
-//! `namiki cluster`, which is `namiki-cluster`: a cluster on this machine, to try out what happens when nodes fail.
+//! `namiki cluster`, that is `namiki-cluster`: a cluster on this machine, for trying out failures
+//! of nodes.
 //!
-//! Its nodes are real processes that speak over the loopback device, each the same program as on a machine of its own.
+//! Its nodes are real processes that communicate over the loopback device, each the same program as
+//! on a machine of its own.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
 //! | `layout.rs` | its directory |
 //! | `processes.rs` | its processes |
@@ -33,13 +35,13 @@ use self::layout::{LocalCluster, LocalNode, NewCluster};
 use self::processes::ProcessState;
 use crate::failure::{Failure, device, print, usage};
 
-/// How long to wait for a leader.
+/// Timeout of an election.
 const ELECTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a node may take to stop in good order.
+/// Timeout of an orderly stop of a node.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long the system may take to end a process.
+/// Timeout of a kill.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a node that is being started may take to answer.
+/// Timeout of one status request to a node that is starting.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(200);
 const INTERVAL: Duration = Duration::from_millis(20);
 
@@ -47,46 +49,46 @@ pub(crate) const HELP: &str = "\
 A first tour:
   namiki cluster start --nodes 5      five processes, one of which becomes the leader
   namiki cluster status               which node leads, and how far each one is
-  namiki bench cluster --dir namiki-cluster --seconds 10    money moves
+  namiki bench cluster --dir namiki-cluster --seconds 10    runs payments
   namiki cluster kill leader          another one leads within a second; nothing acknowledged is lost
-  namiki cluster restart 1            it comes back and catches up
-  namiki cluster kill 2; rm -r namiki-cluster/node-2/data; namiki cluster replace 2    a lost disk: it gets a new directory
-  namiki cluster cut 1-2              these two do not hear each other any more
-  namiki cluster heal                 they do again
-  namiki cluster stop                 all processes end; start again with namiki cluster start
+  namiki cluster restart 1            restarts it; it catches up
+  namiki cluster kill 2; rm -r namiki-cluster/node-2/data; namiki cluster replace 2    replaces a lost disk
+  namiki cluster cut 1-2              cuts the link between these two
+  namiki cluster heal                 restores all links
+  namiki cluster stop                 ends all processes; start them again with namiki cluster start
 
 The cluster is in the folder namiki-cluster unless --dir names another one.";
 
-/// The folder of a cluster where none is named.
+/// The default folder of a cluster.
 pub(crate) const DEFAULT_DIR: &str = "namiki-cluster";
 
 /// A command for a cluster on this machine.
 #[derive(Subcommand, Debug)]
 pub(crate) enum LocalCommand {
-    /// Start a cluster, a new one or the one in the folder, and wait until it has a leader
+    /// Start the cluster in the folder, or a new one, and wait until it has a leader
     Start(StartArguments),
     /// Show each node: role, term, log positions, lag, commands per second
     Status {
-        /// Show it again every second, until Ctrl-C
+        /// Refresh every second until Ctrl-C
         #[arg(long)]
         watch: bool,
     },
-    /// End a node at once (SIGKILL), as a power cut would
+    /// Kill a node at once (SIGKILL), as a power failure would
     Kill(NodeArgument),
-    /// Stop a node in its tracks (SIGSTOP): it is there, and does not answer
+    /// Pause a node (SIGSTOP): its process exists, but does not answer
     Pause(NodeArgument),
-    /// Let a paused node go on
+    /// Resume a paused node
     Resume(NodeArgument),
-    /// Start a node again; if it runs, end it in good order first
+    /// Restart a node; a running one is stopped in good order first
     Restart(NodeArgument),
-    /// Give a node that has lost its directory a new one, and wait until it votes. The node must not run; what is left of its directory is
-    /// moved aside
+    /// Give a node that has lost its directory a new one, and wait until it votes. The node must
+    /// not run; the rest of its old directory is moved aside
     Replace {
         /// The node's number
         #[arg(value_name = "NODE")]
         node: u64,
-        /// For a cluster of machines of their own: any node's configuration. The new directory was made with namiki node init
-        /// --replacement, and its node runs
+        /// For a cluster on several machines: the configuration of any node. The new directory was
+        /// created with namiki node init --replacement, and its node runs
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
     },
@@ -96,17 +98,17 @@ pub(crate) enum LocalCommand {
         #[arg(value_name = "A-B")]
         link: String,
     },
-    /// Make cut links whole again
+    /// Restore cut links
     Heal {
-        /// Only this link
+        /// Restore only this link
         #[arg(value_name = "A-B")]
         link: Option<String>,
     },
-    /// Make an authority and certificates for nodes and clients, to try TLS on machines of their own
+    /// Create an authority and certificates for nodes and clients, to try TLS on several machines
     Certificates(CertificatesArguments),
-    /// End all nodes in good order
+    /// Stop all nodes in good order
     Stop {
-        /// Remove the folder, too: the data is gone
+        /// Remove the folder, too, with all data
         #[arg(long)]
         remove: bool,
     },
@@ -121,33 +123,35 @@ pub(crate) struct NodeArgument {
 
 #[derive(Args, Debug)]
 pub(crate) struct StartArguments {
-    /// How many nodes: 1, 3 or 5, as a majority of them must run. Default 3
+    /// Number of nodes: 1, 3 or 5, as a majority of them must run. Default 3
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=9))]
     nodes: Option<u16>,
     /// Workers of each node, each with a log of its own. Default 2
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=64))]
     workers: Option<u16>,
-    /// The distances between nodes that are emulated. japan: Tokyo, Nagoya, Osaka, Fukuoka, Sapporo, as in the paper.
-    /// japan-in-handler: the same, but each follower sleeps while it handles a payload, which is the paper's way to emulate
+    /// Emulated distances between nodes. japan: Tokyo, Nagoya, Osaka, Fukuoka, Sapporo, as in the
+    /// paper. japan-in-handler: the same, but each follower sleeps while it handles a payload, as
+    /// in the paper's emulation
     #[arg(long)]
     wan: Option<Wan>,
-    /// Commands of a group in the log (the paper's LogGrpSize). Default 10000
+    /// Commands in a log group (the paper's LogGrpSize). Default 10000
     #[arg(long)]
     group_size: Option<u32>,
-    /// The longest time that a command waits for its group to fill, in microseconds. Default 1000
+    /// Longest time that a command waits for its group to fill, in microseconds. Default 1000
     #[arg(long)]
     group_wait_us: Option<u64>,
-    /// Groups of a worker that are on their way to a majority at the same time. With 1, the next waits for the one before.
-    /// Default 64
+    /// Groups of a worker in flight to a majority at the same time. With 1, each group waits for
+    /// the one before. Default 64
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     groups_in_flight: Option<u32>,
-    /// How long a follower waits for a leader before it asks for votes, in milliseconds. Default 300
+    /// Time that a follower waits for a leader before it asks for votes, in milliseconds. Default
+    /// 300
     #[arg(long)]
     election_timeout_ms: Option<u64>,
-    /// How large the logs of a node may become, in MiB. Default 65536
+    /// Largest size of a node's logs, in MiB. Default 65536
     #[arg(long)]
     max_log: Option<u64>,
-    /// Encrypt and authenticate connections, with certificates that are made below the folder
+    /// Encrypt and authenticate connections, with certificates that are created in the folder
     #[arg(long)]
     tls: bool,
     /// The first port to try
@@ -254,7 +258,7 @@ fn create(dir: &Path, arguments: &StartArguments) -> Result<LocalCluster, Failur
     LocalCluster::create(dir, &new)
 }
 
-/// Fails if a flag says what the cluster in the folder is not like.
+/// Fails if a flag contradicts the cluster in the folder.
 fn check_same(cluster: &LocalCluster, arguments: &StartArguments) -> Result<(), Failure> {
     let config = &cluster.nodes[0].config;
     let made = |made: bool| if made { "made" } else { "none" }.to_owned();
@@ -341,7 +345,7 @@ fn wait_for_leader(cluster: &LocalCluster) -> Result<(), Failure> {
     })
 }
 
-/// The node that is meant.
+/// The node of this number, or the leader.
 fn node_of<'a>(cluster: &'a LocalCluster, name: &str) -> Result<&'a LocalNode, Failure> {
     if name == "leader" {
         let leader = cluster.leader()?.ok_or(Failure::NoLeader { seconds: 0 })?;
@@ -363,12 +367,12 @@ fn kill(cluster: &LocalCluster, name: &str) -> Result<(), Failure> {
     if !node.wait_for_end(KILL_TIMEOUT)? {
         return Err(Failure::DoesNotEnd(node.id));
     }
-    print(&format!("node {} (process {pid}) is killed\n", node.id))
+    print(&format!("node {} (process {pid}) was killed\n", node.id))
 }
 
 fn resume(cluster: &LocalCluster, name: &str) -> Result<(), Failure> {
     signal(cluster, name, Signal::CONT, "resumed")?;
-    // It may have missed that links were cut, or healed.
+    // It may have missed that links were cut or healed.
     cluster.set_cuts(&cluster.cuts()?)
 }
 
@@ -396,7 +400,7 @@ fn start_node(cluster: &LocalCluster, node: &LocalNode) -> Result<u32, Failure> 
     Ok(pid)
 }
 
-/// Ends a node in good order, if it is there.
+/// Stops a node in good order, if it runs.
 fn end(node: &LocalNode) -> Result<(), Failure> {
     match node.process()? {
         ProcessState::Down => return Ok(()),
@@ -414,7 +418,7 @@ fn end(node: &LocalNode) -> Result<(), Failure> {
 
 fn link_of(cluster: &LocalCluster, text: &str) -> Result<(u64, u64), Failure> {
     let Some((one, other)) = text.split_once('-') else {
-        let why = format!("{text:?} is no link; write two nodes, such as 1-3");
+        let why = format!("{text:?} is not a link; write two nodes, such as 1-3");
         return Err(usage(why));
     };
     let (one, other) = (node_of(cluster, one)?.id, node_of(cluster, other)?.id);
@@ -430,7 +434,9 @@ fn cut(cluster: &LocalCluster, text: &str) -> Result<(), Failure> {
     let mut cuts = cluster.cuts()?;
     cuts.insert((one, other));
     cluster.set_cuts(&cuts)?;
-    print(&format!("nodes {one} and {other} do not hear each other\n"))
+    print(&format!(
+        "the link between nodes {one} and {other} is cut\n"
+    ))
 }
 
 fn heal(cluster: &LocalCluster, text: Option<&str>) -> Result<(), Failure> {
@@ -442,11 +448,13 @@ fn heal(cluster: &LocalCluster, text: Option<&str>) -> Result<(), Failure> {
     let mut cuts = cluster.cuts()?;
     cuts.remove(&(one, other));
     cluster.set_cuts(&cuts)?;
-    print(&format!("nodes {one} and {other} hear each other\n"))
+    print(&format!(
+        "the link between nodes {one} and {other} is restored\n"
+    ))
 }
 
 fn stop(cluster: &LocalCluster, remove: bool) -> Result<(), Failure> {
-    // All at the same time: the last one alone could not hand over what it leads.
+    // All at the same time: the last one alone could not transfer its leadership.
     let ended = thread::scope(|scope| {
         let nodes = cluster.nodes.iter();
         let ending: Vec<_> = nodes.map(|node| scope.spawn(|| end(node))).collect();
@@ -462,7 +470,7 @@ fn stop(cluster: &LocalCluster, remove: bool) -> Result<(), Failure> {
     }
     let nodes = cluster.nodes.len();
     let removed = if remove {
-        ", and its folder is removed"
+        ", and its folder was removed"
     } else {
         ""
     };

@@ -1,6 +1,7 @@
 //! The processes of a local cluster. They are found by their pid files, and outlive the command that started them.
 //!
-//! A number of a process may belong to another one by now, so nothing is signalled before its command line was compared.
+//! A process id may belong to another process by now, so the command line is compared before a
+//! signal is sent.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -15,12 +16,12 @@ use super::layout::{LocalNode, read, write};
 use crate::failure::{Failure, device};
 
 const INTERVAL: Duration = Duration::from_millis(10);
-/// How long a process that is being started may have no command line.
+/// Time for which a starting process may have no command line.
 const EXEC_TIMEOUT: Duration = Duration::from_secs(1);
-/// How much of a log is looked at for a reason.
+/// Bytes at the end of a log that are searched for a reason.
 const LOG_TAIL_BYTES: u64 = 4096;
 
-/// Whether a node's process is there.
+/// State of a node's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProcessState {
     Down,
@@ -39,7 +40,7 @@ impl ProcessState {
 }
 
 impl LocalNode {
-    /// What its process does.
+    /// The state of its process.
     pub(super) fn process(&self) -> Result<ProcessState, Failure> {
         let text = read(&self.pid_path())?;
         let Ok(pid) = text.trim().parse::<u32>() else {
@@ -49,7 +50,7 @@ impl LocalNode {
         let path = self.config_path();
         let begin = Instant::now();
         loop {
-            // What is not there, or not ours to look at, is no process of ours.
+            // A process that does not exist, or that we may not read, is not ours.
             let command_line = fs::read(proc.join("cmdline")).unwrap_or_default();
             let stat = fs::read_to_string(proc.join("stat")).unwrap_or_default();
             // The state follows the name, which is in parentheses.
@@ -63,7 +64,7 @@ impl LocalNode {
             if arguments.any(|argument| argument == path.as_os_str().as_bytes()) {
                 return Ok(state);
             }
-            // A process that is being started has no command line for a moment.
+            // A starting process has no command line for a moment.
             if !command_line.is_empty() || begin.elapsed() > EXEC_TIMEOUT {
                 return Ok(ProcessState::Down);
             }
@@ -71,7 +72,7 @@ impl LocalNode {
         }
     }
 
-    /// Starts its process, which must not be there.
+    /// Starts its process, which must not be running.
     pub(super) fn start(&self) -> Result<u32, Failure> {
         if let Some(pid) = self.process()?.pid() {
             return Err(Failure::Running { node: self.id, pid });
@@ -106,7 +107,7 @@ impl LocalNode {
         Ok(pid)
     }
 
-    /// Waits until its process is gone. Returns whether it is.
+    /// Waits until its process has ended. Returns whether it has.
     pub(super) fn wait_for_end(&self, timeout: Duration) -> Result<bool, Failure> {
         let begin = Instant::now();
         while self.process()? != ProcessState::Down {
@@ -118,7 +119,7 @@ impl LocalNode {
         Ok(true)
     }
 
-    /// Why its process ended by itself.
+    /// The reason for which its process ended by itself.
     pub(super) fn why_ended(&self) -> Failure {
         let tail = || {
             let mut log = File::open(self.log_path()).ok()?;
@@ -136,7 +137,7 @@ impl LocalNode {
         };
         Failure::NodeEnded {
             node: self.id,
-            said: tail().unwrap_or_else(|| "it does not say why".to_owned()),
+            said: tail().unwrap_or_else(|| "it gives no reason".to_owned()),
             log: self.log_path(),
         }
     }

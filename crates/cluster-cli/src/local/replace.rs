@@ -1,10 +1,10 @@
-//! `namiki cluster replace`: a node that has lost its directory goes on with a new one.
+//! `namiki cluster replace`: replaces the lost directory of a node by a new one.
 //!
 //! ```text
-//! lost directory ── moved aside ──> new directory, next incarnation ──> the node runs, and is none of the members
-//!   ── the leader takes it in, in the place of the lost one ──> a learner catches up ──> the leader lets it vote
+//! lost directory ── moved aside ──> new directory, next incarnation ──> the node runs
+//!   ── the leader admits it as a learner ──> it catches up ──> the leader lets it vote
 //! ```
-//! Every step can be taken again, so an interrupted replacement is finished by the same command.
+//! Every step can be repeated, so the same command completes an interrupted replacement.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,9 +22,9 @@ use super::start_node;
 use crate::failure::{Failure, device, print};
 use crate::node::{Members, init, options_of, read_config};
 
-/// Between two looks at a node that catches up.
+/// Interval between two status requests to a node that catches up.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Looks between two lines.
+/// Status requests between two printed lines.
 const LOOKS_PER_LINE: u32 = 10;
 const TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -40,7 +40,7 @@ pub(super) fn local(cluster: &LocalCluster, number: u64) -> Result<(), Failure> 
             cluster.set_cuts(&cluster.cuts()?)?;
             incarnation
         }
-        // It may run because a replacement was interrupted.
+        // It may run because an earlier replacement was interrupted.
         state => {
             let running = status(node.address(), &cluster.within(TIMEOUT)).ok();
             let incarnation = running.map(|it| it.incarnation);
@@ -61,7 +61,7 @@ pub(super) fn local(cluster: &LocalCluster, number: u64) -> Result<(), Failure> 
     })
 }
 
-/// Replaces a node on a machine of its own, where it runs with its new directory.
+/// Replaces a node on another machine, where it runs with its new directory.
 pub(super) fn remote(number: u64, config: &Path) -> Result<(), Failure> {
     let config = read_config(config)?;
     let options = ClientOptions {
@@ -94,14 +94,14 @@ pub(super) fn remote(number: u64, config: &Path) -> Result<(), Failure> {
     take_in(&mut members, number, running.incarnation, || Ok(()))
 }
 
-/// Moves the directory aside, if something is left of it, and makes the next one.
+/// Moves the rest of the directory aside, if there is any, and creates the next one.
 fn renew(node: &LocalNode, incarnation: u64) -> Result<(), Failure> {
     let directory = &node.config.directory;
     if directory.exists() {
         let aside = unused_name(directory);
         fs::rename(directory, &aside).map_err(device("move aside", directory))?;
         let text = format!(
-            "what was left of node {} is in {}\n",
+            "the rest of node {}'s old directory is in {}\n",
             node.id,
             aside.display()
         );
@@ -158,7 +158,7 @@ fn take_in(
     print(&format!("node {number} votes\n"))
 }
 
-/// How far a node is behind, as its leader sees it.
+/// The lag of a node, as its leader sees it.
 fn lag(leader: &NodeStatus, number: u64) -> String {
     let matched = leader.matched.iter().find(|(node, _)| *node == number);
     let matched = matched.map_or(0, |(_, lsn)| *lsn);

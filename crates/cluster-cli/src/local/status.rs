@@ -1,4 +1,4 @@
-//! A local cluster's state as a table: once, or again every second.
+//! A local cluster's state as a table: once, or every second.
 
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
@@ -13,15 +13,15 @@ use super::layout::LocalCluster;
 use super::processes::ProcessState;
 use crate::failure::{Failure, print};
 
-/// How long a node may take to answer.
+/// Timeout of a node's answer.
 const TIMEOUT: Duration = Duration::from_millis(500);
-/// Between two looks, from which a rate follows.
+/// Interval between two measurements, for the rate.
 const INTERVAL: Duration = Duration::from_millis(1000);
 const INTERVAL_ONCE: Duration = Duration::from_millis(300);
-/// Clears a terminal and begins at its top.
+/// Clears the terminal and moves the cursor to its top.
 const CLEAR: &str = "\x1b[H\x1b[J";
 
-/// What is known of a node at a time.
+/// The observed state of a node at one time.
 pub(super) struct Seen {
     pub(super) id: u64,
     pub(super) process: ProcessState,
@@ -37,7 +37,7 @@ impl Seen {
 }
 
 impl LocalCluster {
-    /// Looks at all nodes at the same time.
+    /// Requests the state of all nodes at the same time.
     pub(super) fn look(&self) -> Result<Vec<Seen>, Failure> {
         let mut seen = Vec::new();
         for node in &self.nodes {
@@ -62,7 +62,7 @@ impl LocalCluster {
         Ok(seen)
     }
 
-    /// The node that leads, if one does: of several, that of the latest term.
+    /// The leader, if there is one; among several, that of the latest term.
     pub(super) fn leader(&self) -> Result<Option<u64>, Failure> {
         let seen = self.look()?;
         let leaders = seen.iter().filter(|seen| seen.is_leader());
@@ -78,7 +78,7 @@ pub(super) fn print_once(cluster: &LocalCluster) -> Result<(), Failure> {
     print(&table(cluster, &before, &cluster.look()?)?)
 }
 
-/// Prints the table again and again, until Ctrl-C.
+/// Prints the table repeatedly until Ctrl-C.
 pub(super) fn watch(cluster: &LocalCluster) -> Result<(), Failure> {
     interrupt::listen_for_the_end();
     let terminal = std::io::stdout().is_terminal();
@@ -110,7 +110,7 @@ const COLUMNS: [&str; 12] = [
 ];
 
 fn table(cluster: &LocalCluster, before: &[Seen], seen: &[Seen]) -> Result<String, Failure> {
-    // What a majority has; a node lags by what it has not applied of it.
+    // The committed entries; a node lags by those that it has not applied.
     let statuses = || seen.iter().filter_map(|seen| seen.status.as_ref());
     let committed = statuses().map(|it| it.committed_lsn).max();
     let mut rows = vec![COLUMNS.map(str::to_owned).to_vec()];
@@ -121,7 +121,7 @@ fn table(cluster: &LocalCluster, before: &[Seen], seen: &[Seen]) -> Result<Strin
         }
         let incarnation = seen.status.as_ref().map_or(1, |it| it.incarnation);
         if incarnation > 1 {
-            // The directories before were lost.
+            // The earlier directories were lost.
             let _ = write!(name, " (incarnation {incarnation})");
         }
         let process = match seen.process {
@@ -183,10 +183,10 @@ fn columns_of(status: &NodeStatus, committed: Option<u64>, rate: Option<u64>) ->
     ]
 }
 
-/// Commands per second that a node applied between two looks.
+/// Commands per second that a node applied between two measurements.
 fn rate(before: &Seen, now: &Seen) -> Option<u64> {
     let (earlier, later) = (before.status.as_ref()?, now.status.as_ref()?);
-    // A node that was started again counts from zero.
+    // A restarted node counts from zero.
     let commands = later
         .commands_applied
         .checked_sub(earlier.commands_applied)?;
@@ -194,7 +194,7 @@ fn rate(before: &Seen, now: &Seen) -> Option<u64> {
     (seconds > 0.0).then(|| (commands as f64 / seconds) as u64)
 }
 
-/// Columns side by side; numbers to the right.
+/// Aligns columns; numbers to the right.
 fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| {
@@ -206,7 +206,7 @@ fn aligned(rows: &[Vec<String>]) -> String {
     for row in rows {
         let mut line = String::new();
         for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            // From the term to the log.
+            // The columns from the term to the log.
             let _ = if (3..columns - 1).contains(&column) {
                 write!(line, "{cell:>width$}  ")
             } else {

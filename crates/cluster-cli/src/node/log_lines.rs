@@ -4,8 +4,9 @@
 //! 2026-03-01T09:30:00.123Z WARN refused a node address=10.0.0.9:4711 reason="it belongs to another cluster"
 //! ```
 //!
-//! A thread of its own writes them: whatever standard error leads to may stand still (a pipe that is not read, a full disk), and a node that
-//! waits for it would miss its heartbeats. Lines that do not fit into the queue are dropped, and counted.
+//! A thread of its own writes them: writes to standard error may block (a pipe that is not read, a
+//! full disk), and a node that waits for them would miss its heartbeats. Lines that do not fit into
+//! the queue are dropped, and counted.
 
 use std::fmt::{self, Write as _};
 use std::io;
@@ -17,15 +18,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use namiki_terminal::time_of_day::utc;
 use slog::{Drain, KV, Key, Level, Logger, Never, OwnedKVList, Record, Serializer, o};
 
-/// Lines that wait to be written, at most.
+/// Capacity of the queue, in lines.
 const LINES_MAX: usize = 1024;
-/// How long the end of the process waits for lines to be written.
+/// Time that the end of the process waits for lines to be written.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A logger of everything but details, and what has its lines written when it is dropped.
+/// A logger of all levels above debug, and a guard that flushes its lines when it is dropped.
 ///
 /// # Errors
-/// The system starts no thread.
+/// If the system cannot start a thread.
 pub(super) fn logger() -> io::Result<(Logger, Flush)> {
     let (queue, items) = sync_channel(LINES_MAX);
     let name = "log-lines".to_owned();
@@ -39,14 +40,15 @@ pub(super) fn logger() -> io::Result<(Logger, Flush)> {
 
 enum Item {
     Line(String),
-    /// To be told when the lines before it are written.
+    /// Asks for a notification when the lines before it are written.
     Flush(SyncSender<()>),
 }
 
 fn write_lines(items: Receiver<Item>, mut to: impl io::Write) {
     for item in items {
         match item {
-            // One write, so that lines are not mixed with others. A log that cannot be written is no reason to stop.
+            // One write, so that lines are not mixed with others. A failed write to the log does
+            // not stop the node.
             Item::Line(line) => drop(to.write_all(line.as_bytes())),
             Item::Flush(done) => drop(done.try_send(())),
         }
@@ -67,7 +69,7 @@ impl Drop for Flush {
 
 struct Lines {
     queue: SyncSender<Item>,
-    /// Lines that found no room, since the last one that did.
+    /// Number of lines that were dropped since the last one that was queued.
     dropped: AtomicU64,
 }
 

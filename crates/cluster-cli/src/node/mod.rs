@@ -1,4 +1,4 @@
-//! `namiki node`: one node of a cluster, in the foreground until it is told to stop.
+//! `namiki node`: one node of a cluster, in the foreground until it is stopped.
 
 mod log_lines;
 mod replacement;
@@ -20,16 +20,16 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, setsid};
 pub(crate) use self::replacement::{Members, options_of};
 use crate::failure::{Failure, device, print, usage};
 
-/// How often the node is looked at.
+/// Interval of checks of the node.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// How long another node may take to say whether it runs.
+/// Timeout of a status request to another node.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
-/// How often the files of its certificate are looked at.
+/// Interval of checks of the certificate's files.
 const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(5);
 
 const HELP: &str = "\
-A cluster is three or five machines, each with one node. Every node has a configuration of its own; they differ in
-`node`, and in `directory` if you like. A short one:
+A cluster is three or five machines, each with one node. Every node has its own configuration; they differ in
+`node`, and optionally in `directory`. A short one:
 
   cluster = \"5f0c1d7a8b9e4c3d2f1a0b9c8d7e6f50\"   # 32 hexadecimal digits of your choice, the same everywhere
   node = 1                                       # this node's id
@@ -41,15 +41,15 @@ A cluster is three or five machines, each with one node. Every node has a config
   client = \"10.0.0.1:7500\"                       # for clients
 
 With a section [tls] (authority, certificate, key), connections are encrypted and authenticated; namiki cluster
-certificates makes the files to try it.
+certificates creates the files for a trial.
 
 Then, on each machine:
-  namiki node init --config node.toml            once: makes the directory
+  namiki node init --config node.toml            once: creates the directory
   namiki node --config node.toml                 runs the node; Ctrl-C or SIGTERM ends it in good order
 
 To try a cluster on one machine, namiki cluster start writes the configurations itself.";
 
-/// What `namiki node` is told.
+/// Arguments of `namiki node`.
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct NodeArguments {
@@ -65,14 +65,16 @@ pub(crate) struct NodeArguments {
 
 #[derive(Subcommand, Debug)]
 enum NodeCommand {
-    /// Make the directory of a new node. Once in a node's life: a node that has lost its directory must not come back
-    /// as the one that it was
+    /// Create the directory of a new node. Do this once for each node: a node that has lost its
+    /// directory must not return under its old identity
     Init {
-        /// Although the cluster runs: this node has never run, and so has not acknowledged anything
+        /// Create it although the cluster runs: this node has never run, so it has acknowledged
+        /// nothing
         #[arg(long, conflicts_with = "replacement")]
         first: bool,
-        /// In the place of a lost directory: asks the cluster for the incarnation of the node, which must not run, and makes a
-        /// directory of the next one. Then start the node, and run namiki cluster replace N --config FILE
+        /// Replace a lost directory: asks the cluster for the incarnation of the node, which must
+        /// not run, and creates a directory of the next one. Then start the node, and run namiki
+        /// cluster replace N --config FILE
         #[arg(long)]
         replacement: bool,
     },
@@ -82,7 +84,7 @@ enum NodeCommand {
 pub(crate) fn run(arguments: &NodeArguments) -> Result<(), Failure> {
     let Some(path) = &arguments.config else {
         return Err(usage(
-            "--config is missing: it names the node's configuration; namiki node --help shows one",
+            "--config is missing: it names the node's configuration; namiki node --help shows an example",
         ));
     };
     let config = read_config(path)?;
@@ -112,7 +114,7 @@ fn disk_of(directory: &Path) -> Result<Arc<dyn Disk>, Failure> {
     Ok(disk)
 }
 
-/// Makes a node's directory, of this incarnation.
+/// Creates a node's directory of this incarnation.
 pub(crate) fn init(config: &NodeConfig, incarnation: u64) -> Result<(), Failure> {
     let parent = config.directory.parent();
     let parent = parent.filter(|it| !it.as_os_str().is_empty());
@@ -123,8 +125,9 @@ pub(crate) fn init(config: &NodeConfig, incarnation: u64) -> Result<(), Failure>
         .map_err(|error| Failure::NodeDirectory(Box::new(error)))
 }
 
-/// Makes a node's first directory. A node that has had one must not come back with an empty one under the same identity, so the other
-/// members are asked whether the cluster runs, unless the operator is sure.
+/// Creates a node's first directory. A node that has had one must not return with an empty one
+/// under the same identity. So the other members are asked whether the cluster runs, unless the
+/// operator is sure.
 fn init_first(config: &NodeConfig, is_sure: bool) -> Result<(), Failure> {
     if !is_sure {
         let options = ClientOptions {
@@ -140,9 +143,10 @@ fn init_first(config: &NodeConfig, is_sure: bool) -> Result<(), Failure> {
                         node: status.node,
                     });
                 }
-                // The addresses are those of another cluster, or the number is not this one's: the directory would be of none.
+                // The addresses belong to another cluster, or the cluster's number is wrong: the
+                // directory would belong to no cluster.
                 Err(error @ ClientError::OtherCluster { .. }) => return Err(error.into()),
-                // It runs and has never voted, or it does not run yet.
+                // The node runs and has never voted, or it does not run yet.
                 Ok(_) | Err(_) => {}
             }
         }
@@ -150,14 +154,14 @@ fn init_first(config: &NodeConfig, is_sure: bool) -> Result<(), Failure> {
     init(config, 1)
 }
 
-/// Makes a node's next directory.
+/// Creates a node's next directory.
 fn init_replacement(config: &NodeConfig) -> Result<(), Failure> {
     let mut cluster = Members::find(config, config.node.number(), &options_of(config)?)?;
     let incarnation = cluster.next_incarnation()?;
     init(config, incarnation)?;
     let node = config.node.number();
     print(&format!(
-        "{} is made for node {node}, incarnation {incarnation}; start the node, then namiki cluster replace {node} --config FILE\n",
+        "{} was created for node {node}, incarnation {incarnation}; start the node, then namiki cluster replace {node} --config FILE\n",
         config.directory.display()
     ))
 }
@@ -165,7 +169,8 @@ fn init_replacement(config: &NodeConfig) -> Result<(), Failure> {
 fn serve(config: &NodeConfig, detach: bool) -> Result<(), Failure> {
     interrupt::listen_for_the_end();
     if detach {
-        // It fails only for a process that leads a session already, and so needs no other.
+        // It fails only for a process that is a session leader already, and so needs no new
+        // session.
         let _ = setsid();
     }
     allow_many_files();
@@ -173,8 +178,8 @@ fn serve(config: &NodeConfig, detach: bool) -> Result<(), Failure> {
     let (logger, _flush) = log_lines::logger().map_err(CommandFailure::NoThread)?;
     if !config.directory.exists() {
         return Err(usage(format!(
-            "{} does not exist; namiki node init makes it for a new node. A node that has lost its directory is no new one: namiki node init \
-             --replacement makes its next directory",
+            "{} does not exist; namiki node init creates it for a new node. A node that has lost its directory is not a new one: namiki node init \
+             --replacement creates its next directory",
             config.directory.display()
         )));
     }
@@ -199,7 +204,8 @@ fn serve(config: &NodeConfig, detach: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Every client is an open file. Where more are not allowed, fewer clients are served.
+/// Raises the limit on open files, as every client needs one. If that is not allowed, fewer clients
+/// are served.
 fn allow_many_files() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {

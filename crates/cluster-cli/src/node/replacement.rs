@@ -1,4 +1,4 @@
-//! The members of a running cluster, as asked for when one of its nodes is replaced.
+//! Queries to a running cluster about its members, for the replacement of a node.
 
 use std::time::Duration;
 
@@ -8,11 +8,12 @@ use namiki_cluster::config::NodeConfig;
 
 use crate::failure::Failure;
 
-/// How long a leader may take to answer.
+/// Timeout of a leader's answer.
 const TIMEOUT: Duration = Duration::from_secs(20);
 const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How a node's operator connects to the others: to nodes of its cluster alone, with the node's own certificate.
+/// Client options of a node's operator: connects only to nodes of the same cluster, with the node's
+/// own certificate.
 pub(crate) fn options_of(config: &NodeConfig) -> Result<ClientOptions, Failure> {
     let security = match &config.tls {
         Some(tls) => Security::tls(tls)?,
@@ -29,7 +30,7 @@ pub(crate) fn options_of(config: &NodeConfig) -> Result<ClientOptions, Failure> 
 pub(crate) struct Members {
     node: u64,
     client: Client,
-    /// For questions about the state of a node.
+    /// Options of requests for the state of a node.
     options: ClientOptions,
 }
 
@@ -56,15 +57,15 @@ impl Members {
         })
     }
 
-    /// What the leader knows. A read that the leader has confirmed comes first, so that no change is overlooked that was made before: two
-    /// directories of one incarnation would count for one another.
+    /// The leader's status. A linearizable read comes first, so that no earlier change is missed:
+    /// two directories of one incarnation would be mistaken for one another.
     pub(crate) fn leader(&mut self) -> Result<NodeStatus, Failure> {
         self.client.read(Vec::new())?;
         let address = self.client.leader().unwrap_or_default();
         Ok(status(address, &self.options)?)
     }
 
-    /// What the leader knows of the node.
+    /// The leader's record of the node.
     pub(crate) fn member(&self, leader: &NodeStatus) -> Result<MemberStatus, Failure> {
         let mut members = leader.members.iter();
         let member = members.find(|it| it.node == self.node).copied();
@@ -77,7 +78,7 @@ impl Members {
         Ok(self.member(&leader)?.incarnation + 1)
     }
 
-    /// Makes the directory of this incarnation a member. Without effect if it is one.
+    /// Makes the directory of this incarnation a member. Has no effect if it is one.
     pub(crate) fn replace(&mut self, incarnation: u64) -> Result<(), Failure> {
         Ok(self.client.replace_node(self.node, incarnation)?)
     }
