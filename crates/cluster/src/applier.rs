@@ -1,8 +1,8 @@
-//! The applier: installs what is committed, in the order of the log, on the leader as on followers.
+//! The applier: installs committed entries in the order of the log, on the leader and on followers.
 //!
-//! It is the only thread that changes tables and sessions. On the leader it takes committed groups out of the task store, releases their
-//! locks after their changes are installed, and answers their clients. It reads for clients, too, between two entries: so a read sees
-//! whole groups.
+//! It is the only thread that changes tables and sessions. On the leader it takes committed groups
+//! out of the task store, releases their locks after their changes are installed, and answers their
+//! clients. It also executes clients' reads, between two entries, so a read sees whole groups.
 //!
 //! Paper: raft-pwal §3.3, Algorithm 3
 
@@ -28,7 +28,7 @@ use crate::shared::Shared;
 use crate::status::status;
 use crate::storage::ReadAhead;
 
-/// The values that one request reads have so many bytes at most, the last one not counted.
+/// Byte limit of the values of one read; the value that crosses it is still returned.
 const READ_BYTES_MAX: usize = 8 << 20;
 
 /// Applies entries.
@@ -55,7 +55,7 @@ impl Applier {
         }
     }
 
-    /// Takes an event.
+    /// Handles an event.
     ///
     /// # Errors
     /// [`NodeFailure`]: the log contradicts itself or cannot be read, so the node has to stop.
@@ -107,7 +107,7 @@ impl Applier {
             EntryBody::Empty => {}
             EntryBody::Group(payload) => self.apply_group(entry.index, payload)?,
             EntryBody::Control(bytes) => self.apply_control(entry.index, bytes)?,
-            // Raft has made the change when it gave the entry out: here it changes nothing.
+            // Raft made the change when it handed the entry out: here it has no effect.
             EntryBody::Membership(bytes) if MembershipChange::decode(bytes).is_some() => {}
             EntryBody::Membership(_) => return Err(NodeFailure::unknown_entry(entry.index)),
         }
@@ -119,7 +119,7 @@ impl Applier {
         Ok(())
     }
 
-    /// Everything of earlier terms is applied.
+    /// Takes office: everything of earlier terms is applied.
     fn take_office(&mut self, term: u64) {
         self.shared
             .task_stores
@@ -133,7 +133,7 @@ impl Applier {
 
     fn leave_office(&mut self) {
         self.elected = None;
-        // No request comes in any more, then no group.
+        // First no more requests are accepted, then no more groups.
         let mut answers = self.shared.office.lock().leave();
         self.shared.task_stores.iter().for_each(|it| it.open(None));
         for worker in &self.shared.workers {
@@ -182,7 +182,7 @@ impl Applier {
         (sealed.locks.install(Stamp(index), read.changes)).map_err(not_applied)?;
         self.note_commands(commands);
         for (number, mailbox) in self.shared.workers.iter().enumerate() {
-            // SeqCst: a worker notes that something is parked after it has looked at the lock.
+            // SeqCst: a worker sets the parked flag after it has checked the lock.
             if number == worker || self.shared.has_parked[number].load(Ordering::SeqCst) {
                 mailbox.put(WorkerEvent::Released);
             }
@@ -197,12 +197,12 @@ impl Applier {
         (self.shared.commands_applied).fetch_add(commands, Ordering::Relaxed);
     }
 
-    /// The bytes of a payload that another leader has sealed.
+    /// Reads the bytes of a payload that another leader has sealed.
     fn payload(&mut self, index: u64, payload: &PayloadRef) -> Result<Bytes, NodeFailure> {
         if let Some(bytes) = self.shared.cache.get(payload) {
             return Ok(bytes);
         }
-        // It is committed and persisted here, or Raft would not have given it out.
+        // It is committed and persisted here; otherwise Raft would not have handed it out.
         let bytes = (self.shared.store)
             .read_payload_ahead(payload.name, &mut self.ahead)
             .map_err(|error| NodeFailure::storage("reading a payload", error))?;

@@ -1,11 +1,11 @@
-//! What commands take: for limits, and to seal a group before it is too long for a log buffer.
+//! Sizes of commands: for limits, and to seal a group before it is too long for a log buffer.
 
 use namiki_client::protocol::Command;
 
-/// What a row takes in a payload besides its key and its value, at most.
+/// Largest overhead of a row in a payload, in addition to its key and its value.
 pub(crate) const ROW_BYTES: usize = 24;
 
-/// What a command takes in memory and in a payload, about.
+/// Approximate size of a command in memory and in a payload.
 pub(crate) fn command_bytes(command: &Command) -> usize {
     match command {
         Command::Transfer { .. } => size_of::<Command>(),

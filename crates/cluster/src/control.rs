@@ -4,14 +4,14 @@ use bytes::Bytes;
 use namiki_client::protocol::SessionId;
 use serde::{Deserialize, Serialize};
 
-/// A change that is not made by a group of commands. Making it twice changes nothing more.
+/// A change that no group of commands makes. It is idempotent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Control {
-    /// Opens a session, unless there is one of this nonce.
+    /// Opens a session, unless one with this nonce exists.
     OpenSession { nonce: u128 },
-    /// Ends a session.
+    /// Closes a session.
     CloseSession { session: SessionId },
-    /// Creates a table, unless there is one of this name.
+    /// Creates a table, unless one of this name exists.
     CreateTable { name: String, eight_byte_keys: bool },
 }
 

@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 pub struct PayloadName {
     /// The term of the leader that sealed it.
     pub term: u64,
-    /// The worker that filled it, and so the stream that it lies in.
+    /// The worker that filled it, which determines its stream.
     pub worker: u16,
-    /// It is the worker's n-th of the term, from 1.
+    /// Its sequence number among the worker's payloads of the term, from 1.
     pub number: u64,
 }
 
-/// Which payload an entry means, and how to recognise it.
+/// An entry's reference to its payload, with the means to verify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PayloadRef {
     /// Its name.
@@ -30,7 +30,7 @@ pub struct PayloadRef {
 }
 
 impl PayloadRef {
-    /// Names these bytes.
+    /// Makes the reference to these bytes.
     ///
     /// # Panics
     /// If there are 4 GiB of them.
@@ -43,14 +43,14 @@ impl PayloadRef {
         }
     }
 
-    /// Whether these bytes are what is meant.
+    /// Whether these bytes are the referenced payload.
     #[must_use]
     pub fn matches(&self, payload: &[u8]) -> bool {
         payload.len() == self.length as usize && crc32c::crc32c(payload) == self.digest
     }
 }
 
-/// What an entry says.
+/// The body of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EntryBody {
     /// Nothing: the first entry of a leader.
@@ -59,17 +59,17 @@ pub enum EntryBody {
     Group(PayloadRef),
     /// A change of membership, in the adapter's encoding.
     Membership(Bytes),
-    /// What concerns all workers: tables and sessions, in the encoding of `control.rs`.
+    /// A change that concerns all workers: tables and sessions, in the encoding of `control.rs`.
     Control(Bytes),
 }
 
 /// An entry of the Raft log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogEntry {
-    /// Its place, from 1: the LSN.
+    /// Its index, from 1: the LSN.
     pub index: u64,
     /// The term of the leader that proposed it.
     pub term: u64,
-    /// What it says.
+    /// Its body.
     pub body: EntryBody,
 }

@@ -1,4 +1,4 @@
-//! What the parts of a node tell each other.
+//! Events between the parts of a node.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use crate::network::ConnectionId;
 use crate::raft::ReadId;
 use crate::storage::RaftRecord;
 
-/// What the applier is told.
+/// Events for the applier.
 #[derive(Debug)]
 pub(crate) enum ApplierEvent {
     /// These are committed.
     Committed(Vec<LogEntry>),
     /// This node was elected.
     Elected(u64),
-    /// It leads no more.
+    /// This node is no longer the leader.
     Deposed,
     /// A read may be answered once this entry is applied.
     ReadReady(ReadId, u64),
@@ -23,12 +23,12 @@ pub(crate) enum ApplierEvent {
     StateHash(ConnectionId),
 }
 
-/// What a worker is told.
+/// Events for a worker.
 #[derive(Debug)]
 pub(crate) enum WorkerEvent {
-    /// The node leads in this term from now on, or does not lead.
+    /// The node leads in this term from now on, or does not lead any more.
     Office(Option<u64>),
-    /// Commands of a client's group are this worker's.
+    /// Commands of a client's group are assigned to this worker.
     Commands(Arc<GroupInFlight>, Vec<u32>),
     /// Locks were released.
     Released,

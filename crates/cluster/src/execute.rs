@@ -1,7 +1,8 @@
-//! What commands do.
+//! Execution of commands.
 //!
-//! A command locks its rows without waiting, reads them, and writes. One that is refused changes nothing and gives its locks back at once: what it
-//! has read was committed, or is its own group's, so it takes place at that moment.
+//! A command locks its rows without waiting, reads them, and writes. A refused command changes
+//! nothing and releases its locks at once: the rows that it has read were committed, or are its own
+//! group's, so its execution takes effect at that moment.
 //!
 //! Paper: raft-pwal §2.1, Algorithm 1; §3.2, Algorithm 2
 

@@ -1,4 +1,4 @@
-//! Why a node stops.
+//! The reasons for which a node stops.
 
 use std::fmt;
 
@@ -8,20 +8,22 @@ use crate::raft::RaftError;
 use crate::session::SessionError;
 use crate::storage::StoreError;
 
-/// A node cannot go on. What it has acknowledged is on its disk; the others go on without it.
+/// A node cannot continue. Everything that it has acknowledged is on its disk; the other nodes
+/// continue without it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeFailure {
-    /// The disk. After a failed write it is unknown what is on it: start the node again once the cause is gone.
-    #[error("{doing} failed; start the node again when the cause is mended")]
+    /// The disk failed. The contents of the disk after a failed write are unknown: start the node
+    /// again once the cause is removed.
+    #[error("{doing} failed; start the node again when the cause is removed")]
     Storage {
-        /// What the node was doing.
+        /// The operation of the node.
         doing: &'static str,
         /// The cause.
         #[source]
         source: Box<StoreError>,
     },
-    /// Raft does not start.
+    /// Raft cannot start.
     #[error(transparent)]
     Raft(#[from] RaftError),
     /// A thread could not be started.
@@ -30,21 +32,21 @@ pub enum NodeFailure {
     /// A thread of the node has panicked; its message is in the log of the process.
     #[error("a thread of the node has panicked: report its message, and start the node again")]
     Panicked,
-    /// An entry has a meaning that this program does not know.
+    /// This program does not know the meaning of an entry.
     #[error("entry {index} has no meaning for this version of the program: update it")]
     UnknownEntry {
         /// The entry.
         index: u64,
     },
-    /// What is committed cannot be applied.
+    /// A committed entry cannot be applied.
     #[error("entry {index} is committed and cannot be applied; replace the node: {cause}")]
     NotApplied {
         /// The entry.
         index: u64,
-        /// Why.
+        /// The reason.
         cause: String,
     },
-    /// A payload is not what its entry says.
+    /// A payload does not match its entry.
     #[error(
         "the payload {payload:?} of entry {index} is damaged on this node's disk; replace the node"
     )]

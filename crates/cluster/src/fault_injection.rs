@@ -1,31 +1,31 @@
-//! Faults that the simulation plants, to see that its checks find them.
+//! Fault injection: the simulation breaks rules to verify that its checks detect it.
 //!
-//! Where the simulator is not built, there are none: [`FaultInjection::has`] is a constant.
+//! Builds without the simulator have no faults: [`FaultInjection::has`] is a constant.
 
 /// A rule that is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A client is answered when its commands are sealed, before the quorum has them.
     AnswerBeforeQuorum,
-    /// Messages that promise what is durable are sent before it is.
+    /// Messages that promise durability are sent before the data is durable.
     PromiseBeforeDurable,
     /// A leader reads without asking whether it still leads.
     ReadWithoutConfirmation,
-    /// A leader does not look up sessions.
+    /// A leader ignores sessions.
     ForgetSessions,
     /// Commands are accepted before the log of earlier leaders is applied.
     EarlyOffice,
     /// Entries are applied when they are appended.
     ApplyUncommitted,
-    /// Payloads are named by a count of the node.
+    /// Payloads are named by a counter of the node.
     NameByLocalNumber,
     /// A receiver drops payloads with a number not above the last one.
     DeduplicateByCounter,
-    /// Entries are stepped without their payloads.
+    /// Entries are handed to Raft without their payloads.
     EntryBeforePayload,
-    /// An entry counts as persisted when its record is durable, its payload is not asked.
+    /// An entry counts as persisted when its record is durable, regardless of its payload.
     PersistedWithoutPayload,
-    /// A restart ignores that entries void later ones.
+    /// A restart ignores that an entry voids later ones.
     IgnoreTruncations,
     /// A commit index is recorded before its entries are persisted, and a restart keeps it beyond the log.
     KeepCommitBeyondCut,
@@ -35,9 +35,9 @@ pub enum Fault {
     OpenWithoutCut,
     /// A node that has lost its directory starts again as if it were new, under its old identity.
     WipedNodeReturns,
-    /// A node that takes the place of a lost one votes, and counts, from the beginning.
+    /// A replacement votes, and counts, from the beginning.
     ReplacementVotesAtOnce,
-    /// What earlier incarnations of a node have said is taken for the present one's.
+    /// Messages of earlier incarnations of a node are attributed to the current one.
     IncarnationsMixed,
 }
 

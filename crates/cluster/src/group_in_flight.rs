@@ -7,7 +7,8 @@ use smallvec::SmallVec;
 use crate::command_size::command_bytes;
 use crate::network::ConnectionId;
 
-/// Its commands, and the outcomes that there are so far. Its commands are spread over workers, and so over several log groups.
+/// Its commands, and their outcomes so far. The commands are spread over workers, and so over
+/// several log groups.
 #[derive(Debug)]
 pub(crate) struct GroupInFlight {
     pub(crate) session: SessionId,
@@ -16,7 +17,7 @@ pub(crate) struct GroupInFlight {
     /// The term of the leader that accepted it: no other term executes it.
     pub(crate) term: u64,
     pub(crate) commands: Vec<Command>,
-    /// What they take in memory, about.
+    /// Their approximate size in memory.
     pub(crate) bytes: usize,
     state: Mutex<State>,
 }
@@ -29,7 +30,7 @@ struct State {
     connections: SmallVec<[ConnectionId; 1]>,
 }
 
-/// What completes a group.
+/// The answer that completes a group.
 pub(crate) type Answer = (SmallVec<[ConnectionId; 1]>, Vec<Outcome>);
 
 impl GroupInFlight {
@@ -70,7 +71,8 @@ impl GroupInFlight {
             .collect()
     }
 
-    /// The answer goes to this connection, too; or it is here, if the others are being answered just now.
+    /// Adds a connection for the answer. Returns the outcomes if the other connections are being
+    /// answered just now.
     pub(crate) fn join(&self, connection: ConnectionId) -> Option<Vec<Outcome>> {
         let mut state = self.state.lock();
         if state.missing == 0 {
@@ -82,7 +84,8 @@ impl GroupInFlight {
         None
     }
 
-    /// Commands are committed and applied. Returns the answer if they were the last ones.
+    /// Records the outcomes of committed and applied commands. Returns the answer if they were the
+    /// last ones.
     pub(crate) fn complete(&self, outcomes: &[(u32, Outcome)]) -> Option<Answer> {
         let mut state = self.state.lock();
         for (index, outcome) in outcomes {
@@ -95,7 +98,7 @@ impl GroupInFlight {
         })
     }
 
-    /// The connections that wait, for an answer of another kind.
+    /// Takes the waiting connections, for an answer of another kind.
     pub(crate) fn take_connections(&self) -> SmallVec<[ConnectionId; 1]> {
         std::mem::take(&mut self.state.lock().connections)
     }

@@ -1,7 +1,7 @@
 //! Replication under Raft with a log per worker.
 //!
 //! One Raft group orders the log. One group of commands (the paper's LogGrp) is one Raft entry, and its bytes live in the log of the worker
-//! that executed it: the *payload*. An entry is small; it says which payload it means.
+//! that executed it: the *payload*. An entry is small; it refers to its payload.
 //!
 //! ```text
 //! client ── TxGrp ──> producer ──> queue w ──> worker w: lock, execute, buffer the changes

@@ -1,6 +1,7 @@
-//! Log writers: what brings records and payloads to disk, one for each stream.
+//! Log writers: each writes the records or payloads of one stream to disk.
 //!
-//! A writer appends everything that waits, flushes once, and says what has become durable. On a follower it is the paper's log receiver.
+//! A writer appends everything that waits, flushes once, and reports what has become durable. On a
+//! follower it is the paper's log receiver.
 //!
 //! Paper: raft-pwal §3.1, §3.3
 
@@ -14,10 +15,10 @@ use crate::failure::NodeFailure;
 use crate::raft::RaftEvent;
 use crate::shared::Shared;
 
-/// Writes records of Raft.
+/// Writes Raft's records.
 ///
 /// # Errors
-/// [`NodeFailure`]: what is on the disk is unknown then, and the node has to stop.
+/// [`NodeFailure`]: the contents of the disk are unknown then, and the node has to stop.
 pub(crate) fn write_records(
     shared: &Shared,
     writes: impl IntoIterator<Item = RaftWrite>,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// Items in their order. Any thread may put some in; one takes them out.
+/// A FIFO queue with many producers and one consumer.
 #[derive(Debug)]
 pub(crate) struct Mailbox<T> {
     state: Mutex<State<T>>,
@@ -31,12 +31,12 @@ impl<T> Default for Mailbox<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// Puts an item in. Without effect once the mailbox is closed.
+    /// Adds an item. Has no effect once the mailbox is closed.
     pub(crate) fn put(&self, item: T) {
         self.put_all([item]);
     }
 
-    /// Puts items in, behind each other.
+    /// Adds items in their order.
     pub(crate) fn put_all(&self, items: impl IntoIterator<Item = T>) {
         let mut state = self.state.lock();
         if state.closed {
@@ -51,7 +51,8 @@ impl<T> Mailbox<T> {
         }
     }
 
-    /// Takes all items out, after a wait of at most `longest` if there are none. Nothing once the mailbox is closed.
+    /// Takes all items; waits at most `longest` if the mailbox is empty. `None` once the mailbox is
+    /// closed.
     pub(crate) fn take_all(&self, longest: Option<Duration>) -> Option<VecDeque<T>> {
         let mut state = self.state.lock();
         if state.items.is_empty() && !state.closed {
@@ -71,13 +72,13 @@ impl<T> Mailbox<T> {
         Some(std::mem::take(&mut state.items))
     }
 
-    /// How many items are in it.
+    /// Number of items.
     #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn len(&self) -> usize {
         self.state.lock().items.len()
     }
 
-    /// Drops what is in it, and refuses all that comes.
+    /// Closes the mailbox: drops its items, and ignores new ones.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;

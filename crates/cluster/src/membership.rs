@@ -1,7 +1,8 @@
 //! The members of the cluster, and how they change.
 //!
-//! A cluster has as many places as its configuration says, numbered from 1. What changes is the directory behind a number. It happens in two
-//! entries of the log, each of which changes at most one voter, so that majorities before and after it overlap:
+//! The configuration fixes the number of nodes, numbered from 1. Only the directory behind a number
+//! changes. A change takes two entries of the log, each of which changes at most one voter, so that
+//! majorities before and after it overlap:
 //!
 //! ```text
 //! voters 1 2 3 ── Replace 3 ──> voters 1 2, learner 3 (incarnation 2) ── Promote ──> voters 1 2 3 (incarnation 2)
@@ -9,7 +10,8 @@
 //! A learner gets the log and does not count. The leader promotes it when it has caught up.
 //!
 //! # Invariants
-//! - B1. The membership is a function of the entries that are applied. An entry that does not fit has no effect, on every node.
+//! - B1. The membership is a function of the applied entries. An entry that does not fit has no
+//!   effect on any node.
 //! - B2. Every number has one member at any time; its incarnation never falls.
 //! - B3. One voter remains.
 //!
@@ -20,19 +22,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::network::NodeId;
 
-/// A change, as an entry has it.
+/// A change of membership, the content of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum MembershipChange {
-    /// A node has lost its directory: from now on another one has its number, and does not vote yet.
+    /// A node has lost its directory: from now on its replacement has the number, and does not vote
+    /// yet.
     Replace {
-        /// Which one is lost.
+        /// The lost incarnation.
         lost: NodeId,
         /// Its next incarnation.
         replacement: NodeId,
     },
     /// A learner has caught up, and votes from now on.
     Promote {
-        /// Which one.
+        /// The learner.
         node: NodeId,
     },
 }
@@ -67,7 +70,7 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    /// That of a new cluster.
+    /// The membership of a new cluster.
     pub(crate) fn new(voters: &[NodeId]) -> Self {
         let voters = voters.iter().map(|node| Member {
             node: *node,
@@ -97,7 +100,8 @@ impl Membership {
         members.find(|it| it.node.number() == number).copied()
     }
 
-    /// Whether a node has a say: it is a member, or a later incarnation of one. A node that is behind knows members by earlier incarnations.
+    /// Whether messages of a node are accepted: it is a member, or a later incarnation of one. A
+    /// node that is behind knows members by earlier incarnations.
     pub(crate) fn admits(&self, node: NodeId) -> bool {
         let member = self.of_number(node.number());
         member.is_some_and(|it| it.node.incarnation() <= node.incarnation())

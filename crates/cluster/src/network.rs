@@ -1,4 +1,4 @@
-//! What a node asks of the network, and what the network brings: the boundary between the node and the transport.
+//! The boundary between a node and the transport: messages to send and messages received.
 //!
 //! The node calls [`Network`]; the transport, or the simulator in its place, calls the node's [`Inbox`].
 
@@ -10,10 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::entry::PayloadRef;
 
-/// A node of the cluster: its number, from 1, and which of its directories it runs on.
+/// A node of the cluster: its number, from 1, and its incarnation, the number of the directory that
+/// it runs on.
 ///
-/// Raft knows only the two together. A node that has lost its directory comes back as another one: no vote and no acknowledgement of the
-/// lost directory can be taken for one of the new.
+/// Raft knows only the two together. A node that has lost its directory returns as another node for
+/// Raft: no vote and no acknowledgement of the lost directory can be mistaken for one of the new.
 /// ```text
 ///  63                  32 31                   0
 /// | incarnation − 1 (32) | number (32)          |
@@ -47,23 +48,23 @@ impl NodeId {
         Self::new(number, 1)
     }
 
-    /// As Raft knows it.
+    /// From Raft's id.
     pub(crate) const fn from_raft(raw: u64) -> Self {
         Self(raw)
     }
 
-    /// For Raft.
+    /// To Raft's id.
     pub(crate) const fn to_raft(self) -> u64 {
         self.0
     }
 
-    /// Its number: its place in the configuration.
+    /// Its number in the configuration.
     #[must_use]
     pub const fn number(self) -> u64 {
         self.0 & Self::MAX
     }
 
-    /// Which of its directories it runs on, from 1.
+    /// Number of the directory that it runs on, from 1.
     #[must_use]
     pub const fn incarnation(self) -> u64 {
         (self.0 >> 32) + 1
@@ -89,58 +90,62 @@ impl fmt::Debug for NodeId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
 
-/// What nodes send to each other.
+/// Messages between nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerMessage {
     /// A Raft message, in the adapter's encoding. On the control lane.
     Raft(Bytes),
     /// A payload that was just sealed. On the lane of its worker.
     Payload {
-        /// What it is.
+        /// Its name, length and digest.
         payload: PayloadRef,
-        /// Its bytes. A receiver drops them unless they are what it is.
+        /// Its bytes. A receiver drops them unless they match.
         bytes: Bytes,
     },
     /// Asks for payloads that are missing. On the catch-up lane.
     FetchPayloads {
-        /// What they are: few enough for their answers to fit into a few megabytes.
+        /// The payloads: few enough for their answers to fit into a few megabytes.
         payloads: Vec<PayloadRef>,
     },
-    /// The answer for one payload of [`PeerMessage::FetchPayloads`]: the bytes, or nothing if this node does not have them. On the catch-up lane.
+    /// The answer for one payload of [`PeerMessage::FetchPayloads`]: the bytes, or `None` if this
+    /// node does not have them. On the catch-up lane.
     FetchedPayload {
-        /// What it is.
+        /// Its name, length and digest.
         payload: PayloadRef,
         /// Its bytes.
         bytes: Option<Bytes>,
     },
 }
 
-/// Sends. Nothing here blocks or fails: a message to a node may be lost, doubled or late, and messages of one lane may overtake those of
-/// another. A transport drops messages to a node that it cannot reach, and the oldest of a lane that holds more than its limit.
+/// Sends messages. Nothing here blocks or fails: a message to a node may be lost, duplicated or
+/// late, and messages of one lane may overtake those of another. A transport drops messages to a
+/// node that it cannot reach, and the oldest ones of a lane that exceeds its limit.
 pub trait Network: Send + Sync {
-    /// To another node.
+    /// Sends a message to another node.
     fn send(&self, to: NodeId, message: PeerMessage);
-    /// These are the members from now on, as this node has applied them: those of them that it does not know are dialled, and what they
-    /// have superseded is disconnected.
+    /// Sets the members, as this node has applied them: unknown ones are dialled, and superseded
+    /// ones are disconnected.
     fn set_members(&self, members: &[NodeId]);
-    /// To a client. Without effect if the connection is closed. An empty address in [`Response::NotLeader`] is filled in.
+    /// Sends a response to a client. Has no effect if the connection is closed. An empty address in
+    /// [`Response::NotLeader`] is filled in.
     fn reply(&self, to: ConnectionId, response: Response);
 }
 
-/// Receives. The transport calls it from its only thread, so nothing here may block for long: an implementation puts what it is given
-/// into a queue of the node.
+/// Receives messages. The transport calls it from its only thread, so nothing here may block for
+/// long: an implementation queues the message for a part of the node.
 ///
 /// Messages of one lane arrive in the order in which they were sent. A node may be reported as connected after its first message.
 pub trait Inbox: Send + Sync {
     /// A message of another node.
     fn receive(&self, from: NodeId, message: PeerMessage);
-    /// The control lane to a node is up: what is sent to it from now on is not dropped at once.
+    /// The control lane to a node is up: messages to it are no longer dropped at once.
     fn connected(&self, node: NodeId);
     /// The control lane to a node is down.
     fn disconnected(&self, node: NodeId);
-    /// A request of a client. [`Request::Hello`] and [`Request::CutLinks`] never arrive here, the transport answers them.
+    /// A request of a client. [`Request::Hello`] and [`Request::CutLinks`] never arrive here; the
+    /// transport answers them.
     fn request(&self, from: ConnectionId, request: Request);
-    /// A client's connection is closed: replies to it have no effect any more.
+    /// A client's connection is closed: replies to it have no more effect.
     fn client_gone(&self, connection: ConnectionId);
 }
 

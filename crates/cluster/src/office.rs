@@ -1,9 +1,10 @@
-//! What a leader has under way for its clients.
+//! The requests that a leader has in flight for its clients.
 //!
 //! A node is in office from the moment at which it has applied its own first entry, and so the whole log of its predecessors, until it is
 //! deposed. Only in office does it look up sessions and accept requests.
 //!
-//! What was in flight when leadership ends is answered "outcome unknown": it may be in the log of the next leader, or not.
+//! Requests in flight when leadership ends are answered "outcome unknown": they may or may not be
+//! in the log of the next leader.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ pub(crate) struct ReadRequest {
     pub(crate) keys: Vec<(u32, Vec<u8>)>,
 }
 
-/// Requests that are not answered.
+/// The unanswered requests.
 #[derive(Debug, Default)]
 pub(crate) struct Office {
     /// The term, while the node is in office.
@@ -31,15 +32,16 @@ pub(crate) struct Office {
     pub(crate) groups: BTreeMap<(SessionId, u64), Arc<GroupInFlight>>,
     /// Commands of those groups.
     pub(crate) commands: usize,
-    /// What they take in memory.
+    /// Their size in memory.
     pub(crate) bytes: usize,
     pub(crate) control: BTreeMap<Control, Vec<ConnectionId>>,
-    /// Nodes that are to take the place of lost ones.
+    /// Requested replacements of lost nodes.
     pub(crate) replacements: BTreeMap<NodeId, Vec<ConnectionId>>,
     reads: Reads,
 }
 
-/// Reads that wait for the leader to be confirmed: one confirmation for all that come while the one before is under way.
+/// Reads that wait for a confirmation of leadership: all reads that arrive during one confirmation
+/// share the next.
 #[derive(Debug, Default)]
 struct Reads {
     next: u64,
@@ -48,7 +50,7 @@ struct Reads {
 }
 
 impl Office {
-    /// Takes a request to read. Returns what to ask Raft for, if it has to be asked.
+    /// Adds a read request. Returns the confirmation to request from Raft, if one is needed.
     pub(crate) fn read(&mut self, request: ReadRequest) -> Option<ReadId> {
         self.reads.collected.push(request);
         self.begin_confirming()
@@ -65,11 +67,11 @@ impl Office {
         Some(id)
     }
 
-    /// Raft has confirmed. Returns the requests, and what to ask Raft for next.
+    /// Raft has confirmed. Returns the requests, and the next confirmation to request.
     pub(crate) fn confirmed(&mut self, id: ReadId) -> (Vec<ReadRequest>, Option<ReadId>) {
         let requests = match self.reads.confirming.take() {
             Some((confirming, requests)) if confirming == id => requests,
-            // Of an earlier term.
+            // The confirmation belongs to an earlier term.
             other => {
                 self.reads.confirming = other;
                 return (Vec::new(), None);
@@ -78,7 +80,7 @@ impl Office {
         (requests, self.begin_confirming())
     }
 
-    /// How many requests to read wait.
+    /// Number of waiting read requests.
     pub(crate) fn reads(&self) -> usize {
         let confirming = self.reads.confirming.as_ref();
         self.reads.collected.len() + confirming.map_or(0, |(_, requests)| requests.len())
@@ -92,7 +94,7 @@ impl Office {
         }
     }
 
-    /// Leadership is over. Returns what to tell the clients.
+    /// Ends the office. Returns the responses for the clients.
     pub(crate) fn leave(&mut self) -> Vec<(ConnectionId, Response)> {
         self.term = None;
         (self.commands, self.bytes) = (0, 0);
@@ -103,7 +105,7 @@ impl Office {
                 answers.push((connection, Response::OutcomeUnknown { session, group }));
             }
         }
-        // These change nothing when they are made again.
+        // These requests are idempotent.
         let not_leader = |request| Response::NotLeader {
             request,
             leader: None,

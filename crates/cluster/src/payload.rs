@@ -7,15 +7,15 @@
 //!    session     varint
 //!    group       varint   the client's number of the TxGrp
 //!    acknowledged varint  the client has all outcomes through this group
-//!    commands    varint   how many the whole TxGrp has
-//!    count       varint   how many of them are here
+//!    commands    varint   number of commands of the whole TxGrp
+//!    count       varint   number of commands in this section
 //!    indexes     varint each: the first, then the distance from the one before
 //!    outcomes    1 byte each
 //!  changes       the rest: after-images, in the encoding of `namiki::replica`
 //! ```
 //! A section's commands are in ascending order of their index, so most of them take two bytes.
 //!
-//! Paper: raft-pwal §2.2 (the paper logs commands; here it is what they did)
+//! Paper: raft-pwal §2.2 (the paper logs commands; here the log has their effects)
 
 use namiki_client::protocol::{Outcome, SessionId};
 
@@ -78,7 +78,7 @@ pub(crate) struct Section<'a> {
     pub(crate) group: u64,
     /// The client has all outcomes through this group.
     pub(crate) acknowledged_through: u64,
-    /// How many commands the group has in all.
+    /// Total number of commands of the group.
     pub(crate) commands: u32,
     indexes: &'a [u8],
     outcomes: &'a [u8],
@@ -98,7 +98,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// How many there are.
+    /// Number of outcomes.
     #[must_use]
     pub(crate) fn count(&self) -> usize {
         self.outcomes.len()
@@ -118,7 +118,7 @@ impl<'a> Payload<'a> {
     /// Reads a payload. Everything but the changes is checked.
     ///
     /// # Errors
-    /// [`PayloadError`] says where it is not valid.
+    /// [`PayloadError`] names the invalid byte.
     pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, PayloadError> {
         let mut reader = Reader { bytes, at: 0 };
         if reader.take(1)? != [VERSION] {

@@ -1,4 +1,4 @@
-//! Payloads of late, in memory: for the applier, and for nodes that ask for what they miss.
+//! Cache of recent payloads in memory: for the applier, and for nodes that fetch missing ones.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -7,7 +7,8 @@ use parking_lot::Mutex;
 
 use crate::entry::{PayloadName, PayloadRef};
 
-/// The newest payloads, up to a number of bytes. What is not here any more is in the node's storage, once it is durable.
+/// The newest payloads, up to a number of bytes. Evicted payloads are in the node's storage, once
+/// they are durable.
 #[derive(Debug)]
 pub(crate) struct PayloadCache {
     bytes_max: usize,

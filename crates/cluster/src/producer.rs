@@ -1,6 +1,7 @@
-//! The producer: takes clients' requests and gives commands to workers.
+//! The producer: accepts clients' requests and distributes commands to workers.
 //!
-//! A command goes to the worker that its first key belongs to, so commands of one account meet in one group, where they do not conflict.
+//! A command goes to the worker of its first key, so commands on one account meet in one group,
+//! where they do not conflict.
 //!
 //! Paper: raft-pwal §3.1
 
@@ -23,10 +24,10 @@ use crate::session::KnownGroup;
 use crate::shared::Shared;
 use crate::status::status;
 
-/// Replacements of nodes that are asked for at the same time.
+/// Largest number of concurrent requests for replacements of nodes.
 const REPLACEMENTS_MAX: usize = 64;
 
-/// How much a leader accepts.
+/// Limits on the requests that a leader accepts.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestLimits {
     /// Commands of one client's group.
@@ -35,9 +36,9 @@ pub struct RequestLimits {
     pub commands: usize,
     /// Bytes of commands under way.
     pub bytes: usize,
-    /// Requests to read that wait.
+    /// Waiting read requests.
     pub reads: usize,
-    /// Keys of one request to read.
+    /// Keys of one read request.
     pub read_keys: usize,
     /// Groups of a session with outcomes that its client has not acknowledged.
     pub unacknowledged_groups: usize,
@@ -59,7 +60,7 @@ impl Default for RequestLimits {
     }
 }
 
-/// Takes requests.
+/// Accepts requests.
 pub(crate) struct Producer {
     shared: Arc<Shared>,
     limits: RequestLimits,
@@ -70,7 +71,7 @@ impl Producer {
         Self { shared, limits }
     }
 
-    /// Takes a request. It is answered now, or later by the applier.
+    /// Handles a request. It is answered now, or later by the applier.
     pub(crate) fn take(&self, from: ConnectionId, request: Request) {
         let answer = match request {
             Request::Hello { .. } => refused(0, "the connection has been opened already"),
@@ -102,7 +103,7 @@ impl Producer {
             Request::ReplaceNode { node, incarnation } => self.replace(from, node, incarnation),
             Request::CutLinks { .. } => refused(0, "links are cut by the transport"),
             Request::Status => Some(Response::Status(Box::new(self.status()))),
-            // It looks at every row, and commits wait meanwhile: one at a time.
+            // It reads every row while commits wait: one at a time.
             Request::StateHash if self.shared.is_hashing.swap(true, Ordering::AcqRel) => {
                 Some(Response::Busy { request: 0 })
             }
@@ -132,7 +133,7 @@ impl Producer {
             return refused(number, reason);
         }
         if let Some(group) = office.groups.get(&(session, number)) {
-            // It was sent again, and joins the one under way.
+            // A repeated request joins the one in flight.
             if group.commands.len() != commands.len() {
                 return refused(
                     number,
@@ -152,13 +153,14 @@ impl Producer {
                 "the results of too many groups are kept: acknowledge those that arrived",
             );
         }
-        // The applier notes outcomes before it takes a group out of those under way, so none is overlooked here.
+        // The applier records outcomes before it removes a group from those in flight, so none is
+        // missed here.
         let known = match self.shared.sessions.lock().group(session, number) {
             None => return Some(Response::NoSuchSession { session }),
             Some(KnownGroup::Forgotten) => {
                 return refused(
                     number,
-                    "the client has said that it has the results of this group",
+                    "the client has acknowledged the results of this group",
                 );
             }
             Some(KnownGroup::Outcomes(_)) if self.shared.planted.has(Fault::ForgetSessions) => {
@@ -178,7 +180,7 @@ impl Producer {
         if !self.shared.store.has_room() {
             return refused(
                 number,
-                "the log of the leader is as large as it may be: raise `log_bytes_max`, or make room on its disk",
+                "the log of the leader has reached its limit: raise `log_bytes_max`, or free space on its disk",
             );
         }
         let bytes = commands.iter().map(command_bytes).sum::<usize>();
@@ -213,7 +215,7 @@ impl Producer {
         None
     }
 
-    /// Gives each command to its worker.
+    /// Hands each command to its worker.
     fn spread(&self, group: &Arc<GroupInFlight>, commands: Vec<u32>) {
         let workers = &self.shared.workers;
         if let [only] = &workers[..] {
@@ -255,7 +257,7 @@ impl Producer {
         }
         let is_long = |command: &Command| command_bytes(command) > self.limits.command_bytes;
         (commands.iter().any(is_long))
-            .then_some("a command is too long: 1 MiB with all its rows at most")
+            .then_some("a command is too long: its limit is 1 MiB with all rows")
     }
 
     fn read(&self, request: ReadRequest) -> Option<Response> {
@@ -329,15 +331,16 @@ impl Producer {
 
     fn not_leader(&self, request: u64) -> Option<Response> {
         let view = self.shared.view.lock();
-        // Its address is the transport's to add.
+        // The transport adds its address.
         let leader = view.leader.filter(|it| *it != self.shared.node);
         let leader = leader.map(|it| (it.number(), String::new()));
         Some(Response::NotLeader { request, leader })
     }
 
-    /// A client is gone: nothing is sent to it any more.
+    /// A client is gone: nothing more is sent to it.
     pub(crate) fn client_gone(&self, _: ConnectionId) {
-        // Answers to it are dropped by the network. Its commands go on: they may be asked for by the next connection.
+        // The network drops answers to it. Its commands continue: its next connection may ask for
+        // them.
     }
 
     fn status(&self) -> NodeStatus {

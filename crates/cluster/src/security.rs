@@ -1,4 +1,4 @@
-//! How the connections of a node are protected, as its configuration says.
+//! Security of a node's connections, according to its configuration.
 
 use std::net::TcpListener;
 #[cfg(feature = "tls")]
@@ -9,7 +9,7 @@ use crate::config::NodeConfig;
 use crate::transport::NodeTls;
 use crate::transport::{Listeners, NodeSecurity};
 
-/// Why connections cannot be protected.
+/// The reason for which connections cannot be secured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SecurityFailure {
@@ -17,9 +17,9 @@ pub enum SecurityFailure {
     #[cfg(feature = "tls")]
     #[error("the files of [tls] cannot be used")]
     Files(#[from] namiki_client::tls::TlsError),
-    /// This program cannot do what the configuration asks for.
+    /// This program does not support what the configuration asks for.
     #[error(
-        "the configuration has a section [tls], and this program was built without TLS; build it with the feature `tls`"
+        "the configuration has a section [tls], but this program was built without TLS; build it with the feature `tls`"
     )]
     NotBuilt,
 }
@@ -60,7 +60,7 @@ pub(crate) fn warn_if_open(listeners: &Listeners, security: &NodeSecurity, logge
     {
         slog::warn!(
             logger,
-            "connections are neither encrypted nor authenticated, and other machines can make them: whatever reaches the ports \
+            "connections are neither encrypted nor authenticated, and other machines can make them: any program that reaches the ports \
              can read and change everything; configure [tls]"
         );
     }

@@ -1,4 +1,4 @@
-//! A node with its storage and its transport: what a program runs.
+//! A node with its storage and its transport, as a program runs it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,23 +22,23 @@ use crate::worker::GroupOptions;
 /// Room in a log buffer for the last command of a group and for headers.
 const BUFFER_SLACK_BYTES: usize = (1 << 20) + (64 << 10);
 
-/// Why a node does not start.
+/// The reason for which a node cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// Its directory.
+    /// A problem of its directory.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Its certificate.
+    /// A problem of its certificate.
     #[error(transparent)]
     Security(#[from] SecurityFailure),
-    /// Its sockets.
+    /// A problem of its sockets.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// Its parts.
+    /// A problem of its parts.
     #[error(transparent)]
     Node(#[from] NodeFailure),
-    /// The configuration names other members than the directory was made with.
+    /// The configuration names other members than the directory was created with.
     #[error(
         "the directory {directory} was made for the members {found}, and the configuration names {configured}: members cannot \
          be changed by editing the file"
@@ -48,21 +48,21 @@ pub enum ServerError {
         directory: String,
         /// The members that vote.
         found: String,
-        /// Those of the configuration.
+        /// The members of the configuration.
         configured: String,
     },
     /// The directory was made for another number of workers.
     #[error(
-        "the directory {directory} was made with {key} = {found}, and the configuration says {configured}: it cannot change"
+        "the directory {directory} was made with {key} = {found}, and the configuration has {configured}: the value cannot change"
     )]
     Differs {
         /// The directory.
         directory: String,
         /// The key of the configuration.
         key: &'static str,
-        /// What the directory has.
+        /// The directory's value.
         found: u64,
-        /// What the configuration says.
+        /// The configuration's value.
         configured: u64,
     },
 }
@@ -77,13 +77,14 @@ pub struct Server {
     security: NodeSecurity,
 }
 
-/// Creates a new node's directory: its first one, or that which takes the place of a lost one and so has the next incarnation.
+/// Creates a new node's directory: its first one, or the replacement of a lost one with the next
+/// incarnation.
 ///
 /// # Errors
 /// [`StoreError::NotEmpty`]; the disk's own.
 ///
 /// # Panics
-/// If there is no such incarnation: they are 1 to [`NodeId::MAX`].
+/// If the incarnation is not in 1 to [`NodeId::MAX`].
 pub fn create_directory(
     config: &NodeConfig,
     incarnation: u64,
@@ -99,7 +100,7 @@ pub fn create_directory(
 }
 
 impl Server {
-    /// Starts a node that has a directory: reads its log, then takes part.
+    /// Starts a node that has a directory: reads its log, then joins the cluster.
     ///
     /// # Errors
     /// [`ServerError`].
@@ -109,7 +110,7 @@ impl Server {
         logger: slog::Logger,
     ) -> Result<Self, ServerError> {
         let security = security_of(config, &logger)?;
-        // First: what is wrong with an address is known at once.
+        // First, so that a wrong address is reported at once.
         let listeners = Listeners::bind(&config.peer_listen, &config.client_listen)?;
         warn_if_open(&listeners, &security, &logger);
         let identity = check_directory(config, &*disk, &config.directory)?;
@@ -151,13 +152,13 @@ impl Server {
         })
     }
 
-    /// Which node it is: its number, and its directory's incarnation.
+    /// The node: its number, and its directory's incarnation.
     #[must_use]
     pub fn node(&self) -> NodeId {
         self.id
     }
 
-    /// Why the node has stopped by itself, if it has.
+    /// The reason for which the node has stopped by itself, if it has.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         let failure = self.node.as_ref().and_then(Node::failure);
@@ -169,12 +170,14 @@ impl Server {
         failure.or_else(|| (!is_running).then(|| TransportError::Panicked.to_string()))
     }
 
-    /// Looks whether the files of the node's certificate have changed, and uses the new ones from now on: to be called every few seconds.
+    /// Checks whether the files of the node's certificate have changed, and uses the new ones from
+    /// now on. Call it every few seconds.
     pub fn refresh_certificate(&self) {
         self.security.refresh();
     }
 
-    /// Stops the node in good order: another one leads, if this one did, and everything is on disk.
+    /// Stops the node in good order: transfers leadership if this node has it, and makes everything
+    /// durable.
     pub fn stop(mut self) {
         if let Some(node) = &self.node {
             node.hand_over();
@@ -187,7 +190,7 @@ impl Server {
             node.stop();
         }
         if let Some(transport) = self.transport.take() {
-            // One that has panicked is stopped.
+            // A node that has panicked is stopped already.
             drop(transport.stop());
         }
     }
@@ -201,7 +204,7 @@ impl std::fmt::Debug for Server {
     }
 }
 
-/// A vote counts only among those that all agree on.
+/// Checks that all agree on the voters, as votes count only among them.
 fn check_members(config: &NodeConfig, voters: &[NodeId]) -> Result<(), ServerError> {
     let configured: BTreeSet<u64> = config
         .members

@@ -1,15 +1,18 @@
-//! Sessions: what makes each command happen once.
+//! Sessions: exactly-once execution of commands.
 //!
-//! A session has groups of commands (the paper's TxGrp), numbered by the client, and each command of a group has one outcome, for ever. Outcomes
-//! are in the payloads, beside the changes that they stand for. So every node knows them, and a new leader answers a group that is sent again
-//! instead of executing it again.
+//! A session has groups of commands (the paper's TxGrp), numbered by the client, and each command
+//! of a group has one outcome, for ever. Payloads contain the outcomes together with the changes.
+//! So every node knows them, and a new leader answers a repeated group instead of executing it
+//! again.
 //!
-//! Everything here follows from the log alone, no clock is asked: nodes that have applied the same entries have the same table.
+//! The table depends only on the log, not on a clock: nodes that have applied the same entries have
+//! the same table.
 //!
 //! # Invariants
 //! - E1. A command has at most one outcome: [`SessionTable::apply`] refuses a second one.
-//! - E2. Outcomes of a group are kept until the client says that it has them, or its session is evicted: when there are
-//!   [`SESSIONS_MAX`], a new one takes the place of the one that was used longest ago, in the order of the log.
+//! - E2. Outcomes of a group are kept until the client acknowledges them, or its session is
+//!   evicted: if there are [`SESSIONS_MAX`], a new session replaces the least recently used one, in
+//!   the order of the log.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -18,13 +21,14 @@ use namiki_platform::hash::hash_of;
 
 use crate::payload::Section;
 
-/// So many sessions there are at most. The same on all nodes.
+/// Largest number of sessions. The same on all nodes.
 pub(crate) const SESSIONS_MAX: usize = 100_000;
 
 /// Stands for "no outcome yet".
 const NONE: u8 = u8::MAX;
 
-/// Why an entry cannot be applied: the log contradicts itself, so the node has to stop.
+/// The reason for which an entry cannot be applied: the log contradicts itself, so the node has to
+/// stop.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SessionError {
     /// A command would have a second outcome.
@@ -49,12 +53,13 @@ pub(crate) enum SessionError {
     },
 }
 
-/// What is known of a group.
+/// The recorded state of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KnownGroup {
-    /// The client has said that it has the outcomes: they are forgotten.
+    /// The client has acknowledged the outcomes: they are forgotten.
     Forgotten,
-    /// The outcomes that there are, one byte a command, [`None`] elsewhere. Empty if none is there yet.
+    /// The known outcomes, one for each command; [`None`] for the others. Empty before the first
+    /// one.
     Outcomes(Vec<Option<Outcome>>),
 }
 
@@ -99,7 +104,7 @@ impl SessionTable {
         id
     }
 
-    /// Ends a session.
+    /// Closes a session.
     pub(crate) fn close(&mut self, id: SessionId) {
         if let Some(session) = self.sessions.remove(&id) {
             self.by_nonce.remove(&session.nonce);
@@ -107,13 +112,13 @@ impl SessionTable {
         }
     }
 
-    /// How many groups of a session have outcomes that its client has not acknowledged.
+    /// Number of groups of a session with outcomes that its client has not acknowledged.
     #[must_use]
     pub(crate) fn unacknowledged(&self, id: SessionId) -> usize {
         self.sessions.get(&id).map_or(0, |it| it.groups.len())
     }
 
-    /// What is known of a group; nothing if there is no such session.
+    /// The recorded state of a group; `None` if the session does not exist.
     #[must_use]
     pub(crate) fn group(&self, id: SessionId, group: u64) -> Option<KnownGroup> {
         let session = self.sessions.get(&id)?;
@@ -127,7 +132,8 @@ impl SessionTable {
         ))
     }
 
-    /// Notes the outcomes of a section of entry `entry`. A section of a session that was ended meanwhile has no effect.
+    /// Records the outcomes of a section of entry `entry`. A section of a session that was closed
+    /// in between has no effect.
     ///
     /// # Errors
     /// [`SessionError`] (E1).
@@ -142,7 +148,7 @@ impl SessionTable {
         }
         let group = section.group;
         if group <= session.acknowledged_through {
-            // A client that acknowledges what it has not got.
+            // The client acknowledges results that it has not received.
             return Ok(());
         }
         let outcomes = session.groups.entry(group).or_default();
@@ -177,7 +183,7 @@ impl SessionTable {
         Ok(())
     }
 
-    /// A hash of all of it, the same on every node that has applied the same entries.
+    /// A hash of the table, the same on every node that has applied the same entries.
     #[must_use]
     pub(crate) fn state_hash(&self) -> u128 {
         let mut sum = 0_u128;

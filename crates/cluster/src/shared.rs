@@ -1,4 +1,4 @@
-//! What the parts of a node share: tables, queues between them, and what others may look at.
+//! Shared state of a node's parts: tables, queues between them, and the published status.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,20 +22,20 @@ use crate::session::SessionTable;
 use crate::storage::NodeStore;
 use crate::task_store::{Members, TaskStore};
 
-/// Payloads of other nodes that wait to be written take so many bytes at most.
+/// Byte limit of payloads of other nodes that wait to be written.
 const UNWRITTEN_BYTES_MAX: u64 = 256 << 20;
 
 /// One for each node of this process.
 pub(crate) struct Shared {
     pub(crate) node: NodeId,
-    /// The members, as far as the log is applied.
+    /// The members according to the applied log.
     pub(crate) membership: Mutex<Arc<Membership>>,
     pub(crate) replica: Arc<Replica>,
     pub(crate) sessions: Mutex<SessionTable>,
     pub(crate) office: Mutex<Office>,
     /// One for each worker.
     pub(crate) task_stores: Vec<TaskStore>,
-    /// Which workers wait for locks.
+    /// For each worker, whether it waits for locks.
     pub(crate) has_parked: Vec<AtomicBool>,
     pub(crate) cache: PayloadCache,
     pub(crate) store: Arc<NodeStore>,
@@ -55,7 +55,7 @@ pub(crate) struct Shared {
     /// Bytes of payloads that wait to be written.
     pub(crate) unwritten_bytes: AtomicU64,
     pub(crate) commands_applied: AtomicU64,
-    /// A hash of the state is being made.
+    /// A hash of the state is being computed.
     pub(crate) is_hashing: AtomicBool,
     pub(crate) planted: FaultInjection,
     pub(crate) logger: slog::Logger,
@@ -63,7 +63,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// A group was sealed here: to the own disk and to the followers at the same time.
+    /// Replicates a group that was sealed here: to the own disk and to the followers at the same
+    /// time.
     pub(crate) fn replicate(&self, payload: PayloadRef, bytes: Bytes) {
         self.take_payload(payload, bytes.clone());
         self.raft.put(RaftEvent::Propose(EntryBody::Group(payload)));
@@ -79,14 +80,14 @@ impl Shared {
         Arc::clone(&self.membership.lock())
     }
 
-    /// The members have changed.
+    /// Publishes the changed members.
     pub(crate) fn set_membership(&self, membership: Arc<Membership>) {
         let nodes: Vec<NodeId> = membership.nodes().collect();
         self.network.set_members(&nodes);
         *self.membership.lock() = membership;
     }
 
-    /// Clients that have asked for a node to be replaced are told what came of it.
+    /// Answers the clients that have requested the replacement of a node.
     pub(crate) fn answer_replacement(&self, node: NodeId, answer: &Response) {
         let waiting = self.office.lock().replacements.remove(&node);
         for connection in waiting.into_iter().flatten() {
@@ -94,8 +95,9 @@ impl Shared {
         }
     }
 
-    /// A payload was received. It is dropped if it is not what its sender says, or longer than any that is sealed. Where the
-    /// disk does not keep up it is dropped, too: it is fetched when its entry comes.
+    /// Accepts a received payload. It is dropped if it does not match its reference, or is longer
+    /// than any sealed one. If the disk does not keep up it is dropped, too, and fetched when its
+    /// entry comes.
     pub(crate) fn receive_payload(&self, payload: PayloadRef, bytes: Bytes) {
         let is_valid = bytes.len() <= self.store.payload_bytes_max() && payload.matches(&bytes);
         let has_room = self.unwritten_bytes.load(Ordering::Relaxed) <= UNWRITTEN_BYTES_MAX;
@@ -104,7 +106,7 @@ impl Shared {
         }
     }
 
-    /// A payload is here: it is written to its stream.
+    /// Takes a payload and queues it for its stream.
     fn take_payload(&self, payload: PayloadRef, bytes: Bytes) {
         let Some(writer) = self.payload_writers.get(usize::from(payload.name.worker)) else {
             return;
@@ -112,12 +114,13 @@ impl Shared {
         self.unwritten_bytes
             .fetch_add(bytes.len() as u64, Ordering::Relaxed);
         self.cache.insert(payload, bytes.clone());
-        // First: what the writer says about it comes later.
+        // First, so that the writer's event about it comes later.
         self.raft.put(RaftEvent::PayloadReceived(payload));
         writer.put((payload, bytes));
     }
 
-    /// Commands are committed and applied: their clients are answered, if these were the last ones of a group.
+    /// Completes committed and applied commands: answers the clients if these were the last ones of
+    /// a group.
     pub(crate) fn complete(&self, members: &Members) {
         let group = &members.group;
         let Some((connections, outcomes)) = group.complete(&members.outcomes) else {
@@ -137,7 +140,7 @@ impl Shared {
         }
     }
 
-    /// The state of Raft has changed: others may look at it, and changes of roles are told.
+    /// Publishes Raft's changed state, and logs changes of the role.
     pub(crate) fn show(&self, view: RaftView) {
         let before = std::mem::replace(&mut *self.view.lock(), view.clone());
         let of = |view: &RaftView| (view.role, view.term, view.leader);
@@ -148,7 +151,7 @@ impl Shared {
         }
     }
 
-    /// The node cannot go on. The first failure counts; it stops to take part.
+    /// Records a fatal failure; the first one counts. The node stops participating.
     pub(crate) fn fail(&self, failure: NodeFailure) {
         let mut first = self.failure.lock();
         if first.is_none() {
@@ -158,7 +161,7 @@ impl Shared {
         self.close();
     }
 
-    /// All queues end, and with them the threads.
+    /// Closes all queues, which ends the threads.
     pub(crate) fn close(&self) {
         self.raft.close();
         self.applier.close();

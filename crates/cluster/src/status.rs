@@ -1,4 +1,4 @@
-//! What a node says of itself.
+//! The status of a node.
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,4 @@
-//! The task store: groups of commands (LogGrps) that are sealed and not committed.
+//! The task store: groups of commands (LogGrps) that are sealed and not yet committed.
 //!
 //! A worker puts a group in before its entry is proposed; the applier takes it out when the entry is committed, installs its changes, releases
 //! its locks and answers its clients. When leadership ends, all groups are taken out: their locks are released, nothing is installed.
@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use crate::entry::PayloadName;
 use crate::group_in_flight::GroupInFlight;
 
-/// Some commands of one client's group that were executed behind each other, and what came of them.
+/// Commands of one client's group that were executed one after the other, with their outcomes.
 #[derive(Debug)]
 pub(crate) struct Members {
     pub(crate) group: Arc<GroupInFlight>,
@@ -48,7 +48,7 @@ struct State {
 }
 
 impl TaskStore {
-    /// Accepts groups of this term, or none, and gives up those that are there.
+    /// Accepts groups of this term, or none, and gives up the present ones.
     pub(crate) fn open(&self, term: Option<u64>) {
         let mut state = self.state.lock();
         state.term = term;
@@ -58,7 +58,7 @@ impl TaskStore {
         drop(abandoned);
     }
 
-    /// Puts a group in, and returns whether it is there: not if leadership of its term is over. Its locks are released then.
+    /// Adds a group. Returns false if leadership of its term is over; its locks are released then.
     pub(crate) fn put(&self, group: SealedGroup) -> bool {
         let mut state = self.state.lock();
         let is_of_term = state.term == Some(group.term);
@@ -68,7 +68,7 @@ impl TaskStore {
         is_of_term
     }
 
-    /// Takes the group of this name out, if it is here.
+    /// Removes the group of this name, if it is here.
     pub(crate) fn take(&self, name: PayloadName) -> Option<SealedGroup> {
         let mut state = self.state.lock();
         let at = state.groups.iter().position(|it| it.name == name)?;

@@ -1,11 +1,12 @@
 //! A worker: executes commands and fills groups (LogGrps).
 //!
-//! A group is one transaction under strict two-phase locking. It takes locks without waiting. A command that meets another group's lock is parked
-//! and tried again when a group is released; the worker goes on with others, so it never waits while it holds locks, and there is no deadlock.
-//! Commands that are parked come before new ones, in their order, so none starves.
+//! A group is one transaction under strict two-phase locking. It acquires locks without waiting. A
+//! command that meets another group's lock is parked and retried when a group is released. The
+//! worker continues with other commands, so it never waits while it holds locks, and deadlocks are
+//! impossible. Parked commands come before new ones, in their order, so none starves.
 //!
-//! A group is sealed when it has its size, when its time is over, or when the worker has nothing else to do and none of its groups is on
-//! its way.
+//! A group is sealed when it is full, when its time is over, or when the worker is idle and none of
+//! its groups is in flight.
 //!
 //! Paper: raft-pwal §3.2, Algorithm 2
 
@@ -31,27 +32,29 @@ use crate::payload::PayloadBuilder;
 use crate::shared::Shared;
 use crate::task_store::{Members, SealedGroup};
 
-/// What an outcome takes in a payload, at most.
+/// Largest size of an outcome in a payload.
 const OUTCOME_BYTES: usize = 6;
-/// What a section takes besides, at most.
+/// Largest overhead of a section.
 const SECTION_BYTES: usize = 48;
-/// So many transfers are looked up together.
+/// Number of transfers that are looked up in one batch.
 const TRANSFERS_AHEAD: usize = 8;
-/// Parked commands are tried again after this time at the latest, in nanoseconds.
+/// Time after which parked commands are retried at the latest, in nanoseconds.
 const RETRY_NS: u64 = 1_000_000;
-/// So many parked commands in a row are tried in vain before the rest is left for later.
+/// Number of parked commands that may fail in a row before the rest is left for later.
 const PARKED_TRIES: usize = 32;
 
-/// When groups are sealed.
+/// Conditions under which groups are sealed.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupOptions {
     /// Commands in a group (LogGrpSize).
     pub commands: usize,
-    /// The longest a command waits for its group to fill, in nanoseconds.
+    /// Longest time that a command waits for its group to fill, in nanoseconds.
     pub wait_ns: u64,
-    /// Groups of a worker that are sealed and not committed, at most. 1: the next group waits for the one before.
+    /// Largest number of a worker's groups that are sealed and not committed. 1: the next group
+    /// waits for the one before.
     pub in_flight_max: usize,
-    /// A group is sealed when its payload has so many bytes. Its last command may bring a mebibyte more.
+    /// A group is sealed when its payload has this number of bytes. Its last command may add a
+    /// mebibyte.
     pub payload_bytes: usize,
 }
 
@@ -84,9 +87,10 @@ pub(crate) struct Worker {
     sealed: u64,
     open: Option<Open>,
     parked: VecDeque<(Arc<GroupInFlight>, u32)>,
-    /// The keys of what is parked, as hashes: how many commands have each. A newer command of such a key is parked behind them.
+    /// Hashes of the parked commands' keys, each with the number of commands. A newer command with
+    /// such a key is parked behind them.
     parked_keys: HashMap<u64, usize>,
-    /// When parked commands are tried again without having been told.
+    /// Time at which parked commands are retried without a notification.
     retry_at_ns: u64,
     backlog: VecDeque<(Arc<GroupInFlight>, std::vec::IntoIter<u32>)>,
     builder: PayloadBuilder,
@@ -109,7 +113,8 @@ impl Worker {
         }
     }
 
-    /// Takes events, and does what there is to do. Returns when it has to be called again at the latest, if at all.
+    /// Handles events, and executes commands. Returns the time at which it has to be called again
+    /// at the latest, if at all.
     pub(crate) fn run(
         &mut self,
         events: impl IntoIterator<Item = WorkerEvent>,
@@ -119,7 +124,7 @@ impl Worker {
         for event in events {
             match event {
                 WorkerEvent::Office(term) => {
-                    // What is open holds locks, and is given up: its clients are told by the applier.
+                    // The open group holds locks, and is given up: the applier answers its clients.
                     self.open = None;
                     self.parked.clear();
                     self.parked_keys.clear();
@@ -132,7 +137,7 @@ impl Worker {
                 WorkerEvent::Commands(group, commands) if Some(group.term) == self.term => {
                     self.backlog.push_back((group, commands.into_iter()));
                 }
-                // Of another term: answered when that ended.
+                // Commands of another term were answered when that ended.
                 WorkerEvent::Commands(..) => {}
                 WorkerEvent::Released => released = true,
             }
@@ -148,8 +153,8 @@ impl Worker {
     fn next_call(&mut self, now_ns: u64) -> Option<u64> {
         let open = self.open.as_ref();
         let sealing = open.map(|open| open.since_ns.saturating_add(self.options.wait_ns));
-        // The applier says when locks are released; this is for the moment between a look at the lock and the note that something
-        // is parked.
+        // The applier reports released locks; this retry covers a release between the check of the
+        // lock and the parked flag.
         if self.parked.is_empty() {
             self.retry_at_ns = u64::MAX;
         } else if self.retry_at_ns <= now_ns || self.retry_at_ns == u64::MAX {
@@ -172,7 +177,7 @@ impl Worker {
     }
 
     fn retry_parked(&mut self, now_ns: u64) {
-        // Those before `at` were tried in vain.
+        // The commands before `at` have failed.
         let mut at = 0;
         while at < PARKED_TRIES
             && self.has_room()
@@ -248,11 +253,11 @@ impl Worker {
 
     fn note_parked(&self) {
         let flag = &self.shared.has_parked[usize::from(self.number)];
-        // SeqCst: the applier releases locks and then looks.
+        // SeqCst: the applier releases locks and then reads the flag.
         flag.store(!self.parked.is_empty(), Ordering::SeqCst);
     }
 
-    /// Looks the rows of transfers up that are executed next, so that their cache misses overlap.
+    /// Looks up the rows of the next transfers in a batch, so that their cache misses overlap.
     fn look_up<'a>(
         &mut self,
         group: &GroupInFlight,
@@ -272,7 +277,7 @@ impl Worker {
                 _ => break,
             }
         }
-        // One alone is looked up as it is executed.
+        // A single one is looked up during its execution.
         if let Some(table) = of_table
             && keys.len() > 2
         {
@@ -292,7 +297,7 @@ impl Worker {
         })
     }
 
-    /// Executes a command in the group that is open, and seals the group if that fills it.
+    /// Executes a command in the open group, and seals the group if that fills it.
     fn execute(
         &mut self,
         group: &Arc<GroupInFlight>,
@@ -332,7 +337,7 @@ impl Worker {
         let Some(open) = &self.open else {
             return;
         };
-        // Nothing is left to do, or there is no room to do it.
+        // No work is left, or no room for it.
         if self.is_due(open, now_ns) || self.in_flight() == 0 {
             self.seal();
         }

@@ -1,8 +1,8 @@
-//! What is wrong with a configuration: the key, why, and what to write.
+//! Errors of a configuration: the key, the problem, and the remedy.
 
 use std::path::PathBuf;
 
-/// Why a configuration is not usable.
+/// The reason for which a configuration is invalid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -11,20 +11,20 @@ pub enum ConfigError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// It is not TOML, or has unknown keys, lacks one or has a value of another type.
     #[error("the configuration is not valid: {0}")]
     Syntax(String),
-    /// A value makes no sense.
+    /// A value is invalid.
     #[error("the configuration is not valid: key `{key}`: {why}; write {remedy}")]
     Value {
         /// The key.
         key: String,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
-        /// What to write.
+        /// The remedy.
         remedy: String,
     },
 }

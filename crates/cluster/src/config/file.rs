@@ -1,4 +1,4 @@
-//! The file as TOML has it, before its values are checked.
+//! The parsed TOML file, before its values are checked.
 
 use std::path::PathBuf;
 
@@ -59,7 +59,7 @@ pub(super) struct FileMember {
     pub(super) city: Option<String>,
 }
 
-/// What holds where the file is silent.
+/// Defaults of missing keys.
 pub(super) mod defaults {
     pub(in crate::config) const fn workers() -> u16 {
         2

@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! cluster = "5f0c1d…"                # 32 hexadecimal digits, the same on all nodes
-//! node = 1                           # which of the members this is
+//! node = 1                           # the number of this node
 //! directory = "/var/lib/namiki"      # its logs; created by `namiki node init`
 //! workers = 4                        # the same on all nodes; fixed when the directory is created
 //!
@@ -12,7 +12,7 @@
 //! client = "10.0.0.1:7500"           # where it listens for clients
 //! ```
 //!
-//! Connections are protected if there is this section; the paths are relative to the file's folder:
+//! This section secures connections; the paths are relative to the file's folder:
 //!
 //! ```toml
 //! [tls]
@@ -21,7 +21,7 @@
 //! key = "node-1.key"
 //! ```
 //!
-//! Everything else has a default. What is wrong is said with its key and with what to write instead.
+//! Everything else has a default. An error names the key and the remedy.
 
 mod error;
 mod file;
@@ -42,47 +42,49 @@ use namiki_client::TlsOptions;
 use crate::network::NodeId;
 use crate::transport::{City, Limits, PeerSettings, Timing, TransportSettings};
 
-/// The most commands of a group.
+/// Largest number of commands of a group.
 const GROUP_SIZE_MAX: u32 = 100_000;
 
-/// A node's configuration. [`NodeConfig::parse`] gives none that makes no sense.
+/// A node's configuration. [`NodeConfig::parse`] returns only valid ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeConfig {
-    /// The cluster: nodes of others are refused.
+    /// The cluster: nodes of other clusters are refused.
     pub cluster: u128,
-    /// This node, by its number: which incarnation it is, its directory says.
+    /// This node's number; its directory determines the incarnation.
     pub node: NodeId,
-    /// Where its logs are.
+    /// The directory of its logs.
     pub directory: PathBuf,
-    /// Where it listens for nodes. Default: its `peer` address.
+    /// Listen address for nodes. Default: its `peer` address.
     pub peer_listen: String,
-    /// Where it listens for clients. Default: its `client` address.
+    /// Listen address for clients. Default: its `client` address.
     pub client_listen: String,
     /// All nodes, this one included, in ascending order.
     pub members: Vec<Member>,
-    /// Logs and lanes, the same on all nodes. Default 2.
+    /// Workers, each with a log and a lane; the same on all nodes. Default 2.
     pub workers: u16,
     /// Commands per group: the paper's LogGrpSize. Default 10,000.
     pub group_size: u32,
-    /// Groups of a worker that are on their way to a majority at the same time, at most. With 1, the next group waits for the one
-    /// before. Default 64.
+    /// Largest number of a worker's groups in flight to a majority. With 1, the next group waits
+    /// for the one before. Default 64.
     pub groups_in_flight: u32,
-    /// The longest time that a command waits for its group to fill. Default 1 ms.
+    /// Longest time that a command waits for its group to fill. Default 1 ms.
     pub group_wait: Duration,
-    /// A follower that hears nothing from a leader for this long, or up to twice as long, asks for votes. Default 300 ms.
+    /// A follower that receives nothing from a leader for this time, or up to twice as long, asks
+    /// for votes. Default 300 ms.
     pub election_timeout: Duration,
-    /// Between two signs of life of a leader. Default 50 ms.
+    /// Interval of a leader's heartbeats. Default 50 ms.
     pub heartbeat: Duration,
     /// The directory takes no more commands beyond this size, since nothing is truncated yet. Default 64 GiB.
     pub log_bytes_max: u64,
     /// Whether delays between the members' cities are emulated. Default no.
     pub emulate_cities: bool,
-    /// Whether the delay is not that of links: whatever comes from another city is held up where it is received, each payload of a worker for a
-    /// round trip, one after the other. It is the paper's way to emulate distances (raft-pwal §4.2). Default no.
+    /// Whether delays are emulated in the receiver instead of on the links: each payload of a
+    /// worker from another city is delayed by a round trip, one after the other. The paper emulates
+    /// distances in this way (raft-pwal §4.2). Default no.
     pub delay_in_handler: bool,
     /// Whether clients may cut links. For tests. Default no.
     pub allow_cuts: bool,
-    /// The files of the node's certificate. Default none: connections are not protected.
+    /// The files of the node's certificate. Default none: connections are not secured.
     pub tls: Option<TlsOptions>,
 }
 
@@ -91,18 +93,18 @@ pub struct NodeConfig {
 pub struct Member {
     /// Its number. The first incarnations are the voters of a new cluster.
     pub id: NodeId,
-    /// Where other nodes find it: a name or a number, and a port.
+    /// Its address for other nodes: a host name or IP address, and a port.
     pub peer: String,
-    /// Where clients find it.
+    /// Its address for clients.
     pub client: String,
-    /// Where it is, if that matters.
+    /// Its city, if delays are emulated.
     pub city: Option<City>,
 }
 
-/// A number for a new cluster, which no other cluster has.
+/// A random number for a new cluster.
 #[must_use]
 pub fn new_cluster_number() -> u128 {
-    // The system's randomness, which the keys of hash maps are made of.
+    // The system's randomness, from which the keys of hash maps are derived.
     let half = || u128::from(RandomState::new().build_hasher().finish());
     half() << 64 | half()
 }
@@ -136,8 +138,8 @@ impl NodeConfig {
         }
     }
 
-    /// Reads a file. A relative `directory` is relative to the file's, and so are the paths of certificates: all are absolute
-    /// from here on, for a process may change its working directory.
+    /// Reads a file. A relative `directory` is relative to the file's, and so are the paths of
+    /// certificates: all become absolute, as a process may change its working directory.
     ///
     /// # Errors
     /// [`ConfigError`].
@@ -168,14 +170,14 @@ impl NodeConfig {
     /// [`ConfigError::Syntax`] or [`ConfigError::Value`].
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let file: File = toml::from_str(text).map_err(|error| {
-            // On one line: the error's own text draws the place over several.
+            // On one line: the error's own text shows the place on several.
             let why = error.message();
             ConfigError::Syntax(match error.span() {
                 Some(span) => {
                     let before = text.get(..span.start).unwrap_or_default();
                     let number = before.matches('\n').count();
                     let line = text.lines().nth(number).unwrap_or_default();
-                    // What is missing is missing in a table, of several lines.
+                    // A missing key concerns a table, which spans several lines.
                     if !span.is_empty() && span.len() <= line.len() {
                         format!("line {}, `{}`: {why}", number + 1, line.trim())
                     } else {
@@ -223,19 +225,19 @@ impl NodeConfig {
         toml::to_string(&file).map_err(|error| ConfigError::Syntax(error.to_string()))
     }
 
-    /// Sets how long a follower waits for a leader, with heartbeats that are often enough for it.
+    /// Sets the election timeout of a follower, with a heartbeat interval that fits it.
     pub fn set_election_timeout(&mut self, timeout: Duration) {
         self.election_timeout = timeout;
         self.heartbeat = (timeout / 6).min(self.heartbeat);
     }
 
-    /// What the configuration says of this node.
+    /// This node's entry among the members.
     #[must_use]
     pub fn own_member(&self) -> Option<&Member> {
         self.members.iter().find(|member| member.id == self.node)
     }
 
-    /// What the transport needs to know. `node` is this one, with the incarnation that its directory has.
+    /// The settings of the transport. `node` is this node, with its directory's incarnation.
     #[must_use]
     pub fn transport(&self, node: NodeId) -> TransportSettings {
         let own_city = self.own_member().and_then(|member| member.city);

@@ -1,4 +1,4 @@
-//! Configurations that are read, and refused.
+//! Accepted and refused configurations.
 
 use super::*;
 
@@ -51,7 +51,7 @@ fn what_is_written_is_read_again() {
     assert_eq!(NodeConfig::parse(&text).unwrap(), config);
 }
 
-/// Each: what is changed, and what the message must say.
+/// Each case has a change and the required parts of the message.
 #[test]
 fn errors_name_the_key_and_what_to_write() {
     let changes = [
@@ -135,7 +135,7 @@ fn cities_become_delays_only_where_they_are_emulated() {
     let transport = config.transport(config.node);
     assert_eq!(transport.peers[0].delay, Duration::from_micros(7500));
     assert_eq!((transport.peers.len(), transport.peers[0].node), (1, 1));
-    // The paper's way: a round trip, at the other end.
+    // As in the paper: a round trip, in the receiver.
     config.delay_in_handler = true;
     let peer = &config.transport(config.node).peers[0];
     assert_eq!(

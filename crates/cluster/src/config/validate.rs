@@ -1,4 +1,4 @@
-//! Which values make sense.
+//! Validation of values.
 
 use std::str::FromStr as _;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::{ConfigError, GROUP_SIZE_MAX, Member, NodeConfig};
 use crate::network::NodeId;
 use crate::transport::City;
 
-/// The most workers of a node.
+/// Largest number of workers of a node.
 const WORKERS_MAX: u16 = 64;
 
 impl NodeConfig {

@@ -27,24 +27,24 @@ use crate::storage::{NodeStore, Recovered};
 use crate::worker::GroupOptions;
 use parts::{NodeInbox, Parts};
 
-/// What a node is told when it starts.
+/// Options of a node.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
     /// The shortest time without a leader after which a node asks for votes; at most twice as long.
     pub election_timeout: Duration,
     /// Time between heartbeats.
     pub heartbeat: Duration,
-    /// When groups are sealed.
+    /// Conditions under which groups are sealed.
     pub groups: GroupOptions,
-    /// How much a leader accepts.
+    /// Limits on the requests that a leader accepts.
     pub limits: RequestLimits,
     /// Bytes of payloads kept in memory.
     pub cache_bytes: usize,
-    /// Where election timeouts come from.
+    /// Seed of the election timeouts.
     pub seed: u64,
     /// A fault, in simulations.
     pub planted: FaultInjection,
-    /// Where changes of roles are told. Default: nowhere.
+    /// Log for changes of the role. Default: none.
     pub logger: Logger,
 }
 
@@ -83,7 +83,7 @@ impl NodeOptions {
     }
 }
 
-/// A running node. Dropping it stops it, as a crash does: what is acknowledged is on disk.
+/// A running node. Dropping it stops it, as a crash does: everything acknowledged is on disk.
 pub struct Node {
     shared: Arc<Shared>,
     inbox: Arc<NodeInbox>,
@@ -91,7 +91,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts a node on what its storage has recovered.
+    /// Starts a node from the state that its storage has recovered.
     ///
     /// # Errors
     /// [`NodeFailure`].
@@ -188,13 +188,13 @@ impl Node {
         Ok(())
     }
 
-    /// Where the network brings what it receives.
+    /// The inbox for messages from the network.
     #[must_use]
     pub fn inbox(&self) -> Arc<dyn Inbox> {
         Arc::clone(&self.inbox) as Arc<dyn Inbox>
     }
 
-    /// Why the node has stopped by itself, if it has.
+    /// The reason for which the node has stopped by itself, if it has.
     #[must_use]
     pub fn failure(&self) -> Option<Arc<NodeFailure>> {
         self.shared.failure.lock().clone()
@@ -206,12 +206,13 @@ impl Node {
         self.shared.office.lock().term.is_some()
     }
 
-    /// Asks another node to lead, if this one does: to be called some time before [`Node::stop`].
+    /// Transfers leadership to another node, if this one leads. Call it some time before
+    /// [`Node::stop`].
     pub fn hand_over(&self) {
         self.shared.raft.put(RaftEvent::HandOver);
     }
 
-    /// Stops the node. On return nothing is written any more.
+    /// Stops the node. After the return nothing more is written.
     pub fn stop(mut self) {
         self.stop_threads();
     }
@@ -219,15 +220,16 @@ impl Node {
     fn stop_threads(&mut self) {
         self.shared.close();
         for thread in self.threads.drain(..) {
-            // One that panicked has said so.
+            // A thread that panicked has printed why.
             drop(thread.join());
         }
-        // What has failed is in doubt, as after a crash; the next opening finds what is durable.
+        // The outcome of failed writes is unknown, as after a crash; the next opening finds what is
+        // durable.
         drop(self.shared.store.close());
     }
 }
 
-/// A thread that panics takes the node with it: half a node would lead and never answer.
+/// Stops the node if a thread panics: half a node would lead and never answer.
 struct PanicGuard<'a>(&'a Shared);
 
 impl Drop for PanicGuard<'_> {

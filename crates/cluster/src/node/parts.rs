@@ -1,4 +1,4 @@
-//! The parts of a node, without threads: what the simulator drives, one call after another.
+//! The parts of a node, without threads: the simulator drives them, one call after another.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -107,7 +107,7 @@ impl Parts {
     }
 }
 
-/// Hands events to Raft, and its effects to the other parts.
+/// Passes events to Raft, and its effects to the other parts.
 pub(crate) fn run_raft(
     shared: &Shared,
     raft: &mut RaftDriver,
@@ -151,14 +151,14 @@ pub(crate) fn run_raft(
     }
 }
 
-/// Writes what waits for stream 0.
+/// Writes the queued records of stream 0.
 pub(crate) fn run_raft_writer(shared: &Shared, writes: impl IntoIterator<Item = RaftWrite>) {
     if let Err(failure) = write_records(shared, writes) {
         shared.fail(failure);
     }
 }
 
-/// Writes what waits for a worker's stream.
+/// Writes the queued payloads of a worker's stream.
 pub(crate) fn run_payload_writer(
     shared: &Shared,
     worker: u16,
@@ -169,7 +169,7 @@ pub(crate) fn run_payload_writer(
     }
 }
 
-/// Applies what waits.
+/// Handles the queued events of the applier.
 pub(crate) fn run_applier(
     shared: &Shared,
     applier: &mut Applier,
@@ -182,7 +182,7 @@ pub(crate) fn run_applier(
     }
 }
 
-/// Answers nodes that ask for payloads: from memory, else from the disk.
+/// Answers nodes that fetch payloads: from memory, else from the disk.
 pub(crate) fn run_fetches(
     shared: &Shared,
     fetches: impl IntoIterator<Item = (NodeId, Vec<PayloadRef>)>,
@@ -191,7 +191,7 @@ pub(crate) fn run_fetches(
     for (from, payloads) in fetches {
         for payload in payloads {
             let cached = shared.cache.get(&payload);
-            // One that is not there, or cannot be read, another node may have.
+            // If it does not exist or cannot be read, another node may have it.
             let read = || (shared.store.read_payload_ahead(payload.name, &mut ahead)).ok();
             let bytes = cached.or_else(read).filter(|it| payload.matches(it));
             let message = PeerMessage::FetchedPayload { payload, bytes };
@@ -200,11 +200,11 @@ pub(crate) fn run_fetches(
     }
 }
 
-/// Where the network brings what it receives.
+/// The inbox for messages from the network.
 pub(crate) struct NodeInbox {
     shared: Arc<Shared>,
     producer: Producer,
-    /// With a fault planted: the last number of each worker.
+    /// With an injected fault: the last number of each worker.
     numbers: Mutex<Vec<u64>>,
 }
 

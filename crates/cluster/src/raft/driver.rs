@@ -22,53 +22,55 @@ use crate::fault_injection::{Fault, FaultInjection};
 use crate::network::{NodeId, PeerMessage};
 use crate::storage::{NodeStore, RaftRecord};
 
-/// Payloads that are asked for at once.
+/// Largest number of payloads in one fetch request.
 pub(crate) const FETCH_MAX: usize = 1024;
-/// Their bytes, unless one alone has more.
+/// Largest number of their bytes, unless a single one has more.
 const FETCH_BYTES: usize = 4 << 20;
 /// Ticks between two requests for the same payloads.
 const FETCH_TICKS: u32 = 2;
 
-/// A node that has so many committed entries to apply would not lead for a while.
+/// Lag of committed entries to apply at which a node avoids leadership.
 pub(super) const LAG_MAX: u64 = 1000;
 
-/// How a node takes part.
+/// Options of a node's Raft.
 #[derive(Clone, Debug)]
 pub(crate) struct RaftOptions {
     /// This node.
     pub(crate) node: NodeId,
-    /// Ticks without a leader after which a node asks for votes, at least; at most twice as many.
+    /// Least number of ticks without a leader after which a node asks for votes; the largest is
+    /// twice as many.
     pub(crate) election_ticks: usize,
     /// Ticks between two heartbeats.
     pub(crate) heartbeat_ticks: usize,
-    /// Appends on their way to a follower, at most.
+    /// Largest number of appends in flight to a follower.
     pub(crate) inflight_max: usize,
     /// Bytes of entries (without payloads) in one message.
     pub(crate) message_bytes: u64,
-    /// Where election timeouts come from.
+    /// Seed of the election timeouts.
     pub(crate) seed: u64,
     /// A fault, in simulations.
     pub(crate) planted: FaultInjection,
 }
 
-/// What a node knows of the log when it starts.
+/// The recovered state of the log when a node starts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RestoredRaft {
-    /// Those that voted when the cluster began: what has changed since is in the log.
+    /// The voters that the cluster began with; later changes are in the log.
     pub(crate) voters: Vec<NodeId>,
     /// Raft's term.
     pub(crate) term: u64,
-    /// Its vote of that term; 0: none.
+    /// Its vote in that term; 0: none.
     pub(crate) vote: u64,
     /// The last entry known to be committed.
     pub(crate) commit: u64,
-    /// From index 1.
+    /// The entries, from index 1.
     pub(crate) entries: Vec<LogEntry>,
-    /// Payloads that were persisted and are damaged or gone: until they are back, the node takes no part.
+    /// Payloads that were persisted and are damaged or gone: until they are restored, the node does
+    /// not participate.
     pub(crate) missing: Vec<PayloadRef>,
 }
 
-/// What the driver asks of the node's storage.
+/// The driver's view of the node's storage.
 pub(crate) trait DurablePayloads: Send + Sync {
     /// The payload of this name that is durable here.
     fn durable(&self, name: PayloadName) -> Option<PayloadRef>;
@@ -83,15 +85,17 @@ impl DurablePayloads for NodeStore {
 /// Raft refuses to start.
 #[derive(Debug, thiserror::Error)]
 pub enum RaftError {
-    /// What was restored is not a log that Raft accepts.
-    #[error("Raft does not start from what is in the directory; restore it, or replace the node")]
+    /// Raft does not accept the recovered log.
+    #[error(
+        "Raft cannot start from the contents of the directory; restore it, or replace the node"
+    )]
     Start(#[source] raft::Error),
 }
 
-/// The payloads that are here.
+/// The payloads that this node has.
 struct Here {
     durable: Arc<dyn DurablePayloads>,
-    /// Those that are not durable.
+    /// The payloads that are not yet durable.
     in_flight: HashMap<PayloadName, PayloadRef>,
 }
 
@@ -118,40 +122,40 @@ pub(crate) struct RaftDriver {
     held: HeldAppends,
     pub(super) persistence: Persistence,
     missing: Vec<PayloadRef>,
-    /// Committed, and not given out while payloads are missing.
+    /// Committed entries that are withheld while payloads are missing.
     withheld: Vec<LogEntry>,
     pub(super) last_batch: u64,
-    /// What the records of stream 0 say.
+    /// The term and the vote in the records of stream 0.
     recorded_vote: (u64, u64),
-    /// The batch that says so.
+    /// The batch with that record.
     vote_batch: u64,
     pub(super) recorded_commit: u64,
     recorded_persisted: u64,
-    /// The term that it leads in, as its effects have said.
+    /// The term in which it leads, according to its effects.
     leads: Option<u64>,
     pub(super) election_ticks: usize,
     drawn_for: (u64, StateRole),
     timeout_ticks: usize,
-    /// How far the tables are; nothing: not known.
+    /// The last applied entry; `None` if unknown.
     applied: Option<u64>,
-    /// What was committed when the node started.
+    /// The commit index at the start of the node.
     restored_commit: u64,
     random: Random,
     ticks_since_fetch: u32,
-    /// How long the disk has made nothing durable that Raft waits for.
+    /// Ticks for which the disk has made nothing durable that Raft waits for.
     stalled_ticks: usize,
-    /// The node that was asked last to lead in this one's place.
+    /// The node that was last asked to take over leadership.
     handed_to: Option<u64>,
     fetches: usize,
-    /// Payloads that were asked for and have not come.
+    /// Payloads that were requested and have not arrived.
     fetching: HashSet<PayloadName>,
-    /// Proposals that Raft did not take, although this node leads: tried again at each tick.
+    /// Proposals that Raft rejected although this node leads: retried at each tick.
     postponed: Vec<EntryBody>,
     view: Option<RaftView>,
     pub(super) effects: Vec<RaftEffect>,
     refused: u64,
     pub(super) planted: FaultInjection,
-    /// With a fault planted: the last entry that was given out.
+    /// With an injected fault: the last entry that was handed out.
     given_out: u64,
 }
 
@@ -165,7 +169,7 @@ impl fmt::Debug for RaftDriver {
 }
 
 impl RaftDriver {
-    /// Starts from what was restored.
+    /// Starts from the recovered state.
     ///
     /// # Errors
     /// [`RaftError::Start`].
@@ -242,7 +246,7 @@ impl RaftDriver {
         Ok(driver)
     }
 
-    /// Takes events. What is to be done is in [`RaftDriver::take_effects`] then.
+    /// Handles events. [`RaftDriver::take_effects`] then returns the effects.
     pub(crate) fn handle(&mut self, events: impl IntoIterator<Item = RaftEvent>) {
         for event in events {
             self.handle_one(event);
@@ -288,14 +292,14 @@ impl RaftDriver {
                 {
                     message.from = member.node.to_raft();
                 } else if !self.members.admits(from) {
-                    // A node that is no member has no say.
+                    // Messages of a node that is not a member are ignored.
                     self.refused += 1;
                     return;
                 }
                 self.members.heard(NodeId::from_raft(message.from));
                 self.receive(message);
             }
-            // Another node's mistake, or worse: it says nothing to raft-rs.
+            // Another node's mistake, or worse: it is kept from raft-rs.
             Err(_) => self.refused += 1,
         }
     }
@@ -308,12 +312,12 @@ impl RaftDriver {
             }
         }
         if self.fetching.remove(&payload.name) && self.fetching.is_empty() {
-            // The next ones, without waiting for a tick.
+            // Fetches the next ones, without waiting for a tick.
             self.fetch_missing();
         }
     }
 
-    /// What is to be done, in this order.
+    /// Takes the effects, to be executed in this order.
     pub(crate) fn take_effects(&mut self) -> Vec<RaftEffect> {
         std::mem::take(&mut self.effects)
     }
@@ -333,7 +337,7 @@ impl RaftDriver {
             .collect()
     }
 
-    /// Whether the node takes part: nothing that it has acknowledged is missing.
+    /// Whether the node participates: nothing that it has acknowledged is missing.
     fn is_whole(&self) -> bool {
         self.missing.is_empty()
     }
@@ -352,7 +356,8 @@ impl RaftDriver {
         if self.persistence.take_progress() {
             self.stalled_ticks = 0;
         } else if self.stalled_ticks > self.election_ticks {
-            // Raft gives out entries only when they are persisted here, so a slow disk would stall every answer.
+            // Raft hands out entries only when they are persisted here, so a slow disk would stall
+            // every answer.
             self.stalled_ticks = 0;
             self.hand_over();
         }
@@ -363,7 +368,7 @@ impl RaftDriver {
         }
     }
 
-    /// Asks for payloads that are missing: the leader at first, then the others in turns.
+    /// Fetches missing payloads: from the leader first, then from the others in turn.
     fn fetch_missing(&mut self) {
         let missing: Vec<PayloadRef> = if !self.is_whole() {
             self.missing.iter().take(FETCH_MAX).copied().collect()
@@ -378,7 +383,7 @@ impl RaftDriver {
             && leader != self.node
             && !others.contains(&leader)
         {
-            // It has become a member by an entry that is not here yet.
+            // It has become a member by an entry that has not arrived here yet.
             others.push(leader);
         }
         if missing.is_empty() || others.is_empty() {
@@ -389,7 +394,7 @@ impl RaftDriver {
             Some(at) if self.fetches.is_multiple_of(2) => at,
             _ => self.fetches / 2 % others.len(),
         };
-        // Answered in full, the same node is asked again.
+        // After a complete answer, the same node is asked again.
         self.fetches += usize::from(!self.fetching.is_empty());
         let mut bytes = 0;
         let payloads = missing.into_iter().take_while(|payload| {
@@ -420,24 +425,28 @@ impl RaftDriver {
                 }
             }
             MessageType::MsgHeartbeat => {
-                // What is held does not count; raft-rs panics if it is told of a commit beyond its log.
+                // Held entries do not count; raft-rs panics if it is told of a commit beyond its
+                // log.
                 message.commit = message.commit.min(self.raft.store().last());
                 self.step(message);
             }
-            // Elected while it replays, it would make all clients wait. The leader goes on when it hears nothing of a new one.
+            // If it were elected during its replay, all clients would wait. The leader continues if
+            // no new one appears.
             MessageType::MsgTimeoutNow if self.is_behind() => {}
             _ => self.step(message),
         }
     }
 
     fn step(&mut self, message: Message) {
-        // An error means that the message has no effect: a node that is no member, a proposal without a leader.
+        // An error means that the message has no effect: its node is not a member, or a proposal
+        // has no leader.
         let _ = self.raft.step(message);
     }
 
-    /// Proposes, if this node leads in the term that the body was made in. Otherwise nothing is to be said: with the term, all that was
-    /// under way in it has ended. Where Raft refuses, because leadership is being handed over, the body must not be lost: its commands
-    /// would be executed a second time while others of their group are still under way.
+    /// Proposes the body, if this node leads in the term in which it was made. Otherwise the body
+    /// is dropped: everything in flight has ended with its term. If Raft refuses because leadership
+    /// is being transferred, the body must not be lost: its commands would be executed a second
+    /// time while others of their group are still in flight.
     fn propose(&mut self, body: EntryBody) {
         let is_of_term = match &body {
             EntryBody::Group(payload) => payload.name.term == self.raft.raft.term,
@@ -461,7 +470,7 @@ impl RaftDriver {
         let others = tracker.iter().filter(|(id, it)| {
             **id != own && it.recent_active && tracker.conf().voters().contains(**id)
         });
-        // The one that was asked last may not want to.
+        // The node that was asked last may refuse.
         let preferred = |(id, it): &(&u64, &Progress)| (Some(**id) != self.handed_to, it.matched);
         if let Some((id, _)) = others.max_by_key(preferred) {
             let id = *id;
@@ -470,15 +479,17 @@ impl RaftDriver {
         }
     }
 
-    /// Whether it will be some time until the tables are where the log is. Elected, such a node would make all clients wait.
+    /// Whether the tables lag far behind the log. If such a node were elected, all clients would
+    /// wait.
     fn is_behind(&self) -> bool {
         let committed = self.raft.raft.raft_log.committed;
         self.applied
             .is_some_and(|applied| applied < self.restored_commit || committed > applied + LAG_MAX)
     }
 
-    /// Election timeouts come from our seed. raft-rs draws one of its own at every change; ours is set before time passes. A node that is
-    /// behind with its tables leaves the others two timeouts more: it leads if none of them can.
+    /// Draws election timeouts from the driver's seed. raft-rs draws its own at every change; this
+    /// one is set before time passes. A node with lagging tables waits two timeouts longer, so that
+    /// it leads only if no other node can.
     fn draw_timeout(&mut self) {
         let now = (self.raft.raft.term, self.raft.raft.state);
         if now != self.drawn_for || self.timeout_ticks == 0 {
@@ -554,7 +565,7 @@ impl RaftDriver {
         if self.planted.has(Fault::PromiseBeforeDurable) {
             self.send(std::mem::take(&mut waiting));
         }
-        // The answer to a heartbeat promises the term, and nothing of the log: it never waits for entries.
+        // The answer to a heartbeat promises the term, not the log: it never waits for entries.
         if self.persistence.is_durable(self.vote_batch) {
             let is_heartbeat =
                 |it: &Message| it.get_msg_type() == MessageType::MsgHeartbeatResponse;
@@ -579,7 +590,8 @@ impl RaftDriver {
             self.apply_change(&change);
         }
         if let Some(last) = committed.last() {
-            // Given out is applied, as far as raft-rs is concerned: a campaign looks at all entries that are not.
+            // For raft-rs, handed out means applied: a campaign scans all entries that are not
+            // applied.
             self.raft.advance_apply_to(last.index);
         }
         self.withheld.append(&mut committed);
@@ -595,7 +607,8 @@ impl RaftDriver {
         });
     }
 
-    /// Gives out what is committed. Entries of a node that lacks payloads cannot be applied before they are back.
+    /// Hands out committed entries. A node that lacks payloads cannot apply entries before the
+    /// payloads are restored.
     fn give_out(&mut self) {
         if self.is_whole() && !self.withheld.is_empty() {
             let committed = std::mem::take(&mut self.withheld);
@@ -603,7 +616,8 @@ impl RaftDriver {
         }
     }
 
-    /// What need not be durable at any moment goes with what must be; before it, so that entries that come later lower it.
+    /// Piggybacks progress, which need not be durable at any given time, on records that must be;
+    /// before them, so that later entries lower it.
     pub(super) fn record_progress(&mut self, records: &mut Vec<RaftRecord>) {
         let log = &self.raft.raft.raft_log;
         let persisted = log.persisted;
@@ -653,10 +667,12 @@ impl RaftDriver {
         }
     }
 
-    /// Batching of appends in raft-rs 0.7 puts entries behind an empty append without a look at its index: after a rejected append the entries may
-    /// be earlier ones. raft-rs itself goes by the entries' own indexes then, and so does this.
+    /// Workaround for the batching of appends in raft-rs 0.7. It adds entries to an empty append
+    /// without checking its index: after a rejected append the entries may be earlier ones. raft-rs
+    /// itself uses the entries' own indexes then, and so does this function.
     ///
-    /// Returns whether the message can be sent: the log says the term of the entry before only while it is this leader's.
+    /// Returns whether the message can be sent: the log tells the term of the preceding entry only
+    /// while this node leads in that term.
     fn mend_batch(&self, message: &mut Message) -> bool {
         let Some(first) = message.entries.first() else {
             return true;

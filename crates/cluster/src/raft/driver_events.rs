@@ -1,4 +1,4 @@
-//! What the driver is told, and what it wants done.
+//! Events and effects of the driver.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::membership::Membership;
 use crate::network::{NodeId, PeerMessage};
 use crate::storage::RaftRecord;
 
-/// A request to read, chosen by its caller.
+/// Id of a read request, chosen by its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ReadId(pub(crate) u64);
 
-/// What has happened.
+/// An event.
 #[derive(Clone, Debug)]
 pub(crate) enum RaftEvent {
     /// Time has passed.
     Tick,
-    /// So far the tables are.
+    /// The tables are applied through this entry.
     Applied(u64),
     /// A node has sent a message.
     Message(NodeId, Bytes),
@@ -30,56 +30,59 @@ pub(crate) enum RaftEvent {
     PayloadsDurable(Vec<PayloadRef>),
     /// Every batch of records through this one is durable.
     BatchDurable(u64),
-    /// This is to become an entry.
+    /// Propose this as an entry.
     Propose(EntryBody),
-    /// A caller wants to read.
+    /// A caller wants a linearizable read.
     ReadIndex(ReadId),
     /// A node cannot be reached.
     Unreachable(NodeId),
-    /// Leadership should go to another node.
+    /// Leadership should be transferred to another node.
     HandOver,
-    /// This node is to take the place of the one of its number. A leader answers by [`RaftEffect::MembersDurable`] or
-    /// [`RaftEffect::NotReplaced`].
+    /// This node is to replace the one of its number. A leader answers by
+    /// [`RaftEffect::MembersDurable`] or [`RaftEffect::NotReplaced`].
     Replace(NodeId),
 }
 
-/// What is to be done.
+/// An effect to be executed.
 #[derive(Clone, Debug)]
 pub(crate) enum RaftEffect {
     /// Send this.
     Send(NodeId, PeerMessage),
-    /// Append these to stream 0, then make them durable, and say so by [`RaftEvent::BatchDurable`]. In order.
+    /// Append these to stream 0, make them durable, and then report [`RaftEvent::BatchDurable`]. In
+    /// order.
     AppendRaft {
-        /// Which batch.
+        /// The batch's number.
         batch: u64,
         /// Its records.
         records: Vec<RaftRecord>,
     },
-    /// These are committed, in the order of their indexes. Each comes once in the life of the process.
+    /// These are committed, in the order of their indexes. Each is handed out once in the life of
+    /// the process.
     Committed(Vec<LogEntry>),
     /// This node was elected. It may execute commands when it has applied its own first entry, which is empty and of this term.
     Elected {
         /// The term.
         term: u64,
     },
-    /// This node does not lead any more.
+    /// This node is no longer the leader.
     Deposed,
-    /// A read after this entry is applied sees everything that was acknowledged before it was asked for.
+    /// A read after this entry is applied sees everything that was acknowledged before the read was
+    /// requested.
     ReadReady(ReadId, u64),
-    /// The state that others may look at.
+    /// The published state.
     View(RaftView),
-    /// These are the members from now on. It comes before the entry that has made them so.
+    /// These are the members from now on. This precedes the entry that has changed them.
     Members(Arc<Membership>),
-    /// This node knows after a restart, too, that these are the members.
+    /// These members are durable: this node knows them after a restart, too.
     MembersDurable(Vec<NodeId>),
     /// This node does not become a member, or not now.
     NotReplaced(NodeId, ReplaceRefusal),
 }
 
-/// What others may know of the state.
+/// The published state of Raft.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RaftView {
-    /// The role: [`Role::TakingOffice`] is told apart from [`Role::Leader`] by the applier only.
+    /// The role: only the applier distinguishes [`Role::TakingOffice`] from [`Role::Leader`].
     pub(crate) role: Role,
     /// The term.
     pub(crate) term: u64,
@@ -91,8 +94,8 @@ pub(crate) struct RaftView {
     pub(crate) persisted: u64,
     /// The last that is committed.
     pub(crate) committed: u64,
-    /// Messages that were refused, because they make no sense.
+    /// Invalid messages that were refused.
     pub(crate) refused: u64,
-    /// Of a leader: how far each node's log matches.
+    /// For a leader: the last matching entry of each node's log.
     pub(crate) matched: Vec<(NodeId, u64)>,
 }

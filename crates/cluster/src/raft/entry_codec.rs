@@ -1,4 +1,4 @@
-//! Entries as raft-rs holds them, and as the node does.
+//! Conversion between raft-rs's entries and the node's.
 
 use bytes::Bytes;
 use raft::eraftpb::{Entry, EntryType};
@@ -17,7 +17,7 @@ pub(super) fn encode_body(body: &EntryBody) -> Bytes {
     }
 }
 
-/// The body that these bytes stand for. Nothing if there is none.
+/// Decodes a body. `None` if the bytes are not a valid one.
 pub(super) fn decode_body(is_membership: bool, data: &[u8]) -> Option<EntryBody> {
     if is_membership {
         MembershipChange::decode(data)?;
@@ -32,14 +32,14 @@ pub(super) fn decode_body(is_membership: bool, data: &[u8]) -> Option<EntryBody>
     }
 }
 
-/// For raft-rs.
+/// To raft-rs's form.
 pub(super) fn to_raft(index: u64, term: u64, body: &EntryBody) -> Entry {
     let is_membership = matches!(body, EntryBody::Membership(_));
     raft_entry(index, term, is_membership, encode_body(body))
 }
 
-/// For raft-rs, of the bytes of a body. A change of membership is in the entry's context: its data is raft-rs's own encoding, which is read when
-/// it is proposed and never again.
+/// To raft-rs's form, from the bytes of a body. A change of membership is in the entry's context:
+/// its data is raft-rs's own encoding, which is read when it is proposed and never again.
 pub(super) fn raft_entry(index: u64, term: u64, is_membership: bool, body: Bytes) -> Entry {
     let mut entry = Entry::default();
     (entry.index, entry.term) = (index, term);
@@ -60,7 +60,7 @@ pub(super) fn body_bytes(entry: &Entry) -> (bool, &Bytes) {
     }
 }
 
-/// For the node. Nothing if the entry is none of ours.
+/// To the node's form. `None` if the entry is not a valid one of this cluster.
 pub(super) fn from_raft(entry: &Entry) -> Option<LogEntry> {
     let (is_membership, body) = body_bytes(entry);
     Some(LogEntry {

@@ -1,6 +1,7 @@
-//! The Raft log in memory: what raft-rs reads entries from.
+//! The Raft log in memory, from which raft-rs reads entries.
 //!
-//! All entries are kept, each in a few words: the log is not truncated yet. What makes them durable is the node's storage.
+//! All entries are kept, each in a few words: the log is not truncated yet. The node's storage
+//! makes them durable.
 
 use raft::eraftpb::{ConfState, Entry, HardState, Snapshot};
 use raft::{GetEntriesContext, RaftState, Storage, StorageError};
@@ -29,7 +30,7 @@ impl EntryLog {
         }
     }
 
-    /// Puts an entry into its place; what is at and above it is gone.
+    /// Puts an entry at its index; entries at and above it are removed.
     ///
     /// # Panics
     /// If there is a gap before it.
@@ -80,7 +81,7 @@ impl Storage for EntryLog {
         for index in low..high.min(self.last() + 1) {
             let (term, body) = &self.entries[(index - 1) as usize];
             let entry = to_raft(index, *term, body);
-            // What raft-rs counts is near enough to this.
+            // Close enough to raft-rs's own count.
             bytes += entry.data.len() as u64 + 16;
             if bytes > bytes_max && !entries.is_empty() {
                 break;
@@ -109,7 +110,7 @@ impl Storage for EntryLog {
     }
 
     fn snapshot(&self, _: u64, _: u64) -> raft::Result<Snapshot> {
-        // Never asked for: the log begins at 1.
+        // Never requested: the log begins at 1.
         Err(raft::Error::Store(
             StorageError::SnapshotTemporarilyUnavailable,
         ))

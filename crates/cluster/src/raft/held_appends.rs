@@ -1,10 +1,12 @@
-//! Appends that wait for payloads: payload before entry.
+//! Held appends: the rule "payload before entry".
 //!
 //! A node hands raft-rs the longest prefix of an append for which it has the payloads, and holds the rest. "Has" means: received, and
-//! matching the entry's digest; not: durable. What is held is an append of its own, which follows the entry before it. It is handed over as its
-//! payloads arrive. So a log never contains an entry that this node could not make durable by itself.
+//! matching the entry's digest; not: durable. The held rest is an append of its own, which follows
+//! the entry before it. It is handed over as its payloads arrive. So a log never contains an entry
+//! that this node could not make durable by itself.
 //!
-//! What is held is bounded. An append that finds no room is dropped: its leader sends it again, after the next heartbeat.
+//! Held appends are bounded. An append without room is dropped: its leader sends it again after the
+//! next heartbeat.
 
 use std::collections::VecDeque;
 
@@ -13,7 +15,7 @@ use raft::eraftpb::Message;
 use super::entry_codec::from_raft;
 use crate::entry::{EntryBody, PayloadName, PayloadRef};
 
-/// So many entries are held at most.
+/// Largest number of held entries.
 const HELD_ENTRIES_MAX: usize = 100_000;
 
 /// Appends, in the order in which they arrived.
@@ -27,20 +29,21 @@ pub(super) struct HeldAppends {
 
 struct Held {
     append: Message,
-    /// How long it has been held.
+    /// Ticks for which it has been held.
     ticks: u32,
 }
 
-/// What the payloads of a node are asked for.
+/// The view of a node's payloads that held appends need.
 pub(super) trait Payloads {
-    /// Whether the payload is here and is what is meant.
+    /// Whether the payload is here and matches its reference.
     fn has(&self, payload: &PayloadRef) -> bool;
 }
 
 impl HeldAppends {
-    /// Takes an append. Returns what may be handed to Raft now.
+    /// Takes an append. Returns the part that may be handed to Raft now.
     pub(super) fn take(&mut self, append: Message, payloads: &impl Payloads) -> Option<Message> {
-        // One that follows what is held is held, too: Raft would refuse it, and its leader would probe.
+        // An append that follows held ones is held, too: Raft would refuse it, and its leader would
+        // probe.
         let follows = |held: &Held| {
             (held.append.term, held.append.from) == (append.term, append.from)
                 && append.index > held.append.index
@@ -57,13 +60,13 @@ impl HeldAppends {
     }
 
     fn hold(&mut self, append: Message, ticks: u32) {
-        // The same again: one of them is enough.
+        // A duplicate: one of them is enough.
         let key = |it: &Message| (it.term, it.from, it.index, it.entries.len(), it.commit);
         let is_new = self
             .appends
             .iter()
             .all(|it| key(&it.append) != key(&append));
-        // An append without entries has room, too: it says what is committed.
+        // An append without entries needs room, too: it carries the commit index.
         let counted = append.entries.len() + 1;
         if is_new && self.entries + counted <= HELD_ENTRIES_MAX {
             self.entries += counted;
@@ -78,12 +81,13 @@ impl HeldAppends {
         self.awaited = payload.map(|payload| payload.name);
     }
 
-    /// Whether what is held waits for this payload.
+    /// Whether held appends wait for this payload.
     pub(super) fn awaits(&self, name: PayloadName) -> bool {
         self.awaited == Some(name)
     }
 
-    /// What may be handed to Raft, now that payloads have arrived, in the order in which it came.
+    /// Takes the appends that may be handed to Raft now that payloads have arrived, in the order of
+    /// their arrival.
     pub(super) fn release(&mut self, payloads: &impl Payloads) -> Vec<Message> {
         let mut ready = Vec::new();
         while let Some(Held { append, ticks }) = self.appends.pop_front() {
@@ -100,7 +104,7 @@ impl HeldAppends {
         ready
     }
 
-    /// Forgets what leaders of terms before this one have sent.
+    /// Forgets the appends of leaders of earlier terms.
     pub(super) fn forget_before(&mut self, term: u64) {
         self.appends.retain(|held| held.append.term >= term);
         let entries = self
@@ -118,8 +122,8 @@ impl HeldAppends {
         }
     }
 
-    /// The payloads that what has been held for so many ticks needs, and this node does not have: those of younger appends are
-    /// probably on their way. At most `max` of them.
+    /// The missing payloads of appends that have been held for `ticks` ticks; those of younger
+    /// appends are probably on their way. At most `max` of them.
     pub(super) fn missing(
         &self,
         max: usize,

@@ -1,14 +1,16 @@
-//! Changes of membership, as the driver makes them.
+//! Changes of membership in the driver.
 //!
-//! A change takes effect when its entry is given out as committed, before later entries are. raft-rs accepts one at a time: the next is proposed when
-//! the one before is applied. So a node that has a change in its log has learned, with it, that the one before is committed, and its
-//! majorities overlap with those of every other node, if that knowledge outlives a crash:
+//! A change takes effect when its entry is handed out as committed, before later entries are.
+//! raft-rs accepts one at a time: the next is proposed when the one before is applied. So a node
+//! that has a change in its log has learned, with it, that the one before is committed, and its
+//! majorities overlap with those of every other node, if that knowledge survives a crash:
 //!
 //! # Invariants
 //! - Z1. A change is never durable without the commit index that came with it. Otherwise a restarted node could ask for votes in the
 //!   membership before the last one, and majorities of that need not overlap with those of the next.
-//! - Z2. A client is told that a node is a member when the leader would know it after a restart, too.
-//! - Z3. A leader that is removed leads no more.
+//! - Z2. A client is told that a node is a member only when the leader would know it after a
+//!   restart, too.
+//! - Z3. A removed leader stops leading.
 //!
 //! Promotion has no state: the leader proposes it for a learner that has caught up, and so does the next leader.
 
@@ -27,10 +29,11 @@ use crate::membership::MembershipChange;
 use crate::network::NodeId;
 use crate::storage::RaftRecord;
 
-/// A learner that lacks no more entries than this is promoted: about what is on its way to a follower under load.
+/// A learner that lacks at most this number of entries is promoted: about the number in flight to a
+/// follower under load.
 const PROMOTION_DISTANCE: u64 = 256;
 
-/// What a change is to raft-rs.
+/// A change in raft-rs's form.
 fn raft_changes(change: &MembershipChange) -> Vec<ConfChangeSingle> {
     let single = |kind, node: NodeId| {
         let mut single = ConfChangeSingle::default();
@@ -54,7 +57,7 @@ fn raft_change(changes: Vec<ConfChangeSingle>) -> ConfChangeV2 {
 }
 
 impl RaftDriver {
-    /// A node is to be replaced.
+    /// Handles the request to replace a node.
     pub(super) fn replace(&mut self, node: NodeId) {
         if self.raft.raft.state != StateRole::Leader {
             // Its clients are told when it is deposed.
@@ -94,7 +97,8 @@ impl RaftDriver {
         let voters = || self.members.current.voters();
         let is_running =
             |it: &NodeId| *it != lost && self.members.is_running(*it, self.election_ticks);
-        // The change is committed by a majority of those that vote before it, and the lost one has no part in that.
+        // A majority of the voters before the change commits it, and the lost one does not
+        // contribute.
         let (running, needed) = (
             voters().filter(is_running).count(),
             voters().count() / 2 + 1,
@@ -130,14 +134,15 @@ impl RaftDriver {
         let mut members = self.members.current.members().iter();
         let learner = members.find(|it| !it.votes && has_caught_up(it.node));
         if let Some(node) = learner.map(|it| it.node) {
-            // If it is not taken, it is proposed again at the next tick.
+            // If it is refused, it is proposed again at the next tick.
             self.propose_change(&MembershipChange::Promote { node });
         }
     }
 
-    /// Proposes a change that fits. Returns whether it was taken.
+    /// Proposes a change that fits. Returns whether it was accepted.
     fn propose_change(&mut self, change: &MembershipChange) -> bool {
-        // raft-rs makes an empty entry of a change while another one is pending, and an entry of this term tells that the leader is one.
+        // raft-rs turns a change into an empty entry while another one is pending; a committed
+        // entry of this term proves leadership.
         let is_free = !self.raft.raft.has_pending_conf() && self.raft.raft.commit_to_current_term();
         let context = change.encode().to_vec();
         is_free
@@ -147,7 +152,7 @@ impl RaftDriver {
                 .is_ok()
     }
 
-    /// A change is committed.
+    /// Applies a committed change.
     pub(super) fn apply_change(&mut self, change: &MembershipChange) {
         if !self.members.current.allows(change) {
             return;
@@ -162,7 +167,7 @@ impl RaftDriver {
                 singles[1].set_change_type(ConfChangeType::AddNode);
             }
         }
-        // One by one: together they would be a joint change to raft-rs, of two entries.
+        // One by one: together they would be a joint change of two entries for raft-rs.
         for single in singles {
             let applied = self.raft.apply_conf_change(&raft_change(vec![single]));
             applied.expect("raft-rs has the members that the driver has");
@@ -171,7 +176,7 @@ impl RaftDriver {
         let raft = &mut self.raft.raft;
         let votes = self.members.current.voters().any(|it| it == self.node);
         if raft.state == StateRole::Leader && !votes {
-            // raft-rs would go on, without counting itself.
+            // raft-rs would continue, without counting itself.
             raft.become_follower(raft.term, 0);
         }
         let mut records = Vec::new();
@@ -183,13 +188,14 @@ impl RaftDriver {
         self.announce_members();
     }
 
-    /// Says which nodes are members.
+    /// Announces the members.
     pub(super) fn announce_members(&mut self) {
         let members = Arc::new(self.members.current.clone());
         self.effects.push(RaftEffect::Members(members));
     }
 
-    /// What a change comes with: the commit index, as far as entries before the change are concerned.
+    /// Records the commit index, through the entry before the change, together with the change
+    /// (Z1).
     pub(super) fn record_commit_before(&mut self, change: u64, records: &mut Vec<RaftRecord>) {
         let index = self.raft.raft.raft_log.committed.min(change - 1);
         if index > self.recorded_commit {
@@ -198,7 +204,7 @@ impl RaftDriver {
         }
     }
 
-    /// Says that the members are known durably, as soon as they are.
+    /// Reports that the members are durable, as soon as they are.
     pub(super) fn note_durable_members(&mut self) {
         if let Some(batch) = self.members.durable_after
             && self.persistence.is_durable(batch)
@@ -211,13 +217,13 @@ impl RaftDriver {
         }
     }
 
-    /// The members, as far as entries were given out.
+    /// The members according to the entries that were handed out.
     #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn membership(&self) -> &Membership {
         &self.members.current
     }
 
-    /// The members as they were after a restart.
+    /// The members as a restart would find them.
     #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn durable_membership(&self) -> &Membership {
         &self.members.durable

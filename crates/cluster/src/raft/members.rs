@@ -1,4 +1,5 @@
-//! The members, as the Raft of one node sees them: which there are, which are heard, and what the node has said of them.
+//! The members, as the Raft of one node sees them: which exist, which respond, and what was
+//! announced.
 
 use std::collections::HashMap;
 
@@ -6,16 +7,16 @@ use crate::entry::{EntryBody, LogEntry};
 use crate::membership::{Membership, MembershipChange};
 use crate::network::NodeId;
 
-/// Why a node is not replaced.
+/// The reason for which a node is not replaced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ReplaceRefusal {
-    /// There is no such node.
+    /// The node does not exist.
     #[error("the cluster has no node {number}: name one of its configuration")]
     NoSuchNode {
         /// Its number.
         number: u64,
     },
-    /// Incarnations follow each other.
+    /// Incarnations are consecutive.
     #[error(
         "node {number} has incarnation {current}, so its replacement has {}, not {asked}: make its directory with \
          `namiki node init --replacement`",
@@ -24,9 +25,9 @@ pub(crate) enum ReplaceRefusal {
     Incarnation {
         /// Its number.
         number: u64,
-        /// What it has.
+        /// The current incarnation.
         current: u64,
-        /// What was asked for.
+        /// The requested incarnation.
         asked: u64,
     },
     /// It is the leader.
@@ -44,12 +45,13 @@ pub(crate) enum ReplaceRefusal {
     TooFewRunning {
         /// Its number.
         number: u64,
-        /// Voters that answer, without the lost node.
+        /// Number of voters that answer, without the lost node.
         running: usize,
-        /// A majority of the voters, the lost node among them if it votes.
+        /// A majority of the voters, including the lost node if it votes.
         needed: usize,
     },
-    /// Another change, or a change of the leader, is under way: it may be asked again at once.
+    /// Another change, or a change of the leader, is under way: the request may be repeated at
+    /// once.
     #[error("another change is under way: ask again")]
     Busy,
 }
@@ -58,15 +60,16 @@ pub(crate) enum ReplaceRefusal {
 pub(super) struct Members {
     node: NodeId,
     pub(super) current: Membership,
-    /// The batch of stream 0 after which the current members are known durably. Nothing: that was said.
+    /// The batch of stream 0 after which the current members are durable. `None`: that was
+    /// reported.
     pub(super) durable_after: Option<u64>,
-    /// What is known durably.
+    /// The durable members.
     #[cfg(any(test, feature = "simulation"))]
     pub(super) durable: Membership,
     /// A replacement that this node has proposed in its term.
     pub(super) proposed: Option<NodeId>,
     ticks: u64,
-    /// When a member was heard last.
+    /// Tick of the last message of each member.
     pub(super) heard: HashMap<NodeId, u64>,
 }
 
@@ -84,7 +87,7 @@ impl Members {
         }
     }
 
-    /// Whether messages of a node are taken.
+    /// Whether messages of a node are accepted.
     pub(super) fn admits(&self, from: NodeId) -> bool {
         from.number() != self.node.number() && self.current.admits(from)
     }
@@ -104,7 +107,7 @@ impl Members {
         self.ticks += 1;
     }
 
-    /// Whether a node has been heard in so many ticks.
+    /// Whether a node has sent a message within the last `ticks` ticks.
     pub(super) fn is_running(&self, node: NodeId, ticks: usize) -> bool {
         let heard = self.heard.get(&node);
         node == self.node || heard.is_some_and(|at| self.ticks - at <= ticks as u64)

@@ -1,4 +1,4 @@
-//! Members that are replaced, in clusters of drivers without disks: everything is durable at once.
+//! Replacements of members, in clusters of drivers without disks: everything is durable at once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -45,10 +45,10 @@ fn driver(node: NodeId, voters: u64) -> RaftDriver {
     RaftDriver::new(&options, restored, Arc::new(NoPayloads)).unwrap()
 }
 
-/// Drivers that hear each other at once.
+/// Drivers with instant delivery of messages.
 struct Cluster {
     drivers: BTreeMap<NodeId, RaftDriver>,
-    /// They neither send nor receive.
+    /// Nodes that neither send nor receive.
     silent: BTreeSet<NodeId>,
     views: HashMap<NodeId, RaftView>,
     members: HashMap<NodeId, Arc<Membership>>,
@@ -69,7 +69,7 @@ impl Cluster {
         cluster
     }
 
-    /// Until nothing is under way.
+    /// Runs until nothing is in flight.
     fn run(&mut self) {
         loop {
             let mut messages = VecDeque::new();
@@ -157,7 +157,7 @@ fn a_replacement_votes_when_it_has_caught_up() {
     let mut cluster = Cluster::new(3);
     let leader = cluster.leader();
     let mut node = follower(leader, 3);
-    // Again and again: each takes the place of the one before.
+    // Repeatedly: each replaces the one before.
     for _ in 0..3 {
         cluster.drivers.remove(&node);
         node = next(node);
@@ -165,7 +165,7 @@ fn a_replacement_votes_when_it_has_caught_up() {
         cluster.run();
         let learner = Member { node, votes: false };
         assert_eq!(cluster.member(leader, node.number()), learner);
-        // It is not there, so it is not promoted.
+        // It does not run, so it is not promoted.
         cluster.tick(3);
         assert_eq!(cluster.member(leader, node.number()), learner);
         cluster.drivers.insert(node, driver(node, 3));
@@ -177,7 +177,7 @@ fn a_replacement_votes_when_it_has_caught_up() {
         assert_eq!(cluster.views[&node].role, Role::Follower);
     }
     assert!(cluster.refusals.is_empty());
-    // It is one of the two that a majority takes.
+    // It is one of the two that a majority needs.
     let third = NodeId::first(6 - leader.number() - node.number());
     cluster.silent.insert(third);
     let body = EntryBody::Control(bytes::Bytes::new());
@@ -210,7 +210,7 @@ fn what_makes_no_sense_is_refused_with_its_reason() {
         asked: 3,
     };
     assert_eq!(refused(&mut cluster, NodeId::new(number, 3)), skips);
-    // The third is down, too: without this one, one of two would answer.
+    // The third is down, too: without this one, only one of two would answer.
     let third = 6 - leader.number() - number;
     cluster.silent.insert(NodeId::first(third));
     cluster.tick(ELECTION_TICKS + 1);
@@ -228,7 +228,7 @@ fn one_change_is_under_way_at_a_time() {
     let leader = cluster.leader();
     let (one, other) = (follower(leader, 5), follower(follower(leader, 5), 5));
     cluster.ask(leader, next(one));
-    // The same again waits with the first.
+    // A repeated request waits with the first.
     cluster.ask(leader, next(one));
     cluster.ask(leader, next(other));
     cluster.run();
@@ -241,7 +241,8 @@ fn one_change_is_under_way_at_a_time() {
     assert_eq!(cluster.members[&leader].voters().count(), 3);
 }
 
-/// With two voters left both are needed, the one that would be lost among them: the entry could not be committed without it.
+/// With two voters left both are needed, including the one that would be lost: the entry could not
+/// be committed without it.
 #[test]
 fn one_of_two_voters_is_not_replaced() {
     let mut cluster = Cluster::new(3);
@@ -298,7 +299,7 @@ fn messages_of_a_superseded_node_are_dropped() {
     cluster.silent.insert(lost);
     cluster.ask(leader, next(lost));
     cluster.run();
-    // It comes back, asks for votes in a term of its own, and is not heard.
+    // It returns, asks for votes in a later term, and is ignored.
     let term = cluster.views[&leader].term;
     cluster.tick(5 * ELECTION_TICKS);
     cluster.silent.clear();
@@ -375,7 +376,7 @@ fn a_change_is_recorded_with_its_commit_index() {
         effects.any(|it| matches!(it, RaftEffect::MembersDurable(_)))
     };
     assert!(!is_durable(&effects));
-    // It is committed here, and noted as persisted.
+    // It is committed here, and recorded as persisted.
     driver.handle([RaftEvent::BatchDurable(1)]);
     assert!(!is_durable(&driver.take_effects()));
     driver.handle([RaftEvent::BatchDurable(2)]);

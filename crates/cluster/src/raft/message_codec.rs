@@ -1,8 +1,8 @@
 //! Raft's messages as bytes.
 //!
-//! Written and read here, with every length checked before it is believed: what arrives over the network never reaches the protobuf parser
-//! that raft-rs brings. A message is also checked for what raft-rs takes for granted and would panic without: entries without gaps, terms that
-//! do not fall, kinds that a peer may send.
+//! This codec checks every length before it uses it: bytes from the network never reach raft-rs's
+//! protobuf parser. It also checks conditions that raft-rs takes for granted and would panic
+//! without: entries without gaps, terms that do not fall, kinds that a peer may send.
 
 use bytes::Bytes;
 use raft::eraftpb::{Message, MessageType};
@@ -17,20 +17,20 @@ use crate::entry::{EntryBody, PayloadRef};
 use crate::membership::MembershipChange;
 use crate::network::NodeId;
 
-/// Why a message was dropped.
+/// The reason for which a message was dropped.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum MessageError {
     /// It cannot be decoded.
-    #[error("the bytes are no Raft message")]
+    #[error("the bytes are not a Raft message")]
     Undecodable,
-    /// It is not a kind that nodes send to each other.
+    /// Nodes do not send messages of this kind to each other.
     #[error("message kind {0} is not sent between nodes")]
     Kind(u8),
     /// It comes from another node than its connection, or is meant for another.
     #[error("the message is from node {from} to node {to}")]
     Misdirected { from: u64, to: u64 },
-    /// Its entries do not follow each other.
-    #[error("entries after {after} have gaps, terms that fall, or no meaning")]
+    /// Its entries are not consecutive.
+    #[error("entries after {after} have gaps, falling terms, or no meaning")]
     Entries { after: u64 },
 }
 
@@ -63,7 +63,7 @@ struct WireEntry<'a> {
 }
 
 /// # Panics
-/// If its entries do not follow each other: their indexes are not in the bytes.
+/// If its entries are not consecutive: the bytes do not contain their indexes.
 pub(super) fn encode(message: &Message) -> Bytes {
     for (at, entry) in message.entries.iter().enumerate() {
         let distance = entry.index.wrapping_sub(message.index);
@@ -97,7 +97,8 @@ pub(super) fn encode(message: &Message) -> Bytes {
         .into()
 }
 
-/// The kinds that nodes send to each other. A snapshot is none of them yet; proposals, reads and transfers begin on the leader.
+/// The kinds that nodes send to each other. Snapshots are not among them yet; proposals, reads and
+/// transfers begin on the leader.
 const KINDS: &[MessageType] = &[
     MessageType::MsgAppend,
     MessageType::MsgAppendResponse,
@@ -157,11 +158,11 @@ pub(super) fn decode(from: NodeId, to: NodeId, bytes: &[u8]) -> Result<Message, 
     Ok(message)
 }
 
-/// For tests with hostile bytes: reads a message, which comes back as it was when it is written again, and looks into its
-/// entries.
+/// For tests with hostile bytes: decodes a message, asserts that encoding it yields the same bytes,
+/// and decodes its entries.
 ///
 /// # Errors
-/// Why it is dropped.
+/// The reason for which it is dropped.
 #[cfg(feature = "hostile-bytes")]
 pub(crate) fn look_at_message(from: NodeId, to: NodeId, bytes: &[u8]) -> Result<(), MessageError> {
     let message = decode(from, to, bytes)?;
@@ -172,7 +173,7 @@ pub(crate) fn look_at_message(from: NodeId, to: NodeId, bytes: &[u8]) -> Result<
     Ok(())
 }
 
-/// For tests with hostile bytes: messages of a kind each, one of them with entries.
+/// For tests with hostile bytes: one message of each kind, one of them with entries.
 #[cfg(feature = "hostile-bytes")]
 pub(crate) fn messages(from: NodeId, to: NodeId, payload: PayloadRef) -> Vec<Bytes> {
     let change = MembershipChange::Promote { node: from }.encode();

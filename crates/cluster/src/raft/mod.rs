@@ -1,15 +1,18 @@
 //! Consensus: raft-rs behind a state machine of events and effects.
 //!
-//! [`RaftDriver`] does no I/O. It is told of ticks, messages, payloads that have arrived and what has become durable; it says what to send,
-//! what to write to stream 0, and what is committed. What it adds to raft-rs:
+//! [`RaftDriver`] does no I/O. Its events are ticks, messages, arrived payloads and durable writes;
+//! its effects are messages to send, records for stream 0, and committed entries. It adds to
+//! raft-rs:
 //!
 //! - **Payload before entry** (`held_appends.rs`): an entry is handed to Raft only when its payload is here and matches its digest. A dead
 //!   leader's missing bytes would otherwise keep this node from persisting, and so from voting, for ever.
-//! - **Persisted means both** (`persistence.rs`): an entry counts as persisted when its record of stream 0 and its payload are durable; votes
-//!   and acknowledgements that depend on it wait for that.
+//! - **Persisted means both** (`persistence.rs`): an entry counts as persisted when its record of
+//!   stream 0 and its payload are durable; votes and acknowledgements that depend on the entry wait
+//!   for that.
 //! - **A codec of its own** (`message_codec.rs`): no byte from the network reaches raft-rs's parser.
-//! - **Members** (`member_changes.rs`): a lost node's number goes to another one by entries of the log.
-//! - **Randomness from a seed**: election timeouts are drawn here.
+//! - **Members** (`member_changes.rs`): entries of the log assign a lost node's number to its
+//!   replacement.
+//! - **Randomness from a seed**: the driver draws the election timeouts.
 //!
 //! Paper: raft-pwal §2.1, §3.2
 

@@ -1,7 +1,8 @@
-//! Which Readys are persisted.
+//! Tracking of persisted Readys.
 //!
-//! A Ready is what raft-rs wants made durable at once. It is persisted when its records of stream 0 are durable, and the payloads of its
-//! entries, and every Ready before it is persisted. Only then may what depends on it be sent: votes, and acknowledgements of entries.
+//! A Ready is raft-rs's unit of data to make durable. It is persisted when its records of stream 0
+//! and the payloads of its entries are durable, and every Ready before it is persisted. Only then
+//! may the dependent messages be sent: votes, and acknowledgements of entries.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -9,19 +10,19 @@ use raft::eraftpb::Message;
 
 use crate::entry::PayloadRef;
 
-/// What one Ready waits for.
+/// The data that one Ready waits for.
 struct Pending {
     /// Its number.
     ready: u64,
-    /// Which batch of records of stream 0 holds its own; the batch before it if it has none.
+    /// The batch of stream 0 with its records; the batch before it if it has none.
     batch: u64,
-    /// Payloads of its entries that are not durable.
+    /// Payloads of its entries that are not durable yet.
     payloads: HashSet<PayloadRef>,
-    /// To be sent once it is persisted.
+    /// Messages to be sent once it is persisted.
     messages: Vec<Message>,
 }
 
-/// Readys that are not persisted, in their order.
+/// The Readys that are not persisted, in their order.
 #[derive(Default)]
 pub(super) struct Persistence {
     pending: VecDeque<Pending>,
@@ -61,7 +62,7 @@ impl Persistence {
     }
 
     pub(super) fn payload_is_durable(&mut self, payload: &PayloadRef) {
-        // An entry that was overwritten and came back is in two of them.
+        // An entry that was overwritten and restored is in two of them.
         for pending in &mut self.pending {
             pending.payloads.remove(payload);
         }

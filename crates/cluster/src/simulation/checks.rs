@@ -1,4 +1,4 @@
-//! What must hold at every step of a simulation.
+//! Invariants that are checked at every step of a simulation.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,31 +14,31 @@ use crate::raft::RaftView;
 /// A command: session, group, index.
 type CommandId = (SessionId, u64, u32);
 
-/// How many changes have made members what they are.
+/// Number of changes that have led to these members.
 fn age(members: &Membership) -> u64 {
     let members = members.members().iter();
     let changes = members.map(|it| 2 * it.node.incarnation() + u64::from(it.votes));
     changes.sum()
 }
 
-/// What is known of the cluster as a whole.
+/// The observed state of the cluster as a whole.
 #[derive(Default)]
 pub(super) struct Checks {
     /// The latest members that some node has applied.
     members: Membership,
     leaders: HashMap<u64, NodeId>,
     pub(super) leader_changes: usize,
-    /// What some node has applied, from index 1.
+    /// Entries that some node has applied, from index 1.
     log: Vec<LogEntry>,
-    /// The place and outcome of every command in it.
+    /// The LSN and outcome of every command in it.
     commands: HashMap<CommandId, (u64, Outcome)>,
-    /// What the commands say, as clients have sent them.
+    /// The commands that clients have sent.
     pub(super) sent: HashMap<(SessionId, u64), Vec<Command>>,
     /// Balances after each entry that changed some.
     balances: BTreeMap<u64, BTreeMap<u64, u64>>,
-    /// The state's hash of nodes that have applied so many entries.
+    /// The state's hash, by the number of applied entries.
     hashes: HashMap<u64, u128>,
-    /// The LSN of the last command that a client was told of.
+    /// The LSN of the last command that was acknowledged to a client.
     pub(super) acknowledged_lsn: u64,
     pub(super) acknowledged: usize,
     pub(super) reads: usize,
@@ -52,7 +52,7 @@ impl Checks {
         }
     }
 
-    /// A node has applied these. Returns whether it is the first.
+    /// A node has applied these members. Returns whether it is the first to do so.
     pub(super) fn members(&mut self, members: &Membership) -> bool {
         let is_first = age(members) > age(&self.members);
         if is_first {
@@ -65,7 +65,7 @@ impl Checks {
         &self.members
     }
 
-    /// Nodes that have taken the place of lost ones.
+    /// Number of nodes that have replaced lost ones.
     pub(super) fn replacements(&self) -> usize {
         let incarnations = self.members.nodes().map(|it| it.incarnation() - 1);
         incarnations.sum::<u64>() as usize
@@ -89,7 +89,7 @@ impl Checks {
         }
     }
 
-    /// How many entries are known to be applied.
+    /// Number of entries that are known to be applied.
     pub(super) fn applied(&self) -> u64 {
         self.log.len() as u64
     }
@@ -174,7 +174,7 @@ impl Checks {
         Ok(())
     }
 
-    /// The hash of a node's state after so many entries.
+    /// Checks the hash of a node's state after `applied` entries.
     pub(super) fn state(&mut self, node: NodeId, applied: u64, hash: u128) -> Result<(), String> {
         let known = *self.hashes.entry(applied).or_insert(hash);
         if known == hash {
@@ -185,7 +185,7 @@ impl Checks {
         ))
     }
 
-    /// A client was told something.
+    /// Checks an answer to a client.
     pub(super) fn answered(&mut self, answered: Answered) -> Result<(), String> {
         match answered {
             Answered::Group {
@@ -242,7 +242,7 @@ impl Checks {
         Ok(())
     }
 
-    /// How many accounts there are.
+    /// Number of accounts.
     pub(super) fn accounts(&self) -> u64 {
         let last = self.balances.last_key_value();
         last.map_or(0, |(_, balances)| balances.len() as u64)

@@ -1,4 +1,5 @@
-//! A client of the simulation: sends groups of transfers, and reads, until it is told to stop; sends again what is not answered.
+//! A client of the simulation: sends groups of transfers, and reads, until it is told to stop;
+//! repeats unanswered requests.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +8,10 @@ use namiki_platform::seeded_random::Random;
 
 /// The table of accounts.
 pub(super) const ACCOUNTS_TABLE: &str = "accounts";
-/// What every account begins with.
+/// Initial balance of every account.
 pub(super) const OPENING_BALANCE: u64 = 100;
 
-/// A request that is not answered.
+/// An unanswered request.
 #[derive(Clone, Debug)]
 pub(super) struct Pending {
     pub(super) request: Request,
@@ -19,7 +20,7 @@ pub(super) struct Pending {
     pub(super) sent_ns: u64,
 }
 
-/// What a client has to say to its checker.
+/// Reports of a client to the checker.
 #[derive(Debug)]
 pub(super) enum Answered {
     Group {
@@ -49,13 +50,13 @@ pub(super) struct SimClient {
     answered: Vec<u64>,
     /// By kind and number.
     pub(super) pending: BTreeMap<(u8, u64), Pending>,
-    /// Which node it talks to.
+    /// The node that it talks to.
     pub(super) node: usize,
     nodes: usize,
-    /// Whether it opens the accounts.
+    /// Whether it creates the accounts.
     is_first: bool,
     has_opened: bool,
-    /// It sends nothing new.
+    /// It sends no new requests.
     pub(super) is_finishing: bool,
 }
 
@@ -84,15 +85,15 @@ impl SimClient {
         }
     }
 
-    /// Whether it has nothing under way.
+    /// Whether it has no request in flight.
     pub(super) fn is_idle(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// What it sends now.
+    /// The requests that it sends now.
     pub(super) fn act(&mut self, now_ns: u64, floor: u64) -> Vec<Request> {
         let mut sent = Vec::new();
-        // What was not answered for a second goes to another node.
+        // A request without an answer for a second goes to another node.
         let is_late = |it: &Pending| now_ns >= it.sent_ns + 1_000_000_000;
         if self.pending.values().any(is_late) {
             self.node = self.random.index(self.nodes);
@@ -208,7 +209,7 @@ impl SimClient {
         again.collect()
     }
 
-    /// Takes a response. Returns what it answers, and what to send at once.
+    /// Handles a response. Returns the report, and the requests to send at once.
     pub(super) fn take(
         &mut self,
         response: Response,
@@ -287,7 +288,7 @@ impl SimClient {
                 None
             }
             Response::Busy { .. } => None,
-            // A late copy of a group that was answered and acknowledged meanwhile.
+            // A late copy of a group that has been answered and acknowledged since.
             Response::Refused { request, .. } if !self.pending.contains_key(&(GROUP, request)) => {
                 None
             }

@@ -1,13 +1,18 @@
 //! A seeded simulation of a whole cluster: the real parts of each node on simulated disks, one thread, virtual time.
 //!
-//! Everything that may differ between two runs comes from the seed: which part of which node runs next, how long a message or a disk write
-//! takes, what is lost, doubled or reordered, which links are cut in which direction, which node crashes at which write and what its
-//! disk keeps of what was not durable, which disk is lost and whether the old one comes back later. A run has two phases: first faults, then none, in which everything has to be answered.
+//! The seed determines everything that may differ between two runs: which part of which node runs
+//! next, how long a message or a disk write takes, which messages are lost, duplicated or
+//! reordered, which links are cut in which direction, which node crashes at which write and which
+//! data without durability its disk keeps, which disk is lost and whether the old one returns
+//! later. A run has two phases: the first has faults; in the second, without faults, everything has
+//! to be answered.
 //!
-//! What is checked (`checks.rs`), at every step: one leader in a term; logs agree on what is applied; a command is applied once; what a client was
-//! told is in the log, with the outcome that it was told; the order of the log agrees with the order in time; reads return the state of a
-//! prefix of the log that contains everything acknowledged before them; nodes that have applied the same have the same state; balances are
-//! conserved. And at the end: every command is answered, every node has everything, and every node that has taken the place of a lost one votes.
+//! Checks (`checks.rs`) at every step: a term has one leader; logs agree on applied entries; a
+//! command is applied once; every command acknowledged to a client is in the log, with the
+//! acknowledged outcome; the order of the log agrees with the order in time; reads return the state
+//! of a prefix of the log that contains everything acknowledged before them; nodes that have
+//! applied the same entries have the same state; balances are conserved. Checks at the end: every
+//! command is answered, every node has everything, and every replacement votes.
 
 mod checks;
 mod client;
@@ -29,13 +34,14 @@ mod tests {
         assert_eq!(report(1), report(2));
     }
 
-    /// The longest that a fault has taken is 62 seeds. Which seeds meet it changes with everything that is simulated.
+    /// The largest number of seeds that a fault has needed is 62. Any change of the simulation
+    /// changes which seeds find it.
     const SEEDS_OF_A_FAULT: u64 = 1000;
 
-    /// These are met so seldom that `storage/recovery.rs` goes through them step by step.
+    /// These occur so rarely that `storage/recovery.rs` tests them step by step.
     const STEP_BY_STEP: [Fault; 2] = [Fault::KeepCommitBeyondCut, Fault::KeepPersisted];
 
-    /// Every fault is found by one of so many seeds.
+    /// Every fault is found by one of [`SEEDS_OF_A_FAULT`] seeds.
     #[test]
     fn planted_faults_are_found() {
         let only = std::env::var("NAMIKI_SIM_FAULT").ok();

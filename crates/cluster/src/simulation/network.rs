@@ -1,4 +1,4 @@
-//! The network of the simulation: what nodes send is collected, and delivered by the world.
+//! The network of the simulation: collects the messages that nodes send; the world delivers them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::network::{ConnectionId, Network, NodeId, PeerMessage};
 /// The operator's connection, to any node.
 pub(super) const OPERATOR: ConnectionId = ConnectionId(u64::MAX);
 
-/// Something that was sent.
+/// A sent message.
 #[derive(Clone, Debug)]
 pub(super) enum Sent {
     Peer {
@@ -26,7 +26,7 @@ pub(super) enum Sent {
     },
 }
 
-/// What was sent and has not been scheduled.
+/// Messages that were sent and not yet scheduled.
 pub(super) type Outbox = Arc<Mutex<Vec<Sent>>>;
 
 /// The network as one node sees it.
@@ -48,7 +48,7 @@ impl Network for SimNetwork {
     }
 }
 
-/// What happens to messages.
+/// The behaviour of links.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     /// Nothing gets through in this direction.
@@ -59,7 +59,7 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// When the copies of a message arrive, from now on.
+    /// Delays of the copies of a message, from now on.
     pub(super) fn delays(&self, from: NodeId, to: NodeId, random: &mut Random) -> Vec<u64> {
         if self.cut.contains(&(from, to)) || random.chance(self.loss) {
             return Vec::new();
@@ -67,7 +67,7 @@ impl Links {
         let copies = 1 + usize::from(random.chance(self.doubling));
         let mut delays = Vec::with_capacity(copies);
         for _ in 0..copies {
-            // Now and then one is very late.
+            // Occasionally one is very late.
             let max = if random.chance(0.01) {
                 self.delay_ns_max * 50
             } else {

@@ -29,7 +29,8 @@ pub(super) enum Part {
 pub(super) struct Running {
     pub(super) parts: Parts,
     pub(super) inbox: NodeInbox,
-    /// Events of the disk before which a crash would contradict what the node has said since.
+    /// Number of the disk's events before which a crash would contradict messages that the node has
+    /// sent since.
     crash_from: usize,
 }
 
@@ -38,13 +39,13 @@ pub(super) struct SimNode {
     pub(super) id: NodeId,
     pub(super) disk: SimDisk,
     pub(super) running: Option<Running>,
-    /// Counts starts: what was scheduled for an earlier life is dropped.
+    /// Counts starts: events that were scheduled for an earlier life are dropped.
     pub(super) life: u64,
     /// It never starts again.
     pub(super) is_wiped: bool,
-    /// Its disk takes long.
+    /// Its disk is slow.
     pub(super) is_slow: bool,
-    /// Its disk has no space: writing may fail.
+    /// Its disk is full: writes may fail.
     pub(super) is_full: bool,
     workers: u16,
     options: NodeOptions,
@@ -82,7 +83,8 @@ impl SimNode {
         })
     }
 
-    /// The disk is replaced by an empty one, and the node made anew, under its old identity: which must not be done.
+    /// Replaces the disk by an empty one, and recreates the node under its old identity, which is
+    /// forbidden.
     pub(super) fn wipe(&mut self, members: usize) -> Result<(), StoreError> {
         *self = self.replacement(self.id, members)?;
         Ok(())
@@ -126,7 +128,8 @@ impl SimNode {
         Ok(())
     }
 
-    /// The power fails: at some point of the last write, unless the node has acted on it since.
+    /// Simulates a power failure: at some point of the last write, unless the node has acted on it
+    /// since.
     pub(super) fn crash(&mut self, random: &mut namiki_platform::seeded_random::Random) {
         let until = self.disk.events();
         let from = self.running.as_ref().map_or(until, |it| it.crash_from);
@@ -145,7 +148,7 @@ impl SimNode {
         self.running.as_ref().map(|it| &it.parts.shared)
     }
 
-    /// The parts that have something to do.
+    /// The parts that have work.
     pub(super) fn ready(&self) -> Vec<Part> {
         let Some(shared) = self.shared() else {
             return Vec::new();
@@ -169,7 +172,8 @@ impl SimNode {
         ready
     }
 
-    /// Runs a part with all that waits for it. Returns when a worker wants to be called again.
+    /// Runs a part with all of its queued events. Returns the time at which a worker wants to be
+    /// called again.
     pub(super) fn run(&mut self, part: Part, now_ns: u64) -> Option<u64> {
         let running = self.running.as_mut()?;
         let before = self.disk.events();
@@ -195,7 +199,7 @@ impl SimNode {
         }
         running.crash_from = match part {
             Part::RaftWriter | Part::PayloadWriter(_) => running.crash_from.min(before),
-            // It may have acted on what is durable.
+            // It may have acted on durable data.
             _ => self.disk.events(),
         };
         None

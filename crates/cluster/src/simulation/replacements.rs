@@ -1,8 +1,8 @@
-//! Disks that are lost, and the operator of the simulation, which replaces their nodes.
+//! Lost disks, and the simulation's operator, which replaces their nodes.
 //!
-//! Only so many are lost at a time that what is left can go on, and knows the members: a cluster that has lost a majority of what it knows to be
-//! its voters is lost. The lost disk may come back, with the node that it belonged to: it is superseded then, or the cluster has not heard of its
-//! replacement yet.
+//! Disks are lost only as long as the remaining nodes can continue and know the members: a cluster
+//! that has lost a majority of its known voters is lost. The lost disk may return with its node:
+//! the node is superseded then, or the cluster does not know of its replacement yet.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::network::{Inbox as _, NodeId};
 use crate::shared::Shared;
 
 impl World {
-    /// A node's disk is lost, and a new one put into its place.
+    /// Loses a node's disk, and replaces it by a new one.
     pub(super) fn lose_disk(&mut self, place: usize) {
         if !self.has_faults || !self.can_lose(place) {
             return;
@@ -33,7 +33,8 @@ impl World {
         };
         let lost = std::mem::replace(&mut self.nodes[place], new);
         self.seen[place] = (0, 0);
-        // A directory that was lost before it became a member leaves its incarnation to the next: two of the same must not run.
+        // The successor of a directory that was lost before it became a member has the same
+        // incarnation: two of the same must not run.
         if lost.id != id && self.random.chance(0.5) {
             self.nodes.push(lost);
             self.seen.push((0, 0));
@@ -51,8 +52,9 @@ impl World {
         }
     }
 
-    /// The first node has applied a change of membership. Now and then it is cut off before it has told: with the newest incarnations, from
-    /// those that are about to be replaced, and from as many others as could make a majority with either.
+    /// The first node has applied a change of membership. Occasionally it is partitioned before it
+    /// can tell the others. The newest incarnations stay on its side; the lost directories and up
+    /// to half of the nodes are on the other.
     pub(super) fn split_at_change(&mut self, first: usize) {
         if !self.has_faults || !self.random.chance(0.3) {
             return;
@@ -78,7 +80,7 @@ impl World {
         }
     }
 
-    /// Whether the others can go on.
+    /// Whether the others can continue.
     fn can_lose(&self, place: usize) -> bool {
         let latest = self.checks.latest_members();
         let number = place as u64 + 1;
@@ -92,7 +94,7 @@ impl World {
         left.count() > voters.len() / 2
     }
 
-    /// The operator asks until the node is a member.
+    /// The operator repeats the request until the node is a member.
     pub(super) fn ask_to_replace(&mut self, id: NodeId) {
         let member = self.checks.latest_members().of_number(id.number());
         if member.is_none_or(|it| it.node.incarnation() >= id.incarnation()) {
@@ -110,7 +112,8 @@ impl World {
         self.after(pause * MS, Event::AskToReplace(id));
     }
 
-    /// A disk that has come back before its node was replaced is taken away again: the node may lead, and is not replaced as long as it does.
+    /// Removes a lost disk again that has returned before its node was replaced: the node may lead,
+    /// and is not replaced as long as it does.
     pub(super) fn retire(&mut self) {
         for lost in &mut self.nodes[self.options.nodes..] {
             let mut members = self.checks.latest_members().nodes();

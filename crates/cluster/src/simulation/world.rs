@@ -21,10 +21,10 @@ use crate::worker::GroupOptions;
 
 pub(super) const MS: u64 = 1_000_000;
 
-/// What is simulated.
+/// Parameters of a simulation.
 #[derive(Clone, Debug)]
 pub struct SimOptions {
-    /// Where everything comes from.
+    /// Seed of all random decisions.
     pub seed: u64,
     /// Nodes.
     pub nodes: usize,
@@ -36,12 +36,12 @@ pub struct SimOptions {
     pub accounts: u64,
     /// Length of the phase with faults.
     pub faults_ms: u64,
-    /// A rule that is broken, to see that it is found.
+    /// An injected fault, to verify that it is found.
     pub planted: Option<Fault>,
 }
 
 impl SimOptions {
-    /// What a seed stands for: 3 or 5 nodes, 1, 2 or 4 workers.
+    /// The parameters that belong to a seed: 3 or 5 nodes, 1, 2 or 4 workers.
     #[must_use]
     pub fn of(seed: u64) -> Self {
         let mut random = Random::stream(seed, 1);
@@ -57,31 +57,31 @@ impl SimOptions {
     }
 }
 
-/// What happened in a simulation in which everything held.
+/// Counts of a simulation in which all checks held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SimReport {
     /// Leaders that were elected.
     pub leaders: usize,
-    /// Commands with outcomes that clients were told.
+    /// Commands with outcomes that were acknowledged to clients.
     pub acknowledged: usize,
     /// Reads that were answered.
     pub reads: usize,
     /// Crashes and starts of nodes.
     pub crashes: usize,
-    /// How often a node stopped for want of space.
+    /// Number of stops of a node for lack of space.
     pub full_disks: usize,
-    /// Nodes that have taken the place of lost ones, and vote.
+    /// Nodes that have replaced lost ones, and vote.
     pub replacements: usize,
     /// Entries of the log.
     pub entries: u64,
     /// Virtual time, in milliseconds.
     pub simulated_ms: u64,
-    /// A hash of what happened when: the same seed gives the same.
+    /// A hash of all events and their times: the same seed gives the same hash.
     pub trace: u64,
 }
 
 impl SimReport {
-    /// Whether there was enough to find a fault in: a change of leader, and a hundred commands.
+    /// Whether the run was substantial: a change of leader, and a hundred commands.
     #[must_use]
     pub fn counts(&self) -> bool {
         self.leaders >= 2 && self.acknowledged >= 100
@@ -114,12 +114,13 @@ pub(super) enum Event {
     },
     Client(usize),
     Fault,
-    /// All links are whole again, and the node that was alone crashes soon: when others overwrite what it has.
+    /// All links are healed, and the isolated node crashes soon: while others overwrite its
+    /// entries.
     Rejoin(usize),
     Restart(usize),
-    /// A disk is lost, if that can be borne.
+    /// A disk is lost, if the cluster can tolerate that.
     LoseDisk(usize),
-    /// The operator asks for this node to become a member.
+    /// The operator requests that this node become a member.
     AskToReplace(NodeId),
 }
 
@@ -130,17 +131,17 @@ pub(super) struct World {
     /// By time, and then by the order in which they were scheduled.
     events: BTreeMap<(u64, u64), Event>,
     next_event: u64,
-    /// The nodes in their places, then those that have been replaced and still have their disks.
+    /// The current nodes, then those that have been replaced and still have their disks.
     pub(super) nodes: Vec<SimNode>,
-    /// Parts that will run, by node and life.
+    /// Scheduled parts, by node and life.
     scheduled: BTreeSet<(usize, u64, Part)>,
     outbox: Outbox,
     pub(super) links: Links,
     clients: Vec<SimClient>,
     pub(super) checks: Checks,
-    /// How many entries each node is known to have applied in its life.
+    /// Number of entries that each node is known to have applied in its life.
     pub(super) seen: Vec<(u64, u64)>,
-    /// Which nodes crash in a write, after how many others.
+    /// Nodes that will crash in a write, with the number of writes before it.
     pub(super) crash_in_write: BTreeMap<usize, u64>,
     pub(super) has_faults: bool,
     pub(super) report: SimReport,
@@ -149,7 +150,7 @@ pub(super) struct World {
 /// Simulates a cluster.
 ///
 /// # Errors
-/// A sentence that says what did not hold.
+/// A sentence about the violated check.
 pub fn run(options: &SimOptions) -> Result<SimReport, String> {
     let mut world = World::new(options)?;
     world.run_faults()?;
@@ -229,7 +230,8 @@ impl World {
         Ok(())
     }
 
-    /// No more faults: everything must be answered in the end, and every node must have everything.
+    /// Runs without faults: in the end everything must be answered, and every node must have
+    /// everything.
     fn run_healed(&mut self) -> Result<(), String> {
         self.has_faults = false;
         self.links.cut.clear();
@@ -271,7 +273,7 @@ impl World {
         clients && members.iter().all(has_all) && self.all_vote()
     }
 
-    /// For a cluster that does not get on.
+    /// Describes a cluster that makes no progress.
     fn describe(&self) -> String {
         let mut text = String::from("without faults for a minute, and not everything is answered:");
         for node in &self.nodes {
@@ -411,7 +413,7 @@ impl World {
         }
     }
 
-    /// Schedules what was sent.
+    /// Schedules the sent messages.
     fn deliver(&mut self) {
         let all = std::mem::take(&mut *self.outbox.lock());
         for sent in all {
@@ -422,7 +424,7 @@ impl World {
                         self.after(delay, Event::Deliver { from, to, message });
                     }
                 }
-                // It looks at the members.
+                // The network checks the members.
                 Sent::Client { to, .. } if to == OPERATOR => {}
                 Sent::Client { to, response } => {
                     if self.has_faults && self.random.chance(0.02) {
@@ -436,7 +438,7 @@ impl World {
         }
     }
 
-    /// Schedules the parts that have something to do.
+    /// Schedules the parts that have work.
     fn schedule(&mut self) {
         for node in 0..self.nodes.len() {
             let life = self.nodes[node].life;
@@ -483,7 +485,8 @@ impl World {
         Ok(())
     }
 
-    /// Log matching: where two logs have an entry of the same index and term, they agree up to it. Checked when a node has restarted.
+    /// Log matching: if two logs have an entry of the same index and term, they agree up to it.
+    /// Checked when a node has restarted.
     fn check_logs(&self, node: usize) -> Result<(), String> {
         let raft = |it: &SimNode| it.running.as_ref().map(|it| it.parts.raft.entries());
         let Some(entries) = raft(&self.nodes[node]) else {
@@ -518,7 +521,7 @@ impl World {
         }
         let next = self.nodes[node].run(part, self.now);
         if let Some(at) = next {
-            // A worker wants to be called again, whether or not it gets anything to do.
+            // A worker wants to be called again, with or without new events.
             let delay = at.saturating_sub(self.now) + 1;
             self.after(delay, Event::Run { node, life, part });
         }
@@ -585,7 +588,8 @@ impl World {
     fn crash(&mut self, node: usize) {
         self.report.crashes += 1;
         self.nodes[node].crash(&mut self.random);
-        // Now and then it crashes again while it starts: at each start of the same image it would find the same.
+        // Occasionally it crashes again during its start: each start from the same image must find
+        // the same state.
         let pause = 10 + self.random.below(3_000);
         self.after(pause * MS, Event::Restart(node));
     }
@@ -597,7 +601,7 @@ impl World {
         let pause = 100 + self.random.below(1_500);
         self.after(pause * MS, Event::Fault);
         let node = self.random.index(self.options.nodes);
-        // The leader more often than others.
+        // The leader more often than other nodes.
         let (members, _) = self.nodes.split_at(self.options.nodes);
         let leader = members.iter().position(|it| {
             it.shared()
@@ -614,7 +618,7 @@ impl World {
             }
             2 if self.nodes[node].running.is_some() => self.crash(node),
             3 => {
-                // One-way or both ways, one link or all of a node.
+                // In one direction or both, one link or all links of a node.
                 let id = self.nodes[node].id;
                 let other = self.nodes[self.random.index(self.nodes.len())].id;
                 let all = self.random.chance(0.5);
@@ -630,7 +634,7 @@ impl World {
             }
             4 => self.links.cut.clear(),
             9 | 10 if let Some(leader) = leader => {
-                // Alone with its clients, it collects entries that will be overwritten.
+                // Isolated with its clients, it collects entries that will be overwritten.
                 let id = self.nodes[leader].id;
                 for it in self.nodes.iter().map(|it| it.id) {
                     self.links.cut.insert((id, it));
@@ -645,7 +649,7 @@ impl World {
                 self.links.delay_ns_max = MS << self.random.below(6);
             }
             11 if self.nodes[node].running.is_some() => {
-                // No new file can be made.
+                // No new file can be created.
                 self.nodes[node].is_full = true;
                 self.nodes[node].disk.set_capacity(Some(0));
             }

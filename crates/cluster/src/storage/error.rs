@@ -1,4 +1,4 @@
-//! Why a node's storage refuses something.
+//! Errors of a node's storage.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,11 +13,11 @@ use super::log_budget::BudgetExhausted;
 use crate::entry::PayloadName;
 use crate::network::NodeId;
 
-/// Why a node's storage refuses something.
+/// The reason for which a node's storage has refused a call.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The directory of a new node holds something.
+    /// The directory of a new node is not empty.
     #[error(
         "{} is not empty, and a new node's directory has to be: choose another, or start the node that is there",
         dir.display()
@@ -26,7 +26,7 @@ pub enum StoreError {
         /// The directory.
         dir: PathBuf,
     },
-    /// There is no node in the directory.
+    /// The directory contains no node.
     #[error(
         "there is no node in {}, and an empty directory never starts as a voter: check the path; create the node if it \
          is new, and replace it if it has lost its disk",
@@ -42,16 +42,16 @@ pub enum StoreError {
         /// The directory.
         dir: PathBuf,
     },
-    /// The directory is another node's, or another cluster's.
+    /// The directory belongs to another node, or to another cluster.
     #[error(
-        "{} is of node {} of cluster {:032x}, not of node {} of cluster {cluster:032x}: check the path and the \
+        "{} belongs to node {} of cluster {:032x}, not to node {} of cluster {cluster:032x}: check the path and the \
          configuration",
         dir.display(), found.node.number(), found.cluster, node.number()
     )]
     WrongNode {
         /// The directory.
         dir: PathBuf,
-        /// What its manifest says.
+        /// The identity in its manifest.
         found: NodeIdentity,
         /// The cluster that was expected.
         cluster: u128,
@@ -63,11 +63,11 @@ pub enum StoreError {
     DamagedManifest {
         /// The manifest.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
     /// A newer Namiki wrote the directory.
-    #[error("{} has format {found}, and this program knows {known}: use the newer program", path.display())]
+    #[error("{} has format {found}, but this program knows only up to {known}: use the newer program", path.display())]
     NewerManifest {
         /// The manifest.
         path: PathBuf,
@@ -76,18 +76,18 @@ pub enum StoreError {
         /// The latest format that this program reads.
         known: u32,
     },
-    /// The log cannot be read: something that was durable is gone, or the disk refuses. The source names the file.
-    #[error("the log of the node in {} cannot be read: mend the disk, or replace the node", dir.display())]
+    /// The log cannot be read: durable data is gone, or the disk fails. The source names the file.
+    #[error("the log of the node in {} cannot be read: repair the disk, or replace the node", dir.display())]
     UnreadableLog {
         /// The node's directory.
         dir: PathBuf,
-        /// What is wrong with which file.
+        /// The problem, with its file.
         #[source]
         source: ReadError,
     },
-    /// A record of the log has a good checksum and makes no sense.
+    /// A record of the log has a good checksum, but is invalid.
     #[error(
-        "the log of the node in {} makes no sense: stream {stream} of {generation}, frame {sequence}: {why}; replace \
+        "the log of the node in {} is invalid: stream {stream} of {generation}, frame {sequence}: {why}; replace \
          the node",
         dir.display()
     )]
@@ -100,7 +100,7 @@ pub enum StoreError {
         generation: Generation,
         /// The frame.
         sequence: u64,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
     /// The disk is full. Nothing was appended; free some space and append again.
@@ -108,24 +108,24 @@ pub enum StoreError {
     DiskFull {
         /// The file that could not be created.
         path: PathBuf,
-        /// What the disk said.
+        /// The disk's error.
         #[source]
         source: Arc<io::Error>,
     },
-    /// The log is as long as it may be. Nothing was appended.
+    /// The log has reached its limit. Nothing was appended.
     #[error(
-        "the log in {} has {bytes} bytes, and may have {bytes_max}: raise the limit, or replace the node",
+        "the log in {} has {bytes} bytes, and its limit is {bytes_max}: raise the limit, or replace the node",
         dir.display()
     )]
     LogFull {
         /// The node's directory.
         dir: PathBuf,
-        /// How long it is.
+        /// Its length.
         bytes: u64,
-        /// How long it may be.
+        /// Its limit.
         bytes_max: u64,
     },
-    /// Something is longer than a log buffer. Nothing was appended.
+    /// A record or payload is longer than a log buffer. Nothing was appended.
     #[error(
         "{bytes} bytes are more than the {bytes_max} that fit into a log buffer: raise `buffer_bytes`"
     )]
@@ -135,8 +135,9 @@ pub enum StoreError {
         /// The longest that fits.
         bytes_max: usize,
     },
-    /// The log has failed, and accepts nothing any more; what was not durable is in doubt. The source names the file.
-    #[error("the log in {} has failed: mend the disk, and start the node again", dir.display())]
+    /// The log has failed, and accepts nothing more; data that was not durable is in doubt. The
+    /// source names the file.
+    #[error("the log in {} has failed: repair the disk, and start the node again", dir.display())]
     FailedLog {
         /// The node's directory.
         dir: PathBuf,
@@ -150,22 +151,24 @@ pub enum StoreError {
         /// The node's directory.
         dir: PathBuf,
     },
-    /// Options or an identity that contradict themselves.
+    /// The options or the identity are inconsistent.
     #[error("invalid options for the storage of a node: {why}")]
     InvalidOptions {
-        /// Which, and why.
+        /// The option, and the reason.
         why: String,
     },
-    /// There is no such worker.
-    #[error("worker {worker} is none of the node's {workers}: all nodes of a cluster have as many")]
+    /// The worker does not exist.
+    #[error(
+        "worker {worker} is not one of the node's {workers}: all nodes of a cluster have the same number of workers"
+    )]
     NoSuchWorker {
-        /// Which was meant.
+        /// The given worker.
         worker: u16,
-        /// How many there are.
+        /// Number of workers.
         workers: u16,
     },
     /// The payload was never appended here: fetch it from another node.
-    #[error("there is no payload {name:?} in {}: fetch it from another node", dir.display())]
+    #[error("payload {name:?} is not in {}: fetch it from another node", dir.display())]
     NoSuchPayload {
         /// The node's directory.
         dir: PathBuf,
@@ -178,7 +181,7 @@ pub enum StoreError {
         /// Its name.
         name: PayloadName,
     },
-    /// What the disk holds in the payload's place is not what was written: fetch it from another node.
+    /// The bytes in the payload's place do not match its digest: fetch it from another node.
     #[error(
         "{} is damaged: payload {name:?} at byte {offset_bytes} does not match its digest; fetch it from another node",
         path.display()
@@ -188,17 +191,17 @@ pub enum StoreError {
         name: PayloadName,
         /// The file.
         path: PathBuf,
-        /// Where in the file.
+        /// Its position in the file.
         offset_bytes: u64,
     },
-    /// The disk refused.
-    #[error("{doing} {} failed: mend the disk", path.display())]
+    /// A disk operation failed.
+    #[error("{doing} {} failed: repair the disk", path.display())]
     Device {
-        /// What was being done, as in "reading".
+        /// The operation, such as "reading".
         doing: &'static str,
-        /// To what.
+        /// The file or directory.
         path: PathBuf,
-        /// What the disk said.
+        /// The disk's error.
         #[source]
         source: io::Error,
     },
@@ -219,7 +222,7 @@ impl StoreError {
         }
     }
 
-    /// What the log in `dir` said when it was written.
+    /// Converts an error of the log in `dir` on a write.
     pub(super) fn of_log(dir: &Path, error: LogError) -> Self {
         let dir = dir.to_owned();
         match error {

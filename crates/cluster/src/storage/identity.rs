@@ -1,23 +1,24 @@
-//! Which node a directory belongs to.
+//! The identity of a node's directory.
 
 use namiki_platform::hash::hash_of;
 
 use crate::network::NodeId;
 
-/// Which node a directory belongs to. It never changes.
+/// The node that a directory belongs to. It never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeIdentity {
     /// The cluster's number, drawn when it was created.
     pub cluster: u128,
-    /// The node: its number in the cluster, and which of its directories this is.
+    /// The node: its number in the cluster, and the incarnation of this directory.
     pub node: NodeId,
-    /// How many workers each node of the cluster has.
+    /// Number of workers of each node of the cluster.
     pub workers: u16,
 }
 
 impl NodeIdentity {
-    /// The identity of the node's log, in every segment's header and every frame's checksum: a file of another
-    /// node, or of an earlier directory of this one, is not taken for one of this log.
+    /// The identity of the node's log, in every segment's header and every frame's checksum: a file
+    /// of another node, or of an earlier directory of this one, is not mistaken for one of this
+    /// log.
     pub(super) fn log_identity(&self) -> u128 {
         let mut bytes = [0; 32];
         bytes[..16].copy_from_slice(&self.cluster.to_le_bytes());

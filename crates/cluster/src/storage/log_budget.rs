@@ -1,7 +1,8 @@
-//! A limit for the files of a log, and how long they are now.
+//! A limit for the files of a log, and their current size.
 //!
-//! The log asks the disk for each segment before it accepts what needs one, and refuses that if there is no space. So a
-//! disk that counts, and says at the limit that it is full, leaves the log usable.
+//! The log requests each segment from the disk before it accepts records that need it, and refuses
+//! them if there is no space. So a disk that counts, and reports at the limit that it is full,
+//! leaves the log usable.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,17 +15,18 @@ use namiki_platform::disk::{Disk, DiskFile, DiskLayer};
 #[derive(Debug)]
 pub(super) struct LogBudget {
     disk: Arc<dyn Disk>,
-    /// Where Raft's own records go: they are counted and not refused. A vote has to be possible although payloads have used
-    /// up everything, and without payloads there is little else to write.
+    /// The directory of Raft's own records: they are counted and not refused. A vote has to be
+    /// possible although payloads have used up everything, and without payloads there is little
+    /// else to write.
     raft_dir: PathBuf,
     segment_bytes: u64,
     bytes: AtomicU64,
     bytes_max: AtomicU64,
 }
 
-/// The log's files are as long as they may be. The source of an [`io::Error`].
+/// The log's files have reached their limit. The source of an [`io::Error`].
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the log has {bytes} bytes, and may have {bytes_max}")]
+#[error("the log has {bytes} bytes, and its limit is {bytes_max}")]
 pub(super) struct BudgetExhausted {
     pub(super) bytes: u64,
     pub(super) bytes_max: u64,
@@ -37,7 +39,7 @@ impl BudgetExhausted {
 }
 
 impl LogBudget {
-    /// Without a limit, for files of `segment_bytes` beside those that have `bytes` together.
+    /// Without a limit, for new files of `segment_bytes`; the existing ones have `bytes` together.
     pub(super) fn new(
         disk: Arc<dyn Disk>,
         raft_dir: PathBuf,
@@ -54,23 +56,23 @@ impl LogBudget {
     }
 
     pub(super) fn limit(&self, bytes_max: u64) {
-        // Relaxed, as everywhere here: a number that stands for itself.
+        // Relaxed, as everywhere here: the number synchronizes nothing.
         self.bytes_max.store(bytes_max, Ordering::Relaxed);
     }
 
-    /// How long the log's files are together.
+    /// Total length of the log's files.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether there is room for so many files more.
+    /// Whether there is room for this number of additional files.
     pub(super) fn has_room(&self, files: u64) -> bool {
         let more = files.saturating_mul(self.segment_bytes);
         let all = self.bytes().saturating_add(more);
         all <= self.bytes_max.load(Ordering::Relaxed)
     }
 
-    /// Takes a new file's bytes out of the budget.
+    /// Takes a new file's bytes from the budget.
     fn take(&self, path: &Path, len_bytes: u64) -> Result<(), BudgetExhausted> {
         let bytes_max = if path.starts_with(&self.raft_dir) {
             u64::MAX
@@ -107,7 +109,7 @@ impl DiskLayer for LogBudget {
             .inspect_err(|_| self.give_back(len_bytes))
     }
 
-    /// Of a segment that was created and could not be made ready.
+    /// Removes a segment that was created and could not be prepared.
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.disk
             .remove(path)

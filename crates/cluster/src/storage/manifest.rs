@@ -1,4 +1,4 @@
-//! The manifest of a node's directory: which node of which cluster this is, and which logs hold what it has.
+//! The manifest of a node's directory: its identity, and its logs.
 //!
 //! One small file, `NODE`, replaced as a whole at every opening and orderly closing:
 //!
@@ -25,7 +25,7 @@ const KIND: &str = "namiki-node";
 /// The format that this release writes, and the latest that it reads.
 const FORMAT: u32 = 1;
 
-/// What a node's directory holds.
+/// The contents of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Manifest {
     /// In hexadecimal.
@@ -34,7 +34,7 @@ pub(super) struct Manifest {
     node: u64,
     incarnation: u64,
     workers: u16,
-    /// The voters that the cluster began with. What has become of them is in the log.
+    /// The voters that the cluster began with. Later changes are in the log.
     pub(super) voters: Vec<NodeId>,
     /// The logs, oldest first. All but the last are sealed.
     pub(super) generations: Vec<GenerationInfo>,
@@ -69,7 +69,7 @@ impl Manifest {
         }
     }
 
-    /// The manifest of a directory; nothing if it has none.
+    /// Reads the manifest of a directory; `None` if it has none.
     pub(super) fn read(disk: &dyn Disk, dir: &Path) -> Result<Option<Self>, StoreError> {
         let path = Self::path(dir);
         match disk.read(&path) {
@@ -79,7 +79,7 @@ impl Manifest {
         }
     }
 
-    /// Puts this manifest into the place of the directory's present one, durably.
+    /// Replaces the directory's manifest by this one, durably.
     pub(super) fn write(&self, disk: &dyn Disk, dir: &Path) -> Result<(), StoreError> {
         let path = Self::path(dir);
         let text = serde_json::to_string_pretty(self).expect("a manifest has only string keys");
@@ -112,7 +112,8 @@ impl Manifest {
         }
     }
 
-    /// What the checksum cannot tell: why the contents make no sense; nothing if they do.
+    /// Inconsistencies that the checksum does not detect: a reason, or `None` if the contents are
+    /// valid.
     fn contradiction(&self) -> Option<String> {
         if u128::from_str_radix(&self.cluster, 16).is_err() {
             return Some("its cluster is not a number".to_owned());

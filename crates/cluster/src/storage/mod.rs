@@ -2,23 +2,25 @@
 //!
 //! ```text
 //! DIR/
-//!   LOCK   NODE             the manifest: which node this is, and which generations of the log there are
+//!   LOCK   NODE             the manifest: the node's identity, and the generations of its log
 //!   log/0000/               stream 0: votes, entries, the commit index, truncations
 //!   log/0001/ …             stream 1 + w: payloads of worker w, each with its name
 //! ```
-//! The log is one [`namiki_log::Log`] with a stream more than there are workers, and a generation for each opening. An
-//! entry in stream 0 says which payload it means; the two are written by different threads, in any order. An entry is
-//! *persisted* when both are durable, and after a restart it counts only then: `recovery.rs` has the rules.
+//! The log is one [`namiki_log::Log`] with one more stream than workers, and a generation for each
+//! opening. An entry in stream 0 names its payload; different threads write the two, in any order.
+//! An entry is *persisted* when both are durable, and after a restart it counts only then:
+//! `recovery.rs` has the rules.
 //!
-//! A frame's sequence number is local to a node, a stream and a generation. A new leader's 57th frame of worker 2 may
-//! meet an old leader's on another node. So payloads are named by the term of the leader that sealed them, the worker,
-//! and its number in the term, and found by that name alone.
+//! A frame's sequence number is local to a node, a stream and a generation. A new leader's 57th
+//! frame of worker 2 may coincide with an old leader's on another node. So payloads are named by
+//! the term of the leader that sealed them, the worker, and its number in the term, and found by
+//! that name alone.
 //!
 //! # Invariants
-//! - N1. What a flush has returned for is found by every later opening.
-//! - N2. What an opening has returned is durable, and the next one finds it again: the tails are hardened, and where
-//!   entries were cut off a truncation is durable.
-//! - N3. An append that fails has changed nothing. What was accepted has its place on the disk.
+//! - N1. Every later opening finds the data for which a flush has returned.
+//! - N2. The data that an opening has returned is durable, and the next one finds it again: the
+//!   tails are hardened, and if entries were cut off, a truncation is durable.
+//! - N3. A failed append has changed nothing. An accepted record has its place on the disk.
 //! - N4. A directory without a manifest is never opened.
 //!
 //! Paper: raft-pwal §3.2 (a log file for each worker, put in order by the LSN)

@@ -1,9 +1,9 @@
 //! Creating and opening a node's directory.
 //!
 //! ```text
-//!   lock the directory → read the manifest → read the log, and harden what is at its end → make the next generation of
-//!   the log → seal what was read and announce the new generation (one replacement of the manifest) → make the cut
-//!   durable, if there was one
+//!   lock the directory → read the manifest → read the log, and harden its tail → create the next
+//!   generation of the log → seal the old one and announce the new one (one replacement of the
+//!   manifest) → make the cut durable, if there was one
 //! ```
 //! A crash or an error before the manifest is replaced leaves everything as it was, and one before the cut is durable
 //! leaves a log that is cut at the same entry again.
@@ -30,17 +30,17 @@ use crate::entry::{LogEntry, PayloadRef};
 use crate::fault_injection::{Fault, FaultInjection};
 use crate::network::NodeId;
 
-/// How a node's storage is opened. All of it may differ at every opening.
+/// Options for opening a node's storage. All of them may differ at every opening.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
     /// Length of the log's files. An opening begins a new one for each stream that is written.
     pub segment_bytes: u64,
     /// Length of a log buffer, of which each stream has two: at least the longest payload and a hundred bytes of headers.
     pub buffer_bytes: usize,
-    /// On which thread files are made ready.
+    /// The thread on which files are prepared.
     pub prepare: Prepare,
-    /// How long the log's files may be together for another payload to be accepted; Raft's own records always are.
-    /// Nothing: as long as the disk has space.
+    /// Limit on the total length of the log's files, beyond which payloads are refused; Raft's own
+    /// records are always accepted. `None`: limited only by the disk.
     pub max_log_bytes: Option<u64>,
     /// A fault, in simulations.
     pub planted: FaultInjection,
@@ -59,7 +59,7 @@ impl Default for StoreOptions {
     }
 }
 
-/// What an opening found. All of it is durable.
+/// The state that an opening has recovered. All of it is durable.
 #[derive(Clone, Debug)]
 pub struct Recovered {
     /// The node.
@@ -68,16 +68,16 @@ pub struct Recovered {
     pub membership: Vec<NodeId>,
     /// The current term.
     pub term: u64,
-    /// The node that has this one's vote in the term; 0 if none has.
+    /// The node that has this one's vote in the term, or 0.
     pub vote: u64,
     /// All entries through this index are committed. Never beyond the last entry.
     pub commit: u64,
-    /// Through this index, what is missing is damage. Never beyond the last entry.
+    /// Persisted index: missing data at or below it is damage. Never beyond the last entry.
     pub persisted: u64,
     /// The entries, from index 1, without gaps.
     pub entries: Vec<LogEntry>,
-    /// Payloads of entries that were persisted and are not there, or not as they should be: damage. Until they have
-    /// been fetched and appended, the node must neither vote nor acknowledge.
+    /// Payloads of persisted entries that are missing or corrupt: damage. Until they have been
+    /// fetched and appended, the node must neither vote nor acknowledge.
     pub missing: Vec<PayloadRef>,
 }
 
@@ -85,8 +85,8 @@ impl NodeStore {
     /// Creates the directory of a new node, durably.
     ///
     /// # Errors
-    /// [`StoreError::NotEmpty`], [`StoreError::InUse`], [`StoreError::InvalidOptions`], or the disk's own. Where a crash
-    /// or an error came in between, it can be created again.
+    /// [`StoreError::NotEmpty`], [`StoreError::InUse`], [`StoreError::InvalidOptions`], or the
+    /// disk's own. After a crash or an error it can be created again.
     pub fn create(
         disk: Arc<dyn Disk>,
         dir: &Path,
@@ -100,7 +100,7 @@ impl NodeStore {
         let dir = &*absolute(dir)?;
         disk.create_dir_all(dir)
             .map_err(|source| StoreError::device("creating", dir, source))?;
-        // Before it is locked, which would leave a file in it.
+        // Before the lock, which would leave a file in it.
         check_empty(&*disk, dir)?;
         let lock = lock(&*disk, dir)?;
         let disk = guarded(disk, &lock);
@@ -108,7 +108,7 @@ impl NodeStore {
         Manifest::new(identity, voters).write(&*disk, dir)
     }
 
-    /// Which node a directory belongs to. Changes nothing, and needs no lock.
+    /// The identity of a directory's node. Changes nothing, and needs no lock.
     ///
     /// # Errors
     /// [`StoreError::Empty`], [`StoreError::DamagedManifest`], [`StoreError::NewerManifest`], or the disk's own.
@@ -150,7 +150,7 @@ impl NodeStore {
         options: StoreOptions,
     ) -> Result<(Self, Recovered), StoreError> {
         let dir = &*absolute(dir)?;
-        // Before it is locked, which would leave a file in it.
+        // Before the lock, which would leave a file in it.
         read_manifest(&*disk, dir)?;
         let lock = lock(&*disk, dir)?;
         let disk = guarded(disk, &lock);
@@ -216,7 +216,7 @@ impl NodeStore {
             held: Mutex::new(Some((manifest, lock))),
         };
         if let Some(from) = cut.from {
-            // A payload that comes later must not bring back what was cut off.
+            // A payload that arrives later must not restore entries that were cut off.
             store.append_raft(&[RaftRecord::Truncate { from }])?;
             store.flush_raft()?;
         }
@@ -227,7 +227,7 @@ impl NodeStore {
     }
 }
 
-/// As it is from the working directory of now: the process may change it.
+/// The absolute path, by the current working directory: the process may change it.
 fn absolute(dir: &Path) -> Result<PathBuf, StoreError> {
     std::path::absolute(dir).map_err(|source| StoreError::device("finding", dir, source))
 }
@@ -281,7 +281,7 @@ fn read_manifest(disk: &dyn Disk, dir: &Path) -> Result<Manifest, StoreError> {
     })
 }
 
-/// Whether there is a log without a manifest.
+/// Whether the directory has a log but no manifest.
 fn has_log(disk: &dyn Disk, dir: &Path) -> Result<bool, StoreError> {
     let log_dir = log_dir(dir);
     let failed = |source| StoreError::device("listing", &log_dir, source);
@@ -297,7 +297,8 @@ fn check_empty(disk: &dyn Disk, dir: &Path) -> Result<(), StoreError> {
     let files = disk
         .list(dir)
         .map_err(|source| StoreError::device("listing", dir, source))?;
-    // What a killed process leaves that tried out the disk, and what a file system keeps at its root.
+    // Leftovers of a killed process that probed the disk, and the entries of a file system at its
+    // root.
     let counts_as_nothing = |name: &str, kind| {
         name.starts_with(PROBE_FILES)
             || name.starts_with(PROFILE_FILES)
@@ -324,7 +325,7 @@ fn lock(disk: &dyn Disk, dir: &Path) -> Result<DirLock, StoreError> {
     })
 }
 
-/// How long the files of all generations are together.
+/// Total length of the files of all generations.
 fn log_bytes(disk: &dyn Disk, log_dir: &Path, workers: u16) -> Result<u64, StoreError> {
     let mut bytes = 0;
     for stream in 0..=workers {

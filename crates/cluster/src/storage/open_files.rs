@@ -1,4 +1,4 @@
-//! Segments that were read last stay open.
+//! Cache of open segments: those that were read last stay open.
 
 use std::collections::VecDeque;
 use std::io;
@@ -8,7 +8,7 @@ use namiki_platform::disk::DiskFile;
 use namiki_platform::{Generation, WorkerId};
 use parking_lot::Mutex;
 
-/// How many.
+/// Capacity of the cache.
 const FILES_MAX: usize = 32;
 
 type Key = (Generation, WorkerId, u64);
@@ -21,7 +21,7 @@ impl OpenFiles {
         Self(Mutex::new(VecDeque::with_capacity(FILES_MAX + 1)))
     }
 
-    /// The file of that key. Several threads may open it at the same time.
+    /// The file of this key. Several threads may open it at the same time.
     pub(super) fn get(
         &self,
         key: Key,

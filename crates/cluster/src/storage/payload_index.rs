@@ -1,8 +1,9 @@
-//! Where each payload lies: its name → generation, segment, offset.
+//! The payload index: name → generation, segment, offset.
 //!
-//! A name says nothing about a place: payloads of one worker may come in any order, from several leaders, and again.
-//! The index is rebuilt from the log at every opening. It takes little more than 16 bytes for a payload, because a
-//! leader numbers what a worker seals: chunks of 64 slots each, in the order of (term, number).
+//! A name does not determine a place: payloads of one worker may arrive in any order, from several
+//! leaders, and repeatedly. The index is rebuilt from the log at every opening. It takes little
+//! more than 16 bytes for a payload, because a leader numbers what a worker seals: chunks of 64
+//! slots each, in the order of (term, number).
 //!
 //! # Invariants
 //! - X1. A payload is in the index from before its append returns. Its position is there before the flush returns that
@@ -18,7 +19,7 @@ use std::sync::Arc;
 
 use crate::entry::{PayloadName, PayloadRef};
 
-/// What a payload's record begins with: term and number.
+/// Header of a payload's record: term and number.
 pub(super) const PAYLOAD_HEADER_BYTES: usize = 16;
 
 /// Slots in a chunk.
@@ -28,7 +29,7 @@ const NOTHING: u32 = 0;
 /// The file of a slot while its payload is in a buffer.
 const BUFFERED: u32 = u32::MAX;
 
-/// A payload, with its file by its number in the list, from 1.
+/// A payload, with the number of its file in the list, from 1.
 #[derive(Clone, Copy, Default)]
 struct Slot {
     file: u32,
@@ -90,7 +91,7 @@ impl PayloadIndex {
         }
     }
 
-    /// The payload of that name, and its place if it has one.
+    /// The payload of this name, and its place if it has one.
     pub(super) fn get(&self, name: PayloadName) -> Option<(PayloadRef, Option<PayloadPlace>)> {
         let worker = self.workers.get(usize::from(name.worker))?.lock();
         let slot = worker.get(name)?;
@@ -110,7 +111,7 @@ impl PayloadIndex {
         Some((payload, place))
     }
 
-    /// A payload is in a buffer. Another of its name is forgotten.
+    /// Records a payload that is in a buffer. Another of its name is forgotten.
     pub(super) fn buffer(&self, payload: &PayloadRef) {
         let mut worker = self.workers[usize::from(payload.name.worker)].lock();
         *worker.slot(payload.name) = Slot {
@@ -121,7 +122,7 @@ impl PayloadIndex {
         };
     }
 
-    /// A frame with these payloads is on the disk, and no other record.
+    /// Records the place of a frame with exactly these payloads on the disk.
     pub(super) fn place(&self, payloads: &[PayloadRef], position: &FramePosition) {
         let Some(first) = payloads.first() else {
             return;
@@ -143,7 +144,7 @@ impl PayloadIndex {
     }
 }
 
-/// The payloads of the frame that fills, or is written.
+/// The payloads of the frame that is being filled or written.
 #[derive(Default)]
 pub(super) struct BufferedPayloads {
     index: Option<Arc<PayloadIndex>>,

@@ -1,4 +1,4 @@
-//! Records of stream 0: what Raft has to remember on a node.
+//! Records of stream 0: Raft's persistent state on a node.
 //!
 //! ```text
 //!  1 vote       | term 8 | vote 8
@@ -8,10 +8,10 @@
 //!  5 entry      | index 8 | term 8                                     nothing
 //!  6 entry      | index 8 | term 8 | payload's term 8 | worker 2 | number 8 | length 4 | digest 4
 //!  7 entry      | index 8 | term 8 | length 4 | change of membership
-//!  8 entry      | index 8 | term 8 | length 4 | what concerns all workers
+//!  8 8 entry      | index 8 | term 8 | length 4 | control change for all workers
 //! ```
-//! The first byte says which. Several of them, back to back, are one record of the log: a call's records are on disk
-//! together or not at all.
+//! The first byte is the kind. Several of them, back to back, form one record of the log: a call's
+//! records are on disk together or not at all.
 
 use bytes::Bytes;
 use namiki_platform::bytes::{u16_at, u32_at, u64_at};
@@ -31,25 +31,25 @@ const ENTRY_CONTROL: u8 = 8;
 const ENTRY_BYTES: usize = 17;
 const REF_BYTES: usize = 26;
 
-/// What Raft has to remember.
+/// A record of Raft's persistent state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RaftRecord {
-    /// The current term, and the node that has this one's vote in it; 0 if none has.
+    /// The current term, and the node that has this one's vote in it, or 0.
     Vote {
         /// The term.
         term: u64,
         /// The node.
         vote: u64,
     },
-    /// All entries through this index are committed. It may be ahead of the entries that are here.
+    /// All entries through this index are committed. It may be ahead of the local entries.
     Commit {
         /// The index.
         index: u64,
     },
     /// An entry. It voids every entry at and above its index.
     Entry(LogEntry),
-    /// All entries through this index are durable here, and so are their payloads: what is missing of them later is
-    /// damage. An entry or a truncation at or below the index lowers it.
+    /// All entries through this index and their payloads are durable here: if any of them is
+    /// missing later, that is damage. An entry or a truncation at or below the index lowers it.
     Persisted {
         /// The index.
         index: u64,
@@ -62,7 +62,7 @@ pub enum RaftRecord {
 }
 
 impl RaftRecord {
-    /// How many bytes it takes.
+    /// Its encoded length.
     pub(super) fn encoded_bytes(&self) -> usize {
         match self {
             Self::Vote { .. } => 17,
@@ -121,7 +121,7 @@ impl RaftRecord {
     /// The record at the start of `bytes`, which are not empty, and the rest.
     ///
     /// # Errors
-    /// What is wrong, for a log that was written by another program: its checksums are good.
+    /// The problem: the log was written by another program, as its checksums are good.
     pub(super) fn decode(bytes: &[u8]) -> Result<(Self, &[u8]), &'static str> {
         let kind = bytes.first().copied().unwrap_or_default();
         let (own, rest) = match kind {

@@ -1,25 +1,29 @@
-//! Reading ahead: payloads that are read in the order in which they were written cost one read of the disk for many.
+//! Readahead: one disk read fetches many payloads that are read in the order in which they were
+//! written.
 //!
-//! A node that replays its log, or serves one that catches up, reads payload after payload of each worker. Each is short where
-//! clients send one command at a time, and a direct read of a page costs as much as one of a hundred pages. So a reader
-//! that goes on where it has been takes a stretch of the segment at once, and finds what comes next in it.
+//! A node that replays its log, or serves one that catches up, reads payload after payload of each
+//! worker. Payloads are short if clients send one command at a time, and a direct read of a page
+//! costs as much as one of a hundred pages. So a sequential reader reads a stretch of the segment
+//! at once, and finds the next payloads in it.
 //!
-//! What lies behind a durable payload may not be written yet when it is read. Nothing of a stretch is given out unless it matches
-//! the digest of what was asked for; else that payload is read by itself.
+//! The bytes behind a durable payload may not be written yet when they are read. A part of a
+//! stretch is returned only if it matches the digest of the requested payload; otherwise that
+//! payload is read by itself.
 
 use bytes::Bytes;
 use namiki_platform::Generation;
 
 use super::payload_index::PayloadPlace;
 
-/// How much is read at once.
+/// Bytes that are read at once.
 const STRETCH_BYTES: usize = 512 << 10;
-/// Payloads from this length on are given out in the pages that they were read into.
+/// Payloads from this length on are returned without a copy.
 pub(super) const COPY_BYTES_MAX: usize = 4096;
-/// A reader goes on where it has been if it skips no more than this: headers, and what fills a frame's last page.
+/// A reader counts as sequential if it skips no more than this: headers, and the padding of a
+/// frame's last page.
 const SKIP_BYTES_MAX: u64 = 64 << 10;
 
-/// What one reader has read ahead, of each worker's payloads.
+/// The readahead of one reader, for each worker's payloads.
 #[derive(Debug, Default)]
 pub struct ReadAhead {
     workers: Vec<Stretch>,
@@ -29,10 +33,10 @@ pub struct ReadAhead {
 #[derive(Debug, Default)]
 pub(super) struct Stretch {
     segment: Option<(Generation, u64)>,
-    /// Of the first byte, in the segment.
+    /// Position of the first byte in the segment.
     from: u64,
     bytes: Bytes,
-    /// Where the payload ended that was given out last.
+    /// End of the payload that was returned last.
     position: u64,
 }
 
@@ -47,7 +51,7 @@ impl ReadAhead {
 }
 
 impl Stretch {
-    /// How many bytes to read for a payload at that place.
+    /// Number of bytes to read for a payload at this place.
     pub(super) fn bytes_to_read(&self, place: PayloadPlace, length: usize) -> usize {
         let offset = u64::from(place.offset);
         let goes_on = self.segment == Some((place.generation, place.segment))
@@ -59,7 +63,7 @@ impl Stretch {
         }
     }
 
-    /// The bytes at a place, as far as they were read.
+    /// The bytes at a place, if they were read.
     pub(super) fn get(&mut self, place: PayloadPlace, length: usize) -> Option<Bytes> {
         if self.segment != Some((place.generation, place.segment)) {
             return None;
@@ -67,7 +71,7 @@ impl Stretch {
         let from = u64::from(place.offset).checked_sub(self.from)? as usize;
         let to = from.checked_add(length)?;
         let bytes = match self.bytes.get(from..to)? {
-            // Held for long, a slice would keep the stretch.
+            // A slice would keep the whole stretch alive.
             short if length < COPY_BYTES_MAX => Bytes::copy_from_slice(short),
             _ => self.bytes.slice(from..to),
         };
@@ -75,7 +79,7 @@ impl Stretch {
         Some(bytes)
     }
 
-    /// What was read from that place on.
+    /// Stores the bytes that were read from this place on.
     pub(super) fn put(&mut self, place: PayloadPlace, bytes: Bytes) {
         *self = Self {
             segment: Some((place.generation, place.segment)),

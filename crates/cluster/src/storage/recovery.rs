@@ -1,4 +1,4 @@
-//! Reading a node's log back: which entries it has, and where its payloads are.
+//! Recovery of a node's log: its entries, and the places of its payloads.
 //!
 //! An entry counts if its record in stream 0 and its payload are both on the disk. Stream 0 is read in order:
 //!
@@ -8,15 +8,18 @@
 //! ```
 //! - An entry at index i voids every entry at and above i, and lowers the persisted index to i − 1. A truncation does
 //!   the same without an entry.
-//! - *Cut.* The log ends before the first entry above the persisted index that lacks its payload: it is missing, or does
-//!   not match its digest. Entry and payload were not acknowledged. At or below the persisted index the payload was there once.
-//!   That it is missing is damage: the entry stays, and the payload is listed as missing.
+//! - *Cut.* The log ends before the first entry above the persisted index that lacks its payload:
+//!   it is missing, or does not match its digest. Entry and payload were not acknowledged. At or
+//!   below the persisted index the payload once was durable, so its loss is damage: the entry
+//!   stays, and the payload is listed as missing.
 //! - The commit index is lowered to the last entry: a node may learn of a commit before it has the entry.
 //!
-//! What is read at the end of a stream may not be durable, if the process was killed and the machine was not. So it is
-//! hardened before any of it is shown: see [`namiki_log::harden_tail`].
+//! Data that is read at the end of a stream may not be durable, if the process was killed but the
+//! machine did not fail. So the tail is hardened before any of it is used: see
+//! [`namiki_log::harden_tail`].
 //!
-//! Media damage to frames behind the last record of a persisted index cannot be told from a torn tail.
+//! Media damage to frames behind the last record of a persisted index cannot be distinguished from
+//! a torn tail.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -35,15 +38,15 @@ use super::raft_record::RaftRecord;
 use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
 use crate::fault_injection::{Fault, FaultInjection};
 
-/// What the log holds.
+/// The replayed contents of the log.
 pub(super) struct Replayed {
     pub(super) raft: RaftState,
     pub(super) payloads: PayloadIndex,
-    /// The last generation's end, if it had none.
+    /// The end of the last generation, if it was not sealed.
     pub(super) seal: Option<GenerationEnd>,
 }
 
-/// What Raft's records come to.
+/// The state that results from Raft's records.
 #[derive(Debug, Default)]
 pub(super) struct RaftState {
     pub(super) term: u64,
@@ -55,10 +58,10 @@ pub(super) struct RaftState {
     planted: FaultInjection,
 }
 
-/// What [`RaftState::cut`] found.
+/// The result of [`RaftState::cut`].
 #[derive(Debug, Default)]
 pub(super) struct Cut {
-    /// Entries from this index on are gone.
+    /// Entries from this index on were cut off.
     pub(super) from: Option<u64>,
     pub(super) missing: Vec<PayloadRef>,
 }
@@ -68,7 +71,7 @@ impl RaftState {
         self.entries.len() as u64
     }
 
-    /// Takes in the next record of stream 0.
+    /// Applies the next record of stream 0.
     fn take(&mut self, record: RaftRecord) -> Result<(), String> {
         match record {
             RaftRecord::Vote { term, vote } => (self.term, self.vote) = (term, vote),
@@ -82,7 +85,7 @@ impl RaftState {
                 self.void(entry.index)?;
                 let at = (entry.index - 1) as usize;
                 match self.entries.get_mut(at) {
-                    // Only with a fault planted.
+                    // Only with an injected fault.
                     Some(voided) => *voided = entry,
                     None => self.entries.push(entry),
                 }
@@ -107,7 +110,8 @@ impl RaftState {
         Ok(())
     }
 
-    /// Cuts the log at the first entry that lacks its payload and was not persisted, and lowers what lies beyond.
+    /// Cuts the log at the first entry that lacks its payload and was not persisted, and lowers
+    /// indexes beyond the cut.
     pub(super) fn cut(&mut self, has: impl Fn(&PayloadRef) -> bool) -> Cut {
         let mut cut = Cut::default();
         for entry in &self.entries {
@@ -263,7 +267,8 @@ mod tests {
         }
     }
 
-    /// What a restart makes of these records, with this rule broken, where the payloads of the second term are missing.
+    /// The state that a restart recovers from these records, with this rule broken and the payloads
+    /// of the second term missing.
     fn recovered(fault: Option<Fault>, records: Vec<RaftRecord>) -> (RaftState, Cut) {
         let mut raft = RaftState {
             planted: FaultInjection::of(fault),
@@ -276,7 +281,7 @@ mod tests {
         (raft, cut)
     }
 
-    /// An entry of another leader takes the place of one that was persisted, and the crash comes before its payload.
+    /// An entry of another leader replaces a persisted one, and the crash comes before its payload.
     #[test]
     fn an_entry_lowers_the_persisted_index_below_it() {
         let records = || {
@@ -288,7 +293,7 @@ mod tests {
         let (raft, cut) = recovered(None, records());
         assert_eq!((raft.persisted, raft.last_index()), (1, 1));
         assert_eq!((cut.from, cut.missing.len()), (Some(2), 0));
-        // Taken for damage.
+        // Mistaken for damage.
         let (_, cut) = recovered(Some(Fault::KeepPersisted), records());
         assert_eq!((cut.from, cut.missing.len()), (None, 1));
         let (raft, _) = recovered(Some(Fault::IgnoreTruncations), records());

@@ -1,4 +1,4 @@
-//! The storage of a node: appending, and reading back. How it is opened is in `open.rs`.
+//! The storage of a node: appends and reads. `open.rs` opens it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct NodeStore {
     pub(super) files: OpenFiles,
     /// Index of the last entry that was appended.
     pub(super) last_index: Mutex<u64>,
-    /// Until the storage is closed.
+    /// Held until the storage is closed.
     pub(super) held: Mutex<Option<(Manifest, DirLock)>>,
 }
 
@@ -56,12 +56,12 @@ impl NodeStore {
     /// Appends Raft's records, in this order, to a buffer. They are not durable yet.
     ///
     /// # Errors
-    /// [`StoreError::DiskFull`], after which nothing has changed; of records that do not fit into one buffer together, some
-    /// may have been appended, from the first on. [`StoreError::TooLong`] for a record that does not fit alone,
-    /// [`StoreError::FailedLog`], [`StoreError::Closed`].
+    /// [`StoreError::DiskFull`], after which nothing has changed; if the records do not fit into
+    /// one buffer together, a prefix of them may have been appended. [`StoreError::TooLong`] for a
+    /// record that does not fit alone, [`StoreError::FailedLog`], [`StoreError::Closed`].
     ///
     /// # Panics
-    /// If an entry does not follow the last one, or voids an index that never was.
+    /// If an entry does not follow the last one, or voids an index that never existed.
     pub fn append_raft(&self, records: &[RaftRecord]) -> Result<(), StoreError> {
         let stream = self.raft_stream();
         let bytes_max = stream.payload_bytes_max();
@@ -103,17 +103,20 @@ impl NodeStore {
             .map_err(|error| StoreError::of_log(&self.dir, error))
     }
 
-    /// Makes durable what was appended to Raft's records before the call.
+    /// Makes Raft's records durable that were appended before the call.
     ///
     /// # Errors
-    /// [`StoreError::FailedLog`]: what was not durable is in doubt, and nothing is accepted any more.
+    /// [`StoreError::FailedLog`]: data that was not durable is in doubt, and nothing more is
+    /// accepted.
     pub fn flush_raft(&self) -> Result<(), StoreError> {
         self.flush(RAFT_STREAM)
     }
 
-    /// Appends a payload to its worker's buffer. It is not durable yet. Without effect if it was appended before.
+    /// Appends a payload to its worker's buffer. It is not durable yet. Has no effect if it was
+    /// appended before.
     ///
-    /// A payload of the same name with another digest takes the place of the one before: that one was damaged.
+    /// A payload of the same name with another digest replaces the one before: that one was
+    /// damaged.
     ///
     /// # Errors
     /// [`StoreError::DiskFull`] and [`StoreError::LogFull`], after which nothing has changed; [`StoreError::TooLong`],
@@ -144,7 +147,7 @@ impl NodeStore {
             .map_err(|error| StoreError::of_log(&self.dir, error))
     }
 
-    /// Makes durable what was appended for a worker before the call.
+    /// Makes a worker's payloads durable that were appended before the call.
     ///
     /// # Errors
     /// [`StoreError::NoSuchWorker`]; [`StoreError::FailedLog`], as [`NodeStore::flush_raft`].
@@ -174,7 +177,7 @@ impl NodeStore {
         self.read_payload_ahead(name, &mut ReadAhead::default())
     }
 
-    /// Reads a durable payload back, and what follows it if the reader goes on where it has been.
+    /// Reads a durable payload back, with readahead if the reader is sequential.
     ///
     /// # Errors
     /// As [`NodeStore::read_payload`].
@@ -205,7 +208,7 @@ impl NodeStore {
                 return Ok(bytes);
             }
         }
-        // By itself: it may be well where what follows it cannot be read.
+        // By itself: it may be intact although the bytes behind it cannot be read.
         let bytes = self.read_from(name, place, length)?;
         if !payload.matches(&bytes) {
             return Err(StoreError::DamagedPayload {
@@ -247,24 +250,25 @@ impl NodeStore {
         )
     }
 
-    /// Whether the log may grow by two files for each worker: a leader that has less room accepts no more commands.
+    /// Whether the log may grow by two files for each worker: a leader with less room accepts no
+    /// more commands.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.budget.has_room(2 * u64::from(self.identity.workers))
     }
 
-    /// How long the log's files are together.
+    /// Total length of the log's files.
     #[must_use]
     pub fn log_bytes(&self) -> u64 {
         self.budget.bytes()
     }
 
-    /// Makes everything durable, notes in the manifest where the log ends, and releases the directory. Without effect if
-    /// it was closed before. Payloads can still be read.
+    /// Makes everything durable, records the end of the log in the manifest, and releases the
+    /// directory. Has no effect if it was closed before. Payloads can still be read.
     ///
     /// # Errors
-    /// [`StoreError::FailedLog`], or the disk's own: the directory is released all the same, and what was durable is
-    /// found by the next opening.
+    /// [`StoreError::FailedLog`], or the disk's own: the directory is released nevertheless, and
+    /// the next opening finds all durable data.
     pub fn close(&self) -> Result<(), StoreError> {
         let Some((mut manifest, lock)) = self.held.lock().take() else {
             return Ok(());

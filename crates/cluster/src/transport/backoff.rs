@@ -1,7 +1,7 @@
-//! How long to wait before a connection is tried again.
+//! Randomized exponential backoff before a connection is retried.
 //!
-//! Twice as long after every failure, up to a maximum, and a random part of that: nodes that lost a peer at the same time do not come
-//! back to it at the same time.
+//! The wait doubles after every failure, up to a maximum, and a part of it is random: nodes that
+//! lost a peer at the same time do not reconnect at the same time.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
@@ -27,12 +27,12 @@ impl Backoff {
         }
     }
 
-    /// The connection was up: the next failure is the first one again.
+    /// Resets the backoff after the connection was up.
     pub(super) fn reset(&mut self) {
         self.next = self.first;
     }
 
-    /// The wait after a failure: between half of and the whole of the present step.
+    /// The wait after a failure: between half of the current step and the whole.
     pub(super) fn wait(&mut self) -> Duration {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;

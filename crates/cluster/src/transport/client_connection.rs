@@ -1,7 +1,7 @@
 //! The task of a client's connection: hello, then requests to the node and responses from it.
 //!
-//! What a client may cost is limited before it is known to be one: connections, bytes of a message that has not arrived, the time that it
-//! takes to arrive, the commands of a group, and responses that are not read.
+//! The resources of a client are limited from the start: connections, bytes of a message that has
+//! not arrived completely, the time of its arrival, the commands of a group, and unread responses.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -25,16 +25,16 @@ use crate::transport::security::{Accepted, SecurityError, Shown};
 use crate::transport::shared::{Context, Shared};
 use crate::transport::stream::{Incoming, Outgoing};
 
-/// How much is read at once from a client.
+/// Bytes that are read at once from a client.
 const CHUNK_BYTES: usize = 16 << 10;
-/// Responses are written together up to about this many bytes.
+/// Approximate limit on the bytes of responses that are written together.
 const BATCH_BYTES: usize = 256 << 10;
-/// After a failure to accept: descriptors may be exhausted.
+/// Pause after a failure to accept: descriptors may be exhausted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// After this silence the system asks whether the other machine is still there.
+/// Silence after which the system probes the other machine (TCP keepalive).
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// Why a connection ends.
+/// The reason for which a connection ends.
 #[derive(Debug, thiserror::Error)]
 enum EndReason {
     #[error(transparent)]
@@ -82,11 +82,11 @@ async fn serve(
     budget: Budget,
 ) {
     let shared = &context.shared;
-    // Without these responses are slower, and a machine that is gone is noticed later.
+    // Without these options responses are slower, and a dead machine is detected later.
     let _ = stream.set_nodelay(true);
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE);
     let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
-    // For the handshake of TLS and the hello together.
+    // One timeout for the TLS handshake and the hello together.
     let until = Deadline::now() + shared.settings.timing.hello_timeout;
     let ended = match timeout_at(until, shared.security.accept(stream)).await {
         Ok(Ok(Accepted {
@@ -129,13 +129,13 @@ async fn say_hello(
     let frame = frame
         .map_err(|_| EndReason::Slow)?
         .map_err(|error| match error {
-            // Bytes that are none of TLS tell the client.
+            // Plain bytes tell the client that this side does not speak TLS.
             FrameReadError::SpeaksTls => EndReason::Refused(error.to_string()),
             error => error.into(),
         })?;
     if !shown.is_of_the_cluster() {
         return Err(EndReason::Refused(
-            "the certificate is for another cluster, or for nothing in it; issue one with the name client.CLUSTER.namiki"
+            "the certificate is for another cluster, or has no name of this one; issue one with the name client.CLUSTER.namiki"
                 .to_owned(),
         ));
     }
@@ -164,7 +164,7 @@ async fn say_hello(
     }
 }
 
-/// Tells a client why its connection ends, as far as it listens.
+/// Sends a client the reason for the end of its connection, if it still reads.
 async fn refuse(shared: &Shared, to: &mut Outgoing, reason: &EndReason) {
     let refused = match reason {
         EndReason::Refused(reason) => Response::Refused {
@@ -187,7 +187,7 @@ async fn refuse(shared: &Shared, to: &mut Outgoing, reason: &EndReason) {
     }
 }
 
-/// A client that is connected. Its end is announced even if the task is dropped.
+/// A connected client. Its end is announced even if the task is dropped.
 struct Registered<'a> {
     context: &'a Context,
     id: ConnectionId,
@@ -196,7 +196,7 @@ struct Registered<'a> {
 impl Drop for Registered<'_> {
     fn drop(&mut self) {
         self.context.shared.clients.remove(self.id);
-        // While a panic unwinds, the inbox may be what panicked.
+        // While a panic unwinds, the inbox may have caused it.
         if !std::thread::panicking() {
             self.context.inbox.client_gone(self.id);
         }
@@ -216,7 +216,7 @@ async fn serve_client(
     );
     let Some((id, queue)) = registered else {
         let reason = EndReason::Refused(format!(
-            "this node has {} connections of clients, as many as it accepts; close some",
+            "this node has {} connections of clients, its limit; close some",
             shared.clients.count()
         ));
         refuse(shared, to, &reason).await;
@@ -279,7 +279,7 @@ async fn read_request(
         let refused = Response::Refused {
             request: claimed.group,
             reason: format!(
-                "a group of {} commands is longer than the {} that are accepted; send several groups",
+                "a group of {} commands exceeds the limit of {}; send several groups",
                 claimed.commands, settings.group_commands_max
             ),
         };
@@ -290,7 +290,7 @@ async fn read_request(
     drop(frame);
     match request {
         Request::Hello { .. } => Err(EndReason::Refused(
-            "a hello is the first message of a connection and no other".to_owned(),
+            "a hello may only be the first message of a connection".to_owned(),
         )),
         Request::CutLinks { nodes } => {
             queue.push(cut_links(shared, nodes), &shared.wakeups);

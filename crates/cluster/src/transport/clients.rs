@@ -1,4 +1,4 @@
-//! The responses that wait for clients: a bounded queue for each connection.
+//! Queues of responses to clients: a bounded one for each connection.
 //!
 //! Any thread of the node pushes; the connection's task encodes and writes. A client that does not read is disconnected when its queue is
 //! full: its requests are known by session and number, so it may ask again.
@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use crate::network::ConnectionId;
 use crate::transport::wakeups::Wakeups;
 
-/// The connections of clients that are up.
+/// The open connections of clients.
 #[derive(Default)]
 pub(super) struct ClientRegistry {
     connections: RwLock<HashMap<ConnectionId, Arc<ResponseQueue>>>,
@@ -22,7 +22,7 @@ pub(super) struct ClientRegistry {
 }
 
 impl ClientRegistry {
-    /// A queue for a new connection, unless there are as many as may be.
+    /// Makes a queue for a new connection, unless the limit is reached.
     pub(super) fn register(
         &self,
         connections_max: usize,
@@ -63,12 +63,12 @@ pub(super) struct ResponseQueue {
 struct State {
     responses: VecDeque<Response>,
     bytes: usize,
-    /// The connection's task has been told, and has not looked yet.
+    /// The connection's task has been notified, and has not checked yet.
     announced: bool,
     overflowed: bool,
 }
 
-/// The client has not read as much as it is allowed to leave unread.
+/// The client has more unread responses than it may have.
 #[derive(Debug)]
 pub(super) struct Overflowed;
 
@@ -86,7 +86,7 @@ impl ResponseQueue {
         let announce = {
             let mut state = self.state.lock();
             let bytes = bytes_of(&response);
-            // One response alone is never too much.
+            // A single response is never too much.
             if state.bytes + bytes > self.bytes_max && !state.responses.is_empty() {
                 state.overflowed = true;
                 state.responses = VecDeque::new();
@@ -102,7 +102,7 @@ impl ResponseQueue {
         }
     }
 
-    /// Moves all responses behind those in `into`.
+    /// Appends all responses to `into`.
     pub(super) fn take(&self, into: &mut VecDeque<Response>) -> Result<(), Overflowed> {
         let mut state = self.state.lock();
         state.announced = false;
@@ -119,7 +119,7 @@ impl ResponseQueue {
     }
 }
 
-/// About how long a response is, encoded and in memory.
+/// Approximate size of a response, encoded and in memory.
 fn bytes_of(response: &Response) -> usize {
     let own = std::mem::size_of::<Response>();
     own + match response {

@@ -1,11 +1,12 @@
-//! Cities: how long a message takes from one to another.
+//! Cities: emulated latencies between them.
 //!
-//! A node of a test cluster on one machine can delay what it sends as if the others were far away. A delay does not serialize: messages
-//! wait side by side, so the throughput of a link is what it was. (The paper's prototype sleeps in the follower's handler, one message
-//! after the other.)
+//! A node of a test cluster on one machine can delay what it sends as if the others were far away.
+//! A delay does not serialize: messages wait concurrently, so the throughput of a link is
+//! unchanged. (The paper's prototype sleeps in the follower's handler, one message after the
+//! other.)
 //!
-//! The paper gives the round trips from Tokyo. Those between other cities are ours: they lie on one line, so the way between two of
-//! them is the difference, or the sum where Tokyo lies between.
+//! The paper gives the round trips from Tokyo. The others are ours: the cities lie on one line, so
+//! the latency between two of them is the difference, or the sum if Tokyo lies between them.
 //!
 //! Paper: raft-pwal §4.2, table 2
 
@@ -13,7 +14,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Where a node is.
+/// The city of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum City {
     /// The paper's leader.
@@ -56,7 +57,7 @@ impl City {
         Duration::from_millis(round_trip) / 2
     }
 
-    /// As in a configuration.
+    /// The name in a configuration.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

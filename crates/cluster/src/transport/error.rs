@@ -1,14 +1,14 @@
-//! Why a transport does not start, or has ended.
+//! Errors of the transport.
 
 use std::io;
 
-/// Why there is no transport.
+/// The reason for which a transport has not started, or has ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransportError {
-    /// An address cannot be listened at.
+    /// The node cannot listen at an address.
     #[error(
-        "cannot listen for {from} at {address}; change `{key}` in the configuration, or stop what uses the address"
+        "cannot listen for {from} at {address}; change `{key}` in the configuration, or stop the program that uses the address"
     )]
     Listen {
         /// "nodes" or "clients".
@@ -17,10 +17,10 @@ pub enum TransportError {
         address: String,
         /// The key that names it.
         key: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The system gives no thread, or no descriptors.
+    /// The system refuses a thread or descriptors.
     #[error("cannot start the network thread; raise the limits of processes and of open files")]
     Start(#[source] io::Error),
     /// A thread has panicked.

@@ -1,4 +1,4 @@
-//! Frames between nodes: how a [`PeerMessage`] looks on the wire.
+//! Frames between nodes: the wire format of a [`PeerMessage`].
 //!
 //! ```text
 //! | length u32 | kind u8 | body |        little-endian; the length counts kind and body
@@ -21,14 +21,15 @@ use crate::transport::lane::Lane;
 
 /// The bytes of a length.
 pub(super) const LENGTH_BYTES: usize = 4;
-/// The bytes that say which payload is meant.
+/// Bytes of a payload's reference.
 const WHICH_BYTES: usize = 26;
-/// The most bytes in front of a body: length, kind, which payload, and whether it was found.
+/// Largest number of bytes in front of a body: length, kind, reference of a payload, and whether it
+/// was found.
 const HEAD_BYTES_MAX: usize = LENGTH_BYTES + 1 + WHICH_BYTES + 1;
-/// The most bytes that a frame adds to a payload, after its length.
+/// Largest number of bytes that a frame adds to a payload, after its length.
 pub(super) const OVERHEAD_BYTES_MAX: usize = HEAD_BYTES_MAX - LENGTH_BYTES;
 
-/// What a frame is. The numbers never change.
+/// The kind of a frame. The numbers never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum FrameKind {
@@ -83,7 +84,7 @@ impl OutgoingFrame {
         }
     }
 
-    /// A frame with a body that was written by hand.
+    /// A frame with a body that was encoded by hand.
     pub(super) fn of_body(kind: FrameKind, body: Bytes) -> Self {
         Self::new(kind, &[], body)
     }
@@ -126,7 +127,7 @@ impl OutgoingFrame {
         &self.body
     }
 
-    /// On the wire.
+    /// Its length on the wire.
     pub(super) fn bytes(&self) -> usize {
         usize::from(self.head_bytes) + self.body.len()
     }
@@ -162,7 +163,7 @@ fn take_which(body: &mut Bytes) -> Result<PayloadRef, FrameNonsense> {
     })
 }
 
-/// Why a frame is no message of its lane.
+/// The reason for which a frame is not a message of its lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FrameNonsense {
     #[error("a frame of kind {0} does not belong on this lane")]
@@ -173,20 +174,20 @@ pub(super) enum FrameNonsense {
     WrongWorker(u16),
 }
 
-/// A frame that was read: its kind, and what follows it.
+/// A frame that was read: its kind, and the bytes after it.
 pub(super) struct IncomingFrame {
     pub(super) kind: u8,
     pub(super) body: Bytes,
 }
 
 impl IncomingFrame {
-    /// From what follows the length. It is not empty.
+    /// From the bytes after the length, which are not empty.
     pub(super) fn of(mut bytes: Bytes) -> Self {
         let kind = if bytes.is_empty() { 0 } else { bytes.get_u8() };
         Self { kind, body: bytes }
     }
 
-    /// The message, if it is one of this lane.
+    /// Decodes the message, if it belongs to this lane.
     pub(super) fn into_message(self, lane: Lane) -> Result<PeerMessage, FrameNonsense> {
         let Self { kind, mut body } = self;
         match (lane, FrameKind::from_byte(kind)) {
@@ -222,7 +223,7 @@ fn take_fetch(mut body: Bytes) -> Result<PeerMessage, FrameNonsense> {
         return Err(FrameNonsense::Short);
     }
     let count = body.get_u32_le() as usize;
-    // Before memory is allocated for so many.
+    // Before memory is allocated for them.
     if body.len() != count.saturating_mul(WHICH_BYTES) {
         return Err(FrameNonsense::Short);
     }

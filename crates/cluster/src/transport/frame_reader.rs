@@ -1,11 +1,12 @@
 //! Reads length-delimited frames from a connection, with limits.
 //!
-//! A length is compared with the limit before memory is taken for it. A frame is a slice of the buffer that it was read into; a long one
-//! has a buffer of exactly its size. Where the other side is not known (a client), memory grows with what has arrived, and what goes
-//! beyond a small buffer is taken from a budget that all connections share.
+//! A length is compared with the limit before memory is allocated for it. A frame is a slice of the
+//! buffer that it was read into; a long one has a buffer of exactly its size. If the other side is
+//! not known (a client), memory grows with the data that has arrived, and memory beyond a small
+//! buffer is taken from a budget that all connections share.
 //!
 //! # Invariants
-//! - F1. Every future here may be dropped before it is done: nothing that was read is lost.
+//! - F1. Every future here is cancellation-safe: dropping it loses no data that was read.
 
 use std::io;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::transport::frame::LENGTH_BYTES;
 
 /// The unit in which a [`Budget`] counts.
 const BUDGET_UNIT_BYTES: usize = 1024;
-/// What is taken from a budget first.
+/// The first amount that is taken from a budget.
 const GROWTH_BYTES: usize = 64 << 10;
 
 /// Memory that connections share for frames that have not arrived completely.
@@ -44,7 +45,7 @@ impl Budget {
     }
 }
 
-/// Why there is no further frame.
+/// The reason for which no further frame is read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FrameReadError {
     #[error("the connection was closed")]
@@ -61,12 +62,12 @@ pub(super) enum FrameReadError {
     Io(#[from] io::Error),
 }
 
-/// What a buffer holds.
+/// The contents of a buffer.
 #[derive(Debug)]
 pub(super) enum Buffered {
     /// A frame, without its length.
     Frame(Bytes),
-    /// Less than a frame of so many bytes.
+    /// Less than a frame, which has this number of bytes.
     Part(usize),
 }
 
@@ -74,15 +75,15 @@ pub(super) enum Buffered {
 pub(super) struct FrameReader<R> {
     source: R,
     buffer: BytesMut,
-    /// How much is read at once if frames are short.
+    /// Bytes that are read at once if frames are short.
     chunk_bytes: usize,
     budget: Option<Budget>,
-    /// What the present frame has of the budget.
+    /// The current frame's share of the budget.
     charged: Option<OwnedSemaphorePermit>,
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
-    /// For a node that has said its hello: a long frame has its whole buffer at once.
+    /// For a node after its hello: a long frame gets its whole buffer at once.
     pub(super) fn new(source: R, chunk_bytes: usize) -> Self {
         Self {
             source,
@@ -93,7 +94,8 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
     }
 
-    /// For anything else: the buffer of a long frame grows as the frame arrives, and is part of a budget.
+    /// For any other peer: the buffer of a long frame grows as the frame arrives, and counts
+    /// against a budget.
     pub(super) fn with_budget(source: R, chunk_bytes: usize, budget: Budget) -> Self {
         let mut reader = Self::new(source, chunk_bytes);
         reader.budget = Some(budget);
@@ -103,7 +105,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     /// Returns when the next frame has begun to arrive.
     ///
     /// # Errors
-    /// [`FrameReadError::Closed`] if there will be none.
+    /// [`FrameReadError::Closed`] if no frame follows.
     pub(super) async fn begin(&mut self) -> Result<(), FrameReadError> {
         if self.buffer.is_empty() {
             self.read_more(1).await?;
@@ -124,7 +126,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
     }
 
-    /// The next frame if it has arrived, otherwise how long it is with its length, as far as that is known.
+    /// The next frame if it has arrived, otherwise its total length, as far as that is known.
     ///
     /// # Errors
     /// After an error there are no further frames.
@@ -149,13 +151,13 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         let frame = self.buffer.split_to(whole).freeze().slice(LENGTH_BYTES..);
         self.charged = None;
         if whole > self.chunk_bytes {
-            // Its buffer is the frame's alone, so that no connection keeps a long one.
+            // The frame owns its buffer, so that no connection keeps a long one.
             self.buffer = BytesMut::from(&self.buffer[..]);
         }
         Ok(Buffered::Frame(frame))
     }
 
-    /// Reads once. `whole` is how much the buffer must hold for the present frame.
+    /// Reads once. `whole` is the capacity that the current frame needs.
     async fn read_more(&mut self, whole: usize) -> Result<(), FrameReadError> {
         self.make_room(whole).await;
         if self.source.read_buf(&mut self.buffer).await? > 0 {
@@ -172,7 +174,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         let (buffered, capacity) = (self.buffer.len(), self.buffer.capacity());
         if whole <= self.chunk_bytes {
             if capacity < whole || capacity - buffered < self.chunk_bytes / 8 {
-                // Takes the old buffer again where no frame of it is held any more.
+                // Reuses the old buffer if no frame of it is alive any more.
                 self.buffer.reserve(self.chunk_bytes - buffered);
             }
             return;

@@ -1,14 +1,16 @@
-//! What a connection between nodes begins with: the hello of the node that dials, the answer of the other.
+//! The handshake of a connection between nodes: the hello of the node that dials, and the answer of
+//! the other.
 //!
 //! ```text
 //! Hello   magic u32, version u16, cluster u128, from u64, to u64, lane (u8, u16), workers u16
 //! Answer  magic u32, version u16, code u8, node u64                             code 0: welcome
 //! ```
-//! Nodes are named by number and incarnation. One that has been superseded is refused, as far as the other has applied the log; one that
-//! has superseded a member that the other knows is welcome: the other is behind.
+//! Nodes are named by number and incarnation. A superseded node is refused, if the other has
+//! applied that part of the log. A node that has superseded a member known to the other is welcome:
+//! the other is behind.
 //!
-//! Both are frames of a fixed size, so nothing a stranger sends makes a node allocate. A node that is refused keeps dialling: the refusal
-//! may be the other's mistake, and it may be repaired.
+//! Both are frames of a fixed size, so a stranger cannot make a node allocate. A refused node keeps
+//! dialling: the refusal may be the other's mistake, which may be repaired.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -16,16 +18,16 @@ use crate::network::NodeId;
 use crate::transport::frame::{FrameKind, IncomingFrame, OutgoingFrame};
 use crate::transport::lane::Lane;
 
-/// What hello and answer begin with.
+/// Magic number of hello and answer.
 const MAGIC: u32 = 0x4e4d_4b50;
-/// Raised by every change that an older program would not understand.
+/// Version of the protocol. Every incompatible change raises it.
 const VERSION: u16 = 2;
 const HELLO_BYTES: usize = 4 + 2 + 16 + 8 + 8 + 3 + 2;
 const ANSWER_BYTES: usize = 4 + 2 + 1 + 8;
 /// The longest frame that is accepted instead of a hello or an answer, after its length.
 pub(super) const HELLO_FRAME_BYTES_MAX: usize = 128;
 
-/// What a node says of itself, and of the one that it dials.
+/// The hello: the node that dials, and the node that it expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
     pub(super) cluster: u128,
@@ -35,11 +37,11 @@ pub(super) struct Hello {
     pub(super) workers: u16,
 }
 
-/// Why a node is refused. The numbers never change.
+/// The reason for which a node is refused. The numbers never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[repr(u8)]
 pub(super) enum Refusal {
-    /// The bytes are no hello.
+    /// The bytes are not a hello.
     #[error("it does not speak the protocol of nodes; is this the address for clients?")]
     NoHello = 1,
     /// Another version of the protocol.
@@ -48,11 +50,11 @@ pub(super) enum Refusal {
     /// Another cluster.
     #[error("it belongs to another cluster; compare the key `cluster` of both configurations")]
     Cluster = 3,
-    /// Another node was meant.
+    /// Another node was expected.
     #[error("another node was expected at this address; compare the addresses of [[member]]")]
     NotMe = 4,
-    /// The node that dials is no member.
-    #[error("the node that dialled is no member of the configuration")]
+    /// The node that dials is not a member.
+    #[error("the node that dialled is not a member of the configuration")]
     UnknownNode = 5,
     /// The number of workers differs.
     #[error("the number of workers differs; it is the same on all nodes of a cluster")]
@@ -60,13 +62,13 @@ pub(super) enum Refusal {
     /// The node that dials was replaced.
     #[error("the node that dialled was replaced: another directory has its number; stop it")]
     Superseded = 7,
-    /// There is no such lane.
-    #[error("there is no such lane")]
+    /// The lane does not exist.
+    #[error("the lane does not exist")]
     Lane = 8,
     /// The link is cut, for a test.
     #[error("the link is cut")]
     Cut = 9,
-    /// Another incarnation of the node was meant.
+    /// Another incarnation of the node was expected.
     #[error(
         "the node at this address runs on another directory than was dialled; one of the two is old: if the node was replaced and does not \
          vote yet, this passes, otherwise replace it"
@@ -84,7 +86,7 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// One node was meant, and another one is there.
+    /// The refusal if another node was expected than the one at the address.
     fn of_other(meant: NodeId, found: NodeId) -> Self {
         if meant.number() == found.number() {
             Self::OtherIncarnation
@@ -127,9 +129,9 @@ impl Hello {
         OutgoingFrame::of_body(FrameKind::Hello, body.freeze())
     }
 
-    /// Reads a hello as far as it says which cluster and node are meant, and compares it with what is expected.
+    /// Reads the cluster and the nodes of a hello, and compares them with the expected ones.
     ///
-    /// `member` says which node has a number, as far as is known.
+    /// `member` returns the node with a number, as far as it is known.
     pub(super) fn check(
         frame: IncomingFrame,
         own: &Identity,
@@ -170,7 +172,7 @@ impl Hello {
     }
 }
 
-/// What a node is, to others.
+/// A node's identity for other nodes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Identity {
     pub(super) cluster: u128,
@@ -190,7 +192,7 @@ impl Identity {
     }
 }
 
-/// Whether the node `to` welcomes.
+/// Whether the answer is a welcome of the node `to`.
 pub(super) fn check_answer(frame: IncomingFrame, to: NodeId) -> Result<(), Refusal> {
     let mut body: Bytes = frame.body;
     let is_answer = frame.kind == FrameKind::Answer as u8 && body.len() == ANSWER_BYTES;

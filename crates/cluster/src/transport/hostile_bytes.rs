@@ -1,5 +1,6 @@
-//! For tests with hostile bytes outside of this crate: what arrives, as if a client or another node had sent it. It goes the
-//! way of a connection, without sockets, up to where a request or a Raft message is acted upon.
+//! For tests with hostile bytes outside of this crate: processes bytes as if a client or another
+//! node had sent them. They take the path of a connection, without sockets, up to the execution of
+//! a request or a Raft message.
 
 use std::future::Future;
 use std::io;
@@ -24,16 +25,16 @@ use crate::transport::frame_reader::{Budget, FrameReadError, FrameReader};
 use crate::transport::hello::{HELLO_FRAME_BYTES_MAX, Hello, Identity, check_answer};
 use crate::transport::lane::Lane;
 
-/// How much is read at once: little, so that small inputs have long frames.
+/// Bytes that are read at once: few, so that small inputs have long frames.
 const CHUNK_BYTES: usize = 256;
 /// The longest frame that is accepted.
 const FRAME_BYTES_MAX: usize = 1 << 20;
-/// What clients may have of memory for frames that have not arrived.
+/// Memory budget of clients for frames that have not arrived completely.
 const BUDGET_BYTES: usize = 2 << 20;
 /// The longest group of commands.
 const GROUP_COMMANDS_MAX: u64 = 1000;
 const WORKERS: u16 = 4;
-/// Of the tables that changes are applied to: one has keys of eight bytes.
+/// The tables that changes are applied to: one has keys of eight bytes.
 const TABLES: [(u32, bool); 2] = [(1, true), (2, false)];
 
 const OWN: Identity = Identity {
@@ -63,7 +64,7 @@ impl AsyncRead for Arriving<'_> {
     }
 }
 
-/// The next frame. All that may ever arrive is there.
+/// The next frame. All bytes are available at once.
 fn next_frame(
     reader: &mut FrameReader<Arriving<'_>>,
     limit: usize,
@@ -80,8 +81,8 @@ fn next_frame(
     }
 }
 
-/// The requests that a node takes out of bytes that arrive in pieces of at most `step` bytes, and why it refuses the client
-/// before their end, if it does.
+/// The requests that a node decodes from bytes that arrive in pieces of at most `step` bytes, and
+/// the reason if it refuses the client before their end.
 #[must_use]
 pub fn requests(arriving: &[u8], step: usize) -> (Vec<Request>, Option<String>) {
     let bytes = arriving;
@@ -108,7 +109,7 @@ pub fn requests(arriving: &[u8], step: usize) -> (Vec<Request>, Option<String>) 
     }
 }
 
-/// What is found without decoding a request is what is in it.
+/// Asserts that the header found without decoding a request matches the request.
 fn says_what_it_claims(request: &Request, frame: &[u8]) {
     let claimed = claimed_group(frame);
     match request {
@@ -130,14 +131,14 @@ fn says_what_it_claims(request: &Request, frame: &[u8]) {
     }
 }
 
-/// Reads frames of another node on one of the lanes, or, where there is no such lane, hellos and answers to them. What is
-/// read comes back when it is written again.
+/// Reads frames of another node on one of the lanes or, if the lane does not exist, hellos and
+/// answers to them. Asserts that encoding the decoded messages yields the same bytes.
 ///
 /// # Errors
-/// Why the connection would end, or a message be dropped.
+/// The reason for which the connection would end, or a message be dropped.
 ///
 /// # Panics
-/// If a message does not come back, or is accepted and makes no sense.
+/// If a message is encoded differently, or is accepted although it is invalid.
 pub fn look_at_peer(lane: u8, arriving: &[u8], step: usize) -> Result<(), String> {
     let bytes = arriving;
     let mut reader = FrameReader::new(Arriving { bytes, step }, CHUNK_BYTES);
@@ -234,7 +235,7 @@ fn look_at_payload(bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-/// What a node sends on each lane, as it writes it: a name, the number of the lane, and the frames.
+/// The bytes that a node sends on each lane: a name, the number of the lane, and the frames.
 ///
 /// # Panics
 /// If changes cannot be made in an empty table.

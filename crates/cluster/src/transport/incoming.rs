@@ -1,7 +1,8 @@
 //! Connections that other nodes have dialled: hello, then frames until the connection ends.
 //!
-//! There is one connection for each node and lane; a new one takes the place of the old, which may belong to a process that is gone.
-//! Whatever is not expected ends the connection: another kind of frame, a length beyond the limit, silence.
+//! Each node and lane has one connection; a new one replaces the old, which may belong to a dead
+//! process. Anything unexpected ends the connection: another kind of frame, a length beyond the
+//! limit, silence.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -29,12 +30,12 @@ use crate::transport::shared::{Context, Peer, Shared};
 use crate::transport::stream::{Incoming, Outgoing};
 use crate::transport::write_batch::WriteBatch;
 
-/// How much is read at once from a node.
+/// Bytes that are read at once from a node.
 const CHUNK_BYTES: usize = 64 << 10;
-/// After a failure to accept: descriptors may be exhausted.
+/// Pause after a failure to accept: descriptors may be exhausted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Why a connection ends.
+/// The reason for which a connection ends.
 #[derive(Debug, thiserror::Error)]
 enum EndReason {
     #[error(transparent)]
@@ -51,7 +52,7 @@ enum EndReason {
     Superseded,
 }
 
-/// The connections of nodes that are up.
+/// The open connections of nodes.
 #[derive(Default)]
 struct Registered {
     connections: Mutex<HashMap<(NodeId, Lane), AbortHandle>>,
@@ -93,9 +94,9 @@ async fn say_hello(
     registered: Arc<Registered>,
 ) {
     let shared = &context.shared;
-    // For the handshake of TLS and the hello together.
+    // One timeout for the TLS handshake and the hello together.
     let until = (Instant::now() + shared.settings.timing.hello_timeout).into();
-    // Without it answers are only slower.
+    // Without this option answers are only slower.
     let _ = stream.set_nodelay(true);
     let accepted = match timeout_at(until, shared.security.accept(stream)).await {
         Ok(Ok(accepted)) => accepted,
@@ -144,9 +145,9 @@ async fn say_hello(
         let key = (peer.node, lane);
         let serving = serve(context.clone(), peer, lane, reader, to);
         let connection = context.spawn(serving);
-        // The old one is polled no more: its messages do not come behind those of the new one.
+        // The old connection is no longer polled: its messages cannot follow those of the new one.
         let mut connections = registered.connections.lock();
-        // Of incarnations that dial no more.
+        // Connections of incarnations that no longer dial.
         connections.retain(|_, it| !it.is_finished());
         if let Some(old) = connections.insert(key, connection) {
             old.abort();
@@ -200,7 +201,7 @@ async fn serve(
     let logger = &context.shared.logger;
     let node = peer.node;
     match reason {
-        // The other side will tell: it dials again, or it was stopped.
+        // This is not logged: the other side dials again, or it was stopped.
         EndReason::Read(FrameReadError::Closed | FrameReadError::Io(_)) => {
             slog::debug!(logger, "a node hung up"; "node" => %node, "lane" => %lane);
         }
@@ -211,7 +212,7 @@ async fn serve(
     }
 }
 
-/// Receives what has arrived, or waits for more.
+/// Receives the frames that have arrived, or waits for more.
 async fn receive(
     context: &Context,
     peer: &Peer,

@@ -1,11 +1,12 @@
 //! Lanes: the connections from one node to another, each with its own order, queue and limit.
 //!
-//! A node dials every other node once for each lane, and sends only on the connections it dialled. A payload can so delay neither a Raft
-//! message nor a payload of another worker, and a repair delays none of them.
+//! A node dials every other node once for each lane, and sends only on the connections it dialled.
+//! So a payload delays neither a Raft message nor a payload of another worker, and a repair delays
+//! none of them.
 //!
 //! Paper: raft-pwal §3.1 (a receiver for each worker)
 
-/// Which of the connections from one node to another.
+/// A connection from one node to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Lane {
     /// Raft messages.
@@ -17,13 +18,13 @@ pub(super) enum Lane {
 }
 
 impl Lane {
-    /// All lanes of a cluster with so many workers.
+    /// All lanes of a cluster with this number of workers.
     pub(super) fn all(workers: u16) -> impl Iterator<Item = Self> {
         let payloads = (0..workers).map(Self::Payloads);
         [Self::Control, Self::CatchUp].into_iter().chain(payloads)
     }
 
-    /// Two numbers that stand for it on the wire.
+    /// Its two numbers on the wire.
     pub(super) fn to_wire(self) -> (u8, u16) {
         match self {
             Self::Control => (0, 0),
@@ -32,7 +33,7 @@ impl Lane {
         }
     }
 
-    /// From the numbers that stand for it, if there is such a lane with so many workers.
+    /// From its numbers on the wire, if a cluster with this number of workers has such a lane.
     pub(super) fn from_wire(kind: u8, worker: u16, workers: u16) -> Option<Self> {
         match (kind, worker) {
             (0, 0) => Some(Self::Control),

@@ -1,10 +1,10 @@
 //! The queue of a lane: frames that wait for the network thread, and for their delay.
 //!
-//! Any thread pushes; the network thread takes. A queue is open while its connection is up. A limit on its bytes holds at all times: the
-//! oldest frames make room for a new one, and are counted.
+//! Any thread pushes; the network thread takes. A queue is open while its connection is up. A limit
+//! on its bytes holds at all times: the oldest frames are dropped for a new one, and counted.
 //!
-//! A delay is a time before which a frame is not taken. It counts from the push, so frames wait for it side by side, and it changes
-//! nothing about their order.
+//! A delay is a time before which a frame is not taken. It counts from the push, so frames wait for
+//! it concurrently, and it does not change their order.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct LaneQueue {
     /// Tells the lane's task that there are frames.
     pub(super) wake: Arc<Notify>,
     bytes_max: usize,
-    /// On every frame's way.
+    /// The delay of every frame.
     delay: Duration,
 }
 
@@ -32,25 +32,25 @@ struct State {
     frames: VecDeque<Queued>,
     bytes: usize,
     open: bool,
-    /// The lane's task has been told, and has not looked yet.
+    /// The lane's task has been notified, and has not checked yet.
     announced: bool,
     dropped: u64,
 }
 
 struct Queued {
-    /// Without a delay there is none.
+    /// The time at which it is due; `None` without a delay.
     due: Option<Instant>,
     frame: OutgoingFrame,
 }
 
-/// What [`LaneQueue::take`] left.
+/// The rest of the queue after [`LaneQueue::take`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Left {
-    /// Nothing that could be taken before the next wake-up.
+    /// No frame can be taken before the next wake-up.
     Nothing,
-    /// A frame that can be taken at this time.
+    /// A frame can be taken at this time.
     Later(Instant),
-    /// Frames that can be taken now.
+    /// More frames can be taken now.
     More,
 }
 
@@ -72,7 +72,7 @@ impl LaneQueue {
         }
     }
 
-    /// Whether the lane's task is to be told.
+    /// Whether the lane's task must be notified.
     fn push_due(&self, frame: OutgoingFrame, due: Option<Instant>) -> bool {
         let mut state = self.state.lock();
         let bytes = frame.bytes();
@@ -120,17 +120,18 @@ impl LaneQueue {
         self.state.lock().open = true;
     }
 
-    /// The connection is down: what waits is dropped, because it may be old by the time that there is another.
+    /// The connection is down: waiting frames are dropped, as they may be stale by the time of the
+    /// next connection.
     pub(super) fn close(&self) {
         let mut state = self.state.lock();
         state.open = false;
         state.bytes = 0;
         state.dropped += state.frames.len() as u64;
-        // Their memory is given back, too: there may have been many.
+        // Their memory is freed, too: there may have been many.
         state.frames = VecDeque::new();
     }
 
-    /// Frames that were dropped, for want of room or of a connection.
+    /// Number of frames that were dropped for lack of room or of a connection.
     pub(super) fn dropped(&self) -> u64 {
         self.state.lock().dropped
     }
@@ -210,7 +211,7 @@ mod tests {
         let (numbers, left) = taken(&queue, after(14));
         assert_eq!(numbers, [0, 1, 2, 3, 4]);
         assert_eq!(left, Left::Later(after(15)));
-        // One delay after the last push all of them have passed, not ten.
+        // All of them have passed one delay after the last push, not ten.
         let (numbers, left) = taken(&queue, after(19));
         assert_eq!((numbers.len(), left), (5, Left::Nothing));
     }

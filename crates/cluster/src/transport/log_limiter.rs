@@ -1,4 +1,4 @@
-//! Limits how often a stranger can make a node log.
+//! Rate limit of log lines that strangers can cause.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ impl LogLimiter {
         }))
     }
 
-    /// Whether to log now, and if so, how many lines were suppressed since the last one.
+    /// Whether to log now; if so, the number of lines that were suppressed since the last one.
     pub(super) fn admit(&self, now: Instant) -> Option<u64> {
         let mut state = self.0.lock();
         if now.saturating_duration_since(state.begin) >= INTERVAL {

@@ -8,25 +8,28 @@
 //!  applier ── reply ──> a client's queue ── its task ── connection ──> client ── requests ──> Inbox::request
 //! ```
 //!
-//! All of it is one thread with one runtime. Other threads of the node only push into queues. A node dials every other node once for
-//! each lane and writes only on what it dialled, so each lane has an order, a limit and a fate of its own.
+//! The transport is one thread with one runtime. Other threads of the node only push into queues. A
+//! node dials every other node once for each lane and writes only on connections that it dialled,
+//! so each lane has its own order, limit and failures.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
-//! | `settings.rs`, `error.rs` | what it is told, why it does not start |
-//! | `shared.rs` | what all threads see: [`Network`] |
-//! | `lane.rs`, `lane_queue.rs` | lanes, and what waits on them |
+//! | `settings.rs`, `error.rs` | settings and errors |
+//! | `shared.rs` | state shared by all threads: [`Network`] |
+//! | `lane.rs`, `lane_queue.rs` | lanes, and their queues |
 //! | `outgoing.rs`, `backoff.rs`, `write_batch.rs` | a lane's task |
 //! | `incoming.rs`, `hello.rs` | connections of other nodes |
 //! | `client_connection.rs`, `clients.rs` | connections of clients |
 //! | `security.rs`, `tls.rs`, `stream.rs` | protected connections, with the feature `tls` |
 //! | `frame.rs`, `frame_reader.rs` | bytes |
-//! | `delay.rs`, `precise_timer.rs` | distant cities on one machine |
+//! | `delay.rs`, `precise_timer.rs` | emulated distances on one machine |
 //! | `wakeups.rs`, `log_limiter.rs` | |
 //!
 //! # Invariants
-//! - T1. Memory is bounded, whatever arrives: a length is checked before it is believed, and every queue has a limit.
-//! - T2. Messages of one lane arrive in their order. Some may be missing: repair and Raft send them again.
+//! - T1. Memory is bounded for any input: a length is checked before it is used, and every queue
+//!   has a limit.
+//! - T2. Messages of one lane arrive in order. Some may be missing: repair and Raft send them
+//!   again.
 //! - T3. Nothing here blocks a thread of the node longer than a short critical section.
 //!
 //! Paper: raft-pwal §3.1, §3.3
@@ -79,9 +82,9 @@ use crate::network::{Inbox, Network, NodeId};
 use crate::transport::lane::Lane;
 use crate::transport::shared::{Context, Shared};
 
-/// Connections that the system keeps for us until they are accepted.
+/// Length of the listen backlog.
 const BACKLOG: i32 = 1024;
-/// How long the end of the runtime waits for name look-ups.
+/// Time that the end of the runtime waits for name look-ups.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The two sockets that a node listens at.
@@ -94,7 +97,7 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// Binds both addresses, each a name or a number, and a port.
+    /// Binds both addresses, each a host name or IP address, and a port.
     ///
     /// # Errors
     /// [`TransportError::Listen`].
@@ -134,14 +137,14 @@ fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// A transport that is bound, and does nothing yet. What is sent is dropped.
+/// A transport that is bound, and does nothing yet. Sent messages are dropped.
 pub struct Transport {
     listeners: Listeners,
     shared: Arc<Shared>,
 }
 
 impl Transport {
-    /// Takes sockets that listen. Nothing is accepted before [`start`](Self::start).
+    /// Takes listening sockets. Nothing is accepted before [`start`](Self::start).
     #[must_use]
     pub fn new(
         listeners: Listeners,
@@ -155,7 +158,7 @@ impl Transport {
         }
     }
 
-    /// What the node sends with.
+    /// The handle with which the node sends.
     #[must_use]
     pub fn network(&self) -> Arc<dyn Network> {
         Arc::clone(&self.shared) as _
@@ -208,7 +211,7 @@ async fn run(context: Context, peers: tokio::net::TcpListener, clients: tokio::n
     }
 }
 
-/// Dials nodes as they become members, or dial.
+/// Dials nodes as they become members, or dial this node.
 async fn dial_peers(context: Context) {
     loop {
         for peer in context.shared.take_added() {
@@ -220,20 +223,20 @@ async fn dial_peers(context: Context) {
     }
 }
 
-/// A transport that works. It stops when it is dropped.
+/// A running transport. It stops when it is dropped.
 pub struct RunningTransport {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl RunningTransport {
-    /// What the node sends with.
+    /// The handle with which the node sends.
     #[must_use]
     pub fn network(&self) -> Arc<dyn Network> {
         Arc::clone(&self.shared) as _
     }
 
-    /// Whether the network thread works.
+    /// Whether the network thread is running.
     #[must_use]
     pub fn is_running(&self) -> bool {
         let thread = self.thread.as_ref();
@@ -241,25 +244,26 @@ impl RunningTransport {
             && !self.shared.stop.failed.load(Ordering::Relaxed)
     }
 
-    /// How many lanes to a node are up: at most two more than there are workers.
+    /// Number of open lanes to a node: at most two more than the number of workers.
     #[must_use]
     pub fn lanes_up(&self, node: NodeId) -> usize {
         self.shared.lanes_up(node)
     }
 
-    /// Messages to a node that were dropped, for want of room or of a connection.
+    /// Number of messages to a node that were dropped for lack of room or of a connection.
     #[must_use]
     pub fn dropped(&self, node: NodeId) -> u64 {
         self.shared.dropped(node)
     }
 
-    /// Messages that were sent to a node or a lane that does not exist: a mistake of the caller.
+    /// Number of messages that were sent to a node or a lane that does not exist: a mistake of the
+    /// caller.
     #[must_use]
     pub fn misdirected(&self) -> u64 {
         self.shared.misdirected.load(Ordering::Relaxed)
     }
 
-    /// Clients that are connected.
+    /// Number of connected clients.
     #[must_use]
     pub fn clients(&self) -> usize {
         self.shared.clients.count()
@@ -291,7 +295,7 @@ impl RunningTransport {
 
 impl Drop for RunningTransport {
     fn drop(&mut self) {
-        // It is reported by `stop`; a transport that is dropped has no caller to tell.
+        // `stop` reports a panic; a dropped transport has no caller to tell.
         let _ = self.end();
     }
 }

@@ -1,7 +1,7 @@
 //! The task of a lane to another node: dials, says hello, writes frames, and dials again.
 //!
-//! Data goes one way on a connection, from the node that dialled. The other answers pings, so that a node which is gone without a word (a
-//! stopped process, a cable) is noticed.
+//! Data goes one way on a connection, from the node that dialled. The other answers pings, so that
+//! a node that disappears silently (a stopped process, a cable) is detected.
 
 use std::io;
 use std::sync::Arc;
@@ -25,14 +25,14 @@ use crate::transport::shared::{Context, Peer};
 use crate::transport::stream::{Incoming, Outgoing};
 use crate::transport::write_batch::WriteBatch;
 
-/// Frames are written together up to about this many bytes.
+/// Approximate limit on the bytes of frames that are written together.
 const BATCH_BYTES: usize = 1 << 20;
-/// How often a cut link is looked at.
+/// Interval of checks of a cut link.
 const CUT_INTERVAL: Duration = Duration::from_millis(100);
 /// Answers to pings are short.
 const ANSWER_CHUNK_BYTES: usize = 64;
 
-/// Why a lane is down.
+/// The reason for which a lane is down.
 #[derive(Debug, thiserror::Error)]
 enum LaneError {
     #[error("cannot connect: {0}")]
@@ -53,7 +53,7 @@ enum LaneError {
     Unexpected(u8),
 }
 
-/// Keeps a lane up, until the other node is none of ours any more.
+/// Keeps a lane up until the other node is no longer a member.
 pub(super) async fn run(context: Context, peer: Arc<Peer>, lane: Lane) {
     tokio::select! {
         () = keep_up(&context, &peer, lane) => {}
@@ -96,7 +96,7 @@ async fn keep_up(context: &Context, peer: &Peer, lane: Lane) {
     }
 }
 
-/// A connection that is welcome: the answers to come, and what is written to.
+/// A welcome connection: the reader of answers, and the writer.
 type Connection = (FrameReader<Incoming>, Outgoing);
 
 async fn connect(context: &Context, peer: &Peer, lane: Lane) -> Result<Connection, LaneError> {
@@ -120,7 +120,7 @@ async fn connect(context: &Context, peer: &Peer, lane: Lane) -> Result<Connectio
         let written = to.write_all_buf(&mut batch).await;
         written.map_err(LaneError::Write)?;
         to.flush().await.map_err(LaneError::Write)?;
-        // It is answered by one frame, and nothing follows before a ping.
+        // The answer is one frame, and nothing follows before a ping.
         let mut reader = FrameReader::new(from, ANSWER_CHUNK_BYTES);
         let answer = IncomingFrame::of(reader.next(HELLO_FRAME_BYTES_MAX).await?);
         check_answer(answer, peer.node)?;
@@ -132,7 +132,7 @@ async fn connect(context: &Context, peer: &Peer, lane: Lane) -> Result<Connectio
         .unwrap_or(Err(LaneError::Silent))
 }
 
-/// Writes what is queued, until the connection ends.
+/// Writes queued frames until the connection ends.
 async fn serve(
     context: &Context,
     peer: &Peer,
@@ -150,7 +150,7 @@ async fn serve(
     error
 }
 
-/// A lane that is up. Its end is announced even if the task is dropped.
+/// An open lane. Its end is announced even if the task is dropped.
 struct Open<'a> {
     context: &'a Context,
     peer: &'a Peer,
@@ -178,7 +178,7 @@ impl<'a> Open<'a> {
 impl Drop for Open<'_> {
     fn drop(&mut self) {
         self.queue.close();
-        // While a panic unwinds, the inbox may be what panicked.
+        // While a panic unwinds, the inbox may have caused it.
         if self.lane == Lane::Control && !std::thread::panicking() {
             self.context.inbox.disconnected(self.peer.node);
         }

@@ -1,4 +1,5 @@
-//! Sleeps to the microsecond. The runtime's timer counts in milliseconds, which is too coarse for a link that delays by 7.5 of them.
+//! A timer with microsecond resolution. The runtime's timer counts in milliseconds, which is too
+//! coarse for a link with a delay of 7.5 ms.
 
 use std::io;
 use std::time::Instant;
@@ -9,13 +10,14 @@ use rustix::time::{
 };
 use tokio::net::unix::pipe::Receiver;
 
-/// A timer of the system. To the runtime it is a pipe: a descriptor that is not ready before it is due, and then read.
+/// A timer of the system. The runtime treats it as a pipe: a descriptor that is not ready before it
+/// is due, and is then read.
 pub(super) struct PreciseTimer {
     timer: Receiver,
 }
 
 impl PreciseTimer {
-    /// Within the runtime.
+    /// Must be called within the runtime.
     pub(super) fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
@@ -24,7 +26,7 @@ impl PreciseTimer {
         })
     }
 
-    /// Returns when it is that late.
+    /// Returns when the time `due` is reached.
     pub(super) async fn until(&self, due: Instant) -> io::Result<()> {
         let wait = due.saturating_duration_since(Instant::now());
         let nothing = Timespec::default();
@@ -39,7 +41,7 @@ impl PreciseTimer {
             it_interval: nothing,
             it_value: value,
         };
-        // What an earlier use left behind is void from here on.
+        // Discards leftovers of an earlier use.
         timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)?;
         loop {
             self.timer.readable().await?;

@@ -1,6 +1,7 @@
-//! How a node's connections are protected: not at all, or by TLS.
+//! Security of a node's connections: none, or TLS.
 //!
-//! The rest of the transport asks here for the halves of a connection, and whether the other side may be what it says.
+//! The rest of the transport gets the halves of a connection here, and the check of the peer's
+//! claimed identity.
 
 #[cfg(feature = "tls")]
 use std::sync::Arc;
@@ -11,11 +12,11 @@ use crate::transport::stream::{Incoming, Outgoing, plain};
 #[cfg(feature = "tls")]
 use crate::transport::tls::NodeTls;
 
-/// How a node's connections are protected.
+/// Security of a node's connections.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum NodeSecurity {
-    /// Not at all.
+    /// None.
     #[default]
     Plain,
     /// By TLS, for nodes and for clients.
@@ -23,7 +24,7 @@ pub enum NodeSecurity {
     Tls(Arc<NodeTls>),
 }
 
-/// Why a connection is not protected as it should be.
+/// The reason for which a connection cannot be secured.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SecurityError {
     #[cfg(feature = "tls")]
@@ -32,7 +33,7 @@ pub(super) enum SecurityError {
 }
 
 impl SecurityError {
-    /// Whether the connection has ended, and nothing is wrong with certificates.
+    /// Whether the connection has only ended, without a problem of certificates.
     pub(super) fn is_hang_up(&self) -> bool {
         match self {
             #[cfg(feature = "tls")]
@@ -45,16 +46,16 @@ impl SecurityError {
     }
 }
 
-/// A connection of another side that dialled.
+/// An accepted connection.
 pub(super) struct Accepted {
     pub(super) from: Incoming,
     pub(super) to: Outgoing,
     pub(super) shown: Shown,
 }
 
-/// What the other side has shown that it may be.
+/// The identity that the peer has proved.
 pub(super) enum Shown {
-    /// Nothing: it may be whatever it says.
+    /// Nothing: any claim is accepted.
     Nothing,
     /// A certificate with these names of this cluster.
     #[cfg(feature = "tls")]
@@ -62,7 +63,7 @@ pub(super) enum Shown {
 }
 
 impl Shown {
-    /// Whether it may be this node.
+    /// Whether the peer may be this node.
     #[cfg_attr(
         not(feature = "tls"),
         expect(unused_variables, reason = "nothing is shown")
@@ -77,7 +78,7 @@ impl Shown {
         }
     }
 
-    /// Whether it may be a client, or a node.
+    /// Whether the peer may be a client, or a node.
     pub(super) fn is_of_the_cluster(&self) -> bool {
         match self {
             Self::Nothing => true,
@@ -88,7 +89,8 @@ impl Shown {
 }
 
 impl NodeSecurity {
-    /// Looks whether the files of a certificate have changed. If so, new connections use the new ones.
+    /// Checks whether the files of a certificate have changed. If so, new connections use the new
+    /// ones.
     pub fn refresh(&self) {
         match self {
             Self::Plain => {}
@@ -97,7 +99,7 @@ impl NodeSecurity {
         }
     }
 
-    /// Protects a connection that was accepted. It is to be given up if this takes too long.
+    /// Secures an accepted connection. The caller gives it up if this takes too long.
     pub(super) async fn accept(&self, stream: TcpStream) -> Result<Accepted, SecurityError> {
         match self {
             Self::Plain => {
@@ -114,7 +116,7 @@ impl NodeSecurity {
         }
     }
 
-    /// Protects a connection to the node of this number, which was dialled.
+    /// Secures a dialled connection to the node of this number.
     #[cfg_attr(
         not(feature = "tls"),
         expect(unused_variables, reason = "nothing is checked")

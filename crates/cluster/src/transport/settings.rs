@@ -1,4 +1,4 @@
-//! What the transport of a node is told: addresses, and limits.
+//! Settings of a node's transport: addresses and limits.
 
 use std::time::Duration;
 
@@ -9,26 +9,27 @@ use crate::network::NodeId;
 /// Another node, as this one sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerSettings {
-    /// Its number. Every incarnation has its addresses.
+    /// Its number. All incarnations have the same addresses.
     pub node: u64,
-    /// Where it listens for nodes: a name or a number, and a port.
+    /// Its address for nodes: a host name or IP address, and a port.
     pub address: String,
-    /// Where it listens for clients: where a client is sent if that node leads.
+    /// Its address for clients, to which clients are redirected if that node leads.
     pub client_address: String,
-    /// How much later everything that is sent to it leaves, for tests. Zero: no delay.
+    /// Delay of all messages to it, for tests. Zero: no delay.
     pub delay: Duration,
-    /// How long each payload of it is held up here, one after the other, for tests. Zero: it is not.
+    /// Delay of each payload from it in the receiver, one after the other, for tests. Zero: no
+    /// delay.
     pub handling: Duration,
 }
 
 /// The transport of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransportSettings {
-    /// The cluster: nodes of others are refused.
+    /// The cluster: nodes of other clusters are refused.
     pub cluster: u128,
     /// This node.
     pub node: NodeId,
-    /// Of every node.
+    /// Number of workers of every node.
     pub workers: u16,
     /// All other nodes.
     pub peers: Vec<PeerSettings>,
@@ -42,24 +43,24 @@ pub struct TransportSettings {
     pub timing: Timing,
 }
 
-/// How much of what is kept, and accepted.
+/// Limits on buffered and accepted data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The longest payload, and so how much a lane buffers of what it reads. Default 32 MiB.
+    /// The longest payload, which bounds the read buffer of a lane. Default 32 MiB.
     pub payload_bytes_max: usize,
     /// The longest Raft message. Default 16 MiB.
     pub raft_bytes_max: usize,
-    /// What waits on one lane to be sent. Default 64 MiB.
+    /// Bytes that wait on one lane to be sent. Default 64 MiB.
     pub lane_bytes_max: usize,
     /// The longest message of a client. Default 8 MiB.
     pub client_message_bytes_max: usize,
-    /// What is buffered of messages of all clients that have not arrived completely. Default 256 MiB.
+    /// Buffered bytes of incomplete messages of all clients together. Default 256 MiB.
     pub client_buffer_bytes_max: usize,
-    /// What waits for one client to be read. A client that has more to read is disconnected. Default 16 MiB.
+    /// Bytes of unread responses of one client. A client with more is disconnected. Default 16 MiB.
     pub client_response_bytes_max: usize,
     /// Connections of clients at the same time. Default 4096.
     pub client_connections_max: usize,
-    /// Connections that have not said their hello, at each of the two addresses. Default 256.
+    /// Connections without a completed hello, at each of the two addresses. Default 256.
     pub strangers_max: usize,
 }
 
@@ -78,20 +79,21 @@ impl Default for Limits {
     }
 }
 
-/// How long to wait for what.
+/// Timeouts and intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// For a connection and its hello. Default 3 s.
+    /// Timeout of a connection and its hello. Default 3 s.
     pub hello_timeout: Duration,
-    /// For the rest of a client's message after its first byte. Default 20 s.
+    /// Timeout of the rest of a client's message after its first byte. Default 20 s.
     pub message_timeout: Duration,
-    /// Between two questions whether a node is alive. Default 500 ms.
+    /// Interval of pings to a node. Default 500 ms.
     pub keepalive: Duration,
-    /// Silence after which a node counts as dead, or a client that does not read as gone. Default 3 s.
+    /// Silence after which a node counts as dead, or a client that does not read counts as gone.
+    /// Default 3 s.
     pub dead_after: Duration,
-    /// Before a connection is tried again, at first. Default 20 ms.
+    /// First backoff before a connection is retried. Default 20 ms.
     pub reconnect_first: Duration,
-    /// Before a connection is tried again, at last. Default 500 ms.
+    /// Longest backoff before a connection is retried. Default 500 ms.
     pub reconnect_longest: Duration,
 }
 

@@ -1,4 +1,5 @@
-//! What the network thread and all other threads of a node share: the queues of the lanes, and of the clients.
+//! State shared by the network thread and all other threads of a node: the queues of the lanes and
+//! of the clients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,33 +25,34 @@ pub(super) struct Shared {
     pub(super) identity: Identity,
     pub(super) settings: TransportSettings,
     pub(super) security: NodeSecurity,
-    /// One for each number but the own one.
+    /// One for each number except the own one.
     sites: Vec<Site>,
     peers: RwLock<Peers>,
-    /// Tells the network thread that there are peers without tasks.
+    /// Notifies the network thread of peers without tasks.
     pub(super) peers_added: Notify,
     pub(super) clients: ClientRegistry,
     pub(super) wakeups: Wakeups,
     pub(super) logger: slog::Logger,
     pub(super) refusals_logged: LogLimiter,
     pub(super) stop: Stop,
-    /// Messages that no lane exists for.
+    /// Number of messages for which no lane exists.
     pub(super) misdirected: AtomicU64,
 }
 
-/// Where the nodes of a number are, whatever their incarnations.
+/// The addresses of a node's number, for all incarnations.
 struct Site {
     settings: PeerSettings,
-    /// Nothing is sent there, and what comes from there is dropped.
+    /// The link is cut: nothing is sent there, and messages from there are dropped.
     cut: Arc<AtomicBool>,
 }
 
-/// The other nodes: the members, and for each number one later incarnation at most, which has dialled.
+/// The other nodes: the members, and for each number at most one later incarnation, which has
+/// dialled.
 #[derive(Default)]
 struct Peers {
     members: Vec<NodeId>,
     all: Vec<Arc<Peer>>,
-    /// Those that have no tasks yet.
+    /// The peers that have no tasks yet.
     added: Vec<Arc<Peer>>,
 }
 
@@ -59,11 +61,11 @@ pub(super) struct Peer {
     pub(super) node: NodeId,
     pub(super) settings: PeerSettings,
     cut: Arc<AtomicBool>,
-    /// It is none of ours any more.
+    /// Set when it is no longer a member.
     closed: watch::Sender<bool>,
     control: Arc<LaneQueue>,
     catch_up: Arc<LaneQueue>,
-    /// From worker 0.
+    /// One for each worker, from 0.
     payloads: Box<[Arc<LaneQueue>]>,
 }
 
@@ -75,7 +77,7 @@ pub(super) struct Stop {
     pub(super) failed: AtomicBool,
 }
 
-/// What a task of the network thread knows.
+/// The context of a task of the network thread.
 #[derive(Clone)]
 pub(super) struct Context {
     pub(super) shared: Arc<Shared>,
@@ -83,7 +85,8 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// Starts a task. If it panics, the whole transport stops: a node without one of its lanes would only seem to be alive.
+    /// Starts a task. If it panics, the whole transport stops: a node without one of its lanes
+    /// would only appear to be alive.
     pub(super) fn spawn<F>(&self, task: F) -> tokio::task::AbortHandle
     where
         F: Future<Output = ()> + Send + 'static,
@@ -122,9 +125,9 @@ impl Peer {
         }
     }
 
-    /// Returns when its connections have to end, for ever.
+    /// Returns when its connections have to end for good.
     pub(super) async fn closed(&self) {
-        // It fails only if the sender is dropped, and that is here.
+        // It fails only if the sender is dropped, which this struct owns.
         let _ = self.closed.subscribe().wait_for(|it| *it).await;
     }
 
@@ -156,7 +159,7 @@ impl Peers {
 }
 
 impl Shared {
-    /// What a new transport shares. The members are those of a new cluster.
+    /// The shared state of a new transport. The members are those of a new cluster.
     pub(super) fn new(
         settings: TransportSettings,
         security: NodeSecurity,
@@ -195,7 +198,7 @@ impl Shared {
         peers.all.iter().find(|peer| peer.node == node).cloned()
     }
 
-    /// The member of a number, as far as is known.
+    /// The member of a number, as far as it is known.
     pub(super) fn member(&self, number: u64) -> Option<NodeId> {
         if number == self.identity.node.number() {
             return Some(self.identity.node);
@@ -205,12 +208,13 @@ impl Shared {
         members.find(|it| it.number() == number).copied()
     }
 
-    /// Peers that have no tasks yet.
+    /// Takes the peers that have no tasks yet.
     pub(super) fn take_added(&self) -> Vec<Arc<Peer>> {
         std::mem::take(&mut self.peers.write().added)
     }
 
-    /// The peer that has dialled. It may be a later incarnation than the known one; of those there is one for each number.
+    /// The peer that has dialled. It may be a later incarnation than the known one; only one of
+    /// those is kept for each number.
     pub(super) fn peer_that_dialled(&self, node: NodeId) -> Option<Arc<Peer>> {
         let known = self.peer(node);
         if known.is_some() {
@@ -253,7 +257,7 @@ impl Shared {
         }
     }
 
-    /// How many lanes to a node are up.
+    /// Number of open lanes to a node.
     pub(super) fn lanes_up(&self, node: NodeId) -> usize {
         let Some(peer) = self.peer(node) else {
             return 0;
@@ -263,7 +267,7 @@ impl Shared {
         queues.filter(|queue| queue.is_open()).count()
     }
 
-    /// Frames to a node that were dropped, for want of room or of a connection.
+    /// Number of frames to a node that were dropped for lack of room or of a connection.
     pub(super) fn dropped(&self, node: NodeId) -> u64 {
         let Some(peer) = self.peer(node) else {
             return 0;
@@ -312,7 +316,7 @@ impl Network for Shared {
     }
 
     fn reply(&self, to: ConnectionId, mut response: Response) {
-        // The node knows numbers; addresses are known here.
+        // The node knows only numbers; the transport knows the addresses.
         if let Response::NotLeader {
             leader: Some((node, address)),
             ..

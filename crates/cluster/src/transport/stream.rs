@@ -1,7 +1,7 @@
 //! The bytes of a connection, plain or by TLS, in two halves.
 //!
-//! The halves of a plain connection share nothing. Those of one by TLS share its state behind a lock, which is held while bytes are
-//! encrypted or decrypted and never while a half waits.
+//! The halves of a plain connection share nothing. Those of a TLS connection share its state behind
+//! a lock, which is held while bytes are encrypted or decrypted and never while a half waits.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -13,14 +13,15 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 #[cfg(feature = "tls")]
 use tokio_rustls::TlsStream;
 
-/// What arrives.
+/// The receiving half.
 pub(super) enum Incoming {
     Plain(OwnedReadHalf),
     #[cfg(feature = "tls")]
     Tls(tokio::io::ReadHalf<TlsStream<TcpStream>>),
 }
 
-/// What leaves. It has to be flushed: TLS may keep what the system does not take at once.
+/// The sending half. It has to be flushed: TLS may keep bytes that the system does not take at
+/// once.
 pub(super) enum Outgoing {
     Plain(OwnedWriteHalf),
     #[cfg(feature = "tls")]

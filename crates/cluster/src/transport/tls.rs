@@ -1,9 +1,10 @@
 //! A node's side of TLS, and its certificate, which can be replaced while the node runs.
 //!
-//! A new certificate counts for connections that are made from then on; those that are there go on.
+//! A new certificate applies to connections that are made from then on; existing ones continue.
 //!
 //! # Invariants
-//! - N1. What dials and shows no certificate of the authority costs the buffers of one handshake, for no longer than a hello may take.
+//! - N1. A peer that dials without a certificate of the authority costs the buffers of one
+//!   handshake, for no longer than the timeout of a hello.
 
 use std::fs;
 use std::io;
@@ -23,10 +24,11 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::transport::stream::{Incoming, Outgoing, secured};
 
-/// How long, and for how many bytes, a connection that was refused is read on, so that the reason is not overtaken by its end.
+/// Limits in time and bytes for reading on a refused connection, so that its end does not overtake
+/// the reason.
 const LINGER: Duration = Duration::from_millis(200);
 const LINGER_BYTES: u64 = 64 << 10;
-/// How often a certificate that does not change is looked at: it may be about to expire.
+/// Interval of checks of an unchanged certificate: it may be about to expire.
 const LOOK_INTERVAL: Duration = Duration::from_secs(86_400);
 
 /// A node's certificate.
@@ -39,7 +41,7 @@ pub struct NodeTls {
     seen: Mutex<Seen>,
 }
 
-/// What a certificate is used by.
+/// The TLS configurations of a certificate.
 #[derive(Clone)]
 struct Ready {
     acceptor: TlsAcceptor,
@@ -52,7 +54,7 @@ struct Seen {
     stamps: [Option<FileStamp>; 3],
 }
 
-/// What changes when a file is written, or another takes its place.
+/// The attributes that change when a file is written or replaced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FileStamp {
     modified: (i64, i64),
@@ -105,8 +107,8 @@ impl NodeTls {
         })
     }
 
-    /// Looks whether the files have changed. If so, they count for connections from now on; if they are not right, the old ones remain, and
-    /// the log says why.
+    /// Checks whether the files have changed. If so, they apply to connections from now on; if they
+    /// are invalid, the old ones remain, and the reason is logged.
     pub fn refresh(&self) {
         let logger = &self.logger;
         let now = Seen::now(&self.options);
@@ -198,7 +200,8 @@ impl std::fmt::Debug for NodeTls {
     }
 }
 
-/// A connection that is closed with bytes unread is reset, and a reset takes back what was sent: here, why it is closed.
+/// Lingering close: closing a connection with unread bytes resets it, and a reset discards sent
+/// data, here the reason for the close.
 async fn linger(mut stream: TcpStream) {
     let read_on = async {
         stream.shutdown().await?;

@@ -1,15 +1,16 @@
 //! Wakes the network thread: one system call for a burst of messages, however many lanes they are for.
 //!
-//! Waking a task of the runtime from another thread writes to an event descriptor. A node that sends a message to four others would do
-//! so four times; here it leaves a list, and the first entry of the list wakes the dispatcher, a task that wakes the lanes' tasks from
-//! within the runtime, where that costs nothing.
+//! Waking a task of the runtime from another thread writes to an event descriptor. A node that
+//! sends a message to four others would do so four times. Here it adds the tasks to a list; the
+//! first entry of the list wakes the dispatcher, a task that wakes the lanes' tasks from within the
+//! runtime, where that costs nothing.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Which tasks are to be woken.
+/// The tasks to be woken.
 #[derive(Default)]
 pub(super) struct Wakeups {
     tasks: Mutex<Vec<Arc<Notify>>>,
@@ -17,7 +18,7 @@ pub(super) struct Wakeups {
 }
 
 impl Wakeups {
-    /// Has a task of the runtime woken soon.
+    /// Schedules a task of the runtime to be woken.
     pub(super) fn announce(&self, task: &Arc<Notify>) {
         let first = {
             let mut tasks = self.tasks.lock();

@@ -1,7 +1,7 @@
-//! What is written at once: many frames, as few slices as possible.
+//! A batch of frames for one write, in as few slices as possible.
 //!
-//! Short frames are copied into one buffer; a long body stays where it is and is a slice of its own. The kernel is called once for up to
-//! sixty-four slices.
+//! Short frames are copied into one buffer; a long body is not copied and is a slice of its own.
+//! The kernel is called once for up to sixty-four slices.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(batch.remaining(), 12 * 5 + 1000 + COPY_BYTES_MAX + 2);
     }
 
-    /// The system writes as much as it likes.
+    /// The system may write any part of the batch.
     #[test]
     fn what_is_left_after_a_short_write_goes_on() {
         let whole = |batch: &mut WriteBatch, step: usize| {

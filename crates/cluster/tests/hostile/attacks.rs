@@ -1,4 +1,4 @@
-//! What strangers send.
+//! The attacks: bytes that strangers send.
 
 use namiki_client::protocol::{MAGIC, PROTOCOL_VERSION, Request, Response, decode};
 use namiki_platform::seeded_random::Random;
@@ -10,7 +10,7 @@ use crate::messages::{
     node, node_frame, request,
 };
 
-/// Which port is attacked, and so in which protocol it answers.
+/// The attacked port, which determines the protocol of the answers.
 #[derive(Clone, Copy)]
 enum Port {
     Nodes,
@@ -21,12 +21,12 @@ enum Port {
 pub(crate) struct Attack {
     port: Port,
     bytes: Vec<u8>,
-    /// The first message is none that a node may welcome.
+    /// The node must not welcome the first message.
     is_refused: bool,
 }
 
 impl Attack {
-    /// The same, on a connection that must not be welcome.
+    /// The same attack on a connection that the node must refuse.
     pub(crate) fn refused(self) -> Self {
         Self {
             is_refused: true,
@@ -34,7 +34,8 @@ impl Attack {
         }
     }
 
-    /// Sends it, in pieces or at once, and hangs up, in order or not. Where a node is listened to, what it says makes sense.
+    /// Sends the bytes, in pieces or at once, and hangs up, orderly or not. If the node's answers
+    /// are read, they must be valid.
     pub(crate) fn run(self, mut link: impl Link, random: &mut Random) {
         let piece = 1 << random.below(20);
         for piece in self.bytes.chunks(piece) {
@@ -54,7 +55,7 @@ impl Attack {
         }
     }
 
-    /// For messages.
+    /// The first bytes, for messages.
     fn begin(&self) -> &[u8] {
         &self.bytes[..self.bytes.len().min(80)]
     }
@@ -104,7 +105,7 @@ fn noise(bytes_max: u64, random: &mut Random) -> Vec<u8> {
     (0..bytes).map(|_| random.next_u64() as u8).collect()
 }
 
-/// Harms a frame: its bits, its length, its end, or how often it comes.
+/// Corrupts a frame: its bits, its length, its end, or the number of its copies.
 pub(crate) fn mutated(frame: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = frame.to_vec();
     match random.below(6) {
@@ -130,7 +131,7 @@ pub(crate) fn mutated(frame: &[u8], random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// For the port for clients.
+/// An attack on the port for clients.
 pub(crate) fn on_clients(random: &mut Random) -> Attack {
     let of = |bytes, is_refused| Attack {
         port: Port::Clients,
@@ -152,7 +153,7 @@ pub(crate) fn on_clients(random: &mut Random) -> Attack {
             of(wrong[random.index(wrong.len())].clone(), true)
         }
         3 => {
-            // A long message that goes on as long as we like.
+            // A long message that continues for any time.
             let begun = (8_u32 << 20).to_le_bytes();
             let bytes = [client_hello(), begun.to_vec(), noise(200_000, random)].concat();
             of(bytes, false)
@@ -170,19 +171,19 @@ pub(crate) fn on_clients(random: &mut Random) -> Attack {
     }
 }
 
-/// A request that happens to make sense, and to remove a member, is no nonsense.
+/// A valid request to replace a member is not an attack.
 fn replaces_a_node(frame: &[u8]) -> bool {
     let message = frame.get(4..).map(decode::<Request>);
     matches!(message, Some(Ok(Request::ReplaceNode { .. })))
 }
 
-/// For the port for nodes of this node.
+/// An attack on this node's port for nodes.
 pub(crate) fn on_nodes(to: u64, random: &mut Random) -> Attack {
     let from = 1 + (to + random.below(NODES - 1)) % NODES;
     of_node(from, to, random)
 }
 
-/// For the port for nodes of this node, from one that says that it has that number.
+/// An attack on this node's port for nodes, by a peer that claims that number.
 pub(crate) fn of_node(from: u64, to: u64, random: &mut Random) -> Attack {
     let of = |bytes, is_refused| Attack {
         port: Port::Nodes,
@@ -227,7 +228,7 @@ pub(crate) fn of_node(from: u64, to: u64, random: &mut Random) -> Attack {
             of(wrong[random.index(wrong.len())].bytes(), true)
         }
         _ => {
-            // As the member itself, or as one that is to take its place.
+            // As the member itself, or as its replacement.
             let incarnation = 1 + random.below(3);
             let lane = LANES[random.index(LANES.len())];
             let from = match incarnation {
@@ -254,7 +255,7 @@ pub(crate) fn of_node(from: u64, to: u64, random: &mut Random) -> Attack {
     }
 }
 
-/// A frame that belongs on a lane, and says nothing that is true.
+/// A frame that belongs on a lane, with false contents.
 fn lane_frame(lane: (u8, u16), random: &mut Random) -> Vec<u8> {
     let (mut which, junk) = (noise(27, random), noise(5000, random));
     which.resize(26, 0);
@@ -267,14 +268,14 @@ fn lane_frame(lane: (u8, u16), random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// Asks for payloads that there are not.
+/// Asks for payloads that do not exist.
 fn fetch(payloads: usize, random: &mut Random) -> Vec<u8> {
     let mut body = u32::try_from(payloads).unwrap().to_le_bytes().to_vec();
     body.extend((0..payloads * 26).map(|_| random.next_u64() as u8));
     node_frame(FETCH_PAYLOADS, &body)
 }
 
-/// One frame again and again, by a node that is to take the place of another.
+/// One frame repeatedly, from a node that claims to replace another.
 pub(crate) struct Flood {
     hello: Vec<u8>,
     frame: Vec<u8>,
@@ -282,7 +283,7 @@ pub(crate) struct Flood {
 }
 
 impl Flood {
-    /// Sends it as fast as it is taken.
+    /// Sends it as fast as the node reads.
     pub(crate) fn run(self, mut link: impl Link) {
         let mut sent = link.write_all(&self.hello);
         for _ in 0..self.times {

@@ -1,4 +1,4 @@
-//! Three nodes in this process, on real sockets and disks, and a client that works all the time.
+//! Three nodes in this process, on real sockets and disks, and a client under constant load.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl Cluster {
         Self::start(Security::Plain, |_| {})
     }
 
-    /// Starts nodes whose configurations are changed by this.
+    /// Starts nodes; `change` adjusts their configurations.
     pub(crate) fn start(security: Security, change: impl Fn(&mut NodeConfig)) -> Self {
         let begin = Instant::now();
         loop {
@@ -42,7 +42,7 @@ impl Cluster {
         }
     }
 
-    /// Nothing if another process has taken a port that was free.
+    /// `None` if another process has taken a port that was free.
     fn try_start(security: Security, change: impl Fn(&mut NodeConfig)) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let listen = |_| TcpListener::bind("127.0.0.1:0").unwrap();
@@ -105,7 +105,7 @@ impl Cluster {
         Client::connect(addresses, self.options.clone()).unwrap()
     }
 
-    /// Messages of other nodes that Raft has refused.
+    /// Number of messages of other nodes that Raft has refused.
     pub(crate) fn refused_messages(&self) -> u64 {
         let statuses = (1..=NODES).map(|number| {
             let status = status(self.client_address(number), &self.options).unwrap();
@@ -121,7 +121,7 @@ impl Cluster {
     }
 }
 
-/// A client that writes row after row, and waits for each.
+/// A client that writes row after row and waits for each.
 pub(crate) struct Load {
     acknowledged: Arc<AtomicU64>,
     is_over: Arc<AtomicBool>,
@@ -165,7 +165,7 @@ impl Load {
         }
     }
 
-    /// Waits until more is acknowledged.
+    /// Waits until more rows are acknowledged.
     pub(crate) fn wait_for_more(&self) {
         let rows = || self.acknowledged.load(Ordering::Relaxed);
         let (begin, before) = (Instant::now(), rows());
@@ -176,7 +176,7 @@ impl Load {
         }
     }
 
-    /// Everything that was acknowledged is there, and all nodes run.
+    /// Asserts that all acknowledged rows exist and all nodes run.
     pub(crate) fn finish(self, cluster: &Cluster) {
         self.is_over.store(true, Ordering::Relaxed);
         self.working.join().unwrap();

@@ -9,7 +9,7 @@ use crate::WATCHDOG;
 
 /// A connection, plain or protected.
 pub(crate) trait Link: Read + Write {
-    /// Says that nothing more comes.
+    /// Ends the sending side.
     fn finish(&mut self);
 }
 
@@ -27,12 +27,12 @@ pub(crate) fn dial(address: &str) -> TcpStream {
     stream
 }
 
-/// What the node sends before it closes.
+/// The bytes that the node sends before it closes.
 pub(crate) fn rest(mut link: impl Link) -> Vec<u8> {
     let mut bytes = Vec::new();
     match link.read_to_end(&mut bytes) {
         Err(error) if is_timeout(&error) => panic!("the connection stays open"),
-        // Closed in whichever way.
+        // Closed in any way.
         _ => bytes,
     }
 }
@@ -41,7 +41,7 @@ fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// Whether the node has not closed the connection. What it has sent is skipped.
+/// Whether the node has not closed the connection. Skips the bytes that it has sent.
 pub(crate) fn is_open(link: &mut TcpStream) -> bool {
     link.set_nonblocking(true).unwrap();
     let read = link.read(&mut [0; 4096]);
@@ -53,14 +53,14 @@ pub(crate) fn is_open(link: &mut TcpStream) -> bool {
     }
 }
 
-/// Allows as many open files as this process may have. Returns how many.
+/// Raises the limit on open files as far as possible. Returns the limit.
 pub(crate) fn allow_many_files() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
         ..limit
     };
-    // Otherwise there are fewer connections.
+    // Otherwise the test opens fewer connections.
     let _ = setrlimit(Resource::Nofile, raised);
     let allowed = getrlimit(Resource::Nofile).current;
     allowed.map_or(usize::MAX, |it| usize::try_from(it).unwrap_or(usize::MAX))

@@ -1,12 +1,15 @@
-//! Bytes of strangers at every port of a cluster that goes on committing: noise, mutated messages, lengths that are not true, connections that
-//! say nothing, or end in the middle.
+//! Hostile bytes at every port of a cluster that continues to commit: noise, mutated messages,
+//! false lengths, connections that are silent or end in the middle.
 //!
-//! What is claimed: whatever does not belong is refused with an answer of the protocol or closed; memory stays within the limits of the
-//! transport; and no node stops, so commands are acknowledged meanwhile, and everything acknowledged is there at the end.
+//! Claims: invalid input is refused with an answer of the protocol, or the connection is closed;
+//! memory stays within the limits of the transport; no node stops, so commands are acknowledged
+//! during the attacks, and all acknowledged rows exist at the end.
 //!
-//! A message that makes sense is no attack here: at the ports of a cluster without certificates everything may be asked for.
+//! A valid message is not an attack here: the ports of a cluster without certificates accept every
+//! request.
 //!
-//! The tests run one after the other, so that every allocation counted is that of one of them. `SEED` chooses what is sent.
+//! The tests run one after the other, so that every counted allocation belongs to one of them.
+//! `SEED` determines the bytes that are sent.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod attacks;
@@ -30,10 +33,11 @@ use crate::links::{dial, rest};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// Nothing takes so long unless it never ends.
+/// Timeout for steps that never end if the test fails.
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(120);
 const MIB: isize = 1 << 20;
-/// What three nodes may allocate while strangers talk to them: buffers of some hundred connections, and what the cluster itself commits.
+/// Limit on the memory of three nodes under attack: buffers of some hundred connections, and the
+/// cluster's own commits.
 const STRANGERS_BYTES_MAX: isize = 48 * MIB;
 
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
@@ -47,7 +51,7 @@ pub(crate) fn seeded() -> Random {
     Random::seeded(seed)
 }
 
-/// Runs an attack while the cluster commits, and checks that it goes on, and how much memory it took.
+/// Runs an attack while the cluster commits, and checks that commits continue, and the memory used.
 pub(crate) fn under_load(cluster: &Cluster, bytes_max: isize, attack: impl FnOnce(&Load)) {
     let load = Load::begin(cluster);
     load.wait_for_more();
@@ -105,7 +109,7 @@ fn floods_of_a_node_are_dropped() {
 
 #[test]
 fn thousands_of_silent_connections_leave_room_for_work() {
-    // 256 connections of 64 KiB each, and what is welcome; all of them would take more.
+    // 256 connections of 64 KiB each, and the welcome ones; all of them would take more.
     const BYTES_MAX: isize = 56 * MIB;
     let _alone = alone();
     let cluster = Cluster::start_plain();
@@ -123,7 +127,7 @@ fn thousands_of_silent_connections_leave_room_for_work() {
             // Beyond the limit they are closed at once, the others when their time is over.
             silent.into_iter().for_each(|it| drop(rest(it)));
         }
-        // Those that were welcome may be silent, and others are welcome beside them.
+        // Welcome connections may be silent, and further ones are welcome.
         let (target, hello) = (cluster.client_address(2), messages::client_hello());
         let welcome: Vec<TcpStream> = (0..connections / 4)
             .map(|_| {
@@ -137,7 +141,7 @@ fn thousands_of_silent_connections_leave_room_for_work() {
     });
 }
 
-/// Each byte comes in time, and all of them do not.
+/// Each byte arrives in time, all of them together do not.
 #[test]
 fn a_hello_byte_by_byte_ends_in_time() {
     let _alone = alone();
@@ -166,7 +170,7 @@ fn a_hello_byte_by_byte_ends_in_time() {
     });
 }
 
-/// More than all buffers may hold together is offered, in messages that never end.
+/// Sends more than all buffers together may hold, in messages that never end.
 #[test]
 fn unfinished_messages_share_a_budget() {
     const CLIENTS: usize = 150;
@@ -187,7 +191,7 @@ fn unfinished_messages_share_a_budget() {
                 (client, 0)
             })
             .collect();
-        // Until nothing is taken any more.
+        // Until the node reads nothing more.
         let mut idle_rounds = 0;
         while idle_rounds < 50 {
             let mut taken = 0;

@@ -1,4 +1,5 @@
-//! What belongs: the beginnings of connections as the protocols have them, written by hand for nodes, and requests of clients.
+//! Valid messages: the first messages of connections, written by hand for nodes, and requests of
+//! clients.
 
 use namiki_client::protocol::{
     Command, Condition, MAGIC, PROTOCOL_VERSION, Request, SessionId, Write, encoded,
@@ -7,7 +8,7 @@ use namiki_platform::seeded_random::Random;
 
 use crate::cluster::{CLUSTER, WORKERS};
 
-/// What a hello of nodes begins with.
+/// Magic number of a node's hello.
 const NODE_MAGIC: u32 = 0x4e4d_4b50;
 const NODE_VERSION: u16 = 2;
 
@@ -19,7 +20,7 @@ pub(crate) const PAYLOAD: u8 = 17;
 pub(crate) const FETCH_PAYLOADS: u8 = 18;
 pub(crate) const FETCHED_PAYLOAD: u8 = 19;
 
-/// Lanes, as the wire has them.
+/// Lanes in their wire format.
 pub(crate) const LANES: [(u8, u16); 3] = [(0, 0), (1, 0), (2, 0)];
 
 /// A frame between nodes.
@@ -40,13 +41,13 @@ pub(crate) struct NodeHello {
     pub(crate) workers: u16,
 }
 
-/// A node as the wire has it.
+/// A node in its wire format.
 pub(crate) fn node(number: u64, incarnation: u64) -> u64 {
     (incarnation - 1) << 32 | number
 }
 
 impl NodeHello {
-    /// Of a member on its first directory.
+    /// The hello of a member on its first directory.
     pub(crate) fn to(to: u64, from: u64) -> Self {
         Self {
             magic: NODE_MAGIC,
@@ -86,7 +87,7 @@ pub(crate) fn hello_of(magic: u32, version: u16, cluster: u128) -> Vec<u8> {
     encoded(&hello).unwrap()
 }
 
-/// A request that changes nothing of what others have written.
+/// A request that does not change rows of other clients.
 pub(crate) fn request(random: &mut Random) -> Vec<u8> {
     let session = SessionId(random.next_u64() | 1 << 40);
     let request = match random.below(7) {

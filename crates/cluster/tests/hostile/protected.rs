@@ -1,4 +1,5 @@
-//! The same by TLS: without a certificate of the cluster nothing is answered, and with one no more than without TLS.
+//! The same by TLS: without a certificate of the cluster no request is answered; with one, the same
+//! rules hold as without TLS.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -47,7 +48,7 @@ impl Link for TlsLink {
     }
 }
 
-/// Dials by TLS, whichever node is there. The handshake goes on with the first operation.
+/// Dials by TLS any node at the address. The handshake continues with the first operation.
 fn dial_tls(address: &str, config: &Arc<ClientConfig>) -> TlsLink {
     TlsLink(StreamOwned::new(handshake(config), dial(address)))
 }
@@ -104,7 +105,7 @@ impl Diallers {
     }
 }
 
-/// Whatever is sent, nothing that a node says by TLS is an answer of the protocol.
+/// Asserts that the node sends no answer of the protocol over TLS, whatever is sent.
 fn is_turned_away(mut link: TlsLink, bytes: &[u8]) {
     let _ = link.write_all(bytes).and_then(|()| link.flush());
     link.finish();
@@ -124,7 +125,7 @@ fn mutated_bytes_by_tls_stop_no_node_and_no_commit() {
     });
     under_load(&cluster, STRANGERS_BYTES_MAX, |load| {
         for round in 1..=300 {
-            // Not node 3: it is the one that is played here.
+            // Not node 3: the test plays it.
             let target = 1 + random.below(NODES - 1);
             let ports = [cluster.node_address(target), cluster.client_address(target)];
             let any = ports[random.index(2)];
@@ -161,7 +162,7 @@ fn mutated_bytes_by_tls_stop_no_node_and_no_commit() {
     });
 }
 
-/// Bytes that are no handshake, or one that is harmed.
+/// Bytes that are not a handshake, or a corrupted one.
 fn harm_handshake(address: &str, diallers: &Diallers, random: &mut Random) {
     let genuine = client_hello(&diallers.node);
     let bytes = match random.below(4) {

@@ -1,4 +1,4 @@
-//! What was appended and flushed is found again.
+//! Flushed records and payloads are found again.
 
 use bytes::Bytes;
 use namiki_cluster::storage::{RaftRecord, StoreError};
@@ -152,7 +152,7 @@ fn an_entry_without_its_payload_ends_the_log() {
     let (store, found) = open(&sim);
     assert_eq!(found.entries, [group(1, 1, payloads[0])]);
     assert_eq!(found.commit, 1);
-    // A payload that comes later does not bring back what was cut off.
+    // A payload that arrives later does not restore entries that were cut off.
     append_payload(&store, &payloads[1]).unwrap();
     store.flush_payloads(1).unwrap();
     drop(store);
@@ -202,7 +202,7 @@ fn payloads_and_records_longer_than_a_buffer_are_refused() {
     };
     let refused = store.append_raft(&[RaftRecord::Entry(control)]);
     assert!(matches!(refused, Err(StoreError::TooLong { .. })));
-    // Many short ones are no matter.
+    // Many short ones are accepted.
     let entries: Vec<_> = (1..=1000).map(|index| empty(index, 1)).collect();
     append(&store, &entries);
     store.flush_raft().unwrap();

@@ -1,4 +1,4 @@
-//! What these tests share.
+//! Shared helpers of these tests.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -12,10 +12,10 @@ use namiki_platform::seeded_random::Random;
 use crate::common::*;
 use crate::model::{Found, History, Life, Payloads};
 
-/// No buffer may become full by itself: the model would not know what is durable.
+/// No buffer may fill up and flush by itself: the model would not know which data is durable.
 const BUFFERED_BYTES_MAX: usize = 3000;
 
-/// A node, with the model beside it.
+/// A node together with its model.
 struct Node {
     sim: SimDisk,
     store: Option<NodeStore>,
@@ -157,7 +157,7 @@ impl Node {
     }
 }
 
-/// What a crash may lose, at a few sectors and names one by one.
+/// Possible losses of a crash: with few sectors and names, one by one.
 fn losses(sim: &SimDisk, at: usize, random: u64) -> Vec<Loss> {
     let sectors = sim.pending_sectors(at);
     let mut losses = vec![Loss::None, Loss::All];
@@ -173,8 +173,8 @@ fn losses(sim: &SimDisk, at: usize, random: u64) -> Vec<Loss> {
     losses
 }
 
-/// Payloads and entries in both orders, two entries overwritten by one, a payload of a dead leader that never comes, one
-/// that comes after its entry was cut off, and restarts in between.
+/// Payloads and entries in both orders, two entries overwritten by one, a payload of a dead leader
+/// that never arrives, one that arrives after its entry was cut off, and restarts in between.
 #[test]
 fn nothing_durable_is_lost_by_a_crash_anywhere() {
     let mut node = Node::new();
@@ -345,7 +345,7 @@ fn random_runs_lose_nothing_durable_by_a_crash_anywhere() {
     }
 }
 
-/// Without crashes, and longer.
+/// Longer runs without crashes.
 #[test]
 fn random_restarts_find_what_was_flushed() {
     for seed in 100..150 {

@@ -1,4 +1,4 @@
-//! Failures that are no power cut: of the disk, of its space, and damage.
+//! Failures other than power failures: disk errors, full disks, and damage.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use namiki_platform::disk::{Disk, SimDisk};
 use crate::common::*;
 use crate::model::Found;
 
-/// Appends and flushes in both orders, as far as the disk lets it.
+/// Appends and flushes in both orders, until the disk fails.
 fn write_something(store: &NodeStore) -> Result<(), StoreError> {
     let payloads = [payload(1, 0, 1), payload(1, 1, 1), payload(1, 0, 2)];
     store.append_raft(&[RaftRecord::Vote { term: 1, vote: 1 }])?;
@@ -104,7 +104,7 @@ fn a_failed_opening_loses_nothing() {
             let opened = try_open(&sim);
             sim.heal();
             let Err(error) = opened else {
-                // A failure that was met did no harm, or there was none to meet.
+                // The failure did no harm, or did not occur.
                 let found = Found::from(&opened.unwrap().1);
                 assert_eq!(found, expected);
                 break;
@@ -162,12 +162,12 @@ fn a_full_disk_refuses_appends_until_it_has_space() {
     let (refused, error) = fill(&store);
     assert!(matches!(error, StoreError::DiskFull { .. }), "{error}");
     assert!(error.to_string().contains("/node/log/0001"), "{error}");
-    // What was there can be read, and what has its place can be written.
+    // Existing data can be read, and data with a reserved place can be written.
     let read = store.read_payload(payload(7, 0, refused - 1).name).unwrap();
     assert_eq!(read, bytes_of(payload(7, 0, refused - 1).name));
     append(&store, &[empty(5, 2)]);
     store.flush_raft().unwrap();
-    // Raft's records, too, are refused whole.
+    // Raft's records, too, are refused as a whole.
     let entries: Vec<_> = (6..100)
         .map(|index| RaftRecord::Entry(empty(index, 2)))
         .collect();
@@ -252,7 +252,7 @@ fn a_persisted_payload_that_is_lost_is_listed_as_missing() {
     for _ in 0..3 {
         let (_, found) = open(&sim);
         assert_eq!(found.missing, [lost]);
-        // All that was persisted is there, and nothing above it that is not whole.
+        // All persisted data exists, and no incomplete data above it.
         assert_eq!((found.entries.len(), found.persisted), (4, 4));
         assert_eq!((found.term, found.vote, found.commit), (2, 3, 4));
     }

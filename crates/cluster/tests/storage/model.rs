@@ -1,4 +1,5 @@
-//! What a node's storage has to hold after a crash, computed the plain way.
+//! Model of the state that a node's storage must recover after a crash, computed in the simplest
+//! way.
 //!
 //! The model knows each call that appended Raft's records, each payload, and when flushes returned, all in numbers of
 //! events of the simulated disk. After a crash there must be a number of calls, not fewer than were flushed and not
@@ -11,7 +12,7 @@ use namiki_cluster::{EntryBody, LogEntry, PayloadName, PayloadRef};
 
 use crate::common::*;
 
-/// What an opening found, without what never changes.
+/// The state that an opening has recovered, without the constant parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) term: u64,
@@ -35,7 +36,8 @@ impl From<&Recovered> for Found {
 
 pub(crate) type Payloads = BTreeMap<PayloadName, PayloadRef>;
 
-/// What these records come to beside these payloads, and the index from which on entries were cut off.
+/// The state that results from these records with these payloads, and the index from which on
+/// entries were cut off.
 pub(crate) fn outcome<'a>(
     records: impl IntoIterator<Item = &'a RaftRecord>,
     payloads: &Payloads,
@@ -77,7 +79,7 @@ pub(crate) fn outcome<'a>(
     (found, cut)
 }
 
-/// What is durable from some event on.
+/// The data that is durable from some event on.
 #[derive(Clone, Debug)]
 pub(crate) struct Durable {
     event: usize,
@@ -85,16 +87,16 @@ pub(crate) struct Durable {
     payloads: Payloads,
 }
 
-/// From one opening to the next.
+/// A life of a node: from one opening to the next.
 #[derive(Clone, Debug)]
 pub(crate) struct Life {
     /// Events before the opening began.
     start: usize,
     /// The records that were durable then.
     base: Vec<RaftRecord>,
-    /// What is durable, from the opening on.
+    /// The durable data, from the opening on.
     durable: Vec<Durable>,
-    /// Calls, and how many events there were before each.
+    /// Calls, with the number of events before each.
     calls: Vec<(usize, Vec<RaftRecord>)>,
     payloads: Vec<(usize, PayloadRef)>,
 }
@@ -147,7 +149,7 @@ impl Life {
         self.durable.push(durable);
     }
 
-    /// The records of the base and of so many calls.
+    /// The records of the base and of this number of calls.
     fn records(&self, calls: usize) -> impl Iterator<Item = &RaftRecord> {
         let calls = &self.calls[..calls];
         self.base
@@ -155,7 +157,7 @@ impl Life {
             .chain(calls.iter().flat_map(|(_, records)| records))
     }
 
-    /// All that was appended comes to this, if no payload is missing that was.
+    /// The state that results from all appended data, if no appended payload is missing.
     pub(crate) fn appended(&self) -> (Found, Payloads) {
         let mut payloads = self.last().payloads.clone();
         let appended = self.payloads.iter().map(|(_, payload)| *payload);
@@ -166,7 +168,8 @@ impl Life {
         )
     }
 
-    /// All that is durable comes to this. Only if all calls were flushed, it may be said to be persisted.
+    /// The state that results from all durable data. It may be recorded as persisted only if all
+    /// calls were flushed.
     pub(crate) fn flushed(&self) -> (Found, Payloads, bool) {
         let last = self.last();
         let found = outcome(self.records(last.calls), &last.payloads).0;
@@ -197,7 +200,7 @@ impl Life {
 #[derive(Debug, Default)]
 pub(crate) struct History {
     pub(crate) lives: Vec<Life>,
-    /// Every payload that was ever meant.
+    /// Every payload that was ever named.
     pub(crate) names: Payloads,
 }
 
@@ -243,7 +246,7 @@ impl History {
                 && (found.term > flushed.term || [0, found.vote].contains(&flushed.vote)),
             "{context}: a vote was forgotten: {found:?}, {flushed:?}"
         );
-        // What was acknowledged, and not voided by a later call, is there.
+        // Acknowledged entries that no later call has voided exist.
         let later = &life.calls[durable.calls..appended];
         let later = later.iter().flat_map(|(_, records)| records);
         let voided = later.filter_map(|record| match record {
@@ -267,7 +270,7 @@ impl History {
     }
 }
 
-/// What holds of every opening, whatever came before.
+/// Checks that hold for every opening, independent of its history.
 fn check_soundness(found: &Found, recovered: &Recovered, kept: &Payloads, context: &str) {
     assert_eq!(recovered.missing, [], "{context}");
     let last = found.entries.len() as u64;

@@ -1,4 +1,4 @@
-//! Payloads that are read in their order, with what follows them.
+//! Sequential reads of payloads, with readahead.
 
 use std::io::ErrorKind;
 
@@ -33,7 +33,7 @@ fn payloads_in_their_order_are_read_together() {
     for payload in &payloads[..4] {
         read(&store, payload.name, &mut ahead);
     }
-    // Two of each worker were read, the second with all that follows.
+    // Two of each worker were read, the second with all that follow.
     sim.inject(Fault::once(Step::Read, 0, ErrorKind::Other).and_ever_after());
     for payload in &payloads[4..] {
         read(&store, payload.name, &mut ahead);

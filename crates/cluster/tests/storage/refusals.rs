@@ -1,4 +1,4 @@
-//! What is refused, and with which error.
+//! Refused calls, with their errors.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -22,7 +22,7 @@ fn write_payloads(store: &NodeStore, worker: u16, flushed: &AtomicU64) {
 
 fn write_entries(store: &NodeStore) {
     for index in 1..=PAYLOADS {
-        // Whether its payload is there already or not.
+        // Whether its payload has arrived already or not.
         let entry = group(index, 1, payload(1, (index % 2) as u16, index));
         store.append_raft(&[RaftRecord::Entry(entry)]).unwrap();
         if index % 5 == 0 {

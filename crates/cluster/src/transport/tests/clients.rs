@@ -27,7 +27,7 @@ fn send(stream: &mut TcpStream, request: &Request) {
     stream.write_all(&encoded(request).unwrap()).unwrap();
 }
 
-/// The next response; nothing if the connection is closed.
+/// The next response; `None` if the connection is closed.
 fn receive(stream: &mut TcpStream) -> Option<Response> {
     let mut length = [0; 4];
     match stream.read_exact(&mut length) {
@@ -160,7 +160,7 @@ fn a_group_beyond_the_limit_is_refused_undecoded() {
     };
     assert_eq!(request, 6);
     assert!(reason.contains("101") && reason.contains("100"), "{reason}");
-    // The connection goes on.
+    // The connection continues.
     send(&mut stream, &Request::Status);
     assert_eq!(request_of(&node).1, Request::Status);
 }

@@ -1,4 +1,4 @@
-//! Bytes of strangers at the address for nodes, while two nodes go on talking.
+//! Hostile bytes at the address for nodes, while two nodes continue to communicate.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -26,7 +26,7 @@ fn framed(kind: FrameKind, body: &[u8]) -> Vec<u8> {
     bytes_of(&OutgoingFrame::of_body(kind, body))
 }
 
-/// What the node sends before it closes.
+/// The bytes that the node sends before it closes.
 pub(super) fn rest(mut stream: TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     match stream.read_to_end(&mut bytes) {
@@ -156,7 +156,7 @@ fn a_half_frame_is_waited_for_no_longer_than_allowed() {
     for bytes in halves {
         let mut stream = dial(&one.peer_address);
         stream.write_all(&bytes).unwrap();
-        // The node ends it, not we.
+        // The node ends it, not the test.
         rest(stream);
         still_talks(&one, &two);
     }

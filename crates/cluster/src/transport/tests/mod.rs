@@ -1,4 +1,4 @@
-//! Transports on loopback, with each other and with raw connections.
+//! Transports on loopback, connected to each other and to raw connections.
 
 mod clients;
 mod hostile;

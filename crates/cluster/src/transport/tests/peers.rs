@@ -1,4 +1,4 @@
-//! Nodes that are what they say.
+//! Connections of genuine nodes.
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
@@ -98,7 +98,7 @@ fn a_delayed_lane_keeps_its_order() {
 
 #[test]
 fn a_silent_node_is_disconnected() {
-    // It says hello, and nothing more.
+    // It sends a hello, and nothing more.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
     let mut own = settings(1, vec![peer(2, &address)]);
@@ -154,7 +154,7 @@ fn a_cut_link_carries_nothing_until_it_heals() {
     assert_eq!(two.send_until_received(&one, &healed), healed);
 }
 
-/// Node 2, which has lost its directory and runs on its next one.
+/// Node 2 after it has lost its directory and runs on its next one.
 fn replaced(two: Node, one: &Node) -> Node {
     let (peers, clients) = (two.peer_address.clone(), two.client_address.clone());
     two.running.stop().unwrap();

@@ -1,4 +1,4 @@
-//! Transports of a small cluster, and what they bring.
+//! Transports of a small cluster, and their events.
 
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::transport::{
     TransportSettings,
 };
 
-/// Nothing takes so long unless it never ends.
+/// Timeout for steps that never end if the test fails.
 pub(super) const WATCHDOG: Duration = Duration::from_secs(60);
 pub(super) const CLUSTER: u128 = 0x00c0_ffee;
 pub(super) const WORKERS: u16 = 2;
@@ -96,7 +96,7 @@ pub(super) fn settings(node: u64, peers: Vec<PeerSettings>) -> TransportSettings
     }
 }
 
-/// For tests in which a node must lose patience.
+/// Short timeouts, for tests in which a node must time out.
 pub(super) fn impatient(settings: &mut TransportSettings) {
     let patience = Duration::from_millis(300);
     settings.timing.dead_after = patience;
@@ -173,7 +173,7 @@ impl Node {
         self.events.recv_timeout(WATCHDOG).expect("an event")
     }
 
-    /// The next message, whatever else happens before it.
+    /// The next message; other events before it are skipped.
     pub(super) fn next_message(&self) -> (NodeId, PeerMessage) {
         loop {
             if let Event::Message(from, message) = self.next() {
@@ -187,7 +187,8 @@ impl Node {
         while self.next() != *expected {}
     }
 
-    /// Has this node send until the other receives, as Raft does, and returns what arrives first.
+    /// Lets this node send until the other receives, as Raft does, and returns the first message
+    /// that arrives.
     pub(super) fn send_until_received(&self, to: &Self, message: &PeerMessage) -> PeerMessage {
         let begin = Instant::now();
         loop {
@@ -216,7 +217,7 @@ pub(super) fn wait_until(mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Two nodes, 1 and 2, with all lanes up. Node 1 knows a node 3, too, which is not there.
+/// Two nodes, 1 and 2, with all lanes up. Node 1 also knows a node 3, which does not run.
 pub(super) fn two_nodes(change: impl Fn(&mut TransportSettings)) -> (Node, Node) {
     let (one, two) = (listeners(), listeners());
     let address = |it: &Listeners| it.peers.local_addr().unwrap().to_string();

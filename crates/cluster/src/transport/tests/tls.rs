@@ -21,7 +21,7 @@ fn hello(from: u64) -> Vec<u8> {
     bytes_of(&Hello { from, ..HELLO }.to_frame())
 }
 
-/// What a client with this security is told at an address, in one attempt.
+/// The error of a client with this security at an address, in one attempt.
 fn told(address: &str, security: &Security) -> String {
     let options = ClientOptions {
         timeout: WATCHDOG,
@@ -156,7 +156,7 @@ fn bytes_that_are_no_handshake_are_refused_in_time() {
         let length = u16::try_from(body.len()).unwrap().to_be_bytes();
         [&[kind, 3, 1], &length[..], body].concat()
     };
-    // A message of 16 MiB, as it says, in records of the longest kind.
+    // A message with a claimed length of 16 MiB, in records of maximal length.
     let endless = [
         record(22, &[&[1, 255, 255, 255][..], &[0; 16_000]].concat()),
         record(22, &[0; 16_000]),
@@ -169,7 +169,7 @@ fn bytes_that_are_no_handshake_are_refused_in_time() {
         record(22, &[9; 500]),
         record(23, &[1; 500]),
         [endless[0].clone(), endless[1].repeat(10)].concat(),
-        // What never goes on: nothing, half a head, half a hello.
+        // Handshakes that never continue: nothing, half a head, half a hello.
         vec![],
         vec![22, 3],
         record(22, &[1, 0, 2, 0, 3, 3, 7, 7]),
@@ -193,7 +193,7 @@ fn a_handshake_byte_by_byte_ends_in_time() {
     let (one, two, _) = two_secured(&certificates, impatient);
     let mut stream = dial(&one.peer_address);
     let head = [22, 3, 1, 64, 0, 1, 0, 63, 252];
-    // Each byte in time, all of them not.
+    // Each byte is in time, all of them together are not.
     let is_closed = (0..u64::MAX).any(|at| {
         std::thread::sleep(std::time::Duration::from_millis(5));
         let byte = head.get(usize::try_from(at).unwrap()).copied().unwrap_or(0);
@@ -249,7 +249,7 @@ fn clients_are_told_what_is_wrong_with_a_certificate() {
         said.contains("the other side is signed by another authority"),
         "{said}"
     );
-    // It trusts the node, which does not trust it.
+    // The client trusts the node, which does not trust it.
     let both =
         [&certificates, &other].map(|it| fs::read_to_string(it.files.client().authority).unwrap());
     fs::write(other.files.client().authority, both.concat()).unwrap();
@@ -285,7 +285,7 @@ fn a_new_certificate_counts_without_a_restart() {
     let client = Security::tls(&new.files.client()).unwrap();
     let said = told(&one.client_address, &client);
     assert!(said.contains("another authority"), "{said}");
-    // Half of a change is no change.
+    // Half of a replacement has no effect.
     fs::copy(new.files.node(1).certificate, &options.certificate).unwrap();
     tls.refresh();
     lines.wait_for("the old one remains");

@@ -1,4 +1,4 @@
-//! Nodes with certificates, what they log, and dialers with any certificate.
+//! Nodes with certificates, their logs, and dialers with any certificate.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -106,7 +106,7 @@ pub(super) fn two_secured(
     (one, two, lines)
 }
 
-/// Two nodes, which need not come together.
+/// Two nodes, which need not connect.
 pub(super) fn start_two(
     [first, second]: [NodeSecurity; 2],
     lines: &Lines,
@@ -129,19 +129,20 @@ pub(super) fn start_two(
 
 pub(super) type TlsStream = StreamOwned<ClientConnection, TcpStream>;
 
-/// Dials by TLS, whichever node is there. The handshake goes on with the first operation.
+/// Dials by TLS any node at the address. The handshake continues with the first operation.
 pub(super) fn dial_tls(address: &str, config: ClientConfig) -> TlsStream {
     let name = CertificateName::AnyNode { cluster: CLUSTER };
     let connection = ClientConnection::new(Arc::new(config), name.server_name()).unwrap();
     StreamOwned::new(connection, dial(address))
 }
 
-/// The side that dials with these files.
+/// The configuration of a dialler with these files.
 pub(super) fn dialer(options: &TlsOptions) -> ClientConfig {
     Credentials::read(options).unwrap().client_config().unwrap()
 }
 
-/// Sends bytes, and reads what comes back before the connection ends: an answer, or why it ends.
+/// Sends bytes, and reads the reply before the connection ends: an answer, or the reason for the
+/// end.
 pub(super) fn exchange(mut stream: TlsStream, bytes: &[u8]) -> Result<Vec<u8>, String> {
     let mut answer = vec![0; 20];
     let exchanged = stream
