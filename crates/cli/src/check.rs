@@ -1,13 +1,19 @@
 //! `namiki check`: verifies a database directory without changing anything in it.
 //!
-//! What is verified: the checksums of the manifest and its table journal, and that both make sense; of each
-//! generation of the log and each stream in it, that all frames are there, that their checksums hold, and that every
-//! change can be decoded and is of a table that there is; and, where log sequence numbers are drawn,
-//! that none is missing that was durable; and of tables in segments, every page, that there are as many rows as the
-//! manifest says, that indexes have the keys of the rows, and that no segment is there that was loaded and is not in the
-//! manifest; and of the image of the tables in memory, its list, every page of every run, and every row against what the
-//! list says; and the same of each earlier backup that a backup keeps. What follows the last frame of a log that was not closed
-//! is a torn tail, and no damage, exactly if no later frame follows it (`namiki_log`, reading).
+//! It verifies:
+//!
+//! - the checksums and the consistency of the manifest and its table journal;
+//! - in each generation of the log and each of its streams: that all frames exist, that their
+//!   checksums hold, and that every change can be decoded and belongs to an existing table;
+//! - where log sequence numbers are drawn: that no durable one is missing;
+//! - for tables in segments: every page, the number of rows in the manifest, that indexes have the
+//!   keys of the rows, and that no loaded segment is missing from the manifest;
+//! - for the image of the tables in memory: its list, every page of every run, and every row
+//!   against the list;
+//! - the same for each earlier backup that a backup keeps.
+//!
+//! Bytes behind the last frame of a log that was not closed are a torn tail, and not damage, if and
+//! only if no later frame follows them (`namiki_log`, reading).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{LineWriter, Write};
@@ -33,20 +39,20 @@ use crate::progress::Progress;
 use crate::read_only_directory::Directory;
 
 const HELP: &str = "\
-Nothing in the directory is changed, and it may lie on a read-only file system. A database that is in
-use cannot be checked; close it first.
+Nothing in the directory is changed, and it may be on a read-only file system. A database that is in use
+cannot be checked; close it first.
 
-After a crash, the end of a log may be torn: that is no damage, and the next opening takes care of it.
-An empty directory is no database, nor is one in which the creation of a database was interrupted.
+After a crash, the end of a log may be torn: that is not damage, and the next opening handles it.
+An empty directory is not a database, nor is one in which the creation of a database was interrupted.
 
-Exit status: 0 if everything is as it was written; 1 if not, and the error names the place: the file,
-the byte where the damaged part begins, and whether it is a header or what a checksum is of.
+Exit status: 0 if everything is sound; 1 if not, and the error names the place: the file, the byte at
+which the damaged part begins, and whether that is a header or data under a checksum.
 
 Examples:
   namiki check /data/shop
   namiki check /backup/shop && echo this backup is good";
 
-/// What `namiki check` is told.
+/// Arguments of `namiki check`.
 #[derive(Args)]
 #[command(after_help = HELP)]
 pub(crate) struct CheckArguments {
@@ -54,7 +60,7 @@ pub(crate) struct CheckArguments {
     dir: PathBuf,
 }
 
-/// Verifies the directory, and says what is in it.
+/// Verifies the directory, and prints its contents.
 pub(crate) fn run(arguments: &CheckArguments) -> Result<(), Failure> {
     interrupt::listen();
     let mut out = LineWriter::new(standard_output());
@@ -89,7 +95,7 @@ fn check(dir: &Path, out: &mut impl Write) -> Result<(), Failure> {
         for left in survey.left {
             writeln!(
                 out,
-                "{}: left over from a load or a checkpoint that did not end; the next opening removes it",
+                "{}: left over from an unfinished load or checkpoint; the next opening removes it",
                 left.display()
             )
             .map_err(Failure::output)?;
@@ -130,7 +136,7 @@ fn check_log(
     Ok(())
 }
 
-/// Verifies an earlier backup that the directory keeps beside the last one.
+/// Verifies an earlier backup that the directory keeps in addition to the last one.
 fn check_earlier(
     directory: &Directory,
     dir: &Path,
@@ -179,7 +185,7 @@ fn describe(dir: &Path, manifest: &Manifest, out: &mut impl Write) -> std::io::R
     Ok(())
 }
 
-/// What was found in all generations.
+/// Totals of all generations.
 #[derive(Default)]
 struct Sum {
     frames: u64,
@@ -188,7 +194,7 @@ struct Sum {
     bytes: u64,
 }
 
-/// Verifies a generation, and returns what there is to say about it.
+/// Verifies a generation, and returns the lines about it.
 fn generation(
     directory: &Directory,
     manifest: &Manifest,
@@ -246,7 +252,7 @@ fn generation(
             line
         } else {
             format!(
-                "{line}; what was before frame {} was recycled",
+                "{line}; the frames before frame {} were recycled",
                 start.sequence
             )
         });
@@ -285,7 +291,7 @@ fn stream_line(worker: WorkerId, end: StreamEnd, commits: u64, changes: u64) -> 
     )
 }
 
-/// What there is to say about the epochs of a generation.
+/// The line about the epochs of a generation.
 fn epochs_line(
     info: &GenerationInfo,
     ends: &[StreamEnd],
@@ -308,7 +314,7 @@ fn epochs_line(
     }
 }
 
-/// Whether all log sequence numbers are there that have to be, and what to say about the others.
+/// Checks that all durable log sequence numbers exist, and returns the line about the others.
 fn check_gaps(info: &GenerationInfo, lsns: &LsnSet, horizon: Lsn) -> Result<String, Failure> {
     let first = info.complete_lsn();
     let missing = lsns.first_missing(first);
@@ -351,18 +357,18 @@ fn check_gaps(info: &GenerationInfo, lsns: &LsnSet, horizon: Lsn) -> Result<Stri
     })
 }
 
-/// What is verified of a stream beyond what its reader does.
+/// The verification of a stream, in addition to that of its reader.
 struct Stream<'a> {
     manifest: &'a Manifest,
     info: &'a GenerationInfo,
     worker: WorkerId,
     lsns: &'a mut LsnSet,
-    /// How many commits of each epoch are not independent.
+    /// Number of commits of each epoch that are not independent.
     epochs: &'a mut BTreeMap<Epoch, u64>,
     last_lsn: Lsn,
-    /// What its frames have closed.
+    /// The last epoch that its frames have closed.
     closed: Epoch,
-    /// Where operations are logged: those that have begun and not ended.
+    /// If operations are logged: transactions that have begun and not ended.
     running: TransactionTable<()>,
     commits: u64,
     changes: u64,
@@ -524,7 +530,7 @@ mod tests {
         let text = error.to_string();
         assert!(text.contains("holds 2 of the 3 commits"), "{text}");
 
-        // As if what was below 12 had been recycled.
+        // As if everything below 12 had been recycled.
         let recycled = GenerationInfo {
             complete_from: Lsn(12),
             ..info(Some(13))
@@ -550,7 +556,7 @@ mod tests {
         let config = LogConfig {
             group: Group::Auto,
             sequencer: SequencerKind::FetchAdd,
-            // All in one frame, however slow the machine is.
+            // All in one frame, even on a slow machine.
             group_wait_max: Duration::MAX,
             ..LogConfig::new(7, Generation(1))
         };

@@ -1,5 +1,5 @@
-//! The image's part of `namiki check`: every page of every segment, whether indexes have the keys of their tables' rows,
-//! and the rows of tables in memory (`check_runs.rs`).
+//! The image's part of `namiki check`: verifies every page of every segment, that indexes have the
+//! keys of their tables' rows, and the rows of tables in memory (`check_runs.rs`).
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -19,8 +19,8 @@ use crate::check_runs::check_runs;
 use crate::failure::Failure;
 use crate::progress::Progress;
 
-/// Verifies the image that a manifest and this list name, but for files that were verified before, and says what is in it.
-/// Returns how many bytes were read.
+/// Verifies the image that a manifest and this list name, except files that were verified before,
+/// and prints its contents. Returns the number of bytes that were read.
 pub(crate) fn check_image(
     disk: &Arc<dyn Disk>,
     dir: &Path,
@@ -72,13 +72,13 @@ struct Image<'a> {
     dir: &'a Path,
     manifest: &'a Manifest,
     progress: Progress,
-    /// Bytes of segments that were verified, and of all.
+    /// Bytes of verified segments, and of all.
     checked: u64,
     total: u64,
 }
 
 impl Image<'_> {
-    /// Counts bytes of files that were verified.
+    /// Counts bytes of verified files.
     fn advance(&mut self, checked: u64) -> Result<(), Failure> {
         self.checked += checked;
         let (done, total) = (self.checked, self.total);
@@ -109,7 +109,7 @@ impl Image<'_> {
         Ok(())
     }
 
-    /// Verifies a segment, and returns where it is.
+    /// Verifies a segment, and returns its path.
     fn segment(
         &mut self,
         table: &ImageTable,
@@ -132,7 +132,7 @@ impl Image<'_> {
             return Err(Failure::ManifestNonsense {
                 path: Manifest::path(self.dir),
                 why: format!(
-                    "it says that {} has {} in {}, and there are {rows} in {pages}",
+                    "according to it {} has {} in {}, but there are {rows} in {pages}",
                     path.display(),
                     counted(table.rows, "row"),
                     counted(segment.pages.into(), "page"),
@@ -144,14 +144,14 @@ impl Image<'_> {
     }
 }
 
-/// What the rows of a segment are added to.
+/// The digest that the rows of a segment are added to.
 enum Rows<'a> {
     OfTable(&'a mut IndexDigests),
-    /// Of the index of this number.
+    /// The entries of the index with this number.
     OfIndex(&'a mut IndexDigests, usize),
 }
 
-/// What is done while a segment is verified.
+/// Callbacks during the verification of a segment.
 struct Visitor<'a> {
     progress: &'a mut Progress,
     checked: u64,
@@ -200,7 +200,7 @@ fn progress_line(done: u64, total: u64) -> String {
     format!("checked {} of {} of the image", bytes(done), bytes(total))
 }
 
-/// One line on a table in the image.
+/// One line about a table in the image.
 pub(crate) fn describe(table: &ImageTable) -> String {
     let key = table.schema.key().iter();
     let key: Vec<_> = key

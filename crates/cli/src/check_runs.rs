@@ -1,5 +1,5 @@
-//! The part of `namiki check` on the image of the tables in memory: every page of every run that the image list names, and
-//! every row of them.
+//! The part of `namiki check` for the image of the tables in memory: verifies every page of every
+//! run in the image list, and all rows.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use namiki_terminal::number_format::{bytes, counted};
 
 use crate::failure::Failure;
 
-/// Verifies these runs of an image, and returns what there is to say about them. `advance` is told of the bytes that were
-/// verified.
+/// Verifies these runs of an image, and returns the lines about them. `advance` is called with the
+/// number of verified bytes.
 pub(crate) fn check_runs(
     disk: &Arc<dyn Disk>,
     dir: &Path,
@@ -45,7 +45,7 @@ pub(crate) fn check_runs(
     Ok(lines)
 }
 
-/// What is done while a run is verified.
+/// Callbacks during the verification of a run.
 struct Visitor<'v> {
     fixed_keys: bool,
     advance: &'v mut dyn FnMut(u64) -> Result<(), Failure>,

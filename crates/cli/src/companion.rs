@@ -1,7 +1,8 @@
-//! `namiki bench …`, `namiki node …`, `namiki cluster …`: programs of their own, which a database alone does not need and
-//! which take long to build.
+//! `namiki bench …`, `namiki node …`, `namiki cluster …`: separate programs, which a database alone
+//! does not need and which take long to build.
 //!
-//! This process becomes the other one, so its output, exit status and signals are the user's own.
+//! This process execs the other program, so its output, exit status and signals reach the user
+//! directly.
 
 use std::env;
 use std::ffi::OsString;
@@ -15,12 +16,12 @@ use clap::Args;
 
 use crate::failure::{Failure, device};
 
-/// A program beside this one.
+/// A program in the same folder as this one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Companion {
-    /// Its file.
+    /// Its file name.
     pub(crate) program: &'static str,
-    /// What it is for.
+    /// Its purpose.
     pub(crate) purpose: &'static str,
     /// The package that it is built from.
     pub(crate) package: &'static str,
@@ -40,7 +41,7 @@ pub(crate) const CLUSTER: Companion = Companion {
     package: "namiki-cluster-cli",
 };
 
-/// Everything behind the command is for the other program, `--help` included.
+/// All arguments after the command are for the other program, including `--help`.
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true)]
 pub(crate) struct CompanionArguments {
@@ -54,8 +55,8 @@ pub(crate) struct CompanionArguments {
 }
 
 impl Companion {
-    /// Replaces this process by the program, which gets `first` and then the arguments of the user. Returns only if the program
-    /// cannot be started.
+    /// Replaces this process by the program, with `first` and then the user's arguments. Returns
+    /// only if the program cannot be started.
     pub(crate) fn run(self, first: &[&str], arguments: &CompanionArguments) -> Result<(), Failure> {
         let Self {
             program,
@@ -66,7 +67,7 @@ impl Companion {
             .ok()
             .and_then(|program| Some(program.parent()?.to_owned()));
         let on_path = env::var_os("PATH").unwrap_or_default();
-        // An empty one would be wherever we are.
+        // An empty entry would be the working directory.
         let on_path_folders = env::split_paths(&on_path).filter(|folder| folder.is_absolute());
         let mut folders = beside.iter().cloned().chain(on_path_folders);
         let found =

@@ -1,4 +1,4 @@
-//! `namiki dump-log`: a log as text, a line for each frame and each commit or operation.
+//! `namiki dump-log`: prints a log as text, a line for each frame and each commit or operation.
 
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
@@ -21,22 +21,23 @@ use crate::read_only_directory::Directory;
 use crate::typed::{TableTypes, read_key, read_value};
 
 const HELP: &str = "\
-Frames come generation by generation and stream by stream, each followed by its commits or, where operations are
-logged one by one (+ARIES), by those. Stream n is the log of worker n. Keys and values are shown by the types that
-their table has in the manifest (a tuple as a tuple), and in hexadecimal where the type is a program's own. Nothing in
-the directory is changed. A database that is in use cannot be dumped.
+Frames are printed by generation and stream, each followed by its commits or, if operations are logged
+one by one (+ARIES), by its operations. Stream n is the log of worker n. Keys and values are shown by
+the types in the manifest (a tuple as a tuple), and in hexadecimal if the type is a program's own.
+Nothing in the directory is changed. A database that is in use cannot be dumped.
 
-Tables that were loaded into segments are in no log. Without --generation and --stream, they are named first.
+Tables that were loaded into segments are not in the log. Without --generation and --stream, they are
+listed first.
 
-With --format json, each line is an object with a \"kind\": \"frame\", \"commit\", \"operation\", \"restore_point\" or
-\"end\" (of a stream), or \"loaded\" (a table in segments).
+With --format json, each line is an object with a \"kind\": \"frame\", \"commit\", \"operation\",
+\"restore_point\" or \"end\" (of a stream), or \"loaded\" (a table in segments).
 
 Examples:
   namiki dump-log /data/shop | head
   namiki dump-log /data/shop --generation 2 --stream 0
   namiki dump-log /data/shop --format json | jq 'select(.kind == \"commit\") | .stamp'";
 
-/// What `namiki dump-log` is told.
+/// Arguments of `namiki dump-log`.
 #[derive(Args)]
 #[command(after_help = HELP)]
 pub(crate) struct DumpLogArguments {
@@ -51,19 +52,19 @@ pub(crate) struct DumpLogArguments {
     /// Stop after this many lines
     #[arg(long, value_name = "LINES")]
     limit: Option<u64>,
-    /// In text, show so many changes of a commit, and say how many more there are
+    /// In text, show at most this many changes of a commit, and count the rest
     #[arg(long, value_name = "CHANGES", default_value_t = 10)]
     changes: usize,
-    /// How to print
+    /// The output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Format {
-    /// For people
+    /// Readable text
     Text,
-    /// One object a line
+    /// One JSON object a line
     Json,
 }
 
@@ -86,7 +87,7 @@ pub(crate) fn run(arguments: &DumpLogArguments) -> Result<(), Failure> {
             .collect(),
     };
     let done = all(&directory, manifest, arguments, &mut dump);
-    // What was printed before an error shall be seen.
+    // Flush the lines that were printed before an error.
     let flushed = dump.out.flush().map_err(Failure::output);
     done.and(flushed)
 }
@@ -161,10 +162,10 @@ struct Dump<'a, W> {
     format: Format,
     /// Changes of a commit that a line of text shows.
     changes: usize,
-    /// Lines that may still be printed.
+    /// Number of lines that may still be printed.
     left: u64,
     manifest: &'a Manifest,
-    /// Of the manifest's tables.
+    /// The types of the manifest's tables.
     types: BTreeMap<TableId, TableTypes>,
 }
 
@@ -176,7 +177,7 @@ enum Line<'a> {
         generation: u32,
         stream: u16,
         frame: u64,
-        /// Or operations.
+        /// Number of operations, if those are logged.
         #[serde(skip_serializing_if = "Option::is_none")]
         commits: Option<u32>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -185,10 +186,10 @@ enum Line<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         first_lsn: Option<u64>,
         last_lsn: u64,
-        /// Where commits are released by epochs: the one it closes.
+        /// The epoch that it closes, if commits are released by epochs.
         #[serde(skip_serializing_if = "Option::is_none")]
         closed_epoch: Option<u64>,
-        /// And the one through which everything was durable.
+        /// The epoch through which everything was durable.
         #[serde(skip_serializing_if = "Option::is_none")]
         hardened_epoch: Option<u64>,
         max_stamp: u64,
@@ -203,12 +204,12 @@ enum Line<'a> {
         stamp: u64,
         #[serde(skip_serializing_if = "Option::is_none")]
         lsn: Option<u64>,
-        /// Where commits are released by epochs.
+        /// The epoch, if commits are released by epochs.
         #[serde(skip_serializing_if = "Option::is_none")]
         epoch: Option<u64>,
         #[serde(skip_serializing_if = "Option::is_none")]
         independent: Option<bool>,
-        /// False of a commit that recovery has cut off.
+        /// False for a commit that recovery has cut off.
         counts: bool,
         bytes: usize,
         changes: &'a [ShownChange<'a>],
@@ -221,10 +222,10 @@ enum Line<'a> {
         /// The transaction: the LSN of its beginning.
         xid: u64,
         op: &'static str,
-        /// Of an end.
+        /// The stamp, for an end.
         #[serde(skip_serializing_if = "Option::is_none")]
         stamp: Option<u64>,
-        /// False of one that recovery has cut off.
+        /// False for an operation that recovery has cut off.
         counts: bool,
         bytes: usize,
         #[serde(flatten)]
@@ -249,13 +250,13 @@ enum Line<'a> {
     Loaded {
         table: &'a str,
         rows: u64,
-        /// The numbers of its files: of its rows, and then of its indexes.
+        /// The numbers of its files: that of its rows, then those of its indexes.
         files: Vec<u32>,
         indexes: Vec<&'a str>,
     },
 }
 
-/// What an operation changed.
+/// The change of an operation.
 #[derive(Serialize)]
 struct ShownImages<'a> {
     /// The LSN of the operation to be undone after this one; 0 for none.
@@ -535,7 +536,8 @@ impl<'a, W: Write> Dump<'a, W> {
     }
 }
 
-/// In the place of a table that was dropped: its changes are in the log, and what they mean is not known any more.
+/// Placeholder for a dropped table: its changes are in the log, but their types are no longer
+/// known.
 static DROPPED: LazyLock<TableInfo> = LazyLock::new(|| TableInfo {
     id: TableId(u32::MAX),
     name: "(dropped)".to_owned(),

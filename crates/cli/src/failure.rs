@@ -1,4 +1,4 @@
-//! Why a command ended without having done what it was asked to.
+//! Failures of commands.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,49 +10,49 @@ use namiki::{BackupError, Generation, LoadError, Lsn, OpenError, ReadError, Stam
 use namiki_segment::SegmentError;
 use namiki_terminal::{CommandFailure, Ending, WaitInterrupted, number_format};
 
-/// Why a command failed. The message is one sentence.
+/// The reason for which a command failed. The message is one sentence.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// It is not about databases.
+    /// A failure that is not specific to databases.
     #[error(transparent)]
     Command(#[from] CommandFailure),
-    /// There can be no temporary folder here.
-    #[error("cannot make a folder in {}; --dir or TMPDIR names another place", parent.display())]
+    /// A temporary folder cannot be created here.
+    #[error("cannot create a folder in {}; --dir or TMPDIR names another place", parent.display())]
     Temporary {
-        /// Where it was to be.
+        /// The folder in which it was to be created.
         parent: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// There is nothing of this name.
+    /// The path does not exist.
     #[error("{} does not exist; name the directory of a database", .0.display())]
     NoDirectory(PathBuf),
-    /// The path names something else.
+    /// The path is not a directory.
     #[error("{} is not a directory", .0.display())]
     NotADirectory(PathBuf),
-    /// The directory to be read is some other one.
+    /// The directory is not that of a database.
     #[error("{} holds files but no database: it has no MANIFEST; name the directory of a database", .0.display())]
     NotADatabase(PathBuf),
-    /// The directory is empty, or the creation of a database was interrupted before there was one.
+    /// The directory is empty, or the creation of a database was interrupted early.
     #[error("{} holds no database: it is empty, or the creation of one was interrupted before anything was in it", .0.display())]
     NoDatabase(PathBuf),
     /// The directory for a new database is not empty.
-    #[error("{} is not empty, and the demo makes a new database; name a new or an empty directory", .0.display())]
+    #[error("{} is not empty, and the demo creates a new database; name a new or an empty directory", .0.display())]
     NotEmpty(PathBuf),
-    /// There is no table of this name.
+    /// The table does not exist.
     #[error("there is no table {table:?}: {}", place(dir, there))]
     NoTable {
         /// The database's directory.
         dir: PathBuf,
         /// The name.
         table: String,
-        /// The tables that there are.
+        /// The existing tables.
         there: Vec<String>,
     },
-    /// A table in segments has columns, and neither a key nor a value.
+    /// A table in segments has columns, but neither a key nor a value.
     #[error(
-        "table {table:?} is in segments, and this is for tables in memory; namiki query {0} PLAN reads it, and namiki \
+        "table {table:?} is in segments, but this command is for tables in memory; namiki query {0} PLAN reads it, and namiki \
          export {0} --all writes it",
         dir.display()
     )]
@@ -62,17 +62,17 @@ pub(crate) enum Failure {
         /// The table.
         table: String,
     },
-    /// The key is not there.
+    /// The key does not exist.
     #[error("table {table:?} has no key {key}")]
     NoKey {
         /// The table.
         table: String,
-        /// The key, as it is shown.
+        /// The key, as text.
         key: String,
     },
-    /// What is in a row has no form in CSV.
+    /// A row cannot be represented in CSV.
     #[error(
-        "the {what} of the row with the key {key} in table {table:?} is no {of}, and CSV has no form for that; export \
+        "the {what} of the row with the key {key} in table {table:?} is not of type {of}, and CSV cannot represent that; export \
          the table with --format jsonl"
     )]
     NoCsv {
@@ -85,19 +85,19 @@ pub(crate) enum Failure {
         /// Its type.
         of: String,
     },
-    /// A line of a file is no row that can be imported.
+    /// A line of a file is not a row that can be imported.
     #[error("line {line} of {}: {why}{}", path.display(), before_it(*done))]
     BadLine {
         /// The file.
         path: PathBuf,
         /// The line, counted from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
-        /// Rows before it that are in the table.
+        /// Number of rows before it that are in the table.
         done: u64,
     },
-    /// A file is of a table with other types.
+    /// A file belongs to a table with other types.
     #[error(
         "table {table:?} maps {found}, and {} has rows of {expected}; import it into another table",
         path.display()
@@ -109,13 +109,13 @@ pub(crate) enum Failure {
         table: String,
         /// The types of the table.
         found: String,
-        /// Those of the file.
+        /// The types of the file.
         expected: String,
     },
-    /// All tables are exported into an empty folder alone.
+    /// All tables can only be exported into an empty folder.
     #[error("{} is not empty; name a new folder, or an empty one", .0.display())]
     FolderNotEmpty(PathBuf),
-    /// A folder has no export in it that ended.
+    /// A folder contains no complete export.
     #[error("{} holds no export: it has no tables.json, which namiki export --all writes last", .0.display())]
     NoExport(PathBuf),
     /// A database could not be opened.
@@ -124,17 +124,17 @@ pub(crate) enum Failure {
     /// A backup was not taken or restored.
     #[error(transparent)]
     Backup(#[from] BackupError),
-    /// The backup has no restore point that is so old.
+    /// The backup has no restore point at or before the time.
     #[error("{} has no restore point at or before {time}: {first}", backup.display())]
     NoRestorePoint {
         /// The backup.
         backup: PathBuf,
-        /// The time that was asked for.
+        /// The requested time.
         time: String,
-        /// What it has.
+        /// Its first restore point.
         first: String,
     },
-    /// The clock was set back, and showed the time more than once.
+    /// The clock was set back, so the time occurred more than once.
     #[error(
         "{} was at {time} more than once, because the computer's clock was set back: name one of the restore points {points} by its \
          number; --list shows all",
@@ -143,9 +143,9 @@ pub(crate) enum Failure {
     AmbiguousTime {
         /// The backup.
         backup: PathBuf,
-        /// The time that was asked for.
+        /// The requested time.
         time: String,
-        /// The points that it may mean.
+        /// The candidates.
         points: String,
     },
     /// A log cannot be read back.
@@ -157,22 +157,22 @@ pub(crate) enum Failure {
     /// A table could not be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// A query was not run, or has stopped.
+    /// A query could not run, or has stopped.
     #[error(transparent)]
     Query(#[from] QueryError),
-    /// The file is no plan.
-    #[error("{} is no plan; docs/plan-files.md says what one has", path.display())]
+    /// The file is not a plan.
+    #[error("{} is not a plan; docs/plan-files.md describes plans", path.display())]
     PlanFile {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The problem, with its place.
         #[source]
         source: PlanTextError,
     },
-    /// A segment of the image is not as it was written.
+    /// A segment of the image is damaged.
     #[error(transparent)]
     Segment(#[from] SegmentError),
-    /// A row's page is sound, and the row is none of its table.
+    /// A row's page is sound, but the row does not fit its table.
     #[error("a row of table {table:?} in {} does not fit the table's columns; load the table again", path.display())]
     RowNonsense {
         /// The table.
@@ -180,7 +180,7 @@ pub(crate) enum Failure {
         /// The segment of its rows.
         path: PathBuf,
     },
-    /// The pages of an index are sound, and it is another table's.
+    /// The pages of an index are sound, but its keys are not those of the table's rows.
     #[error(
         "index {index:?} of table {table:?}, in {}, does not have the keys of the table's rows; load the table again",
         path.display()
@@ -193,10 +193,10 @@ pub(crate) enum Failure {
         /// The segment of its entries.
         path: PathBuf,
     },
-    /// There are files of a database and nothing that says what they are.
+    /// Files of a database exist, but its manifest is missing.
     #[error("{} is missing, although {} is there; restore it from a backup", manifest.display(), left.display())]
     ManifestMissing {
-        /// Where the manifest should be.
+        /// The expected path of the manifest.
         manifest: PathBuf,
         /// The log, or the table journal.
         left: PathBuf,
@@ -206,12 +206,12 @@ pub(crate) enum Failure {
     ManifestNonsense {
         /// The manifest.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
-    /// A frame is whole, its checksum holds, and yet it makes no sense.
+    /// A frame is complete and its checksum holds, but its contents are invalid.
     #[error(
-        "{worker} of {generation} of the log: frame {sequence} is whole but makes no sense: {why}; restore the log from a \
+        "{worker} of {generation} of the log: frame {sequence} is complete but invalid: {why}; restore the log from a \
          backup"
     )]
     FrameNonsense {
@@ -221,12 +221,12 @@ pub(crate) enum Failure {
         worker: WorkerId,
         /// The frame.
         sequence: u64,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
-    /// A log sequence number was given out twice.
+    /// A log sequence number occurs twice.
     #[error(
-        "{lsn} is twice in {generation} of the log, the second time with {stamp}: files were copied or swapped; restore \
+        "{lsn} occurs twice in {generation} of the log, the second time with {stamp}: files were copied or swapped; restore \
          the log from a backup"
     )]
     Twice {
@@ -243,9 +243,9 @@ pub(crate) enum Failure {
         after_colon(said)
     )]
     VictimEnded {
-        /// How it ended.
+        /// Its exit status.
         status: ExitStatus,
-        /// What it said about that.
+        /// Its message.
         said: String,
     },
     /// A program that this one starts is not installed.
@@ -258,39 +258,39 @@ pub(crate) enum Failure {
         package
     )]
     NoCompanion {
-        /// Its file.
+        /// Its file name.
         program: &'static str,
-        /// What it is for.
+        /// Its purpose.
         purpose: &'static str,
         /// The package that it is built from.
         package: &'static str,
-        /// The folder of this program, if that is known.
+        /// The folder of this program, if known.
         beside: Option<PathBuf>,
-        /// The folders of the environment.
+        /// The value of PATH.
         on_path: OsString,
     },
-    /// The demo found something missing. What, it has said.
+    /// The demo found missing data, and has printed which.
     #[error("the database is not as it was acknowledged; please report this as a bug")]
     Broken,
-    /// The demo was over before a payment was acknowledged, so it has shown nothing.
+    /// The demo ended before a payment was acknowledged, so it has shown nothing.
     #[error(
         "no payment was acknowledged before the kill, so nothing was put to the test; pay for longer, with --seconds"
     )]
     NothingAcknowledged,
 }
 
-/// What is known of the rows before a bad line.
+/// The clause about the rows before a bad line.
 fn before_it(done: u64) -> String {
     match done {
         0 => String::new(),
         done => format!(
-            "; {} before it are imported: mend the line, and go on with --resume",
+            "; {} before it are imported: correct the line, and continue with --resume",
             number_format::counted(done, "row")
         ),
     }
 }
 
-/// The tables that there are.
+/// The clause about the existing tables.
 fn place(dir: &Path, there: &[String]) -> String {
     let dir = dir.display();
     match there {
@@ -302,7 +302,7 @@ fn place(dir: &Path, there: &[String]) -> String {
     }
 }
 
-/// What a process said on standard error, to go on a sentence with.
+/// A process's standard error, as the continuation of a sentence.
 fn after_colon(said: &str) -> String {
     let said = said.trim();
     match said.strip_prefix("namiki: ").unwrap_or(said) {
@@ -312,7 +312,7 @@ fn after_colon(said: &str) -> String {
 }
 
 impl Failure {
-    /// What it means for the program.
+    /// Its effect on the program's end.
     pub(crate) fn ending(&self) -> Ending {
         match self {
             Self::Command(failure) => failure.ending(),
@@ -349,7 +349,7 @@ pub(crate) fn device(doing: &'static str, path: &Path) -> impl FnOnce(io::Error)
     move |source| failed(source).into()
 }
 
-/// The failure of a command line that makes no sense.
+/// The failure of an invalid command line.
 pub(crate) fn usage(why: impl Into<String>) -> Failure {
     CommandFailure::Usage(why.into()).into()
 }

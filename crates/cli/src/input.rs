@@ -1,5 +1,5 @@
-//! What is read from other programs: standard input, pipes, and files, any of which may be a FIFO. One that nothing is written to lets
-//! its reader wait; Ctrl-C ends that.
+//! Input from other programs: standard input, pipes, and files, any of which may be a FIFO. A read
+//! from a FIFO without data blocks; Ctrl-C interrupts it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Stdin};
@@ -12,7 +12,7 @@ use rustix::event::PollFlags;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-/// Standard input or a file, without a buffer. Nothing else of the program reads standard input.
+/// Standard input or a file, unbuffered. No other part of the program reads standard input.
 #[derive(Debug)]
 pub(crate) enum Input {
     Standard(Stdin),
@@ -20,7 +20,7 @@ pub(crate) enum Input {
 }
 
 impl Input {
-    /// Opens a file; standard input if it is called `-`.
+    /// Opens a file; `-` is standard input.
     ///
     /// # Errors
     /// Those of the system.
@@ -28,7 +28,8 @@ impl Input {
         if path == Path::new("-") {
             return Ok(Self::Standard(io::stdin()));
         }
-        // Opening a FIFO waits for its writer otherwise, and nothing can end that. Reading waits instead.
+        // Otherwise opening a FIFO would wait for its writer, uninterruptibly. Now reads wait
+        // instead.
         let flags = OFlags::NONBLOCK.bits().cast_signed();
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
         file.map(Self::File)

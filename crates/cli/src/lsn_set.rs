@@ -1,4 +1,4 @@
-//! Which log sequence numbers were found.
+//! The set of log sequence numbers that were found.
 
 use namiki::Lsn;
 use roaring::RoaringTreemap;
@@ -10,7 +10,7 @@ pub(crate) struct LsnSet {
 }
 
 impl LsnSet {
-    /// Adds one; returns whether it is new.
+    /// Adds a number; returns whether it is new.
     pub(crate) fn insert(&mut self, Lsn(lsn): Lsn) -> bool {
         self.found.insert(lsn)
     }
@@ -21,7 +21,8 @@ impl LsnSet {
 
     /// The first number from `from` on that is not in the set.
     pub(crate) fn first_missing(&self, Lsn(from): Lsn) -> Lsn {
-        // Up to the last of those that follow each other, as many are in the set as there are numbers.
+        // Binary search: up to the end of the dense range, the set has as many members as the range
+        // has numbers.
         let before = self.below(from);
         let (mut all_there, mut beyond) = (from, from.saturating_add(self.len() + 1));
         while all_there < beyond {
@@ -35,7 +36,7 @@ impl LsnSet {
         Lsn(all_there)
     }
 
-    /// How many of the set are at or above `from`.
+    /// Number of members at or above `from`.
     pub(crate) fn count_from(&self, Lsn(from): Lsn) -> u64 {
         self.len() - self.below(from)
     }

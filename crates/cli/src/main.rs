@@ -1,6 +1,6 @@
-//! `namiki`: the command around the database.
+//! `namiki`: the command-line program of the database.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
 //! | `demo/` | the demonstration: load, pay, kill, recover, compare with an outside witness |
 //! | `backup/` | backs a database up, and restores it |
@@ -8,16 +8,17 @@
 //! | `tables/` | lists, reads and writes tables without the program that made them |
 //! | `transfer/` | exports tables to files and imports them |
 //! | `typed/` | keys and values by the names of their types: what `tables/`, `transfer/` and `dump_log.rs` show |
-//! | `opening.rs` | opens a database, and says how far its recovery is |
+//! | `opening.rs` | opens a database, and shows the progress of its recovery |
 //! | `load/` | fills a database with a known data set: TPC-H |
-//! | `check_image.rs` | the segments' part of it |
+//! | `check_image.rs` | the part of `check` for segments |
 //! | `dump_log.rs` | prints a log, decoded |
 //! | `query/` | runs a plan over tables, in segments and in memory |
-//! | `read_only_directory.rs` | what both of these look through |
+//! | `read_only_directory.rs` | read-only access to a directory, for `check` and `dump-log` |
 //! | `companion.rs` | starts `namiki-bench` and `namiki-cluster` |
 //!
-//! Exit status: 0 if all is well, 1 if something failed or was found wrong, 2 if the command line
-//! makes no sense, 130 after Ctrl-C (but for `node` and `cluster status --watch`, which end so).
+//! Exit status: 0 on success, 1 if something failed or was found wrong, 2 if the command line is
+//! invalid, 130 after Ctrl-C (except for `node` and `cluster status --watch`, for which Ctrl-C is
+//! the normal end).
 
 mod backup;
 mod check;
@@ -59,19 +60,19 @@ const EXAMPLES: &str = "\
 Examples:
   namiki demo                              see it work: a million accounts, killed and recovered
   namiki demo --dir /data/demo             the same, and keep the database
-  namiki check /data/demo                  is everything in this directory as it was written?
-  namiki dump-log /data/demo --limit 20    what is in its log?
-  namiki tables /data/demo                 which tables does it have?
-  namiki scan /data/demo accounts          what is in a table? (get, put, remove: one row)
-  namiki export /data/demo --all /backup   all of it as JSON lines; import reads them back
-  namiki backup /data/demo /backup/demo    a copy that is a database; again, and only what has changed is copied
+  namiki check /data/demo                  verify every checksum in this directory
+  namiki dump-log /data/demo --limit 20    print the log
+  namiki tables /data/demo                 list the tables
+  namiki scan /data/demo accounts          print the rows of a table (get, put, remove: one row)
+  namiki export /data/demo --all /backup   write all tables as JSON lines; import reads them back
+  namiki backup /data/demo /backup/demo    make a copy that is a database; repeat it to copy only changes
   namiki load tpch --dir /data/tpch        fill a database with the tables of TPC-H
   namiki query /data/tpch paper            run the paper's query over them
-  namiki bench txn --workload u10          how fast is it here?
-  namiki cluster start --nodes 5           a replicated database: five nodes on this machine
-  namiki node --config node.toml           a node of a real cluster
+  namiki bench txn --workload u10          measure the speed on this machine
+  namiki cluster start --nodes 5           start a replicated database: five nodes on this machine
+  namiki node --config node.toml           run a node of a real cluster
 
-Every command explains itself: namiki demo --help";
+Every command has its own help: namiki demo --help";
 
 const COMPLETIONS: &str = "\
 Examples:
@@ -91,8 +92,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Load accounts, run payments, kill the database in mid-flight, recover it, and look whether
-    /// anything is missing
+    /// Load accounts, run payments, kill the database in mid-flight, recover it, and check that
+    /// nothing is missing
     Demo(demo::DemoArguments),
     /// Verify a database directory without changing anything in it
     Check(check::CheckArguments),
@@ -112,7 +113,7 @@ enum Command {
     Export(transfer::ExportArguments),
     /// Read tables from files that `export` has written
     Import(transfer::ImportArguments),
-    /// Back a closed database up into a directory, incrementally if there is a backup
+    /// Back a closed database up into a directory, incrementally if it has a backup already
     Backup(backup::BackupArguments),
     /// Restore a backup into a new directory
     Restore(backup::RestoreArguments),
@@ -120,9 +121,9 @@ enum Command {
     Load(load::LoadArguments),
     /// Run a query over tables
     Query(query::QueryArguments),
-    /// Measure: starts the program namiki-bench, which is beside this one or on PATH
+    /// Measure: starts the program namiki-bench, from the folder of this program or from PATH
     Bench(CompanionArguments),
-    /// Run a node of a cluster, until it is told to stop: starts the program namiki-cluster
+    /// Run a node of a cluster until it is stopped: starts the program namiki-cluster
     Node(CompanionArguments),
     /// Start, watch, break and stop a cluster on this machine: starts the program namiki-cluster
     Cluster(CompanionArguments),

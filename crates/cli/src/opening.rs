@@ -1,4 +1,4 @@
-//! Opening a database, with a line on standard error that says how far the recovery is.
+//! Opens a database, with a line on standard error about the progress of its recovery.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -42,7 +42,7 @@ pub(crate) fn open(
     opened
 }
 
-/// Opens a database that there is, to read it: nothing in its directory is changed.
+/// Opens an existing database read-only: nothing in its directory is changed.
 pub(crate) fn to_read(dir: &Path) -> Result<Database, Failure> {
     to_read_with(Database::builder(), dir)
 }
@@ -58,7 +58,7 @@ pub(crate) fn to_read_with(settings: Builder, dir: &Path) -> Result<Database, Fa
     }
 }
 
-/// Opens a database to change it; it is made where there is none, if `create` says so.
+/// Opens a database to change it; creates a missing one if `create` is set.
 pub(crate) fn to_write(dir: &Path, create: bool) -> Result<Database, Failure> {
     if !create {
         check_directory(dir)?;

@@ -1,7 +1,7 @@
-//! The line that says how far long work is, on standard error.
+//! Progress of long work, as a line on standard error.
 //!
-//! On a terminal it is one line that is drawn over, with a bar where it is known how much there is; elsewhere, lines that
-//! come less often.
+//! On a terminal it is one line that is redrawn, with a bar if the total is known; elsewhere it
+//! prints lines at longer intervals.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -13,11 +13,11 @@ const INTERVAL_ELSEWHERE: Duration = Duration::from_secs(1);
 const WITH_A_BAR: &str = "[{bar:24.#-}] {percent}% {msg}";
 const WITHOUT: &str = "{msg}";
 
-/// How far something is. It says nothing if the work is done before the first interval is over.
+/// A progress display. It shows nothing if the work is done before the first interval is over.
 pub(crate) struct Progress {
     terminal: bool,
     last: Instant,
-    /// What is on the terminal's line.
+    /// The bar on the terminal's line.
     shown: Option<ProgressBar>,
 }
 
@@ -30,12 +30,12 @@ impl Progress {
         }
     }
 
-    /// Says `line`, if it is time to.
+    /// Shows `line`, if the interval is over.
     pub(crate) fn say(&mut self, line: impl FnOnce() -> String) {
         self.say_if_due(None, line);
     }
 
-    /// Says `line`, and draws how much is done of how much there is, if it is time to.
+    /// Shows `line` and the done part of the total, if the interval is over.
     pub(crate) fn say_of(&mut self, done: u64, total: u64, line: impl FnOnce() -> String) {
         self.say_if_due(Some((done, total)), line);
     }
@@ -56,7 +56,7 @@ impl Progress {
             return;
         }
         let percent = part.and_then(|(done, total)| (done * 100).checked_div(total));
-        // Progress that cannot be shown is no reason to stop.
+        // Progress that cannot be shown does not stop the work.
         let _ = match percent {
             Some(percent) => writeln!(std::io::stderr(), "{percent}% {line}"),
             None => writeln!(std::io::stderr(), "{line}"),
@@ -79,7 +79,7 @@ impl Progress {
         bar.tick();
     }
 
-    /// Leaves the terminal's line empty for whatever is said next.
+    /// Clears the terminal's line for the next output.
     pub(crate) fn clear(&mut self) {
         if let Some(shown) = self.shown.take() {
             shown.finish_and_clear();

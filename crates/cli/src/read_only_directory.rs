@@ -1,4 +1,4 @@
-//! A database directory, looked at without changing it.
+//! Read-only access to a database directory.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use namiki_platform::disk::{DirLock, Disk, PROBE_FILES, PROFILE_FILES, ReadOnlyD
 
 use crate::failure::{Failure, device};
 
-/// How the names of files begin that an interrupted creation can leave: the lock, the first manifest
-/// while it is written, and the files with which a disk tries direct I/O and is measured.
+/// Prefixes of the files that an interrupted creation can leave: the lock, the first manifest while
+/// it is written, and the files for probing direct I/O and measuring the disk.
 const LEFT_BY_INTERRUPTED_CREATION: [&str; 4] = ["LOCK", "MANIFEST", PROBE_FILES, PROFILE_FILES];
 
 /// A directory that no other process uses for as long as this is held.
@@ -62,7 +62,7 @@ impl Directory {
     }
 }
 
-/// Fails if there is no such directory.
+/// Fails if the directory does not exist.
 pub(crate) fn check_directory(dir: &Path) -> Result<(), Failure> {
     match std::fs::metadata(dir) {
         Ok(found) if !found.is_dir() => Err(Failure::NotADirectory(dir.to_owned())),
@@ -74,8 +74,8 @@ pub(crate) fn check_directory(dir: &Path) -> Result<(), Failure> {
     }
 }
 
-/// What is wrong with a directory that has no manifest: it is empty, a creation was interrupted in it, it is another
-/// one, or the manifest is lost.
+/// The failure for a directory without a manifest: it is empty, a creation was interrupted in it,
+/// it is not a database's, or the manifest is lost.
 pub(crate) fn without_manifest(dir: &Path, wal: &Path) -> Result<Failure, Failure> {
     let entries = |dir: &Path| -> Result<Vec<PathBuf>, Failure> {
         std::fs::read_dir(dir)
@@ -83,7 +83,7 @@ pub(crate) fn without_manifest(dir: &Path, wal: &Path) -> Result<Failure, Failur
             .map(|entry| entry.map(|entry| entry.path()).map_err(device("read", dir)))
             .collect()
     };
-    // The manifest is there before the log is begun, or a table journal.
+    // The manifest is created before the log and the table journal.
     let missing = |left: PathBuf| {
         Ok(Failure::ManifestMissing {
             manifest: Manifest::path(dir),

@@ -1,4 +1,4 @@
-//! The line that says how far a copy is, and what is said of it in the end.
+//! Progress of a copy, and its summary at the end.
 
 use std::num::NonZeroU64;
 use std::path::Path;
@@ -11,7 +11,7 @@ use namiki_terminal::number_format::{bytes, counted};
 use crate::failure::Failure;
 use crate::progress::Progress;
 
-/// Runs a copy, which Ctrl-C ends. `doing` is what its line begins with.
+/// Runs a copy, which Ctrl-C ends. `doing` is the beginning of its line.
 pub(super) fn copy(
     doing: &'static str,
     rate: Option<NonZeroU64>,
@@ -42,7 +42,7 @@ pub(super) fn copy(
     Ok(copied?)
 }
 
-/// What a copy has done.
+/// The summary of a copy.
 pub(super) fn said(did: &str, from: &Path, to: &Path, report: &BackupReport) -> String {
     let kept = match report.files_kept {
         0 => String::new(),
@@ -50,13 +50,13 @@ pub(super) fn said(did: &str, from: &Path, to: &Path, report: &BackupReport) -> 
     };
     let earlier = match report.earlier_kept {
         0 => String::new(),
-        earlier => format!("; {} kept beside it", counted(earlier, "earlier backup")),
+        earlier => format!("; {} kept in addition", counted(earlier, "earlier backup")),
     };
     let clock = match report.clock_behind {
         None => String::new(),
         Some(behind) => format!(
-            "; the clock is {:.0} s behind the time of an earlier backup there: one of the two is wrong, so nothing is removed for \
-             its age that is dated later than now",
+            "; the clock is {:.0} s behind the time of an earlier backup there: one of the two is wrong, so backups dated later than \
+             now are not removed for their age",
             behind.as_secs_f64()
         ),
     };

@@ -1,4 +1,4 @@
-//! `namiki restore`: a backup, into a directory that is new.
+//! `namiki restore`: restores a backup into a new directory.
 
 use std::io::{LineWriter, Write};
 use std::path::{Path, PathBuf};
@@ -14,29 +14,29 @@ use crate::failure::{Failure, usage};
 use crate::read_only_directory::check_directory;
 
 const HELP: &str = "\
-Every checksum is verified on the way, and nothing in BACKUP is changed. DIR is new or empty: what is in the way of a
-restored database is moved away by hand. If the restore is interrupted, the same command goes on with it.
+Every checksum is verified during the copy, and nothing in BACKUP is changed. DIR is new or empty: move
+existing files away by hand. If the restore is interrupted, the same command continues it.
 
-A program that opens its database with Builder::restore_points puts restore points into the log. --list shows those of
-a backup, and --to restores the state of one: by its number, or by a time in UTC, for the last point at or before it.
-Points go back as far as the last checkpoint before the backup; or, where earlier backups are kept (backup --keep), as far as
-these do, and then where each of them ends is a point, too.
+A program that opens its database with Builder::restore_points writes restore points to the log. --list
+shows those of a backup, and --to restores the state of one: by its number, or by a time in UTC, which
+selects the last point at or before it. Points reach back to the last checkpoint before the backup or, if
+earlier backups are kept (backup --keep), to the oldest of them; the end of each of these is a point, too.
 
-What is restored goes its own way from there on. Its backups go to a directory of their own: the one that it came from
-may have later commits than it has.
+A restored database has its own history. Back it up to a directory of its own: the backup that it was
+restored from may have later commits.
 
 Examples:
   namiki restore /backup/shop /data/shop-again
   namiki restore /backup/shop --list
   namiki restore /backup/shop /data/shop-at-noon --to 2026-11-26T12:00";
 
-/// What `namiki restore` is told.
+/// Arguments of `namiki restore`.
 #[derive(Args)]
 #[command(after_help = HELP)]
 pub(crate) struct RestoreArguments {
     /// The directory of the backup
     backup: PathBuf,
-    /// The directory of the database to be made
+    /// The directory of the restored database
     #[arg(required_unless_present = "list")]
     dir: Option<PathBuf>,
     /// Show the restore points of the backup, one a line, and restore nothing
@@ -47,7 +47,7 @@ pub(crate) struct RestoreArguments {
     to: Option<String>,
 }
 
-/// Restores a backup, and says what it copied.
+/// Restores a backup, and prints a summary.
 pub(crate) fn run(arguments: &RestoreArguments) -> Result<(), Failure> {
     interrupt::listen();
     let backup = &arguments.backup;

@@ -1,4 +1,4 @@
-//! `namiki backup`: a closed database, into a directory that is a database.
+//! `namiki backup`: copies a closed database into a directory that is a database itself.
 
 use std::io::{LineWriter, Write};
 use std::num::NonZeroU64;
@@ -18,23 +18,26 @@ use crate::read_only_directory::check_directory;
 const MIB: NonZeroU64 = NonZeroU64::new(1 << 20).unwrap();
 
 const HELP: &str = "\
-Nothing in DIR is changed. A database that is in use is backed up by its program, with Database::backup; here it is
-refused. After a crash, its log is recovered first, in memory, to find out where it ends.
+Nothing in DIR is changed. A database that is in use is refused: its program backs it up, with
+Database::backup. After a crash, the log is first recovered in memory, to find its end.
 
-DEST is new, empty, or has an earlier backup of the same database: then only what has changed since is copied, and the
-earlier backup is there until the new one is complete, whatever happens. What an interrupted backup has copied, the next
-one uses. Every checksum is verified on the way; damage is named, and not copied. Files that DEST has already are looked
-for, with their lengths, and --verify reads all of them: what is missing or damaged is named, and the backup is refused.
+DEST is new, empty, or has an earlier backup of the same database. In that case only changes are copied,
+and the earlier backup stays valid until the new one is complete. The next backup reuses the files that
+an interrupted one has copied. Every checksum is verified during the copy; damage is reported, and not
+copied. Files that DEST has already are checked by their lengths, and --verify reads all of them: a
+missing or damaged file is reported, and the backup is refused.
 
-DIR has to be what the earlier backup is of, or what became of it. Where a copy was put back, or a backup restored, and
-both went on, DEST takes the backups of one of them, and the other is asked for another directory.
+DIR must be the database of the earlier backup, or its continuation. If a copy was put back, or a backup
+restored, and both continued, DEST accepts backups of only one of them; the other needs its own directory.
 
-With --keep, earlier backups stay in DEST for so long, beside the last one; files that they have in common are there once.
-restore --list and --to then go back to all of them. The option is given each time, or DEST is refused; --keep 0s removes
-them. A program can have its live database backed up so all the time (Builder::backup_to).
+With --keep, earlier backups stay in DEST for this time, in addition to the last one; they share common
+files. restore --list and --to can then restore all of them. Pass the option every time, or DEST is
+refused; --keep 0s removes them. A program can back its live database up continuously in this way
+(Builder::backup_to).
 
-A backup is a database: check verifies it, tables, get, scan and export read it, and restore copies it to where it is
-to be used. Opened to be written, it is no backup any more, and the next backup needs another directory.
+A backup is a database: check verifies it, tables, get, scan and export read it, and restore copies it to
+the place of its use. Once opened for writing, it is no longer a backup, and the next backup needs another
+directory.
 
 Examples:
   namiki backup /data/shop /backup/shop
@@ -42,7 +45,7 @@ Examples:
   namiki backup /data/shop /backup/shop --keep 7d
   namiki restore /backup/shop /data/shop-again";
 
-/// What `namiki backup` is told.
+/// Arguments of `namiki backup`.
 #[derive(Args)]
 #[command(after_help = HELP)]
 pub(crate) struct BackupArguments {
@@ -50,18 +53,18 @@ pub(crate) struct BackupArguments {
     dir: PathBuf,
     /// The directory of the backup
     dest: PathBuf,
-    /// Copy at most so many MiB in a second
+    /// Copy at most this many MiB per second
     #[arg(long, value_name = "MIB")]
     rate_mib: Option<NonZeroU64>,
-    /// Keep earlier backups for so long: a number with s, m, h or d, as 7d
+    /// Keep earlier backups for this time: a number with s, m, h or d, such as 7d
     #[arg(long, value_name = "TIME", value_parser = parse_length)]
     keep: Option<Duration>,
-    /// Read what DEST has already, and verify every checksum, before anything is copied
+    /// Read the files that DEST has already, and verify every checksum, before anything is copied
     #[arg(long)]
     verify: bool,
 }
 
-/// Takes a backup, and says what it copied.
+/// Takes a backup, and prints a summary.
 pub(crate) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
     interrupt::listen();
     let BackupArguments { dir, dest, .. } = arguments;

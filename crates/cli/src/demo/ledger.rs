@@ -2,12 +2,12 @@
 
 use namiki::{Database, Error, Table, Transaction, Value, ValueBytes};
 
-/// What every account holds at the beginning.
+/// Initial balance of every account.
 pub(super) const INITIAL_BALANCE: i64 = 1000;
-/// The most that one payment moves.
+/// Largest amount of one payment.
 pub(super) const AMOUNT_MAX: u64 = 100;
 
-/// A payment that was made; its key is the payment's id.
+/// A completed payment; its key is the payment's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Payment {
     pub(super) from: u64,
@@ -54,8 +54,8 @@ impl Ledger {
         })
     }
 
-    /// Moves money and writes down that it did, or neither. Nothing happens, and the answer is no,
-    /// if the account that pays does not hold enough.
+    /// Moves money and records the payment, or does neither. Returns false without any effect if
+    /// the balance of the paying account is too small.
     pub(super) fn pay(
         &self,
         tx: &mut Transaction,

@@ -3,14 +3,15 @@
 //! ```text
 //!   parent: the witness                          child: the victim
 //!   starts the child ──────────────────────────▶ creates the database, loads the accounts
-//!   shows how far it is      ◀── pipe: loaded ──
+//!   shows the progress       ◀── pipe: loaded ──
 //!   remembers every id       ◀── pipe: acknowledged ── pays from account to account
 //!   after some seconds: SIGKILL ───────────────▶ dies in the middle of it
 //!   opens the database: recovery
-//!   looks for every id it was told, adds up all the money
+//!   looks up every acknowledged id, adds up all the money
 //! ```
 //! The witness shares nothing with the database but the pipe. A payment is written into the pipe
-//! after the database acknowledged it, so whatever has come out of the pipe must have survived.
+//! after the database acknowledged it, so every payment that came out of the pipe must have
+//! survived.
 
 mod ledger;
 mod pipe_message;
@@ -36,14 +37,14 @@ pub(crate) use victim::{VICTIM_COMMAND, VictimArguments, run as run_victim};
 use witness::Testimony;
 
 const HELP: &str = "\
-What it does: a second process creates a database, loads the accounts, and pays from account to
-account on all processors. It reports every payment through a pipe when, and only when, the database
-has acknowledged it. After some seconds it is killed with SIGKILL. Then the database is opened again,
-which recovers it from its logs, and is compared with what came through the pipe.
+A second process creates a database, loads the accounts, and pays from account to account on all
+processors. It reports every payment through a pipe after the database has acknowledged it. After some
+seconds it is killed with SIGKILL. Then the demo opens the database again, which recovers it from its
+logs, and compares it with the reports from the pipe.
 
-The directory has to be new or empty and is kept, so that you can look at it with `namiki check` and
-`namiki dump-log`. Without --dir, one is made in the system's temporary folder (set TMPDIR for another
-place) and removed at the end. Where that folder is kept in memory, writing is faster than to a disk.
+The directory has to be new or empty and is kept, so that you can inspect it with `namiki check` and
+`namiki dump-log`. Without --dir, one is created in the system's temporary folder (set TMPDIR for
+another place) and removed at the end. If that folder is in memory, writes are faster than to a disk.
 
 Exit status: 0 if payments were acknowledged and nothing is missing, 1 otherwise.
 
@@ -52,27 +53,29 @@ Examples:
   namiki demo --accounts 100000 --seconds 2
   namiki demo --dir /data/demo --spec 'TT(ELR)+PWAL(16)'";
 
-/// The most threads that pay. Each has a log stream of its own, with a first file that is filled with zeros
-/// before the first payment.
+/// Largest number of paying threads. Each has its own log stream, with a first file that is filled
+/// with zeros before the first payment.
 const THREADS_MAX: u16 = 256;
 
-/// What `namiki demo` is told.
+/// Arguments of `namiki demo`.
 #[derive(Args)]
 #[command(after_help = HELP)]
 pub(crate) struct DemoArguments {
-    /// Where to make the database; kept. Default: a temporary folder, removed at the end
+    /// The directory of the database, which is kept. Default: a temporary folder, removed at the
+    /// end
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// How many accounts to load
+    /// Number of accounts to load
     #[arg(long, default_value_t = 1_000_000, value_parser = RangedU64ValueParser::<u64>::from(2..=1 << 32))]
     accounts: u64,
-    /// How long to pay before the kill
+    /// Seconds of payments before the kill
     #[arg(long, default_value_t = 5, value_parser = RangedU64ValueParser::<u64>::from(1..=86_400))]
     seconds: u64,
-    /// How many threads pay. Default: one for each processor
+    /// Number of paying threads. Default: one for each processor
     #[arg(long, value_parser = RangedU64ValueParser::<u16>::from(1..=THREADS_MAX as u64).try_map(NonZeroU16::try_from))]
     threads: Option<NonZeroU16>,
-    /// How the database runs its transactions: TT|SILO|S2PL ( NLR|ELR|EPOCH ) + PWAL|SWAL ( n|auto ); S2PL also with +ARIES
+    /// The commit protocol: TT|SILO|S2PL ( NLR|ELR|EPOCH ) + PWAL|SWAL ( n|auto ); S2PL also with
+    /// +ARIES
     #[arg(long, default_value_t = ProtocolSpec::DEFAULT, value_parser = durable_spec)]
     spec: ProtocolSpec,
 }
@@ -85,7 +88,7 @@ fn durable_spec(text: &str) -> Result<ProtocolSpec, String> {
     }
 }
 
-/// Where the demo's database is; a temporary folder goes with it.
+/// The directory of the demo's database; a temporary folder is removed with it.
 enum Place {
     Given(PathBuf),
     Temporary(tempfile::TempDir),
@@ -105,7 +108,7 @@ impl Place {
         match std::fs::read_dir(dir).map(|mut entries| entries.next().is_none()) {
             Ok(true) => Ok(Self::Given(dir.to_owned())),
             Ok(false) => Err(Failure::NotEmpty(dir.to_owned())),
-            // Made here, so that what stands in the way is said of what was asked for.
+            // Created here, so that an error names the directory that was asked for.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 match std::fs::create_dir_all(dir) {
                     Ok(()) => Ok(Self::Given(dir.to_owned())),
@@ -126,7 +129,7 @@ impl Place {
         }
     }
 
-    /// Removes a temporary folder, and says when that fails.
+    /// Removes a temporary folder, and reports a failure.
     fn leave(self) -> Result<(), Failure> {
         let Self::Temporary(dir) = self else {
             return Ok(());
@@ -157,7 +160,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     told.and(left)
 }
 
-/// One line of what happened: a word, and a sentence.
+/// Prints one line: a word, and a sentence.
 fn tell(word: &str, sentence: &str) -> Result<(), Failure> {
     let mut out = LineWriter::new(standard_output());
     writeln!(out, "{word:<11}{sentence}")
@@ -237,7 +240,7 @@ fn recover(arguments: &VictimArguments) -> Result<Database, Failure> {
     Ok(db)
 }
 
-/// Compares the database with what the witness was told.
+/// Compares the database with the witness's records.
 fn verdict(
     db: &Database,
     arguments: &VictimArguments,
@@ -277,7 +280,7 @@ fn verdict(
             )
         } else {
             format!(
-                "NOT CONSERVED: {} in {}, and it was {} in {accounts}",
+                "NOT CONSERVED: {} in {}, but it was {} in {accounts}",
                 grouped(found.total),
                 counted(found.accounts, "account"),
                 grouped(expected)
@@ -287,9 +290,9 @@ fn verdict(
     tell(
         "balances",
         &match found.wrong_balances {
-            0 => "every account holds exactly what its payments add up to".to_owned(),
+            0 => "every account holds exactly the sum of its payments".to_owned(),
             wrong => format!(
-                "WRONG: {} not what the payments add up to",
+                "WRONG: {} not the sum of the payments",
                 counted(wrong, "account")
             ),
         },
@@ -297,7 +300,7 @@ fn verdict(
     conclude(&found, acknowledged, arguments.accounts, expected)
 }
 
-/// What follows from what was found: nothing, if nothing was promised.
+/// The result of the comparison; no proof if nothing was acknowledged.
 fn conclude(found: &Found, acknowledged: u64, accounts: u64, total: i128) -> Result<(), Failure> {
     if !found.is_sound(accounts, total) {
         return Err(Failure::Broken);

@@ -1,11 +1,11 @@
-//! What the victim tells the witness: numbers through a pipe, eight bytes each.
+//! Messages from the victim to the witness: numbers through a pipe, eight bytes each.
 //!
 //! ```text
 //!   63     60 59                                    0
 //!  | kind (4) | id or number (60), little endian      |
 //! ```
-//! The victim can die in the middle of a write. A message that is not whole was never sent, and it
-//! can only be the last.
+//! The victim can die in the middle of a write. A partial message was never sent, and it can only
+//! be the last.
 
 /// Length of a message.
 pub(super) const MESSAGE_BYTES: usize = 8;
@@ -13,10 +13,10 @@ pub(super) const MESSAGE_BYTES: usize = 8;
 const KIND_SHIFT: u32 = 60;
 const NUMBER_MASK: u64 = (1 << KIND_SHIFT) - 1;
 
-/// One thing that the victim has to say.
+/// A message of the victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Message {
-    /// So many more accounts are loaded.
+    /// This number of further accounts is loaded.
     Loaded(u64),
     /// All accounts are loaded; payments begin.
     Paying,
@@ -47,14 +47,14 @@ impl Message {
     }
 }
 
-/// Puts messages together from the pieces in which they come.
+/// Assembles messages from pieces.
 #[derive(Default)]
 pub(super) struct Decoder {
     partial: Vec<u8>,
 }
 
 impl Decoder {
-    /// Hands on every message that is whole with these bytes. What is no message is skipped.
+    /// Hands on every message that these bytes complete. Invalid messages are skipped.
     pub(super) fn take(&mut self, bytes: &[u8], mut hand_on: impl FnMut(Message)) {
         self.partial.extend_from_slice(bytes);
         let (whole, rest) = self.partial.as_chunks::<MESSAGE_BYTES>();

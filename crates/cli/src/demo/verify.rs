@@ -1,4 +1,4 @@
-//! Is everything there that was acknowledged, and does the money add up?
+//! Verification: every acknowledged payment exists, and the money adds up.
 
 use std::ops::ControlFlow;
 
@@ -11,18 +11,18 @@ use crate::failure::Failure;
 /// Rows that one transaction reads.
 const ROWS_PER_SCAN: usize = 100_000;
 
-/// How a database compares with what was acknowledged.
+/// The result of comparing a database with the acknowledged payments.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
-    /// Accounts there are.
+    /// Number of accounts.
     pub(super) accounts: u64,
     /// The sum of all balances.
     pub(super) total: i128,
-    /// Ids that were acknowledged and are not there.
+    /// Acknowledged ids that are missing.
     pub(super) missing: Vec<u64>,
-    /// Payments that are there and were not acknowledged.
+    /// Number of payments that exist and were not acknowledged.
     pub(super) unacknowledged: u64,
-    /// Accounts with a balance that is not what their payments add up to.
+    /// Number of accounts with a balance that differs from the sum of their payments.
     pub(super) wrong_balances: u64,
 }
 
@@ -81,9 +81,9 @@ pub(super) fn compare(
     Ok(found)
 }
 
-/// Calls `visit` for every row of a table, in the order of the keys, piece after piece. No other
-/// transaction runs, so it does not matter that each piece is a transaction of its own; one for all would
-/// have to remember every row it has read.
+/// Calls `visit` for every row of a table, in the order of the keys, in batches. No other
+/// transaction runs, so each batch may be its own transaction; a single one would have to remember
+/// every row that it has read.
 fn each_row<V: Value>(
     db: &Database,
     table: &Table<u64, V>,
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(found.missing, [9, 13]);
         assert!(!found.is_sound(3, TOTAL));
 
-        // Half of payment 11 is gone: the money is there, in other accounts than it should be.
+        // Half of payment 11 is gone: the money exists, but in the wrong accounts.
         db.transact(|tx| {
             tx.update(&ledger.accounts, &1, |balance| balance + 16)?;
             tx.update(&ledger.accounts, &0, |balance| balance - 16)

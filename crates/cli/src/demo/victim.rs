@@ -1,4 +1,4 @@
-//! The process that is killed: it loads the accounts and pays until then.
+//! The victim process: it loads the accounts and pays until it is killed.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -20,30 +20,30 @@ use crate::failure::Failure;
 /// The name of the hidden command.
 pub(crate) const VICTIM_COMMAND: &str = "demo-victim";
 
-/// Accounts that one transaction loads.
+/// Number of accounts that one transaction loads.
 const LOAD_BATCH: u64 = 1000;
-/// Payments of a thread that may wait to be durable at the same time.
+/// Number of a thread's payments that may wait for durability at the same time.
 const WAITING_MAX: usize = 64;
 /// A payment's id holds its thread above this many bits and counts within them.
 const ID_COUNT_BITS: u32 = 40;
 
-// One write of at most 4096 bytes into a pipe is whole or absent, so threads need no lock, and the
-// messages of one are never mixed with those of another.
+// One write of at most 4096 bytes into a pipe is atomic, so threads need no lock, and their
+// messages are never interleaved.
 const _: () = assert!(WAITING_MAX * MESSAGE_BYTES <= 4096);
 
-/// What the victim is told.
+/// Arguments of the victim.
 #[derive(Args)]
 pub(crate) struct VictimArguments {
-    /// Where to make the database
+    /// The directory of the database
     #[arg(long)]
     pub(super) dir: PathBuf,
-    /// How many accounts to load
+    /// Number of accounts to load
     #[arg(long)]
     pub(super) accounts: u64,
-    /// How many threads pay
+    /// Number of paying threads
     #[arg(long)]
     pub(super) threads: NonZeroU16,
-    /// How the database runs its transactions
+    /// The commit protocol
     #[arg(long)]
     pub(super) spec: ProtocolSpec,
 }
@@ -100,7 +100,7 @@ impl Victim {
             let running: Vec<_> = (0..threads.get())
                 .map(|thread| scope.spawn(move || run(thread)))
                 .collect();
-            // All are waited for, and the first failure is the one to report.
+            // Waits for all threads, and reports the first failure.
             let mut all = Ok(());
             for running in running {
                 let done = running
@@ -149,7 +149,7 @@ impl Victim {
             let from = random.below(self.accounts);
             let payment = Payment {
                 from,
-                // Any account but the one that pays.
+                // Any account except the paying one.
                 to: (from + 1 + random.below(self.accounts - 1)) % self.accounts,
                 amount: 1 + random.below(AMOUNT_MAX) as i64,
             };
@@ -164,8 +164,8 @@ impl Victim {
         Ok(())
     }
 
-    /// Reports the payments at the front that the database has acknowledged, after waiting for one
-    /// if there are too many that it has not.
+    /// Reports the acknowledged payments at the front of the queue; first waits for one if too many
+    /// are unacknowledged.
     fn acknowledge(
         &self,
         session: &Session,

@@ -1,4 +1,4 @@
-//! The process that stays: it starts the victim, remembers what it says, and kills it.
+//! The witness process: it starts the victim, records its messages, and kills it.
 
 use std::io::{self, Read};
 use std::os::unix::process::ExitStatusExt;
@@ -16,12 +16,12 @@ use super::victim::{VICTIM_COMMAND, VictimArguments};
 use crate::failure::{Failure, device};
 use crate::progress::Progress;
 
-/// How often the witness looks at the clock.
+/// Interval at which the witness checks the clock.
 const TICK: Duration = Duration::from_millis(20);
 /// The signal that cannot be caught.
 const SIGKILL: i32 = 9;
 
-/// What the witness knows after the kill.
+/// The witness's records after the kill.
 pub(super) struct Testimony {
     /// The ids of all payments that were acknowledged, in no order.
     pub(super) acknowledged: Vec<u64>,
@@ -29,7 +29,7 @@ pub(super) struct Testimony {
     pub(super) pay_seconds: f64,
 }
 
-/// What has come through the pipe so far.
+/// The messages received through the pipe so far.
 #[derive(Default)]
 struct Heard {
     loaded: AtomicU64,
@@ -40,7 +40,7 @@ struct Heard {
 }
 
 impl Heard {
-    /// Listens until the pipe is closed, and returns the ids that were acknowledged.
+    /// Reads until the pipe is closed, and returns the acknowledged ids.
     fn listen(&self, mut pipe: ChildStdout) -> io::Result<Vec<u64>> {
         let mut ids = Vec::new();
         let mut decoder = Decoder::default();
@@ -73,12 +73,12 @@ impl Heard {
     }
 }
 
-/// Ends the victim whatever happens to the witness.
+/// Kills the victim in any case, also if the witness fails.
 struct Victim(Child);
 
 impl Drop for Victim {
     fn drop(&mut self) {
-        // It may have ended already, and then there is nothing to do.
+        // It may have ended already; then there is nothing to do.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -134,8 +134,8 @@ pub(super) fn watch(arguments: &VictimArguments, seconds: u64) -> Result<Testimo
     })
 }
 
-/// Shows how far the victim is, and returns when it is to be killed, or has ended by itself: the
-/// seconds it has loaded and the seconds it has paid.
+/// Shows the victim's progress until it is time to kill it, or it has ended by itself. Returns the
+/// seconds of loading and the seconds of paying.
 fn wait_for_the_moment(
     heard: &Heard,
     accounts: u64,

@@ -1,4 +1,4 @@
-//! The line that says how far the load of a table is: the rate, and the time left.
+//! Progress of the load of a table: the rate, and the time left.
 
 use std::sync::Mutex;
 use std::time::Instant;
@@ -8,16 +8,16 @@ use namiki_terminal::number_format::grouped;
 
 use crate::progress::Progress;
 
-/// How far a load is. Its rows are one part of the work, each index another.
+/// The progress line of a load. Its rows are one part of the work, each index another.
 pub(super) struct LoadLine {
-    /// About how many rows there will be.
+    /// Estimated number of rows.
     rows: u64,
     state: Mutex<State>,
 }
 
 struct State {
     progress: Progress,
-    /// What is being written, and since when.
+    /// The part that is being written.
     part: Option<String>,
     began: Instant,
 }
@@ -35,7 +35,7 @@ impl LoadLine {
     }
 
     pub(super) fn say(&self, now: LoadProgress<'_>) {
-        // A panic of the other thread ends the load; its progress is of no interest then.
+        // A panic of the other thread ends the load; the progress does not matter then.
         let Ok(mut state) = self.state.lock() else {
             return;
         };
@@ -53,7 +53,7 @@ impl LoadLine {
             .say_of(done, total, || line(now, total, seconds));
     }
 
-    /// Leaves the terminal's line empty for whatever is said next.
+    /// Clears the terminal's line for the next output.
     pub(super) fn clear(&self) {
         if let Ok(mut state) = self.state.lock() {
             state.progress.clear();
@@ -77,7 +77,7 @@ fn line(now: LoadProgress<'_>, total: u64, seconds: f64) -> String {
     )
 }
 
-/// Seconds as people read them.
+/// A duration in readable form.
 fn time(seconds: f64) -> String {
     let seconds = seconds.ceil() as u64;
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {

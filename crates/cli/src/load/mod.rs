@@ -1,9 +1,9 @@
 //! `namiki load`: fills a database with a known data set.
 //!
-//! Each table is loaded into segments, all of it or nothing (`Database::load_sorted`). A load that was interrupted is
-//! gone on with by the same command: it leaves out the tables that are there.
+//! Each table is loaded into segments atomically (`Database::load_sorted`). The same command
+//! continues an interrupted load: it skips existing tables.
 //!
-//! One thread makes the rows, another one encodes and writes them.
+//! One thread generates the rows, another one encodes and writes them.
 
 mod load_progress;
 mod row_batches;
@@ -27,16 +27,16 @@ use crate::failure::{Failure, device, usage};
 use crate::opening;
 
 const HELP: &str = "\
-Each table is loaded all or nothing. After Ctrl-C, or when the disk was full, the same command goes on with the
-tables that are not there yet. Loaded tables are read by queries and cannot be changed.
+Each table is loaded atomically. After Ctrl-C, or if the disk was full, the same command continues with
+the missing tables. Queries read loaded tables; they cannot be changed.
 
-Scale 1 takes about 1.2 GiB, scale 10 ten times as much. The paper's query needs customer and orders alone.
+Scale 1 takes about 1.2 GiB, scale 10 ten times as much. The paper's query needs only customer and orders.
 
 Examples:
   namiki load tpch --scale 1 --dir /data/tpch
   namiki load tpch --scale 10 --dir /data/tpch10 --tables customer,orders";
 
-/// What `namiki load` is told.
+/// Arguments of `namiki load`.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  namiki load tpch --scale 1 --dir /data/tpch\n  namiki load tpch --help"
@@ -55,23 +55,23 @@ enum DataSet {
 #[derive(Args)]
 #[command(after_help = HELP)]
 struct TpchArguments {
-    /// How large: 1 has 6 million line items, 10 ten times as many
+    /// The scale: 1 has 6 million line items, 10 ten times as many
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = scale_factor)]
     scale: f64,
-    /// The database's directory; made if there is none
+    /// The database's directory; created if it does not exist
     #[arg(long)]
     dir: PathBuf,
     /// Only these tables, separated by commas
     #[arg(long, value_delimiter = ',', value_enum)]
     tables: Vec<TpchTable>,
-    /// Memory for sorting the entries of an index, in MiB; more of them are sorted through files
+    /// Memory for sorting the entries of an index, in MiB; larger indexes are sorted externally
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = RangedU64ValueParser::<usize>::from(1..=1 << 20))]
     sort_mb: usize,
 }
 
-/// Below this, two of the four suppliers that TPC-H's formula gives a part can be the same one.
+/// Below this scale, two of the four suppliers that TPC-H's formula assigns to a part can coincide.
 const SCALE_MIN: f64 = 0.024;
-/// Where the formula works all the same.
+/// A smaller scale at which the formula works nevertheless.
 const SCALE_SMALL: f64 = 0.01;
 const SCALE_MAX: f64 = 100_000.0;
 
@@ -127,7 +127,7 @@ fn load_tpch(arguments: &TpchArguments, out: &mut impl Write) -> Result<(), Fail
     Ok(())
 }
 
-/// Fails unless the table that is there is the one that would be loaded.
+/// Fails unless the existing table is the one that would be loaded.
 fn check_same(
     table: TpchTable,
     definition: &NewTable,
@@ -181,7 +181,7 @@ fn load_one(
     loaded
 }
 
-/// Loads rows that another thread makes.
+/// Loads rows that another thread generates.
 fn load_made<R: Iterator<Item = Vec<Datum>>>(
     db: &Database,
     definition: &NewTable,
@@ -194,7 +194,7 @@ fn load_made<R: Iterator<Item = Vec<Datum>>>(
         let making = maker.spawn_scoped(threads, move || sender.send_all(made()));
         let making = making.map_err(device("start a thread for", db.dir()))?;
         let loaded = db.load_sorted_with(definition, rows, options);
-        // A panic has ended the rows early, which is why the load has failed.
+        // The load has failed because a panic ended the rows early.
         let _ = making.join();
         Ok(loaded?)
     })

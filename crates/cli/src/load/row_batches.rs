@@ -1,22 +1,22 @@
-//! Rows on their way from the thread that makes them to the one that writes them.
+//! The channel of rows from the thread that generates them to the one that writes them.
 //!
-//! They go in batches, and their end is a message of its own: where the channel ends without it, the maker has panicked,
-//! and what came before is not the whole table.
+//! Rows are sent in batches, and their end is a separate message: if the channel ends without it,
+//! the generator has panicked, and the rows before are not the whole table.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use namiki::query::Datum;
 
-/// Rows that go at a time.
+/// Number of rows in a batch.
 const BATCH_ROWS: usize = 1024;
-/// Batches that may wait in between.
+/// Number of batches that may wait in the channel.
 const BATCHES_WAITING: usize = 8;
 
 type Row = Vec<Datum>;
 
 enum Message {
     Rows(Vec<Row>),
-    /// There are no more.
+    /// The end of the rows.
     End,
 }
 
@@ -35,7 +35,7 @@ pub(super) fn channel() -> (RowSender, RowReceiver) {
 pub(super) struct RowSender(SyncSender<Message>);
 
 impl RowSender {
-    /// Sends all rows and their end, or as much as is taken.
+    /// Sends all rows and their end, or as many as the receiver takes.
     pub(super) fn send_all(self, mut rows: impl Iterator<Item = Row>) {
         loop {
             let batch: Vec<Row> = rows.by_ref().take(BATCH_ROWS).collect();
@@ -52,14 +52,14 @@ impl RowSender {
     }
 }
 
-/// The writer's end: the rows, and an error if they are not all.
+/// The writer's end: the rows, and an error if they are incomplete.
 pub(super) struct RowReceiver {
     receiver: Receiver<Message>,
     batch: std::vec::IntoIter<Row>,
     is_over: bool,
 }
 
-/// The thread that makes the rows has ended before it said that there are no more.
+/// The thread that generates the rows has ended before it sent their end.
 #[derive(Debug, thiserror::Error)]
 #[error("the thread that makes the rows has panicked; please report this as a bug")]
 pub(super) struct EndedEarly;

@@ -1,6 +1,7 @@
-//! `namiki query`: runs a plan over the tables of a directory, and prints the rows as they come.
+//! `namiki query`: runs a plan over the tables of a directory, and prints the rows as they are
+//! produced.
 //!
-//! Ctrl-C cancels the query: its threads finish the reads that are in flight, and nothing is left behind.
+//! Ctrl-C cancels the query: its threads complete the reads in flight, and nothing is left behind.
 
 mod output;
 mod progress_line;
@@ -27,15 +28,17 @@ use crate::input::Input;
 use crate::opening;
 
 const HELP: &str = "\
-PLAN is `paper`, the paper's query over the tables of `namiki load tpch`; `q3`, `q5` or `q10`, joins in the manner of
-TPC-H's; or a file with a plan as JSON (- is standard input). Such a plan is a tree of operators: scan, index_scan, nested_loop_join,
-hash_join, filter, project, aggregate, sort, limit; or find and join, of which the planner makes scans and joins.
+PLAN is `paper`, the paper's query over the tables of `namiki load tpch`; `q3`, `q5` or `q10`, joins
+modelled on TPC-H's; or a file with a plan as JSON (- is standard input). A plan is a tree of operators:
+scan, index_scan, nested_loop_join, hash_join, filter, project, aggregate, sort, limit; or find and
+join, which the planner turns into scans and joins.
 
-Tables in memory have columns by their types: key and value, or key_1, key_2 and so on where it is a tuple, as namiki
-tables shows them. Columns of one name are printed with their tables, as customer.id and orders.id.
+Tables in memory have columns by their types: key and value, or key_1, key_2 and so on for a tuple, as
+namiki tables shows them. Columns with the same name are printed with their tables, as customer.id and
+orders.id.
 
-Rows go to standard output as they come, in no order unless the plan sorts them. What the query does is shown on
-standard error while it runs, and told at its end.
+Rows go to standard output as they are produced, unordered unless the plan sorts them. Standard error
+shows progress while the query runs, and a summary at its end.
 
 Examples:
   namiki query /data/tpch paper
@@ -47,7 +50,7 @@ Examples:
 /// Time between two lines of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What `namiki query` is told.
+/// Arguments of `namiki query`.
 #[derive(Args)]
 #[command(after_help = HELP)]
 pub(crate) struct QueryArguments {
@@ -55,41 +58,41 @@ pub(crate) struct QueryArguments {
     dir: PathBuf,
     /// `paper`, `q3`, `q5`, `q10`, or a file with a plan
     plan: String,
-    /// Threads; one for each processor unless set
+    /// Threads; by default one for each processor
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::from(1..=192))]
     threads: Option<usize>,
     /// Tasks of each thread that may wait for pages: a number, or `adaptive`
     #[arg(long, value_parser = degree)]
     tasks: Option<Degree>,
-    /// Tasks of each thread that may wait, so that pages are read in their order and neighbours in one request: for plans
-    /// that look up a good part of a table
+    /// Elevator window: tasks of each thread that may wait, so that pages are read in order and
+    /// neighbours in one request; for plans that look up a large part of a table
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = RangedU64ValueParser::<usize>::from(0..=1_000_000))]
     window: usize,
     /// The order of execution
     #[arg(long, value_enum, default_value_t = Order::OutOfOrder)]
     mode: Order,
-    /// Pages that are kept in memory, in MiB
+    /// Memory for cached pages, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = RangedU64ValueParser::<usize>::from(2..=1 << 20))]
     cache_mb: usize,
     /// Memory for hash tables, sorts and groups, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = RangedU64ValueParser::<usize>::from(1..=1 << 20))]
     memory_mb: usize,
-    /// Print how the plan would run and what it is estimated to cost, and run nothing
+    /// Print how the plan would run and its estimated cost, without running it
     #[arg(long, conflicts_with = "analyze")]
     explain: bool,
-    /// Print no rows, but how the plan ran: what each operator gave, tasks, reads, time
+    /// Print, instead of rows, how the plan ran: rows of each operator, tasks, reads, time
     #[arg(long)]
     analyze: bool,
-    /// How to print
+    /// The output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Order {
-    /// One task after the other, as a conventional engine does
+    /// One task after the other, as in a conventional engine
     Ordered,
-    /// Whatever can be done next
+    /// Any task that can run next
     OutOfOrder,
 }
 
@@ -127,7 +130,7 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
         printer.count_only();
     }
     let printed = watched(&mut rows, &mut printer);
-    // What was printed before an error shall be seen.
+    // Flush the rows that were printed before an error.
     let flushed = printer.flush();
     if let Err(error) = printed {
         // Ends the query's threads before the database is closed.
@@ -189,7 +192,7 @@ fn read_plan(name: &str) -> Result<Plan, Failure> {
         .map_err(|source| Failure::PlanFile { path, source })
 }
 
-/// Prints all rows, while another thread shows how far the query is, and cancels it after Ctrl-C.
+/// Prints all rows, while another thread shows the progress, and cancels the query after Ctrl-C.
 fn watched(rows: &mut Rows, printer: &mut Printer<impl Write>) -> Result<(), Failure> {
     let canceller = rows.canceller();
     let (over, is_over) = channel::<()>();
@@ -204,7 +207,7 @@ fn watched(rows: &mut Rows, printer: &mut Printer<impl Write>) -> Result<(), Fai
                 line.say(&canceller.live());
             }
         });
-        // Without it, the query runs all the same; Ctrl-C then counts when the next row comes.
+        // Without that thread the query runs as well; Ctrl-C then takes effect at the next row.
         drop(watching);
         let printed = print_all(rows, printer);
         drop(over);

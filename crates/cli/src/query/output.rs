@@ -9,12 +9,12 @@ use serde_json::{Number, Value as Json};
 
 use crate::failure::Failure;
 
-/// How rows are printed.
+/// Output formats of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// Columns with tabs between, below their names
+    /// Columns separated by tabs, below a line of names
     Text,
-    /// One object a line, with the columns in their order; decimals and dates are strings
+    /// One JSON object a line, with the columns in their order; decimals and dates are strings
     Json,
 }
 
@@ -22,14 +22,14 @@ pub(super) enum Format {
 pub(super) struct Printer<W> {
     out: W,
     format: Format,
-    /// As they are printed.
+    /// The names as they are printed.
     names: Vec<String>,
     rows: u64,
     counts_only: bool,
 }
 
 impl<W: Write> Printer<W> {
-    /// The names are all different, as those of [`Rows::columns`](namiki::query::Rows::columns) are.
+    /// The names must be distinct, as those of [`Rows::columns`](namiki::query::Rows::columns) are.
     pub(super) fn new<'c>(out: W, format: Format, columns: impl Iterator<Item = &'c str>) -> Self {
         let name = |name: &str| match format {
             Format::Text => on_one_line(name),
@@ -44,7 +44,7 @@ impl<W: Write> Printer<W> {
         }
     }
 
-    /// From now on rows are counted, and not printed.
+    /// From now on rows are only counted, not printed.
     pub(super) fn count_only(&mut self) {
         self.counts_only = true;
     }
@@ -74,7 +74,7 @@ impl<W: Write> Printer<W> {
         writeln!(self.out, "{line}").map_err(Failure::output)
     }
 
-    /// After the last row: the names of the columns are printed also if there was none.
+    /// Must be called after the last row: prints the names of the columns if there were no rows.
     pub(super) fn end(&mut self) -> Result<(), Failure> {
         match self.rows {
             0 if !self.counts_only => self.print_header(),
@@ -90,7 +90,7 @@ impl<W: Write> Printer<W> {
         .map_err(Failure::output)
     }
 
-    /// How many rows were printed.
+    /// Number of printed rows.
     pub(super) fn rows(&self) -> u64 {
         self.rows
     }

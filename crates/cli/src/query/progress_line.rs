@@ -1,4 +1,4 @@
-//! What a query does, while it runs and at its end.
+//! Progress of a query while it runs, and its summary at the end.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use namiki_terminal::number_format::{counted, grouped};
 
 use crate::progress::Progress;
 
-/// The line of a query that runs.
+/// The progress line of a running query.
 pub(super) struct ProgressLine {
     progress: Progress,
     began: Instant,
@@ -38,7 +38,7 @@ fn line(now: &LiveCounters, seconds: f64) -> String {
     )
 }
 
-/// What there is to say at the end.
+/// The summary at the end.
 pub(super) fn summary(rows: u64, statistics: &Statistics) -> String {
     let seconds = statistics.elapsed.as_secs_f64();
     let LiveCounters {

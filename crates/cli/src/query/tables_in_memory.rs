@@ -1,7 +1,7 @@
-//! Tables in memory for queries: columns made of keys and values by the names of their types.
+//! Tables in memory for queries: derives columns from keys and values by the names of their types.
 //!
-//! A program gives the columns of its tables names; here they have those of CSV files, with underscores: `key` and `value`, or
-//! `key_1`, `key_2` and so on where it is a tuple.
+//! A program names the columns of its tables; here they have the names of CSV files, with
+//! underscores: `key` and `value`, or `key_1`, `key_2` and so on for a tuple.
 //!
 //! | type | column |
 //! |---|---|
@@ -10,8 +10,9 @@
 //! | `[u8; N]`, a program's own | bytes |
 //! | `char`, `uuid`, all others | text, as the command line has it: queries have no floats, and no larger integers |
 //!
-//! Keys that have the bytes of a query's keys are keys there, too, and are found by their columns. The bytes of others are one more
-//! column, `key_bytes`, and all of their rows are read.
+//! Keys with the same encoding as a query's keys are keys there, too, and are found by their
+//! columns. The bytes of other keys form an additional column, `key_bytes`, and such tables are
+//! always scanned.
 
 use std::sync::Arc;
 
@@ -22,10 +23,11 @@ use crate::failure::{Failure, usage};
 use crate::tables::TypedTable;
 use crate::typed::{Datum, TableTypes, Type, read_key, read_value};
 
-/// The bytes of a key that queries do not read.
+/// The column with the bytes of a key that queries cannot decode.
 const KEY_BYTES: &str = "key_bytes";
 
-/// Describes the tables in memory that a plan names to a query. What the database knows the columns of is left to it.
+/// Describes to a query the tables in memory that a plan names. Tables with columns known to the
+/// database are left to it.
 pub(super) fn described(mut query: Query, db: &Database, plan: &Plan) -> Result<Query, Failure> {
     let loaded = db.loaded_tables();
     let infos = db.table_infos();
@@ -46,7 +48,7 @@ pub(super) fn described(mut query: Query, db: &Database, plan: &Plan) -> Result<
     Ok(query)
 }
 
-/// The columns of a table, and what they are made of.
+/// The columns of a table, and their types.
 struct Columns {
     schema: Schema,
     types: TableTypes,
@@ -90,7 +92,7 @@ fn column_type(of: &Type) -> (ColumnType, bool) {
     }
 }
 
-/// Whether queries read keys of this type as they are.
+/// Whether queries can decode keys of this type.
 fn is_key_of_queries(of: &Type) -> bool {
     let is_part = |part: &Type| {
         matches!(
@@ -136,7 +138,7 @@ impl Columns {
         let own_key = read_key(of_key, key);
         let shown = own_key.to_string();
         let no_value = |what: &str, of: &Type| {
-            format!("the {what} of the row with the key {shown} is no {of}")
+            format!("the {what} of the row with the key {shown} is not of type {of}")
         };
         let mut row = Vec::with_capacity(self.schema.columns().len());
         add_cells(&mut row, of_key, own_key).ok_or_else(|| no_value("key", of_key))?;
@@ -149,7 +151,7 @@ impl Columns {
     }
 }
 
-/// Adds a value of each column; nothing if it is no value of its type.
+/// Adds a value for each column; `None` if it is not a value of its type.
 fn add_cells(row: &mut Vec<query::Datum>, of: &Type, datum: Datum) -> Option<()> {
     match (of, datum) {
         (of, Datum::Raw(_)) if of.is_known() => None,
@@ -246,6 +248,9 @@ mod tests {
     fn what_is_no_value_of_its_type_is_an_error() {
         let columns = Columns::of(&TableTypes::named("u64", "bool")).unwrap();
         let error = columns.row(&7_u64.to_be_bytes(), &[2]).unwrap_err();
-        assert_eq!(error, "the value of the row with the key 7 is no bool");
+        assert_eq!(
+            error,
+            "the value of the row with the key 7 is not of type bool"
+        );
     }
 }

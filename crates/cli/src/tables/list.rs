@@ -1,4 +1,4 @@
-//! `namiki tables`: which tables there are.
+//! `namiki tables`: lists the tables.
 
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -15,8 +15,8 @@ use crate::opening;
 use crate::read_only_directory::Directory;
 
 const HELP: &str = "\
-Tables in memory have the types of a program; those in segments (see namiki load) have columns. Which index a table
-in memory has is not in the directory: the program that opens it says so.
+Tables in memory have the types of a program; those in segments (see namiki load) have columns. The
+directory does not record the index of a table in memory: the program that opens it chooses that.
 
 Nothing in the directory is changed. Without --count, the log is not read.
 
@@ -25,25 +25,25 @@ Examples:
   namiki tables /data/shop --count
   namiki tables /data/shop --format json | jq -r .table";
 
-/// What `namiki tables` is told.
+/// Arguments of `namiki tables`.
 #[derive(Args)]
 #[command(after_help = HELP)]
 pub(crate) struct TablesArguments {
     /// The database's directory
     dir: PathBuf,
-    /// Count the rows of tables in memory, for which they are all read
+    /// Count the rows of tables in memory, which reads all of them
     #[arg(long)]
     count: bool,
-    /// How to print
+    /// The output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Format {
-    /// For people
+    /// Readable text
     Text,
-    /// One object a line
+    /// One JSON object a line
     Json,
 }
 
@@ -126,7 +126,7 @@ fn in_segments(table: &namiki::files::ImageTable) -> Line {
     }
 }
 
-/// In columns.
+/// Prints aligned columns.
 fn print_text(lines: &[Line], out: &mut impl Write) -> std::io::Result<()> {
     let head = ["table", "key", "value", "kept in", "rows"].map(str::to_owned);
     let cells = |line: &Line| {

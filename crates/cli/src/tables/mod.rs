@@ -1,13 +1,15 @@
-//! `namiki tables`, `get`, `scan`, `put` and `remove`: a database's tables without the program that made them.
+//! `namiki tables`, `get`, `scan`, `put` and `remove`: access to a database's tables without the
+//! program that made them.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
-//! | `list.rs` | which tables there are |
+//! | `list.rs` | the list of tables |
 //! | `table.rs` | a table by its name, and its rows, a page at a time |
 //! | `read.rs` | `get` and `scan` |
 //! | `write.rs` | `put` and `remove` |
 //!
-//! What reads opens the directory to read it alone, so nothing in it changes; what writes runs one transaction.
+//! Reading commands open the directory read-only, so nothing in it changes; writing commands run
+//! one transaction.
 
 mod list;
 mod read;
@@ -19,9 +21,9 @@ pub(crate) use read::{GetArguments, ScanArguments, run_get, run_scan};
 pub(crate) use table::TypedTable;
 pub(crate) use write::{PutArguments, RemoveArguments, run_put, run_remove};
 
-/// How keys and values are given, for the help of all commands.
+/// The forms of keys and values, for the help of all commands.
 pub(crate) const FORMS: &str = "\
-Keys and values are given and shown by the type that the table has:
+Keys and values are given and shown by the types of the table:
   numbers                  7, -7, 1.5
   string, char             alice, or \"alice\" with JSON's escapes
   bytes, [u8; N]           0x00ff
@@ -30,4 +32,4 @@ Keys and values are given and shown by the type that the table has:
   option<T>                none, some(7)
   (A, B)                   '(\"alice\", 7)'; a text without commas and brackets needs no quotes
   list<T>, [T; N]          '[1, 2]'
-  a program's own types    0x00ff: their bytes, for their fields are known to the program alone";
+  a program's own types    0x00ff: their bytes, as only the program knows their fields";

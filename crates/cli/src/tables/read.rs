@@ -17,7 +17,7 @@ use crate::typed::text::prefix_from_text;
 use crate::typed::{key_prefix_bytes, read_key, read_value};
 
 const GET_EXAMPLES: &str = "\
-Nothing in the directory is changed. Exit status: 1 if the key is not there.
+Nothing in the directory is changed. Exit status: 1 if the key does not exist.
 
 Examples:
   namiki get /data/shop stock 17
@@ -38,7 +38,7 @@ Examples:
 
 ";
 
-/// What `namiki get` is told.
+/// Arguments of `namiki get`.
 #[derive(Args)]
 #[command(after_help = format!("{GET_EXAMPLES}{FORMS}"))]
 pub(crate) struct GetArguments {
@@ -49,18 +49,18 @@ pub(crate) struct GetArguments {
     /// The key
     #[arg(allow_hyphen_values = true)]
     key: String,
-    /// How to print the value
+    /// The output format
     #[arg(long, value_enum, default_value_t = GetFormat::Text)]
     format: GetFormat,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum GetFormat {
-    /// By its type, for people
+    /// Text by the value's type
     Text,
     /// As JSON
     Json,
-    /// Its bytes as they are: a text without quotes, and no newline behind it
+    /// The raw bytes: a text without quotes, and no newline at the end
     Raw,
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn run_get(arguments: &GetArguments) -> Result<(), Failure> {
     Ok(db.close()?)
 }
 
-/// What `namiki scan` is told.
+/// Arguments of `namiki scan`.
 #[derive(Args)]
 #[command(after_help = format!("{SCAN_EXAMPLES}{FORMS}"))]
 pub(crate) struct ScanArguments {
@@ -105,7 +105,7 @@ pub(crate) struct ScanArguments {
         conflicts_with = "prefix"
     )]
     from: Option<String>,
-    /// The key before which to stop
+    /// The key before which the scan stops
     #[arg(
         long,
         value_name = "KEY",
@@ -113,28 +113,28 @@ pub(crate) struct ScanArguments {
         conflicts_with = "prefix"
     )]
     to: Option<String>,
-    /// Only keys that begin so: of texts the first letters, of tuples the first parts
+    /// Only keys with this prefix: the first letters of a text, the first parts of a tuple
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     prefix: Option<String>,
-    /// So many rows at most
+    /// At most this many rows
     #[arg(long, value_name = "ROWS")]
     limit: Option<u64>,
     /// From the last key to the first
     #[arg(long)]
     reverse: bool,
-    /// Print how many rows there are, and none of them
+    /// Print only the number of rows
     #[arg(long)]
     count: bool,
-    /// How to print
+    /// The output format
     #[arg(long, value_enum, default_value_t = ScanFormat::Text)]
     format: ScanFormat,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum ScanFormat {
-    /// `KEY = VALUE`, for people
+    /// `KEY = VALUE`
     Text,
-    /// One object a line
+    /// One JSON object a line
     Json,
 }
 
@@ -177,7 +177,7 @@ pub(crate) fn run_scan(arguments: &ScanArguments) -> Result<(), Failure> {
         };
         writeln!(out, "{count}").map_err(Failure::output)?;
     }
-    // What was printed before an error shall be seen.
+    // Flush the rows that were printed before an error.
     let flushed = out.flush().map_err(Failure::output);
     scanned.and(flushed)?;
     Ok(db.close()?)
@@ -203,7 +203,7 @@ fn range(
     ))
 }
 
-/// The first bytes beyond all that begin with these; nothing if there are none.
+/// The smallest bytes greater than all that begin with this prefix; `None` if they do not exist.
 fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let kept = prefix.iter().rposition(|byte| *byte < 0xff)?;
     let mut end = prefix[..=kept].to_vec();

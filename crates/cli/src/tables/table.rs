@@ -9,7 +9,7 @@ use crate::failure::{Failure, usage};
 use crate::typed::text::{TextError, from_text};
 use crate::typed::{Datum, TableTypes, Type, key_bytes, value_bytes};
 
-/// A transaction reads no more rows than this, and ends after so many bytes.
+/// Limits on the rows and the bytes that one transaction reads.
 const PAGE_ROWS: usize = 1024;
 const PAGE_BYTES: usize = 4 << 20;
 
@@ -20,7 +20,7 @@ pub(crate) struct TypedTable {
     pub(crate) types: TableTypes,
 }
 
-/// Rows that follow each other.
+/// Consecutive rows.
 #[derive(Default)]
 pub(crate) struct Page {
     pub(crate) rows: Vec<(Vec<u8>, Vec<u8>)>,
@@ -38,7 +38,7 @@ impl TypedTable {
         })
     }
 
-    /// The table of this name; nothing if there is none.
+    /// The table of this name; `None` if it does not exist.
     pub(crate) fn find_if_any(db: &Database, name: &str) -> Result<Option<Self>, Failure> {
         if db.loaded_tables().iter().any(|it| it.name == name) {
             return Err(Failure::InSegments {
@@ -57,17 +57,17 @@ impl TypedTable {
         }))
     }
 
-    /// The bytes of a key that the command line gives.
+    /// The bytes of a key from the command line.
     pub(crate) fn key(&self, text: &str) -> Result<Vec<u8>, Failure> {
         key_from(&self.types.key, text)
     }
 
-    /// The bytes of a value that the command line gives.
+    /// The bytes of a value from the command line.
     pub(crate) fn value(&self, text: &str) -> Result<Vec<u8>, Failure> {
         value_from(&self.types.value, text)
     }
 
-    /// Rows of a range, in one transaction.
+    /// Reads rows of a range in one transaction.
     fn page(
         &self,
         db: &Database,
@@ -97,7 +97,8 @@ impl TypedTable {
         Ok(page?)
     }
 
-    /// Hands the rows of a range over, a page at a time, until there are no more or `visit` says so.
+    /// Passes the rows of a range to `visit`, a page at a time, until the end of the range or until
+    /// `visit` stops.
     pub(crate) fn pages(
         &self,
         db: &Database,
@@ -125,12 +126,12 @@ impl TypedTable {
     }
 }
 
-/// The bytes of a key of this type that the command line gives.
+/// The bytes of a key of this type from the command line.
 pub(super) fn key_from(of: &Type, text: &str) -> Result<Vec<u8>, Failure> {
     bytes_from(of, text, key_bytes).map_err(|error| usage(format!("the key {error}")))
 }
 
-/// The bytes of a value of this type that the command line gives.
+/// The bytes of a value of this type from the command line.
 pub(super) fn value_from(of: &Type, text: &str) -> Result<Vec<u8>, Failure> {
     bytes_from(of, text, value_bytes).map_err(|error| usage(format!("the value {error}")))
 }
@@ -144,7 +145,7 @@ fn bytes_from(
     Ok(bytes(of, &datum).unwrap_or_else(|| unreachable!("{datum} was read as {of}")))
 }
 
-/// Whether no key can be in the range.
+/// Whether the range can contain no key.
 fn is_empty(range: &(Bound<Vec<u8>>, Bound<Vec<u8>>)) -> bool {
     match range {
         (Bound::Included(from), Bound::Included(to)) => from > to,
@@ -154,7 +155,7 @@ fn is_empty(range: &(Bound<Vec<u8>>, Bound<Vec<u8>>)) -> bool {
     }
 }
 
-/// The names of the tables that there are, to be named in an error.
+/// The names of the existing tables, for an error.
 fn names(db: &Database) -> Vec<String> {
     let mut names = db.tables();
     names.extend(db.loaded_tables().into_iter().map(|table| table.name));

@@ -13,10 +13,10 @@ use crate::opening;
 use crate::typed::{Type, read_key};
 
 const PUT_EXAMPLES: &str = "\
-The command ends when the value is durable. A value that is there is replaced.
+The command ends when the value is durable. An existing value is replaced.
 
-A table that there is not yet is made with --create, for types that the database knows: those below but a program's
-own. So is a database, if the directory is empty or does not exist.
+With --create, a missing table is created, for types that the database knows: those below, except a
+program's own. So is a missing database, if the directory is empty or does not exist.
 
 Examples:
   namiki put /data/shop stock 17 100
@@ -26,14 +26,14 @@ Examples:
 ";
 
 const REMOVE_EXAMPLES: &str = "\
-The command ends when the removal is durable. Exit status: 1 if the key was not there.
+The command ends when the removal is durable. Exit status: 1 if the key did not exist.
 
 Examples:
   namiki remove /data/shop stock 17
 
 ";
 
-/// What `namiki put` is told.
+/// Arguments of `namiki put`.
 #[derive(Args)]
 #[command(after_help = format!("{PUT_EXAMPLES}{FORMS}"))]
 pub(crate) struct PutArguments {
@@ -47,7 +47,7 @@ pub(crate) struct PutArguments {
     /// The value
     #[arg(allow_hyphen_values = true)]
     value: String,
-    /// Make the table, with these types, if there is none
+    /// Create the table with these types, if it does not exist
     #[arg(long, num_args = 2, value_names = ["KEY_TYPE", "VALUE_TYPE"])]
     create: Option<Vec<String>>,
 }
@@ -61,7 +61,7 @@ pub(crate) fn run_put(arguments: &PutArguments) -> Result<(), Failure> {
     };
     if let Some((key, value)) = &types {
         check_new_types(key, value)?;
-        // Before anything is made.
+        // Before anything is created.
         key_from(key, &arguments.key)?;
         value_from(value, &arguments.value)?;
     }
@@ -76,13 +76,13 @@ pub(crate) fn run_put(arguments: &PutArguments) -> Result<(), Failure> {
     Ok(db.close()?)
 }
 
-/// Fails unless a table can be made for these types without the program that has them.
+/// Fails unless a table can be created for these types without the program that defines them.
 pub(crate) fn check_new_types(key: &Type, value: &Type) -> Result<(), Failure> {
     for (of, what) in [(key, "key"), (value, "value")] {
         if !of.is_known() {
             return Err(usage(format!(
-                "{of:?} is no type that the database knows, so no table can be made with such a {what}; \
-                 --help lists those that it knows",
+                "{of:?} is not a type that the database knows, so no table can be created with such a {what}; \
+                 --help lists the known types",
                 of = of.to_string()
             )));
         }
@@ -91,12 +91,12 @@ pub(crate) fn check_new_types(key: &Type, value: &Type) -> Result<(), Failure> {
         Ok(())
     } else {
         Err(usage(format!(
-            "{key} cannot be the type of a key: floats and lists have no order that bytes could have"
+            "{key} cannot be the type of a key: floats and lists have no order-preserving encoding"
         )))
     }
 }
 
-/// The table of this name, made if there is none.
+/// The table of this name, created if it does not exist.
 pub(crate) fn create(
     db: &Database,
     name: &str,
@@ -115,7 +115,7 @@ pub(crate) fn create(
     TypedTable::find(db, name)
 }
 
-/// What `namiki remove` is told.
+/// Arguments of `namiki remove`.
 #[derive(Args)]
 #[command(after_help = format!("{REMOVE_EXAMPLES}{FORMS}"))]
 pub(crate) struct RemoveArguments {

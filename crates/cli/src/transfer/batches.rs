@@ -1,7 +1,7 @@
-//! Rows of a file into a table, in transactions of many rows each.
+//! Imports rows of a file into a table, in transactions of many rows each.
 //!
-//! A batch is durable as a whole before the next is read, so an import that ends in the middle has the first lines of
-//! its file and no others; it goes on with `--resume`.
+//! A batch is durable as a whole before the next is read, so an import that ends early has imported
+//! a prefix of its file; `--resume` continues it.
 
 use namiki::Database;
 use namiki_terminal::number_format::counted;
@@ -12,38 +12,38 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::tables::TypedTable;
 
-/// Rows of a batch.
+/// Number of rows of a batch.
 const BATCH_ROWS: usize = 1000;
-/// So many bytes of keys and values end a batch, too. A longer row has one to itself.
+/// Number of bytes of keys and values that also ends a batch. A longer row gets a batch of its own.
 const BATCH_BYTES: usize = 2 << 20;
 
-/// What is done with a key that is there.
+/// The treatment of an existing key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IfThere {
-    /// It is an error.
+    /// An existing key is an error.
     Refuse,
-    /// It is passed over if it has the same value, and otherwise an error.
+    /// It is skipped if it has the same value, and otherwise an error.
     Resume,
-    /// It gets the new value.
+    /// Its value is replaced.
     Replace,
 }
 
-/// What an import has done.
+/// Counts of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Imported {
-    /// Rows that were written.
+    /// Number of written rows.
     pub(crate) written: u64,
-    /// Rows that were there, and equal.
+    /// Number of rows that existed with the same value.
     pub(crate) there: u64,
 }
 
-/// Why an import ended before its file did.
+/// The reason for which an import ended before its file did.
 pub(crate) enum Stopped {
-    /// A line is no row, or its key is there.
+    /// A line is not a row, or its key exists.
     Line(BadLine),
     /// The file cannot be read.
     Io(std::io::Error),
-    /// The database, or Ctrl-C.
+    /// The database failed, or Ctrl-C was pressed.
     Failure(Box<Failure>),
 }
 
@@ -65,7 +65,7 @@ impl<E: Into<Failure>> From<E> for Stopped {
     }
 }
 
-/// Writes the rows of a file; `done` says at any time how far that is.
+/// Writes the rows of a file; `done` has the current progress.
 pub(crate) fn import(
     db: &Database,
     table: &TypedTable,
@@ -85,7 +85,7 @@ pub(crate) fn import(
                 Ok(Some(row)) => {
                     let more = row.key.len() + row.value.len();
                     if bytes + more > BATCH_BYTES {
-                        // A long row has a batch to itself.
+                        // A long row gets a batch of its own.
                         write(db, table, &batch, if_there, done)?;
                         batch.clear();
                         bytes = 0;
@@ -97,7 +97,7 @@ pub(crate) fn import(
                     ended = Some(Ok(()));
                     break;
                 }
-                // The rows before it count.
+                // The rows before it are imported.
                 Err(error) => {
                     ended = Some(Err(error));
                     break;
@@ -112,7 +112,7 @@ pub(crate) fn import(
     }
 }
 
-/// Writes a batch; those before a key that should not be there, too.
+/// Writes a batch, or the rows before a key that must not exist.
 fn write(
     db: &Database,
     table: &TypedTable,
@@ -146,7 +146,7 @@ fn write(
     let (imported, clash) = match written {
         Err(namiki::Error::TransactionTooLarge { len_bytes, .. }) => {
             let why = format!(
-                "the row takes {} of log, more than a transaction may",
+                "the row takes {} of log, more than the limit of a transaction",
                 namiki_terminal::number_format::bytes(len_bytes as u64)
             );
             let line = batch[0].line;
@@ -165,8 +165,8 @@ fn write(
                     "its key is in the table with another value; --replace gives it this one"
                 }
                 _ => {
-                    "its key is in the table; --resume passes over those with the same value, and --replace gives them \
-                     this one"
+                    "its key is in the table; --resume skips rows with the same value, and --replace writes \
+                     this value"
                 }
             }
             .to_owned(),

@@ -1,21 +1,22 @@
-//! Quotation marks of CSV, as they are read past: a cell that one begins has to end with one.
+//! Check of CSV's quotation marks: a cell that begins with one has to end with one.
 //!
-//! The reader of cells takes whatever follows an opening mark for the cell, to the end of the file if no other mark comes, and
-//! joins what follows a closing one to it. Either is a file that means something else than it would be read as.
+//! The CSV reader treats everything after an opening mark as the cell, up to the end of the file if
+//! no other mark follows, and appends the text after a closing mark to it. Both would misread the
+//! file.
 //!
-//! The reader passes over empty lines, and tells the line of the first of them for that of the row behind. So this file also finds
-//! the line on which each row begins. Rows are numbered, because the file is read ahead of them: an error that is found early is
-//! reported when its row is reached.
+//! The reader skips empty lines, and reports the first of them as the line of the next row. So this
+//! file also determines the line on which each row begins. Rows are numbered, as the file is read
+//! ahead of them: an error that is found early is reported when its row is reached.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::rc::Rc;
 
-/// The first row with a cell that is not quoted well.
+/// The first row with a badly quoted cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Misquoted {
-    /// Its number, the first row's being 0.
+    /// Its number, from 0.
     row: u64,
     line: u64,
     why: &'static str,
@@ -24,7 +25,7 @@ struct Misquoted {
 /// Lines and errors found so far, in a file that is read ahead of its rows.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
-    /// The lines on which those rows begin that were passed and not taken yet.
+    /// The first lines of rows that were read and not taken yet.
     lines: VecDeque<u64>,
     taken: u64,
     misquoted: Option<Misquoted>,
@@ -33,10 +34,11 @@ pub(super) struct Rows {
 pub(super) type Found = Rc<RefCell<Rows>>;
 
 impl Rows {
-    /// The next row has been read: the line on which it begins. Nothing at the end of the file.
+    /// The next row has been read: returns the line on which it begins, or `None` at the end of the
+    /// file.
     ///
     /// # Errors
-    /// Its line and what is wrong, if one of its cells is not quoted well.
+    /// Its line and the problem, if one of its cells is badly quoted.
     pub(super) fn take(&mut self) -> Result<Option<u64>, (u64, &'static str)> {
         match &self.misquoted {
             Some(it) if it.row <= self.taken => return Err((it.line, it.why)),
@@ -51,19 +53,19 @@ impl Rows {
 enum State {
     RowStart,
     CellStart,
-    /// A cell without marks around it: one in it is a character.
+    /// An unquoted cell: a mark in it is an ordinary character.
     Bare,
     Quoted,
     /// After a mark in a quoted cell: its end, or the first of two.
     AfterMark,
 }
 
-/// Hands bytes on, and looks at their quotation marks.
+/// Passes bytes on, and checks their quotation marks.
 pub(super) struct QuoteCheck<R> {
     input: R,
     found: Found,
     state: State,
-    /// How many of the three bytes that some programs put first are passed.
+    /// Number of bytes of a byte order mark that were read.
     mark_bytes: usize,
     /// The byte before was a carriage return, which ends a line together with a line feed behind it.
     after_return: bool,
@@ -87,7 +89,7 @@ impl<R: Read> QuoteCheck<R> {
         }
     }
 
-    /// What will be found.
+    /// The handle to the results.
     pub(super) fn found(&self) -> Found {
         Rc::clone(&self.found)
     }

@@ -1,12 +1,13 @@
-//! CSV: a column for the key and one for the value, or for each part of it where it is a tuple.
+//! CSV: a column for the key and one for the value, or for each part of a tuple.
 //!
 //! ```text
 //! key.1:string,key.2:u64,value:u32
 //! alice,1,2026
 //! ```
-//! The first line has the types. Texts are in their cells as they are; everything else is as the command line has it
-//! (`typed/text.rs`). Bytes that are no value of their type have no form here: a table with such is exported as JSON
-//! lines. A file that was cut off at the end of a line cannot be told from a whole one: JSON lines can.
+//! The first line has the types. Texts are unchanged in their cells; everything else has the form
+//! of the command line (`typed/text.rs`). CSV cannot represent bytes that are not a value of their
+//! type: such a table is exported as JSON lines. A file that was cut off at the end of a line
+//! cannot be distinguished from a complete one, unlike JSON lines.
 
 use std::io::{self, Read, Write};
 
@@ -19,7 +20,7 @@ use crate::failure::Failure;
 use crate::typed::text::from_text;
 use crate::typed::{Datum, TableTypes, Type, key_bytes, read_key, read_value, value_bytes};
 
-/// What follows the name of a key type of the program's own with keys of eight bytes each.
+/// Suffix of the name of a program's own key type with eight-byte keys.
 const EIGHT_BYTES: &str = " (8 bytes)";
 
 /// The parts that have a column each.
@@ -84,7 +85,7 @@ impl<W: Write> CsvWriter<W> {
         self.cells.clear();
         written.map_err(|error| {
             self.to.failed(match error.into_kind() {
-                // Its kind tells that the reader has gone.
+                // Its kind tells that the reader is gone.
                 csv::ErrorKind::Io(error) => error,
                 other => io::Error::other(format!("{other:?}")),
             })
@@ -130,7 +131,7 @@ impl<W: Write> RowWriter for CsvWriter<W> {
 /// Reads a table.
 pub(crate) struct CsvReader<R> {
     input: Reader<QuoteCheck<R>>,
-    /// The lines of rows, and whether their cells are quoted well.
+    /// The lines of rows, and errors of quotation.
     rows: Found,
     header: Header,
     types: TableTypes,
@@ -163,7 +164,7 @@ fn header(record: &StringRecord) -> Result<Header, String> {
     for name in record {
         let (name, of) = name.split_once(':').ok_or_else(|| {
             format!(
-                "its columns are called like \"key:u64\" and \"value:string\", and not {name:?}"
+                "its columns must have names like \"key:u64\" and \"value:string\", not {name:?}"
             )
         })?;
         let (what, number) = match name.split_once('.') {
@@ -175,7 +176,7 @@ fn header(record: &StringRecord) -> Result<Header, String> {
             "value" => &mut value,
             _ => {
                 return Err(format!(
-                    "its columns are those of the key and then those of the value, and not {name:?}"
+                    "its columns must be those of the key and then those of the value, not {name:?}"
                 ));
             }
         };
@@ -184,7 +185,7 @@ fn header(record: &StringRecord) -> Result<Header, String> {
             Some(number) => number.parse() == Ok(parts.len() + 1),
         };
         if !is_next {
-            return Err(format!("column {name:?} does not come next"));
+            return Err(format!("column {name:?} is out of order"));
         }
         let eight = of.strip_suffix(EIGHT_BYTES);
         eight_byte_keys |= eight.is_some();
@@ -197,7 +198,9 @@ fn header(record: &StringRecord) -> Result<Header, String> {
             let parts: Vec<&str> = parts.iter().map(|(_, of)| &**of).collect();
             Ok(format!("({})", parts.join(", ")))
         }
-        _ => Err(format!("the columns of the {what} are no parts of one")),
+        _ => Err(format!(
+            "the columns of the {what} are not the parts of a tuple"
+        )),
     };
     let (key_type, value_type) = (type_name(key, "key")?, type_name(value, "value")?);
     Ok(Header {
@@ -209,8 +212,8 @@ fn header(record: &StringRecord) -> Result<Header, String> {
     })
 }
 
-/// Reads the next record, and tells the line on which it begins; nothing at the end. Not if a cell of it is not quoted well: what it
-/// seems to have then is not what is meant, and it may end with the file.
+/// Reads the next record, and returns the line on which it begins; `None` at the end. Fails if a
+/// cell is badly quoted: its contents would be misread, possibly up to the end of the file.
 fn read<R: Read>(
     input: &mut Reader<QuoteCheck<R>>,
     rows: &Found,
@@ -240,7 +243,7 @@ fn refused(error: csv::Error, line: u64) -> ReadError {
             line,
             format!("it has {len} cells, and the first line {expected_len}"),
         ),
-        csv::ErrorKind::Utf8 { .. } => ReadError::bad(line, "it is no text in UTF-8"),
+        csv::ErrorKind::Utf8 { .. } => ReadError::bad(line, "it is not valid UTF-8"),
         other => ReadError::bad(line, format!("{other:?}")),
     }
 }
@@ -259,7 +262,7 @@ impl<R: Read> RowReader for CsvReader<R> {
         let TableTypes { key, value } = &self.types;
         let key_read = datum(key, &mut cells).map_err(|why| bad(format!("the key {why}")))?;
         let value_read = datum(value, &mut cells).map_err(|why| bad(format!("the value {why}")))?;
-        let no_row = || bad("it is no row of its types".to_owned());
+        let no_row = || bad("it is not a row of its types".to_owned());
         Ok(Some(FileRow {
             line,
             key: key_bytes(key, &key_read).ok_or_else(no_row)?,
@@ -272,13 +275,13 @@ fn datum<'c>(of: &Type, cells: &mut impl Iterator<Item = &'c str>) -> Result<Dat
     let mut one = |of: &Type| {
         let cell = cells.next().unwrap_or_default();
         match of {
-            // As they are, whatever is in them.
+            // Unchanged, whatever they contain.
             Type::Text => Ok(Datum::Text(cell.to_owned())),
             Type::Char => {
                 let mut chars = cell.chars();
                 match (chars.next(), chars.next()) {
                     (Some(char), None) => Ok(Datum::Char(char)),
-                    _ => Err(format!("{cell:?} is no char: it takes one character")),
+                    _ => Err(format!("{cell:?} is not a char: it must be one character")),
                 }
             }
             of => from_text(of, cell).map_err(|error| error.to_string()),

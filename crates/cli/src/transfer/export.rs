@@ -1,4 +1,4 @@
-//! `namiki export`: a table, or all of them, into files.
+//! `namiki export`: writes a table, or all tables, to files.
 
 use std::io::BufWriter;
 use std::path::PathBuf;
@@ -16,19 +16,19 @@ use crate::opening;
 use crate::tables::TypedTable;
 
 const HELP: &str = "\
-Nothing in the database's directory is changed. A file has its name only when all of it is there.
+Nothing in the database's directory is changed. A file gets its name only when it is complete.
 
-JSON lines have a header with the types, an object for each row, and a last line that counts them:
+JSON lines have a header with the types, an object for each row, and a last line with their number:
   {\"namiki\":1,\"table\":\"visits\",\"key\":\"(string, u64)\",\"value\":\"u32\",...}
   {\"key\":[\"alice\",1],\"value\":2026}
   {\"end\":true,\"rows\":1}
-Integers beyond 2^53 are strings, bytes and values of a program's own types \"0x00ff\".
+Integers beyond 2^53 are strings; bytes and values of a program's own types are \"0x00ff\".
 
-CSV has the types in the names of its columns, key.1:string,key.2:u64,value:u32, and each part of a tuple in a column
-of its own. A table with bytes that are no value of their type has no CSV.
+CSV has the types in the names of its columns, key.1:string,key.2:u64,value:u32, and each part of a
+tuple in its own column. A table with bytes that are not a value of their type cannot be written as CSV.
 
-With --all, each table becomes a file in JSON lines, those with columns in rows of these; namiki import --all makes
-the same database of the folder, in this release or another.
+With --all, each table becomes a file of JSON lines; tables with columns have their rows there as
+arrays. namiki import --all creates the same database from the folder, in this release or another.
 
 Examples:
   namiki export /data/shop stock > stock.jsonl
@@ -36,7 +36,7 @@ Examples:
   namiki export /data/shop stock | jq -r 'select(.value > 100) | .key'
   namiki export /data/shop --all /backup/shop";
 
-/// What `namiki export` is told.
+/// Arguments of `namiki export`.
 #[derive(Args)]
 #[command(after_help = HELP)]
 pub(crate) struct ExportArguments {
@@ -45,13 +45,13 @@ pub(crate) struct ExportArguments {
     /// The table
     #[arg(required_unless_present = "all")]
     table: Option<String>,
-    /// How to write the rows; by default CSV if FILE is called so, and JSON lines otherwise
+    /// The format; by default CSV if FILE ends in .csv, and JSON lines otherwise
     #[arg(long, value_enum)]
     format: Option<FileFormat>,
-    /// Write to this file, and not to standard output
+    /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write all tables into this folder, which is new or empty
+    /// Write all tables to this folder, which is new or empty
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["table", "output", "format"])]
     all: Option<PathBuf>,
 }

@@ -1,6 +1,6 @@
 //! All tables of a database in a folder: a file of JSON lines for each, and one that names them.
 //!
-//! The file of names is written last, so a folder without it is of an export that did not end.
+//! The file of names is written last, so a folder without it belongs to an incomplete export.
 
 use std::fs;
 use std::path::Path;
@@ -21,10 +21,10 @@ use crate::tables::TypedTable;
 
 /// The file of names.
 const CONTENTS: &str = "tables.json";
-/// Letters of a table's name in that of its file.
+/// Number of letters of a table's name in the name of its file.
 const NAME_CHARS: usize = 60;
 
-/// What is in a folder.
+/// The contents of a folder.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Contents {
     namiki: u32,
@@ -36,7 +36,7 @@ struct ExportedTable {
     table: String,
     file: String,
     rows: u64,
-    /// Whether it has columns: it is loaded into segments.
+    /// Whether it has columns: then it is loaded into segments.
     #[serde(default)]
     in_segments: bool,
 }
@@ -94,7 +94,7 @@ pub(super) fn export_all(db: &Database, folder: &Path) -> Result<(), Failure> {
     synced.map_err(device("write", folder))
 }
 
-/// What an export has put into a folder.
+/// Reads the contents of an exported folder.
 pub(super) fn contents(folder: &Path) -> Result<Contents, Failure> {
     let path = folder.join(CONTENTS);
     let text = fs::read(&path).map_err(|source| match source.kind() {
@@ -125,10 +125,10 @@ pub(super) fn import_all(
     contents: &Contents,
     if_there: IfThere,
 ) -> Result<(), Failure> {
-    // All headers first: a file that is missing ends the import before it begins.
+    // All headers first: a missing file prevents the import from starting.
     let (mut sources, mut segments) = (Vec::new(), Vec::new());
     for table in &contents.tables {
-        // Only files of the folder, whatever is in the file of names.
+        // Only files of the folder, whatever the file of names contains.
         let name = Path::new(&table.file).file_name().unwrap_or_default();
         let path = folder.join(name);
         if table.in_segments {
@@ -146,7 +146,7 @@ pub(super) fn import_all(
         .try_for_each(|source| source.import(db, resume))
 }
 
-/// The file of a table: its number, and as much of its name as any file system takes.
+/// The file name of a table: its number, and as much of its name as any file system accepts.
 fn file_name(number: usize, table: &str) -> String {
     let plain = |char: char| match char {
         char if char.is_ascii_alphanumeric() || char == '-' => char,

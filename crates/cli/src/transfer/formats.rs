@@ -1,4 +1,4 @@
-//! Which form a file has, and its reader and writer.
+//! Formats of files, with their readers and writers.
 
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -11,17 +11,17 @@ use super::jsonl::{JsonReader, JsonWriter};
 use super::row_file::{ReadError, RowReader, RowWriter, Target};
 use crate::failure::Failure;
 
-/// How rows are written.
+/// The formats of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FileFormat {
     /// JSON lines: a header, a row on each line, and a last line that counts them
     Jsonl,
-    /// CSV: a line of names with types, and a row on each line; of tuples, each part is a column
+    /// CSV: a line of names with types, and a row on each line; each part of a tuple is a column
     Csv,
 }
 
 impl FileFormat {
-    /// That of a file of this name, unless it is given.
+    /// The given format, or that of the file's name.
     pub(crate) fn of(given: Option<Self>, path: Option<&Path>) -> Self {
         let extension = path.and_then(Path::extension);
         given.unwrap_or(match extension {
@@ -31,7 +31,7 @@ impl FileFormat {
     }
 }
 
-/// Begins to read.
+/// Opens a reader.
 pub(crate) fn reader<'r>(
     format: FileFormat,
     input: Box<dyn BufRead + 'r>,
@@ -42,7 +42,7 @@ pub(crate) fn reader<'r>(
     })
 }
 
-/// Begins to write.
+/// Opens a writer.
 pub(crate) fn writer<'w>(
     format: FileFormat,
     table: &TableInfo,

@@ -1,4 +1,4 @@
-//! `namiki import`: files into tables.
+//! `namiki import`: reads files into tables.
 
 use std::path::PathBuf;
 
@@ -13,11 +13,11 @@ use crate::failure::Failure;
 use crate::opening;
 
 const HELP: &str = "\
-The table is made if there is none, with the types that the file names; one that there is has to have these. A database
-is made if there is none. Rows are committed by the thousand, in the order of the file: when an import ends in the
-middle, the rows before that are in the table, and the same command with --resume does the rest.
+A missing table is created with the types in the file; an existing one must have these types. A missing
+database is created. Rows are committed in batches of a thousand, in the order of the file: if an import
+ends early, the rows before that are in the table, and the same command with --resume imports the rest.
 
-A line that is no row ends the import, and the error names the line. Nothing behind it is imported before it is mended.
+An invalid line ends the import, and the error names the line. Correct it to import the rest.
 
 Examples:
   namiki import /data/new stock stock.jsonl
@@ -25,28 +25,28 @@ Examples:
   namiki export /data/shop stock | namiki import /data/new stock -
   namiki import /data/new --all /backup/shop";
 
-/// What `namiki import` is told.
+/// Arguments of `namiki import`.
 #[derive(Args)]
 #[command(after_help = HELP)]
 pub(crate) struct ImportArguments {
     /// The database's directory
     dir: PathBuf,
-    /// The table; it need not be called as the one that was exported
+    /// The table; its name may differ from the exported one's
     #[arg(required_unless_present = "all")]
     table: Option<String>,
     /// The file; - is standard input
     #[arg(required_unless_present = "all")]
     file: Option<PathBuf>,
-    /// How the rows are written; by default CSV if FILE is called so, and JSON lines otherwise
+    /// The format; by default CSV if FILE ends in .csv, and JSON lines otherwise
     #[arg(long, value_enum)]
     format: Option<FileFormat>,
     /// Read all tables of a folder that namiki export --all has written
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["table", "file", "format"])]
     all: Option<PathBuf>,
-    /// Pass over rows that are there and equal: go on with an import that ended in the middle
+    /// Skip existing rows with equal values: continues an import that ended early
     #[arg(long, conflicts_with = "replace")]
     resume: bool,
-    /// Give keys that are there the values of the file
+    /// Replace the values of existing keys by those of the file
     #[arg(long)]
     replace: bool,
 }

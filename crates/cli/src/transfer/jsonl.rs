@@ -5,7 +5,7 @@
 //! {"key":["alice",1],"value":2026}
 //! {"end":true,"rows":1}
 //! ```
-//! The last line tells a file that was cut off from one that is whole.
+//! The last line distinguishes a complete file from a truncated one.
 
 use std::io::{BufRead, Write};
 
@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::typed::json::{from_json, to_json};
 use crate::typed::{TableTypes, key_bytes, read_key, read_value, value_bytes};
 
-/// The version of the form that is written, and the latest that is read.
+/// The version of the format that is written, and the latest that is read.
 pub(super) const VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
@@ -30,7 +30,7 @@ struct HeaderLine {
     eight_byte_keys: bool,
     #[serde(default)]
     room_bytes: Option<usize>,
-    /// For the catalogue of another database: rows are read without it.
+    /// For the catalogue of another database; reading rows does not need it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     types: Option<TypeLayouts>,
 }
@@ -120,7 +120,7 @@ impl<R: BufRead> JsonReader<R> {
         input.read_until(b'\n', &mut bytes)?;
         let line: HeaderLine = serde_json::from_slice(without_mark(&bytes)).map_err(|error| {
             let why = format!(
-                "it is no header, which is an object with \"namiki\", \"table\", \"key\" and \"value\": {error}"
+                "it is not a header, which is an object with \"namiki\", \"table\", \"key\" and \"value\": {error}"
             );
             ReadError::bad(1, why)
         })?;
@@ -178,8 +178,8 @@ impl<R: BufRead> RowReader for JsonReader<R> {
             }
             let found: Line = serde_json::from_slice(&self.bytes).map_err(|error| {
                 let why = match serde_json::from_slice::<serde_json::Value>(&self.bytes) {
-                    Ok(_) => "it is no object with \"key\" and \"value\" alone".to_owned(),
-                    Err(_) => format!("it is no JSON: {error}"),
+                    Ok(_) => "it is not an object with only \"key\" and \"value\"".to_owned(),
+                    Err(_) => format!("it is not JSON: {error}"),
                 };
                 ReadError::bad(line, why)
             })?;
@@ -208,7 +208,7 @@ fn row(
     let key = from_json(&types.key, key).map_err(|error| bad(format!("the key {error}")))?;
     let value =
         from_json(&types.value, value).map_err(|error| bad(format!("the value {error}")))?;
-    let no_value = || bad("it is no row of its types".to_owned());
+    let no_value = || bad("it is not a row of its types".to_owned());
     Ok(FileRow {
         line,
         key: key_bytes(&types.key, &key).ok_or_else(no_value)?,

@@ -1,20 +1,21 @@
-//! `namiki export` and `namiki import`: tables as files that other programs read, and that any release reads back.
+//! `namiki export` and `namiki import`: tables as files that other programs can read, and that any
+//! release reads back.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
 //! | `export.rs`, `import.rs` | the commands |
-//! | `batches.rs` | rows of a file into a table, a transaction for many of them |
-//! | `write_file.rs`, `read_file.rs` | a table into a file, and a file into a table |
-//! | `row_file.rs` | what both forms have: a header with the types, rows with their lines |
-//! | `formats.rs` | which form a file has |
+//! | `batches.rs` | import of rows in transactions of many rows |
+//! | `write_file.rs`, `read_file.rs` | export of a table to a file, and import of a file |
+//! | `row_file.rs` | common part of both formats: header with types, rows with lines |
+//! | `formats.rs` | the format of a file |
 //! | `jsonl.rs` | JSON lines |
 //! | `csv_rows.rs` | CSV |
 //! | `csv_quotes.rs` | CSV's quotation marks, which have to come in pairs |
 //! | `folder.rs` | all tables of a database in a folder |
 //! | `segments.rs` | tables in segments, which have columns |
 //!
-//! A file says what its rows are: the names of the types, as the manifest has them. So a table that is imported is the
-//! same table, one of derived types too: its program opens it.
+//! A file contains the names of its rows' types, as in the manifest. So an imported table is the
+//! same table, also with derived types: its program can open it.
 
 mod batches;
 mod csv_quotes;

@@ -1,4 +1,4 @@
-//! A file into a table.
+//! Imports a file into a table.
 
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::input::Input;
 use crate::tables::TypedTable;
 
-/// A file to be imported, of which the header has been read.
+/// A file to be imported, after its header was read.
 pub(super) struct RowSource {
     path: PathBuf,
     rows: Box<dyn RowReader>,
@@ -38,7 +38,7 @@ impl RowSource {
         })
     }
 
-    /// Imports all rows, and says how many.
+    /// Imports all rows, and prints their number.
     pub(super) fn import(
         &mut self,
         db: &Database,
@@ -70,14 +70,14 @@ impl RowSource {
             Err(Stopped::Io(source)) => Err(Failure::input(&path, source)),
             Err(Stopped::Failure(failure)) => {
                 eprintln!(
-                    "imported {rows} into table {name:?}{there_already}, and not all: --resume goes on"
+                    "imported {rows} into table {name:?}{there_already}, but not all: --resume continues"
                 );
                 Err(*failure)
             }
         }
     }
 
-    /// The table of this name, made if there is none.
+    /// The table of this name, created if it does not exist.
     fn table(&self, db: &Database, name: &str) -> Result<TypedTable, Failure> {
         let Header {
             key_type,

@@ -1,4 +1,4 @@
-//! What both forms of files have in common.
+//! Common parts of both file formats.
 
 use std::path::PathBuf;
 
@@ -7,15 +7,15 @@ use namiki::TypeLayouts;
 use crate::failure::{Failure, device};
 use crate::typed::TableTypes;
 
-/// What a file says of its table.
+/// The description of a table in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) key_type: String,
     pub(crate) value_type: String,
     pub(crate) eight_byte_keys: bool,
-    /// Nothing if the file does not say it.
+    /// `None` if the file does not contain it.
     pub(crate) room_bytes: Option<usize>,
-    /// What its derived types are made of. Nothing if the file does not say it.
+    /// The layouts of its derived types; `None` if the file does not contain them.
     pub(crate) layouts: Option<TypeLayouts>,
 }
 
@@ -33,14 +33,14 @@ pub(crate) struct FileRow {
     pub(crate) value: Vec<u8>,
 }
 
-/// What a line is not.
+/// A line that is not a row.
 #[derive(Debug)]
 pub(crate) struct BadLine {
     pub(crate) line: u64,
     pub(crate) why: String,
 }
 
-/// Why a file gives no more rows.
+/// The reason for which a file yields no more rows.
 #[derive(Debug)]
 pub(crate) enum ReadError {
     Bad(BadLine),
@@ -62,7 +62,7 @@ impl ReadError {
     }
 }
 
-/// A file's first line without the mark of UTF-8 that some programs put before it.
+/// A file's first line without a byte order mark.
 pub(super) fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line)
 }
@@ -71,19 +71,19 @@ pub(super) fn without_mark(line: &[u8]) -> &[u8] {
 pub(crate) trait RowReader {
     fn header(&self) -> &Header;
 
-    /// The next row; nothing at the end of a file that is whole.
+    /// The next row; `None` at the end of a complete file.
     fn next_row(&mut self) -> Result<Option<FileRow>, ReadError>;
 }
 
-/// Where rows are written to.
+/// A writer of rows.
 pub(crate) trait RowWriter {
     fn row(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure>;
 
-    /// After the last row.
+    /// Must be called after the last row.
     fn finish(&mut self) -> Result<(), Failure>;
 }
 
-/// What is written to, for errors.
+/// The target of a write, for errors.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
     StandardOutput,

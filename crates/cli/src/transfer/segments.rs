@@ -1,12 +1,14 @@
-//! Tables with columns, whole, those in segments and those that were taken into memory: their columns in a header, a row on each line, and a last line that counts them.
+//! Files of tables with columns, both those in segments and those taken into memory: a header with
+//! the columns, a row on each line, and a last line with the number of rows.
 //!
 //! ```text
 //! {"namiki":1,"table":"nations","schema":{…},"indexes":[{"name":"by_name","columns":["name"]}]}
 //! {"row":[0,"Algeria"]}
 //! {"end":true,"rows":1}
 //! ```
-//! Integers beyond ±2⁵³, decimals and dates are strings, bytes `"0x00ff"`. Rows come in the order of the table's key, as
-//! a load wants them, and a load is all or nothing: an import that ends in the middle has left nothing of the table.
+//! Integers beyond ±2⁵³, decimals and dates are strings, bytes `"0x00ff"`. Rows are in the order of
+//! the table's key, as a load needs them. A load is atomic: an import that ends early leaves
+//! nothing of the table.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -32,7 +34,7 @@ use crate::progress::Progress;
 use crate::tables::TypedTable;
 use crate::typed::datum::{from_hex, hex};
 
-/// The largest integer up to which a float says each of them.
+/// The largest integer up to which a float represents every integer exactly.
 const EXACT_MAX: u64 = 1 << 53;
 
 #[derive(Serialize, Deserialize)]
@@ -79,7 +81,7 @@ pub(super) fn export(dir: &Path, table: &ImageTable, path: &Path) -> Result<(), 
     rows.out.end().map(drop)
 }
 
-/// Writes a table in memory that has these columns. Returns how many rows it has.
+/// Writes a table in memory that has these columns. Returns the number of rows.
 pub(super) fn export_from_memory(
     db: &Database,
     table: &TypedTable,
@@ -106,7 +108,7 @@ pub(super) fn export_from_memory(
     rows.out.end()
 }
 
-/// A file that such a table is written to, and how many rows it has.
+/// A file that such a table is written to, and its number of rows.
 struct WrittenFile {
     out: BufWriter<File>,
     target: Target,
@@ -143,7 +145,7 @@ impl WrittenFile {
         writeln!(self.out, "{line}").map_err(|error| self.target.failed(error))
     }
 
-    /// Returns how many rows it has.
+    /// Completes the file, and returns the number of rows.
     fn end(mut self) -> Result<u64, Failure> {
         self.line(&format!("{{\"end\":true,\"rows\":{}}}", self.rows))?;
         self.out
@@ -159,7 +161,7 @@ struct RowLines<'a> {
     out: WrittenFile,
     schema: &'a Schema,
     table: &'a str,
-    /// What the rows are read from.
+    /// The file that the rows are read from.
     read_from: &'a Path,
     progress: Progress,
 }
@@ -180,7 +182,7 @@ impl RowLines<'_> {
     }
 }
 
-/// Writes each row of a segment while that is verified.
+/// Writes each row of a segment during its verification.
 impl CheckVisitor for RowLines<'_> {
     type Error = Failure;
 
@@ -229,7 +231,7 @@ fn from_json(of: ColumnType, json: &Value) -> Option<Datum> {
     }
 }
 
-/// A file of such a table, of which the header has been read.
+/// A file of such a table, after its header was read.
 pub(super) struct SegmentSource {
     path: PathBuf,
     input: BufReader<File>,
@@ -238,7 +240,7 @@ pub(super) struct SegmentSource {
 }
 
 impl SegmentSource {
-    /// Opens the file of a table that has so many rows.
+    /// Opens the file of a table with this number of rows.
     pub(super) fn open(path: &Path, rows: u64) -> Result<Self, Failure> {
         let file = File::open(path).map_err(device("read", path))?;
         let mut input = BufReader::with_capacity(1 << 20, file);
@@ -250,7 +252,7 @@ impl SegmentSource {
             serde_json::from_slice(without_mark(&line)).map_err(|error| Failure::BadLine {
                 path: path.to_owned(),
                 line: 1,
-                why: format!("it is no header of a table in segments: {error}"),
+                why: format!("it is not a header of a table in segments: {error}"),
                 done: 0,
             })?;
         Ok(Self {
@@ -261,7 +263,7 @@ impl SegmentSource {
         })
     }
 
-    /// Loads the table, unless it is to be passed over where it is there.
+    /// Loads the table; with `resume`, skips an existing one.
     pub(super) fn import(self, db: &Database, resume: bool) -> Result<(), Failure> {
         let Self {
             path,
@@ -337,12 +339,13 @@ impl Lines {
                 self.rows += 1;
                 let values = self.types.iter().zip(&row);
                 let values = values.map(|(of, json)| {
-                    from_json(*of, json).ok_or_else(|| format!("{json} is no value of its column"))
+                    from_json(*of, json)
+                        .ok_or_else(|| format!("{json} is not a value of its column"))
                 });
                 values.collect::<Result<_, _>>().map(Some)
             }
             Line::Row { row } => Err(format!(
-                "it has {} values, and the table {} columns",
+                "it has {} values, but the table has {} columns",
                 row.len(),
                 self.types.len()
             )),
@@ -380,7 +383,7 @@ impl Iterator for Lines {
     }
 }
 
-/// A line of this file.
+/// An error in a line of the file.
 #[derive(Debug, thiserror::Error)]
 #[error("line {} of {}: {}", .1.line, .0.display(), .1.why)]
 pub(super) struct BadLineOf(PathBuf, BadLine);

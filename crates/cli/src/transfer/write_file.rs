@@ -1,4 +1,4 @@
-//! A table into a file, or to standard output.
+//! Writes a table to a file, or to standard output.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -15,7 +15,7 @@ use crate::failure::{Failure, device};
 use crate::progress::Progress;
 use crate::tables::TypedTable;
 
-/// Writes a file, which has its name when all of it is durable. Returns how many rows there are.
+/// Writes a file, which gets its name when all of it is durable. Returns the number of rows.
 pub(super) fn export_to_file(
     db: &Database,
     table: &TypedTable,
@@ -47,12 +47,12 @@ impl UnfinishedFile {
 
 impl Drop for UnfinishedFile {
     fn drop(&mut self) {
-        // It is gone if it was renamed.
+        // It does not exist any more if it was renamed.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// Writes a table. Returns how many rows there are.
+/// Writes a table. Returns the number of rows.
 pub(super) fn export(
     db: &Database,
     table: &TypedTable,

@@ -1,11 +1,11 @@
-//! A key or a value that was read, or is to be written.
+//! A decoded key or value.
 
 use std::cmp::Ordering;
 use std::time::Duration;
 
 use super::moment::Moment;
 
-/// A key or a value, whatever its type.
+/// A key or a value of any type.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Datum {
     Unsigned(u128),
@@ -20,22 +20,22 @@ pub(crate) enum Datum {
     Nothing,
     Option(Option<Box<Datum>>),
     Tuple(Vec<Datum>),
-    /// Of a list or an array.
+    /// The items of a list or an array.
     List(Vec<Datum>),
     /// Keys and values, in the order of the keys.
     Map(Vec<(Datum, Datum)>),
     Duration(Duration),
     Time(Moment),
-    /// Of a derived type.
+    /// The fields of a derived type.
     Fields(Fields),
-    /// The whole key or value as its bytes: its type is not known, or would not write these.
+    /// The whole key or value as bytes: its type is unknown, or would not encode to these bytes.
     Raw(Vec<u8>),
 }
 
 /// A key or a value of a derived type.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fields {
-    /// Of a value alone: the version that it begins with.
+    /// The version at the beginning of a value that stands alone.
     pub(crate) version: Option<u32>,
     pub(crate) variant: Option<String>,
     pub(crate) fields: Vec<(String, Datum)>,
@@ -48,18 +48,19 @@ impl Fields {
     }
 }
 
-/// Whether these names of fields are their places.
+/// Whether these names of fields are their positions.
 pub(super) fn has_numbers<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> bool {
     names.len() > 0 && names.enumerate().all(|(at, name)| name == at.to_string())
 }
 
-/// Whether the first of two keys of a map may come before the second: it is not the same, and not known to come behind it.
+/// Whether the first of two keys of a map may come before the second: they differ, and it is not
+/// known to come after it.
 pub(super) fn may_be_below(first: &Datum, second: &Datum) -> bool {
     order(first, second).is_none_or(Ordering::is_lt)
 }
 
-/// The order of two keys of a map. Nothing between different ones of derived types: a program may have an order of its own for
-/// them, and reads no map that is in another one.
+/// The order of two keys of a map. `None` for different keys of derived types: a program may order
+/// them in its own way, and rejects a map in another order.
 pub(super) fn order(first: &Datum, second: &Datum) -> Option<Ordering> {
     let several = |first: &[Datum], second: &[Datum]| {
         for (first, second) in first.iter().zip(second) {
@@ -98,7 +99,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     format!("0x{}", namiki_terminal::number_format::hex(bytes))
 }
 
-/// The bytes that `0x…` stands for.
+/// The bytes of a `0x…` text.
 pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
     let digits = text.strip_prefix("0x")?.as_bytes();
     let (pairs, rest) = digits.as_chunks::<2>();
@@ -110,19 +111,19 @@ pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// A UUID as it is written everywhere.
+/// A UUID in its standard form.
 pub(crate) fn uuid_text(uuid: &[u8; 16]) -> String {
     let digits = namiki_terminal::number_format::hex(uuid);
     let parts = [0..8, 8..12, 12..16, 16..20, 20..32];
     parts.map(|part| digits[part].to_owned()).join("-")
 }
 
-/// The UUID of such a text.
+/// The UUID of a text in standard form.
 pub(crate) fn uuid_from_text(text: &str) -> Option<[u8; 16]> {
     let bytes: [u8; 16] = from_hex(&format!("0x{}", text.replace('-', "")))?
         .try_into()
         .ok()?;
-    // Hyphens nowhere else.
+    // Hyphens are allowed nowhere else.
     uuid_text(&bytes)
         .eq_ignore_ascii_case(text)
         .then_some(bytes)

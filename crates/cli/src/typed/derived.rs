@@ -1,23 +1,23 @@
-//! Derived types by their layouts, which a table has in the catalogue.
+//! Derived types by their layouts, which the catalogue stores for a table.
 //!
-//! What is said of their encodings here, `#[derive(Key)]` and `#[derive(Value)]` do. A value alone begins with its version; a key
-//! that is a struct of one field is that field.
+//! The encodings here are those of `#[derive(Key)]` and `#[derive(Value)]`. A value alone begins
+//! with its version; a key that is a struct of one field is encoded as that field.
 
 use super::datum::{Datum, Fields, has_numbers};
 use super::type_name::{Derived, Type, Variant};
 
-/// A type that has itself in it goes no deeper than this, as in the engine.
+/// Largest depth of a recursive type, as in the engine.
 pub(super) const NESTED_MAX: u32 = 200;
 
 impl Derived {
-    /// The type that values with this version are of.
+    /// The type of values with this version.
     pub(super) fn of_version(&self, version: u32) -> Option<&Self> {
         std::iter::once(self)
             .chain(self.earlier.iter().map(|earlier| &**earlier))
             .find(|of| of.version() == Some(version))
     }
 
-    /// The one field of a struct that has just one.
+    /// The only field of a struct that has just one.
     pub(super) fn only_field(&self) -> Option<&(String, Type)> {
         match &self.variants[..] {
             [Variant { name: None, fields }] if fields.len() == 1 => fields.first(),
@@ -25,7 +25,7 @@ impl Derived {
         }
     }
 
-    /// The variant that these fields are of, with its number, and the types of the fields with their data.
+    /// The variant of these fields, with its number, and the types of the fields with their data.
     pub(super) fn variant_of<'d>(
         &'d self,
         given: &'d Fields,
@@ -47,7 +47,7 @@ impl Variant {
         has_numbers(self.fields.iter().map(|(name, _)| &**name))
     }
 
-    /// What it is with these fields.
+    /// The datum of this variant with these fields.
     pub(super) fn with(&self, version: Option<u32>, data: Vec<Datum>) -> Datum {
         let names = self.fields.iter().map(|(name, _)| name.clone());
         Datum::Fields(Fields {

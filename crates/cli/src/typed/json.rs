@@ -1,9 +1,9 @@
 //! Keys and values as JSON, without loss.
 //!
-//! Integers beyond ±2⁵³ are strings, as many programs read JSON's numbers as floats; numbers are taken in their place.
-//! Bytes and UUIDs are strings as in `text.rs`, `none` and `nothing` are `null`, what is in an option is itself (or
-//! `{"some": …}` where `null` would be in it), tuples and lists are arrays. What is no value of its type is
-//! `{"raw": "0x…"}`.
+//! Integers beyond ±2⁵³ are strings, as many programs read JSON's numbers as floats; numbers are
+//! accepted, too. Bytes and UUIDs are strings as in `text.rs`, `none` and `nothing` are `null`, the
+//! content of an option is written directly (or as `{"some": …}` if it could be `null`), tuples and
+//! lists are arrays. Bytes that are not a value of their type are `{"raw": "0x…"}`.
 
 use serde_json::{Map, Number, Value};
 
@@ -11,7 +11,7 @@ use super::datum::{Fields, from_hex, hex, uuid_from_text, uuid_text};
 use super::moment::{Moment, duration_from_text};
 use super::{Datum, Type};
 
-/// The largest integer up to which a float says each of them.
+/// The largest integer up to which a float represents every integer exactly.
 const EXACT_MAX: u128 = 1 << 53;
 
 /// A key or a value of this type as JSON.
@@ -64,8 +64,9 @@ pub(crate) fn to_json(of: &Type, datum: &Datum) -> Value {
     }
 }
 
-/// An object with the fields of a derived type, an array where they have no names; within an object with the name of the
-/// variant. For programs that read what is shown: it is not read back.
+/// An object with the fields of a derived type, or an array if they have no names; for an enum,
+/// within an object with the name of the variant. For programs that process the output: it is not
+/// read back.
 fn fields_to_json(of: &Fields) -> Value {
     let inner = of.fields.iter();
     let inner = if of.is_tuple() {
@@ -96,7 +97,7 @@ fn untyped_to_json(datum: &Datum) -> Value {
             .iter()
             .map(|(key, value)| Value::Array(vec![untyped_to_json(key), untyped_to_json(value)]))
             .collect(),
-        // The others need no type.
+        // The other kinds need no type.
         other => to_json(&Type::Nothing, other),
     }
 }
@@ -112,7 +113,7 @@ fn object(name: &str, value: Value) -> Value {
     Value::Object(Map::from_iter([(name.to_owned(), value)]))
 }
 
-/// What the one member of an object is, if it has this name.
+/// The value of an object's only member, if it has this name.
 fn member<'v>(json: &'v Value, name: &str) -> Option<&'v Value> {
     let object = json.as_object().filter(|object| object.len() == 1)?;
     object.get(name)
@@ -123,15 +124,15 @@ fn may_be_null(of: &Type) -> bool {
     matches!(of, Type::Option(_) | Type::Nothing)
 }
 
-/// Why JSON is no key or value of a type.
+/// The reason for which JSON is not a key or value of a type.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{json} is no {of}")]
+#[error("{json} is not of type {of}")]
 pub(crate) struct JsonError {
     json: String,
     of: String,
 }
 
-/// The key or value of this type that JSON stands for.
+/// The key or value of this type from JSON.
 pub(crate) fn from_json(of: &Type, json: &Value) -> Result<Datum, JsonError> {
     if let Some(raw) = member(json, "raw") {
         let bytes = raw.as_str().and_then(from_hex);
@@ -246,7 +247,7 @@ fn datum(of: &Type, json: &Value) -> Result<Datum, JsonError> {
     found.ok_or_else(refused)
 }
 
-/// A float that JSON has no number for.
+/// A float that JSON cannot represent as a number.
 fn not_finite(text: &str) -> Option<f64> {
     let number: f64 = text.parse().ok()?;
     (!number.is_finite()).then_some(number)
@@ -312,7 +313,7 @@ mod tests {
             let json: Value = serde_json::from_str(text).unwrap();
             assert!(from_json(&Type::parse(of), &json).is_err(), "{of}: {text}");
         }
-        // Large numbers are taken as numbers, too.
+        // Large integers are accepted as numbers, too.
         let json: Value = serde_json::from_str("18446744073709551615").unwrap();
         let found = from_json(&Type::Unsigned(64), &json).unwrap();
         assert_eq!(found, Datum::Unsigned(u64::MAX.into()));

@@ -5,7 +5,7 @@ use namiki::{AsKey, Key, KeyBytes};
 use super::type_name::Derived;
 use super::{Datum, Type};
 
-/// The key of this type that has these bytes.
+/// Decodes a key of this type.
 pub(crate) fn read_key(of: &Type, bytes: &[u8]) -> Datum {
     let read = match decode(of, bytes) {
         Some(read) => read,
@@ -27,7 +27,8 @@ pub(crate) fn key_bytes(of: &Type, key: &Datum) -> Option<Vec<u8>> {
     Some(bytes.to_vec())
 }
 
-/// The bytes that the keys with this prefix begin with: of a text its beginning, of a tuple its first parts.
+/// The common first bytes of the keys with this prefix: the beginning of a text, or the first parts
+/// of a tuple.
 pub(crate) fn key_prefix_bytes(of: &Type, prefix: &Datum) -> Option<Vec<u8>> {
     match (of, prefix) {
         (_, Datum::Raw(bytes)) | (Type::Bytes | Type::ByteArray(_), Datum::Bytes(bytes)) => {
@@ -45,12 +46,12 @@ pub(crate) fn key_prefix_bytes(of: &Type, prefix: &Datum) -> Option<Vec<u8>> {
     }
 }
 
-/// How many bytes say which variant a key is.
+/// Number of bytes of a variant's number in a key.
 fn number_bytes(of: &Derived) -> usize {
     if of.variants.len() <= 1 << 8 { 1 } else { 2 }
 }
 
-/// A key by itself.
+/// Decodes a key that stands alone.
 fn decode(of: &Type, bytes: &[u8]) -> Option<Datum> {
     match of {
         Type::Text => <String as Key>::decode(bytes).map(Datum::Text),
@@ -210,7 +211,7 @@ fn encode_component(of: &Type, key: &Datum, into: &mut KeyBytes) -> Option<()> {
 mod tests {
     use super::*;
 
-    /// A key, its type by name, and what it is read as.
+    /// A key, its type by name, and its decoded datum.
     fn check<K: Key<Owned = K>>(key: &K, read: Datum) {
         let name = K::type_name();
         let of = Type::parse(&name);

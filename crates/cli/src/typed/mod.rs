@@ -1,23 +1,23 @@
 //! Keys and values by the names that their types have in the manifest.
 //!
-//! A database knows what the types of a table are called, and its bytes; a tool that was built without the program has
-//! no more. The names of the database's own types say all there is to know: `(string, u64)` is a text and a number.
-//! Those of derived types contain a hash of their fields, from which these cannot be had back; what they are made of is in the
-//! catalogue beside them. Of serde's types, and of tables that were made before, it is not: these are shown as bytes,
-//! `0x…`, and taken as such.
+//! A tool that was built without the program has only the bytes of a table and the names of its
+//! types. The names of the database's own types are sufficient: `(string, u64)` is a text and a
+//! number. The names of derived types contain only a hash of their fields; the catalogue also
+//! stores their layouts. It has no layouts of serde's types, and of tables of earlier releases:
+//! these are shown, and accepted, as bytes, `0x…`.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
-//! | `type_name.rs` | a name of a type, taken apart |
+//! | `type_name.rs` | parser of types' names |
 //! | `derived.rs` | types of the program's own, by their layouts |
 //! | `moment.rs` | times as text |
-//! | `datum.rs` | a key or a value that was read |
-//! | `key_bytes.rs`, `value_bytes.rs` | it and its bytes, by the engine's own encodings |
-//! | `text.rs` | it as text, on the command line and in what is shown |
-//! | `json.rs` | it as JSON |
+//! | `datum.rs` | a decoded key or value |
+//! | `key_bytes.rs`, `value_bytes.rs` | conversion to and from bytes, by the engine's encodings |
+//! | `text.rs` | conversion to and from text, for the command line and the output |
+//! | `json.rs` | conversion to and from JSON |
 //!
-//! What was read is only taken for a value of its type if the type writes the same bytes again. Otherwise it is
-//! [`Datum::Raw`], so nothing is ever shown, exported or imported as something that it is not.
+//! Decoded bytes are only accepted as a value of their type if encoding it yields the same bytes.
+//! Otherwise they are [`Datum::Raw`], so no value is ever misrepresented.
 
 pub(crate) mod datum;
 mod derived;
@@ -43,7 +43,7 @@ pub(crate) struct TableTypes {
 }
 
 impl TableTypes {
-    /// Those of a table, derived ones with their fields.
+    /// The types of a table, derived ones with their fields.
     pub(crate) fn of(table: &TableInfo) -> Self {
         match table.types() {
             Some(types) => Self {
@@ -54,7 +54,7 @@ impl TableTypes {
         }
     }
 
-    /// Those that a file of a table has by its names: derived ones are their bytes there.
+    /// The types of a table by their names in a file: derived ones are bytes there.
     pub(crate) fn in_files(table: &TableInfo) -> Self {
         Self::named(&table.key_type, &table.value_type)
     }

@@ -1,5 +1,5 @@
-//! Lengths of time and moments as text: `1.5s`; `2026-11-26T11:54:29.5Z`, and where no such date can be written, before 1970 and behind
-//! the year 9999, the seconds since 1970: `@-1.5`, a second and a half before it.
+//! Durations and points in time as text: `1.5s`; `2026-11-26T11:54:29.5Z`. Times before 1970 and
+//! after the year 9999 are written as seconds since 1970: `@-1.5` is a second and a half before it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ const DATED_SECONDS_MAX: i64 = 253_402_300_800;
 const NANOS_DIGITS: usize = 9;
 const NANOS_PER_SECOND: u32 = 1_000_000_000;
 
-/// A moment: seconds since 1970, and nanoseconds after that second.
+/// A point in time: seconds since 1970, and nanoseconds after that second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment {
     pub(crate) seconds: i64,

@@ -1,10 +1,10 @@
-//! Keys and values as text: what is shown, and what a command line says.
+//! Keys and values as text, for output and the command line.
 //!
 //! | type | text |
 //! |---|---|
 //! | numbers | `-7`, `1.5`, `NaN`, `inf` |
 //! | `bool`, `nothing` | `true`, `nothing` |
-//! | texts, `char` | in double quotes, with JSON's escapes; given alone, or as a part without commas and brackets, they need none |
+//! | texts, `char` | quoted, with JSON's escapes; alone, or without commas and brackets, unquoted |
 //! | bytes, `[u8; N]`, other types of a program's own | `0x00ff` |
 //! | UUIDs | `00112233-4455-6677-8899-aabbccddeeff` |
 //! | `option` | `none`, `some(7)` |
@@ -60,7 +60,8 @@ impl fmt::Display for Datum {
     }
 }
 
-/// `{owner: "alice"}`, `(7)` where fields have no names, and behind the name of a variant; alone, that of one without fields.
+/// `{owner: "alice"}`, or `(7)` if the fields have no names, after the name of a variant if there
+/// is one; only the name if the variant has no fields.
 fn write_fields(of: &Fields, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str(of.variant.as_deref().unwrap_or_default())?;
     if of.variant.is_some() && of.fields.is_empty() {
@@ -86,21 +87,22 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Why a text stands for no key or value of a type.
+/// The reason for which a text is not a key or value of a type.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{text:?} is no {of}: {why}")]
+#[error("{text:?} is not of type {of}: {why}")]
 pub(crate) struct TextError {
     text: String,
     of: String,
     why: String,
 }
 
-/// The key or value of this type that a text stands for.
+/// Parses a key or value of this type.
 pub(crate) fn from_text(of: &Type, text: &str) -> Result<Datum, TextError> {
     whole(of, text, |reader| reader.datum(of))
 }
 
-/// What a prefix of keys of this type stands for: of a tuple some parts are enough, with or without a comma behind them.
+/// Parses a prefix of keys of this type: some first parts of a tuple are enough, with or without a
+/// comma after them.
 pub(crate) fn prefix_from_text(of: &Type, text: &str) -> Result<Datum, TextError> {
     match of {
         Type::Tuple(types) if of.is_known() => {
@@ -113,7 +115,7 @@ pub(crate) fn prefix_from_text(of: &Type, text: &str) -> Result<Datum, TextError
         _ => Err(TextError {
             text: text.to_owned(),
             of: of.to_string(),
-            why: "keys of this type have no prefixes; say --from and --to".to_owned(),
+            why: "keys of this type have no prefixes; use --from and --to".to_owned(),
         }),
     }
 }
@@ -129,12 +131,12 @@ fn whole(
         why,
     };
     match of {
-        // A text by itself needs no quotes, whatever is in it.
+        // A text by itself needs no quotes, whatever it contains.
         Type::Text if !text.starts_with('"') => return Ok(Datum::Text(text.to_owned())),
         Type::Char if !text.starts_with('"') => {
             return one_char(text).map(Datum::Char).map_err(failed);
         }
-        // Its bytes stand for it, too.
+        // It may also be given by its bytes.
         Type::Derived(_) if text.starts_with("0x") => {
             let bytes = from_hex(text).map(Datum::Raw);
             return bytes.ok_or_else(|| failed("bytes are given as 0x00ff".to_owned()));
@@ -154,7 +156,7 @@ fn whole(
     let datum = read(&mut reader).map_err(failed)?;
     match reader.rest.trim() {
         "" => Ok(datum),
-        rest => Err(failed(format!("{rest:?} is too much"))),
+        rest => Err(failed(format!("{rest:?} is left over"))),
     }
 }
 
@@ -162,7 +164,7 @@ fn one_char(text: &str) -> Result<char, String> {
     let mut chars = text.chars();
     match (chars.next(), chars.next()) {
         (Some(char), None) => Ok(char),
-        _ => Err("it takes one character".to_owned()),
+        _ => Err("it must be one character".to_owned()),
     }
 }
 
@@ -190,7 +192,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Up to the next comma or bracket, or a colon with a blank behind it: that of a map's key.
+    /// The text up to the next comma or bracket, or a colon followed by a blank, as after a map's
+    /// key.
     fn word(&mut self) -> &'t str {
         let rest = self.rest.trim_start();
         let end = rest
@@ -208,7 +211,7 @@ impl<'t> Reader<'t> {
             .map_err(|error: T::Err| error.to_string())
     }
 
-    /// A text in quotes or, where it is a part of something, without.
+    /// A text in quotes, or without quotes as a part of something.
     fn text(&mut self) -> Result<String, String> {
         let rest = self.rest.trim_start();
         if !rest.starts_with('"') {
@@ -232,7 +235,7 @@ impl<'t> Reader<'t> {
     }
 
     fn datum(&mut self, of: &Type) -> Result<Datum, String> {
-        let beyond = |of: &Type| format!("{of} goes not so far");
+        let beyond = |of: &Type| format!("{of} does not reach that far");
         Ok(match of {
             Type::Unsigned(bits) => {
                 let number: u128 = self.parsed()?;
@@ -265,7 +268,7 @@ impl<'t> Reader<'t> {
             Type::Uuid => {
                 let word = self.word();
                 let uuid = uuid_from_text(word);
-                Datum::Uuid(uuid.ok_or_else(|| format!("{word:?} is no UUID"))?)
+                Datum::Uuid(uuid.ok_or_else(|| format!("{word:?} is not a UUID"))?)
             }
             Type::Nothing => {
                 self.expect("nothing")?;
@@ -279,7 +282,7 @@ impl<'t> Reader<'t> {
                     self.expect(")")?;
                     Datum::Option(Some(Box::new(inner)))
                 }
-                word => return Err(format!("it is none or some(…), not {word:?}")),
+                word => return Err(format!("it must be none or some(…), not {word:?}")),
             },
             Type::Tuple(types) => self.tuple(types, types.len()..=types.len())?,
             Type::List(item) => self.list(item, None)?,
@@ -311,7 +314,7 @@ impl<'t> Reader<'t> {
                 }
                 self.fields(&derived, depth + 1)?
             }
-            Type::Unknown(_) => return Err("a type of the program's own is in it".to_owned()),
+            Type::Unknown(_) => return Err("it contains a type of the program's own".to_owned()),
         })
     }
 
@@ -354,7 +357,7 @@ impl<'t> Reader<'t> {
                 }
                 Some(None) => {
                     return Err(format!(
-                        "the program alone knows whether {key} is above the key before it: give the whole by its bytes, as 0x00ff"
+                        "only the program knows whether {key} is above the key before it: give the whole map by its bytes, as 0x00ff"
                     ));
                 }
             }
@@ -387,7 +390,7 @@ impl<'t> Reader<'t> {
         let variants = || of.variants.iter().filter_map(|it| it.name.as_deref());
         let variant = variant.ok_or_else(|| {
             let names = variants().collect::<Vec<_>>().join(", ");
-            format!("it is one of {names}")
+            format!("it must be one of {names}")
         })?;
         if variant.name.is_some() && variant.fields.is_empty() {
             return Ok(variant.with(None, Vec::new()));
@@ -483,7 +486,8 @@ mod tests {
         Type::parse_with(&format!("map<{key}, bool>"), &types)
     }
 
-    /// A program may order its own types in any way, so a map in an order that it could not read must not be written.
+    /// A program may order its own types in any way, so a map in an order that it could reject must
+    /// not be written.
     #[test]
     fn keys_that_the_program_alone_can_order_are_refused() {
         let of = map_of_points("Point#0123456789abcdef");
@@ -495,18 +499,19 @@ mod tests {
         for (text, why) in [
             (
                 "{{x: 1, y: 2}: true, {x: 1, y: 3}: true}",
-                "the program alone",
+                "only the program",
             ),
             (
                 "{{x: 1, y: 3}: true, {x: 1, y: 2}: true}",
-                "the program alone",
+                "only the program",
             ),
             ("{{x: 1, y: 2}: true, {x: 1, y: 2}: false}", "each once"),
         ] {
             let said = from_text(&of, text).unwrap_err().to_string();
             assert!(said.contains(why), "{said}");
         }
-        // A map in the order of the program that wrote it is read; one that has a key twice is not a map.
+        // A map in the order of the program that wrote it is accepted; one with a repeated key is
+        // not a map.
         let bytes = |keys: &[[u8; 2]]| {
             let entries = keys.iter().flat_map(|[x, y]| [*x, *y, 1]);
             [keys.len() as u8]
@@ -517,7 +522,8 @@ mod tests {
         let is_map = |bytes: &[u8]| matches!(read_value(&of, bytes), Datum::Map(_));
         assert!(is_map(&bytes(&[[1, 2], [1, 3]])) && is_map(&bytes(&[[1, 3], [1, 2]])));
         assert!(!is_map(&bytes(&[[1, 2], [1, 2]])));
-        // What comes before the part that is not known may decide, and what comes behind equal ones.
+        // Parts before the one with the unknown order may decide, and so may parts after equal
+        // ones.
         let of = map_of_points("(u8, Point#0123456789abcdef, u8)");
         for (text, is_fine) in [
             (
@@ -557,15 +563,15 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         for (of, text, why) in [
-            ("u8", "256", "u8 goes not so far"),
-            ("i8", "-129", "i8 goes not so far"),
+            ("u8", "256", "u8 does not reach that far"),
+            ("i8", "-129", "i8 does not reach that far"),
             ("u64", "x", "invalid digit"),
             ("[u8; 2]", "0x00", "it has 1 bytes"),
             ("(string, u64)", "(alice)", "it has 1 parts of 2"),
             ("(string, u64)", "(alice, 7, 8)", "it has more than 2 parts"),
             ("(string, u64)", "(alice, 7", "is missing at its end"),
             ("list<u8>", "1", "is missing before"),
-            ("u64", "7, 8", "is too much"),
+            ("u64", "7, 8", "is left over"),
             ("Id#0123456789abcdef", "7", "as 0x00ff"),
             ("bytes", "7", "as 0x00ff"),
         ] {

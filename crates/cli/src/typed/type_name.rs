@@ -1,16 +1,16 @@
-//! Names of types, taken apart.
+//! Parser of types' names.
 
 use std::fmt;
 use std::sync::Arc;
 
 use namiki::{TypeLayout, TypeLayouts};
 
-/// Types deeper within each other than this are not looked into: names are read from files.
+/// Largest nesting depth that is parsed: names are read from files.
 const DEPTH_MAX: usize = 32;
-/// Nor more of them.
+/// Largest number of types that are parsed.
 const TYPES_MAX: u32 = 10_000;
 
-/// A type that keys or values have.
+/// A type of keys or values.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Type {
     /// `u8` to `u128`, by their bits.
@@ -34,11 +34,11 @@ pub(crate) enum Type {
     Map(Box<Type>, Box<Type>),
     Duration,
     Time,
-    /// A type of the program's own with a layout that is known.
+    /// A program's own type with a known layout.
     Derived(Arc<Derived>),
-    /// Within a derived type: that one.
+    /// Within a derived type: that type itself.
     Itself,
-    /// A type of the program's own.
+    /// A program's own type without a known layout.
     Unknown(String),
 }
 
@@ -61,7 +61,8 @@ impl Type {
         let Self::Derived(derived) = found else {
             return found;
         };
-        // Values alone may be of earlier versions. One of those that is not known is shown as bytes.
+        // Values that stand alone may have earlier versions. One of an unknown version is shown as
+        // bytes.
         let earlier =
             Derived::earlier(types).filter_map(|name| match parser.parse(name, 0, false) {
                 Some(Self::Derived(earlier)) => Some(earlier),
@@ -74,7 +75,7 @@ impl Type {
         }
     }
 
-    /// Whether the type's keys all have eight bytes, as the engine has it.
+    /// Whether all keys of the type have eight bytes, by the engine's rule.
     pub(crate) fn has_eight_byte_keys(&self) -> bool {
         matches!(
             self,
@@ -82,7 +83,7 @@ impl Type {
         )
     }
 
-    /// The room that its values mostly need, as the engine has it.
+    /// The typical size of its values, by the engine's rule.
     pub(crate) fn room_bytes(&self) -> usize {
         match self {
             Self::Unsigned(bits) | Self::Signed(bits) => *bits as usize / 8,
@@ -108,7 +109,7 @@ impl Type {
         }
     }
 
-    /// Whether all that the type is made of is known.
+    /// Whether all parts of the type are known.
     pub(crate) fn is_known(&self) -> bool {
         match self {
             Self::Unknown(_) => false,
@@ -119,7 +120,7 @@ impl Type {
         }
     }
 
-    /// Whether there are keys of the type.
+    /// Whether keys can have this type.
     pub(crate) fn can_be_key(&self) -> bool {
         match self {
             Self::F32
@@ -135,13 +136,14 @@ impl Type {
         }
     }
 
-    /// Whether one of its values takes a byte at least: a list of others could be of any length.
+    /// Whether each of its values takes at least one byte: otherwise a list of them could have any
+    /// length.
     fn has_bytes(&self) -> bool {
         match self {
             Self::Nothing | Self::ByteArray(0) | Self::Array(_, 0) => false,
             Self::Array(item, _) => item.has_bytes(),
             Self::Tuple(parts) => parts.iter().any(Self::has_bytes),
-            // An enum has a number, and a struct what its fields have.
+            // An enum has a number; a struct has the bytes of its fields.
             Self::Derived(derived) => {
                 let mut fields = derived.variants.iter().flat_map(|it| &it.fields);
                 derived.is_enum() || fields.any(|(_, of)| of.has_bytes())
@@ -154,23 +156,23 @@ impl Type {
 /// A struct or an enum.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Derived {
-    /// As the table has it: `Account@2#6b1a…`.
+    /// Its name in the table: `Account@2#6b1a…`.
     pub(crate) name: String,
     pub(crate) variants: Vec<Variant>,
-    /// What a value's type was made from; rows of these may be there.
+    /// The earlier versions of a value's type; rows of these may exist.
     pub(crate) earlier: Vec<Arc<Derived>>,
 }
 
 /// A variant, or the whole of a struct.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Variant {
-    /// Nothing of a struct.
+    /// `None` for a struct.
     pub(crate) name: Option<String>,
     pub(crate) fields: Vec<(String, Type)>,
 }
 
 impl Derived {
-    /// The type with this layout, if all types of its fields are known: `parse` knows them.
+    /// The type with this layout, if `parse` knows all types of its fields.
     pub(super) fn new(
         layout: &TypeLayout,
         parse: &mut dyn FnMut(&str) -> Option<Type>,
@@ -197,7 +199,7 @@ impl Derived {
         })
     }
 
-    /// The types that a table's values were made from.
+    /// The earlier versions of a table's value type.
     pub(super) fn earlier(types: &TypeLayouts) -> impl Iterator<Item = &str> {
         types.earlier.iter().map(String::as_str)
     }
@@ -213,10 +215,10 @@ impl Derived {
     }
 }
 
-/// Takes names apart.
+/// A parser of names.
 struct Parser<'l> {
     types: &'l TypeLayouts,
-    /// So many types more: layouts in each other could unfold to any number.
+    /// Number of types that may still be parsed: nested layouts could unfold to any number.
     left: u32,
 }
 
@@ -303,7 +305,7 @@ fn within<'n>(name: &'n str, generic: &str) -> Option<&'n str> {
         .strip_suffix('>')
 }
 
-/// The parts between commas that are within no brackets.
+/// The parts between commas outside of brackets.
 fn split(parts: &str) -> Option<Vec<&str>> {
     let (mut depth, mut from, mut found) = (0_usize, 0, Vec::new());
     for (at, char) in parts.char_indices() {

@@ -11,7 +11,7 @@ use super::moment::Moment;
 use super::type_name::Derived;
 use super::{Datum, Type};
 
-/// The value of this type that has these bytes.
+/// Decodes a value of this type.
 pub(crate) fn read_value(of: &Type, bytes: &[u8]) -> Datum {
     let read = match decode(of, bytes) {
         Some(read) => read,
@@ -33,7 +33,7 @@ pub(crate) fn value_bytes(of: &Type, value: &Datum) -> Option<Vec<u8>> {
     Some(bytes.to_vec())
 }
 
-/// A value by itself.
+/// Decodes a value that stands alone.
 fn decode(of: &Type, bytes: &[u8]) -> Option<Datum> {
     let mut rest = bytes;
     let value = match of {
@@ -48,7 +48,7 @@ fn decode(of: &Type, bytes: &[u8]) -> Option<Datum> {
     rest.is_empty().then_some(value)
 }
 
-/// The derived type that something is in, and how deep it is within itself.
+/// The enclosing derived type, and its recursion depth.
 type Inside<'d> = Option<(&'d Derived, u32)>;
 
 fn decode_fields(
@@ -92,7 +92,7 @@ fn decode_component(of: &Type, inside: Inside<'_>, bytes: &mut &[u8]) -> Option<
         Type::Signed(32) => integer!(i32, Signed),
         Type::Signed(64) => integer!(i64, Signed),
         Type::Signed(_) => integer!(i128, Signed),
-        // Other bits that are no number have no text that would bring them back.
+        // Other NaNs have no text that would restore their bits.
         Type::F32 => <f32 as Value>::decode_component(bytes)
             .filter(|value| !value.is_nan() || value.to_bits() == f32::NAN.to_bits())
             .map(Datum::F32),
@@ -124,7 +124,7 @@ fn decode_component(of: &Type, inside: Inside<'_>, bytes: &mut &[u8]) -> Option<
         Type::Array(item, count) => decode_items(item, *count, inside, bytes),
         Type::Map(key, value) => {
             let count = take_length(bytes)?;
-            // An entry takes a byte at least, unless there is one alone: its keys differ.
+            // An entry takes at least one byte, unless it is the only one: keys differ.
             let entries = (0..count.min(bytes.len() + 2)).map(|_| {
                 let key = decode_component(key, inside, bytes)?;
                 Some((key, decode_component(value, inside, bytes)?))
@@ -147,7 +147,7 @@ fn decode_component(of: &Type, inside: Inside<'_>, bytes: &mut &[u8]) -> Option<
     }
 }
 
-/// Items take a byte at least, so damage cannot ask for more than there are bytes.
+/// Items take at least one byte, so damage cannot demand more items than bytes.
 fn decode_items(of: &Type, count: usize, inside: Inside<'_>, bytes: &mut &[u8]) -> Option<Datum> {
     if count > bytes.len() {
         return None;
@@ -161,7 +161,7 @@ fn encode(of: &Type, value: &Datum, into: &mut ValueBytes) -> Option<()> {
         (Type::Text, Datum::Text(text)) => into.extend_from_slice(text.as_bytes()),
         (Type::Bytes, Datum::Bytes(bytes)) => into.extend_from_slice(bytes),
         (Type::Derived(derived), Datum::Fields(fields)) => {
-            // One that was given by its fields has the latest version.
+            // A value that was given by its fields has the latest version.
             let version = fields.version.or_else(|| derived.version())?;
             put_length(version as usize, into);
             encode_fields(derived.of_version(version)?, fields, into)?;
@@ -332,7 +332,7 @@ mod tests {
         raw("string", &[0xff]);
         raw("f64", &(f64::NAN.to_bits() | 1).to_le_bytes());
         raw("list<u64>", &[0xff, 0xff, 0xff, 0xff, 0x0f]);
-        // A length in two bytes that one could say.
+        // A length in two bytes that would fit into one.
         raw("(string, u8)", &[0x81, 0x00, b'a', 7]);
         raw("Account@1#0123456789abcdef", &[1, 2]);
     }

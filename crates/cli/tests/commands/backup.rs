@@ -1,4 +1,4 @@
-//! Backing up and restoring from the command line.
+//! Backups and restores from the command line.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -70,7 +70,7 @@ fn a_backup_is_checked_read_and_restored() {
     assert!(told.contains("it is no backup any more"), "{told}");
 }
 
-/// As the guide allows: a copy of a closed directory, in the place of the directory.
+/// As the guide allows: a copy of a closed directory replaces the directory.
 #[test]
 fn a_copy_put_back_gets_its_own_backup() {
     let folder = tempfile::tempdir().unwrap();
@@ -99,7 +99,7 @@ fn a_copy_put_back_gets_its_own_backup() {
     );
 }
 
-/// What is lost in the backup is named by each next one, and what is damaged with --verify.
+/// Every further backup reports files that the backup has lost; with --verify also damaged ones.
 #[test]
 fn a_backup_that_has_lost_a_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -142,7 +142,7 @@ fn a_backup_that_has_lost_a_file_is_refused() {
     assert!(told.contains("name a directory elsewhere"), "{told}");
 }
 
-/// Each is restored, and verified; damage in one of them is named.
+/// Each earlier backup is restored and verified; damage in one of them is reported.
 #[test]
 fn earlier_backups_are_kept_checked_and_restored() {
     let folder = tempfile::tempdir().unwrap();
@@ -240,7 +240,7 @@ fn a_damaged_database_is_not_backed_up() {
     refuses(1, &["check", dest]);
 }
 
-/// What `check` and `dump-log` make of a log that was cut at a stamp, and of restore points.
+/// `check` and `dump-log` on a log that was cut at a stamp, and on restore points.
 #[test]
 fn a_live_backup_is_sound_and_restored_to_a_point() {
     for spec in [

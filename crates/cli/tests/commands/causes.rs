@@ -1,4 +1,4 @@
-//! Every failure says what it is about and what has caused it, each once, in words of the user's.
+//! Every failure names its subject and its cause, each once, in the user's terms.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::HashSet;
@@ -8,7 +8,7 @@ use namiki::Database;
 
 use crate::program::namiki;
 
-/// What the command said; fails if it says something twice.
+/// The message of the command; fails if it repeats a part.
 fn said_once(arguments: &[&str]) -> String {
     let output = namiki(arguments);
     let text = String::from_utf8(output.stderr).unwrap();
@@ -23,7 +23,7 @@ fn said_once(arguments: &[&str]) -> String {
         .to_owned();
     let mut parts = HashSet::new();
     for part in sentence.split(": ") {
-        // A path or a name may well be there twice.
+        // A path or a name may occur twice.
         let is_a_sentence = part.trim().contains(' ');
         assert!(
             !is_a_sentence || parts.insert(part.trim()),

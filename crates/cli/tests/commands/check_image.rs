@@ -1,4 +1,4 @@
-//! What `namiki check` says of an image that is not as it was loaded, although every checksum holds.
+//! `namiki check` on an image that differs from the loaded one, although every checksum holds.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::convert::Infallible;
@@ -12,7 +12,7 @@ use namiki::{Database, NewTable, Stamp};
 use namiki_platform::disk::{Disk, SyncedDisk};
 use namiki_segment::{CheckVisitor, SegmentError, SegmentId, Writer, check_with};
 
-/// What `namiki check` prints on either output, if it ends with this status.
+/// Both outputs of `namiki check`, which must end with this status.
 fn checked(dir: &Path, status: i32) -> String {
     let check = Command::new(env!("CARGO_BIN_EXE_namiki"))
         .arg("check")
@@ -62,7 +62,7 @@ impl CheckVisitor for Keys {
     }
 }
 
-/// Writes a segment anew with the same number of other keys.
+/// Rewrites a segment with the same number of other keys.
 fn rewrite(path: &Path, id: SegmentId, change: impl Fn(&mut Vec<Vec<u8>>)) {
     let disk: Arc<dyn Disk> = Arc::new(SyncedDisk::new());
     let mut keys = Keys::default();
@@ -129,7 +129,7 @@ fn what_a_load_has_left_is_said() {
         std::fs::write(image.join(name), "half").unwrap();
     }
     let said = checked(dir.path(), 0);
-    assert_eq!(said.matches("left over from a load").count(), 3, "{said}");
+    assert_eq!(said.matches("left over from an unfinished load").count(), 3, "{said}");
     Database::open(dir.path()).unwrap().close().unwrap();
     assert_eq!(checked(dir.path(), 0).matches("left over").count(), 0);
 }

@@ -1,4 +1,4 @@
-//! The program as its user sees it: what it prints, what it changes, how it ends.
+//! The program as its user sees it: its output, its changes, its exit status.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -21,7 +21,7 @@ pub(crate) fn spec(text: &str) -> ProtocolSpec {
     text.parse().unwrap()
 }
 
-/// Makes a database in which every kind of line of a dump occurs.
+/// Makes a database with every kind of line in its dump.
 pub(crate) fn fill(dir: &Path, spec: ProtocolSpec) -> Database {
     let builder = Database::builder()
         .spec(spec)
@@ -64,7 +64,7 @@ pub(crate) fn segment(dir: &str) -> PathBuf {
     segments.remove(0)
 }
 
-/// Where the frames of a segment begin.
+/// The offsets of the frames of a segment.
 pub(crate) fn frames(bytes: &[u8]) -> Vec<usize> {
     (0..bytes.len())
         .step_by(512)
@@ -81,7 +81,7 @@ pub(crate) const SPECS: [&str; 6] = [
     "S2PL(ELR)+PWAL(1)+ARIES",
 ];
 
-/// All but those that start other programs.
+/// All commands except those that start other programs.
 const COMMANDS: [&str; 13] = [
     "demo",
     "check",
@@ -257,7 +257,7 @@ fn check_finds_a_good_directory_good_and_changes_nothing() {
 fn check_takes_a_torn_tail_for_what_it_is() {
     for text in SPECS {
         let (dir, path) = database(spec(text));
-        // As after a crash: no seal, and a last frame of which not every sector was written.
+        // As after a crash: no seal, and a partially written last frame.
         let copy = tempfile::tempdir().unwrap();
         let crashed = copy.path().join("crashed");
         let db = fill(&crashed, spec(text));
@@ -385,13 +385,13 @@ fn check_names_an_operation_that_does_not_follow() {
     let at = |number: usize| number - 1;
     // One is replaced by another; then this one is named, and why.
     let replace: [(usize, usize, u64, &str); 4] = [
-        // An update is lost, and another beginning in its place.
+        // An update is replaced by a second beginning.
         (3, 1, 4, "and the one before it is"),
         // The rest of a transaction without its beginning.
         (6, 5, 6, "has not begun"),
-        // An update comes again.
+        // An update is repeated.
         (4, 3, 4, "it follows"),
-        // A compensation of what was never done.
+        // A compensation of an operation that never happened.
         (8, 9, 8, "to be undone next"),
     ];
     for text in SPECS.iter().filter(|text| text.contains("ARIES")) {
@@ -478,7 +478,7 @@ fn a_directory_without_a_database_is_refused() {
     for command in ["check", "dump-log"] {
         let said = refuses(1, &[command, path]);
         assert!(said.contains("holds files but no database"), "{said}");
-        // A reader has no use for a new directory.
+        // The message for a reading command does not suggest a new directory.
         assert!(said.contains("name the directory of a database"), "{said}");
     }
 }
@@ -615,7 +615,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
             .unwrap();
     }
     db.close().unwrap();
-    // More than a pipe holds, so that the writer meets the closed pipe.
+    // More than a pipe's capacity, so that the writer encounters the closed pipe.
     let mut dump = Command::new(env!("CARGO_BIN_EXE_namiki"))
         .arg("dump-log")
         .arg(dir.path())

@@ -1,4 +1,4 @@
-//! `namiki bench`, `namiki node` and `namiki cluster` start programs of their own.
+//! `namiki bench`, `namiki node` and `namiki cluster` start separate programs.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -8,19 +8,19 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// The commands, with what they say to the other program before what they are told.
+/// The commands, with the arguments that they put before the user's.
 const COMPANIONS: [(&str, &str, &str); 3] = [
     ("bench", "namiki-bench", ""),
     ("cluster", "namiki-cluster", ""),
     ("node", "namiki-cluster", "node "),
 ];
 
-/// A program that says what it is told.
+/// A program that prints its arguments.
 const ECHO: &str = "#!/bin/sh\necho \"$@\"; exit 7\n";
 
-/// A folder with this program, and with what is to be found as the other one.
+/// A folder with this program, and with a file that is to be found as the other one.
 fn folder_with(companion: Option<(&str, &Path)>) -> TempDir {
-    // Where the program was built, so that it can be linked and need not be copied.
+    // On the file system of the build, so that the program can be hard-linked instead of copied.
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     fs::hard_link(env!("CARGO_BIN_EXE_namiki"), dir.path().join("namiki")).unwrap();
     if let Some((name, program)) = companion {

@@ -1,4 +1,5 @@
-//! What `namiki check` calls damage, and where it says that it is: a byte is changed in each kind of thing there is.
+//! Damage that `namiki check` reports, and its place: the tests change a byte in each kind of
+//! structure.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -11,7 +12,7 @@ use crate::check_image::load;
 use crate::command::{SPECS, database, fill, frames, segment, spec};
 use crate::program::refuses;
 
-/// What the check says of the directory when a bit of this byte of the file is another one.
+/// The error of the check after a bit flip in this byte of the file.
 fn said_with_damage(dir: &str, file: &Path, at: usize) -> String {
     let sound = fs::read(file).unwrap();
     let mut bytes = sound.clone();
@@ -60,13 +61,13 @@ fn a_damaged_frame_is_named_by_its_first_byte() {
     }
 }
 
-/// There is no seal that says how many there are; the frames behind it tell.
+/// No seal records the number of frames; the frames behind the damage reveal it.
 #[test]
 fn so_is_one_in_a_log_that_was_not_closed() {
     let dir = tempfile::tempdir().unwrap();
     let crashed = dir.path().join("crashed");
     let db = fill(&crashed, spec("TT(NLR)+PWAL(1)"));
-    // What a crash leaves is what is in the files of an open database.
+    // The files of an open database are those that a crash leaves.
     let copy = dir.path().join("copy");
     crate::command::copy_tree(&crashed, &copy);
     drop(db);
@@ -182,7 +183,7 @@ fn a_damaged_page_is_named_by_its_first_byte() {
                 assert!(said.contains(&place), "page {page}, {within}: {said}");
             }
         }
-        // What says that it is the footer.
+        // The bytes that mark it as the footer.
         let said = said_with_damage(path, &file, (pages - 1) * PAGE_BYTES + 8);
         assert!(
             said.contains("the header of its last page, the footer,"),

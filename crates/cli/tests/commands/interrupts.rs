@@ -1,4 +1,5 @@
-//! Ctrl-C ends a command also while its output is not read, or its input not written: at once, and with status 130.
+//! Ctrl-C ends a command at once, with status 130, also while its output is not read or its input
+//! not written.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -9,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use namiki::Database;
 
-/// What the kernel gives a pipe.
+/// Capacity of a pipe.
 const PIPE_BYTES: usize = 64 << 10;
 
-/// A command with a standard output that takes nothing more, and the end that is not read.
+/// A command with a full pipe as its standard output, and the unread end of the pipe.
 fn blocked(arguments: &[&str]) -> (Child, std::io::PipeReader) {
     let (reader, mut writer) = std::io::pipe().unwrap();
     writer.write_all(&[b'.'; PIPE_BYTES]).unwrap();
@@ -26,7 +27,7 @@ fn blocked(arguments: &[&str]) -> (Child, std::io::PipeReader) {
     (child, reader)
 }
 
-/// Waits until the program notes Ctrl-C, and waits in a call that waits for descriptors.
+/// Waits until the program handles Ctrl-C and blocks in a call that waits for descriptors.
 fn wait_until_blocked(child: &mut Child) {
     let process = Path::new("/proc").join(child.id().to_string());
     let begun = Instant::now();
@@ -144,14 +145,14 @@ fn ctrl_c_ends_what_waits_for_its_input() {
         let status = interrupt(&mut child);
         assert_eq!(status.code(), Some(130), "{arguments:?}");
     }
-    // The rows before it are there, and the database is sound.
+    // The rows before it exist, and the database is sound.
     let db = Database::open(&db).unwrap();
     let table = db.table::<u64, str>("d").unwrap();
     let found = db.transact(|tx| tx.get(&table, &1)).unwrap();
     assert_eq!(found.as_deref(), Some("one"));
 }
 
-/// A reader that has gone is no interrupt.
+/// A closed output pipe does not count as an interrupt.
 #[test]
 fn a_reader_that_has_read_enough_is_no_failure() {
     let temporary = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! What looks at a directory names what is no file in a file's place, and waits for nothing.
+//! Commands that inspect a directory report an entry that should be a file but is not, and do not
+//! block on it.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use namiki::Database;
 
-/// Exit status and standard error of a run that has to come to an end.
+/// Exit status and standard error of a run that must terminate.
 fn run(command: &str, dir: &Path) -> (Option<i32>, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_namiki"))
         .arg(command)

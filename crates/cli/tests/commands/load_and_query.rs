@@ -15,7 +15,7 @@ fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// What the command printed, if it ended with this status: standard output, and standard error.
+/// Standard output and standard error of the command, which must end with this status.
 fn said(status: i32, arguments: &[&str]) -> (String, String) {
     let output = command(arguments).output().unwrap();
     let errors = String::from_utf8(output.stderr).unwrap();
@@ -34,7 +34,7 @@ fn loaded(dir: &Path) -> Vec<String> {
     tables.map(|table| table.name).collect()
 }
 
-/// The tables that a load made are checked, queried, and left out by the same load.
+/// Loaded tables are checked and queried, and the same load skips them.
 #[test]
 fn tables_of_tpch_are_loaded_checked_and_queried() {
     let dir = tempfile::tempdir().unwrap();
@@ -138,7 +138,8 @@ fn a_query_that_cannot_be_says_what_is_wrong() {
     }
 }
 
-/// A signal while the large table is written: those before it stay, it leaves no file, and the load goes on later.
+/// A signal while the large table is written: the tables before it stay, it leaves no file, and the
+/// load continues later.
 #[test]
 fn an_interrupted_load_is_gone_on_with() {
     let dir = tempfile::tempdir().unwrap();
@@ -186,7 +187,7 @@ fn an_interrupted_load_is_gone_on_with() {
     assert_eq!(fs::read_dir(image_dir(&database)).unwrap().count(), 2);
 }
 
-/// The rows' segment is whole then, and the sorted runs of the index are merged.
+/// At that time the rows' segment is complete, and the sorted runs of the index are being merged.
 #[test]
 fn a_load_killed_at_its_index_leaves_nothing_for_long() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Running the program, and looking at what it leaves.
+//! Helpers that run the program and inspect its files.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ pub(crate) fn namiki(arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Standard output of a run that has to end well.
+/// Standard output of a run that must succeed.
 pub(crate) fn works(arguments: &[&str]) -> String {
     let output = namiki(arguments);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -23,7 +23,7 @@ pub(crate) fn works(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Standard error of a run that has to end with `status`: one sentence.
+/// Standard error, one sentence, of a run that must end with `status`.
 pub(crate) fn refuses(status: i32, arguments: &[&str]) -> String {
     let output = namiki(arguments);
     let errors = String::from_utf8(output.stderr).unwrap();
@@ -35,7 +35,7 @@ pub(crate) fn refuses(status: i32, arguments: &[&str]) -> String {
     errors
 }
 
-/// What a command printed of a directory, errors too, if it ended with this status.
+/// The output of a command on a directory, including errors; it must end with this status.
 pub(crate) fn said(status: i32, command: &str, dir: &Path) -> String {
     let output = namiki(&[command, dir.to_str().unwrap()]);
     let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();

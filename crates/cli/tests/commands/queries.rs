@@ -1,4 +1,4 @@
-//! `namiki query` over any table, and how it prints an answer.
+//! `namiki query` over any table, and the format of its output.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -95,7 +95,8 @@ fn tables_of_all_types_are_queried() {
     assert!(error.contains("there is no table \"large\""), "{error}");
 }
 
-/// Columns come in their order, each under a name of its own, and the names also where there are no rows.
+/// Columns are printed in their order, with distinct names; the names are printed also without
+/// rows.
 #[test]
 fn every_column_is_printed_in_its_place() {
     let setting = Setting::new();

@@ -1,4 +1,5 @@
-//! Tables that are in the journal beside the manifest: `check` and `dump-log` know them, and name its damage.
+//! Tables in the manifest's journal: `check` and `dump-log` know them, and report damage to the
+//! journal.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;

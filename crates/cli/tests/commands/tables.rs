@@ -120,7 +120,7 @@ fn rows_are_read_by_their_types_and_nothing_changes() {
         "{\"key\":\"alan\",\"value\":\"0x00ff\"}\n{\"key\":\"alice\",\"value\":\"0x00ff\"}\n"
     );
     let said = refuses(2, &["scan", &path, "stock", "--prefix", "1"]);
-    assert!(said.contains("say --from and --to"), "{said}");
+    assert!(said.contains("use --from and --to"), "{said}");
     let said = refuses(1, &["scan", &path, "people"]);
     assert!(
         said.contains("is in segments") && said.contains("namiki query"),
@@ -134,7 +134,7 @@ fn rows_are_read_by_their_types_and_nothing_changes() {
     assert!(everything(dir.path()) == before, "something was changed");
 }
 
-/// What a crash has left in the log counts, too.
+/// Commits in the log after a crash count, too.
 #[test]
 fn rows_are_read_whatever_wrote_the_log() {
     for text in SPECS {
@@ -205,17 +205,17 @@ fn what_cannot_be_written_is_refused_and_makes_nothing() {
         (
             2,
             &["put", &path, "stock", "x", "1"],
-            "the key \"x\" is no u64",
+            "the key \"x\" is not of type u64",
         ),
         (
             2,
             &["put", &path, "stock", "1", "1.5"],
-            "the value \"1.5\" is no i64",
+            "the value \"1.5\" is not of type i64",
         ),
         (
             2,
             &["put", nowhere, "new", "x", "1", "--create", "u64", "u64"],
-            "is no u64",
+            "is not of type u64",
         ),
         (
             2,
@@ -227,7 +227,7 @@ fn what_cannot_be_written_is_refused_and_makes_nothing() {
             &[
                 "put", nowhere, "new", "1", "1", "--create", "u64", "Account",
             ],
-            "no type that the database knows",
+            "not a type that the database knows",
         ),
         (
             1,
@@ -270,7 +270,7 @@ fn a_dumped_log_shows_tuples_as_tuples() {
     }
 }
 
-/// What a type was in an earlier release.
+/// A type's earlier release.
 #[derive(Value)]
 #[namiki(name = "Payment")]
 struct PaymentV1 {
@@ -345,7 +345,8 @@ fn rows_of_derived_types_are_shown_by_their_fields() {
         tx.put(&payments, &Account2::Bank(2), &note)
     })
     .unwrap();
-    // As a process leaves it that is killed, too: the journal has what the manifest has not yet.
+    // Also in the state that a killed process leaves: the journal has tables that the manifest does
+    // not have yet.
     let path = dir.path().to_str().unwrap();
     let crashed = tempfile::tempdir().unwrap();
     let crashed = crashed.path().join("copy");
@@ -356,7 +357,7 @@ fn rows_of_derived_types_are_shown_by_their_fields() {
     let rows = [
         format!("Person{{name: \"Alice\", number: 1}} = {card}"),
         "Bank(2) = {amount: 10, way: Note(1, 2), tags: {}, part_of: none, at: none}".to_owned(),
-        // One of the version before.
+        // A row of the earlier version.
         "Unnamed = {amount: 7}".to_owned(),
     ];
     for path in [path, crashed.to_str().unwrap()] {
@@ -370,7 +371,8 @@ fn rows_of_derived_types_are_shown_by_their_fields() {
     assert_eq!(json["way"]["Card"]["holder"], "Alice");
     assert_eq!(json["part_of"]["way"], "Cash");
     assert_eq!(get("Unnamed", &[]), "{amount: 7}\n");
-    // What is exported says what its types are made of, so it is shown so where it is imported, and opened by its program.
+    // An export contains the layouts of its types, so an imported table is shown with its fields,
+    // and its program can open it.
     let elsewhere = tempfile::tempdir().unwrap();
     let [file, copy] =
         ["a.jsonl", "copy"].map(|name| elsewhere.path().join(name).to_str().unwrap().to_owned());
@@ -381,7 +383,7 @@ fn rows_of_derived_types_are_shown_by_their_fields() {
     let db = Database::open(&copy).unwrap();
     db.table::<Account2, Payment>("payments").unwrap();
     db.close().unwrap();
-    // And as it is shown, it is written.
+    // The shown form is accepted for writing.
     works(&["put", path, "payments", "Bank(3)", card]);
     let db = Database::open(dir.path()).unwrap();
     let payments = db.table::<Account2, Payment>("payments").unwrap();

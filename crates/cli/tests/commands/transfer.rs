@@ -1,4 +1,4 @@
-//! `namiki export` and `namiki import`, as their user sees them: what is imported is what was exported.
+//! `namiki export` and `namiki import`, as their user sees them: an import equals the export.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use namiki_segment::{CheckVisitor, SegmentError};
 
 use crate::program::{everything, refuses, works};
 
-/// Something random of a type, the edges of it more often than the rest.
+/// A random value of a type; edge cases are more frequent.
 trait Draw {
     fn draw(random: &mut Random) -> Self;
 }
@@ -49,7 +49,7 @@ macro_rules! floats {
                     3 => <$type>::NAN,
                     4 => <$type>::MIN_POSITIVE / 3.0,
                     5 => <$type>::MAX,
-                    // Any bits at all: NaNs with something in them, too.
+                    // Arbitrary bits, including NaNs with payloads.
                     _ => <$type>::from_bits(random.next_u64() as $bits),
                 }
             }
@@ -171,7 +171,7 @@ impl Draw for Account {
     }
 }
 
-/// A table of these types with random rows, named by what is in it.
+/// A table of these types with random rows, named by its types.
 fn fill<K, V>(db: &Database, random: &mut Random)
 where
     K: Key<Owned = K> + Draw,
@@ -274,7 +274,7 @@ fn random_tables(db: &Database, random: &mut Random) {
     );
 }
 
-/// All that a table is: its types and its rows.
+/// The whole contents of tables: types and rows.
 fn contents(db: &Database) -> Vec<(TableInfo, Vec<(Vec<u8>, Vec<u8>)>)> {
     let tables = db.table_infos().into_iter().map(|info| {
         let table = db.untyped_table(&info.name).unwrap().unwrap();
@@ -284,7 +284,7 @@ fn contents(db: &Database) -> Vec<(TableInfo, Vec<(Vec<u8>, Vec<u8>)>)> {
     tables.collect()
 }
 
-/// A table in segments with all types of columns, and with an index if that is wanted.
+/// A table in segments with all types of columns, and optionally with an index.
 fn load_columns(dir: &Path, random: &mut Random, with_index: bool) {
     let columns = vec![
         Column::new("id", ColumnType::U64),
@@ -325,7 +325,7 @@ fn load_columns(dir: &Path, random: &mut Random, with_index: bool) {
     db.close().unwrap();
 }
 
-/// What the tables in segments are: columns, indexes, and the entries of all their segments.
+/// The tables in segments: columns, indexes, and the entries of all their segments.
 fn segments(dir: &Path) -> Vec<(String, Schema, Vec<String>, Vec<(Vec<u8>, Vec<u8>)>)> {
     let disk: Arc<dyn Disk> = Arc::new(SyncedDisk::new());
     let manifest = Manifest::read(&*disk, dir).unwrap().unwrap();
@@ -374,7 +374,7 @@ fn what_is_imported_is_what_was_exported() {
     let name = |path: &Path| path.to_str().unwrap().to_owned();
     let db = Database::open(&shop).unwrap();
     random_tables(&db, random);
-    // What the type would not write.
+    // Bytes that the type would not write.
     let damaged = db.create_untyped_table(&UntypedTable {
         layouts: None,
         name: "wrong bytes",
@@ -401,11 +401,11 @@ fn what_is_imported_is_what_was_exported() {
     }
     assert_eq!(expected.len(), found.len());
     assert_eq!(segments(&shop), segments(&copy));
-    // Once more changes nothing.
+    // A repeated import changes nothing.
     works(&["import", &name(&copy), "--all", &name(&folder), "--resume"]);
     assert_eq!(segments(&shop), segments(&copy));
 
-    // The same by CSV, a table at a time, where there is a form for all that is in it.
+    // The same by CSV, a table at a time, if CSV can represent all of its contents.
     let (csv, again) = (place("rows.csv"), place("again"));
     let mut without_csv = Vec::new();
     for (info, rows) in &expected {
@@ -439,7 +439,7 @@ fn what_is_imported_is_what_was_exported() {
     assert_eq!(others, 1, "{without_csv:?}");
 }
 
-/// A shop with a table of so many numbers, and a file of them.
+/// A shop with a table of `rows` numbers, and a file of them.
 fn numbers(dir: &Path, rows: u64, format: &str) -> (String, String) {
     let shop = dir.join("shop");
     let db = Database::open(&shop).unwrap();
@@ -468,7 +468,7 @@ fn a_bad_line_is_named_and_resume_does_the_rest() {
         let copy = copy.to_str().unwrap();
         let sound = fs::read_to_string(&file).unwrap();
         let mut lines: Vec<&str> = sound.lines().collect();
-        // Line 1 is the header, so this is that of number 2345.
+        // Line 1 is the header, so this is the line of number 2345.
         let at = 2346;
         assert!(lines[at].contains("number 2345"));
         let bad = lines[at].replacen("2345", "-1", 1);
@@ -485,7 +485,7 @@ fn a_bad_line_is_named_and_resume_does_the_rest() {
         }
         assert_eq!(works(&["scan", copy, "numbers", "--count"]), "2,345\n");
 
-        // Mended, it clashes with what is there; but not with what is equal.
+        // The corrected file conflicts with existing rows, but not with equal ones.
         fs::write(&file, &sound).unwrap();
         let said = refuses(1, &["import", copy, "numbers", &file]);
         assert!(
@@ -558,7 +558,7 @@ fn a_file_that_was_cut_off_is_refused() {
     assert!(said.contains("it follows the last line"), "{said}");
     let said = import("d", &lines[1..]);
     assert!(
-        said.contains("line 1 of ") && said.contains("it is no header"),
+        said.contains("line 1 of ") && said.contains("it is not a header"),
         "{said}"
     );
     assert!(!dir.path().join("d").exists());
@@ -653,7 +653,7 @@ fn an_unclosed_cell_ends_the_import_with_its_row() {
     assert_eq!(works(&["get", db, "t", "1"]), "\"o\\\"ne\\n\"\n");
 }
 
-/// Empty lines are passed over, and counted.
+/// Empty lines are skipped, but counted.
 #[test]
 fn a_bad_row_behind_empty_lines_is_found() {
     let dir = tempfile::tempdir().unwrap();
