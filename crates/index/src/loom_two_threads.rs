@@ -63,7 +63,7 @@ pub fn insert(tree: &impl PointIndex, key: u64) {
     assert!(matches!(inserted, Ok(InsertOutcome::Inserted(_))));
 }
 
-/// Writes a key's payload without a look whether the key is present.
+/// Writes a key's payload without checking whether the key is present.
 pub fn put(tree: &impl PointIndex, key: u64) {
     assert_eq!(tree.put(&key.to_be_bytes(), payload_of(key)), Ok(()));
 }

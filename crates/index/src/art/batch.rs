@@ -81,7 +81,7 @@ impl<K: ArtKey> ArtTree<K> {
         }
     }
 
-    /// The answer of the leaf reached, or of the one that a search of its own finds.
+    /// The answer of the leaf reached, or of the one that an ordinary search finds.
     #[inline]
     fn answer<'g>(
         &'g self,

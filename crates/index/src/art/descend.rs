@@ -139,7 +139,7 @@ impl<K: ArtKey> ArtTree<K> {
     }
 
     /// The leaf that covers the target. `None`: a node on the path has changed.
-    // A look-up is little more than this: as a call of its own it costs a third of its instructions again.
+    // A look-up is little more than this: a separate call would add a third of its instructions.
     #[inline(always)]
     pub(super) fn try_leaf<'g>(
         &'g self,

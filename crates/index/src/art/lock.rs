@@ -10,7 +10,7 @@
 //!   release with a new version. So a reader that read the same version before and after reading the words
 //!   has read one state.
 //! - L2. Locks are only ever *tried*, against the version seen before: a thread that loses releases all it
-//!   holds and restarts. So there is no deadlock in whatever order locks are taken.
+//!   holds and restarts. So deadlocks are impossible in any order of locks.
 //! - L3. An obsolete node stays obsolete and its words do not change again.
 //!
 //! Paper: bwtree §2 (its reference 3 is ART), with optimistic lock coupling

@@ -92,7 +92,7 @@ impl<K: ArtKey> ArtTree<K> {
     ) -> Option<Neighbour<'g, K>> {
         let is_right = at + 1 < children.len();
         let mut link = children[if is_right { at + 1 } else { at - 1 }].link;
-        // The first or the last way down, whatever the nodes' paths are.
+        // The first or the last path down, independent of the nodes' paths.
         let rank = if is_right { BEFORE } else { BEHIND };
         let mut above = At {
             node: step.node,

@@ -1,9 +1,9 @@
 //! Scans in both directions, leaf by leaf.
 //!
 //! On its way down a scan notes the tightest bounds it passes on either side: they are the leaf's fences.
-//! It copies the leaf's records, checks that the leaf is as it was, shows them, and goes on with the leaf
-//! that covers the fence (forward), or the keys just below it (backward). Bounds of nodes higher up stay
-//! true while the leaf's version does (A1).
+//! It copies the leaf's records, checks that the leaf is unchanged, reports them, and continues
+//! with the leaf that covers the fence (forward), or the keys just below it (backward). Bounds of
+//! nodes higher up stay true while the leaf's version does (A1).
 //!
 //! While it shows records a scan holds no lock, but it is pinned, as the bytes of keys are read in place.
 
@@ -21,7 +21,7 @@ use crate::shared::range::{after_start, before_end};
 use crate::shared::scan::{Fenced, Part, Target};
 use crate::{Direction, LeafVersion, ScanItem};
 
-/// The bounds of the leaf at the end of a way, as far as they are known: node and byte.
+/// The bounds of the leaf at the end of a path, as far as they are known: node and byte.
 pub(super) struct Fences<'g, K> {
     low: Option<(NodeRef<'g, K>, u8)>,
     high: Option<(NodeRef<'g, K>, u8)>,

@@ -137,7 +137,7 @@ impl<K: ArtKey> ArtTree<K> {
             unreachable!("a bound parts two keys, so it is not empty")
         };
         let step = &way[bound.step];
-        // The node to put the bound into, if it is there; else a new one takes the child's place.
+        // The node to put the bound into, if it exists; else a new one replaces the child.
         let into = (bound.step > 0 && step.node.path_len() == path.len()).then_some(step.node);
         let Some(mark) = self.table.mark() else {
             return Err(IndexError::OutOfPages);

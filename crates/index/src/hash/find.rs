@@ -108,7 +108,7 @@ impl<K: HashKey> HashIndex<K> {
         }
         let lookup = match found {
             Some(payload) => Lookup::Found(payload),
-            // Between two looks at the control word: see V1.
+            // Between two loads of the control word: see V1.
             None => Lookup::Missing(self.table.stripes.version(hash)),
         };
         if home.control() == before {

@@ -13,8 +13,8 @@
 //!
 //! # Invariants
 //! - D1. A guide does not change, and is freed with the lines it leads to.
-//! - D2. The guide of a level is made and used when all lines up to the level's first size are there; they
-//!   stay. So places below half its range have lines, whatever the size is by now.
+//! - D2. The guide of a level is made and used when all lines up to the level's first size exist;
+//!   they stay. So places below half its range have lines for any later size.
 #![expect(unsafe_code, reason = "guides are reached by their addresses")]
 
 use std::array;
@@ -42,7 +42,7 @@ pub(super) struct Guide {
     masks: [u64; 2],
     /// How far a place is shifted to leave its part.
     shift: u32,
-    /// Null: the part is in several segments, or its lines are not there yet.
+    /// Null: the part is in several segments, or its lines do not exist yet.
     origins: [atomic::AtomicPtr<Line>; PARTS],
 }
 
@@ -91,7 +91,7 @@ pub(super) struct Guides {
 }
 
 impl Guides {
-    /// For lines of which the first `size` are there.
+    /// For lines of which the first `size` exist.
     pub(super) fn new(size: u64, lines: &Lines) -> Self {
         let levels = 0..=level_of(lines.max());
         let guides = Self {
@@ -135,7 +135,7 @@ impl Guides {
 mod tests {
     use super::*;
 
-    /// Whatever the size, and whichever level's guide is used, there is a line, and the same as by number.
+    /// For every size and every level's guide, the guide leads to a line, the same as by number.
     #[test]
     fn guides_lead_to_the_lines_that_numbers_lead_to() {
         for first_bits in [0, 1, 6] {

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! # Invariants
-//! - S1. A segment's start is null until its memory is there, and does not change afterwards.
+//! - S1. A segment's start is null until its memory exists, and does not change afterwards.
 //! - S2. A segment's memory is freed when the lines are dropped, not before.
 #![expect(unsafe_code, reason = "mapped memory is read as lines")]
 
@@ -111,8 +111,9 @@ impl Lines {
         // `Acquire` pairs with the `Release` in `reach`.
         let origin = self.origins[self.segment_of(line)].load(Ordering::Acquire);
         assert!(!origin.is_null(), "a line is used when it is there");
-        // SAFETY: a non-null origin belongs to a segment that holds this line, is there (S1) and stays
-        // so while `self` lives (S2); zeros are a valid line, and everything in it is atomic.
+        // SAFETY: a non-null origin belongs to a segment that holds this line, exists (S1) and
+        // stays mapped while `self` lives (S2); zeros are a valid line, and everything in it is
+        // atomic.
         unsafe { &*origin.wrapping_add(line as usize) }
     }
 

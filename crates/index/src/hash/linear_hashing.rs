@@ -19,7 +19,7 @@
 //! - B1. At any instant each hash has exactly one live bucket that is responsible for it, except while that
 //!   bucket's keys are being moved: then the parent is locked, and the child is dead (before a split, after
 //!   a merge) or complete (after a split, before a merge). So a live child is right.
-//! - B2. The bucket at place 0 is always live. The lines of all places below `size` are there.
+//! - B2. The bucket at place 0 is always live. The lines of all places below `size` exist.
 //! - B3. A thread that holds two locks acquired the parent's first.
 //! - B4. A thread that changes `size` loads the parent's control word **afterwards**; a thread that has
 //!   locked the parent loads `size` **afterwards**. All four accesses are `SeqCst`: so either the first
@@ -102,7 +102,7 @@ impl Table {
     /// The first place to search for a hash, and its line.
     #[inline(always)]
     pub(super) fn guess(&self, hash: u64) -> (u64, &Line) {
-        // `Acquire` pairs with the `AcqRel` that counted the bucket: its line is there (B2).
+        // `Acquire` pairs with the `AcqRel` that counted the bucket: its line exists (B2).
         let size = self.size.load(Ordering::Acquire);
         let guide = self.guides.current();
         let place = guide.place(hash, size);
@@ -124,7 +124,8 @@ impl Table {
     /// Lets look-ups use the guide for the size that is current when all changes of it have ended.
     #[cold]
     fn change_guide(&self) {
-        // Each chooses a guide after changing the size, and looks at the size after choosing: all `SeqCst`.
+        // Each thread chooses a guide after changing the size, and reads the size after choosing:
+        // all `SeqCst`.
         total_order();
         let mut size = self.size.load(Ordering::SeqCst);
         loop {

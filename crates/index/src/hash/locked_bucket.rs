@@ -135,7 +135,7 @@ impl<'a> Bucket<'a> {
         found
     }
 
-    /// Adds a key that is not there.
+    /// Adds a key that is absent.
     #[inline]
     pub(super) fn add(&mut self, word: u64, payload: u64) {
         if let Some(slot) = free_slot(self.used) {

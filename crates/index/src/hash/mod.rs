@@ -90,7 +90,7 @@ impl<K: HashKey> HashIndex<K> {
         K::hash(self.table.seed, key)
     }
 
-    /// The stripe of a key, whether it is there or not, as it is now.
+    /// The current version of a key's stripe; the key may be absent.
     ///
     /// # Errors
     /// If the key is not one this table can hold.

@@ -51,8 +51,8 @@ impl Overflow {
         }
     }
 
-    /// A line for a bucket, with whatever is in it; `None`: there is no memory. The bucket's place
-    /// chooses the pool.
+    /// Takes a line for a bucket, with arbitrary contents; `None`: out of memory. The bucket's
+    /// place chooses the pool.
     pub(super) fn take(&self, place: u64) -> Option<u64> {
         let chosen = place % POOLS as u64;
         let pool = self.0[chosen as usize].get_or_init(|| {

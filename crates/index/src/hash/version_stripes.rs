@@ -15,7 +15,7 @@
 //!   inserter sees the rts raised.
 //! - V3. Stripes are made in groups, when one of a group is first raised or bumped. Until then their counters and rts are
 //!   zero. A reader that has to see a bump by V1 has read a control word that was stored after it, and so finds the group. A
-//!   raise or a bump makes the group first, so V2 is about stripes that are there.
+//!   raise or a bump makes the group first, so V2 is about existing stripes.
 
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
@@ -133,7 +133,7 @@ impl Stripes {
         let Some(stripe) = self.stripe_to_change(seen.leaf as usize) else {
             return false;
         };
-        // The common case under many readers: large enough already. A load suffices, it stands in
+        // The common case under many readers: large enough already. A load suffices, as it is in
         // the same total order as the raise that it saw.
         if stripe.rts.load(Ordering::SeqCst) < rts {
             stripe.rts.fetch_max(rts, Ordering::SeqCst);

@@ -5,7 +5,7 @@ use super::keys::{HashKey, Made};
 use crate::{Change, Changed, Inserted, LeafVersion};
 
 impl<K: HashKey> HashIndex<K> {
-    /// Looks a key up, lets `decide` say what to do, and does it, under the lock of the key's bucket.
+    /// Read-modify-write of one key under the lock of its bucket.
     #[inline]
     pub(super) fn change_key(
         &self,

@@ -203,7 +203,7 @@ impl LeafTable {
         let Some(slot) = self.slot(seen.leaf) else {
             return false;
         };
-        // The common case under many readers: large enough already. A load suffices, it stands in
+        // The common case under many readers: large enough already. A load suffices, as it is in
         // the same total order as the raise that it saw.
         if slot.rts.load(Ordering::SeqCst) < rts {
             slot.rts.fetch_max(rts, Ordering::SeqCst);

@@ -6,7 +6,7 @@
 //! (it was merged in between), those are skipped.
 //!
 //! Trap "long scans re-pin": after some leaves the scan copies the fence it stands at, pins anew, and
-//! searches on from the copy, so that it does not keep the collector waiting.
+//! searches on from the copy, so that it does not delay the collector.
 //!
 //! Paper: bwtree §4.1.1, figure 7 (Scan)
 

@@ -134,7 +134,8 @@ fn keys_survive_growing_and_shrinking_by_many_threads() {
             });
             let statistics = index.statistics();
             assert_eq!((index.len(), statistics.records), (100, 100));
-            // It is found again immediately where it should be, whichever thread changed the size last.
+            // It is found again immediately in the right place, whichever thread changed the size
+            // last.
             for n in 0..100 {
                 assert_eq!(index.get(&KeyShape::Dense.key(n)), Ok(Lookup::Found(n)));
             }

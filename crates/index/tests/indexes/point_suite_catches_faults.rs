@@ -19,7 +19,7 @@ enum Fault {
     WriteHidesTheKey,
     /// An insert looks for the key, and then puts it there.
     InsertChecksFirst,
-    /// A delete looks for the key, and then removes whatever is there.
+    /// A delete looks the key up, and then removes it with any payload.
     DeleteLooksFirst,
     /// An update reads the old payload, and then puts the new one.
     UpdateReadsFirst,
