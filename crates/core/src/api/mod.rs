@@ -1,10 +1,7 @@
 //! What a program calls: a database, its sessions and transactions, views, typed tables and queries.
 
-pub(crate) mod checkpoint_on_demand;
 pub(crate) mod database;
-mod deleted_keys;
-mod live_backup;
-mod loading;
+mod maintenance;
 mod map;
 pub(crate) mod query;
 mod read_view;

@@ -7,7 +7,7 @@
 //!   image/  wal/                  the files of all of them; one that several name is there once
 //! ```
 //! A backup that has all that the one before it had takes its place, as ever. Any other leaves the one before as an earlier
-//! one. As the database is backed up once more before each checkpoint (`checkpoint/follow_database.rs`), each earlier one
+//! one. As the database is backed up once more before each checkpoint (`backup/followed_backup.rs`), each earlier one
 //! goes on at least to where the next one's image begins: together they have every restore point.
 //!
 //! # Invariants

@@ -20,6 +20,7 @@ pub(crate) mod copy;
 pub(crate) mod earlier_backups;
 pub(crate) mod error;
 pub(crate) mod followed_backup;
+pub(crate) mod live_backup;
 pub(crate) mod options_and_reports;
 mod points;
 #[cfg(test)]

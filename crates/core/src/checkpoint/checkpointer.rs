@@ -6,13 +6,12 @@ use std::sync::atomic::Ordering;
 
 use namiki_log::Log;
 
-use super::follow_database;
 use super::settings_and_reports::{CheckpointReport, CheckpointSettings, CheckpointStats};
-use super::stoppable_thread::StoppableThread;
-use super::take_checkpoint::{Parts, Work};
+use super::take_checkpoint::Work;
 use super::trigger;
 use crate::backup::error::BackupError;
-use crate::backup::followed_backup::{BackupStats, BackupUnderWay, FollowSettings, FollowedBackup};
+use crate::backup::followed_backup::{BackupStats, FollowSettings, FollowedBackup};
+use crate::backup::live_backup::BackupUnderWay;
 use crate::backup::options_and_reports::{BackupOptions, BackupReport};
 use crate::catalogue::image_list::ImageList;
 use crate::catalogue::manifest::Manifest;
@@ -20,6 +19,8 @@ use crate::checkpoint::horizon_stats::HorizonStats;
 use crate::commit::engine::GroupLocks;
 use crate::error::Error;
 use crate::image::write::image_writer::PresentImage;
+use crate::live::parts::Parts;
+use crate::live::stoppable_thread::StoppableThread;
 
 /// Takes checkpoints of a database with a log.
 pub(crate) struct Checkpointer {
@@ -42,7 +43,10 @@ impl Checkpointer {
         let work = Work::new(parts, log, settings, follow, image, log_bytes);
         let work = Arc::new(work);
         let trigger = trigger::start(&work);
-        let follower = follow_database::start(&work);
+        let follower = work.followed.is_some().then(|| {
+            let work = Arc::clone(&work);
+            StoppableThread::start("namiki-backup", move |stop| work.follow_database(stop))
+        });
         Self {
             work,
             trigger,

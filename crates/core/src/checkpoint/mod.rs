@@ -10,20 +10,17 @@
 //! the next opening removes. A checkpoint that fails leaves the database as it was, running.
 //!
 //! One thread does so when the log has become long (`trigger.rs`); any other may ask for one. Backups are taken while no
-//! checkpoint is (`live_backup.rs`); one that follows the database is brought up to date before any log goes
-//! (`follow_database.rs`).
+//! checkpoint runs (`image_lock.rs`); one that follows the database is brought up to date before log is freed.
 
 pub(crate) mod announce_image;
 mod checkpoint_room;
 pub(crate) mod checkpointer;
-mod follow_database;
 pub(crate) mod horizon_stats;
-mod live_backup;
+mod image_lock;
 mod make_room;
 #[cfg(test)]
 mod recycled_log_tests;
 mod rows_of_view;
 pub(crate) mod settings_and_reports;
-mod stoppable_thread;
 pub(crate) mod take_checkpoint;
 mod trigger;

@@ -2,24 +2,23 @@
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use namiki_log::{Log, RecyclePoint, RegionUse, remove_generations};
-use namiki_platform::disk::Disk;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::announce_image::{announce_image, checkpoint_failed};
 use super::checkpoint_room::CheckpointRoom;
 use super::rows_of_view::TableRows;
 use super::settings_and_reports::{CheckpointReport, CheckpointSettings, CheckpointStats};
-use crate::backup::followed_backup::{BackupUnderWay, FollowSettings, FollowedBackup};
+use crate::backup::followed_backup::{BeforeRecycling, FollowSettings, FollowedBackup};
+use crate::backup::live_backup::BackupUnderWay;
 use crate::catalogue::image_files::FileNumber;
 use crate::catalogue::image_list::{ImageList, ListedRun};
 use crate::checkpoint::horizon_stats::HorizonSamples;
-use crate::commit::engine::{Engine, GroupLocks};
+use crate::commit::engine::GroupLocks;
 use crate::commit::removed_keys::Taken;
 use crate::commit::restore_points::mark_restore_point;
 use crate::commit::view_opening::OpenView;
@@ -32,8 +31,7 @@ use crate::image::write::image_writer::{
 };
 use crate::image::write::new_image::NewImage;
 use crate::image::write::run_writer::held_back_bytes;
-use crate::live::catalogue::CatalogueCell;
-use crate::recovery::ImageLoader;
+use crate::live::parts::Parts;
 
 /// So many generations of the log, of openings before this one, make a checkpoint due.
 const GENERATIONS_MAX: usize = 8;
@@ -44,16 +42,6 @@ const SLOWED_MS_MAX: u32 = 128;
 
 /// So many deleted keys are taken out of the indexes between two looks whether to go on.
 const REMOVED_AT_ONCE: usize = 256;
-
-/// What checkpoints work on.
-pub(crate) struct Parts {
-    pub(crate) engine: Arc<Engine>,
-    pub(crate) disk: Arc<dyn Disk>,
-    pub(crate) dir: PathBuf,
-    pub(crate) catalogue: CatalogueCell,
-    /// A checkpoint waits until it has loaded all tables.
-    pub(crate) loader: Arc<ImageLoader>,
-}
 
 /// What the thread shares with the database. It keeps the tables in memory, and the database not open.
 pub(super) struct Work {
@@ -373,7 +361,9 @@ impl Work {
         let backup = self.back_up_before_recycling(image.as_ref(), is_last)?;
         let point = RecyclePoint { stamp, below_lsn };
         let (list, log_files_freed) = self.announce(new, point, is_last)?;
-        self.tell_gap(backup);
+        if let (BeforeRecycling::IsBehind, Some(followed)) = (backup, &self.followed) {
+            followed.tell_gap();
+        }
         let files_before: BTreeSet<_> = (image.iter().flat_map(|it| it.list.runs()))
             .map(|run| run.segment.file)
             .collect();

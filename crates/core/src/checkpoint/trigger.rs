@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::stoppable_thread::{Stop, StoppableThread};
 use super::take_checkpoint::Work;
+use crate::live::stoppable_thread::{Stop, StoppableThread};
 
 /// Between two looks whether one is due.
 const LOOK: Duration = Duration::from_millis(100);

@@ -4,4 +4,6 @@
 pub(crate) mod catalogue;
 pub(crate) mod catalogue_view;
 pub(crate) mod opened_tables;
+pub(crate) mod parts;
+pub(crate) mod stoppable_thread;
 pub(crate) mod tables_in_segments;

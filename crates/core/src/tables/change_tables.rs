@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
 
-use crate::api::database::{Database, Shared, check_name};
+use crate::api::database::{Database, Shared};
 use crate::catalogue::catalogue_files::NotWritten;
 use crate::catalogue::image::ImageTable;
 use crate::catalogue::image_files::image_dir;
@@ -27,6 +27,7 @@ use crate::events;
 use crate::live::catalogue::{Catalogue, catalogue_error, not_changed};
 use crate::protocol_spec::LockRelease;
 use crate::table::raw_table::{ChangeNumber, RawTable, TableId, TableInfo};
+use crate::tables::create_table::check_name;
 
 impl Database {
     /// Drops a table with all that is in it, in memory or in segments. Durable when it returns, and there after a crash

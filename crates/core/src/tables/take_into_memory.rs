@@ -16,7 +16,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::api::database::{Shared, room_bytes};
+use crate::api::database::Shared;
 use crate::catalogue::image::ImageTable;
 use crate::catalogue::image_files::FileNumber;
 use crate::catalogue::image_list::ImageList;
@@ -31,6 +31,7 @@ use crate::live::catalogue::Catalogue;
 use crate::live::tables_in_segments::memory_bytes;
 use crate::recovery::{ImageFiles, ImageLoader};
 use crate::table::raw_table::{RawTable, TableId, TableInfo};
+use crate::tables::create_table::room_bytes;
 use crate::tables::reserved_name::ReservedName;
 use crate::tables::types_of_columns::table_info;
 

@@ -10,7 +10,7 @@ use namiki_platform::threads;
 use parking_lot::{Condvar, Mutex};
 
 /// The thread.
-pub(super) struct StoppableThread {
+pub(crate) struct StoppableThread {
     stop: Arc<Stop>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Wakes it where it waits for something else.
@@ -19,13 +19,13 @@ pub(super) struct StoppableThread {
 
 /// What it asks between two pieces of work.
 #[derive(Default)]
-pub(super) struct Stop {
+pub(crate) struct Stop {
     is_wanted: Mutex<bool>,
     changed: Condvar,
 }
 
 impl StoppableThread {
-    pub(super) fn start(name: &'static str, body: impl FnOnce(&Stop) + Send + 'static) -> Self {
+    pub(crate) fn start(name: &'static str, body: impl FnOnce(&Stop) + Send + 'static) -> Self {
         let stop = Arc::<Stop>::default();
         let asked = Arc::clone(&stop);
         let thread = threads::start(name, move || body(&asked));
@@ -37,13 +37,13 @@ impl StoppableThread {
     }
 
     /// Has this wake the thread, too, when it is to end.
-    pub(super) fn when_stopped(mut self, wake: impl Fn() + Send + Sync + 'static) -> Self {
+    pub(crate) fn when_stopped(mut self, wake: impl Fn() + Send + Sync + 'static) -> Self {
         self.wake = Some(Box::new(wake));
         self
     }
 
     /// Ends the thread, after the piece of work that is under way.
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         *self.stop.is_wanted.lock() = true;
         self.stop.changed.notify_all();
         if let Some(wake) = &self.wake {
@@ -58,12 +58,12 @@ impl StoppableThread {
 
 impl Stop {
     /// Whether the thread is to end.
-    pub(super) fn is_wanted(&self) -> bool {
+    pub(crate) fn is_wanted(&self) -> bool {
         *self.is_wanted.lock()
     }
 
     /// Waits so long, or until the thread is to end: says whether it is.
-    pub(super) fn wait(&self, longest: Duration) -> bool {
+    pub(crate) fn wait(&self, longest: Duration) -> bool {
         let mut is_wanted = self.is_wanted.lock();
         if !*is_wanted {
             self.changed.wait_for(&mut is_wanted, longest);

@@ -1,9 +1,8 @@
-//! Backups of a database while transactions run, and no checkpoint.
+//! The lock of the image: a checkpoint or a backup holds it, one at a time.
 //!
-//! A backup holds the image, so it holds up every checkpoint, and with it the room that commits may have been refused for. The
-//! one that follows the database gives way to them: it is deferred. One that was asked for goes on, and commits that only a
-//! checkpoint could help are refused at once (`make_room.rs`). A thread that copies waits for no room: what makes some may be
-//! waiting for the backup.
+//! A backup holds up every checkpoint, and with it the room that commits may have been refused for. The one that follows
+//! the database gives way to them: it is deferred. One that was asked for goes on, and commits that only a checkpoint
+//! could help are refused at once (`make_room.rs`).
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,14 +13,14 @@ use super::take_checkpoint::Work;
 use crate::backup::copy::copy_database::back_up;
 use crate::backup::copy::source::Source;
 use crate::backup::error::BackupError;
-use crate::backup::followed_backup::BackupUnderWay;
+use crate::backup::followed_backup::BeforeRecycling;
+use crate::backup::live_backup::{BackupUnderWay, back_up_live};
 use crate::backup::options_and_reports::{BackupOptions, BackupReport};
-use crate::catalogue::image_list::ImageList;
+use crate::catalogue::manifest::Manifest;
 use crate::commit::restore_points::now_ms;
-use crate::commit::view_opening::OpenView;
-use crate::concurrency::cc::NoFaults;
 use crate::error::Error;
 use crate::image::write::image_writer::PresentImage;
+use crate::live::stoppable_thread::Stop;
 
 /// Between two looks at what holds the image.
 const LOOK: Duration = Duration::from_millis(50);
@@ -57,7 +56,7 @@ impl Work {
         let image = self.image.lock();
         let _under_way = UnderWay::begin(self, backup);
         let list = image.as_ref().map(|image| &image.list);
-        self.back_up_locked(list, dir, options, &|| {
+        back_up_live(&self.parts, &self.log, list, dir, options, &|| {
             if backup == BackupUnderWay::Following {
                 self.defer_to_commits()?;
             }
@@ -91,18 +90,55 @@ impl Work {
         }
     }
 
-    /// The same for callers that have the image locked, which has this list. `goes_on` is asked now and then.
-    pub(super) fn back_up_locked(
+    /// [`FollowedBackup::take_in_intervals`], for the thread that does so.
+    pub(super) fn follow_database(&self, stop: &Stop) {
+        let Some(followed) = &self.followed else {
+            return;
+        };
+        let back_up = |dir: &Path, options: &BackupOptions| {
+            self.back_up(dir, options, BackupUnderWay::Following)
+        };
+        followed.take_in_intervals(stop, || self.is_over(), back_up);
+    }
+
+    /// [`FollowedBackup::take_before_recycling`], for the checkpoint, which has the image locked. `image`: the one before.
+    pub(super) fn back_up_before_recycling(
         &self,
-        list: Option<&ImageList>,
-        dir: &Path,
-        options: &BackupOptions,
-        goes_on: &dyn Fn() -> Result<(), BackupError>,
-    ) -> Result<BackupReport, BackupError> {
-        let _never_waits = self.parts.engine.room_requests.never_wait_here();
-        goes_on()?;
-        let source = self.source(list.cloned())?;
-        back_up(&source, dir, options, goes_on)
+        image: Option<&PresentImage>,
+        is_last: bool,
+    ) -> Result<BeforeRecycling, Error> {
+        let Some(followed) = &self.followed else {
+            return Ok(BeforeRecycling::NothingIsLost);
+        };
+        let goes_on = || {
+            self.defer_to_commits()?;
+            if is_last {
+                Ok(self.parts.engine.check_poison()?)
+            } else {
+                self.check_open()
+            }
+        };
+        let list = image.map(|image| &image.list);
+        followed.take_before_recycling(is_last, |dir, options| {
+            back_up_live(&self.parts, &self.log, list, dir, options, &goes_on)
+        })
+    }
+
+    /// Brings the backup that follows the database up to date with its last manifest, if one does.
+    ///
+    /// # Errors
+    /// [`Error::BackupBehind`]: the database is closed.
+    pub(super) fn back_up_at_the_end(&self, manifest: &Manifest) -> Result<(), Error> {
+        let Some(followed) = &self.followed else {
+            return Ok(());
+        };
+        let image = self.image.lock();
+        let list = image.as_ref().map(|image| image.list.clone());
+        let parts = &self.parts;
+        followed.take_at_the_end(|dir, options| {
+            let source = Source::new(&parts.disk, &parts.dir, manifest.clone(), list, now_ms())?;
+            back_up(&source, dir, options, &|| Ok(()))
+        })
     }
 
     /// Fails if the database is being closed, or its log has failed.
@@ -113,30 +149,5 @@ impl Work {
             return Err(Error::Closed.into());
         }
         Ok(())
-    }
-
-    /// The database as it is now. Of its log, what is hardened counts up to the stamp of a view.
-    fn source(&self, list: Option<ImageList>) -> Result<Source<'_>, BackupError> {
-        let parts = &self.parts;
-        // As long as it is locked, no table is created, dropped or loaded.
-        let mut catalogue = parts.catalogue.lock();
-        if catalogue.closed.is_some() {
-            return Err(Error::Closed.into());
-        }
-        // What the backup has must be what the position stands for that is written into it.
-        catalogue.resolve_doubt(&*parts.disk, &parts.dir)?;
-        let taken_at_ms = now_ms();
-        let stamp = OpenView::open::<NoFaults>(&parts.engine, false)?.stamp;
-        let mut manifest = catalogue.manifest.clone();
-        // After the view: everything up to its stamp is hardened.
-        let end = self.log.hardened_end().map_err(Error::LogFailed)?;
-        if let Some(written) = manifest.generations.last_mut() {
-            written.seal = Some(end);
-            written.last_stamp = Some(stamp);
-        }
-        // After the end, so that no snapshot from before it has as many, and not all that it has.
-        let begun = self.log.harden_begun().map_err(Error::LogFailed)?;
-        manifest.history.end_with_frames(begun);
-        Source::new(&parts.disk, &parts.dir, manifest, list, taken_at_ms)
     }
 }
