@@ -1,8 +1,11 @@
 //! Opening a directory: its lock, recovery, and the start of a new log; to write it, to read it, or to copy it.
 
+pub(crate) mod assemble_database;
+mod check_directory;
 mod closed_backup;
 pub(crate) mod lock_directory;
-pub(crate) mod open_database;
+mod log_settings;
+mod open_database;
 #[cfg(test)]
 mod open_from_image_tests;
 mod open_read_only;

@@ -18,7 +18,7 @@ use crate::catalogue::catalogue_files::CatalogueFiles;
 use crate::catalogue::manifest::Manifest;
 use crate::error::OpenError;
 use crate::image::leftovers::read_image;
-use crate::open::open_database::{Opened, epochs_after};
+use crate::open::assemble_database::{Opened, epochs_after};
 use crate::protocol_spec::{LockRelease, Logging, ProtocolSpec};
 use crate::recovery::{self, ImageToLoad, RecoverySettings};
 use crate::settings::absolute_path::absolute_path;

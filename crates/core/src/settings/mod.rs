@@ -3,4 +3,5 @@
 pub(crate) mod absolute_path;
 pub(crate) mod autotune;
 pub(crate) mod builder;
+mod check_settings;
 pub(crate) mod config;

@@ -1,0 +1,180 @@
+//! What the settings leave open, and the configuration of the log that follows from them.
+
+use std::io;
+use std::num::NonZeroU16;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use namiki_log::{CutRule, GenerationInfo, LogConfig, Placement, Records, Retain, SequencerKind};
+use namiki_platform::disk::{DeviceProfile, Disk, is_full};
+
+use crate::catalogue::manifest::Manifest;
+use crate::commit::epoch::Epochs;
+use crate::error::OpenError;
+use crate::image::leftovers::ImageSurvey;
+use crate::protocol_spec::{Layout, LockRelease, LogStyle, Logging, ProtocolSpec};
+use crate::settings::absolute_path::absolute_path;
+use crate::settings::autotune::{ProtocolChoice, TunedConfig};
+use crate::settings::builder::Builder;
+
+/// Unless something else is set or chosen.
+const EPOCH_LENGTH: Duration = Duration::from_millis(1);
+
+/// The log of a stream has room for so many files at least, or each file is as short as can be.
+const SEGMENTS_OF_STREAM_MIN: u64 = 64;
+
+/// What the lengths of log files are multiples of.
+const BLOCK_BYTES: u64 = 4096;
+
+/// What a database is opened with, some of it perhaps chosen.
+pub(super) struct ResolvedConfig {
+    pub(super) spec: ProtocolSpec,
+    pub(super) streams: NonZeroU16,
+    pub(super) epoch_length: Duration,
+    pub(super) tuned_config: Option<TunedConfig>,
+}
+
+impl Builder {
+    /// The settings of this opening, with what the program leaves open.
+    pub(super) fn resolved_config(
+        &self,
+        disk: &dyn Disk,
+        dir: &Path,
+        left: &ImageSurvey,
+    ) -> io::Result<ResolvedConfig> {
+        let cores = TunedConfig::cores();
+        let tuned_config = match self.tuning.protocol {
+            ProtocolChoice::Fixed(_) => None,
+            ProtocolChoice::Auto(isolation) => {
+                let measure = || DeviceProfile::measure(disk, dir, TunedConfig::writers(cores));
+                let device = match measure() {
+                    // What an interrupted load has left may be what fills the disk: it cannot wait for the recovery then.
+                    Err(error) if is_full(&error) => {
+                        left.clean_up(disk, dir);
+                        measure()
+                    }
+                    measured => measured,
+                };
+                match device {
+                    Ok(device) => Some(TunedConfig::of(isolation, device, cores)),
+                    // Reading needs no choice, and what is set for all is right for any device.
+                    Err(error) if is_full(&error) => None,
+                    Err(error) => return Err(error),
+                }
+            }
+        };
+        let spec = match (self.tuning.protocol, tuned_config) {
+            (ProtocolChoice::Fixed(spec), _) => spec,
+            (ProtocolChoice::Auto(_), tuned_config) => {
+                tuned_config.map_or(ProtocolSpec::DEFAULT, |tuned_config| tuned_config.spec)
+            }
+        };
+        let streams = tuned_config.map_or(cores, |tuned_config| tuned_config.streams);
+        let epochs = tuned_config.map_or(EPOCH_LENGTH, |tuned_config| tuned_config.epoch_length);
+        Ok(ResolvedConfig {
+            spec,
+            streams: self.tuning.streams.unwrap_or(streams),
+            epoch_length: self.tuning.epoch_length.unwrap_or(epochs),
+            tuned_config,
+        })
+    }
+
+    /// How long log files are: as long as was asked for, or shorter on a small disk. There, each stream's file is held to a
+    /// small part of it, for what is in a file that is written cannot be freed.
+    fn segment_bytes_on(
+        &self,
+        disk: &dyn Disk,
+        dir: &Path,
+        layout: Layout,
+        streams: NonZeroU16,
+    ) -> u64 {
+        let asked = self.format.segment_bytes;
+        let room = disk.preallocation(dir).ok().flatten();
+        let Some(space) = room.and_then(|room| room.space().ok()).flatten() else {
+            return asked;
+        };
+        let streams = match layout {
+            Layout::PerWorker => u64::from(streams.get()),
+            Layout::Single => 1,
+        };
+        let part = space.total_bytes / SEGMENTS_OF_STREAM_MIN / streams;
+        // The header's block, the longest frame of a buffer, and an epoch marker.
+        let buffer = (self.tuning.buffer_bytes.max(1) as u64).next_multiple_of(BLOCK_BYTES);
+        let least = buffer + 2 * BLOCK_BYTES;
+        (part - part % BLOCK_BYTES).max(least).min(asked)
+    }
+
+    /// The configuration of a new generation of the log and what the manifest says of it; nothing without a log.
+    pub(super) fn log_config(
+        &self,
+        resolved_config: &ResolvedConfig,
+        manifest: &Manifest,
+        next_lsn: namiki_platform::Lsn,
+        epochs: &Arc<Epochs>,
+        (disk, dir): (&dyn Disk, &Path),
+    ) -> Result<Option<(LogConfig, GenerationInfo)>, OpenError> {
+        let Logging::Log {
+            layout,
+            group,
+            style,
+        } = resolved_config.spec.logging
+        else {
+            return Ok(None);
+        };
+        let cut = match (resolved_config.spec.release, layout) {
+            (LockRelease::Normal, Layout::PerWorker) => CutRule::Stamp,
+            (LockRelease::EpochEarly, Layout::PerWorker) => CutRule::Epoch,
+            _ => CutRule::Lsn,
+        };
+        let sequencer = match (cut, style) {
+            (CutRule::Stamp | CutRule::Epoch, LogStyle::Redo) => SequencerKind::None,
+            (CutRule::Lsn, _) | (_, LogStyle::Operations) => self.testing.sequencer,
+        };
+        let records = match style {
+            LogStyle::Redo => Records::Commits,
+            LogStyle::Operations => Records::Operations,
+        };
+        let config = LogConfig {
+            layout,
+            streams: resolved_config.streams,
+            group,
+            group_wait_max: self.tuning.group_wait_max,
+            async_flush_min_commits: self.tuning.async_flush_min_commits,
+            sequencer,
+            epochs: match cut {
+                CutRule::Epoch => Some(Arc::clone(epochs) as _),
+                CutRule::Stamp | CutRule::Lsn => None,
+            },
+            buffer_bytes: self.tuning.buffer_bytes,
+            payload_bytes_max: Some(self.tuning.transaction_bytes_max),
+            placement: match &self.format.shared_device {
+                Some((path, region_bytes)) => Placement::Shared {
+                    // The manifest must name the same file wherever it is read from.
+                    path: absolute_path(path)?,
+                    region_bytes: *region_bytes,
+                },
+                None => Placement::Segments {
+                    segment_bytes: self.segment_bytes_on(
+                        disk,
+                        dir,
+                        layout,
+                        resolved_config.streams,
+                    ),
+                },
+            },
+            retain: Retain::UntilRecycled,
+            kept: Some(manifest.generations.clone()),
+            prepare: self.testing.prepare,
+            generation: manifest.next_generation,
+            first_lsn: next_lsn,
+            identity: manifest.identity(),
+        };
+        let info = GenerationInfo {
+            records,
+            restore_points: self.tuning.checkpoint.restore_points.is_some(),
+            ..config.generation_info(cut)
+        };
+        Ok(Some((config, info)))
+    }
+}
