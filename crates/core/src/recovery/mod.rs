@@ -39,7 +39,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use namiki_log::{GenerationEnd, Placement, Records, check_all_announced, harden_tail};
+use namiki_log::{
+    GenerationEnd, GenerationInfo, Placement, Records, check_all_announced, harden_tail,
+};
 use namiki_platform::disk::Disk;
 use namiki_platform::{Generation, Lsn, WorkerId};
 
@@ -47,7 +49,7 @@ pub(crate) use self::load_image::image_loader::{ImageLoader, ImageToLoad};
 pub(crate) use self::load_image::unloaded_table::{ImageFiles, UnloadedTable};
 use self::progress::{Progress, Totals};
 use self::replay::apply::Tables;
-use self::replay::replay_context::Replay;
+use self::replay::replay_context::{Outcome, Replay};
 pub(crate) use self::settings_and_report::{BeforeLoad, RecoverySettings};
 pub use self::settings_and_report::{
     LoadingProgress, OnProgress, RecoveryProgress, RecoveryReport, ReplayOrder,
@@ -65,6 +67,29 @@ pub(crate) struct Recovered {
     pub(crate) next_lsn: Lsn,
     /// Loads the tables of the image. It is to be started, or has nothing left to do.
     pub(crate) loader: Arc<ImageLoader>,
+}
+
+impl Replay<'_, '_> {
+    /// Replays one generation of the log. The end of one that is not sealed is hardened if the settings say so.
+    fn generation(
+        &self,
+        generation: &GenerationInfo,
+        settings: &RecoverySettings,
+    ) -> Result<Outcome, OpenError> {
+        let outcome = match (generation.records, settings.order) {
+            (Records::Operations, _) => self.operations(generation)?,
+            (Records::Commits, ReplayOrder::HighestStamp) => self.in_no_order(generation)?,
+            (Records::Commits, ReplayOrder::Merge) => self.in_order(generation)?,
+        };
+        if generation.seal.is_none() && settings.hardens {
+            // What the crash left readable need not be durable; what a seal counts has to be.
+            for (worker, end) in (0..).map(WorkerId).zip(&outcome.ends) {
+                harden_tail(self.disk, self.wal_dir, generation, worker, end)
+                    .map_err(OpenError::Log)?;
+            }
+        }
+        Ok(outcome)
+    }
 }
 
 /// Replays all generations of the manifest of a directory, over the image if there is one.
@@ -118,11 +143,7 @@ pub(crate) fn recover(
     let mut seals = Vec::new();
     let mut next_lsn = Lsn(1);
     for generation in &manifest.generations {
-        let outcome = match (generation.records, settings.order) {
-            (Records::Operations, _) => replay.operations(generation)?,
-            (Records::Commits, ReplayOrder::HighestStamp) => replay.in_no_order(generation)?,
-            (Records::Commits, ReplayOrder::Merge) => replay.in_order(generation)?,
-        };
+        let outcome = replay.generation(generation, settings)?;
         report.dropped += outcome.dropped;
         report.in_image += outcome.in_image;
         report.undone += outcome.undone;
@@ -132,11 +153,6 @@ pub(crate) fn recover(
             .max(generation.first_lsn)
             .max(outcome.largest_lsn.next());
         if generation.seal.is_none() {
-            // What the crash left readable need not be durable; what a seal counts has to be.
-            let ends = (0..).map(WorkerId).zip(&outcome.ends);
-            for (worker, end) in ends.filter(|_| settings.hardens) {
-                harden_tail(disk, wal_dir, generation, worker, end).map_err(OpenError::Log)?;
-            }
             seals.push((generation.generation, outcome.seal));
         }
     }

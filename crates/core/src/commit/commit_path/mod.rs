@@ -3,9 +3,9 @@
 //! ```text
 //!   measure the log record ──────────── (one too long for a log buffer is encoded here)
 //!   lock the writes in address order ── failed: release, flush the group, retry
-//!   register in the epoch, take the stamp
-//!   validate reads, then gaps ───────── failed: unlock, conflict
-//!   keep what is overwritten ────────── (only what a view may see, `views/mod.rs`)
+//!   register in the epoch, take the stamp            ┐ a commit that fails in between
+//!   validate reads, then gaps                        │ returns what it holds by the drop
+//!   keep what is overwritten (`views/mod.rs`)        │ of a guard (`commit_guard.rs`)
 //!   append to the log ───────────────── (early release: the LSN is drawn here, under the locks)
 //!     install the new versions
 //!     unlock ────────────────────────── early release: now; normal: when the group is durable
@@ -27,6 +27,7 @@
 //!
 //! Paper: tictoc-pwal §3.2, §3.3, Algorithms 2–5
 
+mod commit_guard;
 pub(crate) mod lock_acquisition;
 pub(crate) mod log_record;
 mod read_durability;
@@ -35,6 +36,7 @@ use namiki_log::{Entry, LogError, Stream};
 use namiki_platform::{Epoch, Lsn, Stamp};
 
 use crate::commit::access_set::{AccessSet, Read, Write};
+use crate::commit::commit_path::commit_guard::{CommitGuard, unlock_writes};
 use crate::commit::commit_path::lock_acquisition::acquire;
 use crate::commit::commit_path::log_record::{CommitRecord, Values};
 use crate::commit::engine::{Engine, GroupLocks, publish};
@@ -124,66 +126,36 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
         _ => None,
     };
     lock_writes::<P, C>(engine, stream, slot, access_set, held)?;
-    if !P::LOCKS_READS && C::VALIDATE_READS && own_reads_are_stale(access_set) {
-        unlock_writes::<P>(access_set);
+    // A return from here on unlocks the writes, and undoes what follows.
+    let mut guard = CommitGuard::<P>::locked(engine, slot, access_set);
+    if !P::LOCKS_READS && C::VALIDATE_READS && own_reads_are_stale(guard.access_set) {
         return Err(Error::Conflict(Conflict::ReadChanged));
     }
-
     if has_adds {
-        let summed = apply_increments(engine, access_set).and_then(|()| {
-            record = (stream.map(|it| prepare(engine, it, access_set, held))).transpose()?;
-            Ok(())
-        });
-        if let Err(error) = summed {
-            unlock_writes::<P>(access_set);
-            return Err(error);
-        }
+        apply_increments(engine, guard.access_set)?;
+        record = (stream.map(|it| prepare(engine, it, guard.access_set, held))).transpose()?;
         // What was added to has been read.
-        is_independent = R::BY_EPOCH && engine.has_read_durably(access_set);
+        is_independent = R::BY_EPOCH && engine.has_read_durably(guard.access_set);
     }
-
-    let (epoch, stamp) = engine
-        .epochs
-        .register(slot, |floor| stamp_of::<P>(access_set, floor));
-    let verdict = if stamp > Stamp::MAX {
-        Err(Error::StampsExhausted)
-    } else if C::CHECK_DROPS
-        && let Some(raw_table) = access_set.dropped_table(engine.drops.count())
-    {
-        Err(dropped(raw_table))
-    } else {
-        validate::<P, C>(access_set, stamp, true).map_err(Error::Conflict)
-    };
-    if let Err(error) = verdict {
-        unlock_writes::<P>(access_set);
-        engine.epochs.deregister(slot);
-        return Err(error);
-    }
-
-    if C::KEEP_FOR_VIEWS {
-        let (views, epochs) = (&engine.views, &engine.epochs);
-        let (overwritten, seen) = access_set.overwritten();
-        views.keep_overwritten(epochs, (slot, epoch), overwritten, seen);
-    }
+    let (epoch, stamp) = guard.register();
+    verify::<P, C>(engine, guard.access_set, stamp)?;
+    guard.keep_overwritten::<C>(epoch);
     let (Some(stream), Some(record)) = (stream, &mut record) else {
-        install(engine, access_set, held, stamp, None);
-        publish_all::<P>(engine, access_set, stamp);
-        if P::LOCKS_READS {
-            held.hand_over(access_set);
-        }
-        engine.epochs.deregister(slot);
-        engine.views.enforce_limit(&engine.epochs);
-        return Ok(Committed {
-            stamp,
-            awaits: Awaits::Nothing,
-        });
+        return Ok(commit_unlogged(engine, slot, guard, held, stamp));
     };
 
     // The rest happens under the stream's lock: no flush can release a group's locks before the new
     // versions are in place, and where the log flushes under its lock, early release comes before.
     let mut is_wanted = false;
     let values = record.take_values();
-    let hold = |group: &mut GroupLocks| {
+    let entry = if is_independent {
+        Entry::Independent
+    } else {
+        Entry::Commit
+    };
+    let access_set = &*guard.access_set;
+    let appended = record.append(stream, entry, (stamp, epoch), access_set, |group| {
+        guard.hand_over();
         install(engine, access_set, held, stamp, values);
         if R::EARLY {
             publish_all::<P>(engine, access_set, stamp);
@@ -196,22 +168,8 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
         if P::LOCKS_READS {
             held.hand_over(access_set);
         }
-    };
-    let entry = if is_independent {
-        Entry::Independent
-    } else {
-        Entry::Commit
-    };
-    let appended = record.append(stream, entry, (stamp, epoch), access_set, hold);
-    let appended = match appended {
-        Ok(appended) => appended,
-        Err(error) => {
-            unlock_writes::<P>(access_set);
-            engine.epochs.deregister(slot);
-            engine.views.commit_refused(&engine.epochs);
-            return Err(not_appended(error));
-        }
-    };
+    });
+    let appended = appended.map_err(not_appended)?;
     engine.epochs.deregister(slot);
     if P::LOCKS_READS {
         // Those of what was only read need not wait for the device (unless the single log has just written the group).
@@ -234,6 +192,47 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
         Awaits::Group(appended.ticket)
     };
     Ok(Committed { stamp, awaits })
+}
+
+/// Installs the versions of a commit of a database without a log.
+fn commit_unlogged<P: CcProtocol>(
+    engine: &Engine,
+    slot: SlotId,
+    guard: CommitGuard<'_, P>,
+    held: &mut HeldResources,
+    stamp: Stamp,
+) -> Committed {
+    guard.hand_over();
+    let access_set = &*guard.access_set;
+    install(engine, access_set, held, stamp, None);
+    publish_all::<P>(engine, access_set, stamp);
+    if P::LOCKS_READS {
+        held.hand_over(access_set);
+    }
+    engine.epochs.deregister(slot);
+    engine.views.enforce_limit(&engine.epochs);
+    Committed {
+        stamp,
+        awaits: Awaits::Nothing,
+    }
+}
+
+/// Whether a commit with this stamp may be logged: validates what was read, and the tables that were used.
+#[inline]
+fn verify<P: CcProtocol, C: Checks>(
+    engine: &Engine,
+    access_set: &AccessSet,
+    stamp: Stamp,
+) -> Result<(), Error> {
+    if stamp > Stamp::MAX {
+        return Err(Error::StampsExhausted);
+    }
+    if C::CHECK_DROPS
+        && let Some(raw_table) = access_set.dropped_table(engine.drops.count())
+    {
+        return Err(dropped(raw_table));
+    }
+    validate::<P, C>(access_set, stamp, true).map_err(Error::Conflict)
 }
 
 /// Whether all that was read is valid at one moment: what a transaction without writes commits with, and what one
@@ -404,16 +403,6 @@ fn require_current<C: Checks>(write: &mut Write) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes the locks of a commit back that did not come about. Where reads are locked, the transaction's end does.
-fn unlock_writes<P: CcProtocol>(access_set: &AccessSet) {
-    if P::LOCKS_READS {
-        return;
-    }
-    for write in &access_set.writes {
-        P::unlock(write.record, write.before);
-    }
-}
-
 /// Makes the sums of the amounts that are to be added, to records that are locked: other increments of the same
 /// record wait for the lock, and nothing was read that could have changed.
 fn apply_increments(engine: &Engine, access_set: &mut AccessSet) -> Result<(), Error> {
@@ -441,15 +430,6 @@ fn own_reads_are_stale(access_set: &AccessSet) -> bool {
         !read.record.has_version(read.seen.creation)
             && access_set.writes_sorted(read.record).is_some()
     })
-}
-
-fn stamp_of<P: CcProtocol>(access_set: &AccessSet, floor: Stamp) -> Stamp {
-    let reads = access_set.reads.iter().map(|read| read.seen.from);
-    let writes = access_set
-        .writes
-        .iter()
-        .map(|write| P::write_floor(write.record, write.before));
-    reads.chain(writes).fold(floor, Stamp::max)
 }
 
 /// Whether all that was read is valid at `stamp`, the versions of records apart that we have locked to write
