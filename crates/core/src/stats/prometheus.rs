@@ -6,7 +6,130 @@ use std::time::Duration;
 
 use super::{Stats, TableStats};
 use crate::commit::latency::CommitLatency;
-use crate::stats::counters::Counters;
+
+/// A number of a database; nothing if the database has none of it.
+type Value = fn(&Stats) -> Option<Number>;
+
+/// The kind, the name without its prefix, the value and the help of each number without labels of its own.
+#[rustfmt::skip]
+const METRICS: &[(&str, &str, Value, &str)] = &[
+    ("counter", "commits_total", |it| count(it.counters.committed),
+        "Transactions that wrote and committed."),
+    ("counter", "read_only_commits_total", |it| count(it.counters.read_only),
+        "Transactions that only read."),
+    ("counter", "failed_locks_total", |it| count(it.counters.failed_locks),
+        "Rounds of locking that failed."),
+    ("gauge", "commit_latency_seconds_max", |it| seconds(it.commit_latency.max),
+        "The longest of these times."),
+    ("counter", "changed_bytes_total", |it| count(it.disk_use.changed_bytes),
+        "Bytes of keys and values that commits have changed."),
+    ("gauge", "open_seconds", |it| seconds(it.open_for),
+        "How long ago the database was opened."),
+
+    ("counter", "log_flushes_total", |it| count(it.counters.log.flushes),
+        "Frames written to the log."),
+    ("counter", "log_frame_bytes_total", |it| count(it.counters.log.frame_bytes),
+        "Bytes of these frames."),
+    ("counter", "log_flush_seconds_total", |it| nanoseconds(it.counters.log.flush_ns),
+        "The time of all flushes."),
+    ("counter", "log_zero_bytes_total", |it| count(it.disk_use.zero_bytes),
+        "Bytes of zeros written to make log files ready."),
+    ("gauge", "log_file_bytes", |it| count(it.log_file_bytes),
+        "Bytes of all log files."),
+    ("gauge", "log_bytes_since_checkpoint", |it| count(it.checkpoints.log_bytes_since),
+        "Bytes of log since the last checkpoint."),
+    ("gauge", "log_region_kept_bytes", |it| count(it.checkpoints.region?.kept_bytes),
+        "Bytes used of the fullest region of the shared device."),
+    ("gauge", "log_region_bytes", |it| count(it.checkpoints.region?.bytes),
+        "Bytes that a region of the shared device has room for."),
+    ("gauge", "transaction_holds_log_seconds", |it| seconds(it.horizon.operation_since.unwrap_or_default()),
+        "How long the log has been kept for a transaction that has not ended."),
+
+    ("counter", "checkpoints_total", |it| count(it.checkpoints.taken),
+        "Checkpoints that were taken."),
+    ("counter", "checkpoints_failed_total", |it| count(it.checkpoints.failed),
+        "Checkpoints that failed."),
+    ("counter", "checkpoint_bytes_total", |it| count(it.checkpoints.bytes_written),
+        "Bytes of keys and values that checkpoints have written."),
+    ("counter", "checkpoint_file_bytes_total", |it| count(it.disk_use.checkpoint_file_bytes),
+        "Bytes of files that checkpoints have written."),
+    ("gauge", "checkpoint_preallocated_bytes", |it| count(it.checkpoints.preallocated_bytes),
+        "Room on the disk taken ahead for the next checkpoint."),
+    ("gauge", "checkpoint_short_of_room", |it| count(it.checkpoints.is_short_of_room.into()),
+        "1 if there was less room than the next checkpoint is expected to need."),
+    ("gauge", "image_bytes", |it| count(it.disk_use.image_bytes),
+        "Bytes of keys and values in the image."),
+    ("gauge", "image_file_bytes", |it| count(it.checkpoints.image_file_bytes),
+        "Bytes of the image's files."),
+    ("gauge", "segment_file_bytes", |it| count(it.segment_file_bytes),
+        "Bytes of all segments."),
+
+    ("counter", "backups_total", |it| count(it.backup.as_ref()?.taken),
+        "Backups that were taken to follow the database."),
+    ("counter", "backups_failed_total", |it| count(it.backup.as_ref()?.failed),
+        "Backups that failed."),
+    ("counter", "backup_gaps_total", |it| count(it.backup.as_ref()?.gaps),
+        "Checkpoints before which the backup could not be brought up to date."),
+    ("gauge", "backup_age_seconds", |it| seconds(it.backup.as_ref()?.last_ago?),
+        "How long ago the last backup was begun."),
+
+    ("gauge", "views_open", |it| count(it.views.open),
+        "Read views that are open."),
+    ("gauge", "view_kept_bytes", |it| count(it.views.kept_bytes),
+        "Memory for versions that views may see."),
+    ("gauge", "oldest_view_seconds", |it| seconds(it.views.oldest_for.unwrap_or_default()),
+        "How long ago the oldest view was opened."),
+    ("counter", "views_expired_total", |it| count(it.views.expired),
+        "Views ended because they took too much memory."),
+    ("gauge", "commit_holds_views_seconds", |it| seconds(it.horizon.commit_since.unwrap_or_default()),
+        "How long an epoch has waited for a commit."),
+
+    ("gauge", "tables_loading", |it| count(it.loading.tables_total - it.loading.tables - it.loading.tables_failed),
+        "Tables that are not loaded yet after the opening."),
+    ("gauge", "tables_not_loaded", |it| count(it.loading.tables_failed),
+        "Tables that cannot be loaded."),
+
+    ("counter", "lock_waits_total", |it| count(it.counters.locks.waits),
+        "Waits for locks of others."),
+    ("counter", "lock_wait_seconds_total", |it| nanoseconds(it.counters.locks.waited_ns),
+        "The time of these waits."),
+    ("counter", "lock_timeouts_total", |it| count(it.counters.locks.timeouts),
+        "Waits for locks that took too long."),
+];
+
+/// The name, the value and the help of each number of a table.
+#[rustfmt::skip]
+const METRICS_OF_TABLES: &[(&str, fn(&TableStats) -> usize, &str)] = &[
+    ("table_index_bytes", |it| it.index_bytes, "Memory of a table's index."),
+    ("table_record_bytes", |it| it.record_bytes, "Memory of a table's records."),
+];
+
+/// As Prometheus reads it: times are in seconds.
+enum Number {
+    Count(u64),
+    Seconds(Duration),
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(count) => count.fmt(f),
+            Self::Seconds(time) => time.as_secs_f64().fmt(f),
+        }
+    }
+}
+
+fn count(count: u64) -> Option<Number> {
+    Some(Number::Count(count))
+}
+
+fn seconds(time: Duration) -> Option<Number> {
+    Some(Number::Seconds(time))
+}
+
+fn nanoseconds(time_ns: u64) -> Option<Number> {
+    seconds(Duration::from_nanos(time_ns))
+}
 
 impl Stats {
     /// All numbers in Prometheus's text format, version 0.0.4: what a program answers on its `/metrics`. Each has the label
@@ -42,66 +165,29 @@ impl Stats {
     }
 
     fn add_to(&self, text: &mut Exposition) {
-        let Counters {
-            committed,
-            read_only,
-            conflicts_by_kind,
-            failed_locks,
-            log,
-            locks,
-            ..
-        } = &self.counters;
-        text.gauge(
-            "open_seconds",
-            "How long ago the database was opened.",
-            self.open_for.as_secs_f64(),
-        );
-        text.counter(
-            "commits_total",
-            "Transactions that wrote and committed.",
-            *committed,
-        );
-        text.counter(
-            "read_only_commits_total",
-            "Transactions that only read.",
-            *read_only,
-        );
-        let kinds = [
-            ("write_locked", conflicts_by_kind.write_locked),
-            ("read_locked", conflicts_by_kind.read_locked),
-            ("read_changed", conflicts_by_kind.read_changed),
-            ("wounded", conflicts_by_kind.wounded),
-            ("phantom", conflicts_by_kind.phantom),
-        ];
+        for (kind, name, value, help) in METRICS {
+            if let Some(value) = value(self) {
+                text.head(name, help, kind);
+                text.line(name, &[], value);
+            }
+        }
+        let conflicts = &self.counters.conflicts_by_kind;
         text.head(
             "conflicts_total",
             "Attempts that ended in a conflict.",
             "counter",
         );
-        for (kind, count) in kinds {
+        for (kind, count) in [
+            ("write_locked", conflicts.write_locked),
+            ("read_locked", conflicts.read_locked),
+            ("read_changed", conflicts.read_changed),
+            ("wounded", conflicts.wounded),
+            ("phantom", conflicts.phantom),
+        ] {
             text.line("conflicts_total", &[("kind", kind)], count);
         }
-        text.counter(
-            "failed_locks_total",
-            "Rounds of locking that failed.",
-            *failed_locks,
-        );
         self.add_commit_latency(text);
-        text.counter(
-            "log_flushes_total",
-            "Frames written to the log.",
-            log.flushes,
-        );
-        text.counter(
-            "log_frame_bytes_total",
-            "Bytes of these frames.",
-            log.frame_bytes,
-        );
-        text.counter(
-            "log_flush_seconds_total",
-            "The time of all flushes.",
-            Duration::from_nanos(log.flush_ns).as_secs_f64(),
-        );
+        let log = &self.counters.log;
         // The class of 2^(n-1) to 2^n - 1 commits; the last has no bound.
         let classes = &log.group_sizes[..log.group_sizes.len() - 1];
         let bounds = (0..classes.len()).map(|class| ((1_u64 << class) - 1).to_string());
@@ -111,177 +197,10 @@ impl Stats {
             bounds.zip(classes.iter().copied()),
             (log.commits, log.group_sizes.iter().sum()),
         );
-        text.gauge(
-            "log_file_bytes",
-            "Bytes of all log files.",
-            self.log_file_bytes,
-        );
-        text.gauge(
-            "segment_file_bytes",
-            "Bytes of all segments.",
-            self.segment_file_bytes,
-        );
-        text.gauge("views_open", "Read views that are open.", self.views.open);
-        text.gauge(
-            "view_kept_bytes",
-            "Memory for versions that views may see.",
-            self.views.kept_bytes,
-        );
-        let oldest = self.views.oldest_for.unwrap_or_default();
-        text.gauge(
-            "oldest_view_seconds",
-            "How long ago the oldest view was opened.",
-            oldest.as_secs_f64(),
-        );
-        text.counter(
-            "views_expired_total",
-            "Views ended because they took too much memory.",
-            self.views.expired,
-        );
-        let checkpoints = &self.checkpoints;
-        text.counter(
-            "checkpoints_total",
-            "Checkpoints that were taken.",
-            checkpoints.taken,
-        );
-        text.counter(
-            "checkpoints_failed_total",
-            "Checkpoints that failed.",
-            checkpoints.failed,
-        );
-        text.counter(
-            "checkpoint_bytes_total",
-            "Bytes of keys and values that checkpoints have written.",
-            checkpoints.bytes_written,
-        );
-        text.gauge(
-            "image_file_bytes",
-            "Bytes of the image's files.",
-            checkpoints.image_file_bytes,
-        );
-        text.gauge(
-            "log_bytes_since_checkpoint",
-            "Bytes of log since the last checkpoint.",
-            checkpoints.log_bytes_since,
-        );
-        text.counter(
-            "changed_bytes_total",
-            "Bytes of keys and values that commits have changed.",
-            self.disk_use.changed_bytes,
-        );
-        text.counter(
-            "log_zero_bytes_total",
-            "Bytes of zeros written to make log files ready.",
-            self.disk_use.zero_bytes,
-        );
-        text.counter(
-            "checkpoint_file_bytes_total",
-            "Bytes of files that checkpoints have written.",
-            self.disk_use.checkpoint_file_bytes,
-        );
-        text.gauge(
-            "image_bytes",
-            "Bytes of keys and values in the image.",
-            self.disk_use.image_bytes,
-        );
-        text.gauge(
-            "checkpoint_preallocated_bytes",
-            "Room on the disk taken ahead for the next checkpoint.",
-            checkpoints.preallocated_bytes,
-        );
-        text.gauge(
-            "checkpoint_short_of_room",
-            "1 if there was less room than the next checkpoint is expected to need.",
-            u8::from(checkpoints.is_short_of_room),
-        );
-        if let Some(region) = checkpoints.region {
-            text.gauge(
-                "log_region_kept_bytes",
-                "Bytes used of the fullest region of the shared device.",
-                region.kept_bytes,
-            );
-            text.gauge(
-                "log_region_bytes",
-                "Bytes that a region of the shared device has room for.",
-                region.bytes,
-            );
-        }
-        if let Some(backup) = &self.backup {
-            text.counter(
-                "backups_total",
-                "Backups that were taken to follow the database.",
-                backup.taken,
-            );
-            text.counter(
-                "backups_failed_total",
-                "Backups that failed.",
-                backup.failed,
-            );
-            text.counter(
-                "backup_gaps_total",
-                "Checkpoints before which the backup could not be brought up to date.",
-                backup.gaps,
-            );
-            if let Some(ago) = backup.last_ago {
-                text.gauge(
-                    "backup_age_seconds",
-                    "How long ago the last backup was begun.",
-                    ago.as_secs_f64(),
-                );
-            }
-        }
-        let horizon = &self.horizon;
-        text.gauge(
-            "commit_holds_views_seconds",
-            "How long an epoch has waited for a commit.",
-            horizon.commit_since.unwrap_or_default().as_secs_f64(),
-        );
-        text.gauge(
-            "transaction_holds_log_seconds",
-            "How long the log has been kept for a transaction that has not ended.",
-            horizon.operation_since.unwrap_or_default().as_secs_f64(),
-        );
-        let loading = &self.loading;
-        text.gauge(
-            "tables_loading",
-            "Tables that are not loaded yet after the opening.",
-            loading.tables_total - loading.tables - loading.tables_failed,
-        );
-        text.gauge(
-            "tables_not_loaded",
-            "Tables that cannot be loaded.",
-            loading.tables_failed,
-        );
-        text.counter(
-            "lock_waits_total",
-            "Waits for locks of others.",
-            locks.waits,
-        );
-        text.counter(
-            "lock_wait_seconds_total",
-            "The time of these waits.",
-            Duration::from_nanos(locks.waited_ns).as_secs_f64(),
-        );
-        text.counter(
-            "lock_timeouts_total",
-            "Waits for locks that took too long.",
-            locks.timeouts,
-        );
-        for (name, help, bytes) in [
-            (
-                "table_index_bytes",
-                "Memory of a table's index.",
-                (|table| table.index_bytes) as fn(&TableStats) -> usize,
-            ),
-            (
-                "table_record_bytes",
-                "Memory of a table's records.",
-                |table| table.record_bytes,
-            ),
-        ] {
+        for (name, value, help) in METRICS_OF_TABLES {
             text.head(name, help, "gauge");
             for table in &self.tables {
-                text.line(name, &[("table", &table.name)], bytes(table));
+                text.line(name, &[("table", &table.name)], value(table));
             }
         }
     }
@@ -295,11 +214,6 @@ impl Stats {
             "From a transaction's beginning until it was durable.",
             bounds.map(|(bound, count)| (bound.as_secs_f64().to_string(), count)),
             (latency.sum.as_secs_f64(), latency.count),
-        );
-        text.gauge(
-            "commit_latency_seconds_max",
-            "The longest of these times.",
-            latency.max.as_secs_f64(),
         );
     }
 }
@@ -356,15 +270,5 @@ impl Exposition {
         self.line(&bucket, &[("le", "+Inf")], count);
         self.line(&format!("{name}_sum"), &[], sum);
         self.line(&format!("{name}_count"), &[], count);
-    }
-
-    fn counter(&mut self, name: &str, help: &str, value: impl fmt::Display) {
-        self.head(name, help, "counter");
-        self.line(name, &[], value);
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, value: impl fmt::Display) {
-        self.head(name, help, "gauge");
-        self.line(name, &[], value);
     }
 }

@@ -8,6 +8,19 @@ use crate::stats::counters::Counters;
 
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_transactions(f)?;
+        self.write_views(f)?;
+        self.write_disk_use(f)?;
+        self.write_horizon(f)?;
+        self.write_checkpoints(f)?;
+        self.write_backup(f)?;
+        self.write_tables(f)
+    }
+}
+
+/// Each writes some lines.
+impl Stats {
+    fn write_transactions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Counters {
             committed,
             read_only,
@@ -59,6 +72,10 @@ impl fmt::Display for Stats {
                 Duration::from_nanos(locks.longest_ns)
             )?;
         }
+        Ok(())
+    }
+
+    fn write_views(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.segment_file_bytes > 0 {
             writeln!(
                 f,
@@ -74,6 +91,10 @@ impl fmt::Display for Stats {
                 self.views.open, self.views.kept_bytes, self.views.expired
             )?;
         }
+        Ok(())
+    }
+
+    fn write_disk_use(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let checkpoints = &self.checkpoints;
         if let (Some(stamp), Some(ago)) = (checkpoints.image_stamp, checkpoints.last_ago) {
             writeln!(
@@ -97,6 +118,10 @@ impl fmt::Display for Stats {
                 None => writeln!(f)?,
             }
         }
+        Ok(())
+    }
+
+    fn write_horizon(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let horizon = &self.horizon;
         if let Some(since) = horizon.commit_since {
             writeln!(f, "held back        by a commit, for {since:.1?}")?;
@@ -107,6 +132,11 @@ impl fmt::Display for Stats {
                 "log kept from    {lsn} on, by a transaction that has not ended for {since:.1?}"
             )?;
         }
+        Ok(())
+    }
+
+    fn write_checkpoints(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let checkpoints = &self.checkpoints;
         if let Some(region) = checkpoints.region {
             writeln!(
                 f,
@@ -127,6 +157,10 @@ impl fmt::Display for Stats {
         if let Some(error) = &checkpoints.last_error {
             writeln!(f, "checkpoint       failed: {error:?}")?;
         }
+        Ok(())
+    }
+
+    fn write_backup(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(backup) = &self.backup {
             let ago = backup.last_ago.map(|ago| format!("the last {ago:.1?} ago"));
             writeln!(
@@ -141,6 +175,10 @@ impl fmt::Display for Stats {
                 writeln!(f, "backup           failed: {error:?}")?;
             }
         }
+        Ok(())
+    }
+
+    fn write_tables(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let loading = &self.loading;
         if !loading.is_over() || loading.tables_failed > 0 {
             writeln!(
