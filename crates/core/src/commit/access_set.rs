@@ -151,6 +151,8 @@ pub(crate) struct AccessSet {
     deletes: bool,
     /// So many of the writes, the first ones, were looked at by [`AccessSet::check_writes`].
     checked_writes: usize,
+    /// How many keys had been taken out of indexes when all checked writes were of current records.
+    taken_out_seen: u64,
     /// The numbers of the marks that can be returned to, in order.
     marks: Vec<u64>,
     /// Numbers for marks that are unique.
@@ -294,18 +296,24 @@ impl AccessSet {
         deletions.map(move |it| (it.table, it.record, stamp, self.slice(&it.key)))
     }
 
-    /// Whether there are writes that [`AccessSet::check_writes`] has not looked at.
+    /// Whether the records of all writes are still those of their keys, of which so many were taken out of the indexes of
+    /// the database. A record that was current at some number of them is current until there are more.
     #[inline]
-    pub(crate) fn has_unchecked_writes(&self) -> bool {
-        self.checked_writes < self.writes.len()
+    pub(crate) fn has_current_writes(&mut self, taken_out: u64) -> bool {
+        let is_seen = taken_out == self.taken_out_seen;
+        is_seen && self.checked_writes >= self.writes.len() || self.check_writes(taken_out)
     }
 
-    /// Whether the records of all writes are still those of their keys; or of those that it has not looked at yet.
-    pub(crate) fn check_writes(&mut self, all: bool) -> bool {
-        let from = if all { 0 } else { self.checked_writes };
+    fn check_writes(&mut self, taken_out: u64) -> bool {
+        let is_seen = taken_out == self.taken_out_seen;
+        let from = if is_seen { self.checked_writes } else { 0 };
         let mut writes = self.writes[from..].iter();
         self.checked_writes = self.writes.len();
-        writes.all(|write| write.record.is_current())
+        let are_current = writes.all(|write| write.record.is_current());
+        if are_current {
+            self.taken_out_seen = taken_out;
+        }
+        are_current
     }
 
     /// Whether any of the writes may be to add an amount.

@@ -46,7 +46,7 @@ impl Transaction {
         match &resolved {
             Ok(()) => deferred.clear(),
             // A conflict that came before is what the transaction fails with.
-            Err(error) => _ = self.doomed.get_or_insert_with(|| error.clone()),
+            Err(error) => _ = self.doom.keep_first(error.clone()),
         }
         self.access_set.deferred = deferred;
         resolved

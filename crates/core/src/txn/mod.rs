@@ -9,10 +9,12 @@
 //! together are in `batched_lookup.rs`, writes that wait to be looked up so in `deferred_writes.rs`, commutative
 //! increments in `increment.rs`, ranges of keys in `scan.rs`, and keys that are not there in `gap_locks.rs`. Reads and
 //! writes of one key are in `read.rs` and `write.rs`. Which values are refused is in `stage_write.rs`, which of their
-//! checks tests turn off in `fault_injection.rs`. Tables that are not loaded yet are in `unloaded_tables.rs`.
+//! checks tests turn off in `fault_injection.rs`. Tables that are not loaded yet are in `unloaded_tables.rs`, and why a
+//! transaction must not commit in `doom.rs`.
 
 mod batched_lookup;
 mod deferred_writes;
+mod doom;
 mod fault_injection;
 mod gap_locks;
 mod in_place;
@@ -41,6 +43,7 @@ use namiki_index::Lookup;
 use namiki_platform::{Stamp, WorkerId};
 use std::sync::Arc;
 
+use self::doom::Doom;
 use self::fault_injection::FaultInjection;
 use self::unloaded_tables::UnloadedTables;
 
@@ -67,13 +70,8 @@ pub struct Transaction {
     in_place: bool,
     /// Admission and commit priority were checked before the first lock.
     asked_for_permit: bool,
-    /// A call failed with this and left a gap in what the transaction has read or is to write: it must not
-    /// commit, whatever its code makes of the error.
-    doomed: Option<Error>,
+    doom: Doom,
     unloaded_tables: UnloadedTables,
-    /// How many keys had been taken out of indexes when its writes were last found to be of records that are still those of
-    /// their keys.
-    taken_out_seen: u64,
     faults: FaultInjection,
 }
 
@@ -117,9 +115,8 @@ impl Transaction {
             key_bytes: Vec::new(),
             lookup_cache: LookupCache::default(),
             asked_for_permit: false,
-            doomed: None,
+            doom: Doom::default(),
             unloaded_tables: UnloadedTables::default(),
-            taken_out_seen: 0,
             faults: FaultInjection::of::<NoFaults>(),
         }
     }
@@ -169,7 +166,7 @@ impl Transaction {
         self.access_set.begin(self.resources.engine.drops.count());
         self.lookup_cache.clear();
         self.asked_for_permit = false;
-        self.doomed = None;
+        self.doom = Doom::default();
         if self.locks_reads() {
             self.resources.engine.wait_while_slowed();
         }
@@ -233,7 +230,7 @@ impl Transaction {
 
     /// Whether a change that is logged at once was refused because the disk is full.
     pub(crate) fn found_no_room(&self) -> bool {
-        matches!(self.doomed, Some(Error::DiskFull(_)))
+        self.doom.is_for_want_of_room()
     }
 
     /// Resolves every deferred write to its record, unless the transaction must not commit.
@@ -241,10 +238,8 @@ impl Transaction {
     /// # Errors
     /// What it failed with before; [`Error::TableFull`].
     pub(crate) fn resolve_writes(&mut self) -> Result<(), Error> {
-        match &self.doomed {
-            None => self.resolve_deferred_writes(),
-            Some(error) => Err(error.clone()),
-        }
+        self.doom.check()?;
+        self.resolve_deferred_writes()
     }
 
     /// Commits what is in the sets. Tests plant bugs here, through `C`.

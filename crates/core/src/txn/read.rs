@@ -93,22 +93,11 @@ impl Transaction {
             return Ok(());
         }
         let taken_out = self.resources.engine.removed_keys.taken_out();
-        let is_seen = taken_out == self.taken_out_seen;
-        if is_seen && !self.access_set.has_unchecked_writes() {
+        if self.access_set.has_current_writes(taken_out) {
             Ok(())
         } else {
-            self.check_writes(taken_out, !is_seen)
+            Err(self.doom(Error::Conflict(Conflict::ReadChanged)))
         }
-    }
-
-    /// Looks at all writes, or at those that were added since: one that was found to be current when so many records had
-    /// been given up is current until there are more.
-    fn check_writes(&mut self, taken_out: u64, all: bool) -> Result<(), Error> {
-        if self.access_set.check_writes(all) {
-            self.taken_out_seen = taken_out;
-            return Ok(());
-        }
-        Err(self.doom(Error::Conflict(Conflict::ReadChanged)))
     }
 
     /// Locks a record, or a gap, where that is done before reading.
@@ -151,9 +140,7 @@ impl Transaction {
     /// What the transaction failed with before: its locks are gone, and it gets no more.
     #[inline]
     pub(super) fn acquire_permit(&mut self) -> Result<(), Error> {
-        if let Some(doomed) = &self.doomed {
-            return Err(doomed.clone());
-        }
+        self.doom.check()?;
         if !std::mem::replace(&mut self.asked_for_permit, true) {
             let TxnResources { engine, held, .. } = &mut self.resources;
             if held.retry.yields_to(&engine.priority) {
@@ -185,7 +172,7 @@ impl Transaction {
         }
         // No other transaction needs to wait for it any more.
         self.end();
-        self.doomed.get_or_insert(error).clone()
+        self.doom.keep_first(error)
     }
 
     /// Ends the transaction, and says when its own failure may be told: what it has read, and decided by, must have been
@@ -194,8 +181,7 @@ impl Transaction {
     /// # Errors
     /// [`Error::Conflict`] if it was not there at one moment.
     pub(crate) fn confirm_reads(&mut self) -> Result<Ticket, Error> {
-        if let Some(conflict @ Error::Conflict(_)) = &self.doomed {
-            let conflict = conflict.clone();
+        if let Some(conflict) = self.doom.conflict() {
             self.end();
             return Err(conflict);
         }

@@ -44,8 +44,7 @@ impl Transaction {
         let error = Error::TableLoading {
             table: raw_table.name(),
         };
-        // Whatever the body makes of the error.
-        self.doomed = Some(error.clone());
+        self.doom.replace(error.clone());
         Err(error)
     }
 }
