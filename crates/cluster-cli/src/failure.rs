@@ -43,7 +43,7 @@ pub(crate) enum Failure {
     #[error("{} holds no cluster; create one with namiki cluster start, or name another place with --dir", .0.display())]
     NoCluster(PathBuf),
     /// The local cluster has other settings.
-    #[error("{} holds a cluster with {key} {found}, not {asked}; start it without --{flag}, or name another place with --dir", dir.display())]
+    #[error("{} holds a cluster with {key} {found}, not {asked}; leave --{flag} out, or name another place with --dir", dir.display())]
     OtherCluster {
         /// The cluster's directory.
         dir: PathBuf,

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use namiki_platform::machine::Machine;
 
+use super::Wan;
 use super::faults::Fault;
 use super::run::Run;
 use super::shape::Shape;
 use super::workload::{PlanSizes, Workload};
-use super::{ELECTION_TIMEOUT_MS, GROUP_WAIT_US, MAX_LOG_MIB, Wan};
 use crate::error::BenchError;
 
 /// The paper's number of nodes.
@@ -51,18 +51,15 @@ pub(crate) struct FigureRunResult {
 impl FigureRun {
     /// Starts a cluster in the folder, runs, checks what the witness knows, and stops the cluster.
     pub(crate) fn run(&self, dir: &Path, machine: &Machine) -> Result<FigureRunResult, BenchError> {
+        let usual = Shape::default();
         let run = Run {
             shape: Shape {
                 nodes: NODES,
                 workers: self.workers,
                 group_size: self.group_size,
-                group_wait_us: GROUP_WAIT_US,
-                groups_in_flight: self.groups_in_flight.unwrap_or(super::GROUPS_IN_FLIGHT),
-                wan: self.wan.name(),
-                tls: false,
-                election_timeout_ms: ELECTION_TIMEOUT_MS,
-                max_log_mib: MAX_LOG_MIB,
-                namespaces: false,
+                groups_in_flight: self.groups_in_flight.unwrap_or(usual.groups_in_flight),
+                wan: self.wan,
+                ..usual
             },
             workload: Workload::Transfer,
             sizes: PlanSizes {

@@ -82,7 +82,7 @@ impl LocalCluster {
             format!("--group-size={}", shape.group_size),
             format!("--group-wait-us={}", shape.group_wait_us),
             format!("--groups-in-flight={}", shape.groups_in_flight),
-            format!("--wan={}", shape.wan),
+            format!("--wan={}", shape.wan.name()),
             format!("--election-timeout-ms={}", shape.election_timeout_ms),
             format!("--max-log={}", shape.max_log_mib),
         ];
@@ -131,16 +131,23 @@ impl LocalCluster {
         }
     }
 
+    /// The shape of the cluster in a folder, if there is one.
+    pub(super) fn shape(dir: &Path) -> Result<Option<Shape>, BenchError> {
+        let (mut first, mut nodes) = (None, 0);
+        while let Some(config) = read_config(&dir.join(format!("node-{}", nodes + 1)))? {
+            nodes += 1;
+            first.get_or_insert(config);
+        }
+        Ok(first.map(|config| Shape::of(&config, nodes)))
+    }
+
     fn read_nodes(&mut self) -> Result<(), BenchError> {
         self.nodes.clear();
         for id in 1.. {
             let dir = self.dir.join(format!("node-{id}"));
-            let path = dir.join("namiki.toml");
-            if !path.exists() {
+            let Some(config) = read_config(&dir)? else {
                 break;
-            }
-            let config =
-                NodeConfig::read(&path).map_err(|error| BenchError::Cluster(error.to_string()))?;
+            };
             self.options.cluster = Some(config.cluster);
             if let Some(tls) = &config.tls {
                 // A local cluster has all its certificates in one folder.
@@ -339,6 +346,16 @@ impl Node {
         let mut arguments = command_line.split(|byte| *byte == 0);
         arguments.any(|argument| argument == path).then_some(pid)
     }
+}
+
+/// The configuration of the node in a folder, if there is one.
+fn read_config(dir: &Path) -> Result<Option<NodeConfig>, BenchError> {
+    let path = dir.join("namiki.toml");
+    if !path.exists() {
+        return Ok(None);
+    }
+    let config = NodeConfig::read(&path).map_err(|error| BenchError::Cluster(error.to_string()));
+    config.map(Some)
 }
 
 /// Where a new cluster looks for ports: not where other processes look. While all nodes are down, another cluster could take theirs.

@@ -41,11 +41,13 @@ use std::time::Duration;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
+use namiki_cluster::config::NodeConfig;
 use namiki_cluster::transport::City;
 use namiki_platform::machine::Machine;
 
 use self::faults::{Fault, Kind};
 pub(crate) use self::figure_run::FigureRun;
+use self::local_cluster::LocalCluster;
 use self::run::Run;
 use self::shape::Shape;
 use self::workload::{PlanSizes, Workload};
@@ -56,14 +58,8 @@ use crate::repetitions::in_turns;
 use crate::result_writer::Report;
 use crate::run_folder::Place;
 
-/// What nodes have by default.
-const GROUPS_IN_FLIGHT: u32 = 64;
-/// The longest time that a command waits for its group to fill, by default.
-const GROUP_WAIT_US: u64 = 1000;
-const ELECTION_TIMEOUT_MS: u64 = 300;
 /// The node in Tokyo, the paper's leader: from elsewhere distances to a majority are others.
 const TOKYO: u64 = 1;
-const MAX_LOG_MIB: u64 = 65_536;
 
 const NOTES: &str = "\
 Starts a cluster of processes on this machine, opens accounts, lets clients move money, and at the end reads every
@@ -107,20 +103,20 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = NOTES)]
 pub(crate) struct ClusterArgs {
-    /// Numbers of nodes
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "3", value_parser = RangedU64ValueParser::<u16>::from(1..=9))]
+    /// Numbers of nodes [default: 3; here and below, an existing cluster in --dir has its own]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = RangedU64ValueParser::<u16>::from(1..=9))]
     nodes: Vec<u16>,
-    /// Numbers of workers of a node, each with a log of its own
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "2", value_parser = RangedU64ValueParser::<u16>::from(1..=64))]
+    /// Numbers of workers of a node, each with a log of its own [default: 2]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = RangedU64ValueParser::<u16>::from(1..=64))]
     workers: Vec<u16>,
-    /// Commands of a group of the log, at most
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "5000", value_parser = RangedU64ValueParser::<u32>::from(1..=100_000))]
+    /// Commands of a group of the log, at most [default: 5000]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = RangedU64ValueParser::<u32>::from(1..=100_000))]
     group_size: Vec<u32>,
     /// Commands that a client sends at once [default: as --group-size; 1 of `single`]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::from(1..=100_000))]
     batch: Option<u32>,
-    /// Distances between nodes that are emulated
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "none")]
+    /// Distances between nodes that are emulated [default: none]
+    #[arg(long, value_enum, value_delimiter = ',')]
     wan: Vec<Wan>,
     /// Encrypt and authenticate all connections
     #[arg(long)]
@@ -161,19 +157,19 @@ pub(crate) struct ClusterArgs {
     /// What is broken, and how often: none, kill-leader:5s, stop-leader:5s, cut-leader:5s, and more: see below
     #[arg(long, value_name = "FAULT", default_value = "none")]
     fault: Fault,
-    /// How long a follower waits for a leader, in milliseconds
-    #[arg(long, value_name = "MS", default_value_t = ELECTION_TIMEOUT_MS, value_parser = RangedU64ValueParser::<u64>::from(50..=60_000))]
-    election_timeout_ms: u64,
-    /// The longest time that a command waits for its group to fill, in microseconds
-    #[arg(long, value_name = "US", default_value_t = GROUP_WAIT_US, value_parser = RangedU64ValueParser::<u64>::from(0..=1_000_000))]
-    group_wait_us: u64,
+    /// How long a follower waits for a leader, in milliseconds [default: 300]
+    #[arg(long, value_name = "MS", value_parser = RangedU64ValueParser::<u64>::from(50..=60_000))]
+    election_timeout_ms: Option<u64>,
+    /// The longest time that a command waits for its group to fill, in microseconds [default: 1000]
+    #[arg(long, value_name = "US", value_parser = RangedU64ValueParser::<u64>::from(0..=1_000_000))]
+    group_wait_us: Option<u64>,
     /// Groups of a worker that are on their way to a majority at the same time. With 1, the next waits for the one before,
-    /// as in the paper
-    #[arg(long, value_name = "N", default_value_t = GROUPS_IN_FLIGHT, value_parser = RangedU64ValueParser::<u32>::from(1..=u32::MAX as u64))]
-    groups_in_flight: u32,
-    /// How large the logs of a node may become, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = MAX_LOG_MIB, value_parser = RangedU64ValueParser::<u64>::from(1..=1 << 24))]
-    max_log: u64,
+    /// as in the paper [default: 64]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::from(1..=u32::MAX as u64))]
+    groups_in_flight: Option<u32>,
+    /// How large the logs of a node may become, in MiB [default: 65536]
+    #[arg(long, value_name = "MIB", value_parser = RangedU64ValueParser::<u64>::from(1..=1 << 24))]
+    max_log: Option<u64>,
     /// Length of the timed part, in seconds
     #[arg(long, value_name = "S", default_value = "10", value_parser = args::some_seconds)]
     seconds: Duration,
@@ -205,6 +201,14 @@ pub(crate) enum Wan {
 }
 
 impl Wan {
+    fn of(config: &NodeConfig) -> Self {
+        match (config.emulate_cities, config.delay_in_handler) {
+            (false, _) => Self::None,
+            (true, false) => Self::Japan,
+            (true, true) => Self::JapanInHandler,
+        }
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -232,6 +236,15 @@ impl Wan {
     }
 }
 
+/// The values that were given, or the one that stands for none.
+fn or_default<'a, T>(given: &'a [T], default: &'a T) -> &'a [T] {
+    if given.is_empty() {
+        std::slice::from_ref(default)
+    } else {
+        given
+    }
+}
+
 fn rate(text: &str) -> Result<f64, String> {
     let rate: f64 = text.parse().map_err(|_| "not a number")?;
     if !(rate > 0.0 && rate <= 1e9) {
@@ -253,23 +266,18 @@ pub(crate) fn run(args: &ClusterArgs) -> Result<(), BenchError> {
     let place = Place::new(args.dir.as_deref())?;
     let machine = Machine::describe(place.path());
     place.note_memory(&machine);
-    let mut combinations = Vec::new();
-    for &wan in &args.wan {
-        for &nodes in &args.nodes {
-            for &workers in &args.workers {
-                for &group_size in &args.group_size {
-                    combinations.push((wan, nodes, workers, group_size));
-                }
-            }
-        }
-    }
-    if args.dir.is_some() && combinations.len() > 1 {
+    let default = match &args.dir {
+        Some(dir) => LocalCluster::shape(dir)?.unwrap_or_default(),
+        None => Shape::default(),
+    };
+    let shapes = args.shapes(&default);
+    if args.dir.is_some() && shapes.len() > 1 {
         return Err(BenchError::Usage(
             "a folder has one cluster: with --dir, name one number of nodes, workers and commands of a group".to_owned(),
         ));
     }
     if args.history.is_some()
-        && (args.workload != Workload::Register || combinations.len() > 1 || args.repeat > 1)
+        && (args.workload != Workload::Register || shapes.len() > 1 || args.repeat > 1)
     {
         return Err(BenchError::Usage(
             "--history keeps one run of --workload register: the other workloads do not say what they have seen".to_owned(),
@@ -286,15 +294,15 @@ pub(crate) fn run(args: &ClusterArgs) -> Result<(), BenchError> {
             "drop-leader drops messages between network namespaces: add --namespaces".to_owned(),
         ));
     }
-    if args.namespaces && (args.dir.is_some() || args.wan != [Wan::None]) {
+    if args.namespaces && (args.dir.is_some() || args.wan.iter().any(|wan| *wan != Wan::None)) {
         return Err(BenchError::Usage(
             "--namespaces makes a new cluster, without distances: leave --dir and --wan out"
                 .to_owned(),
         ));
     }
     let mut report = Report::new(args.output.format);
-    let outcome = in_turns(args.repeat, &combinations, |combination, round| {
-        let run = args.one_run(*combination, &machine, round);
+    let outcome = in_turns(args.repeat, &shapes, |shape, round| {
+        let run = args.one_run(shape, &machine, round);
         let dir = place.for_run()?;
         let row = run.run(dir.path())?;
         report.row(&row)?;
@@ -308,25 +316,45 @@ pub(crate) fn run(args: &ClusterArgs) -> Result<(), BenchError> {
 }
 
 impl ClusterArgs {
-    fn one_run<'a>(
-        &'a self,
-        (wan, nodes, workers, group_size): (Wan, u16, u16, u32),
-        machine: &'a Machine,
-        round: u32,
-    ) -> Run<'a> {
+    /// Every combination of what is asked for. What is not asked for is as in `default`.
+    fn shapes(&self, default: &Shape) -> Vec<Shape> {
+        let mut shapes = Vec::new();
+        for &wan in or_default(&self.wan, &default.wan) {
+            for &nodes in or_default(&self.nodes, &default.nodes) {
+                for &workers in or_default(&self.workers, &default.workers) {
+                    for &group_size in or_default(&self.group_size, &default.group_size) {
+                        shapes.push(Shape {
+                            nodes,
+                            workers,
+                            group_size,
+                            group_wait_us: self.group_wait_us.unwrap_or(default.group_wait_us),
+                            groups_in_flight: self
+                                .groups_in_flight
+                                .unwrap_or(default.groups_in_flight),
+                            wan,
+                            tls: self.tls || default.tls,
+                            election_timeout_ms: self
+                                .election_timeout_ms
+                                .unwrap_or(default.election_timeout_ms),
+                            max_log_mib: self.max_log.unwrap_or(default.max_log_mib),
+                            namespaces: self.namespaces,
+                        });
+                    }
+                }
+            }
+        }
+        shapes
+    }
+
+    fn one_run<'a>(&'a self, shape: &Shape, machine: &'a Machine, round: u32) -> Run<'a> {
+        let Shape {
+            nodes,
+            group_size,
+            wan,
+            ..
+        } = *shape;
         Run {
-            shape: Shape {
-                nodes,
-                workers,
-                group_size,
-                group_wait_us: self.group_wait_us,
-                groups_in_flight: self.groups_in_flight,
-                wan: wan.name(),
-                tls: self.tls,
-                election_timeout_ms: self.election_timeout_ms,
-                max_log_mib: self.max_log,
-                namespaces: self.namespaces,
-            },
+            shape: shape.clone(),
             workload: self.workload,
             sizes: PlanSizes {
                 clients: self.clients,

@@ -345,7 +345,7 @@ impl<'a> Run<'a> {
             workers: self.shape.workers,
             group_size: self.shape.group_size,
             batch: shared.plan.batch,
-            wan: self.shape.wan,
+            wan: self.shape.wan.name(),
             tls: self.shape.tls,
             workload: self.workload.name(),
             clients: self.sizes.clients,

@@ -1,6 +1,10 @@
-//! What a cluster is like that is to be made.
+//! The shape of a cluster: its nodes, their logs, and the distances between them.
 
-/// What a new cluster is like.
+use namiki_cluster::config::NodeConfig;
+
+use super::Wan;
+
+/// See the module.
 #[derive(Clone, Debug)]
 pub(super) struct Shape {
     pub(super) nodes: u16,
@@ -9,11 +13,48 @@ pub(super) struct Shape {
     pub(super) group_wait_us: u64,
     /// Of a worker.
     pub(super) groups_in_flight: u32,
-    pub(super) wan: &'static str,
+    pub(super) wan: Wan,
     /// Whether connections are protected.
     pub(super) tls: bool,
     pub(super) election_timeout_ms: u64,
     pub(super) max_log_mib: u64,
     /// Whether each node has a network of its own.
     pub(super) namespaces: bool,
+}
+
+/// What `namiki-bench cluster` makes unless told otherwise. The group is the larger one of the paper's.
+impl Default for Shape {
+    fn default() -> Self {
+        Self {
+            nodes: 3,
+            workers: 2,
+            group_size: 5000,
+            group_wait_us: 1000,
+            groups_in_flight: 64,
+            wan: Wan::None,
+            tls: false,
+            election_timeout_ms: 300,
+            max_log_mib: 65_536,
+            namespaces: false,
+        }
+    }
+}
+
+impl Shape {
+    /// The shape of a cluster of `nodes` nodes with settings like this one's.
+    pub(super) fn of(config: &NodeConfig, nodes: u16) -> Self {
+        let as_u64 = |number: u128| u64::try_from(number).unwrap_or(u64::MAX);
+        Self {
+            nodes,
+            workers: config.workers,
+            group_size: config.group_size,
+            group_wait_us: as_u64(config.group_wait.as_micros()),
+            groups_in_flight: config.groups_in_flight,
+            wan: Wan::of(config),
+            tls: config.tls.is_some(),
+            election_timeout_ms: as_u64(config.election_timeout.as_millis()),
+            max_log_mib: config.log_bytes_max >> 20,
+            namespaces: false,
+        }
+    }
 }

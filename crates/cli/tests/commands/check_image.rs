@@ -129,7 +129,11 @@ fn what_a_load_has_left_is_said() {
         std::fs::write(image.join(name), "half").unwrap();
     }
     let said = checked(dir.path(), 0);
-    assert_eq!(said.matches("left over from an unfinished load").count(), 3, "{said}");
+    assert_eq!(
+        said.matches("left over from an unfinished load").count(),
+        3,
+        "{said}"
+    );
     Database::open(dir.path()).unwrap().close().unwrap();
     assert_eq!(checked(dir.path(), 0).matches("left over").count(), 0);
 }
