@@ -103,8 +103,11 @@ fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let command = args.next().unwrap_or_default();
     let args: Vec<String> = args.collect();
-    // `cargo xtask` runs anywhere in the repository; the chores run at its root.
-    let Some(root) = Path::new(env!("CARGO_MANIFEST_DIR")).parent() else {
+    // `cargo xtask` runs anywhere in the repository; the chores run at its root. Cargo names it when it runs this program,
+    // which another copy of the repository may have built into a shared target folder.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR");
+    let package = package.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let Some(root) = Path::new(&package).parent() else {
         return fail("cannot find the repository");
     };
     let wants_help = args.iter().any(|arg| arg == "--help" || arg == "-h");

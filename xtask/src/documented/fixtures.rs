@@ -4,6 +4,7 @@
 //!  DIR, data/shop      databases with a row, KEY, in the table TABLE
 //!  backup/shop         a backup of data/shop
 //!  FILE                a row more, to import
+//!  PLAN                a query that counts the rows of TABLE
 //!  node.toml           the configuration of a node
 //! ```
 
@@ -30,6 +31,10 @@ id = 1
 peer = \"127.0.0.1:7400\"
 client = \"127.0.0.1:7500\"
 ";
+
+const PLAN: &str = r#"{
+  "aggregate": { "input": { "scan": { "table": "TABLE" } }, "calculate": [{ "function": "count", "as": "rows" }] }
+}"#;
 
 /// A folder, with what commands name, until it is dropped.
 pub(super) struct Ground {
@@ -70,6 +75,7 @@ impl Ground {
             );
             fs::write(self.folder.join(file), rows)?;
         }
+        fs::write(self.folder.join("PLAN"), PLAN)?;
         fs::write(self.folder.join("node.toml"), NODE)
     }
 
@@ -82,7 +88,10 @@ impl Ground {
         let is_chore = text.starts_with("cargo ");
         // A chore writes into a folder of the document, too.
         let text = if is_chore {
-            text.replace("FOLDER", &self.folder.join("FOLDER").display().to_string())
+            text.replace(
+                "FOLDER",
+                &self.folder.join("PACKAGES").display().to_string(),
+            )
         } else {
             text.to_owned()
         };
