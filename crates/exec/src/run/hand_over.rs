@@ -23,12 +23,11 @@ impl Worker<'_> {
             return Ok(());
         }
         self.channels.receive(&mut self.tasks);
-        if !self.tasks.has_work_for_others() {
+        if !self.tasks.schedule().has_work_for_others() {
             return Ok(());
         }
         for to in 0..self.shared.peers.count() {
-            let (is_at_degree, degree) = (self.tasks.is_at_degree(), self.tasks.degree());
-            if self.channels.wants_work(to, is_at_degree, degree) && self.offload(to)? {
+            if self.channels.wants_work(to, self.tasks.schedule()) && self.offload(to)? {
                 self.channels.has_served(to);
             }
         }
@@ -50,7 +49,8 @@ impl Worker<'_> {
         let Some(id) = self.tasks.take_nearest_to_root(last.map_or(0, |at| at + 1)) else {
             return Ok(false);
         };
-        self.channels.begin_hand_over(to, self.tasks.degree());
+        let degree = self.tasks.schedule().degree();
+        self.channels.begin_hand_over(to, degree);
         self.sink.renew_budget();
         let before = self.counters.handed_over.get();
         let flow = self.run_task(id);
@@ -61,7 +61,7 @@ impl Worker<'_> {
 
     /// Takes the later half of what one of the driver's tasks has still to read.
     fn divide(&mut self) -> Result<Option<State>, ExecError> {
-        for id in self.tasks.blocked_drivers() {
+        for id in self.tasks.schedule().blocked_drivers() {
             match self.tasks.state(id) {
                 State::Range(range) if range.end - range.next >= DIVIDED_PAGES_MIN => {
                     let middle = range.next + (range.end - range.next) / 2;

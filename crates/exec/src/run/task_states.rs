@@ -33,7 +33,7 @@ impl Worker<'_> {
     /// a hand-over, it is blocked, and meets its fault again later.
     #[inline]
     pub(crate) fn wait_for_page(&mut self, id: TaskId, key: PageKey) {
-        if self.tasks.is_at_degree() {
+        if self.tasks.schedule().is_at_degree() {
             self.tasks.block_on_degree(id);
         } else {
             self.reads.request_page(&mut self.tasks, id, key);

@@ -179,7 +179,7 @@ impl<'s> Worker<'s> {
             return Ok(Pass::Ended);
         }
         self.reads.release_pins();
-        self.sink.flush(self.tasks.waiting())?;
+        self.sink.flush(self.tasks.schedule().waiting())?;
         if self.shared.peers.has_ended() {
             return Ok(Pass::Ended);
         }
@@ -187,8 +187,8 @@ impl<'s> Worker<'s> {
         // Tasks that ran to hand rows over have pinned pages again.
         self.reads.release_pins();
         self.tasks.adapt();
-        let has_work = self.tasks.has_next() || self.gathers.has_rows();
-        let can_run = has_work && !self.tasks.is_at_degree();
+        let has_work = self.tasks.schedule().has_next() || self.gathers.has_rows();
+        let can_run = has_work && !self.tasks.schedule().is_at_degree();
         if self.reads.has_pending() {
             self.reads.turn(&mut self.tasks, !can_run)?;
         } else if !can_run {
@@ -220,7 +220,8 @@ impl<'s> Worker<'s> {
     /// Whether there is no room for more tasks now, or it is time to poll completions and rings.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.tasks.is_at_degree() && !self.channels.is_handing_over() || self.sink.is_budget_spent()
+        self.tasks.schedule().is_at_degree() && !self.channels.is_handing_over()
+            || self.sink.is_budget_spent()
     }
 
     /// Ends all tasks and waits for the reads in flight: nothing of the pipeline is left in this

@@ -73,12 +73,9 @@ impl<'s> DeviceQueue<'s> {
         is_pushed
     }
 
-    /// Pushes a read of an extent, unless a frame or room in the queue is missing.
-    pub(crate) fn push_extent(&mut self, first: PageKey, pages: usize, tag: u64) -> bool {
-        self.push(first, pages, tag)
-    }
-
-    fn push(&mut self, first: PageKey, pages: usize, tag: u64) -> bool {
+    /// Pushes a read, unless a frame or room in the queue is missing. The frames of an extent are
+    /// counted already (D1).
+    pub(crate) fn push(&mut self, first: PageKey, pages: usize, tag: u64) -> bool {
         let frames = if pages == 1 {
             self.take_frame().map(Frames::from)
         } else {

@@ -206,7 +206,7 @@ impl WorkerReads<'_> {
         let read = self.pending.get(id);
         let (pages, tag) = (read.pages as usize, u64::from(id));
         if read.is_extent {
-            self.device.push_extent(read.key, pages, tag)
+            self.device.push(read.key, pages, tag)
         } else {
             self.device.push_pages(read.key, pages, tag)
         }
@@ -226,10 +226,10 @@ impl WorkerReads<'_> {
                 self.window.add(read.key, id);
             }
         }
-        if !all && self.window.len() * 2 < tasks.limit() {
+        if !all && self.window.len() * 2 < tasks.schedule().task_limit() {
             return;
         }
-        while self.device.in_flight() < tasks.degree()
+        while self.device.in_flight() < tasks.schedule().degree()
             && let Some((number, pages)) = self.window.next_run(self.device.run_pages_max())
         {
             let first = self.window.first_page(number);

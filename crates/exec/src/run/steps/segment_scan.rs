@@ -123,8 +123,9 @@ impl Worker<'_> {
             if range.next >= range.end {
                 return Ok(Step::Done);
             }
-            let pages = ((range.end - range.next) as usize).min(self.tasks.extent_pages());
-            if !self.tasks.has_room_for_extent(pages) {
+            let pages =
+                ((range.end - range.next) as usize).min(self.tasks.schedule().extent_pages());
+            if !self.tasks.schedule().has_room_for_extent(pages) {
                 return Ok(Step::BlockOnExtent);
             }
             if self.is_full() {

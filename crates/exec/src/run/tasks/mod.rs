@@ -9,6 +9,7 @@ mod task_slab;
 pub(crate) mod trace;
 mod worker_tasks;
 
+pub(crate) use schedule::Schedule;
 pub(crate) use task::{BatchWalk, Extent, NONE, PageKey, PageRange, State, Step, TaskId, Walk};
 #[cfg(test)]
 pub(crate) use task_slab::TaskSlab;

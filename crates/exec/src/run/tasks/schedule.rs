@@ -115,7 +115,7 @@ impl Schedule {
     }
 
     /// Blocks a range until there is room for an extent, after [`Schedule::has_room_for_extent`]
-    /// said that there is none.
+    /// has denied it.
     pub(crate) fn block_on_extent(&mut self, id: TaskId) {
         debug_assert!(self.extents > 0 || !self.extent_frames.is_unused());
         self.blocked_on_extent.push(id);

@@ -48,6 +48,12 @@ impl<'s> WorkerTasks<'s> {
         self.schedule.begin(steps, extent_pages);
     }
 
+    /// The schedule, to be asked: only the methods of this part change it.
+    #[inline]
+    pub(crate) fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
     /// Makes a task with a row of the first `words` words and `heap` bytes of `row`.
     pub(crate) fn make(
         &mut self,
@@ -104,11 +110,6 @@ impl WorkerTasks<'_> {
         self.schedule.next()
     }
 
-    /// Whether there is a task to run next.
-    pub(crate) fn has_next(&self) -> bool {
-        self.schedule.has_next()
-    }
-
     /// Takes step, state and row of a task that runs.
     #[inline]
     pub(crate) fn take(&mut self, id: TaskId) -> (usize, State, Row) {
@@ -148,11 +149,6 @@ impl WorkerTasks<'_> {
         self.schedule.block_on_extent(id);
     }
 
-    /// Blocked tasks of the driver.
-    pub(crate) fn blocked_drivers(&self) -> Vec<TaskId> {
-        self.schedule.blocked_drivers()
-    }
-
     /// Takes the blocked task out that is nearest to the root, among the steps before `end`. A
     /// range does not count: it has to read before it gives rows.
     pub(crate) fn take_nearest_to_root(&mut self, end: usize) -> Option<TaskId> {
@@ -171,47 +167,6 @@ impl WorkerTasks<'_> {
 
 /// Waiting tasks.
 impl WorkerTasks<'_> {
-    /// Number of tasks that may have reads in flight.
-    pub(crate) fn degree(&self) -> usize {
-        self.schedule.degree()
-    }
-
-    /// Number of tasks that may wait.
-    pub(crate) fn limit(&self) -> usize {
-        self.schedule.task_limit()
-    }
-
-    /// Whether as many tasks wait as may (T2).
-    #[inline]
-    pub(crate) fn is_at_degree(&self) -> bool {
-        self.schedule.is_at_degree()
-    }
-
-    /// Number of tasks, as other threads see it.
-    pub(crate) fn load(&self) -> usize {
-        self.schedule.load()
-    }
-
-    /// Number of tasks that wait.
-    pub(crate) fn waiting(&self) -> usize {
-        self.schedule.waiting()
-    }
-
-    /// Whether another thread could run a task of this one.
-    pub(crate) fn has_work_for_others(&self) -> bool {
-        self.schedule.has_work_for_others()
-    }
-
-    /// Longest extent, in pages.
-    pub(crate) fn extent_pages(&self) -> usize {
-        self.schedule.extent_pages()
-    }
-
-    /// Whether an extent of `pages` pages may be requested (T6).
-    pub(crate) fn has_room_for_extent(&self, pages: usize) -> bool {
-        self.schedule.has_room_for_extent(pages)
-    }
-
     /// Lets a task wait for a page, in front of `others`, which wait for it already.
     #[inline]
     pub(crate) fn wait_for_page(&mut self, id: TaskId, others: TaskId) {

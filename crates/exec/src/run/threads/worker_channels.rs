@@ -14,7 +14,7 @@ use super::ring_ends::{Message, RingEnds};
 use crate::rings::Receiver;
 use crate::row::Row;
 use crate::run::counters::WorkerCounters;
-use crate::run::tasks::{State, WorkerTasks, trace};
+use crate::run::tasks::{Schedule, State, WorkerTasks, trace};
 
 /// A hand-over: rows that begin their next step go to another thread.
 struct HandOver {
@@ -77,7 +77,8 @@ impl WorkerChannels<'_> {
     /// Takes requests and tasks of other threads, and shows them how many tasks there are.
     pub(crate) fn receive(&mut self, tasks: &mut WorkerTasks<'_>) {
         let received = self.take_messages(tasks);
-        self.peers.publish_load(self.number, tasks.load());
+        let load = tasks.schedule().load();
+        self.peers.publish_load(self.number, load);
         // This thread is busy already.
         self.peers.tasks_left_rings(received);
     }
@@ -147,10 +148,10 @@ impl WorkerChannels<'_> {
 
 /// Sending.
 impl WorkerChannels<'_> {
-    /// Whether a thread has requested work, or is underloaded: it has less than half of the `degree`
-    /// tasks that this one may have, and this one has all (`is_at_degree`).
-    pub(crate) fn wants_work(&self, to: usize, is_at_degree: bool, degree: usize) -> bool {
-        let is_underloaded = is_at_degree && self.peers.load(to) * 2 < degree;
+    /// Whether a thread has requested work, or is underloaded: it has less than half of the tasks
+    /// that this one may have, and this one has all.
+    pub(crate) fn wants_work(&self, to: usize, own: &Schedule) -> bool {
+        let is_underloaded = own.is_at_degree() && self.peers.load(to) * 2 < own.degree();
         to != self.number && (self.has_requested[to] || is_underloaded)
     }
 
