@@ -28,7 +28,6 @@ pub mod loom_contract;
 #[cfg(all(loom, feature = "contract"))]
 #[doc(hidden)]
 pub mod loom_two_threads;
-mod non_unique_keys;
 #[doc(hidden)]
 pub mod reclaim;
 #[doc(hidden)]
@@ -37,7 +36,6 @@ mod traits;
 
 pub use error::IndexError;
 pub use leaf_version::LeafVersion;
-pub use non_unique_keys::{PairItem, PairOutcome, Pairs};
 pub use traits::{
     Change, Changed, Direction, Expected, GetOrInsert, InsertOutcome, Inserted, Lookup,
     OrderedIndex, PointIndex, ScanItem, ScanRange, Statistics,

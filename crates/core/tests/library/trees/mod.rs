@@ -6,7 +6,6 @@ mod hybrid_index;
 mod keys;
 mod memory;
 mod name_parsing;
-mod non_unique_keys;
 
 use namiki::index::{KeyKind, Tree, TreeKind};
 use namiki_index::art::ArtConfig;
