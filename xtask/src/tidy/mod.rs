@@ -8,6 +8,7 @@ mod core_module_layers;
 mod crate_layers;
 mod error_messages;
 mod file_lengths;
+mod file_references;
 mod import_cycles;
 mod paper_table;
 mod person_words;
@@ -73,6 +74,10 @@ const RULES: &[(&str, Rule)] = &[
         test_only_features::check,
     ),
     ("no file is too long", file_lengths::check),
+    (
+        "files and rules that comments name are there",
+        file_references::check,
+    ),
     ("errors say their causes once", error_messages::check),
     (commit_subjects::RULE, commit_subjects::check),
     ("nothing unfinished is left behind", unfinished_marks::check),

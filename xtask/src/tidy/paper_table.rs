@@ -4,7 +4,7 @@
 //! ```text
 //! | paper | what | where |
 //! |---|---|---|
-//! | `pwal` §4.3.3 | merge of the logs at recovery | `crates/log/src/merge.rs` |
+//! | `pwal` §4.3.3 | merge of the logs at recovery | `crates/log/src/read/merge.rs` |
 //! ```
 //! and in that file a comment line `Paper: pwal §4.3.3, Algorithm 4`. A row may name several sections
 //! and several files; every file carries every section, or one above or below it (§4.2 and §4.2.1).

@@ -7,7 +7,7 @@
 //! - V1. A mark is lowered before the transaction draws its number, to a bound at or below it, and raised after its last
 //!   operation is in the log's buffer.
 //! - V2. The next number is read before the marks. A thread that sees a number as drawn sees the mark that was lowered
-//!   before (sequencer of the log, Q2). So no transaction that runs has a smaller number than the result.
+//!   before (`log/src/horizon/sequencer.rs`, Q2). So no transaction that runs has a smaller number than the result.
 
 use std::sync::{Arc, Weak};
 

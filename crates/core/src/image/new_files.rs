@@ -35,8 +35,9 @@ impl NewFiles {
         self.paths.clear();
     }
 
-    /// Gives those that have one their lasting names, once the manifest that names them is durable (I2). One that keeps its first name
-    /// because the device failed is found under that, and renamed by the next opening.
+    /// Gives those that have one their lasting names, once the manifest that names them is durable
+    /// (`catalogue/image_files.rs`, I2). One that keeps its first name because the device failed is
+    /// found under that, and renamed by the next opening.
     ///
     /// # Errors
     /// The path of a file that is gone: another program has removed it. All have their first names again then.

@@ -16,7 +16,7 @@
 //! # Invariants
 //! - C1. A table with a larger number than the view's is younger than the view, which refuses it.
 //! - C2. A table that is dropped while a view is open is read as before. Its rows do not change any more; in memory, they stay
-//!   there as long as the view does not end (V3 of `commit/views`), and in files, these are open.
+//!   there as long as the view does not end (`views/mod.rs`, V3), and in files, these are open.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};

@@ -1,7 +1,7 @@
 //! Amounts that are added to what a key will hold at the commit, without reading it before.
 //!
-//! The commit makes the sums, of records that it has locked (`commit_path.rs`). A transaction that looks at such a key
-//! before reads it.
+//! The commit makes the sums, of records that it has locked (`commit_path/mod.rs`). A transaction
+//! that looks at such a key before reads it.
 
 use std::sync::Arc;
 

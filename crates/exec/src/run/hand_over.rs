@@ -1,4 +1,4 @@
-//! Handing work over to other threads (T4).
+//! Handing work over to other threads (`run/mod.rs`, T4).
 //!
 //! A thread that runs out of work says so to every other one, over their rings, and sleeps. A
 //! thread with more tasks than its degree lets it run offloads some: to those that asked, and to

@@ -29,8 +29,8 @@ impl Worker<'_> {
         Ok(Flow::Go)
     }
 
-    /// Lets a task wait for a page (T3). If as many tasks wait as may (T2), because the task ran in
-    /// a hand-over, it is blocked, and meets its fault again later.
+    /// Lets a task wait for a page (`run/mod.rs`, T3). If as many tasks wait as may (T2), because
+    /// the task ran in a hand-over, it is blocked, and meets its fault again later.
     #[inline]
     pub(crate) fn wait_for_page(&mut self, id: TaskId, key: PageKey) {
         if self.tasks.schedule().is_at_degree() {

@@ -1,7 +1,8 @@
 //! Descent from the top to the leaf that covers a key, by optimistic lock coupling.
 //!
 //! The version of a child is read before that of its parent is checked. So the link was valid when
-//! the child had that version, and nothing that concerns the child has changed in between (A1).
+//! the child had that version, and nothing that concerns the child has changed in between
+//! (`art/mod.rs`, A1).
 
 use crossbeam_epoch::Guard;
 

@@ -18,8 +18,8 @@
 //! ```
 //!
 //! # Invariants
-//! - I1. Words are written under the lock (L1). A reader that read the version before a link may follow
-//!   that link (N3), and learns by `check` whether it was right.
+//! - I1. Words are written under the lock (`lock.rs`, L1). A reader that read the version before a
+//!   link may follow that link (`node.rs`, N3), and learns by `check` whether it was right.
 //! - I2. Places for links that are not used are zero.
 //! - I3. Each child has one run of bytes; neighbouring runs have different links.
 //! - I4. The path of a node begins with the path of the node above it and is longer.

@@ -47,7 +47,7 @@ fn a_reader_finds_its_key_while_a_node_grows() {
 }
 
 /// The first leaf below a node is split above the node, where a new one comes: keys move to a leaf that
-/// is not below the node any more, of which not a word has changed (A1).
+/// is not below the node any more, of which not a word has changed (`art/mod.rs`, A1).
 #[test]
 fn a_reader_finds_its_key_while_a_prefix_is_split() {
     check(

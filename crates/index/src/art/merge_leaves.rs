@@ -3,9 +3,10 @@
 //!
 //! The leaf and its neighbour lie on both sides of a bound of the leaf's own node. The neighbour may lie
 //! deeper, as the first or last leaf of the next child; its range grows, so all nodes down to it change
-//! their versions (A1). A node that is left with one child is replaced by that child (the paper's path
-//! merge: here the path above need not change, as every node has all of its path); one with few children
-//! by a smaller one. An empty leaf is always merged, so an emptied tree is one leaf.
+//! their versions (`art/mod.rs`, A1). A node that is left with one child is replaced by that child
+//! (the paper's path merge: here the path above need not change, as every node has all of its
+//! path); one with few children by a smaller one. An empty leaf is always merged, so an emptied
+//! tree is one leaf.
 //!
 //! Paper: bwtree §2 (its reference 3 is ART: Delete)
 

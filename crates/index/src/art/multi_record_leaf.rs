@@ -12,8 +12,8 @@
 //! key without it.
 //!
 //! # Invariants
-//! - B1. The words are read and written as atomics, written under the lock (L1). `count` is at most
-//!   `room`; words behind the last record are zero.
+//! - B1. The words are read and written as atomics, written under the lock (`lock.rs`, L1). `count`
+//!   is at most `room`; words behind the last record are zero.
 //! - B2. Keys ascend. All keys of a leaf with byte strings share `skip` first bytes.
 //! - B3. Room and kind do not change: a leaf that needs others is replaced by a copy with the same mark.
 

@@ -336,7 +336,8 @@ impl<'g, K: Key> LeafRef<'g, K> {
     pub(super) fn record(self, i: usize) -> Record<'g> {
         let word = self.address(i).load(Ordering::Acquire);
         // SAFETY: the address of a record or zero, complete (N2), of a leaf that is alive during `'g`;
-        // like its leaves a record is retired when it is taken out (N3, R2).
+        // like its leaves a record is retired when it is taken out (N3, and R2 of
+        // `out_of_line_keys.rs`).
         unsafe { Record::from_word(word) }
     }
 

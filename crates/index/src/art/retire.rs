@@ -124,7 +124,8 @@ impl<K: ArtKey> Drop for Subtree<K> {
             Below::Node(node) => unsafe { node.free() },
             Below::Leaf(leaf) => {
                 for record in records(leaf) {
-                    // SAFETY: no other thread has the leaf, and the record is in no other (R2).
+                    // SAFETY: no other thread has the leaf, and the record is in no other
+                    // (`out_of_line_keys.rs`, R2).
                     unsafe { record.free() };
                 }
                 // SAFETY: as above.

@@ -3,7 +3,7 @@
 //! On its way down a scan notes the tightest bounds it passes on either side: they are the leaf's fences.
 //! It copies the leaf's records, checks that the leaf is unchanged, reports them, and continues
 //! with the leaf that covers the fence (forward), or the keys just below it (backward). Bounds of
-//! nodes higher up stay true while the leaf's version does (A1).
+//! nodes higher up stay true while the leaf's version does (`art/mod.rs`, A1).
 //!
 //! While it shows records a scan holds no lock, but it is pinned, as the bytes of keys are read in place.
 

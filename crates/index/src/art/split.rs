@@ -17,7 +17,8 @@
 //!
 //! The leaf that is split is the first or the last one of such an old node. That node's range becomes
 //! smaller without a write to its words: which is why all nodes between are locked and change their
-//! versions (A1). The old leaf stays where it is and keeps its number, be it the left or the right one.
+//! versions (`art/mod.rs`, A1). The old leaf stays where it is and keeps its number, be it the left
+//! or the right one.
 //!
 //! Paper: bwtree §2 (its reference 3 is ART: Insert, lazy expansion, path compression)
 

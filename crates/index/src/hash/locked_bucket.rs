@@ -77,7 +77,8 @@ impl<'a> Bucket<'a> {
         }
     }
 
-    /// The dead bucket at a place that is about to become live; its parent is locked (L1).
+    /// The dead bucket at a place that is about to become live; its parent is locked (`line.rs`,
+    /// L1).
     pub(super) fn inactive(overflow: &'a Overflow, place: u64, home: &'a Line) -> Self {
         let before = home.control();
         assert!(before.is_inactive(), "a live bucket is activated again");

@@ -144,7 +144,7 @@ impl<K: HashKey> HashIndex<K> {
         }
         table.homes.hold(place);
         table.live_buckets[table.homes.segment(place)].fetch_add(1, Ordering::AcqRel);
-        // The child is complete while the parent is locked (B1).
+        // The child is complete while the parent is locked (`linear_hashing.rs`, B1).
         child.activate(depth + 1, table.floor.load(Ordering::Acquire));
         bucket.change_depth(depth + 1);
         table.counters.add(Event::Split);

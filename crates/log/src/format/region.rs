@@ -34,8 +34,8 @@
 //!   take no more than the ring.
 //! - R3. A byte of the ring is overwritten only when a durable manifest says that what it held is kept no longer: by where
 //!   the streams of its generations begin (`generation/log_start.rs`), or by not naming a generation.
-//! - R4. A frame's checksum knows its offset, not its place in the device (F1). So a frame of an earlier lap never passes
-//!   for one of this lap.
+//! - R4. A frame's checksum knows its offset, not its place in the device (`frame.rs`, F1). So a
+//!   frame of an earlier lap never passes for one of this lap.
 //!
 //! Paper: pwal §5.7
 

@@ -231,7 +231,8 @@ impl EpochHorizon {
         refusals.count += 1;
         refusals.last = Some((epoch, error));
         drop(refusals);
-        // A task that enters the list after this finds it in its last look (W1).
+        // A task that enters the list after this finds it in its last look (`async_waiters.rs`,
+        // W1).
         self.ack_waiters.wake();
     }
 

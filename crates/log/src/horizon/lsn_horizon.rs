@@ -52,8 +52,8 @@ impl Horizon {
         if mark.load(Ordering::Relaxed) != IDLE {
             return self.sequencer.draw(misses);
         }
-        // The draw publishes this (Q2); release is for threads that load the mark without it, and rely on
-        // what the stream hardened before.
+        // The draw publishes this (`sequencer.rs`, Q2); release is for threads that load the mark
+        // without it, and rely on what the stream hardened before.
         mark.store(self.sequencer.lower_bound(), Ordering::Release);
         let drawn = self.sequencer.draw(misses);
         // Now it is known exactly. Left at a bound that others have passed meanwhile, it would

@@ -273,7 +273,7 @@ impl StreamReader {
         self.done = true;
         let start = self.info.start(self.worker);
         if self.end.frames == 0 && !start.is_first() {
-            // It was hardened (L2), so no crash takes it away.
+            // It was hardened (`generation/log_start.rs`, L2), so no crash takes it away.
             return Err(ReadError::BeginningLost {
                 file: self.place().0,
                 worker: self.worker,

@@ -407,7 +407,8 @@ impl<H: GroupResource> Stream<H> {
         // S7.
         self.pass_on_demand(state);
         state.hardened = through.expect("only its completion clears `in_flight`");
-        // Release pairs with the acquires of `is_hardened`: the frame is durable (S2).
+        // Release pairs with the acquires of `is_hardened`: the frame is durable (`stream/mod.rs`,
+        // S2).
         self.hardened.store(state.hardened, Ordering::Release);
         if self.shared.horizon.sequencer.draws() {
             self.shared

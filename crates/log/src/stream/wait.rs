@@ -76,7 +76,8 @@ impl<H: GroupResource> Stream<H> {
         deadline.filter(|deadline| Instant::now() < *deadline)
     }
 
-    /// Waits for more commits, at most until `deadline` if no other waiter has it (S3).
+    /// Waits for more commits, at most until `deadline` if no other waiter has it (`stream/mod.rs`,
+    /// S3).
     fn accumulate<'a>(
         &'a self,
         mut state: MutexGuard<'a, State<H>>,

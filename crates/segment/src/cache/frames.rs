@@ -11,8 +11,9 @@ pub(super) struct Frames<F> {
     cells: Box<[UnsafeCell<Option<F>>]>,
 }
 
-// SAFETY: a cell is written only under the cache's lock while no page table names it (K2), and read only under a pin,
-// which keeps it named (K3, K4). So `F` is moved between threads (Send) and read by several (Sync), never both at once.
+// SAFETY: a cell is written only under the cache's lock while no page table names it
+// (`cache/mod.rs`, K2), and read only under a pin, which keeps it named (K3, K4). So `F` is moved
+// between threads (Send) and read by several (Sync), never both at once.
 unsafe impl<F: Send + Sync> Sync for Frames<F> {}
 // SAFETY: it owns what is in the cells.
 unsafe impl<F: Send> Send for Frames<F> {}

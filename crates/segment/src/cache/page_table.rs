@@ -54,7 +54,8 @@ impl PageTable {
         let word = self.words.get(page.0 as usize)?;
         // Most misses need not write. Relaxed: what is read here decides nothing but that.
         frame_of(word.load(Ordering::Relaxed))?;
-        // Acquire pairs with the release of `set_and_pin`: the frame's bytes are visible (K1).
+        // Acquire pairs with the release of `set_and_pin`: the frame's bytes are visible
+        // (`cache/mod.rs`, K1).
         let before = word.fetch_add(PIN, Ordering::Acquire);
         let Some(frame) = frame_of(before) else {
             // Evicted meanwhile. Nothing was read under this pin, so it orders nothing.

@@ -41,7 +41,8 @@ impl<F: PageFrame> PageCache<F> {
         };
         let mut evicted = 0;
         for slot in state.clock.take_pages_of(&table) {
-            // SAFETY: we have the lock, and the clock has just cleared the word that named the slot (K2, K3).
+            // SAFETY: we have the lock, and the clock has just cleared the word that named the slot
+            // (`cache/mod.rs`, K2, K3).
             unsafe { self.frames.empty(slot) };
             state.clock.release(slot);
             evicted += 1;

@@ -77,7 +77,8 @@ impl<K: Key> BlinkTree<K> {
         }
 
         // Changed from the front, so that what leads to keys and children is in both nodes for a
-        // while rather than in none (S2, N2 speak of places that can be found).
+        // while rather than in none (S2 of `out_of_line_keys.rs` and N2 of
+        // `node.rs` speak of places that can be found).
         if at < cut {
             for (i, entry) in to_left.iter().enumerate().skip(at) {
                 left.set_entry(i, *entry, shape.prefix);

@@ -61,7 +61,8 @@ pub(super) fn build<K: Key>(header: &BaseHeader<'_, K>, entries: &[Entry<'_, K>]
     let mut node = OwnedNode::base(header, len, strings.end());
     let start = node.start();
     // SAFETY: the node was allocated with at least `parts.strings` bytes, and the offsets below are
-    // less; it is ours alone (N1). It is aligned to a line, and all parts are multiples of a line.
+    // less; it is ours alone (`node.rs`, N1). It is aligned to a line, and all parts are multiples
+    // of a line.
     unsafe {
         let separators = start.add(parts.separators).cast::<u64>();
         for i in 0..(parts.blocks - parts.separators) / size_of::<u64>() {

@@ -19,7 +19,7 @@
 //!   after the swap.
 //! - C2. Nothing in a delta above depends on the form of the chain below: length, version, fences
 //!   and sibling are the same before and after. Its addresses are advice (N7), and its key bytes
-//!   are its own (N3).
+//!   are its own (`node.rs`, N3).
 //! - C3. A delta above a structure change that may be half done does not act as a seam: the
 //!   change's trace must stay until the parent knows, and deltas above point to it. Its writer
 //!   consolidates at the head, which completes the change first. No change comes to lie below a

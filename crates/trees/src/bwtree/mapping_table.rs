@@ -114,7 +114,7 @@ impl<K: Key, V: Variant> Mapping<K, V> {
         let head = NonNull::new(self.slot(id)?.load(Ordering::SeqCst))?;
         // SAFETY: heads in the table are whole nodes, of pages of the tree or of those that are to
         // become such; this one was there after `_guard` was pinned, so it will not be freed before the
-        // guard is dropped (N2, M2). The load pairs with
+        // guard is dropped (`node.rs`, N2, M2). The load pairs with
         // the `SeqCst` swap or store that published it.
         let head = unsafe { NodeRef::new(head) };
         if V::SPLIT_AT_HEAD && head.kind() == Kind::Split {
@@ -219,7 +219,8 @@ impl<K: Key, V: Variant> Mapping<K, V> {
     }
 
     /// Replaces the chain below the delta `seam`, which this thread published, by the base node
-    /// `new`; once for each delta (L1). The old chain is retired, while the head stays.
+    /// `new`; once for each delta (`mutable_delta_pointers.rs`, L1). The old chain is retired,
+    /// while the head stays.
     pub(super) fn cut_below(&self, seam: NodeRef<'_, K>, new: OwnedNode<K>, guard: &Guard) {
         assert!(V::IN_CHAIN && new.as_ref().kind() == Kind::Base);
         seam.set_base_hint(new.as_ref());

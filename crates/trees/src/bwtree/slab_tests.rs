@@ -103,7 +103,7 @@ fn a_full_slab_holds_no_writer_up<K: Key>() {
     assert!(tree.statistics().consolidations > 1);
     let newest = head(&tree, guard).head;
     assert!(newest.kind() == Kind::Base || newest.is_in_slab());
-    // The suspended writers' slots are not those of the current base node (O2).
+    // The suspended writers' slots are not those of the current base node (`slab_slots.rs`, O2).
     for delta in asleep {
         let place = head(&tree, guard);
         let key = K::parse(b"01234567").unwrap();

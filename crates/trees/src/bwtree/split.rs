@@ -116,7 +116,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         let (left_entries, right_entries) = entries.split_at(cut);
         let (below, at) = (left_entries.last()?.0, right_entries.first()?.0);
         let level = head.level();
-        // In an inner node the separator must be the key of the first entry (B1).
+        // In an inner node the separator must be the key of the first entry (`base.rs`, B1).
         let separator = if level == 0 {
             K::separator(below, at)
         } else {

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A reader reads a child, and then checks that the version is still the one from the beginning of
-//! the read: only then was the child this node's, and may be followed (N2).
+//! the read: only then was the child this node's, and may be followed (`node.rs`, N2).
 //!
 //! # Invariants
 //! - I1. `used` children and one slice less, ascending. At least two children, except while the

@@ -105,7 +105,8 @@ impl Markers for [AtomicU8; WIDTH] {
 
     #[inline]
     fn get(&self, slot: usize) -> u8 {
-        // Part of the node's content: ordered by its version (V1). The same holds for `set`.
+        // Part of the node's content: ordered by its version (`version.rs`, V1). The same holds for
+        // `set`.
         self[slot].load(Ordering::Relaxed)
     }
 

@@ -3,8 +3,9 @@
 //! # Invariants
 //! - N1. A pointer in an interior node, in a border node's links or in a layer leads to a node of this
 //!   tree: a border node if its level is 0, an interior node otherwise. The level never changes.
-//! - N2. A node is deleted (V3) and unlinked from everything that led to it before it is retired. So a
-//!   thread that finds a pointer in a state of a node that was current while it was pinned can follow it.
+//! - N2. A node is deleted (`version.rs`, V3) and unlinked from everything that led to it before it
+//!   is retired. So a thread that finds a pointer in a state of a node that was current while it
+//!   was pinned can follow it.
 //! - N3. A node is changed through atomics only, so shared references to it are all there are.
 //!
 //! Paper: bwtree §2.5

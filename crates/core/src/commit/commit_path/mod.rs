@@ -21,7 +21,7 @@
 //! durable yet, so it too waits for everything logged so far.
 //!
 //! Release by epochs ([`EpochEarly`]) is early release without the LSN: a commit waits for its epoch,
-//! unless it is *independent*, that is has read nothing that is not durable (`durability.rs`).
+//! unless it is *independent*, that is has read nothing that is not durable (`read_durability.rs`).
 //!
 //! A commit that has used a table that is dropped meanwhile fails after it has registered (`drops.rs`).
 //!

@@ -1,7 +1,8 @@
 //! Concurrency control: what a protocol does with a record's word.
 //!
-//! A [`CcProtocol`] is a type parameter of the one commit path (`commit_path.rs`). It says how a record is
-//! read, locked and released, which stamp a commit gets, and whether what was read may stand.
+//! A [`CcProtocol`] is a type parameter of the one commit path (`commit_path/mod.rs`). It says how
+//! a record is read, locked and released, which stamp a commit gets, and whether what was read may
+//! stand.
 
 mod fault_injection;
 #[cfg(all(test, loom))]

@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //! - D1. A single page, or a run of a window, is pushed only while the share of page frames has
-//!   room for it. The frames of an extent were counted when it was requested (S1).
+//!   room for it. The frames of an extent were counted when it was requested (`tasks/schedule.rs`,
+//!   S1).
 //! - D2. The queue belongs to its thread and outlives the query. After an error it is dropped, and
 //!   then it waits for reads in flight or keeps their frames.
 

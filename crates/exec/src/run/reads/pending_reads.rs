@@ -1,4 +1,5 @@
-//! Pending reads: the tasks that wait for each page, so that the page is read once (T3).
+//! Pending reads: the tasks that wait for each page, so that the page is read once (`run/mod.rs`,
+//! T3).
 //!
 //! Paper: oode §2
 

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! # Invariants
-//! - Q1. A page that several tasks wait for is read once (T3): [`PendingReads`] has one read of it.
+//! - Q1. A page that several tasks wait for is read once (`run/mod.rs`, T3): [`PendingReads`] has
+//!   one read of it.
 //! - Q2. A task wakes after its page is in the cache and pinned, or with the frames of its extent.
 //! - Q3. Pages of extents may be requested while single pages wait for frames, and the other way
 //!   round: the rows of an extent may need these pages.

@@ -84,7 +84,7 @@ impl Schedule {
 /// Tasks that can run.
 impl Schedule {
     /// The task to run next: the newest ready one, otherwise the newest of the deepest step that is
-    /// blocked on the degree (T1).
+    /// blocked on the degree (`run/mod.rs`, T1).
     #[inline]
     pub(crate) fn next(&mut self) -> Option<TaskId> {
         let deepest = |blocked: &mut Vec<Vec<TaskId>>| blocked.iter_mut().rev().find_map(Vec::pop);

@@ -4,7 +4,7 @@
 //! - W1. Every task is in exactly one place: it runs, is in the schedule, or waits for a read.
 //! - W2. Every task that is made is counted as made once and as ended once, whichever thread ends
 //!   it. So are waits.
-//! - W3. Tasks that wait for one page are a list, and wake together (T3).
+//! - W3. Tasks that wait for one page are a list, and wake together (`run/mod.rs`, T3).
 
 use namiki_platform::disk::Frame;
 

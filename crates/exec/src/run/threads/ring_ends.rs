@@ -15,7 +15,7 @@ const RING_ITEMS_MAX: usize = 128;
 pub(crate) enum Message {
     /// The sender has no work.
     Request,
-    /// A subtree of the query (T4).
+    /// A subtree of the query (`run/mod.rs`, T4).
     Task {
         /// A pipeline that ended early may leave tasks in rings.
         pipeline: usize,

@@ -1,7 +1,8 @@
 //! The channels of a worker: requests for work and tasks, over rings to and from each other thread.
 //!
 //! # Invariants
-//! - C1. A thread sends subtrees: a part of a range, or a row that begins its next step (T4).
+//! - C1. A thread sends subtrees: a part of a range, or a row that begins its next step
+//!   (`run/mod.rs`, T4).
 //! - C2. Every task in a ring is counted as busy ([`Peers`]), from before it is pushed until it is
 //!   taken out.
 //! - C3. A hand-over sends at most half a ring of rows, so that it never waits for the other

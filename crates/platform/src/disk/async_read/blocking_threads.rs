@@ -5,7 +5,8 @@
 //! reach the device at once than there are threads.
 //!
 //! # Invariants
-//! - B1. A job is in `pushed`, in `jobs`, with one thread, or in `done`: so its frames come back (Q1).
+//! - B1. A job is in `pushed`, in `jobs`, with one thread, or in `done`: so its frames come back
+//!   (`async_read/mod.rs`, Q1).
 //! - B2. A thread adds a completion for each job that it takes, also if the file's code panics.
 
 use std::collections::VecDeque;

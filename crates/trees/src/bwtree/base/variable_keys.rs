@@ -305,7 +305,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
     fn place_by_head(self, key: K::Ref<'_>, prefix: usize) -> (usize, bool) {
         let len = self.len();
         let probe = K::head(key, prefix);
-        // Keys with the same head are neighbours (K1).
+        // Keys with the same head are neighbours (`index/src/key.rs`, K1).
         let mut low = self.rank_of::<false>(probe).max(self.firsts());
         if low == len || self.head_at(low) != probe {
             return (low, false);

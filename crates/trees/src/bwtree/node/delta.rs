@@ -80,7 +80,8 @@ impl<K: Key> OwnedNode<K> {
         };
         let mut node = match slot {
             Some(slot) => {
-                // SAFETY: ours alone (O1), large enough and aligned to a line.
+                // SAFETY: ours alone (`bwtree/slab_slots.rs`, O1), large enough and aligned to a
+                // line.
                 unsafe { slot.write(header(bytes as u32)) };
                 Self(slot)
             }

@@ -16,7 +16,7 @@
 //! # Invariants
 //! - G1. While the kernel may look at a read (it is in the submission queue or counted by `in_kernel`), its
 //!   slot keeps the file, the frames and the list of pieces, and nothing refers to the frames' bytes (P3 of
-//!   the pool, Q2).
+//!   `frame_pool.rs`, Q2 of `async_read/mod.rs`).
 //! - G2. A slot's number is in `free`, in `queued`, or with the kernel. A completion in the ring is that of
 //!   the read in its slot.
 //! - G3. A queue that is dropped waits until `in_kernel` is 0. If it cannot, because the reads are another

@@ -17,7 +17,7 @@ use crate::disk::async_read::{Frame, FramePool};
 /// The kernel takes no more entries.
 pub(super) const ENTRIES_MAX: usize = 1 << 15;
 
-/// A ring and what it can do. The ring itself is dropped first (R1 of its registered memory).
+/// A ring and what it can do. The ring itself is dropped first (R1 of `registered.rs`).
 pub(super) struct Ring {
     pub(super) io: IoUring,
     /// Waits to be enabled by the thread that will use it.
