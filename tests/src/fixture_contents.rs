@@ -1,9 +1,8 @@
-//! The contents of the directories in `tests/fixtures`, which an earlier program wrote: a few lives of one
+//! The contents of the directory in `tests/fixtures`, which an earlier build of the program wrote: a few lives of one
 //! database, each with another protocol, and what the tables hold after each.
 //!
-//! The steps must not change: all of `tests/fixtures` was written from them, by programs that had what there was then.
-//! `namiki-harness fixture` writes one with what there is now: checkpoints in the middle of most lives, restore points, images
-//! of several runs, and two loaded tables, one of which is taken into memory ([`LoadedRows`]).
+//! `namiki-harness fixture` writes such a directory: checkpoints in the middle of most lives, restore points, images of
+//! several runs, and two loaded tables, one of which is taken into memory ([`LoadedRows`]).
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

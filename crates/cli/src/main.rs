@@ -54,7 +54,7 @@ use crate::failure::Failure;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 static VERSION: LazyLock<String> =
-    LazyLock::new(|| version(&format!("reads on-disk formats up to {FORMAT}")));
+    LazyLock::new(|| version(&format!("reads on-disk format {FORMAT}")));
 
 const EXAMPLES: &str = "\
 Examples:

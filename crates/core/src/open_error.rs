@@ -52,16 +52,17 @@ pub enum OpenError {
         /// The directory.
         dir: PathBuf,
     },
-    /// The manifest was written by a later release.
+    /// A release with another format on disk wrote the catalogue. Each release before 1.0 reads one format.
     #[error(
-        "{path} has format {found}, and this release knows formats up to {known}; use a newer release"
+        "{path} has format {found}, and this release reads format {known} only; run `namiki export` of the release that \
+         wrote it, and `namiki import` of this one"
     )]
-    FromTheFuture {
-        /// The manifest's file.
+    OtherFormat {
+        /// The manifest, its table journal or its image list.
         path: PathBuf,
-        /// The format it claims.
+        /// The format that the file claims.
         found: u32,
-        /// The latest format known here.
+        /// The format of this release.
         known: u32,
     },
     /// The manifest's checksum or contents are wrong.

@@ -4,8 +4,8 @@
 //! namiki-manifest 1 crc32c=1a2b3c4d
 //! { … }
 //! ```
-//! The checksum is CRC-32C of the text without the newline at its end. People can read such a file, and a program knows
-//! a newer format before it looks at anything else.
+//! The checksum is CRC-32C of the text without the newline at its end. People can read such a file, and a program sees
+//! another format before it looks at anything else.
 
 /// Why a file is not one that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -18,9 +18,9 @@ pub enum HeadError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// A newer program wrote it.
-    #[error("it has format {found}, which is newer")]
-    Newer {
+    /// A program wrote it that writes another format.
+    #[error("it has another format, {found}")]
+    OtherFormat {
         /// Its format.
         found: u32,
     },
@@ -33,11 +33,11 @@ pub fn encode(kind: &str, format: u32, text: &str) -> String {
     format!("{kind} {format} crc32c={checksum:08x}\n{text}\n")
 }
 
-/// The text of a file of this kind, and of no format beyond `format_max`.
+/// The text of a file of this kind and format.
 ///
 /// # Errors
 /// [`HeadError`].
-pub fn decode<'a>(bytes: &'a [u8], kind: &str, format_max: u32) -> Result<&'a str, HeadError> {
+pub fn decode<'a>(bytes: &'a [u8], kind: &str, format: u32) -> Result<&'a str, HeadError> {
     let damaged = |offset_bytes, why| HeadError::Damaged { offset_bytes, why };
     let header = |why| damaged(0, why);
     let end = bytes.iter().position(|byte| *byte == b'\n');
@@ -52,10 +52,10 @@ pub fn decode<'a>(bytes: &'a [u8], kind: &str, format_max: u32) -> Result<&'a st
     if words.next() != Some(kind) {
         return Err(header("its header does not say what it is"));
     }
-    let format = words.next().and_then(|word| word.parse::<u32>().ok());
-    let found = format.ok_or(header("the format in its header is no number"))?;
-    if found > format_max {
-        return Err(HeadError::Newer { found });
+    let found = words.next().and_then(|word| word.parse::<u32>().ok());
+    let found = found.ok_or(header("the format in its header is no number"))?;
+    if found != format {
+        return Err(HeadError::OtherFormat { found });
     }
     let from = bytes.len() as u64 - body.len() as u64;
     let body = body.strip_suffix(b"\n").unwrap_or(body);
@@ -106,11 +106,13 @@ mod tests {
     }
 
     #[test]
-    fn a_text_comes_back_unless_damaged_or_newer() {
+    fn a_text_comes_back_unless_damaged_or_of_another_format() {
         let text = encode("kind", 2, "{\n  \"a\": 1\n}");
         assert_eq!(decode(text.as_bytes(), "kind", 2), Ok("{\n  \"a\": 1\n}"));
-        let newer = HeadError::Newer { found: 2 };
-        assert_eq!(decode(text.as_bytes(), "kind", 1), Err(newer));
+        let other = HeadError::OtherFormat { found: 2 };
+        for format in [1, 3] {
+            assert_eq!(decode(text.as_bytes(), "kind", format), Err(other));
+        }
         assert!(decode(text.as_bytes(), "other", 2).is_err());
         for at in 0..text.len() - 1 {
             let mut damaged = text.clone().into_bytes();

@@ -1,6 +1,6 @@
 //! The text of `--version`: the release, and the commit that it was built from.
 
-/// `0.1.0 (commit 0123456789ab, reads on-disk formats up to 7)`: `also` follows the commit. The
+/// `0.1.0 (commit 0123456789ab, reads on-disk format 1)`: `also` follows the commit. The
 /// commit is omitted if the build did not know it.
 #[must_use]
 pub fn version(also: &str) -> String {

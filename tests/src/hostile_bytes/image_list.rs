@@ -108,7 +108,7 @@ fn is_typed(error: &OpenError) -> bool {
         OpenError::DamagedImageList { why, .. } | OpenError::DamagedManifest { why, .. } => {
             assert!(!why.is_empty() && !why.contains("it is missing"), "{why}");
         }
-        OpenError::FromTheFuture { .. } => {}
+        OpenError::OtherFormat { .. } => {}
         other => panic!("{other:?}"),
     }
     false

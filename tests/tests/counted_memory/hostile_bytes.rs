@@ -21,7 +21,7 @@ fn fuzzing_corpora_end_without_a_panic() {
 }
 
 /// So the targets reach what they are for, whatever becomes of the formats. With `NAMIKI_WRITE_SEEDS` the seeds are written into
-/// the corpora, where those of an older format are still read.
+/// the corpora.
 #[test]
 fn seeds_are_accepted_to_their_end() {
     let _alone = alone();

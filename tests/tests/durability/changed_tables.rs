@@ -546,17 +546,15 @@ fn a_table_being_loaded_cannot_be_changed() {
 }
 
 #[test]
-fn older_releases_refuse_a_manifest_with_dropped_tables() {
+fn a_log_of_a_table_that_never_was_is_damage() {
     let disk = SimDisk::new();
     let db = open(SPECS[0], &disk);
     Action::Put("a", 1, 1).perform(&db).unwrap();
     db.close().unwrap();
     let head = || String::from_utf8(disk.read(&Manifest::path(Path::new(DIR))).unwrap()).unwrap();
-    assert!(head().starts_with("namiki-manifest 1 "));
     let db = open(SPECS[0], &disk);
     db.drop_table("a").unwrap();
     db.close().unwrap();
-    assert!(head().starts_with("namiki-manifest 4 "));
     // A log that changes a table which no manifest ever had is damaged all the same.
     let forgotten = head().replace("\"dropped\": 1,", "\"dropped\": 0,");
     let (_, body) = forgotten.split_once('\n').unwrap();

@@ -138,7 +138,7 @@ fn a_log_file_of_another_database_is_foreign() {
 }
 
 #[test]
-fn a_manifest_from_the_future_or_damaged_is_told_apart() {
+fn a_manifest_of_another_format_is_no_damaged_one() {
     let path = Path::new("/db/MANIFEST");
     let disk = written("TT(NLR)+PWAL(1)", 3, true);
     let bytes = disk.read(path).unwrap();
@@ -148,7 +148,7 @@ fn a_manifest_from_the_future_or_damaged_is_told_apart() {
     disk.replace(path, text.replacen(" 1 ", " 9 ", 1).as_bytes())
         .unwrap();
     match open().unwrap_err() {
-        OpenError::FromTheFuture {
+        OpenError::OtherFormat {
             path: named,
             found: 9,
             known,

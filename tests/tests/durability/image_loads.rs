@@ -393,28 +393,6 @@ fn a_database_stays_locked_until_its_load_ends() {
     load(&open(&disk), ROWS).unwrap();
 }
 
-/// What a release that knows formats up to 2 looks at first.
-#[test]
-fn older_releases_refuse_a_manifest_with_an_image() {
-    let disk = SimDisk::new();
-    let path = Manifest::path(Path::new(DIR));
-    let format = |disk: &SimDisk| {
-        let bytes = disk.read(&path).unwrap();
-        let text = String::from_utf8(bytes).unwrap();
-        let word = text.split(' ').nth(1).map(str::to_owned);
-        word.unwrap().parse::<u32>().unwrap()
-    };
-    let db = open(&disk);
-    assert_eq!(format(&disk), 2);
-    db.close().unwrap();
-    assert_eq!(format(&disk), 1);
-    let db = open(&disk);
-    load(&db, FEW_ROWS).unwrap();
-    assert_eq!(format(&disk), 3);
-    db.close().unwrap();
-    assert_eq!(format(&disk), 3);
-}
-
 #[test]
 fn an_image_without_its_manifest_is_left_as_it_is() {
     let disk = SimDisk::new();

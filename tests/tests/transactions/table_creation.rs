@@ -304,25 +304,16 @@ fn read(disk: &SimDisk, path: &str) -> Option<Vec<u8>> {
     disk.read(Path::new(path)).ok()
 }
 
-/// The bytes of a manifest of the release before there were journals: such a release reads format 1 alone.
-fn is_read_by_older_releases(disk: &SimDisk) -> bool {
-    read(disk, MANIFEST)
-        .unwrap()
-        .starts_with(b"namiki-manifest 1 ")
-}
-
 #[test]
 fn only_an_open_database_has_a_journal() {
     let (disk, db) = with_journal();
     assert!(read(&disk, TABLES).is_some());
-    assert!(!is_read_by_older_releases(&disk));
     let image = crashed(&disk);
     let found = Manifest::read(&image, Path::new("/db")).unwrap().unwrap();
     assert_eq!(found.tables.len(), 4);
 
     db.close().unwrap();
     assert!(read(&disk, TABLES).is_none());
-    assert!(is_read_by_older_releases(&disk));
     assert_created(&opening(&disk).open("/db").unwrap(), 0..4);
 
     // An opening takes the tables in, and the journal is gone.

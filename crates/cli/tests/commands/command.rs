@@ -668,7 +668,7 @@ fn the_version_says_the_commit_and_the_format() {
         said.starts_with(concat!("namiki ", env!("CARGO_PKG_VERSION"), " (")),
         "{said}"
     );
-    let format = format!("on-disk formats up to {})", namiki::files::FORMAT);
+    let format = format!("on-disk format {})", namiki::files::FORMAT);
     assert!(said.trim_end().ends_with(&format), "{said}");
 }
 

@@ -96,7 +96,7 @@ impl Manifest {
         let text = match checked_text::decode(bytes, KIND, FORMAT) {
             Ok(text) => text,
             Err(error @ HeadError::Damaged { .. }) => return Err(damaged(error.to_string())),
-            Err(HeadError::Newer { found }) => {
+            Err(HeadError::OtherFormat { found }) => {
                 return Err(StoreError::NewerManifest {
                     path: path.to_owned(),
                     found,

@@ -49,7 +49,7 @@ impl EarlierBackup {
     /// The image list that it names, if it names one.
     ///
     /// # Errors
-    /// [`OpenError::DamagedImageList`], [`OpenError::FromTheFuture`], [`OpenError::Device`].
+    /// [`OpenError::DamagedImageList`], [`OpenError::OtherFormat`], [`OpenError::Device`].
     pub fn list(&self, disk: &dyn Disk, dir: &Path) -> Result<Option<ImageList>, OpenError> {
         read_list(disk, dir, &self.manifest)
     }
@@ -71,7 +71,7 @@ pub(super) fn home(dir: &Path) -> PathBuf {
 /// The earlier backups that a directory keeps, oldest first.
 ///
 /// # Errors
-/// [`OpenError::DamagedManifest`], [`OpenError::FromTheFuture`]; [`OpenError::Device`].
+/// [`OpenError::DamagedManifest`], [`OpenError::OtherFormat`]; [`OpenError::Device`].
 pub fn earlier_backups(disk: &dyn Disk, dir: &Path) -> Result<Vec<EarlierBackup>, OpenError> {
     let last = Manifest::read_file(disk, &Manifest::path(dir))?;
     let mut earlier = Vec::new();

@@ -90,10 +90,10 @@ pub enum BackupError {
         dir: PathBuf,
     },
     /// It cannot be told whether the backup in the directory is of this history of the database: it was taken more than 1,024
-    /// openings ago, or by a release that did not say.
+    /// openings ago.
     #[error(
-        "the backup in {} was taken more than 1,024 openings of the database ago, or by an earlier release, so that it \
-         cannot be told whether this database goes on from it; name another directory",
+        "the backup in {} was taken more than 1,024 openings of the database ago, so that it cannot be told whether this \
+         database continues it; name another directory",
         dir.display()
     )]
     UnknownHistory {

@@ -14,7 +14,7 @@ pub struct BackupMark {
     pub taken_at_ms: u64,
     /// The last generation of the log that it has, up to where. None if it has no log.
     pub log: Option<CopiedLog>,
-    /// The generations before it. Missing in a backup of a release that did not say it.
+    /// The generations before it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ended: Vec<EndedLog>,
 }

@@ -39,7 +39,7 @@ const OPENINGS_MAX: u64 = 1 << 48;
 /// The openings that have written a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
-    /// How many there were, with the present one. 0 in a manifest of a release that kept no history.
+    /// How many there were, with the present one.
     openings: u64,
     /// The identifier of the last one.
     id: OpeningId,
@@ -125,9 +125,6 @@ impl History {
     /// Whether the last opening of `then`, which was at this position, is a past of this one, with its last opening at `now`. Nothing
     /// if that cannot be told.
     pub(super) fn has_had(&self, now: u64, then: &Self, position: u64) -> Option<bool> {
-        if then.openings == 0 {
-            return None;
-        }
         let Some(openings_since) = self.openings.checked_sub(then.openings) else {
             return Some(false);
         };
@@ -148,7 +145,7 @@ impl History {
     /// What is wrong with it, if anything is.
     pub(crate) fn contradiction(&self) -> Option<String> {
         let (before, openings) = (self.before.0.len() as u64, self.openings);
-        if openings > OPENINGS_MAX {
+        if openings == 0 || openings > OPENINGS_MAX {
             return Some(format!("its history has {openings} openings"));
         }
         (before > openings.saturating_sub(1)).then(|| {

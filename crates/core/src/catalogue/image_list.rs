@@ -101,7 +101,7 @@ impl ImageList {
     /// Reads the list that the manifest of a database names.
     ///
     /// # Errors
-    /// [`OpenError::DamagedImageList`] if it is missing, damaged, or another; [`OpenError::FromTheFuture`],
+    /// [`OpenError::DamagedImageList`] if it is missing, damaged, or another; [`OpenError::OtherFormat`],
     /// [`OpenError::Device`].
     pub fn read(
         disk: &dyn Disk,
@@ -136,8 +136,8 @@ impl ImageList {
             Err(error @ HeadError::Damaged { .. }) => {
                 return Err(damaged(path, &error.to_string()));
             }
-            Err(HeadError::Newer { found }) => {
-                return Err(OpenError::FromTheFuture {
+            Err(HeadError::OtherFormat { found }) => {
+                return Err(OpenError::OtherFormat {
                     path: path.to_owned(),
                     found,
                     known: FORMAT,
@@ -402,7 +402,7 @@ pub(crate) mod tests {
         let read = ImageList::read(&disk, dir(), DATABASE, &named());
         assert!(matches!(
             read,
-            Err(OpenError::FromTheFuture {
+            Err(OpenError::OtherFormat {
                 found: 2,
                 known: 1,
                 ..

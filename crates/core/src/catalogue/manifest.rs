@@ -8,29 +8,14 @@
 //! { "database": "…", "spec": "SILO(EPOCH)+PWAL(auto)", "tables": [ … ], "generations": [ … ] }
 //! ```
 //!
-//! Tables that are created in between are in a journal beside it (table_journal.rs). A program that does not know of
-//! journals would forget them: so the manifest of an open database has a format of its own, which such a program
-//! refuses. Closing puts all tables into the manifest, and the format is again the one that each program reads.
+//! Tables that are created in between are in a journal (table_journal.rs), which counts only with the manifest of an open
+//! database: closing puts all tables into the manifest.
 //!
-//! A manifest that names an image (image.rs) has format 3 at least, open or closed: a program that does not know of
-//! images would open the database without the tables in it, and drop them from the manifest.
+//! A dropped table leaves the manifest, and its number is given to no other: a log may still have changes of it, which
+//! replay passes over. So numbers below [`Manifest::next_table`] without a table are those of dropped tables.
 //!
-//! A table that is dropped leaves the manifest, and its number is given to no other: a log may still have changes of
-//! it, which replay passes over. So numbers below [`Manifest::next_table`] that no table has are those of dropped
-//! tables. A program that takes a table's number for its place would refuse such a log, or take one table for another:
-//! the manifest has format 4 from the first drop on.
-//!
-//! A manifest that names an image list (image_list.rs) has format 5: what the log had up to the image's stamp may be
-//! gone from it, so a program that does not know of image lists would open the database without that.
-//!
-//! A manifest with a log that ends at a stamp, as a backup's does (backup_mark.rs), has format 6: a program that does not know
-//! of that would replay parts of what was committed after the backup was taken. So has one with a log that may have restore
-//! points (wal_format/restore_point.rs), which that program takes for damage.
-//!
-//! A manifest with a table that has [columns](TableInfo::columns) has format 7: a program that does not know of them would open
-//! the table, and forget them when it writes the manifest.
-//! So has one with a log in a shared device that this release or a later one has written: its regions are rings,
-//! and the manifest says where in them the streams begin. A program that does not know of that would look in vain.
+//! There is one format, and a manifest of any other is refused: before the first release, `export` and `import` lead from
+//! one format to the next (docs/decisions/0068-one-format-before-the-first-release.md).
 
 use std::collections::BTreeSet;
 use std::io;
@@ -57,22 +42,8 @@ use crate::storage::record::INLINE_BYTES_MAX;
 use crate::table::raw_table::{TableId, TableInfo};
 
 const MAGIC: &str = "namiki-manifest";
-/// The latest format that this release reads: that of a database with a table that was loaded into segments and takes part in
-/// transactions now, or with a log in the rings of a shared device.
-pub const FORMAT: u32 = 7;
-/// The format of a database with restore points in its log, of a backup with a log that ends at a stamp, and of a database that
-/// was opened from one, until an image has what that log has.
-const FORMAT_LOG_END: u32 = 6;
-/// The format of a database with an image of its tables in memory.
-const FORMAT_LIST: u32 = 5;
-/// The format of a database with dropped tables.
-const FORMAT_DROPPED: u32 = 4;
-/// The format of a database with an image.
-const FORMAT_IMAGE: u32 = 3;
-/// The format of an open database without an image: it may have a table journal.
-const FORMAT_OPEN: u32 = 2;
-/// The format of a database that was closed: all tables are in its manifest.
-const FORMAT_CLOSED: u32 = 1;
+/// The format of manifests: the only one that is written or read.
+pub const FORMAT: u32 = 1;
 
 /// What a database directory holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,7 +51,7 @@ pub struct Manifest {
     /// The database's identity, in hexadecimal: it is in every log file, too.
     pub database: String,
     /// A random number of the opening that wrote this, drawn anew when that opening changes the image, in hexadecimal.
-    /// Empty if it was written before the first opening was announced, or by a release that had none.
+    /// Empty if it was written before the first opening was announced.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub opening: String,
     /// How the database was opened last.
@@ -115,7 +86,6 @@ pub struct Manifest {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub branch: String,
     /// The openings that have written it.
-    #[serde(default)]
     pub history: History,
     /// What the next backup into the same directory has to know. Only in a backup that was not opened to be written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -231,7 +201,7 @@ impl Manifest {
     /// The manifest of a directory, with the tables of its journal; nothing if it has none.
     ///
     /// # Errors
-    /// [`OpenError::FromTheFuture`], [`OpenError::DamagedManifest`], [`OpenError::DamagedTables`],
+    /// [`OpenError::OtherFormat`], [`OpenError::DamagedManifest`], [`OpenError::DamagedTables`],
     /// [`OpenError::Device`].
     pub fn read(disk: &dyn Disk, dir: &Path) -> Result<Option<Self>, OpenError> {
         let Some(mut manifest) = Self::read_alone(disk, dir)? else {
@@ -361,31 +331,14 @@ impl Manifest {
                 && openings.contains(&found.opening)),
             Ok(None) | Err(OpenError::DamagedManifest { .. }) => Ok(true),
             Err(OpenError::Device { source, .. }) => Err(source),
-            // A newer program's.
+            // Another release's.
             Err(_) => Ok(false),
         }
     }
 
     fn encode(&self) -> String {
-        let has_columns = self.tables.iter().any(|table| table.columns().is_some());
-        let any = |has: fn(&GenerationInfo) -> bool| self.generations.iter().any(has);
-        let format = if has_columns || any(GenerationInfo::is_in_rings) {
-            FORMAT
-        } else if any(|info| info.last_stamp.is_some() || info.restore_points) {
-            FORMAT_LOG_END
-        } else if self.image_list.is_some() {
-            FORMAT_LIST
-        } else if self.dropped > 0 {
-            FORMAT_DROPPED
-        } else if !self.image.is_empty() {
-            FORMAT_IMAGE
-        } else if self.closed {
-            FORMAT_CLOSED
-        } else {
-            FORMAT_OPEN
-        };
         let body = serde_json::to_string_pretty(self).expect("a manifest has only string keys");
-        checked_text::encode(MAGIC, format, &body)
+        checked_text::encode(MAGIC, FORMAT, &body)
     }
 
     pub(super) fn decode(bytes: &[u8], path: &Path) -> Result<Self, OpenError> {
@@ -396,8 +349,8 @@ impl Manifest {
         let body = match checked_text::decode(bytes, MAGIC, FORMAT) {
             Ok(body) => body,
             Err(error @ HeadError::Damaged { .. }) => return Err(damaged(&error.to_string())),
-            Err(HeadError::Newer { found }) => {
-                return Err(OpenError::FromTheFuture {
+            Err(HeadError::OtherFormat { found }) => {
+                return Err(OpenError::OtherFormat {
                     path: path.to_owned(),
                     found,
                     known: FORMAT,
@@ -531,7 +484,7 @@ mod tests {
     use crate::catalogue::image_list;
 
     #[test]
-    fn a_manifest_comes_back_unless_damaged_or_newer() {
+    fn a_manifest_comes_back_unless_damaged_or_of_another_format() {
         let path = Path::new("x/MANIFEST");
         let manifest = Manifest::new(77, ProtocolSpec::DEFAULT);
         let bytes = manifest.encode().into_bytes();
@@ -545,20 +498,20 @@ mod tests {
             );
             assert!(Manifest::decode(&bytes[..at], path).is_err() || at + 1 == bytes.len());
         }
-        let future = String::from_utf8(bytes).unwrap().replacen(" 1 ", " 8 ", 1);
-        let error = Manifest::decode(future.as_bytes(), path).unwrap_err();
-        assert!(matches!(
-            error,
-            OpenError::FromTheFuture {
-                found: 8,
-                known: FORMAT,
-                ..
-            }
-        ));
+        let text = String::from_utf8(bytes).unwrap();
+        for other in [0, 2, 7] {
+            let other_format = text.replacen(" 1 ", &format!(" {other} "), 1);
+            let error = Manifest::decode(other_format.as_bytes(), path).unwrap_err();
+            assert!(error.to_string().contains("export"), "{error}");
+            assert!(matches!(
+                error,
+                OpenError::OtherFormat { found, known: FORMAT, .. } if found == other
+            ));
+        }
     }
 
     #[test]
-    fn ends_at_stamps_and_restore_points_need_a_later_format() {
+    fn only_what_has_ended_ends_at_a_stamp() {
         let ends = |info: &mut GenerationInfo| info.last_stamp = Some(Stamp(9));
         let has_points = |info: &mut GenerationInfo| info.restore_points = true;
         let changes: [fn(&mut GenerationInfo); 2] = [ends, has_points];
@@ -577,7 +530,6 @@ mod tests {
                 ..Manifest::new(7, ProtocolSpec::DEFAULT)
             };
             let text = manifest.encode();
-            assert!(text.starts_with("namiki-manifest 6 "), "{text}");
             let path = Path::new("x/MANIFEST");
             assert_eq!(Manifest::decode(text.as_bytes(), path).unwrap(), manifest);
             // Only what has ended ends at a stamp.
@@ -589,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_in_rings_needs_a_later_format() {
+    fn a_log_in_rings_that_begins_later_needs_an_image() {
         let path = Path::new("x/MANIFEST");
         let info = GenerationInfo {
             placement: Placement::Shared {
@@ -609,7 +561,6 @@ mod tests {
             ..Manifest::new(7, ProtocolSpec::DEFAULT)
         };
         let text = manifest.encode();
-        assert!(text.starts_with("namiki-manifest 7 "), "{text}");
         assert_eq!(Manifest::decode(text.as_bytes(), path).unwrap(), manifest);
         // Without an image, nothing of it is gone.
         manifest.generations[0].starts[0].sequence = 9;
@@ -619,17 +570,17 @@ mod tests {
     }
 
     #[test]
-    fn images_lists_and_dropped_tables_need_later_formats() {
+    fn images_lists_and_dropped_tables_come_back() {
         let path = Path::new("x/MANIFEST");
-        for (closed, with_image, dropped, with_list, format) in [
-            (true, false, 0, false, 1),
-            (false, false, 0, false, 2),
-            (true, true, 0, false, 3),
-            (false, true, 0, false, 3),
-            (true, false, 1, false, 4),
-            (false, true, 2, false, 4),
-            (true, false, 0, true, 5),
-            (false, true, 2, true, 5),
+        for (closed, with_image, dropped, with_list) in [
+            (true, false, 0, false),
+            (false, false, 0, false),
+            (true, true, 0, false),
+            (false, true, 0, false),
+            (true, false, 1, false),
+            (false, true, 2, false),
+            (true, false, 0, true),
+            (false, true, 2, true),
         ] {
             let mut manifest = Manifest::new(77, ProtocolSpec::DEFAULT);
             manifest.closed = closed;
@@ -639,16 +590,18 @@ mod tests {
             }
             manifest.image_list = with_list.then(image_list::tests::named);
             let text = manifest.encode();
-            assert!(text.starts_with(&format!("namiki-manifest {format} ")));
+            assert!(text.starts_with("namiki-manifest 1 "), "{text}");
             assert_eq!(text.contains("\"image\""), with_image);
             assert_eq!(text.contains("\"image_list\""), with_list);
             assert_eq!(Manifest::decode(text.as_bytes(), path).unwrap(), manifest);
         }
     }
 
-    #[test]
-    fn senseless_contents_are_damage_with_a_good_checksum() {
-        let table = |id, name: &str| TableInfo {
+    /// What is said of a manifest that is changed so.
+    type Spoiled = (&'static str, fn(&mut Manifest));
+
+    fn table(id: u32, name: &str) -> TableInfo {
+        TableInfo {
             id: TableId(id),
             name: name.to_owned(),
             key_type: "u64".to_owned(),
@@ -656,18 +609,123 @@ mod tests {
             fixed_keys: true,
             inline_bytes: 8,
             layout: None,
-        };
-        let seal = |streams: usize| GenerationEnd {
-            last_sequences: vec![1; streams],
+        }
+    }
+
+    fn generation(number: u32, sealed: bool) -> GenerationInfo {
+        let seal = GenerationEnd {
+            last_sequences: vec![1; 2],
             last_lsn: Lsn(0),
             durable_epoch: Epoch(1),
             max_stamp: Stamp(9),
         };
-        let generation = |number, sealed: bool| GenerationInfo {
-            seal: sealed.then(|| seal(2)),
+        GenerationInfo {
+            seal: sealed.then_some(seal),
             streams: 2,
             ..LogConfig::new(7, Generation(number)).generation_info(CutRule::Epoch)
-        };
+        }
+    }
+
+    /// Identities and tables.
+    const SPOILED_TABLES: &[Spoiled] = &[
+        ("not a number", |it| it.database = "x".to_owned()),
+        ("has the number 4294967295", |it| {
+            it.tables[1] = table(u32::MAX, "b");
+        }),
+        ("has the number 0", |it| it.tables[1] = table(0, "b")),
+        ("and its place is 1, with 3", |it| {
+            it.dropped = 3;
+            it.tables[1] = table(5, "b");
+        }),
+        ("and its place is 1, with 3", |it| {
+            it.dropped = 3;
+            it.tables = vec![table(3, "a"), table(3, "b")];
+        }),
+        ("is empty or taken", |it| it.tables[1] = table(1, "a")),
+        ("is empty or taken", |it| it.tables[1] = table(1, "")),
+        ("room for 2041 bytes", |it| {
+            it.tables[0].inline_bytes = 2041;
+        }),
+    ];
+
+    /// Generations of the log.
+    const SPOILED_GENERATIONS: &[Spoiled] = &[
+        ("comes after", |it| it.generations.swap(0, 1)),
+        ("comes after", |it| {
+            it.generations[1] = generation(1, false);
+        }),
+        ("no seal", |it| it.generations[0] = generation(1, false)),
+        ("is to be next", |it| it.next_generation = Generation(3)),
+        ("cannot be next", |it| {
+            it.next_generation = Generation(u32::MAX);
+        }),
+        ("is of 2 streams", |it| it.generations[0].streams = 1),
+        ("has 0 streams", |it| it.generations[1].streams = 0),
+        ("has 2 streams", |it| {
+            it.generations[1].layout = Layout::Single;
+        }),
+        ("begins with", |it| it.generations[1].first_lsn = Lsn(0)),
+        ("no length", |it| {
+            it.generations[1].placement = Placement::Segments { segment_bytes: 0 };
+        }),
+        ("files of 5000 bytes", |it| {
+            it.generations[0].placement = Placement::Segments {
+                segment_bytes: 5000,
+            };
+        }),
+        ("files of 100 bytes", |it| {
+            it.generations[1].placement = Placement::Shared {
+                path: "device".into(),
+                region_bytes: 100,
+            };
+        }),
+    ];
+
+    /// Images, and what they allow to be gone.
+    const SPOILED_IMAGES: &[Spoiled] = &[
+        ("is in memory and in the image", |it| {
+            it.image = image();
+            it.image.tables[0].name = "b".to_owned();
+        }),
+        ("named twice", |it| {
+            it.image = image();
+            it.image.tables[0].indexes[0].segment.file = FileNumber(1);
+        }),
+        ("no image, and the log before generation 1", |it| {
+            it.oldest_generation = Generation(1);
+        }),
+        ("no image, and the beginning of generation 3", |it| {
+            let start = StreamStart {
+                segment: 2,
+                sequence: 9,
+                offset: 0,
+            };
+            it.generations[1].retain = Retain::UntilRecycled;
+            it.generations[1].starts = vec![start; 2];
+        }),
+        ("the image list is file 0", |it| {
+            let mut list = image_list::tests::named();
+            list.file = FileNumber(0);
+            it.image_list = Some(list);
+        }),
+        ("is no number", |it| {
+            let mut list = image_list::tests::named();
+            list.identity.pop();
+            it.image_list = Some(list);
+        }),
+        ("the image is at", |it| {
+            let mut list = image_list::tests::named();
+            list.stamp = Stamp(1 << 50);
+            it.image_list = Some(list);
+        }),
+        ("more than there can be", |it| {
+            let seal = it.generations[0].seal.as_mut().unwrap();
+            seal.durable_epoch = Epoch(u64::MAX);
+        }),
+    ];
+
+    #[test]
+    fn senseless_contents_are_damage_with_a_good_checksum() {
         let sound = Manifest {
             tables: vec![table(0, "a"), table(1, "b")],
             generations: vec![generation(1, true), generation(3, false)],
@@ -676,96 +734,8 @@ mod tests {
         };
         let path = Path::new("x/MANIFEST");
         Manifest::decode(sound.encode().as_bytes(), path).unwrap();
-        type Spoil<'a> = &'a dyn Fn(&mut Manifest);
-        let spoiled: &[(&str, Spoil<'_>)] = &[
-            ("not a number", &|it| it.database = "x".to_owned()),
-            ("has the number 4294967295", &|it| {
-                it.tables[1] = table(u32::MAX, "b");
-            }),
-            ("has the number 0", &|it| it.tables[1] = table(0, "b")),
-            ("and its place is 1, with 3", &|it| {
-                it.dropped = 3;
-                it.tables[1] = table(5, "b");
-            }),
-            ("and its place is 1, with 3", &|it| {
-                it.dropped = 3;
-                it.tables = vec![table(3, "a"), table(3, "b")];
-            }),
-            ("is empty or taken", &|it| it.tables[1] = table(1, "a")),
-            ("is empty or taken", &|it| it.tables[1] = table(1, "")),
-            ("room for 2041 bytes", &|it| {
-                it.tables[0].inline_bytes = 2041;
-            }),
-            ("comes after", &|it| it.generations.swap(0, 1)),
-            ("comes after", &|it| {
-                it.generations[1] = generation(1, false);
-            }),
-            ("no seal", &|it| it.generations[0] = generation(1, false)),
-            ("is to be next", &|it| it.next_generation = Generation(3)),
-            ("cannot be next", &|it| {
-                it.next_generation = Generation(u32::MAX);
-            }),
-            ("is of 2 streams", &|it| it.generations[0].streams = 1),
-            ("has 0 streams", &|it| it.generations[1].streams = 0),
-            ("has 2 streams", &|it| {
-                it.generations[1].layout = Layout::Single;
-            }),
-            ("begins with", &|it| it.generations[1].first_lsn = Lsn(0)),
-            ("no length", &|it| {
-                it.generations[1].placement = Placement::Segments { segment_bytes: 0 };
-            }),
-            ("files of 5000 bytes", &|it| {
-                it.generations[0].placement = Placement::Segments {
-                    segment_bytes: 5000,
-                };
-            }),
-            ("files of 100 bytes", &|it| {
-                it.generations[1].placement = Placement::Shared {
-                    path: "device".into(),
-                    region_bytes: 100,
-                };
-            }),
-            ("is in memory and in the image", &|it| {
-                it.image = image();
-                it.image.tables[0].name = "b".to_owned();
-            }),
-            ("named twice", &|it| {
-                it.image = image();
-                it.image.tables[0].indexes[0].segment.file = FileNumber(1);
-            }),
-            ("no image, and the log before generation 1", &|it| {
-                it.oldest_generation = Generation(1);
-            }),
-            ("no image, and the beginning of generation 3", &|it| {
-                let start = StreamStart {
-                    segment: 2,
-                    sequence: 9,
-                    offset: 0,
-                };
-                it.generations[1].retain = Retain::UntilRecycled;
-                it.generations[1].starts = vec![start; 2];
-            }),
-            ("the image list is file 0", &|it| {
-                let mut list = image_list::tests::named();
-                list.file = FileNumber(0);
-                it.image_list = Some(list);
-            }),
-            ("is no number", &|it| {
-                let mut list = image_list::tests::named();
-                list.identity.pop();
-                it.image_list = Some(list);
-            }),
-            ("the image is at", &|it| {
-                let mut list = image_list::tests::named();
-                list.stamp = Stamp(1 << 50);
-                it.image_list = Some(list);
-            }),
-            ("more than there can be", &|it| {
-                let seal = it.generations[0].seal.as_mut().unwrap();
-                seal.durable_epoch = Epoch(u64::MAX);
-            }),
-        ];
-        for (expected, spoil) in spoiled {
+        let spoiled = [SPOILED_TABLES, SPOILED_GENERATIONS, SPOILED_IMAGES];
+        for (expected, spoil) in spoiled.concat() {
             let mut manifest = sound.clone();
             spoil(&mut manifest);
             match Manifest::decode(manifest.encode().as_bytes(), path) {

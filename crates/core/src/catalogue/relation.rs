@@ -9,7 +9,7 @@ pub(crate) enum Relation {
     Continues,
     /// The backup has something that it does not have.
     Differs,
-    /// The backup is of an opening that it does not know any more, or of a release that kept no history.
+    /// The backup is of an opening that it does not know any more.
     Unknown,
 }
 
@@ -66,6 +66,7 @@ mod tests {
 
     use super::*;
     use crate::catalogue::history::{History, KEPT};
+    use crate::catalogue::manifest::FORMAT;
     use crate::error::OpenError;
     use crate::protocol_spec::ProtocolSpec;
     use crate::table::raw_table::TableId;
@@ -142,14 +143,6 @@ mod tests {
         assert_eq!(read, now.history);
     }
 
-    #[test]
-    fn a_release_without_histories_is_not_judged() {
-        let now = Manifest::new(7, ProtocolSpec::DEFAULT);
-        let mut old = now.clone();
-        old.history = History::default();
-        assert_eq!(now.relation_to(&old), Relation::Unknown);
-    }
-
     /// As a manifest may say that has a right checksum all the same.
     #[test]
     fn counters_that_cannot_be_raised_are_refused() {
@@ -162,7 +155,7 @@ mod tests {
                 _ => text[name] = value.into(),
             }
             let text = serde_json::to_string(&text).unwrap();
-            let bytes = checked_text::encode("namiki-manifest", 7, &text);
+            let bytes = checked_text::encode("namiki-manifest", FORMAT, &text);
             Manifest::decode(bytes.as_bytes(), Path::new("MANIFEST")).map(drop)
         };
         for (name, most) in [

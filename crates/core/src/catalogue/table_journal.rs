@@ -183,7 +183,7 @@ fn checksum_at(bytes: &[u8], offset: u64, header: &[u8]) -> u32 {
 /// count beside that.
 ///
 /// # Errors
-/// [`OpenError::DamagedTables`], [`OpenError::FromTheFuture`], [`OpenError::Device`].
+/// [`OpenError::DamagedTables`], [`OpenError::OtherFormat`], [`OpenError::Device`].
 pub(crate) fn read(
     disk: &dyn Disk,
     dir: &Path,
@@ -218,8 +218,8 @@ fn decode(bytes: &[u8], path: &Path, continues: Continues) -> Result<Vec<Found>,
         return Err(damaged(0, why.to_owned()));
     }
     let version = u32_at(header, 12);
-    if version > VERSION {
-        return Err(OpenError::FromTheFuture {
+    if version != VERSION {
+        return Err(OpenError::OtherFormat {
             path: path.to_owned(),
             found: version,
             known: VERSION,

@@ -31,7 +31,7 @@ pub struct ImageSurvey {
 ///
 /// # Errors
 /// [`OpenError::SegmentNotInManifest`], [`OpenError::ImageNotInManifest`] if the manifest is older than the image;
-/// [`OpenError::DamagedImageList`], [`OpenError::FromTheFuture`]; [`OpenError::Device`].
+/// [`OpenError::DamagedImageList`], [`OpenError::OtherFormat`]; [`OpenError::Device`].
 pub fn read_image(
     disk: &dyn Disk,
     dir: &Path,
@@ -58,7 +58,7 @@ pub fn read_image(
 /// The image list that the manifest names, if it names one.
 ///
 /// # Errors
-/// [`OpenError::DamagedImageList`], [`OpenError::FromTheFuture`]; [`OpenError::Device`].
+/// [`OpenError::DamagedImageList`], [`OpenError::OtherFormat`]; [`OpenError::Device`].
 pub(crate) fn read_list(
     disk: &dyn Disk,
     dir: &Path,

@@ -208,8 +208,7 @@ impl Builder {
 
     /// Puts a restore point into the log after each so long, as long as there are commits: a moment, by the computer's clock,
     /// to which a backup can be restored that has the point ([`Builder::restore_to`]). A point takes one write of the log,
-    /// and 25 bytes. Intervals below a tenth of a second are one of a tenth. Default: none, and the database can be read by
-    /// earlier releases.
+    /// and 25 bytes. Intervals below a tenth of a second are one of a tenth. Default: none.
     #[must_use]
     pub fn restore_points(mut self, interval: Duration) -> Self {
         self.tuning.checkpoint.restore_points = Some(interval);

@@ -1,4 +1,4 @@
-//! Writes a directory like those in `tests/fixtures`, with the program as it is now.
+//! Writes a directory like the one in `tests/fixtures`, with the program as it is now.
 
 use std::path::PathBuf;
 use std::process::Command;
