@@ -8,7 +8,7 @@ use std::sync::Arc;
 use namiki::files::{ImageTable, Manifest, SegmentFile, image_dir};
 use namiki::query::{Column, ColumnType, Datum, Schema};
 use namiki::{Database, LoadError, LoadOptions, NewTable};
-use namiki_exec::data::{key_codec, row_codec};
+use namiki_data::columns::{key_codec, row_codec};
 use namiki_platform::disk::sim::Step;
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_segment::{Cursor, Found, MemoryPages, Segment};

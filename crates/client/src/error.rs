@@ -2,7 +2,8 @@
 
 use std::io;
 
-use crate::error_sentence::debug_as_sentence;
+use namiki_data::debug_as_sentence;
+
 use crate::protocol::{FrameError, SessionId};
 
 debug_as_sentence!(ClientError);

@@ -19,7 +19,6 @@ mod asynchronous;
 mod blocking;
 mod channel;
 mod error;
-mod error_sentence;
 #[cfg(feature = "hostile-bytes")]
 #[doc(hidden)]
 pub mod hostile_bytes;

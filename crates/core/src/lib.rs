@@ -107,14 +107,7 @@ mod wal_format;
 pub use api::database::Database;
 pub use api::rows::Rows;
 pub use api::session::Session;
-#[cfg(feature = "serde")]
-pub use api::table::Serde;
-#[doc(hidden)]
-pub use api::table::derive_support as __derive;
-pub use api::table::{
-    AsKey, Key, KeyBytes, KeyPrefix, KeyRange, LockSet, Number, Table, Value, ValueBytes,
-    ValueView, Versioned,
-};
+pub use api::table::{LockSet, Table};
 pub use api::view::View;
 pub use backup::error::{BackupError, KeptFileFault};
 pub use backup::followed_backup::BackupStats;
@@ -131,8 +124,14 @@ pub use concurrency::cc::faults;
 pub use error::{Conflict, Error, OpenError};
 pub use image::loaded_tables::load_error::LoadError;
 pub use image::loaded_tables::table_writer::NewTable;
-#[cfg(feature = "derive")]
-pub use namiki_derive::{Key, Value};
+#[doc(hidden)]
+pub use namiki_data::__derive;
+#[cfg(feature = "serde")]
+pub use namiki_data::Serde;
+pub use namiki_data::{
+    AsKey, Key, KeyBytes, KeyPrefix, KeyRange, Number, RowLayout, TypeLayout, TypeLayouts, Value,
+    ValueBytes, ValueView, VariantLayout, Versioned,
+};
 pub use namiki_index::Direction;
 pub use namiki_log::{LogCounters, LogError, Prepare, ReadError, RegionUse, SequencerKind};
 pub use namiki_platform::disk::DeviceProfile;
@@ -150,7 +149,6 @@ pub use stats::{DiskUse, Stats, TableStats};
 pub use storage::index;
 pub use storage::index::{IndexKind, IndexNotInBuild, TreeKind};
 pub use table::raw_table::{TableId, TableInfo};
-pub use table::row_layout::{RowLayout, TypeLayout, TypeLayouts, VariantLayout};
 pub use tables::batch_load::{
     BatchLoadError, BatchLoadOptions, BatchLoadProgress, BatchLoadReport, BatchLoadStop,
     ExistingRows, OnBatchLoadProgress,
@@ -165,9 +163,9 @@ pub use wal_format::restore_point::RestorePoint;
 pub mod query {
     pub use crate::api::query::{Query, RowOf};
     pub use crate::query_error::QueryError;
-    pub use namiki_exec::data::key_codec::{EncodeError, encode as encode_key};
-    pub use namiki_exec::data::row_codec::{decode as decode_row, encode as encode_row};
-    pub use namiki_exec::data::{Column, ColumnType, Datum, Schema, SchemaError, Value};
+    pub use namiki_data::columns::key_codec::{EncodeError, encode as encode_key};
+    pub use namiki_data::columns::row_codec::{decode as decode_row, encode as encode_row};
+    pub use namiki_data::columns::{Column, ColumnType, Datum, Schema, SchemaError, Value};
     pub use namiki_exec::plan::*;
     pub use namiki_exec::{
         AnswerRow, Canceller, Degree, ExecError, ExplainedOperator, Explanation, LiveCounters,

@@ -1,18 +1,21 @@
-//! What `#[derive(Key)]` and `#[derive(Value)]` write their code with. Not for use by hand: it may change at any time.
+//! Support for the code of `#[derive(Key)]` and `#[derive(Value)]`. Not for use by hand: it may
+//! change at any time.
 //!
-//! All that is done with a field is had from one function, which is bound by `Key` or `Value`. So a field that is neither gives
-//! one error, which says so: the compiler tells the same error of the same place once.
+//! Derived code gets everything that it needs of a field from one function, bound by `Key` or
+//! `Value`. So a field that is neither gives one error: the compiler reports the same error at the
+//! same place once.
 
 use std::borrow::Cow;
 
-use super::key::{AsKey, Key, KeyBytes};
-pub use super::shape::{Field, Shape, Variant};
-use super::value::{Value, ValueBytes};
-pub use super::value::{
+use crate::key::{AsKey, Key, KeyBytes};
+pub use crate::shape::{Field, Shape, Variant};
+use crate::value::{Value, ValueBytes};
+pub use crate::value::{
     decode_earlier, decode_versioned, encode_versioned, names_with_earlier, put_length, take_length,
 };
 
-/// What is done with a field of a key. Without bounds, so that the type of the field is asked for its trait in one place.
+/// The functions of a key's field. Without bounds, so that derived code requires the trait in one
+/// place.
 #[derive(Clone, Copy)]
 pub struct KeyField<K> {
     /// [`Key::type_name`].
@@ -29,7 +32,7 @@ pub struct KeyField<K> {
     pub decode_component: fn(&mut &[u8]) -> Option<K>,
 }
 
-/// What is done with a field of this type.
+/// The functions of a key's field of this type.
 #[must_use]
 pub const fn key_field<K: Key<Owned = K>>() -> KeyField<K> {
     KeyField {
@@ -42,7 +45,7 @@ pub const fn key_field<K: Key<Owned = K>>() -> KeyField<K> {
     }
 }
 
-/// What is done with a field of a value, likewise.
+/// The functions of a value's field, likewise.
 #[derive(Clone, Copy)]
 pub struct ValueField<V> {
     /// [`Value::type_name`].
@@ -57,7 +60,7 @@ pub struct ValueField<V> {
     pub decode_component: fn(&mut &[u8]) -> Option<V>,
 }
 
-/// What is done with a field of this type.
+/// The functions of a value's field of this type.
 #[must_use]
 pub const fn value_field<V: Value<Owned = V>>() -> ValueField<V> {
     ValueField {
@@ -69,7 +72,7 @@ pub const fn value_field<V: Value<Owned = V>>() -> ValueField<V> {
     }
 }
 
-/// The largest of some numbers.
+/// The largest of these numbers, or 0.
 #[must_use]
 pub const fn max(numbers: &[usize]) -> usize {
     let (mut largest, mut at) = (0, 0);

@@ -1,14 +1,18 @@
-//! Errors as sentences: `fn main() -> Result<(), ClientError>` prints the `Debug` form of the error that it ends with.
+//! Errors as sentences: `fn main() -> Result<(), ClientError>` prints the `Debug` form of the error
+//! that it ends with.
 //!
-//! The database's own errors do the same (`namiki_platform::error_sentence`); the client does not
-//! depend on that crate.
+//! The same as `namiki_platform::error_sentence`, for this crate and the client's, which depend on
+//! no platform.
 
 use std::error::Error;
 use std::fmt;
 
-/// Writes the error and its causes, each after a colon; a cause that the preceding text contains is
-/// omitted.
-pub(crate) fn sentence(error: &dyn Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// Writes the error and its causes, each after a colon. A cause that the text already contains is
+/// left out.
+///
+/// # Errors
+/// Those of the formatter.
+pub fn sentence(error: &dyn Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -22,6 +26,8 @@ pub(crate) fn sentence(error: &dyn Error, f: &mut fmt::Formatter<'_>) -> fmt::Re
 }
 
 /// `Debug` as a sentence.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! debug_as_sentence {
     ($($error:ty),*) => {$(
         impl std::fmt::Debug for $error {
@@ -31,4 +37,3 @@ macro_rules! debug_as_sentence {
         }
     )*};
 }
-pub(crate) use debug_as_sentence;

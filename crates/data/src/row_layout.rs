@@ -1,55 +1,58 @@
-//! What the rows of a table are made of, beyond the names of its types: the catalogue's one description of it.
+//! Row layouts: the catalogue's description of a table's rows, beyond the names of its types.
 //!
-//! A table that was loaded has columns. One with keys or values of derived types has the layouts of these, so that a program that
-//! does not have the types (`namiki get` and `scan`) can show their fields. The names of derived types contain a hash of the
-//! layout, and open the table or not; the layout itself decides nothing.
+//! A loaded table has columns. A table with keys or values of derived types has their layouts, so
+//! that programs without the types (`namiki get` and `scan`) can show the fields. The layout does
+//! not decide whether a table opens with a type: the type's name does, which contains a hash of the
+//! layout.
 //!
 //! ```text
 //!  "columns": { … }                                             a query's schema
-//!  "types": { "layouts": [ { "name": "Account@2#6b1a…", "variants": [ { "fields": [["owner", "string"], …] } ] }, … ],
+//!  "types": { "layouts": [ { "name": "Account@2#6b1a…",
+//!                           "variants": [ { "fields": [["owner", "string"], …] } ] }, … ],
 //!             "earlier": ["Account@1#c8a6…"] }
 //! ```
 
-use namiki_exec::data::Schema;
 use serde::{Deserialize, Serialize};
 
-/// See the module.
+use crate::columns::Schema;
+
+/// The layout of a table's rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowLayout {
-    /// Of a table that was loaded into segments and takes part in transactions now: its columns. Its values are rows, encoded
-    /// for them. Queries know it by them.
+    /// The columns of a table that was loaded into segments and now takes part in transactions. Its
+    /// values are rows, encoded for these columns. Queries use them.
     Columns(Schema),
-    /// Of a table with keys or values of derived types.
+    /// The derived types of a table's keys and values.
     Types(TypeLayouts),
 }
 
 /// The layouts of the derived types in a table's keys and values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TypeLayouts {
-    /// Each once, those within others before them.
+    /// Each type once. A type that another one contains comes before it.
     pub layouts: Vec<TypeLayout>,
-    /// The names of the types that the values' type was made from: rows of these may be there. The version that a row begins with
-    /// tells them apart.
+    /// The names of the types that the values' type was made from. The table may contain rows of
+    /// these; the version at the beginning of a row tells them apart.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<String>,
 }
 
-/// What a derived type is made of.
+/// The layout of a derived type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TypeLayout {
-    /// The type's name, as a table has it.
+    /// The type's name in the catalogue.
     pub name: String,
-    /// The one of a struct has no name.
+    /// A struct has one, without a name.
     pub variants: Vec<VariantLayout>,
 }
 
 /// A variant of an enum, or the whole of a struct.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VariantLayout {
-    /// Nothing if it is a struct.
+    /// Nothing for a struct.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The fields in their order: what each is called, and the name of its type. `^` stands for the type itself.
+    /// The fields in their order: name and type of each. `^` stands for the type itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<(String, String)>,
 }

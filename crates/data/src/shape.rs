@@ -1,31 +1,32 @@
-//! Names of derived types: with a hash of their shape, so that a table is not opened with another one.
+//! Names of derived types. They contain a hash of the type's shape, so that a table does not open
+//! with another type.
 //!
-//! The shape is written out, fields and variants with their names in their order, and with the names of their types,
-//! which contain the shapes of these in turn. Its hash is FNV-1a, which is the same in every release: the names are in
-//! manifests.
+//! The shape is a text: variants and fields in their order, by name, and the names of the fields'
+//! types, which contain the shapes of these in turn. Its hash is FNV-1a. The names are in
+//! manifests, so they are the same in every release.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt::Write;
 
-use crate::table::row_layout::{TypeLayout, VariantLayout};
+use crate::row_layout::{TypeLayout, VariantLayout};
 
 /// A field: its name, and the name of its type.
 pub type Field = (&'static str, fn() -> Cow<'static, str>);
 
-/// A variant, or the whole of a struct, then without a name.
+/// A variant, or the whole of a struct, without a name.
 pub type Variant<'a> = (&'static str, &'a [Field]);
 
-/// What a derived type looks like.
+/// The shape of a derived type.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape<'a> {
-    /// What the type is called.
+    /// The type's name without the hash.
     pub name: &'static str,
-    /// The version of its values; keys have none.
+    /// The version of values; keys have none.
     pub version: Option<u32>,
-    /// Whether it has variants: an enum, even if there is one alone.
+    /// Whether it is an enum, which may have a single variant.
     pub is_enum: bool,
-    /// Those.
+    /// The variants, or the one of a struct.
     pub variants: &'a [Variant<'a>],
 }
 
@@ -34,7 +35,7 @@ impl Shape<'_> {
     #[must_use]
     pub fn type_name<T: ?Sized>(&self) -> Cow<'static, str> {
         let Some((shape, variants)) = within::<T, _>(|| self.written_out()) else {
-            // A type that has itself in it: its own name is being made.
+            // A type that contains itself: its name is being made.
             return Cow::Borrowed("^");
         };
         let name = named(self.name, self.version, &shape);
@@ -49,7 +50,7 @@ impl Shape<'_> {
         Cow::Owned(name)
     }
 
-    /// The text that is hashed, and the same as a layout.
+    /// The text to be hashed, and the layout.
     fn written_out(&self) -> (String, Vec<VariantLayout>) {
         let mut shape = String::from(if self.is_enum { "enum" } else { "struct" });
         let mut variants = Vec::new();
@@ -73,9 +74,9 @@ impl Shape<'_> {
     }
 }
 
-/// The layouts of all derived types that are named within `run`; nothing if there are none, or if a type has itself in it
-/// through another one: `^` would not say which.
-pub(super) fn layouts_within(run: impl FnOnce()) -> Option<Vec<TypeLayout>> {
+/// The layouts of all derived types that are named within `run`. Nothing if there are none, or if a
+/// type contains itself through another one: `^` would be ambiguous.
+pub(crate) fn layouts_within(run: impl FnOnce()) -> Option<Vec<TypeLayout>> {
     COLLECTED.set(Some(Collected::default()));
     run();
     let Collected {
@@ -85,7 +86,7 @@ pub(super) fn layouts_within(run: impl FnOnce()) -> Option<Vec<TypeLayout>> {
     (!layouts.is_empty() && !is_ambiguous).then_some(layouts)
 }
 
-/// What [`layouts_within`] finds.
+/// The findings of [`layouts_within`].
 #[derive(Default)]
 struct Collected {
     layouts: Vec<TypeLayout>,
@@ -108,13 +109,13 @@ fn fnv_1a(bytes: &[u8]) -> u64 {
 }
 
 thread_local! {
-    /// The types with names that are being made, by the names that Rust gives them.
+    /// The types being named, as Rust calls them.
     static WITHIN: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
-    /// While layouts are collected.
+    /// Present while layouts are collected.
     static COLLECTED: RefCell<Option<Collected>> = const { RefCell::new(None) };
 }
 
-/// Runs this unless it is already run for the type, further out.
+/// Runs this, unless a caller already runs it for the type.
 fn within<T: ?Sized, R>(run: impl FnOnce() -> R) -> Option<R> {
     struct Leave;
     impl Drop for Leave {

@@ -1,8 +1,8 @@
 //! `#[derive(Key)]` and `#[derive(Value)]` for a program's own types.
 //!
-//! This crate is used through `namiki`, which includes it with its default feature `derive`. The
-//! modules of the traits define the encodings; the macros generate code that calls them for each
-//! field. A type is parsed and validated once, into an `input::Type`; `key.rs` and `value.rs`
+//! Programs use this crate through `namiki` or `namiki-data` (feature `derive`). The traits in
+//! `namiki-data` define the encodings; the macros generate code that calls them for each field. A
+//! type is parsed and validated once, into an `input::Type`; `key.rs` and `value.rs`
 //! generate code from that and refuse nothing more.
 //!
 //! The generated code requires `Key` or `Value` of a field's type in only one form, so that a
@@ -20,9 +20,9 @@ use syn::{DeriveInput, parse_macro_input};
 
 /// Implements `namiki::Key`, for structs and enums with fields that are keys.
 ///
-/// Keys compare by their fields, one after the other, and those of an enum by their variants first, in the order in
-/// which these are declared. A tuple of a struct's fields, or of types that can stand for them, can
-/// stand for the struct. A tuple of some of the first fields is a prefix.
+/// Keys compare by their fields, one after the other, and those of an enum by their variants first,
+/// in the order in which these are declared. A tuple of a struct's fields, or of types that can
+/// stand for them, can stand for the struct. A tuple of some of the first fields is a prefix.
 ///
 /// - `#[namiki(name = "…")]` for the type, a variant or a field: its name in the manifest. Names
 ///   are compared when a table is opened, so a type, variant or field that is renamed in the

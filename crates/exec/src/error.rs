@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::data::ColumnType;
-use crate::data::key_codec::EncodeError;
+use namiki_data::columns::ColumnType;
+use namiki_data::columns::key_codec::EncodeError;
 use namiki_platform::debug_as_sentence;
 
 debug_as_sentence!(PlanError);

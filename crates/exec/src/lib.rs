@@ -7,7 +7,6 @@
 //! Paper: oode §1, §2
 
 mod bind;
-pub mod data;
 mod error;
 mod explain;
 pub mod naive;

@@ -9,8 +9,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use crate::data::key_codec;
-use crate::data::{ColumnType, Datum, SCALE_MAX, Schema, Value, row_codec};
+use namiki_data::columns::{ColumnType, Datum, SCALE_MAX, Schema, Value, key_codec, row_codec};
+
 use crate::error::{ExecError, HexBytes, Names, PlanError};
 use crate::plan::{
     Aggregate, AggregateCall, AggregateFunction, Expr, ExprNode, HashJoin, KeyRange,

@@ -7,7 +7,7 @@ mod support;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use namiki_exec::data::{Column, ColumnType, Datum, Schema};
+use namiki_data::columns::{Column, ColumnType, Datum, Schema};
 use namiki_exec::plan::{AggregateCall, AggregateFunction, Plan, SortKey, column};
 use namiki_exec::source::{MemoryTable, Table, Tables};
 use namiki_exec::{ExecError, Executor, Options};

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use namiki_exec::data::{Column, ColumnType, Datum, Schema};
+use namiki_data::columns::{Column, ColumnType, Datum, Schema};
 use namiki_exec::plan::Plan;
 use namiki_exec::source::{MemoryTable, Table, Tables};
 use namiki_exec::{Executor, Options};

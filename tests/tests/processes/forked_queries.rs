@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use namiki::Database;
-use namiki_exec::data::{Column, ColumnType, Datum, Schema};
+use namiki_data::columns::{Column, ColumnType, Datum, Schema};
 use namiki_exec::plan::Plan;
 use namiki_exec::source::{MemoryTable, Table, Tables};
 use namiki_exec::{ExecError, Executor, Options, Statistics};

@@ -9,10 +9,10 @@ use crate::repository_files::{SourceFile, Tree};
 /// ```text
 ///  cli  cluster-cli  bench  tests      xtask (stands alone); fuzz, in a workspace of its own, is above tests
 ///   terminal  tpch  cluster            (terminal of cli and cluster-cli alone, tpch not of tests)
-///        core              client, history, derive (know none of ours)
-///   trees      exec       (trees of core's, only where its feature `all-indexes` is on)
-///    index log segment    (strangers to each other)
-///      platform
+///        core              client (knows data alone), history (none of ours)
+///   trees      exec         (trees of core's, only where its feature `all-indexes` is on)
+///    index log segment data (strangers to each other)
+///      platform      derive
 /// ```
 const LAYERS: &[(&str, &[&str])] = &[
     ("namiki-platform", &[]),
@@ -21,14 +21,19 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("namiki-trees", &["namiki-index", "namiki-platform"]),
     ("namiki-log", &["namiki-platform"]),
     ("namiki-segment", &["namiki-platform"]),
-    ("namiki-exec", &["namiki-segment", "namiki-platform"]),
     ("namiki-derive", &[]),
+    // `namiki` in its examples alone, which use tables.
+    ("namiki-data", &["namiki-derive", "namiki"]),
+    (
+        "namiki-exec",
+        &["namiki-data", "namiki-segment", "namiki-platform"],
+    ),
     (
         "namiki",
         &[
             // Itself: its tests are built with its features.
             "namiki",
-            "namiki-derive",
+            "namiki-data",
             "namiki-exec",
             "namiki-index",
             "namiki-trees",
@@ -38,7 +43,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("namiki-tpch", &["namiki"]),
-    ("namiki-client", &[]),
+    ("namiki-client", &["namiki-data"]),
     ("namiki-history", &[]),
     (
         "namiki-cluster",
@@ -51,6 +56,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "namiki-client",
             "namiki-cluster",
             "namiki-tpch",
+            "namiki-data",
             "namiki-exec",
             "namiki-history",
             "namiki-index",
@@ -66,6 +72,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "namiki",
             "namiki-terminal",
             "namiki-tpch",
+            "namiki-data",
             "namiki-log",
             "namiki-segment",
             "namiki-platform",
@@ -86,6 +93,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "namiki",
             "namiki-client",
             "namiki-cluster",
+            "namiki-data",
             "namiki-exec",
             "namiki-history",
             "namiki-index",

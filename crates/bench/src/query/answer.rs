@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use namiki_exec::data::Datum;
+use namiki_data::columns::Datum;
 use namiki_exec::plan::{AggregateFunction, Plan};
 
 /// An answer in short.

@@ -3,7 +3,7 @@
 //! An answer is checked by the plan that uses no index and makes no look-up, where the plain evaluator would take too much
 //! memory.
 
-use namiki_exec::data::Schema;
+use namiki_data::columns::Schema;
 use namiki_exec::plan::{Expr, Find, HashJoin, Input, Join, KeyRange, Plan, Scan, column, literal};
 use namiki_exec::source::{Source, Tables};
 

@@ -8,7 +8,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Instant;
 
-use namiki_exec::data::{Datum, Schema, Value, key_codec, row_codec};
+use namiki_data::columns::{Datum, Schema, Value, key_codec, row_codec};
 use namiki_exec::source::Tables;
 use namiki_platform::disk::Frame;
 use namiki_segment::{Cursor, Found, PageCache, PageReader, Segment};
@@ -35,7 +35,7 @@ pub(crate) fn papers_query(
     let of_segment = by_balance.key(std::slice::from_ref(&segment))?;
     let at_bound = by_balance.key(&[segment, balance_above])?;
 
-    let end = key_codec::after_prefix(&of_segment);
+    let end: Bound<Vec<u8>> = namiki_data::after_prefix(&of_segment);
     let end = match &end {
         Bound::Excluded(end) => Bound::Excluded(end.as_slice()),
         _ => Bound::Unbounded,

@@ -9,7 +9,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use namiki_exec::data::Datum;
+use namiki_data::columns::Datum;
 use namiki_exec::plan::Plan;
 use serde::{Serialize, Serializer};
 

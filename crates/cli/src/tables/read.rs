@@ -193,7 +193,7 @@ fn range(
             prefix_from_text(of, text).map_err(|error| usage(format!("the prefix {error}")))?;
         let first = key_prefix_bytes(of, &prefix);
         let first = first.unwrap_or_else(|| unreachable!("{prefix} was read as a prefix"));
-        let end = after_prefix(&first).map_or(Bound::Unbounded, Bound::Excluded);
+        let end = namiki_data::after_prefix(&first);
         return Ok((Bound::Included(first), end));
     }
     let key = |text: &Option<String>| text.as_deref().map(|text| table.key(text)).transpose();
@@ -201,25 +201,4 @@ fn range(
         key(&arguments.from)?.map_or(Bound::Unbounded, Bound::Included),
         key(&arguments.to)?.map_or(Bound::Unbounded, Bound::Excluded),
     ))
-}
-
-/// The smallest bytes greater than all that begin with this prefix; `None` if they do not exist.
-fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
-    let kept = prefix.iter().rposition(|byte| *byte < 0xff)?;
-    let mut end = prefix[..=kept].to_vec();
-    end[kept] += 1;
-    Some(end)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_prefix_ends_before_the_next() {
-        assert_eq!(after_prefix(b"al"), Some(b"am".to_vec()));
-        assert_eq!(after_prefix(&[1, 0xff, 0xff]), Some(vec![2]));
-        assert_eq!(after_prefix(&[0xff]), None);
-        assert_eq!(after_prefix(&[]), None);
-    }
 }

@@ -24,6 +24,28 @@ pub enum Command {
 }
 
 /// A conditional write of several rows.
+///
+/// Keys and values are bytes. `namiki-data` encodes them as the database's typed tables do:
+/// ```
+/// use namiki_client::protocol::Write;
+/// use namiki_data::{Key, Value, ValueBytes, encoded};
+///
+/// #[derive(Key)]
+/// #[namiki(crate = namiki_data)]
+/// struct Visit {
+///     city: String,
+///     day: u32,
+/// }
+///
+/// let key = encoded::<Visit, _>(&("Kyoto", 7)).to_vec();
+/// let mut guests = ValueBytes::new();
+/// 3_u64.encode(&mut guests);
+/// let write = Write {
+///     rows: vec![(1, key, Some(guests.to_vec()))],
+///     ..Write::default()
+/// };
+/// assert_eq!(write.rows[0].1, b"Kyoto\0\x01\0\0\0\x07");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Write {
     /// Conditions that must all hold; without any, the rows are always written.

@@ -3,11 +3,11 @@
 //! A decoder trusts nothing: a limit on the length is checked before bytes are buffered, and the number of commands of a group before
 //! memory is allocated for them ([`claimed_group`]): a command takes as little as three bytes on the wire and a hundred in memory.
 
+use namiki_data::debug_as_sentence;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{MAGIC, REQUEST_BYTES_MAX, Request};
-use crate::error_sentence::debug_as_sentence;
 
 /// The bytes of a length.
 pub const LENGTH_BYTES: usize = 4;

@@ -10,6 +10,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use namiki_data::debug_as_sentence;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
@@ -17,7 +18,6 @@ use rcgen::{
 
 use super::files::CertificateFiles;
 use super::names::CertificateName;
-use crate::error_sentence::debug_as_sentence;
 
 /// Tolerated difference between the clocks of machines.
 const CLOCK_SKEW: Duration = Duration::from_secs(3600);

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::error_sentence::debug_as_sentence;
+use namiki_data::debug_as_sentence;
 
 debug_as_sentence!(TlsError);
 

@@ -2,8 +2,7 @@
 
 use std::io;
 
-use crate::error_sentence::debug_as_sentence;
-
+use namiki_data::debug_as_sentence;
 use rustls::{AlertDescription, CertificateError, InvalidMessage, PeerIncompatible};
 
 debug_as_sentence!(HandshakeError);

@@ -3,9 +3,10 @@
 
 use std::ops::ControlFlow;
 
+use namiki_data::{AsKey, Key, KeyBytes, KeyRange, Value, ValueView};
 use namiki_index::{Direction, ScanRange};
 
-use crate::api::table::{AsKey, Key, KeyBytes, KeyRange, Table, Value, ValueView, own};
+use crate::api::table::{Table, own};
 use crate::api::transaction::{decode_key, decode_value, undecodable, with_range};
 use crate::concurrency::lock::LockMode;
 use crate::error::Error;

@@ -11,9 +11,10 @@ use std::mem::take;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
+use namiki_data::{Key, KeyBytes, KeyPrefix, KeyRange, Value, range_of_prefix};
 use namiki_index::{Direction, ScanRange};
 
-use crate::api::table::{Key, KeyBytes, KeyPrefix, KeyRange, Table, Value, own, range_of_prefix};
+use crate::api::table::{Table, own};
 use crate::api::transaction::{decode_key, decode_value};
 use crate::api::view::View;
 use crate::error::Error;

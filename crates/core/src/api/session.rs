@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use namiki_data::{AsKey, Key};
 use namiki_platform::WorkerId;
 use namiki_platform::seeded_random::Random;
 
 use crate::api::running_body::RunningBody;
-use crate::api::table::{AsKey, Key, Table};
+use crate::api::table::Table;
 use crate::commit::ticket::{self, Ticket};
 use crate::concurrency::cc::{Checks, NoFaults};
 use crate::concurrency::contention::retry_state::Backoff;

@@ -5,11 +5,10 @@
 use std::borrow::{Borrow, Cow};
 use std::ops::{Bound, ControlFlow};
 
+use namiki_data::{AsKey, Key, KeyBytes, KeyRange, Number, Value, ValueBytes, add};
 use namiki_index::{Direction, ScanRange};
 
-use crate::api::table::{
-    AsKey, Key, KeyBytes, KeyRange, Number, Table, Value, ValueBytes, add, own,
-};
+use crate::api::table::{Table, own};
 use crate::concurrency::lock::LockMode;
 use crate::error::Error;
 use crate::table::raw_table::{BATCH_KEYS_MAX, RawTable};

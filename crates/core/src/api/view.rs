@@ -6,10 +6,11 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use namiki_data::{AsKey, Key, KeyRange, Value, ValueView};
 use namiki_index::{Direction, ScanRange};
 use namiki_platform::Stamp;
 
-use crate::api::table::{AsKey, Key, KeyRange, Table, Value, ValueView};
+use crate::api::table::Table;
 use crate::api::transaction::{decode_key, decode_value, in_batches, undecodable, with_range};
 use crate::commit::view_opening::OpenView;
 use crate::error::Error;

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeSet;
 
-use namiki_exec::data::{Schema, SchemaError};
+use namiki_data::columns::{Schema, SchemaError};
 use namiki_exec::statistics::TableStatistics;
 use namiki_segment::SegmentId;
 use serde::{Deserialize, Serialize};
@@ -246,7 +246,7 @@ fn name_contradiction<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> O
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use namiki_exec::data::{Column, ColumnType};
+    use namiki_data::columns::{Column, ColumnType};
     use namiki_exec::statistics::ColumnStatistics;
 
     use super::*;

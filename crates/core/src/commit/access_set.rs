@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use namiki_data::AddError;
 use namiki_index::{Inserted, LeafVersion};
 use namiki_platform::Stamp;
 
@@ -44,15 +45,6 @@ struct Gap {
 
 /// What makes a value of the one that is there, if any, and an amount; or says why it cannot.
 pub(crate) type Add = fn(Option<&[u8]>, &[u8], &mut Vec<u8>) -> Result<(), AddError>;
-
-/// Why an amount could not be added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AddError {
-    /// The sum is beyond what the type can say.
-    Overflow,
-    /// The value has this length, which no number of the type has.
-    Undecodable(u32),
-}
 
 /// Position in [`AccessSet::adders`]: a pointer would make every write longer.
 #[derive(Clone, Copy, Debug)]

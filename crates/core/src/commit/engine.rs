@@ -6,11 +6,11 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
+use namiki_data::AddError;
 use namiki_log::{EpochSource, GroupResource, Log};
 use namiki_platform::{Epoch, Lsn, ProcessToken, Stamp, WorkerId};
 use parking_lot::Mutex;
 
-use crate::commit::access_set::AddError;
 use crate::commit::drops::Drops;
 use crate::commit::epoch::Epochs;
 use crate::commit::latency::Latencies;

@@ -21,7 +21,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use namiki_exec::data::Schema;
+use namiki_data::columns::Schema;
 use namiki_exec::source::Table as QueryTable;
 use parking_lot::Mutex;
 

@@ -4,6 +4,4 @@ pub(crate) mod load_state;
 pub(crate) mod lookup_cache;
 pub(crate) mod raw_table;
 pub(crate) mod removed_ranges;
-pub(crate) mod row_layout;
 pub(crate) mod table_info;
-pub(crate) mod value_bytes;

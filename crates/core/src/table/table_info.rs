@@ -1,9 +1,8 @@
 //! What the catalogue keeps of a table: its number, its names, and what its rows are made of.
 
-use namiki_exec::data::Schema;
+use namiki_data::columns::Schema;
+use namiki_data::{RowLayout, TypeLayouts};
 use serde::{Deserialize, Serialize};
-
-use crate::table::row_layout::{RowLayout, TypeLayouts};
 
 /// A table's number: what log records call it.
 #[derive(

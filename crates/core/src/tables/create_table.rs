@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use namiki_data::{Key, Value, layout_of_types};
+
 use crate::api::database::{Database, Shared};
-use crate::api::table::{Key, Table, Value, row_layout};
+use crate::api::table::Table;
 use crate::catalogue::manifest::Manifest;
 use crate::error::Error;
 use crate::events;
@@ -104,7 +106,7 @@ impl Database {
             value_type: V::type_name().into_owned(),
             fixed_keys: K::EIGHT_BYTES,
             inline_bytes,
-            layout: row_layout::<K, V>(),
+            layout: layout_of_types::<K, V>(),
         };
         shared.create_table(&mut catalogue, info).map(Table::new)
     }
@@ -197,7 +199,7 @@ impl Shared {
                 && !self.engine.read_only
                 && let Some(info) = manifest.table_mut(id)
             {
-                info.layout = row_layout::<K, V>();
+                info.layout = layout_of_types::<K, V>();
             }
             return Ok(());
         }
@@ -210,7 +212,7 @@ impl Shared {
             let change = |manifest: &mut Manifest| {
                 if let Some(info) = manifest.table_mut(id) {
                     info.value_type = value_type.into_owned();
-                    info.layout = row_layout::<K, V>();
+                    info.layout = layout_of_types::<K, V>();
                 }
             };
             let changed = files.change(&*self.disk, &self.dir, manifest, change);

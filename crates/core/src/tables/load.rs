@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use namiki_exec::data::Datum;
+use namiki_data::columns::Datum;
 
 use crate::api::database::{Database, Shared};
 use crate::catalogue::catalogue_files::NotWritten;

@@ -1,13 +1,15 @@
-//! What the types of a table are called that has columns: its keys are those of a query, its values rows.
+//! What the types of a table are called that has columns: its keys are those of a query, its values
+//! rows.
 //!
-//! A query's keys have the bytes of typed ones (`namiki_exec::data::key_codec`), so a table that was loaded opens with a tuple of
-//! its key's columns. Where no typed key has the bytes, it opens with the bytes.
+//! Columns and typed keys have one encoding (`namiki_data::columns::key_codec`), so a loaded table
+//! opens with a tuple of its key's columns. Where no typed key has the bytes, it opens with the
+//! bytes.
 
-use namiki_exec::data::{Column, ColumnType, Schema};
+use namiki_data::RowLayout;
+use namiki_data::columns::{Column, ColumnType, Schema};
 
 use crate::catalogue::image::ImageTable;
 use crate::table::raw_table::{TableId, TableInfo};
-use crate::table::row_layout::RowLayout;
 
 /// Typed keys are tuples of so many parts at most.
 const KEY_PARTS_MAX: usize = 6;
@@ -15,7 +17,8 @@ const KEY_PARTS_MAX: usize = 6;
 /// The name of the type of rows.
 const ROWS: &str = "bytes";
 
-/// What the manifest keeps of a table that was loaded, once it takes part in transactions by this number.
+/// What the manifest keeps of a table that was loaded, once it takes part in transactions by this
+/// number.
 pub(crate) fn table_info(table: &ImageTable, id: TableId, inline_bytes: usize) -> TableInfo {
     let key_type = key_type(&table.schema);
     TableInfo {
@@ -57,10 +60,10 @@ fn part_type(column: &Column) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use namiki_exec::data::{Datum, key_codec};
+    use namiki_data::columns::{Datum, key_codec};
+    use namiki_data::{AsKey, Key, encoded};
 
     use super::*;
-    use crate::api::table::{AsKey, Key, encoded};
 
     fn of(types: &[ColumnType]) -> Schema {
         let columns = (b'a'..).zip(types).map(|(name, column_type)| {

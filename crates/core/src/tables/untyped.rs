@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
+use namiki_data::{RowLayout, TypeLayouts};
+
 use crate::api::database::{Database, Shared};
 use crate::api::table::Table;
 use crate::error::Error;
 use crate::live::catalogue::Catalogue;
 use crate::table::raw_table::{RawTable, TableInfo};
-use crate::table::row_layout::{RowLayout, TypeLayouts};
 use crate::tables::create_table::room_bytes;
 
 /// A table to be created for types that the program does not have.

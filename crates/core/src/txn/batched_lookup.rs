@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use namiki_data::ValueBytes;
 use namiki_index::Lookup;
 
 use super::Transaction;
@@ -13,7 +14,6 @@ use crate::concurrency::lock::LockMode;
 use crate::error::Error;
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::RawTable;
-use crate::table::value_bytes::ValueBytes;
 
 impl Transaction {
     /// A buffer for the bytes of keys, to be [returned](Self::return_key_buffer).

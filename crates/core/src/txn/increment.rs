@@ -5,13 +5,14 @@
 
 use std::sync::Arc;
 
+use namiki_data::ValueBytes;
+
 use super::Transaction;
 use crate::commit::access_set::Add;
 use crate::concurrency::lock::LockMode;
 use crate::error::Error;
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::RawTable;
-use crate::table::value_bytes::ValueBytes;
 
 impl Transaction {
     /// Adds an amount to the value that the key has at the commit, without reading it before.

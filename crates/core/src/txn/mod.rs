@@ -25,6 +25,8 @@ pub(crate) mod stage_write;
 mod unloaded_tables;
 mod write;
 
+use namiki_data::ValueBytes;
+
 use crate::commit::access_set::{AccessSet, Mark};
 use crate::commit::commit_path::{self, Committed, Early, EpochEarly, Normal};
 use crate::commit::engine::Engine;
@@ -38,7 +40,6 @@ use crate::protocol_spec::{ConcurrencyControl, LockRelease, LogStyle, WaitPolicy
 use crate::storage::free_large_buffers::{Sizes, free_if_large};
 use crate::table::lookup_cache::LookupCache;
 use crate::table::raw_table::RawTable;
-use crate::table::value_bytes::ValueBytes;
 use namiki_index::Lookup;
 use namiki_platform::{Stamp, WorkerId};
 use std::sync::Arc;

@@ -6,11 +6,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use namiki_data::ValueBytes;
+
 use super::Transaction;
 use crate::error::Error;
 use crate::storage::record::{RecordRef, VALUE_BYTES_MAX};
 use crate::table::raw_table::RawTable;
-use crate::table::value_bytes::ValueBytes;
 use crate::wal_format::commit_changes;
 
 /// A value that says to be no longer is not looked at before it is encoded.

@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use namiki_data::ValueBytes;
+
 use super::Transaction;
 use crate::commit::access_set::AccessSet;
 use crate::concurrency::cc::{CcProtocol, with_protocol};
@@ -10,7 +12,6 @@ use crate::concurrency::lock::LockMode;
 use crate::error::Error;
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::{Insertion, RawTable, Resolved};
-use crate::table::value_bytes::ValueBytes;
 
 impl Transaction {
     /// The key's record, made if there is none.

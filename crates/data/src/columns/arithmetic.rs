@@ -1,8 +1,8 @@
 //! Sums, differences and products, exact or an error.
 //!
-//! Integers give integers: two unsigned ones an unsigned one, others a signed one. With a decimal
-//! the result is a decimal: of a sum with the larger scale, of a product with the sum of the
-//! scales. A missing value gives a missing value.
+//! Integers give integers: two unsigned ones an unsigned one, others a signed one. A decimal gives
+//! a decimal: sums and differences have the larger scale, products the sum of the scales. A missing
+//! value gives a missing value.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use super::column_type::SCALE_MAX;
 use super::datum::rescale;
 use super::{ColumnType, Value};
 
-/// Arithmetic operators.
+/// An operation on two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Arithmetic {
     /// `+`
@@ -35,7 +35,8 @@ impl Arithmetic {
         }
     }
 
-    /// The type of the result, or nothing if the two are not numbers, or too precise.
+    /// The type of the result. Nothing if the two are not numbers, or if the scale would be above
+    /// [`SCALE_MAX`].
     #[must_use]
     pub fn result_type(self, left: ColumnType, right: ColumnType) -> Option<ColumnType> {
         use ColumnType::{Decimal, I64, U64};
@@ -58,7 +59,7 @@ impl Arithmetic {
         })
     }
 
-    /// The result; nothing if it does not fit its type.
+    /// The result. Nothing if it does not fit its type.
     #[inline]
     #[must_use]
     pub fn apply<'a>(self, left: Value<'_>, right: Value<'_>) -> Option<Value<'a>> {

@@ -29,11 +29,12 @@ pub enum ColumnType {
     Bytes,
 }
 
-/// Limit of digits behind the point.
-pub(crate) const SCALE_MAX: u8 = 30;
+/// The most digits behind the point of a decimal.
+pub const SCALE_MAX: u8 = 30;
 
 impl ColumnType {
-    /// Bytes of a column of this type in a row, if the length is fixed.
+    /// The bytes of a column of this type in a row, if all its values have the same length.
+    #[inline]
     #[must_use]
     pub const fn fixed_bytes(self) -> Option<usize> {
         match self {
@@ -45,12 +46,14 @@ impl ColumnType {
     }
 
     /// Whether values can be added and multiplied.
+    #[inline]
     #[must_use]
     pub const fn is_number(self) -> bool {
         matches!(self, Self::I64 | Self::U64 | Self::Decimal { .. })
     }
 
     /// Whether values of the two types compare with each other.
+    #[inline]
     #[must_use]
     pub fn compares_with(self, other: Self) -> bool {
         self == other || self.is_number() && other.is_number()

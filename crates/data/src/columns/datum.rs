@@ -23,13 +23,13 @@ pub enum Value<'a> {
     Decimal {
         /// The digits.
         unscaled: i128,
-        /// Number of digits behind the point.
+        /// Digits behind the point.
         scale: u8,
     },
     /// Days since 1970-01-01.
     Date(i32),
-    /// The bytes of text. They are checked to be UTF-8 when the text becomes a [`Datum`], not in
-    /// each comparison.
+    /// The bytes of text: UTF-8, unless the row was written as something else. They are checked
+    /// when text becomes a [`Datum`], not in each comparison.
     Text(&'a [u8]),
     /// Bytes.
     Bytes(&'a [u8]),
@@ -50,7 +50,7 @@ pub enum Datum {
     Decimal {
         /// The digits.
         unscaled: i128,
-        /// Number of digits behind the point.
+        /// Digits behind the point.
         scale: u8,
     },
     /// Days since 1970-01-01.
@@ -62,12 +62,14 @@ pub enum Datum {
 }
 
 /// Ten to the power of `exponent`, if it fits.
-pub(crate) fn power_of_ten(exponent: u8) -> Option<i128> {
+#[inline]
+pub(super) fn power_of_ten(exponent: u8) -> Option<i128> {
     10_i128.checked_pow(u32::from(exponent))
 }
 
 impl<'a> Value<'a> {
-    /// The owned value.
+    /// The same value, which owns its text.
+    #[inline]
     #[must_use]
     pub fn to_datum(self) -> Datum {
         match self {
@@ -82,7 +84,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there is no value.
+    #[inline]
     #[must_use]
     pub const fn is_null(self) -> bool {
         matches!(self, Self::Null)
@@ -101,6 +104,7 @@ impl<'a> Value<'a> {
     }
 
     /// The bytes of text or bytes.
+    #[inline]
     #[must_use]
     pub fn as_bytes(self) -> Option<&'a [u8]> {
         match self {
@@ -109,7 +113,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The same value, unless it borrows bytes: all but text and bytes.
+    /// The same value, unless it borrows: text and bytes do.
     #[inline]
     #[must_use]
     pub fn without_bytes<'b>(self) -> Option<Value<'b>> {
@@ -124,8 +128,9 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// A total order of all values: missing values first, then numbers of all types by value, then
-    /// by type.
+    /// One order over all values: no value first, numbers of all types by their amount, others by
+    /// type.
+    #[inline]
     #[must_use]
     pub fn total_cmp(self, other: Value<'_>) -> Ordering {
         match (self, other) {
@@ -142,6 +147,7 @@ impl<'a> Value<'a> {
         }
     }
 
+    #[inline]
     const fn rank(self) -> u8 {
         match self {
             Self::Null => 0,
@@ -154,12 +160,13 @@ impl<'a> Value<'a> {
     }
 }
 
+#[inline]
 fn compare_decimals((a, a_scale): (i128, u8), (b, b_scale): (i128, u8)) -> Ordering {
     if a_scale == b_scale {
         return a.cmp(&b);
     }
-    // One that does not fit when its digits are as many as the other's is the one further from
-    // zero. Zero always fits.
+    // A number that overflows at the other's scale is further from zero than the other. Zero never
+    // overflows.
     if a_scale < b_scale {
         if a == 0 {
             return 0.cmp(&b);
@@ -175,6 +182,7 @@ fn compare_decimals((a, a_scale): (i128, u8), (b, b_scale): (i128, u8)) -> Order
 
 impl Datum {
     /// The value, borrowed.
+    #[inline]
     #[must_use]
     pub fn value(&self) -> Value<'_> {
         match self {
@@ -193,6 +201,7 @@ impl Datum {
     }
 
     /// Its type; nothing for [`Datum::Null`].
+    #[inline]
     #[must_use]
     pub const fn column_type(&self) -> Option<ColumnType> {
         Some(match self {
@@ -207,8 +216,8 @@ impl Datum {
         })
     }
 
-    /// The same value as one of another type: `9980` as the decimal 9980.00, the text `1995-03-15`
-    /// as a date. Nothing if that would change it.
+    /// The same value in another type: `9980` as the decimal 9980.00, the text `1995-03-15` as a
+    /// date. Nothing if that would change the value.
     #[must_use]
     pub fn cast(&self, to: ColumnType) -> Option<Self> {
         if self.column_type().is_none_or(|own| own == to) {
@@ -238,7 +247,7 @@ impl Datum {
         }
     }
 
-    /// Reads `-12.50` as a decimal with the written number of digits behind the point.
+    /// Reads `-12.50` as a decimal. Its scale is the number of digits behind the point.
     #[must_use]
     pub fn parse_decimal(text: &str) -> Option<Self> {
         let (negative, digits) = match text.strip_prefix('-') {
@@ -269,15 +278,16 @@ impl Datum {
         calendar::parse(text).map(Self::Date)
     }
 
-    /// A date by its parts, or nothing if there is no such day.
+    /// A date by its parts. Nothing if there is no such day.
     #[must_use]
     pub fn date(year: i32, month: u32, day: u32) -> Option<Self> {
         calendar::days_of(year, month, day).map(Self::Date)
     }
 }
 
-/// The digits of the same number at another scale, if that loses none.
-pub(crate) fn rescale(unscaled: i128, from: u8, to: u8) -> Option<i128> {
+/// The digits of the same number at another scale, if no digit is lost.
+#[inline]
+pub(super) fn rescale(unscaled: i128, from: u8, to: u8) -> Option<i128> {
     if to >= from {
         unscaled.checked_mul(power_of_ten(to - from)?)
     } else {
@@ -287,13 +297,15 @@ pub(crate) fn rescale(unscaled: i128, from: u8, to: u8) -> Option<i128> {
 }
 
 impl PartialOrd for Datum {
+    #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
 impl Ord for Datum {
-    /// [`Value::total_cmp`]; the type decides between equal numbers.
+    /// [`Value::total_cmp`]; equal numbers of different types compare by type.
+    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         let by_type = || {
             let form = |datum: &Self| match datum {
@@ -307,6 +319,17 @@ impl Ord for Datum {
         self.value().total_cmp(other.value()).then_with(by_type)
     }
 }
+
+macro_rules! datum_from {
+    ($($type:ty => $variant:ident),*) => {$(
+        impl From<$type> for Datum {
+            fn from(value: $type) -> Self {
+                Self::$variant(value.into())
+            }
+        }
+    )*};
+}
+datum_from!(bool => Bool, i32 => I64, i64 => I64, u64 => U64, &str => Text, String => Text);
 
 impl fmt::Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,9 +1,9 @@
-//! Rows: typed columns, and their bytes in storage.
+//! Tables with a schema: typed columns, and the bytes they are stored as.
 //!
-//! A table is a sorted sequence of (key bytes, row bytes). The key holds the columns of the primary
-//! key in an encoding that compares as the columns do; the row bytes hold all other columns, each
-//! found without decoding those before it. A secondary index is a table of the same kind with all
-//! columns in the key.
+//! A table is a sorted sequence of (key bytes, row bytes). The key contains the columns of the
+//! primary key, in an encoding that compares as the columns do. The row bytes contain all other
+//! columns, each found without decoding those before it. A secondary index is a table of the same
+//! kind with all columns in the key.
 
 mod arithmetic;
 mod calendar;
@@ -14,7 +14,6 @@ pub mod row_codec;
 mod schema;
 
 pub use arithmetic::Arithmetic;
-pub use column_type::ColumnType;
-pub(crate) use column_type::SCALE_MAX;
+pub use column_type::{ColumnType, SCALE_MAX};
 pub use datum::{Datum, Value};
 pub use schema::{Column, ColumnPlace, Schema, SchemaError};

@@ -1,15 +1,15 @@
-//! Row codec: the bytes of a row without its key.
+//! The bytes of a row, without its key.
 //!
 //! ```text
-//!  header   null bits            fixed columns         ends                     variable columns
-//! | 1 byte | 1 bit per nullable | in schema order, LE | 1, 2 or 4 bytes each LE | bytes, back to back |
+//!  header   null bits            fixed columns         ends               variable columns
+//! | 1 byte | 1 bit per nullable | in schema order, LE | 1, 2, 4 bytes, LE | bytes, back to back |
 //! ```
 //!
-//! The two low bits of the header say how wide the ends are (0: one byte, 1: two, 2: four); the
-//! others are zero. An end is counted from the first variable byte. A column without a value has
-//! its null bit set, and zeros or no bytes. So each column is found from the schema and at most two
-//! ends, without the others. Columns of the key are not repeated here: [`column`](fn@column) reads
-//! them from the key.
+//! The two low bits of the header are the width of the ends (0: one byte, 1: two, 2: four); the
+//! others are zero. An end counts from the first variable byte. A column without a value has its
+//! null bit set, and zeros or no bytes. So the schema and at most two ends locate a column,
+//! whatever the others contain. Columns of the key are not repeated here: [`column`](fn@column)
+//! reads them from the key.
 
 use super::key_codec::{EncodeError, checked, skip_column, take_column};
 use super::{ColumnPlace, ColumnType, Datum, Schema, Value};
@@ -17,14 +17,14 @@ use super::{ColumnPlace, ColumnType, Datum, Schema, Value};
 /// The bytes of a row, given the values of all columns; those in the key are left out.
 ///
 /// # Errors
-/// [`EncodeError`] for a value that does not fit its column.
+/// [`EncodeError`] for a value that cannot be stored in its column.
 pub fn encode(schema: &Schema, row: &[Datum]) -> Result<Vec<u8>, EncodeError> {
     let mut bytes = Vec::new();
     encode_into(schema, row, &mut bytes)?;
     Ok(bytes)
 }
 
-/// [`encode`] into a buffer, which is cleared.
+/// [`encode`] into a buffer, which is cleared first.
 ///
 /// # Errors
 /// As [`encode`].
@@ -86,6 +86,7 @@ pub fn encode_into(schema: &Schema, row: &[Datum], into: &mut Vec<u8>) -> Result
     Ok(())
 }
 
+#[inline]
 fn put_fixed(value: Value<'_>, into: &mut [u8]) {
     let mut put = |bytes: &[u8]| into[..bytes.len()].copy_from_slice(bytes);
     match value {
@@ -98,8 +99,8 @@ fn put_fixed(value: Value<'_>, into: &mut [u8]) {
     }
 }
 
-/// One column of a row. Text in a key that had to be escaped is put together in `scratch`. Nothing
-/// if the bytes are not a row of this schema.
+/// One column of a row. Text in a key that contains zeros is decoded into `scratch`. Nothing if the
+/// bytes are no row of this schema.
 #[inline]
 #[must_use]
 pub fn column<'a>(
@@ -134,6 +135,7 @@ pub fn column<'a>(
     }
 }
 
+#[inline]
 fn key_column<'a>(
     schema: &Schema,
     position: usize,
@@ -175,6 +177,7 @@ fn fixed(column_type: ColumnType, bytes: &[u8]) -> Option<Value<'_>> {
     })
 }
 
+#[inline]
 fn variable_bytes<'a>(schema: &Schema, variable: usize, row: &'a [u8]) -> Option<&'a [u8]> {
     let width = match row.first()? {
         0 => 1,

@@ -1,16 +1,16 @@
-//! Schemas: the columns of a table, its key, and the place of each column in the bytes.
+//! Schemas: the columns of a table, those of its key, and where each is stored.
 
 use serde::{Deserialize, Serialize};
 
 use super::column_type::{ColumnType, SCALE_MAX};
-use namiki_platform::debug_as_sentence;
+use crate::debug_as_sentence;
 
 /// A column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
     /// Unique in its table.
     pub name: String,
-    /// What it holds.
+    /// The type of its values.
     #[serde(rename = "type")]
     pub column_type: ColumnType,
     /// Whether a row may have no value here.
@@ -46,15 +46,16 @@ pub enum ColumnPlace {
     Key(usize),
     /// In the row bytes, at this byte. Columns of a fixed length come first there.
     Fixed(usize),
-    /// In the row bytes; it is the column of this number among those of any length.
+    /// In the row bytes: the column of this number among those of variable length.
     Variable(usize),
 }
 
 /// The columns of a table and its key. A table's rows are in the order of the key, which is unique.
 ///
-/// In a file (the manifest) it is the columns and the names of those in the key:
+/// A file (the manifest) contains the columns and the names of those in the key:
 /// ```json
-/// { "columns": [ { "name": "id", "type": "i64" }, { "name": "price", "type": { "decimal": { "scale": 2 } } } ],
+/// { "columns": [ { "name": "id", "type": "i64" },
+///                { "name": "price", "type": { "decimal": { "scale": 2 } } } ],
 ///   "key": [ "id" ] }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,7 +64,7 @@ pub struct Schema {
     columns: Vec<Column>,
     key: Vec<usize>,
     places: Vec<ColumnPlace>,
-    /// The number of each column's bit in the null bits of a row.
+    /// The number of each column's bit in a row's null bits.
     null_bits: Vec<Option<usize>>,
     fixed_end: usize,
     variable_count: usize,
@@ -88,7 +89,7 @@ pub enum SchemaError {
         /// Their name.
         name: String,
     },
-    /// The key names a column that does not exist.
+    /// The key names a column that the table does not have.
     #[error("the key has a column `{name}`, which the table has not")]
     UnknownKeyColumn {
         /// The name.
@@ -114,8 +115,7 @@ pub enum SchemaError {
 }
 
 impl Schema {
-    /// Makes a schema of columns and the names of those in the key, the first of which decides
-    /// first.
+    /// Columns, and the names of those in the key. The first one of the key sorts first.
     ///
     /// # Errors
     /// [`SchemaError`] if they do not fit together.
@@ -159,7 +159,7 @@ impl Schema {
                 null_bit_count += 1;
             }
         }
-        // Behind the header byte.
+        // After the header byte.
         let mut fixed_end = 1 + null_bit_count.div_ceil(8);
         let mut variable_count = 0;
         let place = |(at, column): (usize, &Column)| match in_key(at) {
@@ -186,9 +186,9 @@ impl Schema {
         }
     }
 
-    /// The schema of a secondary index of this table over the named columns: these, then the
-    /// columns of the table's key that are not among them, all of them its key. Its rows have no
-    /// bytes besides the key.
+    /// The schema of a secondary index of this table over the named columns: these, then the other
+    /// columns of the table's key. All of them are the index's key, so its rows have no bytes of
+    /// their own.
     ///
     /// # Errors
     /// [`SchemaError`] if there is no such column, or one is named twice.
@@ -213,12 +213,14 @@ impl Schema {
     }
 
     /// All columns, in their order.
+    #[inline]
     #[must_use]
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// The numbers of the columns in the key, the first of which decides first.
+    /// The numbers of the columns in the key. The first one sorts first.
+    #[inline]
     #[must_use]
     pub fn key(&self) -> &[usize] {
         &self.key
@@ -234,27 +236,32 @@ impl Schema {
     ///
     /// # Panics
     /// If there is no column of this number.
+    #[inline]
     #[must_use]
     pub fn place(&self, column: usize) -> ColumnPlace {
         self.places[column]
     }
 
-    /// The number of a column's bit in a row's null bits, if it is in the row and may be null.
+    /// The number of a column's null bit, if it is nullable and not in the key.
+    #[inline]
     pub(super) fn null_bit(&self, column: usize) -> Option<usize> {
         self.null_bits[column]
     }
 
-    /// Where the columns of a fixed length end, and the table of ends of the others begins.
+    /// The end of the columns of fixed length, where the ends of the others begin.
+    #[inline]
     pub(super) fn fixed_end(&self) -> usize {
         self.fixed_end
     }
 
-    /// The columns of any length that are not in the key.
+    /// The number of columns of variable length outside the key.
+    #[inline]
     pub(super) fn variable_count(&self) -> usize {
         self.variable_count
     }
 
-    /// Whether rows have bytes besides the key.
+    /// Whether all columns are in the key, so that rows have no bytes of their own.
+    #[inline]
     #[must_use]
     pub fn is_all_key(&self) -> bool {
         self.key.len() == self.columns.len()

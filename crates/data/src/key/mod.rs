@@ -1,23 +1,13 @@
 //! Keys as bytes that compare as the keys do.
 //!
-//! Two traits share the work. [`Key`] is what a table is made for: it names the type, and reads keys back. [`AsKey<K>`]
-//! is what can be handed in where a key of type `K` is wanted: it writes the same bytes as that key. A `&str` writes
-//! those of a `String`, and `(&str, u64)` those of `(String, u64)`, so a look-up needs no key of its own.
+//! Two traits share the work. A table's key type is a [`Key`], which names the type and decodes
+//! keys. A caller passes anything that is [`AsKey<K>`], which encodes the same bytes as a key of
+//! type `K`: `&str` those of a `String`, `(&str, u64)` those of a `(String, u64)`. So a look-up
+//! needs no owned key.
 //!
-//! A key has two encodings. Alone, it need not say where it ends: a text is its bytes. As a **component**, of a tuple
-//! or of a derived type, it must:
-//!
-//! | type | alone | component |
-//! |---|---|---|
-//! | integers, `bool`, `char` | big-endian, the sign bit of signed ones flipped | the same |
-//! | `[u8; N]`, UUIDs | the bytes | the same |
-//! | text, bytes | the bytes | the bytes with 0 as 0 255, then 0 1 |
-//! | `Option` | 0, or 1 and the value's | 0, or 1 and the component |
-//! | tuples, derived types of several fields | the components | the same |
-//! | derived types of one field | the field's | the field's |
-//!
-//! The end of a text as a component is less than any byte of a longer one, whatever follows in either key.
+//! The encoding: `encoding.rs`.
 
+pub(crate) mod encoding;
 mod fixed;
 mod pointers;
 mod prefix;
@@ -29,11 +19,10 @@ mod tuples;
 
 use std::borrow::{Borrow, Cow};
 
-pub use prefix::KeyPrefix;
-pub(crate) use prefix::range_of_prefix;
+pub use prefix::{KeyPrefix, after_prefix, range_of_prefix};
 pub use range::KeyRange;
 
-/// A key's bytes; up to 32 take no allocation.
+/// A key's bytes. Up to 32 are stored without an allocation.
 pub type KeyBytes = smallvec::SmallVec<[u8; 32]>;
 
 /// A type that can be a table's key.
@@ -55,17 +44,16 @@ pub type KeyBytes = smallvec::SmallVec<[u8; 32]>;
 /// let payments = db.table::<PaymentKey, i64>("payments")?;
 /// let key = PaymentKey { account: "alice".to_owned(), number: 7 };
 /// db.transact(|tx| tx.put(&payments, &key, &100))?;
-/// // A tuple of the fields, or of what can stand for them, is as good as the key.
+/// // A tuple of the fields, or of their borrowed forms, stands for the key.
 /// assert_eq!(db.transact(|tx| tx.get(&payments, &("alice", 7)))?, Some(100));
 /// # Ok(())
 /// # }
 /// ```
 ///
-/// Derived keys compare by their fields, one after the other, and those of enums by their variants first, as
-/// `#[derive(Ord)]` does.
+/// Derived keys compare field by field, enums by their variants first, as `#[derive(Ord)]` does.
 ///
-/// To implement it by hand, write the bytes in [`AsKey`] for the type itself, and read them here. For all keys,
-/// `a < b` if and only if the bytes of `a` are less than those of `b`.
+/// To implement it by hand, encode keys in [`AsKey`] for the type itself, and decode them here.
+/// `a < b` must hold for keys if and only if it holds for their bytes.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the key of a table",
     label = "no key",
@@ -74,7 +62,7 @@ pub type KeyBytes = smallvec::SmallVec<[u8; 32]>;
     note = "what a table has is owned: `(String, u64)` in its type, and `(&str, u64)` to look it up"
 )]
 pub trait Key: AsKey<Self> {
-    /// What reading a key gives.
+    /// The type of a decoded key.
     type Owned: Borrow<Self> + AsKey<Self>;
     /// The type's name.
     const NAME: &'static str;
@@ -90,14 +78,15 @@ pub trait Key: AsKey<Self> {
     /// The key that has all of these bytes.
     fn decode(bytes: &[u8]) -> Option<Self::Owned>;
 
-    /// Takes the key off the front of `bytes`, written by [`AsKey::encode_component`].
+    /// Takes a key off the front of `bytes`, encoded by [`AsKey::encode_component`].
     fn decode_component(bytes: &mut &[u8]) -> Option<Self::Owned>;
 }
 
-/// What can stand for a key of type `K`: it has the same bytes.
+/// A type with values that can stand for keys of type `K`: they have the same bytes.
 ///
-/// Every key stands for itself; so do references and the usual pointers to what stands for it. Text stands for text,
-/// and bytes for bytes, owned or borrowed; a tuple, for a tuple or a derived struct that its parts stand for.
+/// Every key stands for itself. A reference or a usual pointer stands for a key if its target does.
+/// Text stands for text and bytes for bytes, owned or borrowed. A tuple stands for a tuple or a
+/// derived struct, part by part.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -126,7 +115,7 @@ pub trait AsKey<K: ?Sized> {
     /// Adds the key's bytes.
     fn encode(&self, into: &mut KeyBytes);
 
-    /// Hands the key's bytes to `read`. Worth implementing where they need no buffer.
+    /// Passes the key's bytes to `read`. Worth implementing if they need no buffer.
     #[inline]
     fn with_bytes<T>(&self, read: impl FnOnce(&[u8]) -> T) -> T {
         let mut bytes = KeyBytes::new();
@@ -134,14 +123,14 @@ pub trait AsKey<K: ?Sized> {
         read(&bytes)
     }
 
-    /// Adds the key's bytes in a form that says where it ends.
+    /// Adds the key's bytes in a form that marks its end.
     fn encode_component(&self, into: &mut KeyBytes) {
         self.encode(into);
     }
 }
 
-/// The bytes of a key by themselves.
-pub(crate) fn encoded<K: ?Sized, Q: AsKey<K> + ?Sized>(key: &Q) -> KeyBytes {
+/// The bytes of a key.
+pub fn encoded<K: ?Sized, Q: AsKey<K> + ?Sized>(key: &Q) -> KeyBytes {
     let mut bytes = KeyBytes::new();
     key.encode(&mut bytes);
     bytes

@@ -1,4 +1,4 @@
-//! A reference or a pointer stands for whatever that which it leads to stands for.
+//! A reference or a pointer stands for the keys that its target stands for.
 
 use std::borrow::Cow;
 use std::rc::Rc;

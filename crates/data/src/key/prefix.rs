@@ -1,11 +1,11 @@
-//! Beginnings that keys have in common.
+//! Prefixes of keys.
 
 use std::ops::Bound;
 
 use super::{AsKey, KeyBytes};
 
-/// What keys of type `K` can begin with: a text of the texts that begin with it, bytes of bytes, and the first parts of
-/// a tuple, or of a derived struct, of all that have them. A single part is a tuple, too: `("alice",)`.
+/// A prefix of keys of type `K`: text of text, bytes of bytes, a tuple of the first parts of a
+/// tuple or of a derived struct. A single part is a tuple, too: `("alice",)`.
 #[diagnostic::on_unimplemented(
     message = "keys of type `{K}` do not begin with `{Self}`",
     label = "no beginning of this table's keys",
@@ -13,7 +13,7 @@ use super::{AsKey, KeyBytes};
             first parts, such as `(a,)`"
 )]
 pub trait KeyPrefix<K: ?Sized> {
-    /// Adds the bytes that all these keys begin with, and no others.
+    /// Adds the bytes that the keys with this prefix begin with, and no other key.
     fn encode_prefix(&self, into: &mut KeyBytes);
 }
 
@@ -72,14 +72,21 @@ tuple_prefix!(A P 0, B Q 1, C R 2, D S 3; E, F);
 tuple_prefix!(A P 0, B Q 1, C R 2, D S 3, E T 4; F);
 
 /// The range of all keys that begin with these bytes.
-pub(crate) fn range_of_prefix(prefix: KeyBytes) -> (Bound<KeyBytes>, Bound<KeyBytes>) {
-    let mut after = prefix.clone();
-    // The least bytes that are greater than all of them: the last byte that can be raised is, and ends them.
-    while let Some(last) = after.pop() {
-        if last < u8::MAX {
-            after.push(last + 1);
-            return (Bound::Included(prefix), Bound::Excluded(after));
-        }
-    }
-    (Bound::Included(prefix), Bound::Unbounded)
+#[must_use]
+pub fn range_of_prefix(prefix: KeyBytes) -> (Bound<KeyBytes>, Bound<KeyBytes>) {
+    let end = after_prefix(&prefix);
+    (Bound::Included(prefix), end)
+}
+
+/// The end of the range of all keys that begin with `prefix`: the first bytes that are greater than
+/// all of them.
+#[must_use]
+pub fn after_prefix<B: for<'b> From<&'b [u8]> + AsMut<[u8]>>(prefix: &[u8]) -> Bound<B> {
+    // The last byte below 255 is raised, and the bytes after it go.
+    let Some(last) = prefix.iter().rposition(|byte| *byte < u8::MAX) else {
+        return Bound::Unbounded;
+    };
+    let mut end = B::from(&prefix[..=last]);
+    end.as_mut()[last] += 1;
+    Bound::Excluded(end)
 }

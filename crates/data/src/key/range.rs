@@ -1,11 +1,11 @@
-//! Ranges of keys, with ends that need not be keys themselves.
+//! Ranges of keys. Their ends may be anything that stands for a key.
 
 use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
 use super::{AsKey, KeyBytes, encoded};
 
-/// A range of keys of type `K`: any of the language's ranges, `..` among them, of what [stands](AsKey) for such a key;
-/// or a pair of [`Bound`]s, which is what other ranges can be turned into.
+/// A range of keys of type `K`: any of the language's ranges, `..` among them, or a pair of
+/// [`Bound`]s. Its ends are values that [stand](AsKey) for such keys.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,9 +31,9 @@ use super::{AsKey, KeyBytes, encoded};
             for keys"
 )]
 pub trait KeyRange<K: ?Sized> {
-    /// The bytes of the first key, or of the last one before it.
+    /// The bytes of the lower end.
     fn start(&self) -> Bound<KeyBytes>;
-    /// The bytes of the last key, or of the first one after it.
+    /// The bytes of the upper end.
     fn end(&self) -> Bound<KeyBytes>;
 }
 
@@ -71,7 +71,7 @@ impl<K: ?Sized, Q: AsKey<K>> KeyRange<K> for RangeInclusive<Q> {
     }
     fn end(&self) -> Bound<KeyBytes> {
         use std::ops::RangeBounds;
-        // Not `end()`: a range that was iterated over to its end has become empty.
+        // Not `end()`: a range that was iterated to its end is empty.
         self.end_bound().map(encoded)
     }
 }

@@ -1,34 +1,12 @@
-//! Text and bytes: alone as they are, as a component with a mark of their end.
+//! Text and bytes: alone the bytes themselves, as a component with a mark of the end.
 
+use super::encoding::{put_escaped, take_escaped};
 use super::{AsKey, Key, KeyBytes};
-
-fn escape(bytes: &[u8], into: &mut KeyBytes) {
-    for &byte in bytes {
-        into.push(byte);
-        if byte == 0 {
-            into.push(255);
-        }
-    }
-    into.extend_from_slice(&[0, 1]);
-}
-
-fn unescape(bytes: &mut &[u8]) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
-    loop {
-        match *bytes.split_off_first()? {
-            0 => match bytes.split_off_first()? {
-                255 => out.push(0),
-                1 => return Some(out),
-                _ => return None,
-            },
-            byte => out.push(byte),
-        }
-    }
-}
 
 macro_rules! stands_for {
     ($([$($generics:tt)*] $type:ty => $key:ty;)*) => {$(
         impl $($generics)* AsKey<$key> for $type {
+            #[inline]
             fn encode(&self, into: &mut KeyBytes) {
                 let bytes: &[u8] = self.as_ref();
                 into.extend_from_slice(bytes);
@@ -38,7 +16,7 @@ macro_rules! stands_for {
                 read(self.as_ref())
             }
             fn encode_component(&self, into: &mut KeyBytes) {
-                escape(self.as_ref(), into);
+                put_escaped(self.as_ref(), into);
             }
         }
     )*};
@@ -66,7 +44,7 @@ macro_rules! bytes_key {
                 $from_bytes(bytes.to_vec())
             }
             fn decode_component(bytes: &mut &[u8]) -> Option<$owned> {
-                unescape(bytes).and_then($from_bytes)
+                $from_bytes(take_escaped(bytes)?.to_text())
             }
         }
     )*};

@@ -1,4 +1,4 @@
-//! Values with others in them: `Option`, `Box` and tuples.
+//! Values that contain others: `Option`, `Box` and tuples.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use super::lists::refuse_nesting;
 use super::nesting::nested;
 use super::{Value, ValueBytes};
 
-/// 0 for nothing; 1, and the value.
+/// 0 for no value; 1, and the value.
 impl<T: Value<Owned = T>> Value for Option<T> {
     type Owned = Self;
     const NAME: &'static str = "option";
@@ -39,7 +39,7 @@ impl<T: Value<Owned = T>> Value for Option<T> {
     }
 }
 
-/// What is in the box.
+/// The value in the box.
 impl<T: Value<Owned = T>> Value for Box<T> {
     type Owned = Self;
     const NAME: &'static str = T::NAME;

@@ -1,16 +1,17 @@
-//! Values of a fixed length, numbers above all.
+//! Values of a fixed length: numbers, `bool`, `char`, `()`, UUIDs.
 
 use std::marker::PhantomData;
 
 use super::{Value, ValueBytes};
-use crate::commit::access_set::AddError;
 
-/// The encoding as a component where that of the value alone always has the same length.
+/// The encoding as a component of types with a fixed length: the same as alone.
 macro_rules! fixed_component {
     ($bytes:expr) => {
+        #[inline]
         fn encode_component(&self, into: &mut ValueBytes) {
             self.encode(into);
         }
+        #[inline]
         fn decode_component(bytes: &mut &[u8]) -> Option<Self> {
             Self::decode(bytes.split_off(..$bytes)?)
         }
@@ -24,9 +25,11 @@ macro_rules! number_value {
             const NAME: &'static str = stringify!($type);
             const ROOM_BYTES: usize = size_of::<$type>();
 
+            #[inline]
             fn encode(&self, into: &mut ValueBytes) {
                 into.extend_from_slice(&self.to_le_bytes());
             }
+            #[inline]
             fn decode(bytes: &[u8]) -> Option<$type> {
                 Some(<$type>::from_le_bytes(bytes.try_into().ok()?))
             }
@@ -53,7 +56,7 @@ number_value! {
     f32 {} f64 {}
 }
 
-/// An integer that amounts can be added to, see [`Transaction::add`](crate::Transaction::add).
+/// An integer that amounts can be added to, by `Transaction::add`.
 #[diagnostic::on_unimplemented(
     message = "amounts cannot be added to `{Self}`",
     label = "no integer",
@@ -61,14 +64,14 @@ number_value! {
             by `Transaction::update`"
 )]
 pub trait Number: Value<Owned = Self> + Copy + sealed::Sealed {
-    /// Nothing.
+    /// The amount that a key without a value has.
     const ZERO: Self;
 
-    /// The sum, if the type can say it.
+    /// The sum, if it fits the type.
     fn plus(self, amount: Self) -> Option<Self>;
 }
 
-/// Sums are made while records are locked, so no other code than this may run then.
+/// Sums are made while records are locked, so the trait is sealed: no foreign code runs then.
 mod sealed {
     pub trait Sealed {
         fn put(self, into: &mut Vec<u8>);
@@ -94,8 +97,20 @@ macro_rules! integer {
 }
 integer!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128);
 
-/// Adds two values as bytes.
-pub(crate) fn add<V: Number>(
+/// Why an amount could not be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddError {
+    /// The sum does not fit the type.
+    Overflow,
+    /// The value has this length in bytes, which is not the type's.
+    Undecodable(u32),
+}
+
+/// Adds two values as bytes. No value counts as zero.
+///
+/// # Errors
+/// [`AddError`]; `sum` is unchanged.
+pub fn add<V: Number>(
     present: Option<&[u8]>,
     amount: &[u8],
     sum: &mut Vec<u8>,
@@ -113,9 +128,11 @@ impl Value for bool {
     const NAME: &'static str = "bool";
     const ROOM_BYTES: usize = 1;
 
+    #[inline]
     fn encode(&self, into: &mut ValueBytes) {
         into.push(u8::from(*self));
     }
+    #[inline]
     fn decode(bytes: &[u8]) -> Option<bool> {
         match bytes {
             [0] => Some(false),
@@ -131,9 +148,11 @@ impl Value for char {
     const NAME: &'static str = "char";
     const ROOM_BYTES: usize = 4;
 
+    #[inline]
     fn encode(&self, into: &mut ValueBytes) {
         u32::from(*self).encode(into);
     }
+    #[inline]
     fn decode(bytes: &[u8]) -> Option<char> {
         char::from_u32(u32::decode(bytes)?)
     }
@@ -145,19 +164,22 @@ impl Value for () {
     const NAME: &'static str = "nothing";
     const ROOM_BYTES: usize = 0;
 
+    #[inline]
     fn encode(&self, _: &mut ValueBytes) {}
+    #[inline]
     fn decode(bytes: &[u8]) -> Option<()> {
         bytes.is_empty().then_some(())
     }
     fixed_component!(0);
 }
 
-/// Nothing, whatever the type.
+/// No bytes, for every type.
 impl<T: ?Sized> Value for PhantomData<T> {
     type Owned = Self;
     const NAME: &'static str = "nothing";
     const ROOM_BYTES: usize = 0;
 
+    #[inline]
     fn encode(&self, _: &mut ValueBytes) {}
     fn decode(bytes: &[u8]) -> Option<Self> {
         bytes.is_empty().then_some(PhantomData)
@@ -171,6 +193,7 @@ impl Value for uuid::Uuid {
     const NAME: &'static str = "uuid";
     const ROOM_BYTES: usize = 16;
 
+    #[inline]
     fn encode(&self, into: &mut ValueBytes) {
         into.extend_from_slice(self.as_bytes());
     }

@@ -1,8 +1,10 @@
-//! Lengths before components: seven bits to a byte, the lowest first, all bytes but the last with the highest bit set.
+//! Lengths before components: varints of seven bits a byte, the lowest first. The highest bit is
+//! set in all bytes but the last.
 
 use super::ValueBytes;
 
 /// Adds a length, or another number that is mostly small.
+#[inline]
 pub fn put_length(length: usize, into: &mut ValueBytes) {
     let mut left = length;
     while left >= 0x80 {
@@ -13,6 +15,7 @@ pub fn put_length(length: usize, into: &mut ValueBytes) {
 }
 
 /// Takes a length off the front of `bytes`, written by [`put_length`].
+#[inline]
 #[must_use]
 pub fn take_length(bytes: &mut &[u8]) -> Option<usize> {
     let mut length = 0_usize;
@@ -24,7 +27,7 @@ pub fn take_length(bytes: &mut &[u8]) -> Option<usize> {
         }
         length |= bits << shift;
         if byte < 0x80 {
-            // One number has one encoding.
+            // Canonical: one number has one encoding.
             return (byte != 0 || shift == 0).then_some(length);
         }
     }

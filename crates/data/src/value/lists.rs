@@ -11,12 +11,15 @@ macro_rules! text_value {
             type Owned = String;
             const NAME: &'static str = "string";
 
+            #[inline]
             fn encoded_bytes_min(&self) -> usize {
                 self.len()
             }
+            #[inline]
             fn encode(&self, into: &mut ValueBytes) {
                 into.extend_from_slice(self.as_bytes());
             }
+            #[inline]
             fn decode(bytes: &[u8]) -> Option<String> {
                 String::from_utf8(bytes.to_vec()).ok()
             }
@@ -28,7 +31,7 @@ text_value!(str, String);
 /// More items than the bytes of the longest value.
 const ITEMS_MAX: usize = 1 << 30;
 
-/// The most items of a list that take no bytes. A few damaged bytes could say that there are very many.
+/// The most items of a list that take no bytes: a few damaged bytes could claim billions of them.
 pub(super) const WITHOUT_BYTES_MAX: usize = 1 << 16;
 
 fn encode_counted<T: Value>(items: &[T], into: &mut ValueBytes) {
@@ -43,7 +46,7 @@ fn decode_counted<T: Value<Owned = T>>(bytes: &mut &[u8]) -> Option<Vec<T>> {
     nested(|| T::decode_items(count, bytes))?
 }
 
-/// It is nested too deep.
+/// Refuses a value that is nested too deep.
 #[cold]
 pub(super) fn refuse_nesting(into: &mut ValueBytes) {
     into.refuse(format!("it is nested more than {NESTED_MAX} levels deep"));
@@ -51,7 +54,8 @@ pub(super) fn refuse_nesting(into: &mut ValueBytes) {
 
 macro_rules! list_value {
     ($($type:ty),*) => {$(
-        /// A list of values: their number, and one after the other as components. A list of `u8` alone is its bytes.
+        /// A list of values: their number, then each as a component. A list of `u8` alone is its
+        /// bytes.
         impl<T: Value<Owned = T>> Value for $type {
             type Owned = Vec<T>;
             const NAME: &'static str = if T::IS_BYTE { "bytes" } else { "list" };
@@ -80,7 +84,7 @@ macro_rules! list_value {
 }
 list_value!([T], Vec<T>);
 
-/// As many values as the type says, one after the other as components.
+/// The values, each as a component; the type says how many.
 impl<T: Value<Owned = T>, const N: usize> Value for [T; N] {
     type Owned = Self;
     const NAME: &'static str = "array";

@@ -1,7 +1,8 @@
-//! Maps: their number of entries, and key and value of each as components, in ascending order of the keys.
+//! Maps: the number of entries, then key and value of each as components, in ascending order of the
+//! keys.
 //!
-//! So a map has one encoding, whatever holds it and however that orders its entries: a `HashMap` is written as the
-//! `BTreeMap` of the same entries, and each reads what the other has written.
+//! So equal maps have equal bytes: a `HashMap` is encoded as the `BTreeMap` of the same entries,
+//! and each decodes the other's bytes.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -15,7 +16,7 @@ fn name<K: Value, V: Value>() -> Cow<'static, str> {
     Cow::Owned(format!("map<{}, {}>", K::type_name(), V::type_name()))
 }
 
-/// Writes entries that are in order.
+/// Encodes entries, which are in order.
 fn encode_sorted<'m, K: Value + 'm, V: Value + 'm>(
     entries: impl ExactSizeIterator<Item = (&'m K, &'m V)>,
     into: &mut ValueBytes,
@@ -32,13 +33,13 @@ fn encode_sorted<'m, K: Value + 'm, V: Value + 'm>(
     }
 }
 
-/// Reads entries, each of which has a greater key than the one before.
+/// Decodes entries. Their keys must ascend.
 fn decode_sorted<K: Value<Owned = K> + Ord, V: Value<Owned = V>>(
     bytes: &mut &[u8],
 ) -> Option<Vec<(K, V)>> {
     let count = take_length(bytes)?;
     nested(|| {
-        // No more room at first than the bytes can take: the count may be damaged.
+        // The count may be damaged: the bytes limit the first allocation.
         let mut entries: Vec<(K, V)> = Vec::with_capacity(count.min(bytes.len()).min(1 << 10));
         for _ in 0..count {
             let key = K::decode_component(bytes)?;
@@ -115,7 +116,7 @@ mod tests {
         let entries = (0..100_u16).map(|it| (it.to_string(), (it % 2 == 0).then_some(it)));
         let sorted: Sorted = entries.clone().collect();
         let bytes = encoded(&sorted);
-        // Hash maps have an order of their own each.
+        // Each hash map has its own order.
         for _ in 0..3 {
             let hashed: Hashed = entries.clone().collect();
             assert_eq!(encoded(&hashed), bytes);

@@ -1,10 +1,10 @@
 //! Values as bytes: integers and floats little-endian, byte strings as they are.
 //!
-//! Like a key, a value has two encodings: alone, where its bytes are all there are, and as a **component** of another
-//! value, where it says where it ends. Most types put their length before it, seven bits to a byte
-//! (`length.rs`); those of a fixed length need none.
+//! Like a key, a value has two encodings: alone, and as a **component** of another value, where it
+//! marks its end. Most types put their length before the value (`length.rs`); types of a fixed
+//! length need none.
 //!
-//! A value of a derived type, and a serde value, begins with its version when it is alone: `versions.rs`.
+//! A derived value and a serde value begin with their version when they are alone: `versions.rs`.
 
 mod compound;
 mod fixed;
@@ -19,18 +19,18 @@ mod serde_value;
 #[cfg(test)]
 mod tests;
 mod times;
+mod value_bytes;
 mod versions;
 mod view;
 
 use std::borrow::{Borrow, Cow};
 
-pub use crate::table::value_bytes::ValueBytes;
-pub use fixed::Number;
-pub(crate) use fixed::add;
+pub use fixed::{AddError, Number, add};
 pub use length::{put_length, take_length};
 use lists::WITHOUT_BYTES_MAX;
 #[cfg(feature = "serde")]
 pub use serde_value::Serde;
+pub use value_bytes::ValueBytes;
 pub use versions::{
     Versioned, decode_earlier, decode_versioned, encode_versioned, names_with_earlier,
 };
@@ -62,8 +62,8 @@ pub use view::ValueView;
 /// # }
 /// ```
 ///
-/// A type that has [serde](https://serde.rs)'s traits is a value as it is, inside `Serde` (feature `serde`). Or
-/// implement this by hand, with whatever encoding you like.
+/// A type that has [serde](https://serde.rs)'s traits is a value as it is, inside `Serde` (feature
+/// `serde`). Or implement this by hand, with whatever encoding you like.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a value of a table",
     label = "no value",
@@ -72,29 +72,31 @@ pub use view::ValueView;
             with the feature `serde`"
 )]
 pub trait Value {
-    /// What reading a value gives.
+    /// The type of a decoded value.
     type Owned: Borrow<Self>;
     /// The type's name.
     const NAME: &'static str;
-    /// The room that values of the type mostly need, in bytes: a longer one takes one more memory access to read.
-    /// [`Database::table`](crate::Database::table) gives a new table as much, up to 64 bytes, and 8 if it is more.
+    /// The usual length of encoded values, in bytes. `Database::table` reserves it in each record
+    /// of a new table; above 64 bytes, it reserves 8. Reading a value that does not fit takes one
+    /// more memory access.
     const ROOM_BYTES: usize = 8;
 
-    /// The type's name in the manifest, with what else tells it apart.
+    /// The type's name in the manifest, which distinguishes it from other types.
     #[must_use]
     fn type_name() -> Cow<'static, str> {
         Cow::Borrowed(Self::NAME)
     }
 
-    /// The names of other types that this one reads the values of, besides its own: those it was made from,
-    /// see [`Versioned`].
+    /// The names of the types that this one was made from: it also decodes their values. See
+    /// [`Versioned`].
     #[must_use]
     fn earlier_type_names() -> Vec<Cow<'static, str>> {
         Vec::new()
     }
 
-    /// A length in bytes that the encoding has at least. Worth implementing for values that may be very long: one that is
-    /// longer than a table or the log can hold is then refused before it is encoded.
+    /// A lower bound of the encoded length, in bytes. Worth implementing for values that may be
+    /// very long: a value that is too long for a table or the log is then refused before it is
+    /// encoded.
     fn encoded_bytes_min(&self) -> usize {
         0
     }
@@ -105,8 +107,8 @@ pub trait Value {
     /// The value that has these bytes.
     fn decode(bytes: &[u8]) -> Option<Self::Owned>;
 
-    /// Adds the value's bytes in a form that says where it ends: with their length before them, unless the type has a
-    /// shorter one.
+    /// Adds the value's bytes in a form that marks its end: their length before them, unless the
+    /// type has a shorter form.
     fn encode_component(&self, into: &mut ValueBytes) {
         let before = into.len();
         self.encode(into);
@@ -115,15 +117,15 @@ pub trait Value {
         into[before..].rotate_left(after - before);
     }
 
-    /// Takes the value off the front of `bytes`, written by [`Value::encode_component`].
+    /// Takes a value off the front of `bytes`, encoded by [`Value::encode_component`].
     #[must_use]
     fn decode_component(bytes: &mut &[u8]) -> Option<Self::Owned> {
         let length = take_length(bytes)?;
         Self::decode(bytes.split_off(..length)?)
     }
 
-    /// Whether a list of the type is bytes. The rest is how lists and arrays are written and read, so that those of
-    /// bytes are copied as a whole.
+    /// Whether a list of the type is bytes. The following functions encode and decode lists and
+    /// arrays: those of bytes are copied as a whole.
     #[doc(hidden)]
     const IS_BYTE: bool = false;
 
@@ -153,7 +155,8 @@ pub trait Value {
     where
         Self: Sized + Value<Owned = Self>,
     {
-        // The count may be damaged: no more room at first than the bytes take. Most items have a byte at least.
+        // The count may be damaged: the bytes limit the first allocation. Most items have at least
+        // one.
         let item_bytes = size_of::<Self>().max(1);
         let mut items = Vec::with_capacity(count.min(bytes.len() / item_bytes + 1));
         let mut without_bytes = 0;

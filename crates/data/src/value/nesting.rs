@@ -1,18 +1,18 @@
-//! How deep values of a type that contains itself may be nested.
+//! The nesting limit for values of types that contain themselves, in boxes or in lists.
 //!
-//! Such a type has itself in a box or in a list. Each level takes some of the thread's stack, and damaged bytes could say
-//! that there are millions. So a level is entered here, and refused when there are too many.
+//! Each level takes stack space, and damaged bytes could claim millions of levels. So each level is
+//! entered here, and refused above the limit.
 
 use std::cell::Cell;
 
-/// The most boxes and lists inside each other.
+/// The most levels of boxes and lists.
 pub(super) const NESTED_MAX: u32 = 200;
 
 thread_local! {
     static NESTED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Leaves a level, also if the code inside of it panics.
+/// Leaves a level, also if the code inside it panics.
 struct Level;
 
 impl Drop for Level {
@@ -21,7 +21,7 @@ impl Drop for Level {
     }
 }
 
-/// Does this one level deeper. Nothing is done if that is too deep.
+/// Runs this one level deeper, unless that is too deep.
 pub(super) fn nested<R>(run: impl FnOnce() -> R) -> Option<R> {
     if NESTED.get() >= NESTED_MAX {
         return None;

@@ -1,15 +1,17 @@
-//! What a type that has serde's traits looks like.
+//! The shape of a type that has serde's traits, found by tracing its `Deserialize`.
 //!
-//! `Deserialize` asks a deserializer for one part after the other, by its kind, and for structs and enums with the names
-//! of all that they have. So a deserializer that writes down what it is asked for, and answers with zeros and empty
-//! texts, learns the shape. Of an enum it can answer with one variant at a time: it is run until it has seen all.
+//! `Deserialize` asks a deserializer for each part by its kind, and for structs and enums with the
+//! names of all fields or variants. So a deserializer that records the requests, and answers with
+//! zeros and empty texts, learns the shape. It can answer with one variant of an enum at a time, so
+//! it runs until it has seen all of them.
 //!
-//! A type that has itself in it would ask without end: inside itself it gets no options, no items, and a variant that is
-//! known to end. An implementation by hand may refuse what it is given. Then it is tried with ones instead of zeros, and
-//! with texts of many kinds; if it refuses all of them, the shape is what was seen up to there.
+//! A type that contains itself would ask without end: inside itself it gets no options, no items,
+//! and a variant that is known to end. An implementation by hand may refuse an answer. Then the
+//! trace is repeated with ones instead of zeros, and with texts of many kinds. If all of them are
+//! refused, the shape is what was recorded before.
 //!
-//! Types are told apart by the names that Rust gives them, with path and arguments. Only whether two are the same counts:
-//! the names themselves are not written down, since a type may move.
+//! Types are told apart by Rust's names for them, with path and arguments. The names are compared
+//! and not recorded, since a type may move.
 
 use std::fmt;
 
@@ -19,13 +21,13 @@ use serde::de::{
     MapAccess, SeqAccess, VariantAccess, Visitor,
 };
 
-/// Parts that are asked for in all; a type has more only if its parts are too many to be told apart.
+/// The most requests of a trace. A longer trace counts up to here.
 const STEPS_MAX: u32 = 100_000;
-/// Parts within parts.
+/// The most levels of parts within parts.
 const DEPTH_MAX: u32 = 100;
 
-/// The texts that are given, one in each trial. Numbers are 0 in the first and 1 in the others. What checks its text wants
-/// a time, a date, an address, or a version.
+/// The text of each trial. Numbers are 0 in the first trial and 1 in the others. Types that check
+/// their text expect a time, a date, an address, or a version.
 const TRIALS: [&str; 12] = [
     "",
     "1",
@@ -46,20 +48,20 @@ const TRIALS: [&str; 12] = [
 pub(super) struct SerdeShape {
     /// The type itself.
     whole: Part,
-    /// The structs with named fields and the enums in it, in the order in which they were met.
+    /// The structs with named fields and the enums in it, in the order of their first request.
     named: Vec<Named>,
-    /// What is being written, from the outside to the inside.
+    /// The texts under construction, outermost first.
     writing: Vec<String>,
-    /// The types that are being read, from the outside to the inside, as Rust calls them.
+    /// The types being read, outermost first, as Rust calls them.
     open: Vec<&'static str>,
     /// How many of them are inside themselves.
     recursions: u32,
-    /// Which of [`TRIALS`] it is.
+    /// Index into [`TRIALS`].
     trial: usize,
     steps: u32,
 }
 
-/// What was written down of a part.
+/// The record of a part.
 #[derive(Default)]
 struct Part {
     text: String,
@@ -81,10 +83,10 @@ impl Part {
 
 /// A struct, or an enum.
 struct Named {
-    /// What Rust calls the type: no other has that.
+    /// Rust's name for the type, which is unique.
     type_name: &'static str,
     name: &'static str,
-    /// Those of its fields or variants.
+    /// The names of its fields or variants.
     names: &'static [&'static str],
     is_enum: bool,
     /// One for a struct.
@@ -135,7 +137,7 @@ impl SerdeShape {
         }
     }
 
-    /// Before each part: writes what kind it is of.
+    /// Records the kind of the next part.
     fn step(&mut self, kind: &str) -> Result<(), Refused> {
         self.steps += 1;
         if self.steps > STEPS_MAX || self.open.len() + self.writing.len() > DEPTH_MAX as usize {
@@ -145,7 +147,7 @@ impl SerdeShape {
         Ok(())
     }
 
-    /// Reads the type `T`: inside itself, if it is being read already.
+    /// Reads the type `T`, which is inside itself if it is already being read.
     fn within<T, R>(&mut self, read: impl FnOnce(&mut Self) -> R) -> R {
         let type_name = std::any::type_name::<T>();
         let is_recursion = self.open.contains(&type_name);
@@ -157,7 +159,7 @@ impl SerdeShape {
         read
     }
 
-    /// Reads a variant, or a struct as its only one, and notes what was written down of it.
+    /// Reads a variant, or a struct as its only one, and keeps the record.
     fn variant<R>(
         &mut self,
         (at, variant): (usize, usize),
@@ -178,7 +180,8 @@ impl SerdeShape {
         read
     }
 
-    /// Which variant of an enum is read: one that was not, unless it is inside itself.
+    /// The variant of an enum to be read: one that was not read yet, unless the enum is inside
+    /// itself.
     fn choose(&self, at: usize) -> Option<usize> {
         let variants = &self.named[at].variants;
         let first = |wanted: &dyn Fn(&Part) -> bool| variants.iter().position(wanted);
@@ -192,7 +195,7 @@ impl SerdeShape {
         .or_else(|| first(&not_open))
     }
 
-    /// The place of the type `T`, a struct or an enum, among those that were met.
+    /// The index of the type `T`, a struct or an enum, among those recorded.
     fn place_of<T>(
         &mut self,
         name: &'static str,
@@ -217,7 +220,7 @@ impl SerdeShape {
     }
 }
 
-/// All that is known, in one text.
+/// The whole record, in one text.
 impl fmt::Display for SerdeShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.whole.text)?;
@@ -235,7 +238,7 @@ impl fmt::Display for SerdeShape {
 /// The deserializer of one part.
 struct Tracer<'s>(&'s mut SerdeShape);
 
-/// An implementation did not take what it was given, or there is no end of its parts.
+/// An implementation refused an answer, or its parts have no end.
 #[derive(Debug)]
 struct Refused;
 
@@ -262,7 +265,7 @@ macro_rules! plain_parts {
     )*};
 }
 
-/// What postcard does not read either.
+/// Requests that postcard does not support either.
 macro_rules! unknown_parts {
     ($($deserialize:ident)*) => {$(
         fn $deserialize<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Refused> {
@@ -290,7 +293,7 @@ impl<'de> Deserializer<'de> for Tracer<'_> {
         deserialize_f32 "f32" visit_f32 0.0, 1.0;
         deserialize_f64 "f64" visit_f64 0.0, 1.0;
         deserialize_char "char" visit_char '0', '1';
-        // Sixteen are an UUID.
+        // Sixteen bytes are a UUID.
         deserialize_bytes "bytes" visit_bytes &[], &[1; 16];
         deserialize_byte_buf "bytes" visit_bytes &[], &[1; 16];
     }
@@ -420,7 +423,7 @@ impl<'s> Parts<'s> {
         Self { shape, left: count }
     }
 
-    /// Of a type that can do without.
+    /// For a type inside itself, which ends without them.
     fn some(shape: &'s mut SerdeShape, count: usize) -> Self {
         let left = if shape.recursions == 0 { count } else { 0 };
         Self { shape, left }
@@ -463,7 +466,7 @@ impl<'de> MapAccess<'de> for Parts<'_> {
     }
 }
 
-/// A variant of an enum, and what it has in it.
+/// A variant of an enum, and its contents.
 struct OneVariant<'s> {
     shape: &'s mut SerdeShape,
     number: u32,
@@ -582,7 +585,7 @@ mod tests {
         pub(super) mod inner {
             use super::*;
 
-            /// Of the same name as the one around it.
+            /// It has the same name as the type around it.
             #[derive(Deserialize)]
             pub(in super::super) struct Page {
                 items: Option<u32>,
@@ -617,7 +620,7 @@ mod tests {
         assert_eq!(shape::<(u8, Email, u8)>(), "3(u8;str;u8;)");
     }
 
-    /// Its value has to be what no trial gives.
+    /// It accepts a value that no trial gives.
     #[derive(Debug)]
     struct Picky;
 

@@ -1,7 +1,7 @@
 //! Values of types that have serde's traits, encoded by postcard.
 //!
-//! The encoding says nothing of itself: fields are where the type has them. So the type's shape is in the table's
-//! manifest, found out by `serde_shape.rs`.
+//! The encoding is not self-describing: the type determines where fields are. So the manifest
+//! contains the type's shape, found by `serde_shape.rs`.
 
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use super::serde_shape::SerdeShape;
 use super::versions::{Versioned, decode_versioned, encode_versioned};
 use super::{Value, ValueBytes};
-use crate::api::table::shape::named;
+use crate::shape::named;
 
 /// A value of a type that implements [serde](https://serde.rs)'s traits.
 ///
@@ -39,15 +39,16 @@ use crate::api::table::shape::named;
 /// # }
 /// ```
 ///
-/// The encoding is postcard's. It is not one that says what it contains, so a type cannot be deserialized that wants to
-/// be told (`#[serde(untagged)]`, `flatten`, `skip_serializing_if`). A value that cannot be written is
-/// [`Error::Unencodable`](crate::Error::Unencodable).
+/// The encoding is postcard's. It is not self-describing, so types that need this cannot be decoded
+/// (`#[serde(untagged)]`, `flatten`, `skip_serializing_if`). A value that cannot be encoded is
+/// `Error::Unencodable`.
 ///
-/// The type's name in the manifest contains its shape, as far as its `Deserialize` shows it: names and types of fields
-/// and variants, and those of what they contain. An implementation by hand is tried with a few numbers and texts. Where
-/// it refuses all of them, neither what is in it nor the fields after it are known, and they **do not count**: such a
-/// field comes last, or its type gets a value of its own. A type that changes is made from this one: see
-/// [`Versioned`](crate::Versioned), with `from = Serde<Old>`.
+/// The type's name in the manifest contains its shape, as far as its `Deserialize` shows it: names
+/// and types of fields and variants, and those within them. An implementation by hand is tried with
+/// a few numbers and texts. If it refuses all of them, its contents and the fields after it are
+/// unknown and **do not count**. Put such a field last, or implement `Value` for its type. To
+/// change the type, make the new one from it: see [`Versioned`](crate::Versioned), with
+/// `from = Serde<Old>`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Serde<T>(pub T);
 
@@ -120,7 +121,7 @@ mod tests {
         Later { before: Option<u64> },
     }
 
-    /// They are in manifests, whatever compiler and profile made them.
+    /// Manifests contain them, so compiler and profile must not change them.
     #[test]
     fn names_of_shapes_are_those_that_manifests_have() {
         let names = [

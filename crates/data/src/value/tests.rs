@@ -18,7 +18,8 @@ fn values_come_back_and_wrong_bytes_are_none() {
     assert_eq!(<str as Value>::decode(&[0xff]), None);
 }
 
-/// Whether values are the same after they were written one after the other as components, and whether fewer bytes are not enough for them.
+/// Values come back when they are encoded one after the other as components, and fewer bytes are
+/// refused.
 fn components_come_back<V: Value<Owned = V> + PartialEq + std::fmt::Debug>(values: &[V]) {
     let mut bytes = ValueBytes::new();
     for value in values {
@@ -93,7 +94,7 @@ fn a_list_of_bytes_is_bytes() {
     let mut bytes = ValueBytes::new();
     vec![1_u8, 2].encode(&mut bytes);
     assert_eq!(bytes[..], [1, 2]);
-    // More items than bytes are no reason to allocate.
+    // A count of more items than bytes does not allocate for them.
     let mut length = ValueBytes::new();
     put_length(1 << 40, &mut length);
     assert_eq!(Vec::<()>::decode(&length), None);
@@ -148,7 +149,7 @@ fn grown(levels: u32, in_boxes: bool) -> Tree {
 #[test]
 fn values_nested_too_deep_are_refused_both_ways() {
     for in_boxes in [true, false] {
-        // The list of the last level is one, too.
+        // The last level's list counts, too.
         let deepest = grown(nesting::NESTED_MAX - 1, in_boxes);
         assert_eq!(there_and_back(&deepest).as_ref(), Some(&deepest));
         let mut bytes = ValueBytes::new();
@@ -160,7 +161,7 @@ fn values_nested_too_deep_are_refused_both_ways() {
     assert_eq!(Tree::decode(&[1; 1_000_000]), None);
     let lists: Vec<u8> = [0, 1].repeat(1_000_000);
     assert_eq!(Tree::decode(&lists), None);
-    // What was refused leaves no level behind.
+    // Refused values leave no level behind.
     assert_eq!(there_and_back(&grown(3, true)), Some(grown(3, true)));
 }
 

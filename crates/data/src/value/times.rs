@@ -1,8 +1,8 @@
-//! Lengths of time, and moments.
+//! Durations and points in time.
 //!
 //! ```text
-//!  duration   seconds, 8 bytes | nanoseconds, 4 bytes         both little-endian, nanoseconds below 10⁹
-//!  time       the same since 1970, UTC, seconds signed: the moment is never before its second
+//!  duration   seconds, 8 bytes | nanoseconds, 4 bytes    both little-endian; nanoseconds below 10⁹
+//!  time       the same since 1970, UTC; seconds are signed and rounded down
 //! ```
 
 use std::time::{Duration, SystemTime};
@@ -40,7 +40,7 @@ impl Value for Duration {
     }
 }
 
-/// A moment, as precise as the system has it.
+/// A point in time, as precise as the system's clock.
 impl Value for SystemTime {
     type Owned = Self;
     const NAME: &'static str = "time";

@@ -1,9 +1,9 @@
-//! Where a value is encoded.
+//! The buffer that values are encoded into.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// Where a value writes its bytes: a `Vec<u8>`, to which it can also say that it has no encoding.
+/// The buffer for a value's bytes: a `Vec<u8>` that a value can also refuse to be encoded into.
 #[derive(Clone, Default)]
 pub struct ValueBytes {
     bytes: Vec<u8>,
@@ -12,6 +12,7 @@ pub struct ValueBytes {
 
 impl ValueBytes {
     /// No bytes yet.
+    #[inline]
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -20,14 +21,14 @@ impl ValueBytes {
         }
     }
 
-    /// Says that the value cannot be encoded, and why, in words that end a sentence. The write fails with
-    /// [`Error::Unencodable`](crate::Error::Unencodable), and what was written here does not count.
+    /// Refuses to encode the value, with a reason in words that end a sentence. The write fails
+    /// with `Error::Unencodable`, and the bytes added so far do not count.
     #[cold]
     pub fn refuse(&mut self, why: impl Into<String>) {
         self.refusal = Some(why.into().into_boxed_str());
     }
 
-    /// Forgets what was written, a refusal too.
+    /// Removes the bytes and a refusal.
     #[inline]
     pub fn clear(&mut self) {
         self.bytes.clear();
@@ -36,10 +37,10 @@ impl ValueBytes {
         }
     }
 
-    /// Why the value cannot be encoded, if it said so. Asked once for each value.
+    /// Takes the reason of a refusal. Called once for each value.
     #[inline]
     pub fn take_refusal(&mut self) -> Option<Box<str>> {
-        // Rarely: without a write otherwise.
+        // Refusals are rare: no store without one.
         match self.refusal {
             None => None,
             Some(_) => self.refusal.take(),

@@ -1,14 +1,16 @@
-//! Values that begin with the version of their type, so that a type can change and still read the old ones.
+//! Values that begin with the version of their type, so that a type can change and still read the
+//! old ones.
 //!
 //! ```text
 //! | version (as a length) | the fields, each as a component |
 //! ```
-//! The version stands before the value alone, not before a component: a type that has a changed one in it has changed
-//! itself.
+//! Only a value alone begins with the version, not a component: a type that contains a changed one
+//! has itself changed.
 //!
-//! A table's types are in its manifest by their names, and the names of derived types contain their version and a hash
-//! of their shape. When a table is opened with a type that was made [from](Versioned) the one it has, the manifest gets
-//! the new name; from then on, values of both versions are in the table, and the old type opens it no longer.
+//! The manifest names a table's types, and the names of derived types contain their version and a
+//! hash of their shape. When a table is opened with a type that was made [from](Versioned) its
+//! present one, the manifest gets the new name. From then on, the table contains values of both
+//! versions, and the old type does not open it any more.
 
 use std::borrow::Cow;
 
@@ -16,14 +18,14 @@ use super::{Value, ValueBytes, put_length, take_length};
 
 /// A value that begins with its version.
 ///
-/// Derived values do, and so does `Serde`. The version is 1, or what the type says:
+/// Derived values do, and so does `Serde`. The version is 1, unless the type declares another:
 ///
 /// ```
 /// use namiki::{Database, Value};
 ///
 /// # #[derive(Value)]
 /// # struct Unused;
-/// // What the type was in an earlier release, under the name that it had.
+/// // The type of an earlier release, under its name then.
 /// #[derive(Value)]
 /// #[namiki(name = "Account")]
 /// struct AccountV1 {
@@ -52,12 +54,12 @@ use super::{Value, ValueBytes, put_length, take_length};
 /// let accounts = db.table::<u64, Account>("accounts")?;
 /// let read = db.transact(|tx| tx.get(&accounts, &1))?;
 /// assert_eq!(read, Some(Account { owner: "Alice".to_owned(), limit: None }));
-/// assert!(db.table::<u64, AccountV1>("accounts").is_err()); // it would not know new values
+/// assert!(db.table::<u64, AccountV1>("accounts").is_err()); // it cannot decode new values
 /// # Ok(())
 /// # }
 /// ```
 ///
-/// A value that is not changed stays as it is in the table, and is converted whenever it is read.
+/// An old value stays in the table as it is until it is overwritten, and is converted at each read.
 #[diagnostic::on_unimplemented(
     message = "values of type `{Self}` do not say which version they are",
     label = "no version",
@@ -74,7 +76,7 @@ pub fn encode_versioned<V: Versioned>(value: &V, into: &mut ValueBytes) {
     value.encode_component(into);
 }
 
-/// Reads what [`encode_versioned`] has written; `earlier` reads values of other versions.
+/// Decodes the bytes of [`encode_versioned`]; `earlier` decodes values of other versions.
 #[must_use]
 pub fn decode_versioned<V: Versioned>(
     bytes: &[u8],
@@ -88,13 +90,13 @@ pub fn decode_versioned<V: Versioned>(
     }
 }
 
-/// The value of a type that another one is made from.
+/// A value of the type that another one is made from.
 #[must_use]
 pub fn decode_earlier<V: Versioned>(bytes: &[u8]) -> Option<V> {
     V::decode(bytes)
 }
 
-/// The names of the types that values are converted from: `V`, and those it is made from itself.
+/// The names of the types that values are converted from: those that `V` is made from, and `V`.
 #[must_use]
 pub fn names_with_earlier<V: Versioned>() -> Vec<Cow<'static, str>> {
     let mut names = V::earlier_type_names();

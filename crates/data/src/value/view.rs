@@ -1,9 +1,8 @@
-//! Values that can be looked at where they were read, without a copy.
+//! Values that are read in place, without a copy.
 
 use super::Value;
 
-/// A value with a borrowed form: `&str` for texts, `&[u8]` for bytes. See
-/// [`Transaction::get_with`](crate::Transaction::get_with).
+/// A value with a borrowed form, for `Transaction::get_with`: `&str` for texts, `&[u8]` for bytes.
 #[diagnostic::on_unimplemented(
     message = "values of type `{Self}` have no borrowed form",
     label = "no text and no bytes",
@@ -13,7 +12,7 @@ pub trait ValueView: Value {
     /// The borrowed form.
     type View: ?Sized;
 
-    /// The value that has these bytes, where it is.
+    /// The value in these bytes, in place.
     fn view(bytes: &[u8]) -> Option<&Self::View>;
 }
 
@@ -22,6 +21,7 @@ macro_rules! views {
         impl $($generics)* ValueView for $type {
             type View = $view;
 
+            #[inline]
             fn view($bytes: &[u8]) -> Option<&$view> {
                 $from_bytes
             }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use namiki_data::columns::Schema;
+
 use super::column::ColumnId;
-use crate::data::Schema;
 use crate::error::{Names, PlanError};
 use crate::source::{Source, Tables};
 

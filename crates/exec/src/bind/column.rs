@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::data::ColumnType;
+use namiki_data::columns::ColumnType;
+
 use crate::error::{Names, PlanError};
 
 /// A column's number in the plan.

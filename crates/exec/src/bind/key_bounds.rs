@@ -8,8 +8,9 @@
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-use crate::data::key_codec::{self, EncodeError};
-use crate::data::{Datum, Schema};
+use namiki_data::columns::key_codec::{self, EncodeError};
+use namiki_data::columns::{Datum, Schema};
+
 use crate::plan::KeyRange;
 
 /// A range of keys.
@@ -147,7 +148,7 @@ impl Edge {
         if self.is_key {
             return Behind::Key(self.bytes);
         }
-        match key_codec::after_prefix(&self.bytes) {
+        match namiki_data::after_prefix(&self.bytes) {
             Bound::Excluded(first) | Bound::Included(first) => Behind::From(first),
             Bound::Unbounded => Behind::Nothing,
         }
@@ -182,8 +183,9 @@ fn compare_upper(a: &Bound<Vec<u8>>, b: &Bound<Vec<u8>>) -> Ordering {
 mod tests {
     use std::ops::RangeBounds;
 
+    use namiki_data::columns::{Column, ColumnType};
+
     use super::*;
-    use crate::data::{Column, ColumnType};
 
     #[test]
     fn the_papers_range_holds_what_it_says() {

@@ -1,7 +1,8 @@
 //! Key lists: lists of values for the first columns of a key. Rows are looked up by each
 //! combination.
 
-use crate::data::{ColumnType, Datum, Schema};
+use namiki_data::columns::{ColumnType, Datum, Schema};
+
 use crate::error::PlanError;
 use crate::plan::KeyRange;
 
@@ -107,8 +108,9 @@ pub(crate) fn different_values(values: &[Datum], of: ColumnType) -> Box<[Datum]>
 
 #[cfg(test)]
 mod tests {
+    use namiki_data::columns::Column;
+
     use super::*;
-    use crate::data::Column;
 
     #[test]
     fn combinations_are_different_and_in_order() {

@@ -1,12 +1,13 @@
 //! Binding of each operator.
 
+use namiki_data::columns::{ColumnType, SCALE_MAX};
+
 use super::access::Access;
 use super::bound_plan::{AggregateNode, Keys, Node};
 use super::column::{ColumnId, ColumnInfo, Field};
 use super::key_bounds::KeyBounds;
 use super::key_lists::KeyLists;
 use super::scalar::{Scalar, Typed, bind, bind_condition};
-use crate::data::{ColumnType, SCALE_MAX};
 use crate::error::{PlanError, TypeName};
 use crate::plan::{
     Aggregate, AggregateCall, AggregateFunction, Expr, Filter, HashJoin, Join, KeyRange, Limit,

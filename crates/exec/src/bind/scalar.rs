@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
+use namiki_data::columns::{Arithmetic, ColumnType, Datum};
+
 use super::column::{ColumnId, ColumnInfo, Field, resolve};
-use crate::data::{Arithmetic, ColumnType, Datum};
 use crate::error::{PlanError, TypeName};
 use crate::plan::{Comparison, Expr, ExprNode, ValueList};
 

@@ -8,13 +8,14 @@
 use std::collections::VecDeque;
 use std::ops::Not;
 
+use namiki_data::columns::{Arithmetic, Datum};
+
 use super::comparison::Comparison;
 use super::limits::{
     EXPRESSION_DEPTH_MAX, PARTS_MAX, parts_of_text, parts_of_value, parts_of_values,
 };
 use super::tree::{Node, Size, Tree};
 use super::value_list::ValueList;
-use crate::data::{Arithmetic, Datum};
 use crate::error::PlanError;
 
 /// An expression. Logic has three values: a comparison with a missing value is neither true nor
@@ -354,14 +355,3 @@ impl Not for Expr {
         ExprNode::Not(self).into()
     }
 }
-
-macro_rules! datum_from {
-    ($($type:ty => $variant:ident),*) => {$(
-        impl From<$type> for Datum {
-            fn from(value: $type) -> Self {
-                Self::$variant(value.into())
-            }
-        }
-    )*};
-}
-datum_from!(bool => Bool, i32 => I64, i64 => I64, u64 => U64, &str => Text, String => Text);

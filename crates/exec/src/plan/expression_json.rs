@@ -6,6 +6,7 @@
 
 use std::str::FromStr;
 
+use namiki_data::columns::{Arithmetic, Datum};
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
@@ -13,7 +14,6 @@ use serde_json::{Map, Value, json};
 use super::comparison::Comparison;
 use super::expression::{Expr, ExprNode, column};
 use super::json_text::{self, Json, JsonValue, PlanTextError, TextProblem, Wrong};
-use crate::data::{Arithmetic, Datum};
 
 const ARITHMETIC: [Arithmetic; 3] = [Arithmetic::Add, Arithmetic::Subtract, Arithmetic::Multiply];
 

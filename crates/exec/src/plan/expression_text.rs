@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use namiki_data::columns::Datum;
+
 use super::expression::{Expr, ExprNode};
 use super::limits::DEBUG_PARTS_MAX;
 use super::tree::Size;
-use crate::data::Datum;
 
 /// Limit of entries of a list that are shown.
 const SHOWN_MAX: usize = 12;

@@ -3,7 +3,7 @@
 //! Binding, compiling and writing a plan are recursive. These levels of operators, above an
 //! expression of these levels, fit into a stack of 256 KiB (`tests/queries/deep_plans.rs`).
 
-use crate::data::Datum;
+use namiki_data::columns::Datum;
 
 /// Levels of operators.
 pub(super) const PLAN_DEPTH_MAX: u32 = 48;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::LazyLock;
 
+use namiki_data::columns::Datum;
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 
@@ -14,7 +15,6 @@ use super::limits::{
     DEBUG_PARTS_MAX, OPERATORS_MAX, PLAN_DEPTH_MAX, parts_of_text, parts_of_value, parts_of_values,
 };
 use super::tree::{Node, Size, Tree};
-use crate::data::Datum;
 use crate::error::PlanError;
 
 /// A tree of operators, each of which gives rows to the one above it.

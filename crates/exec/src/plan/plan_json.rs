@@ -6,6 +6,8 @@
 
 use std::str::FromStr;
 
+use namiki_data::columns::Datum;
+
 use super::calculated::{AggregateCall, AggregateFunction, Named, SortKey};
 use super::expression::Expr;
 use super::expression_json::{datum_from_json, expr_from_json, list, two};
@@ -14,7 +16,6 @@ use super::operators::{
     Aggregate, Filter, Find, HashJoin, IndexScan, Input, Join, KeyRange, Limit, NestedLoopJoin,
     Plan, Project, Scan, Sort,
 };
-use crate::data::Datum;
 
 /// Reads a plan file.
 impl FromStr for Plan {

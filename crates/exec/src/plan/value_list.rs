@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::data::{Datum, Value};
+use namiki_data::columns::{Datum, Value};
 
 /// Values as they were written, and sorted at the first look-up. Clones share them.
 #[derive(Clone, Debug)]

@@ -1,8 +1,9 @@
 //! Access paths of a table: the parts of a condition that a key or an index can decide, and those
 //! that it can be looked up by.
 
+use namiki_data::columns::{Datum, Schema, key_codec};
+
 use super::selectivity::turned;
-use crate::data::{Datum, Schema, key_codec};
 use crate::plan::{Comparison, Expr, ExprNode, KeyRange};
 
 /// The parts of a condition that must all be true.

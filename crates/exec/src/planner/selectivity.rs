@@ -3,8 +3,9 @@
 //! From histograms where there are some; otherwise the customary guesses: a tenth for equality, a
 //! third for a comparison. Conditions are assumed to be independent.
 
+use namiki_data::columns::Datum;
+
 use super::scope::Scope;
-use crate::data::Datum;
 use crate::plan::{Comparison, Expr, ExprNode, KeyRange, column};
 
 const GUESS_EQUAL: f64 = 0.1;

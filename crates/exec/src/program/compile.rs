@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use namiki_data::columns::{ColumnPlace, ColumnType};
+
 use super::pipeline_builder::PipelineBuilder;
 use super::steps::{
     AggregateSink, BuildSink, Call, Driver, KeyOrigin, KeyValues, Load, Pipeline, Place, ProbeStep,
@@ -11,7 +13,6 @@ use crate::bind::{
     Access, AggregateNode, Bound, ColumnId, ColumnInfo, KeyBounds, KeyLists, Keys, Node, Scalar,
     names_of_answer,
 };
-use crate::data::{ColumnPlace, ColumnType};
 use crate::row::{RowStore, Slot};
 use crate::source::Source;
 

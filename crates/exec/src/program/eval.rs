@@ -1,7 +1,8 @@
 //! Expressions over the slots of a row.
 
+use namiki_data::columns::{Arithmetic, ColumnType, Datum, Value};
+
 use crate::bind::{ColumnId, Scalar};
-use crate::data::{Arithmetic, ColumnType, Datum, Value};
 use crate::error::ExecError;
 use crate::plan::{Comparison, ValueList};
 use crate::row::{RowRef, Slot};

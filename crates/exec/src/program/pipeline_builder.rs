@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use namiki_data::columns::ColumnType;
+
 use super::eval::Eval;
 use super::steps::{Driver, Pipeline, Sink, Step};
 use crate::bind::{ColumnId, ColumnInfo, Scalar};
-use crate::data::ColumnType;
 use crate::row::Slot;
 
 /// See the module.

@@ -81,9 +81,10 @@ impl RowStore {
 
 #[cfg(test)]
 mod tests {
+    use namiki_data::columns::{ColumnType, Value};
+
     use super::super::Row;
     use super::*;
-    use crate::data::{ColumnType, Value};
 
     #[test]
     fn kept_rows_come_back_also_from_another_store() {

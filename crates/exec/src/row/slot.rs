@@ -1,7 +1,8 @@
 //! Where a column lies in a row's words, and how.
 
+use namiki_data::columns::{ColumnType, Value};
+
 use super::{Row, RowRef};
-use crate::data::{ColumnType, Value};
 
 /// How a value is kept in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

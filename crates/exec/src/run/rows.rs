@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::data::{Datum, Value};
+use namiki_data::columns::{Datum, Value};
+
 use crate::error::ExecError;
 use crate::explain::{Explanation, explain};
 use crate::query_statistics::{LiveCounters, Statistics};

@@ -12,11 +12,12 @@
 
 use std::sync::Arc;
 
+use namiki_data::columns::{ColumnType, Value};
+
 use super::TOO_MUCH_TEXT;
 use super::group_table::GroupTable;
 use super::query_memory::MergeControl;
 use super::wide_sum::{self, SUM_WORDS};
-use crate::data::Value;
 use crate::error::ExecError;
 use crate::plan::AggregateFunction;
 use crate::program::{AggregateSink, Call};
@@ -150,7 +151,7 @@ impl Groups {
         if has_text(call) {
             let bytes = self.texts[number][group].as_slice();
             return Some(match call.result.column_type() {
-                crate::data::ColumnType::Text => Value::Text(bytes),
+                ColumnType::Text => Value::Text(bytes),
                 _ => Value::Bytes(bytes),
             });
         }
@@ -263,7 +264,7 @@ impl Groups {
         at: usize,
     ) -> Result<Value<'_>, ExecError> {
         let scale = match call.result.column_type() {
-            crate::data::ColumnType::Decimal { scale } => scale,
+            ColumnType::Decimal { scale } => scale,
             _ => 0,
         };
         Ok(match call.function {

@@ -1,8 +1,8 @@
 //! A hash table from the values of some columns to a number: the ordinal of their group.
 
+use namiki_data::columns::Value;
 use namiki_platform::hash::hash_of;
 
-use crate::data::Value;
 use crate::row::{RowRef, RowStore, Slot};
 
 /// Groups by number, in the order in which they were first met.
@@ -122,9 +122,10 @@ fn hash_word(seed: u64, word: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use namiki_data::columns::ColumnType;
+
     use super::super::super::row::Row;
     use super::*;
-    use crate::data::ColumnType;
 
     #[test]
     fn equal_rows_have_one_group_among_many() {

@@ -205,11 +205,11 @@ impl Eq for Head<'_> {}
 mod tests {
     use std::cell::Cell;
 
+    use namiki_data::columns::{ColumnType, Value};
     use namiki_platform::seeded_random::Random;
 
     use super::super::query_memory::QueryMemory;
     use super::*;
-    use crate::data::{ColumnType, Value};
     use crate::row::Row;
 
     const SLOT: fn() -> Slot = || Slot::new(0, ColumnType::I64, false);

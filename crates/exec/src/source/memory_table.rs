@@ -2,9 +2,10 @@
 
 use std::ops::{Bound, RangeBounds};
 
+use namiki_data::columns::key_codec::{self, EncodeError};
+use namiki_data::columns::{Datum, Schema, row_codec};
+
 use super::{RowBatch, Source, SourceError};
-use crate::data::key_codec::{self, EncodeError};
-use crate::data::{Datum, Schema, row_codec};
 
 /// A table or an index, sorted once. For tests and small tables; the tables of the database
 /// implement [`Source`] themselves.
@@ -43,7 +44,7 @@ impl MemoryTable {
     ///
     /// # Errors
     /// If there is no such column.
-    pub fn index(&self, on: &[&str]) -> Result<Self, crate::data::SchemaError> {
+    pub fn index(&self, on: &[&str]) -> Result<Self, namiki_data::columns::SchemaError> {
         let schema = self.schema.index(on)?;
         let columns: Vec<usize> = schema
             .columns()
@@ -131,7 +132,8 @@ impl Source for MemoryTable {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::data::{Column, ColumnType};
+    use namiki_data::columns::{Column, ColumnType};
+
     use super::*;
 
     fn table() -> MemoryTable {

@@ -19,7 +19,7 @@ pub use row_batch::RowBatch;
 pub use segment_table::{SegmentTable, SegmentsOverlap};
 pub use tables::{Table, Tables};
 
-use crate::data::Schema;
+use namiki_data::columns::Schema;
 
 /// Why a source could not give its rows.
 pub type SourceError = Box<dyn std::error::Error + Send + Sync>;

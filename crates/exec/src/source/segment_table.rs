@@ -3,10 +3,10 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use namiki_data::columns::Schema;
 use namiki_segment::{Found, LongReader, PageNo, PageRef, Pages, Segment, Value};
 
 use super::{RowBatch, Source, SourceError};
-use crate::data::Schema;
 
 /// Rows in segments. The executor reads their pages asynchronously; [`Source::scan`], which reads
 /// page by page and waits for each, is for the plain evaluator and other callers that have time.

@@ -11,8 +11,9 @@ use crate::statistics::TableStatistics;
 pub struct Table {
     /// The rows, in the order of the primary key.
     pub source: Arc<dyn Source>,
-    /// By name. An index has the columns that [`Schema::index`](crate::data::Schema::index) gives
-    /// it, and an entry for each row: an entry without its row ends a query with an error.
+    /// By name. An index has the columns that
+    /// [`Schema::index`](namiki_data::columns::Schema::index) gives it, and an entry for each row:
+    /// an entry without its row ends a query with an error.
     pub indexes: BTreeMap<String, Arc<dyn Source>>,
     /// Statistics of its values, for prices.
     pub statistics: Option<Arc<TableStatistics>>,

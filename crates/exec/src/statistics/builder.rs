@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use namiki_data::columns::{Datum, Schema, Value};
 use namiki_platform::seeded_random::Random;
 
 use super::distinct::DistinctCounter;
 use super::histogram::{BUCKETS_MAX, Histogram};
 use super::{ColumnStatistics, TableStatistics};
-use crate::data::{Datum, Schema, Value};
 
 /// Rows of the sample that histograms are made of.
 const SAMPLE_ROWS: usize = 8_192;
@@ -122,8 +122,9 @@ fn shortened(row: &[Datum]) -> Vec<Datum> {
 
 #[cfg(test)]
 mod tests {
+    use namiki_data::columns::{Column, ColumnType};
+
     use super::*;
-    use crate::data::{Column, ColumnType};
 
     #[test]
     fn statistics_tell_about_how_values_are_spread() {

@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-use crate::data::Datum;
+use namiki_data::columns::Datum;
 
 /// Buckets of a histogram, at most.
 pub(super) const BUCKETS_MAX: usize = 64;
@@ -131,7 +131,7 @@ mod one_text {
     use serde::ser::Error as _;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use crate::data::Datum;
+    use namiki_data::columns::Datum;
 
     pub(super) fn serialize<S: Serializer>(bounds: &[Datum], into: S) -> Result<S::Ok, S::Error> {
         let text = serde_json::to_string(bounds).map_err(S::Error::custom)?;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::data::Schema;
+use namiki_data::columns::Schema;
 
 pub use builder::StatisticsBuilder;
 pub use histogram::Histogram;

@@ -4,8 +4,9 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use namiki_data::columns::{Column, ColumnType, Datum, Schema};
+
 use crate::support::memory_disk;
-use namiki_exec::data::{Column, ColumnType, Datum, Schema};
 use namiki_exec::plan::{AggregateCall, AggregateFunction, Named, Plan, column, literal};
 use namiki_exec::source::{MemoryTable, Table, Tables};
 use namiki_exec::{ExecError, Executor, Options, PlanError, naive};

@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use namiki_data::columns::Datum;
+
 use crate::support::{Shop, memory_disk};
-use namiki_exec::data::Datum;
 use namiki_exec::plan::{
     AggregateCall, AggregateFunction, Expr, Named, Plan, SortKey, column, literal,
 };

@@ -6,8 +6,9 @@ use std::num::NonZeroUsize;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use namiki_data::columns::{Column, ColumnType, Datum, Schema};
+
 use crate::support::{Shop, in_segments, memory_disk, papers_query, sorted};
-use namiki_exec::data::{Column, ColumnType, Datum, Schema};
 use namiki_exec::plan::{
     AggregateCall, AggregateFunction, KeyRange, Plan, SortKey, column, literal,
 };

@@ -5,8 +5,9 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use namiki_data::columns::Datum;
+
 use crate::support::{Shop, memory_disk, sorted};
-use namiki_exec::data::Datum;
 use namiki_exec::plan::{AggregateCall, Named, Plan, SortKey, column, literal};
 use namiki_exec::source::Tables;
 use namiki_exec::{Degree, Executor, Options, naive};

@@ -6,8 +6,9 @@ use std::num::NonZeroUsize;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use namiki_data::columns::{Column, ColumnType, Datum, Schema};
+
 use crate::support::{memory_disk, sorted};
-use namiki_exec::data::{Column, ColumnType, Datum, Schema};
 use namiki_exec::plan::{AggregateCall, Plan};
 use namiki_exec::source::{MemoryTable, RowBatch, Source, Table, Tables};
 use namiki_exec::{Degree, Executor, Options, naive};

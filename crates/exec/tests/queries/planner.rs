@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use namiki_data::columns::{Datum, row_codec};
+
 use crate::support::{Shop, memory_disk, sorted};
-use namiki_exec::data::{Datum, row_codec};
 use namiki_exec::plan::{AggregateCall, AggregateFunction, Plan, column, literal};
 use namiki_exec::source::{MemoryTable, Source, Table, Tables};
 use namiki_exec::statistics::{StatisticsBuilder, TableStatistics};

@@ -6,8 +6,9 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use namiki_data::columns::{Column, ColumnType, Datum, Schema};
+
 use crate::support::{in_segments, memory_disk};
-use namiki_exec::data::{Column, ColumnType, Datum, Schema};
 use namiki_exec::plan::{Plan, column};
 use namiki_exec::source::{MemoryTable, Table, Tables};
 use namiki_exec::{Degree, Executor, Options};

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
+use namiki_data::columns::{Column, ColumnType, Datum, Schema};
+
 use crate::support::{in_segments, memory_disk};
-use namiki_exec::data::{Column, ColumnType, Datum, Schema};
 use namiki_exec::plan::{AggregateCall, AggregateFunction, Plan, column};
 use namiki_exec::source::{MemoryTable, Table, Tables};
 use namiki_exec::{Degree, Executor, Mode, Options};

@@ -10,9 +10,10 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::ThreadId;
 use std::time::Duration;
 
+use namiki_data::columns::{Column, ColumnType, Datum, Schema};
+
 use crate::support::source_layer::{Layered, SourceLayer};
 use crate::support::{memory_disk, sorted};
-use namiki_exec::data::{Column, ColumnType, Datum, Schema};
 use namiki_exec::plan::{
     AggregateCall, AggregateFunction, KeyRange, Plan, SortKey, column, literal,
 };

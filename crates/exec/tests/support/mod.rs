@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use namiki_exec::data::{Column, ColumnType, Datum, Schema};
+use namiki_data::columns::{Column, ColumnType, Datum, Schema};
 use namiki_exec::plan::{AggregateCall, AggregateFunction, KeyRange, Plan, column};
 use namiki_exec::source::{MemoryTable, SegmentTable, Source, Table, Tables};
 use namiki_platform::Stamp;

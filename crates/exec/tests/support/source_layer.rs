@@ -4,7 +4,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use namiki_exec::data::Schema;
+use namiki_data::columns::Schema;
 use namiki_exec::source::{RowBatch, Source, SourceError};
 use namiki_segment::Segment;
 

@@ -13,7 +13,8 @@ mod table_source;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use namiki_exec::data::{Column, Schema};
+use namiki_data::columns::{Column, Schema};
+use namiki_data::{Key, Value};
 use namiki_exec::plan::Plan;
 use namiki_exec::source::{Source, Table as QueryTable, Tables};
 use namiki_exec::{Degree, ExecError, Explanation, Mode, Options, Rows};
@@ -21,7 +22,7 @@ use namiki_exec::{Degree, ExecError, Explanation, Mode, Options, Rows};
 pub use self::table_source::RowOf;
 use self::table_source::{TableSource, Values, columns, key_columns, value_column};
 use crate::api::database::{Database, Shared};
-use crate::api::table::{Key, Table, Value};
+use crate::api::table::Table;
 use crate::api::view::View;
 use crate::error::Error;
 use crate::live::catalogue::Catalogue;

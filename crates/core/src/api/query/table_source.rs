@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use namiki_exec::data::{Column, ColumnType, Schema};
+use namiki_data::columns::{Column, ColumnType, Schema};
 use namiki_exec::source::{RowBatch, Source, SourceError};
 use namiki_index::{Direction, ScanRange};
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use namiki_data::{AsKey, Key, KeyBytes, encoded};
+
 use super::handle::Table;
-use super::key::{AsKey, Key, KeyBytes, encoded};
 use crate::error::Error;
 use crate::table::raw_table::RawTable;
 use crate::txn::Transaction;

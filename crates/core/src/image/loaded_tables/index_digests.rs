@@ -6,7 +6,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use namiki_exec::data::{Datum, Schema, SchemaError, Value, key_codec, row_codec};
+use namiki_data::columns::{Datum, Schema, SchemaError, Value, key_codec, row_codec};
 
 use crate::catalogue::image::ImageTable;
 

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use namiki_exec::data::key_codec::EncodeError;
+use namiki_data::columns::key_codec::EncodeError;
 use namiki_platform::debug_as_sentence;
 use namiki_platform::disk::is_full;
 use namiki_segment::SegmentError;

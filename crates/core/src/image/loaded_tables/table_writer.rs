@@ -10,8 +10,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use namiki_exec::data::key_codec::EncodeError;
-use namiki_exec::data::{Datum, Schema, key_codec, row_codec};
+use namiki_data::columns::key_codec::EncodeError;
+use namiki_data::columns::{Datum, Schema, key_codec, row_codec};
 use namiki_exec::statistics::StatisticsBuilder;
 use namiki_platform::Stamp;
 use namiki_platform::disk::Disk;

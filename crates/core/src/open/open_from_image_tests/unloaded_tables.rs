@@ -1,5 +1,6 @@
 //! Views of tables that are not loaded see what they see of those that are.
 
+use namiki_data::Key;
 use namiki_index::Direction;
 use namiki_platform::seeded_random::Random;
 use std::ops::Bound;
@@ -7,7 +8,7 @@ use std::ops::Bound;
 use super::held_loading::HeldLoading;
 use super::random_tables::{value, variable_key};
 use super::*;
-use crate::api::table::{Key, Table};
+use crate::api::table::Table;
 use crate::api::view::View;
 use crate::protocol_spec::ProtocolSpec;
 use crate::settings::builder::Builder;

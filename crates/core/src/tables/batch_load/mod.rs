@@ -18,13 +18,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use namiki_data::{AsKey, Key, Value, ValueBytes, encoded};
+
 use crate::api::database::Database;
 use crate::api::running_body::check_not_nested;
 use crate::api::session::Session;
-use crate::api::table::{AsKey, Key, Table, Value, encoded, own};
+use crate::api::table::{Table, own};
 use crate::commit::ticket::Ticket;
 use crate::error::Error;
-use crate::table::value_bytes::ValueBytes;
 use crate::txn::stage_write::{check_length, unencodable};
 
 pub use error::{BatchLoadError, BatchLoadStop};

@@ -19,6 +19,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
+use namiki_data::columns::{Column, ColumnType, Datum, Schema};
 use namiki_platform::Stamp;
 use namiki_platform::disk::{Disk, FramePool, PAGE_BYTES, ReadQueue, SimDisk};
 use namiki_segment::{Inserted, PageCache, PageNo, Segment, SegmentId, Writer};
@@ -31,7 +32,6 @@ use super::tasks::trace;
 use super::threads::{Admission, RingEnds};
 use super::worker::{Pass, Worker};
 use crate::bind::bind;
-use crate::data::{Column, ColumnType, Datum, Schema};
 use crate::program::compile;
 use crate::source::{MemoryTable, SegmentTable, Source, Table, Tables};
 

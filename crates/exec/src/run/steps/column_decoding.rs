@@ -1,8 +1,9 @@
 //! Decodes a row's bytes to the words of a row of the plan, and encodes words to the bytes of a
 //! key.
 
-use crate::data::key_codec::encode_column;
-use crate::data::{Schema, Value, row_codec};
+use namiki_data::columns::key_codec::encode_column;
+use namiki_data::columns::{Schema, Value, row_codec};
+
 use crate::error::{ExecError, HexBytes};
 use crate::program::{KeyOrigin, KeyValues, Load, ReadStep};
 use crate::row::Row;

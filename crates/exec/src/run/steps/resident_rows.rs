@@ -6,9 +6,10 @@
 
 use std::ops::Bound;
 
+use namiki_data::after_prefix;
+
 use super::column_decoding::{decode_columns, encode_key, no_row};
 use crate::bind::KeyBounds;
-use crate::data::key_codec::after_prefix;
 use crate::error::ExecError;
 use crate::program::{KeyValues, Reach, ReadStep};
 use crate::row::Row;

@@ -9,7 +9,7 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use namiki_exec::data::{Column, ColumnType, Datum, Schema};
+use namiki_data::columns::{Column, ColumnType, Datum, Schema};
 use namiki_exec::plan::{
     Comparison, Expr, Find, KeyRange, NestedLoopJoin, Plan, Scan, column, literal,
 };

@@ -5,8 +5,9 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use namiki_data::columns::{Column, ColumnType, Datum, Schema};
+
 use crate::support::{Shop, memory_disk, sorted};
-use namiki_exec::data::{Column, ColumnType, Datum, Schema};
 use namiki_exec::plan::{Expr, KeyRange, Plan, column, literal};
 use namiki_exec::source::{MemoryTable, Source, Table, Tables};
 use namiki_exec::{Degree, ExecError, Executor, Options, PlanError, naive};

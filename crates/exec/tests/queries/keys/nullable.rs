@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use namiki_exec::data::{Column, ColumnType, Datum, Schema};
+use namiki_data::columns::{Column, ColumnType, Datum, Schema};
 use namiki_exec::plan::{Expr, KeyRange, Named, NestedLoopJoin, Plan, column, literal};
 use namiki_exec::source::{MemoryTable, Source, Table, Tables};
 use namiki_exec::{Executor, Options, naive};

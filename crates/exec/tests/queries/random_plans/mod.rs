@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use namiki_data::columns::Datum;
+
 use crate::support::{memory_disk, sorted};
-use namiki_exec::data::Datum;
 use namiki_exec::{Degree, ExecError, Executor, Mode, Options, naive};
 use namiki_platform::disk::sim::ReadFaults;
 use namiki_platform::disk::{Disk, SimDisk};

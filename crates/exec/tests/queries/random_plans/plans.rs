@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use namiki_exec::data::{Column, ColumnType, Datum};
+use namiki_data::columns::{Column, ColumnType, Datum};
 use namiki_exec::plan::{
     AggregateCall, AggregateFunction, Comparison, Expr, Find, HashJoin, IndexScan, Input, Join,
     KeyRange, Named, NestedLoopJoin, Plan, Scan, SortKey, column, literal,

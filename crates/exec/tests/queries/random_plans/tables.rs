@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use namiki_exec::data::{Column, ColumnType, Datum, Schema, row_codec};
+use namiki_data::columns::{Column, ColumnType, Datum, Schema, row_codec};
 use namiki_exec::source::{MemoryTable, Source, Table, Tables};
 use namiki_exec::statistics::{StatisticsBuilder, TableStatistics};
 use namiki_platform::disk::Disk;

@@ -14,8 +14,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
+use namiki_data::columns::Datum;
 use namiki_exec::Executor;
-use namiki_exec::data::Datum;
 use namiki_exec::plan::Plan;
 use namiki_exec::source::Tables;
 use namiki_platform::disk::Disk;

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use namiki_exec::data::{Arithmetic, ColumnType, Datum, Schema};
+use namiki_data::columns::{Arithmetic, ColumnType, Datum, Schema};
 use namiki_exec::plan::{
     Aggregate, AggregateCall, AggregateFunction, Expr, ExprNode, KeyRange, NestedLoopJoin, Plan,
     Sort, column as plan_column,
