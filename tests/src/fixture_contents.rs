@@ -247,7 +247,7 @@ impl Rows {
     }
 }
 
-/// The settings of a life. Segments are small, so that there are several and a fixture is short.
+/// The settings of a life. Log files are small, so that there are several and a fixture is short.
 ///
 /// # Errors
 /// The protocol cannot be parsed.
@@ -259,7 +259,7 @@ pub fn builder(life: usize) -> Result<Builder, String> {
         .streams(streams)
         .group_wait_max(Duration::from_millis(1))
         .buffer_bytes(8 << 10)
-        .segment_bytes(16 << 10)
+        .log_file_bytes(16 << 10)
         .checkpoint_at_close(None)
         .restore_points(Duration::ZERO)
         .image_run_bytes(RUN_BYTES))

@@ -26,7 +26,7 @@ pub fn builder(spec: &str, disk: &SimDisk) -> Builder {
         .prepare(Prepare::Inline)
         .group_wait_max(Duration::MAX)
         .buffer_bytes(8 << 10)
-        .segment_bytes(16 << 10)
+        .log_file_bytes(16 << 10)
         .disk(disk)
 }
 
@@ -53,9 +53,9 @@ pub fn keys(db: &Database) -> Vec<u64> {
     rows.into_iter().map(|(key, _)| key).collect()
 }
 
-/// The segments of a stream.
+/// The log files of a stream.
 #[must_use]
-pub fn segments(disk: &SimDisk, stream: u16) -> Vec<PathBuf> {
+pub fn log_files(disk: &SimDisk, stream: u16) -> Vec<PathBuf> {
     let dir = PathBuf::from(format!("/db/wal/{stream:04}"));
     let files = disk.list(&dir).unwrap();
     files.into_iter().map(|file| file.path).collect()

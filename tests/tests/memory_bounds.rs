@@ -42,7 +42,7 @@ fn open_with(
         .spec(spec.parse().unwrap())
         .buffer_bytes(buffer_bytes)
         .transaction_bytes_max(transaction_bytes_max)
-        .segment_bytes(128 << 20)
+        .log_file_bytes(128 << 20)
         .disk(Arc::new(NullDisk::new()))
         .open(dir.path().join("data"))
         .unwrap();

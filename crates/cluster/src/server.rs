@@ -121,7 +121,7 @@ impl Server {
             ..GroupOptions::default()
         };
         let options = StoreOptions {
-            segment_bytes: 64 << 20,
+            log_file_bytes: 64 << 20,
             buffer_bytes: groups.payload_bytes + BUFFER_SLACK_BYTES,
             prepare: Prepare::Background,
             max_log_bytes: Some(config.log_bytes_max),

@@ -596,7 +596,7 @@ mod tests {
         assert_eq!(
             format!("Error: {full:?}"),
             "Error: no room for the log; nothing was changed: delete rows, clear or drop a table (Database::clear_table, \
-             Database::drop_table), or free some room on the disk, and run it again: no space left on the disk for log segment /data/wal/0000/000001-00000002.seg: no space left on device"
+             Database::drop_table), or free some room on the disk, and run it again: no space left on the disk for log file /data/wal/0000/000001-00000002.seg: no space left on device"
         );
         let in_use = OpenError::InUse {
             dir: "/data".into(),

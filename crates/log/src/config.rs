@@ -46,10 +46,10 @@ pub enum Group {
     Auto,
 }
 
-/// When, and on which thread, the next segment is made ready.
+/// When, and on which thread, the next log file is made ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prepare {
-    /// A thread, as soon as half of the current segment is used and no other is ready.
+    /// A thread, as soon as half of the current log file is used and no other is ready.
     #[default]
     Background,
     /// The commit that needs it. For simulated disks, where threads would spoil the replay.
@@ -90,12 +90,12 @@ pub struct LogConfig {
     pub payload_bytes_max: Option<usize>,
     /// Where frames go.
     pub placement: Placement,
-    /// What becomes of hardened segments, or of hardened frames in a region.
+    /// What becomes of hardened log files, or of hardened frames in a region.
     pub retain: Retain,
     /// The generations that the manifest will name beside this one: what a shared device has of them is not overwritten
     /// before [`Log::recycle`](crate::Log::recycle) gives it up. Nothing if that is not known, and all is kept that is there.
     pub kept: Option<Vec<GenerationInfo>>,
-    /// When, and on which thread, segments are made ready.
+    /// When, and on which thread, log files are made ready.
     pub prepare: Prepare,
     /// Which life of the log this is: higher than every one before.
     pub generation: Generation,
@@ -107,7 +107,7 @@ pub struct LogConfig {
 
 impl LogConfig {
     /// A P-WAL with the defaults of the papers: groups of 16 flushed after a millisecond at the
-    /// latest, buffers of 256 KiB, segments of 64 MiB.
+    /// latest, buffers of 256 KiB, log files of 64 MiB.
     #[must_use]
     pub fn new(identity: u128, generation: Generation) -> Self {
         Self {
@@ -120,8 +120,8 @@ impl LogConfig {
             epochs: None,
             buffer_bytes: 256 << 10,
             payload_bytes_max: None,
-            placement: Placement::Segments {
-                segment_bytes: 64 << 20,
+            placement: Placement::Files {
+                log_file_bytes: 64 << 20,
             },
             retain: Retain::All,
             kept: None,
@@ -214,7 +214,7 @@ impl LogConfig {
         let fits_buffer = self.buffered_bytes_max();
         let asked = self.payload_bytes_max.unwrap_or(fits_buffer);
         let longest = match self.placement {
-            Placement::Segments { .. } => FRAME_BYTES_MAX,
+            Placement::Files { .. } => FRAME_BYTES_MAX,
             Placement::Shared { region_bytes, .. } => {
                 let room = region_bytes - 2 * format::BLOCK_BYTES_MAX as u64;
                 let all = room - self.marker_room() as u64;
@@ -226,14 +226,14 @@ impl LogConfig {
         asked.min(longest - ENTRY_OVERHEAD_BYTES)
     }
 
-    /// The longest frame, padding included, in a segment of the usual length or when a region is laid out. A
-    /// longer one has a segment made for it, or a head that announces it.
+    /// The longest frame, padding included, in a log file of the usual length or when a region is laid out. A
+    /// longer one has a log file made for it, or a head that announces it.
     pub(crate) fn frame_bytes_max(&self) -> u32 {
         let longest = match self.placement {
-            Placement::Segments { segment_bytes } => {
+            Placement::Files { log_file_bytes } => {
                 let payload = self.payload_bytes_max().max(self.buffered_bytes_max());
                 let frame = payload + ENTRY_OVERHEAD_BYTES;
-                let room = segment_bytes - (format::BLOCK_BYTES_MAX + self.marker_room()) as u64;
+                let room = log_file_bytes - (format::BLOCK_BYTES_MAX + self.marker_room()) as u64;
                 room.min(frame.next_multiple_of(format::BLOCK_BYTES_MAX) as u64)
             }
             Placement::Shared { .. } => self.buffer_len() as u64,
@@ -264,7 +264,7 @@ impl LogConfig {
         }
         let buffer = self.buffer_len() as u64;
         let (name, bytes, headers) = match self.placement {
-            Placement::Segments { segment_bytes } => ("segment_bytes", segment_bytes, block),
+            Placement::Files { log_file_bytes } => ("log_file_bytes", log_file_bytes, block),
             Placement::Shared { region_bytes, .. } => ("region_bytes", region_bytes, 2 * block),
         };
         if bytes % block != 0 {
@@ -279,12 +279,12 @@ impl LogConfig {
             ));
         }
         if let Retain::Last(_) = self.retain
-            && let Placement::Segments { segment_bytes } = self.placement
+            && let Placement::Files { log_file_bytes } = self.placement
             && self.payload_bytes_max() as u64
-                > segment_bytes - block - marker - ENTRY_OVERHEAD_BYTES as u64
+                > log_file_bytes - block - marker - ENTRY_OVERHEAD_BYTES as u64
         {
             return invalid(format!(
-                "payload_bytes_max is {}, and segments of {segment_bytes} bytes that are written \
+                "payload_bytes_max is {}, and log_files of {log_file_bytes} bytes that are written \
                  again and again cannot hold so much",
                 self.payload_bytes_max()
             ));

@@ -27,11 +27,11 @@ pub enum LogError {
         /// The largest payload that fits.
         bytes_max: usize,
     },
-    /// There is no space for another segment. The commit was refused before anything of it was
+    /// There is no space for another log file. The commit was refused before anything of it was
     /// written; commits accepted earlier have their space. Free some space and try again.
-    #[error("no space left on the disk for log segment {}", path.display())]
+    #[error("no space left on the disk for log file {}", path.display())]
     DiskFull {
-        /// The segment that could not be created.
+        /// The log file that could not be created.
         path: PathBuf,
         /// What the disk said.
         source: Arc<io::Error>,
@@ -185,7 +185,7 @@ impl LogError {
         }
     }
 
-    /// The error for a segment that could not be made. No frame is in it, so the log stays usable.
+    /// The error for a log file that could not be made. No frame is in it, so the log stays usable.
     pub(crate) fn preparing(path: &Path, source: io::Error) -> Self {
         if is_full(&source) {
             Self::DiskFull {

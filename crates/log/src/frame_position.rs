@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use namiki_platform::{Generation, WorkerId};
 
 use crate::format::frame::{FRAME_HEADER_BYTES, RECORD_HEADER_BYTES};
-use crate::format::segment::{file_name, stream_dir};
+use crate::format::log_file::{file_name, stream_dir};
 
 /// Where a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,9 +14,9 @@ pub struct FramePosition {
     pub generation: Generation,
     /// The stream that it is in.
     pub worker: WorkerId,
-    /// The segment that it is in; 0 in a shared device.
-    pub segment: u64,
-    /// Where it starts, in the segment's file or in the device. In a device, the end of its region may cut a frame in two:
+    /// The log file that it is in; 0 in a shared device.
+    pub file_number: u64,
+    /// Where it starts, in the log file or in the device. In a device, the end of its region may cut a frame in two:
     /// its rest is at the beginning of the region's ring.
     pub offset: u64,
     /// Its length, without the padding.
@@ -24,10 +24,10 @@ pub struct FramePosition {
 }
 
 impl FramePosition {
-    /// The file of the frame's segment. `dir` is the log's directory.
+    /// The log file of the frame. `dir` is the log's directory.
     #[must_use]
-    pub fn segment_path(&self, dir: &Path) -> PathBuf {
-        segment_path(dir, self.generation, self.worker, self.segment)
+    pub fn log_file_path(&self, dir: &Path) -> PathBuf {
+        log_file_path(dir, self.generation, self.worker, self.file_number)
     }
 
     /// Where in the file the payloads of the frame's records are, if these are the payloads' lengths, in the order in
@@ -45,8 +45,13 @@ impl FramePosition {
     }
 }
 
-/// The file of a segment. `dir` is the log's directory.
+/// The log file. `dir` is the log's directory.
 #[must_use]
-pub fn segment_path(dir: &Path, generation: Generation, worker: WorkerId, segment: u64) -> PathBuf {
-    stream_dir(dir, worker).join(file_name(generation, segment))
+pub fn log_file_path(
+    dir: &Path,
+    generation: Generation,
+    worker: WorkerId,
+    file_number: u64,
+) -> PathBuf {
+    stream_dir(dir, worker).join(file_name(generation, file_number))
 }

@@ -4,14 +4,17 @@
 use namiki_platform::disk::SECTOR_BYTES;
 
 use crate::format::frame::{self, Salt};
-use crate::format::{region, segment};
+use crate::format::{log_file, region};
 
-/// Gives everything in a file that begins as a segment's header, the head of a region or a frame the checksum of what it
-/// holds now. `segment` is the number of the file, 0 for a shared device.
-pub fn mend_checksums(identity: u128, segment: u64, file: &mut [u8]) {
-    segment::mend_checksum(file);
+/// Gives everything in a file that begins as a log file's header, the head of a region or a frame the checksum of what it
+/// holds now. `file_number` is the number of the file, 0 for a shared device.
+pub fn mend_checksums(identity: u128, file_number: u64, file: &mut [u8]) {
+    log_file::mend_checksum(file);
     for at in (0..file.len()).step_by(SECTOR_BYTES) {
         region::mend_checksum(&mut file[at..]);
-        frame::mend_checksum(&mut file[at..], Salt::of(identity).at(segment, at as u64));
+        frame::mend_checksum(
+            &mut file[at..],
+            Salt::of(identity).at(file_number, at as u64),
+        );
     }
 }

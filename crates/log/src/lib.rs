@@ -38,11 +38,11 @@ mod streams;
 mod sync;
 
 pub use config::{Group, GroupResource, LogConfig, Prepare};
-pub use copy::check_copy::{WrongSegment, WrongSegmentKind, check_copied_segments};
+pub use copy::check_copy::{WrongLogFile, WrongLogFileKind, check_copied_files};
 pub use copy::copy_stream::{CopiedThrough, CopyError, LogPlace, copy_stream};
 pub use error::LogError;
 pub use format::frame::{FrameHeader, LogRecord, RECORD_HEADER_BYTES};
-pub use frame_position::{FramePosition, segment_path};
+pub use frame_position::{FramePosition, log_file_path};
 pub use generation::layout_config::{Layout, Placement, Retain};
 pub use generation::log_start::{LogStart, StreamStart};
 pub use generation::superfluous_files::{

@@ -20,7 +20,7 @@ use crate::horizon::async_waiters::{AckWaiter, AckWaiters};
 use crate::horizon::epoch_horizon::EpochHorizon;
 use crate::horizon::lsn_horizon::Horizon;
 use crate::log_target::{
-    LogTarget, RegionOptions, RegionTarget, SegmentMaker, SegmentTarget, open_shared,
+    LogFileMaker, LogFileTarget, LogTarget, RegionOptions, RegionTarget, open_shared,
     remove_unnumbered,
 };
 use crate::shared_state::{Notifier, Poison, Requests, Shared};
@@ -48,7 +48,7 @@ pub struct LogCounters {
     pub submitted: u64,
     /// Bytes of frames written, padding included.
     pub frame_bytes: u64,
-    /// Bytes of zeros written to make segments ready for frames. A segment that is written again needs none.
+    /// Bytes of zeros written to make log files ready for frames. A log file that is written again needs none.
     pub zero_bytes: u64,
     /// Commits hardened.
     pub commits: u64,
@@ -62,7 +62,7 @@ pub struct LogCounters {
 
 /// The log's threads, started before it is known what they share: what the log can do depends on which
 /// of them the system allows. Without the one that flushes, whatever waits for a commit flushes it, a
-/// task like a thread, and a poll flushes what is overdue; without the one that makes segments ready, the
+/// task like a thread, and a poll flushes what is overdue; without the one that makes log files ready, the
 /// commit that needs one does.
 struct Threads<H: GroupResource> {
     flusher: Option<Waiting<H>>,
@@ -79,15 +79,15 @@ impl<H: GroupResource> Threads<H> {
     fn start(config: &LogConfig) -> Self {
         let group_wait_max = config.group_wait_max;
         let wants_flusher = group_wait_max != Duration::MAX && !cfg!(loom);
-        let has_segments = matches!(config.placement, Placement::Segments { .. });
-        let wants_preparer = has_segments && config.prepare == Prepare::Background;
+        let has_log_files = matches!(config.placement, Placement::Files { .. });
+        let wants_preparer = has_log_files && config.prepare == Prepare::Background;
         let flush = move |streams: Arc<Streams<H>>| {
             background_threads::flush_late(&streams, group_wait_max);
         };
         let prepare = |streams: Arc<Streams<H>>| background_threads::prepare_ahead(&streams);
         Self {
             flusher: (wants_flusher.then(|| Waiting::start("namiki-log-flush", flush))).flatten(),
-            preparer: (wants_preparer.then(|| Waiting::start("namiki-log-segment", prepare)))
+            preparer: (wants_preparer.then(|| Waiting::start("namiki-log-files", prepare)))
                 .flatten(),
         }
     }
@@ -120,7 +120,7 @@ impl<H: GroupResource> Waiting<H> {
 impl<H: GroupResource> Log<H> {
     /// Creates the log of a new generation in `dir`, the database's `wal` directory.
     ///
-    /// Segment files are made when a stream is first used, or by [`Log::prepare_segments`]; a shared
+    /// Log files are made when a stream is first used, or by [`Log::prepare_log_files`]; a shared
     /// device is created here if there is none. On return every stream has durably what a reader of
     /// the generation must find: its directory, or the head of its region. Where a crash came before
     /// either, the same generation can be created again.
@@ -147,7 +147,7 @@ impl<H: GroupResource> Log<H> {
             poison: Poison::new(),
             prepare: match threads.preparer {
                 Some(_) => Prepare::Background,
-                // The commit that needs a segment makes it.
+                // The commit that needs a log file makes it.
                 None => Prepare::Inline,
             },
             async_flush_min_commits: config.async_flush_threshold(),
@@ -159,7 +159,7 @@ impl<H: GroupResource> Log<H> {
             preparer: CachePadded::new(Requests::new()),
         });
         let device = match &config.placement {
-            Placement::Segments { .. } => {
+            Placement::Files { .. } => {
                 // By itself, because it may be there without being durable.
                 disk.create_dir_all(dir)
                     .map_err(|source| LogError::device("opening", dir, source))?;
@@ -177,19 +177,19 @@ impl<H: GroupResource> Log<H> {
             // `stream_count` comes from a u16.
             let worker = WorkerId(index as u16);
             let (target, maker) = match &config.placement {
-                Placement::Segments { segment_bytes } => {
-                    let maker = SegmentMaker::new(
+                Placement::Files { log_file_bytes } => {
+                    let maker = LogFileMaker::new(
                         Arc::clone(&disk),
                         dir,
-                        *segment_bytes,
+                        *log_file_bytes,
                         config.identity,
                         config.generation,
                         worker,
                         frame_bytes_max,
                     );
                     maker.open_dir()?;
-                    let target = SegmentTarget::new(config.identity, config.retain);
-                    (LogTarget::Segments(target), Some(maker))
+                    let target = LogFileTarget::new(config.identity, config.retain);
+                    (LogTarget::Files(target), Some(maker))
                 }
                 Placement::Shared { path, region_bytes } => {
                     let Some(file) = &device else { continue };
@@ -224,7 +224,7 @@ impl<H: GroupResource> Log<H> {
         }))
     }
 
-    /// Makes segments until every stream has `count` ready beside the one it writes, rather than each when
+    /// Makes log files until every stream has `count` ready beside the one it writes, rather than each when
     /// half of the one before it is used: for callers that know how much they will write, and do not want
     /// to make files while they do. They come on top of those that [`crate::Retain`] keeps, and each holds
     /// a file open. No effect on a shared device.
@@ -234,10 +234,10 @@ impl<H: GroupResource> Log<H> {
     ///
     /// # Errors
     /// [`LogError::DiskFull`], the disk's own, [`LogError::Closed`], or the error that poisoned the
-    /// log. Segments that were made before that stay ready.
-    pub fn prepare_segments(&self, count: usize) -> Result<(), LogError> {
+    /// log. Log files that were made before that stay ready.
+    pub fn prepare_log_files(&self, count: usize) -> Result<(), LogError> {
         for stream in &self.streams.list {
-            stream.prepare_segments(count)?;
+            stream.prepare_log_files(count)?;
         }
         Ok(())
     }

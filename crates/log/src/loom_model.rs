@@ -196,8 +196,8 @@ impl World {
             async_flush_min_commits: Some(NonZeroU32::MIN),
             sequencer: SequencerKind::FetchAdd,
             buffer_bytes: 4096,
-            placement: Placement::Segments {
-                segment_bytes: 8192,
+            placement: Placement::Files {
+                log_file_bytes: 8192,
             },
             prepare: Prepare::Inline,
             ..LogConfig::new(7, Generation(1))

@@ -30,9 +30,9 @@ pub struct RecyclePoint {
 impl<H: GroupResource> Log<H> {
     /// Where the log may begin once the image of `point` is durable. Changes nothing.
     ///
-    /// Of each stream a prefix goes: segments, or stretches of a region, never the one that is written, nor the one with the
+    /// Of each stream a prefix goes: log files, or stretches of a region, never the one that is written, nor the one with the
     /// last hardened frame. Where LSNs are drawn, nothing at or above [`Log::horizon`] goes (L3). The result never begins
-    /// before what was recycled already. It is empty if all of it are segments and none may go, and unless frames may be
+    /// before what was recycled already. It is empty if all of it are log files and none may go, and unless frames may be
     /// recycled ([`Retain::UntilRecycled`](crate::Retain::UntilRecycled)).
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl<H: GroupResource> Log<H> {
     }
 
     /// Where the log begins now: of a log that was just created, what its generation is to be announced with
-    /// ([`GenerationInfo::begin_at`](crate::GenerationInfo::begin_at)). Empty if that is the first segment of each stream.
+    /// ([`GenerationInfo::begin_at`](crate::GenerationInfo::begin_at)). Empty if that is the first log file of each stream.
     #[must_use]
     pub fn beginning(&self) -> LogStart {
         self.begun(Superfluous {
@@ -89,10 +89,10 @@ impl<H: GroupResource> Log<H> {
     /// regions of a shared device the generations before `oldest`, the first that the manifest names. Room in a region can be
     /// overwritten from now on.
     ///
-    /// Of segments, some are kept to be written again, under other names, which spares the next ones the zeros and needs no more room on
+    /// Of log files, some are kept to be written again, under other names, which spares the next ones the zeros and needs no more room on
     /// the disk: no more than `reuse_bytes` of all streams. The others are removed, and so are those that were made for a
-    /// long frame. A segment that cannot be removed is in the way of nothing, and removed at the next
-    /// opening. The current segments stay, whatever `start` says.
+    /// long frame. A log file that cannot be removed is in the way of nothing, and removed at the next
+    /// opening. The current log files stay, whatever `start` says.
     ///
     /// # Errors
     /// [`LogError::Forked`].
@@ -113,7 +113,7 @@ impl<H: GroupResource> Log<H> {
         Ok(files)
     }
 
-    /// Whether a stream was refused room on the disk for a segment, since it has made one, or for a frame, since
+    /// Whether a stream was refused room on the disk for a log file, since it has made one, or for a frame, since
     /// [`Log::forget_refusals`] was called; or has none in its region since something was recycled, or less than a quarter of
     /// it is left. What cannot be taken any more is refused with
     /// [`LogError::DiskFull`] or [`LogError::RegionFull`] until there is room; recycling makes some. Takes each
@@ -186,7 +186,7 @@ impl<H: GroupResource> Log<H> {
         }
     }
 
-    /// The bytes of log files of this generation that hold frames, spare segments not counted; of a shared device, the
+    /// The bytes of log files of this generation that hold frames, spare log files not counted; of a shared device, the
     /// bytes of frames that are kept, also of earlier generations. One load for each stream.
     #[must_use]
     pub fn kept_bytes(&self) -> u64 {
@@ -194,7 +194,7 @@ impl<H: GroupResource> Log<H> {
         streams.map(|stream| stream.kept_bytes()).sum()
     }
 
-    /// The region of a shared device that has the most frames; nothing of a log in segments, or if no frames may be
+    /// The region of a shared device that has the most frames; nothing without a shared device, or if no frames may be
     /// recycled. One load for each stream.
     #[must_use]
     pub fn fullest_region(&self) -> Option<RegionUse> {

@@ -79,8 +79,8 @@ impl Shared {
         GrantedFile::ask(self.room.get(), file)
     }
 
-    /// Asks for the next segment of a stream.
-    pub(crate) fn request_segment(&self, stream: usize) {
+    /// Asks for the next log file of a stream.
+    pub(crate) fn request_log_file(&self, stream: usize) {
         let mut queue = self.preparer.queue.lock();
         queue.streams.push_back(stream);
         self.preparer.condvar.notify_one();
@@ -256,7 +256,7 @@ impl Notifier {
     }
 }
 
-/// Streams that want their next segment made ready.
+/// Streams that want their next log file made ready.
 pub(crate) struct Requests {
     pub(crate) queue: Mutex<RequestQueue>,
     pub(crate) condvar: Condvar,

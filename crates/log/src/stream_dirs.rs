@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use namiki_platform::WorkerId;
 use namiki_platform::disk::Disk;
 
-use crate::format::segment::stream_dir;
+use crate::format::log_file::stream_dir;
 
 /// The directories of streams in `wal`, the log's directory, in the order of their numbers; none if there is no such directory.
 /// Whatever has the name of a stream's directory counts.

@@ -60,7 +60,7 @@ const SHARED: &str = "/db/shared-log";
 /// A few transactions go round it.
 const REGION_BYTES: u64 = 24 << 10;
 const LARGE_REGION_BYTES: u64 = 512 << 10;
-const SEGMENT_BYTES: u64 = 16 << 10;
+const LOG_FILE_BYTES: u64 = 16 << 10;
 
 /// How a database on a simulated disk is opened.
 #[derive(Clone, Copy, Debug)]
@@ -167,7 +167,7 @@ impl Setup {
             .index(self.index)
             .streams(some(self.streams))
             .disk(disk)
-            // Where there are threads anyway, one more makes the segments.
+            // Where there are threads anyway, one more makes the log files.
             .prepare(match self.group_wait_ms {
                 Some(_) => Prepare::Background,
                 None => Prepare::Inline,
@@ -190,7 +190,7 @@ impl Setup {
             // Groups of one are waited for, and larger ones left to the disk.
             .async_flush_min_commits(NonZeroU32::MIN.saturating_add(1))
             .buffer_bytes(8 << 10)
-            .segment_bytes(SEGMENT_BYTES)
+            .log_file_bytes(LOG_FILE_BYTES)
             .image_run_bytes(self.run_bytes)
             .replay_order(self.order)
             .recovery_threads(some(self.recovery_threads));

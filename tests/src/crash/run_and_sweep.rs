@@ -8,7 +8,9 @@ use namiki_platform::disk::sim::{Fault, Step};
 use namiki_platform::seeded_random::Random;
 
 use super::workload::{Acknowledge, Clients, Failure};
-use super::{Depth, Oracle, SEGMENT_BYTES, Setup, Sweep, Tables, run_shuffled, run_threads, sweep};
+use super::{
+    Depth, LOG_FILE_BYTES, Oracle, Setup, Sweep, Tables, run_shuffled, run_threads, sweep,
+};
 use crate::key_encoding::{Numbered, Spelling, Spelt};
 
 /// What kind of run is crashed.
@@ -162,7 +164,7 @@ fn run_of<K: Numbered>(
             Tables::<K>::of(db)?;
             let files = 1 + random.below(u64::from(setup.streams));
             // And the catalogue.
-            disk.set_capacity(Some(files * SEGMENT_BYTES + (8 << 10)));
+            disk.set_capacity(Some(files * LOG_FILE_BYTES + (8 << 10)));
             let refused = transactions * 2 / 3;
             let mut oracle = whole(shuffled(1, refused, random))?;
             disk.set_capacity(None);

@@ -13,7 +13,7 @@ use namiki::{Epoch, Generation, Lsn, RestorePoint, Stamp, WorkerId};
 use namiki_log::hostile_bytes::mend_checksums;
 use namiki_log::{
     CutRule, GenerationEnd, GenerationInfo, LogConfig, Placement, Records, Retain, StreamReader,
-    StreamStart, generations_contradiction, harden_tail, segment_path,
+    StreamStart, generations_contradiction, harden_tail, log_file_path,
 };
 use namiki_platform::disk::{Disk, MemoryDisk};
 
@@ -56,10 +56,10 @@ pub(super) fn accepts(bytes: &[u8]) -> bool {
         if flags & MENDS != 0 {
             mend_checksums(IDENTITY, if is_shared { 0 } else { number }, &mut file);
         }
-        let segment = info.start(WORKER).segment.saturating_add(number - 1);
+        let file_number = info.start(WORKER).file_number.saturating_add(number - 1);
         let path = match &info.placement {
             Placement::Shared { path, .. } => path.clone(),
-            Placement::Segments { .. } => segment_path(dir, GENERATION, WORKER, segment),
+            Placement::Files { .. } => log_file_path(dir, GENERATION, WORKER, file_number),
         };
         let made = (path.parent().map_or(Ok(()), |dir| disk.create_dir_all(dir)))
             .and_then(|()| disk.replace(&path, &file));
@@ -84,8 +84,8 @@ fn generation(flags: u8, last_sequence: u8, start: u8) -> GenerationInfo {
             region_bytes: bytes,
         }
     } else {
-        Placement::Segments {
-            segment_bytes: bytes,
+        Placement::Files {
+            log_file_bytes: bytes,
         }
     };
     if has(OPERATIONS) {
@@ -113,13 +113,13 @@ fn begins_at(is_ring: bool, start: u8) -> StreamStart {
     let (low, high) = (u64::from(start & 15), u64::from(start >> 4));
     if is_ring {
         StreamStart {
-            segment: 1,
+            file_number: 1,
             sequence: 1 + high,
             offset: 1024 + 512 * low,
         }
     } else {
         StreamStart {
-            segment: 1 + low,
+            file_number: 1 + low,
             sequence: 1 + low + high,
             offset: 0,
         }

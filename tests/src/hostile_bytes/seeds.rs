@@ -16,7 +16,7 @@ use namiki_platform::disk::{Disk, SimDisk};
 
 use super::file_chunks::put_file;
 use super::{client_frames, image_list, log_reader, segment_pages};
-use crate::small_database::{builder, put, segments, written};
+use crate::small_database::{builder, log_files, put, written};
 
 /// The seeds of a target, with their names.
 ///
@@ -52,7 +52,7 @@ fn of_logs() -> Vec<(String, Vec<u8>)> {
     for (name, spec, cut) in databases {
         for closed in [false, true] {
             let disk = written(spec, 3, closed);
-            let files: Vec<_> = segments(&disk, 0);
+            let files: Vec<_> = log_files(&disk, 0);
             let files = files.iter().map(|file| disk.read(file).unwrap()).collect();
             let ended = if closed { "closed" } else { "crashed" };
             seeds.push((format!("seed-{name}-{ended}"), log(&disk, cut, files)));
@@ -60,7 +60,7 @@ fn of_logs() -> Vec<(String, Vec<u8>)> {
     }
     // In two files.
     let disk = written("TT(NLR)+PWAL(1)", 40, false);
-    let files: Vec<_> = segments(&disk, 0);
+    let files: Vec<_> = log_files(&disk, 0);
     let files = files.iter().map(|file| disk.read(file).unwrap()).collect();
     seeds.push(("seed-two-files".to_owned(), log(&disk, stamp, files)));
     let disk = shared_device();

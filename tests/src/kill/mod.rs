@@ -168,7 +168,7 @@ impl Opening {
             // Groups of one are waited for, and larger ones left to the disk.
             .async_flush_min_commits(NonZeroU32::MIN.saturating_add(1))
             // Small, so that a round goes through several files.
-            .segment_bytes(64 << 10)
+            .log_file_bytes(64 << 10)
             .buffer_bytes(16 << 10)
     }
 

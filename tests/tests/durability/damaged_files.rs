@@ -5,7 +5,7 @@ use std::path::Path;
 
 use namiki::{OpenError, ReadError};
 use namiki_platform::disk::Disk;
-use namiki_tests::small_database::{BOTH_ORDERS, builder, keys, segments, written};
+use namiki_tests::small_database::{BOTH_ORDERS, builder, keys, log_files, written};
 
 #[test]
 fn damage_inside_a_log_names_file_and_byte() {
@@ -13,7 +13,7 @@ fn damage_inside_a_log_names_file_and_byte() {
         for closed in [true, false] {
             for order in BOTH_ORDERS {
                 let disk = written(spec, 10, closed);
-                let file = segments(&disk, 0).remove(0);
+                let file = log_files(&disk, 0).remove(0);
                 // The file's header takes the first block, each commit one of the next.
                 disk.damage(&file, 3 * 512 + 100, &[0xAA; 3]).unwrap();
                 let error = builder(spec, &disk)
@@ -36,7 +36,7 @@ fn damage_inside_a_log_names_file_and_byte() {
 #[test]
 fn opening_a_damaged_log_changes_nothing() {
     let disk = written("TT(NLR)+PWAL(1)", 10, true);
-    let file = segments(&disk, 0).remove(0);
+    let file = log_files(&disk, 0).remove(0);
     let before = disk.read(&file).unwrap()[1600..1604].to_vec();
     let manifest = disk.read(Path::new("/db/MANIFEST")).unwrap();
     disk.damage(&file, 1600, &[!before[0]; 4]).unwrap();
@@ -52,7 +52,7 @@ fn opening_a_damaged_log_changes_nothing() {
 #[test]
 fn a_damaged_file_header_is_named() {
     let disk = written("TT(NLR)+PWAL(1)", 10, false);
-    let file = segments(&disk, 0).remove(0);
+    let file = log_files(&disk, 0).remove(0);
     disk.damage(&file, 0, &[0xAA; 64]).unwrap();
     match builder("TT(NLR)+PWAL(1)", &disk).open("/db").unwrap_err() {
         OpenError::Log(ReadError::Damaged { file: named, .. }) => assert_eq!(named, file),
@@ -71,7 +71,7 @@ fn damage_at_the_end_is_no_torn_frame() {
             "swapped",
         ] {
             let disk = written(spec, 90, false);
-            let mut files = segments(&disk, 0);
+            let mut files = log_files(&disk, 0);
             let (last, before) = (files.pop().unwrap(), files.pop().unwrap());
             let bytes = disk.read(&last).unwrap();
             match case {
@@ -100,10 +100,10 @@ fn damage_at_the_end_is_no_torn_frame() {
 fn a_deleted_log_file_is_missed() {
     for spec in ["TT(NLR)+PWAL(1)", "TT(ELR)+PWAL(1)"] {
         for order in BOTH_ORDERS {
-            // Three segments; the last commits are in the third.
+            // Three log files; the last commits are in the third.
             for deleted in 0..3 {
                 let disk = written(spec, 90, true);
-                let files = segments(&disk, 0);
+                let files = log_files(&disk, 0);
                 assert_eq!(files.len(), 3);
                 disk.remove(&files[deleted]).unwrap();
                 let error = builder(spec, &disk)
@@ -128,7 +128,7 @@ fn a_deleted_log_file_is_missed() {
 fn a_log_file_of_another_database_is_foreign() {
     let disk = written("TT(NLR)+PWAL(1)", 3, true);
     let other = written("TT(NLR)+PWAL(1)", 3, true);
-    let file = segments(&disk, 0).remove(0);
+    let file = log_files(&disk, 0).remove(0);
     disk.replace(&file, &other.read(&file).unwrap()).unwrap();
     let error = builder("TT(NLR)+PWAL(1)", &disk).open("/db").unwrap_err();
     assert!(

@@ -25,7 +25,7 @@ pub(crate) fn builder(spec: ProtocolSpec, disk: &SimDisk) -> Builder {
         .spec(spec)
         .streams(NonZeroU16::new(2).unwrap())
         .buffer_bytes(8 << 10)
-        .segment_bytes(32 << 10)
+        .log_file_bytes(32 << 10)
         .checkpoint_log_bytes(128 << 10)
         .disk(disk)
 }

@@ -161,7 +161,7 @@ fn every_kind_of_table_in_memory_answers() {
         let db = builder(SPEC, &disk)
             .index(index)
             .buffer_bytes(1 << 20)
-            .segment_bytes(2 << 20)
+            .log_file_bytes(2 << 20)
             .open(DIR)
             .unwrap();
         let pairs = db.table::<(i64, String), bool>("pairs").unwrap();
@@ -230,7 +230,7 @@ fn every_number_of_threads_sees_each_row_once() {
             builder(SPEC, &disk)
                 .index(index.parse::<IndexKind>().unwrap())
                 .buffer_bytes(1 << 20)
-                .segment_bytes(2 << 20)
+                .log_file_bytes(2 << 20)
         };
         let db = builder().open(DIR).unwrap();
         let table = db.table::<(u64, u64), i64>("amounts").unwrap();
@@ -298,7 +298,7 @@ fn records_are_read_atomically_while_they_are_written() {
     let disk = SimDisk::new();
     let db = builder(SPEC, &disk)
         .buffer_bytes(1 << 20)
-        .segment_bytes(2 << 20)
+        .log_file_bytes(2 << 20)
         .open(DIR)
         .unwrap();
     let table = db.table::<u64, str>("twice").unwrap();

@@ -23,7 +23,7 @@ fn builder(disk: Arc<dyn Disk>) -> Builder {
         .streams(1.try_into().unwrap())
         .prepare(Prepare::Inline)
         .buffer_bytes(8 << 10)
-        .segment_bytes(16 << 10)
+        .log_file_bytes(16 << 10)
         .disk(disk)
 }
 
@@ -31,7 +31,7 @@ fn disks(dir: &Path) -> [Arc<dyn Disk>; 2] {
     [open_best(dir).unwrap().0, Arc::new(SyncedDisk::new())]
 }
 
-/// A database with several segments, not closed in order.
+/// A database with several log files, not closed in order.
 fn killed() -> (TempDir, Vec<PathBuf>) {
     let dir = tempfile::tempdir().unwrap();
     let db = builder(Arc::new(SyncedDisk::new()))
@@ -44,10 +44,10 @@ fn killed() -> (TempDir, Vec<PathBuf>) {
     drop(db);
     let wal = copy.join("wal/0000");
     let entries = fs::read_dir(wal).unwrap();
-    let mut segments: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
-    segments.sort();
-    assert!(segments.len() > 2);
-    (dir, segments)
+    let mut log_files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    log_files.sort();
+    assert!(log_files.len() > 2);
+    (dir, log_files)
 }
 
 fn copy_all(from: &Path, to: &Path) {
@@ -93,13 +93,13 @@ const NO_FILES: [FileKind; 5] = [
 ];
 
 #[test]
-fn segments_that_were_moved_and_linked_are_read() {
-    let (dir, segments) = killed();
+fn files_that_were_moved_and_linked_are_read() {
+    let (dir, log_files) = killed();
     for disk in disks(dir.path()) {
         let copy = dir.path().join("linked");
         copy_all(&dir.path().join("killed"), &copy);
-        for segment in &segments[1..] {
-            let name = segment.file_name().unwrap();
+        for log_file in &log_files[1..] {
+            let name = log_file.file_name().unwrap();
             let (here, there) = (copy.join("wal/0000").join(name), dir.path().join(name));
             fs::rename(&here, &there).unwrap();
             symlink(&there, &here).unwrap();
@@ -114,13 +114,13 @@ fn segments_that_were_moved_and_linked_are_read() {
 }
 
 #[test]
-fn what_is_no_file_in_a_segments_place_is_named() {
-    let (dir, segments) = killed();
+fn what_is_no_file_in_a_files_place_is_named() {
+    let (dir, log_files) = killed();
     for kind in NO_FILES {
-        for place in [0, segments.len() - 1] {
+        for place in [0, log_files.len() - 1] {
             let copy = dir.path().join(format!("{kind} {place}"));
             copy_all(&dir.path().join("killed"), &copy);
-            let name = segments[place].file_name().unwrap();
+            let name = log_files[place].file_name().unwrap();
             let path = copy.join("wal/0000").join(name);
             replace(&path, kind);
             for disk in disks(dir.path()) {

@@ -76,8 +76,8 @@ fn a_log_that_cannot_start_leaves_the_manifest() {
         let before = manifest_of(&disk);
         let base = || builder("TT(ELR)+PWAL(1)", &disk);
         for wrong in [
-            base().segment_bytes((16 << 10) + 1),
-            base().segment_bytes(0),
+            base().log_file_bytes((16 << 10) + 1),
+            base().log_file_bytes(0),
             shared(&disk, "/other/log", REGION_BYTES),
             shared(&disk, "/other/log", REGION_BYTES / 2),
             shared(&disk, "/db/log", REGION_BYTES + 1),

@@ -21,7 +21,7 @@ fn open(dir: &Path) -> Database {
         .prepare(Prepare::Inline)
         .group_wait_max(Duration::MAX)
         .buffer_bytes(8 << 10)
-        .segment_bytes(16 << 10)
+        .log_file_bytes(16 << 10)
         .open(dir)
         .unwrap()
 }
@@ -73,7 +73,7 @@ fn names_the_move(error: &Error) -> bool {
 }
 
 #[test]
-fn the_next_segment_is_not_made_in_another_directory() {
+fn the_next_file_is_not_made_in_another_directory() {
     let dir = tempfile::tempdir().unwrap();
     let (moved, old, path) = moved(dir.path());
     let other = open(&path);
@@ -87,7 +87,7 @@ fn the_next_segment_is_not_made_in_another_directory() {
             Ok(()) => acknowledged.push(key),
             Err(error) => break error,
         }
-        assert!(key < 1000, "its segment is full long before");
+        assert!(key < 1000, "its log file is full long before");
     };
     assert!(names_the_move(&error), "{error:?}");
     let mut after = BTreeMap::new();

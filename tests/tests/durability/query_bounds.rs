@@ -21,7 +21,7 @@ const SPEC: &str = "TT(EPOCH)+PWAL(1)";
 fn open(disk: &SimDisk) -> Database {
     builder(SPEC, disk)
         .buffer_bytes(1 << 20)
-        .segment_bytes(2 << 20)
+        .log_file_bytes(2 << 20)
         .open(DIR)
         .unwrap()
 }

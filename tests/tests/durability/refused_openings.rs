@@ -101,8 +101,8 @@ fn settings_that_do_not_fit_are_refused_and_change_nothing() {
     let sixteen = NonZeroU16::new(16).unwrap();
     for wrong in [
         base().record_format(RecordFormat::Fixed(sixteen)),
-        base().segment_bytes(16 << 10).buffer_bytes(64 << 10),
-        base().segment_bytes((16 << 10) + 1),
+        base().log_file_bytes(16 << 10).buffer_bytes(64 << 10),
+        base().log_file_bytes((16 << 10) + 1),
         base().shared_device("/db/log", 4096),
     ] {
         let error = wrong.open("/db").unwrap_err();

@@ -193,7 +193,7 @@ fn what_was_rolled_back_before_any_commit_is_recycled() {
         for spec in ["S2PL(NLR)+SWAL(1)+ARIES", "S2PL(ELR)+PWAL(1)+ARIES"] {
             let disk = SimDisk::new();
             let open = |disk: &SimDisk| {
-                let files = builder(spec.parse().unwrap(), disk).segment_bytes(16 << 10);
+                let files = builder(spec.parse().unwrap(), disk).log_file_bytes(16 << 10);
                 let builder = if on_device {
                     by_hand(spec, disk)
                 } else {

@@ -24,7 +24,7 @@ struct Case {
     is_ext4: bool,
     mib: u64,
     /// Nothing: as long as they are by default.
-    segment_bytes: Option<u64>,
+    log_file_bytes: Option<u64>,
     streams: u16,
     rows: Rows,
 }
@@ -51,10 +51,10 @@ fn cases() -> impl Iterator<Item = Case> {
     ];
     cases
         .into_iter()
-        .map(|(is_ext4, mib, segment_bytes, streams, rows)| Case {
+        .map(|(is_ext4, mib, log_file_bytes, streams, rows)| Case {
             is_ext4,
             mib,
-            segment_bytes,
+            log_file_bytes,
             streams,
             rows,
         })
@@ -79,8 +79,8 @@ impl Case {
 
     fn open(&self, dir: &Path) -> Database {
         let mut builder = Database::builder().streams(NonZeroU16::new(self.streams).unwrap());
-        if let Some(bytes) = self.segment_bytes {
-            builder = builder.segment_bytes(bytes);
+        if let Some(bytes) = self.log_file_bytes {
+            builder = builder.log_file_bytes(bytes);
         }
         let opened = builder.open(dir);
         opened.unwrap_or_else(|error| panic!("{self:?}: {error:?}"))

@@ -12,7 +12,7 @@ use namiki_tests::small_database::{BOTH_ORDERS, builder, keys, numbers, put};
 const MANIFEST: &str = "/db/MANIFEST";
 const REGION_BYTES: u64 = 64 << 10;
 
-/// Segments, and one device of all streams.
+/// Log files, and one device of all streams.
 fn both_places(spec: &str, disk: &SimDisk, shared: bool) -> Builder {
     let builder = builder(spec, disk);
     if shared {
@@ -63,7 +63,7 @@ fn a_manifest_that_is_older_than_the_log_is_refused() {
             let file = if shared {
                 PathBuf::from("/db/log")
             } else {
-                written_segment(&disk, "000002-00000001.seg")
+                written_file(&disk, "000002-00000001.seg")
             };
             let opening = both_places(&spec, &disk, shared).replay_order(order);
             assert_not_in_manifest(opening, &disk, &file, Generation(2));
@@ -74,8 +74,8 @@ fn a_manifest_that_is_older_than_the_log_is_refused() {
     }
 }
 
-/// The segment of this name, in the stream that has it.
-fn written_segment(disk: &SimDisk, name: &str) -> PathBuf {
+/// The log file of this name, in the stream that has it.
+fn written_file(disk: &SimDisk, name: &str) -> PathBuf {
     let streams = (0..2).map(|stream| PathBuf::from(format!("/db/wal/{stream:04}")));
     let mut found = streams.map(|dir| dir.join(name));
     found.find(|path| disk.read(path).is_ok()).unwrap()
@@ -122,7 +122,7 @@ fn change(disk: &SimDisk, from: &str, to: &str) {
 /// What a manifest says of where so many streams begin in the rings of a new device.
 fn begins(streams: usize) -> String {
     let first = r#"{
-          "segment": 1,
+          "file_number": 1,
           "sequence": 1,
           "offset": 1024
         }"#;

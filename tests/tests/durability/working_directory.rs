@@ -14,7 +14,7 @@ const CHILD: &str = "NAMIKI_TEST_WORKING_DIRECTORY";
 fn builder() -> Builder {
     // Files and regions that a few rows fill.
     let builder = Database::builder().buffer_bytes(8 << 10);
-    builder.segment_bytes(16 << 10)
+    builder.log_file_bytes(16 << 10)
 }
 
 fn count(db: &Database) -> usize {

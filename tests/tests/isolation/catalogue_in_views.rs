@@ -107,7 +107,7 @@ fn open(disk: &SimDisk, spec: &str, stays: bool, gate: &Arc<Gate>) -> Database {
     let builder = Database::builder()
         .disk(disk)
         .spec(spec.parse().unwrap())
-        .segment_bytes(1 << 20)
+        .log_file_bytes(1 << 20)
         .buffer_bytes(16 << 10)
         .image_run_bytes(200)
         .before_load(Arc::new(move |_table| gate.pass()));

@@ -86,7 +86,7 @@ fn settings(
         // Groups of one are waited for, and larger ones left to the disk.
         .async_flush_min_commits(NonZeroU32::MIN.saturating_add(1))
         .buffer_bytes(16 << 10)
-        .segment_bytes(256 << 10)
+        .log_file_bytes(256 << 10)
 }
 
 fn table<K: Numbered>(db: &Database) -> Numbers<K> {

@@ -36,7 +36,7 @@ fn open_on(disk: SimDisk, spec: ProtocolSpec, epochs: Duration) -> (Database, Ta
         .disk(disk)
         .epoch_length(epochs)
         .streams(NonZeroU16::new(3).unwrap())
-        .segment_bytes(1 << 20)
+        .log_file_bytes(1 << 20)
         .buffer_bytes(16 << 10)
         .open("/db")
         .unwrap();

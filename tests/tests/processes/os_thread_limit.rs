@@ -22,10 +22,10 @@ fn many_threads(protocol: impl Into<ProtocolChoice>) -> Builder {
         .recovery_threads(four)
         .prepare(Prepare::Background)
         .buffer_bytes(16 << 10)
-        .segment_bytes(64 << 10)
+        .log_file_bytes(64 << 10)
 }
 
-/// Opens the database, in which these keys are, and writes a few more, over several segments.
+/// Opens the database, in which these keys are, and writes a few more, over several log files.
 fn open_and_write(dir: &Path, protocol: impl Into<ProtocolChoice>, before: u64) -> u64 {
     let db = many_threads(protocol).open(dir).unwrap();
     assert_eq!(keys(&db), (0..before).collect::<Vec<_>>());

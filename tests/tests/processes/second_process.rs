@@ -61,7 +61,7 @@ fn open(dir: &Path, spec: &str) -> Database {
         .prepare(Prepare::Inline)
         .group_wait_max(Duration::MAX)
         .buffer_bytes(16 << 10)
-        .segment_bytes(64 << 10)
+        .log_file_bytes(64 << 10)
         .open(dir)
         .unwrap()
 }
@@ -283,8 +283,8 @@ fn a_log_that_a_forked_child_drops_goes_on() {
     let config = LogConfig {
         group_wait_max: Duration::from_secs(3600),
         buffer_bytes: 16 << 10,
-        placement: Placement::Segments {
-            segment_bytes: 64 << 10,
+        placement: Placement::Files {
+            log_file_bytes: 64 << 10,
         },
         ..LogConfig::new(1, Generation(1))
     };

@@ -115,7 +115,7 @@ fn what_was_taken_out_stays_deleted_after_a_crash() {
             let disk: Arc<dyn Disk> = Arc::new(sim.clone());
             let db = builder(spec, index, disk)
                 .buffer_bytes(8 << 10)
-                .segment_bytes(32 << 10)
+                .log_file_bytes(32 << 10)
                 .open("/db")
                 .unwrap();
             let table: Table<u64, u64> = db.table("values").unwrap();

@@ -23,7 +23,7 @@ struct Full {
 fn open(disk: &SimDisk, index: IndexKind) -> Database {
     builder("TT(NLR)+PWAL(1)", disk)
         .buffer_bytes(256 << 10)
-        .segment_bytes(1 << 20)
+        .log_file_bytes(1 << 20)
         .index(index)
         .open("/db")
         .unwrap()

@@ -14,7 +14,7 @@ fn a_key_that_is_too_long_ends_nothing() {
     let disk = SimDisk::new();
     let db = builder("TT(NLR)+PWAL(1)", &disk)
         .buffer_bytes(256 << 10)
-        .segment_bytes(1 << 20)
+        .log_file_bytes(1 << 20)
         .open("/db")
         .unwrap();
     let table = db.table::<[u8], u64>("words").unwrap();
@@ -47,7 +47,7 @@ fn a_key_that_is_too_long_ends_nothing() {
     drop(db);
     let db = builder("TT(NLR)+PWAL(1)", &disk)
         .buffer_bytes(256 << 10)
-        .segment_bytes(1 << 20)
+        .log_file_bytes(1 << 20)
         .open("/db")
         .unwrap();
     let table = db.table::<[u8], u64>("words").unwrap();

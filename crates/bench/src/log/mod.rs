@@ -44,16 +44,16 @@ const COMPACT_PAYLOAD_BYTES: usize = 20;
 const FRAME_ROOM_BYTES: usize = 4096;
 const BUFFER_BYTES_MIN: usize = 256 << 10;
 const IDENTITY: u128 = 0x6e61_6d69_6b69_2d62_656e_6368;
-/// The longest segment, in MiB.
-const SEGMENT_MB_MAX: u64 = 1024;
-/// Length of a segment in MiB, if nothing else is asked for. A change of segments is a few writes to
+/// The longest log file, in MiB.
+const LOG_FILE_MB_MAX: u64 = 1024;
+/// Length of a log file in MiB, if nothing else is asked for. A change of log files is a few writes to
 /// the device besides those of the log.
-const SEGMENT_MB: u64 = 64;
+const LOG_FILE_MB: u64 = 64;
 /// With many streams it is shorter, down to this.
-const SEGMENT_MB_MIN: u64 = 16;
-/// So that all segments that are made before the clock starts are no longer than this together.
+const LOG_FILE_MB_MIN: u64 = 16;
+/// So that all log files that are made before the clock starts are no longer than this together.
 const PREPARED_MB: u64 = 1024;
-/// Segments of all streams that are made before the clock starts, at most: each holds a file open.
+/// Log files of all streams that are made before the clock starts, at most: each holds a file open.
 const PREPARED_MAX: usize = 256;
 
 const NOTES: &str = "\
@@ -61,10 +61,10 @@ Layouts: parallel is a stream for each worker (P-WAL), single is one stream for 
 its lock (the conventional log). The device's limit is measured in the same run, with writes of the
 same size by as many threads: each on a file of its own, or for the single layout in turns on one.
 
-The last --retain segments of each stream are kept and read back at the end. They, and one more to go
+The last --retain log_files of each stream are kept and read back at the end. They, and one more to go
 on with, are made before the clock starts (up to 256 in all): what is measured is a log that recycles.
 
-raw:PATH has a region for each stream and no segments. A region is not written again, so a timed run
+raw:PATH has a region for each stream and no log_files. A region is not written again, so a timed run
 ends when the first is full, and --ops has to fit. Each flush there is two writes, the frame and then the
 head that says how far the frames reach; the device's limit is that of the frames alone, on the same
 device, so that where a write takes the same time whatever its length a half of it can be reached.
@@ -93,12 +93,12 @@ pub(crate) struct LogArgs {
     /// How log sequence numbers are drawn
     #[arg(long, value_enum, default_value = "fetch-add")]
     sequencer: Sequencer,
-    /// Segments of each stream that are kept; raw:PATH keeps everything
+    /// Log files of each stream that are kept; raw:PATH keeps everything
     #[arg(long, value_name = "N", default_value = "2", value_parser = RangedU64ValueParser::<u32>::from(2..=u32::MAX as u64))]
     retain: u32,
-    /// Length of a segment [default: 64, and down to 16 with many streams]
-    #[arg(long, value_name = "MB", value_parser = RangedU64ValueParser::<u64>::from(1..=SEGMENT_MB_MAX))]
-    segment_mb: Option<u64>,
+    /// Length of a log file [default: 64, and down to 16 with many streams]
+    #[arg(long, value_name = "MB", value_parser = RangedU64ValueParser::<u64>::from(1..=LOG_FILE_MB_MAX))]
+    log_file_mb: Option<u64>,
     #[command(flatten)]
     device: DeviceChoice,
     /// Folder on the disk to measure. Each run writes its log into a folder of its own inside, which
@@ -256,21 +256,24 @@ struct Logged {
 impl LogArgs {
     fn check(&self) -> Result<(), BenchError> {
         if let Device::Raw(_) = self.device.device {
-            return match self.segment_mb {
+            return match self.log_file_mb {
                 None => Ok(()),
                 Some(_) => Err(BenchError::Usage(
-                    "--segment-mb: --device raw:PATH has no segments".to_owned(),
+                    "--log-file-mb: --device raw:PATH has no log files".to_owned(),
                 )),
             };
         }
         let group_max = self.group.iter().max().map_or(0, |group| group.get());
         let frame_bytes = self.commit_bytes() as u64 * u64::from(group_max);
-        let segment_mb = self.streams.iter().map(|&streams| self.segment_mb(streams));
-        let segment_mb_min = segment_mb.min().unwrap_or(SEGMENT_MB_MAX);
-        if frame_bytes + FRAME_ROOM_BYTES as u64 * 4 > segment_mb_min << 20 {
+        let log_file_mb = self
+            .streams
+            .iter()
+            .map(|&streams| self.log_file_mb(streams));
+        let log_file_mb_min = log_file_mb.min().unwrap_or(LOG_FILE_MB_MAX);
+        if frame_bytes + FRAME_ROOM_BYTES as u64 * 4 > log_file_mb_min << 20 {
             return Err(BenchError::Usage(format!(
                 "--group {group_max}: such a group has {frame_bytes} bytes and does not fit into a \
-                 segment; lower it, or raise --segment-mb (at most {SEGMENT_MB_MAX})"
+                 log_file; lower it, or raise --log-file-mb (at most {LOG_FILE_MB_MAX})"
             )));
         }
         Ok(())
@@ -294,11 +297,11 @@ impl LogArgs {
         }
     }
 
-    /// Length of a segment of that many streams.
-    fn segment_mb(&self, streams: NonZeroU16) -> u64 {
+    /// Length of a log file of that many streams.
+    fn log_file_mb(&self, streams: NonZeroU16) -> u64 {
         let prepared = u64::from(streams.get()).saturating_mul(u64::from(self.retain) + 1);
-        self.segment_mb
-            .unwrap_or_else(|| (PREPARED_MB / prepared).clamp(SEGMENT_MB_MIN, SEGMENT_MB))
+        self.log_file_mb
+            .unwrap_or_else(|| (PREPARED_MB / prepared).clamp(LOG_FILE_MB_MIN, LOG_FILE_MB))
     }
 
     /// Bytes of a commit in the log.
@@ -314,8 +317,8 @@ impl LogArgs {
         let last = NonZeroU32::MIN.saturating_add(self.retain - 1);
         let (placement, retain) = match &ready.shared {
             None => {
-                let segment_bytes = self.segment_mb(combination.streams) << 20;
-                (Placement::Segments { segment_bytes }, Retain::Last(last))
+                let log_file_bytes = self.log_file_mb(combination.streams) << 20;
+                (Placement::Files { log_file_bytes }, Retain::Last(last))
             }
             Some((path, region_bytes)) => {
                 let (path, region_bytes) = (path.clone(), *region_bytes);
@@ -354,10 +357,10 @@ impl LogArgs {
         let logged = Log::create(Arc::clone(&disk), dir.path(), config.clone())
             .map_err(BenchError::from)
             .and_then(|log| {
-                // With one more than are kept, the log recycles from its first change of segments on,
+                // With one more than are kept, the log recycles from its first change of log files on,
                 // as it does in a long life.
                 let prepared = (self.retain as usize).saturating_add(1);
-                log.prepare_segments(prepared.min(PREPARED_MAX / log.streams()))?;
+                log.prepare_log_files(prepared.min(PREPARED_MAX / log.streams()))?;
                 self.append(combination, &log, &ready)
             })
             .map_err(|error| self.advise(ready.disk.explain(error)))?;

@@ -76,9 +76,9 @@ const SAMPLE_EVERY_IN_GROUPS: u32 = 7;
 /// A thread that has received a whole batch looks this many transactions ahead.
 const PIPELINE_IN_BATCHES: u16 = 16;
 /// Bytes of log files to start with, of all streams together.
-const SEGMENTS_BYTES: u64 = 256 << 20;
-const SEGMENT_BYTES_MIN: u64 = 1 << 20;
-const SEGMENT_BYTES_MAX: u64 = 16 << 20;
+const LOG_FILES_BYTES: u64 = 256 << 20;
+const LOG_FILE_BYTES_MIN: u64 = 1 << 20;
+const LOG_FILE_BYTES_MAX: u64 = 16 << 20;
 /// The longest key: the keys of all threads are made before the clock starts.
 const KEY_BYTES_MAX: u64 = 1024;
 /// Memory for them; with longer keys there are fewer, before they come again.
@@ -509,7 +509,7 @@ impl TxnArgs {
             .group_wait_max(self.group_wait_us.0)
             .record_format(self.record_format.0)
             .sequencer(self.sequencer.kind())
-            .segment_bytes(segment_bytes(self.streams(combination)))
+            .log_file_bytes(log_file_bytes(self.streams(combination)))
             .interrupt(interrupt::flag())
             .wait_policy(self.wait_policy.policy())
             .attempts_max(ATTEMPTS);
@@ -663,10 +663,10 @@ impl TxnArgs {
 
 /// The length of a log file. A file for each stream is filled with zeros at the start, and many
 /// streams share what one can wait for.
-fn segment_bytes(streams: NonZeroU16) -> u64 {
-    let share = SEGMENTS_BYTES / u64::from(streams.get());
-    let whole = share / SEGMENT_BYTES_MIN * SEGMENT_BYTES_MIN;
-    whole.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)
+fn log_file_bytes(streams: NonZeroU16) -> u64 {
+    let share = LOG_FILES_BYTES / u64::from(streams.get());
+    let whole = share / LOG_FILE_BYTES_MIN * LOG_FILE_BYTES_MIN;
+    whole.clamp(LOG_FILE_BYTES_MIN, LOG_FILE_BYTES_MAX)
 }
 
 /// What is looked up on both sides of the timed stage.
@@ -769,7 +769,7 @@ mod tests {
     fn log_files_share_what_one_can_wait_for() {
         for (streams, mib) in [(1, 16), (16, 16), (17, 15), (100, 2), (256, 1), (1024, 1)] {
             let streams = NonZeroU16::new(streams).unwrap();
-            assert_eq!(segment_bytes(streams), mib << 20, "{streams}");
+            assert_eq!(log_file_bytes(streams), mib << 20, "{streams}");
         }
     }
 }

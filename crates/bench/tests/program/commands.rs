@@ -298,7 +298,7 @@ fn a_folder_in_memory_is_said_to_be_one() {
             "fdatasync",
             "--ops",
             "100",
-            "--segment-mb",
+            "--log-file-mb",
             "1",
         ],
     ] {
@@ -335,7 +335,7 @@ fn the_log_is_measured_beside_its_device() {
         let more = [
             "--ops",
             "2000",
-            "--segment-mb",
+            "--log-file-mb",
             "1",
             "--record-bytes",
             bytes,
@@ -523,7 +523,7 @@ fn what_makes_no_sense_is_refused_by_name() {
         ),
         (&["txn", "--workload", "u1", "--device", &raw], "precious"),
         (
-            &["log", "--device", "raw:/nowhere", "--segment-mb", "2"],
+            &["log", "--device", "raw:/nowhere", "--log-file-mb", "2"],
             "raw:PATH",
         ),
         (&["log", "--group", "1000000"], "1000000"),
@@ -577,7 +577,7 @@ fn numbers_out_of_range_are_refused_with_flag_and_range() {
         (&["log"], "--streams", (1, 1024)),
         (&["log"], "--group", (1, 4294967295)),
         (&["log"], "--retain", (2, 4294967295)),
-        (&["log"], "--segment-mb", (1, 1024)),
+        (&["log"], "--log-file-mb", (1, 1024)),
         (&["recover"], "--threads", (1, 1024)),
         (&["recover"], "--streams", (1, 1024)),
         (&["recover"], "--records", (1, 2147483648)),

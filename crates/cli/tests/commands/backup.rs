@@ -257,7 +257,7 @@ fn a_live_backup_is_sound_and_restored_to_a_point() {
         let [_, dest, restored] = paths.each_ref().map(|path| path.to_str().unwrap());
         let builder = Database::builder().spec(spec.parse().unwrap());
         let builder = builder.restore_points(Duration::from_millis(1));
-        let db = builder.segment_bytes(1 << 20).open(dir).unwrap();
+        let db = builder.log_file_bytes(1 << 20).open(dir).unwrap();
         let table = db.table::<u64, [u8]>("values").unwrap();
         let done = AtomicBool::new(false);
         let points = std::thread::scope(|scope| {

@@ -26,7 +26,7 @@ pub(crate) fn fill(dir: &Path, spec: ProtocolSpec) -> Database {
     let builder = Database::builder()
         .spec(spec)
         .streams(2.try_into().unwrap())
-        .segment_bytes(1 << 20);
+        .log_file_bytes(1 << 20);
     fill_with(builder, dir)
 }
 
@@ -52,16 +52,16 @@ pub(crate) fn database(spec: ProtocolSpec) -> (TempDir, String) {
     (dir, path)
 }
 
-/// The first segment of the first stream that has more than one frame.
-pub(crate) fn segment(dir: &str) -> PathBuf {
-    let mut segments: Vec<_> = everything(&Path::new(dir).join("wal"))
+/// The first log file of the first stream that has more than one frame.
+pub(crate) fn log_file(dir: &str) -> PathBuf {
+    let mut files: Vec<_> = everything(&Path::new(dir).join("wal"))
         .into_iter()
         .filter(|(path, _)| path.extension().is_some_and(|it| it == "seg"))
         .filter(|(_, (bytes, _))| bytes.windows(4).filter(|it| it == b"NLF1").count() > 2)
         .map(|(path, _)| path)
         .collect();
-    segments.sort();
-    segments.remove(0)
+    files.sort();
+    files.remove(0)
 }
 
 /// The offsets of the frames of a segment.
@@ -266,7 +266,7 @@ fn check_takes_a_torn_tail_for_what_it_is() {
         drop(path);
         let crashed = dir.path().join("crashed");
         let path = crashed.to_str().unwrap();
-        let torn = segment(path);
+        let torn = log_file(path);
         let mut bytes = fs::read(&torn).unwrap();
         let last = *frames(&bytes).last().unwrap();
         bytes[last + 80] ^= 1;
@@ -401,7 +401,7 @@ fn check_names_an_operation_that_does_not_follow() {
                 .spec(spec(text))
                 .streams(NonZeroU16::MIN)
         };
-        let db = builder().segment_bytes(1 << 20).open(live.path()).unwrap();
+        let db = builder().log_file_bytes(1 << 20).open(live.path()).unwrap();
         let stock = db.table::<u64, i64>("stock").unwrap();
         db.transact(|tx| (1..4).try_for_each(|item| tx.put(&stock, &item, &1)))
             .unwrap();

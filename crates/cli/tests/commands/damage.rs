@@ -9,7 +9,7 @@ use namiki::ProtocolSpec;
 use namiki::files::Manifest;
 
 use crate::check_image::load;
-use crate::command::{SPECS, database, fill, frames, segment, spec};
+use crate::command::{SPECS, database, fill, frames, log_file, spec};
 use crate::program::refuses;
 
 /// The error of the check after a bit flip in this byte of the file.
@@ -30,7 +30,7 @@ fn a_damaged_frame_is_named_by_its_first_byte() {
     const CHECKSUM: &str = "the checksum of a frame does not match its contents";
     for text in SPECS {
         let (_dir, path) = database(spec(text));
-        let damaged = segment(&path);
+        let damaged = log_file(&path);
         for at in frames(&fs::read(&damaged).unwrap()) {
             // Its magic, its checksum, the number of its commits, its sequence number, its worker, its commits.
             for (within, what) in [
@@ -72,7 +72,7 @@ fn so_is_one_in_a_log_that_was_not_closed() {
     crate::command::copy_tree(&crashed, &copy);
     drop(db);
     let path = copy.to_str().unwrap();
-    let damaged = segment(path);
+    let damaged = log_file(path);
     let at = frames(&fs::read(&damaged).unwrap())[1];
     let said = said_with_damage(path, &damaged, at);
     let place = format!("is damaged at byte {at}: the header of a frame is damaged, and not");
@@ -88,7 +88,7 @@ fn so_is_one_in_a_log_that_was_not_closed() {
 #[test]
 fn a_damaged_header_of_a_log_file_is_called_that() {
     let (_dir, path) = database(ProtocolSpec::DEFAULT);
-    let damaged = segment(&path);
+    let damaged = log_file(&path);
     for at in [0, 8, 33, 63] {
         let said = said_with_damage(&path, &damaged, at);
         let place = "is damaged at byte 0: the header of the file is damaged";

@@ -13,7 +13,7 @@ fn large_transactions_are_checked_shown_and_their_damage_named() {
     let path = dir.path().join("data");
     let db = Database::builder()
         .streams(std::num::NonZeroU16::MIN)
-        .segment_bytes(1 << 20)
+        .log_file_bytes(1 << 20)
         .open(&path)
         .unwrap();
     let table = db.table::<u64, [u8]>("large").unwrap();

@@ -34,7 +34,7 @@ fn run(command: &str, dir: &Path) -> (Option<i32>, String) {
     (child.wait().unwrap().code(), text)
 }
 
-fn first_segment(dir: &Path) -> PathBuf {
+fn first_file(dir: &Path) -> PathBuf {
     let entries = fs::read_dir(dir.join("wal/0000")).unwrap();
     entries.map(|entry| entry.unwrap().path()).min().unwrap()
 }
@@ -45,14 +45,14 @@ fn check_and_dump_name_non_files_and_follow_links() {
     let dir = temporary.path().join("db");
     let db = Database::builder()
         .streams(1.try_into().unwrap())
-        .segment_bytes(1 << 20)
+        .log_file_bytes(1 << 20)
         .open(&dir)
         .unwrap();
     let table = db.table::<u64, u64>("numbers").unwrap();
     db.transact(|tx| tx.put(&table, &1, &1)).unwrap();
     db.close().unwrap();
 
-    for path in [first_segment(&dir), dir.join("MANIFEST"), dir.join("LOCK")] {
+    for path in [first_file(&dir), dir.join("MANIFEST"), dir.join("LOCK")] {
         let moved = temporary.path().join("moved");
         fs::rename(&path, &moved).unwrap();
         for kind in ["a FIFO", "a directory", "a link that leads to no file"] {

@@ -101,7 +101,7 @@ impl SimNode {
     pub(super) fn start(&mut self, outbox: &Outbox) -> Result<(), String> {
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let options = StoreOptions {
-            segment_bytes: 256 << 10,
+            log_file_bytes: 256 << 10,
             buffer_bytes: 64 << 10,
             prepare: Prepare::Inline,
             max_log_bytes: None,

@@ -16,7 +16,7 @@ pub struct NodeIdentity {
 }
 
 impl NodeIdentity {
-    /// The identity of the node's log, in every segment's header and every frame's checksum: a file
+    /// The identity of the node's log, in every log file's header and every frame's checksum: a file
     /// of another node, or of an earlier directory of this one, is not mistaken for one of this
     /// log.
     pub(super) fn log_identity(&self) -> u128 {

@@ -1,6 +1,6 @@
 //! A limit for the files of a log, and their current size.
 //!
-//! The log requests each segment from the disk before it accepts records that need it, and refuses
+//! The log requests each log file from the disk before it accepts records that need it, and refuses
 //! them if there is no space. So a disk that counts, and reports at the limit that it is full,
 //! leaves the log usable.
 
@@ -19,7 +19,7 @@ pub(super) struct LogBudget {
     /// possible although payloads have used up everything, and without payloads there is little
     /// else to write.
     raft_dir: PathBuf,
-    segment_bytes: u64,
+    log_file_bytes: u64,
     bytes: AtomicU64,
     bytes_max: AtomicU64,
 }
@@ -39,17 +39,17 @@ impl BudgetExhausted {
 }
 
 impl LogBudget {
-    /// Without a limit, for new files of `segment_bytes`; the existing ones have `bytes` together.
+    /// Without a limit, for new files of `log_file_bytes`; the existing ones have `bytes` together.
     pub(super) fn new(
         disk: Arc<dyn Disk>,
         raft_dir: PathBuf,
-        segment_bytes: u64,
+        log_file_bytes: u64,
         bytes: u64,
     ) -> Self {
         Self {
             disk,
             raft_dir,
-            segment_bytes,
+            log_file_bytes,
             bytes: AtomicU64::new(bytes),
             bytes_max: AtomicU64::new(u64::MAX),
         }
@@ -67,7 +67,7 @@ impl LogBudget {
 
     /// Whether there is room for this number of additional files.
     pub(super) fn has_room(&self, files: u64) -> bool {
-        let more = files.saturating_mul(self.segment_bytes);
+        let more = files.saturating_mul(self.log_file_bytes);
         let all = self.bytes().saturating_add(more);
         all <= self.bytes_max.load(Ordering::Relaxed)
     }
@@ -109,11 +109,11 @@ impl DiskLayer for LogBudget {
             .inspect_err(|_| self.give_back(len_bytes))
     }
 
-    /// Removes a segment that was created and could not be prepared.
+    /// Removes a log file that was created and could not be prepared.
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.disk
             .remove(path)
-            .inspect(|()| self.give_back(self.segment_bytes))
+            .inspect(|()| self.give_back(self.log_file_bytes))
     }
 }
 

@@ -134,8 +134,8 @@ impl Manifest {
                 ));
             }
             match info.placement {
-                Placement::Segments { segment_bytes } if segment_bytes <= u32::MAX.into() => {}
-                _ => return Some(format!("{generation} is not in segments below 4 GiB")),
+                Placement::Files { log_file_bytes } if log_file_bytes <= u32::MAX.into() => {}
+                _ => return Some(format!("{generation} is not in log files below 4 GiB")),
             }
         }
         generations_contradiction(&self.generations, self.next_generation)
@@ -193,8 +193,8 @@ mod tests {
                 it.generations[0].layout = Layout::Single;
             }),
             ("below 4 GiB", &|it| {
-                it.generations[0].placement = Placement::Segments {
-                    segment_bytes: 1 << 32,
+                it.generations[0].placement = Placement::Files {
+                    log_file_bytes: 1 << 32,
                 };
             }),
             ("is to be next", &|it| it.next_generation = Generation(1)),

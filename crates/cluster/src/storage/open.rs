@@ -34,7 +34,7 @@ use crate::network::NodeId;
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
     /// Length of the log's files. An opening begins a new one for each stream that is written.
-    pub segment_bytes: u64,
+    pub log_file_bytes: u64,
     /// Length of a log buffer, of which each stream has two: at least the longest payload and a hundred bytes of headers.
     pub buffer_bytes: usize,
     /// The thread on which files are prepared.
@@ -50,7 +50,7 @@ impl Default for StoreOptions {
     /// Files of 16 MiB, buffers of 2 MiB, no limit.
     fn default() -> Self {
         Self {
-            segment_bytes: 16 << 20,
+            log_file_bytes: 16 << 20,
             buffer_bytes: 2 << 20,
             prepare: Prepare::Background,
             max_log_bytes: None,
@@ -183,7 +183,7 @@ impl NodeStore {
         let budget = Arc::new(LogBudget::new(
             Arc::clone(&disk),
             stream_dir(&log_dir, RAFT_STREAM.0),
-            options.segment_bytes,
+            options.log_file_bytes,
             log_bytes(&*disk, &log_dir, identity.workers)?,
         ));
         manifest.next_generation = config.generation.next();
@@ -242,10 +242,10 @@ fn stream_dir(log_dir: &Path, stream: u16) -> PathBuf {
 
 fn log_config(options: &StoreOptions, manifest: &Manifest) -> Result<LogConfig, StoreError> {
     let invalid = |why: String| StoreError::InvalidOptions { why };
-    if options.segment_bytes > u32::MAX.into() {
+    if options.log_file_bytes > u32::MAX.into() {
         let why = format!(
-            "segment_bytes is {}, and 4 GiB is too long",
-            options.segment_bytes
+            "log_file_bytes is {}, and 4 GiB is too long",
+            options.log_file_bytes
         );
         return Err(invalid(why));
     }
@@ -256,8 +256,8 @@ fn log_config(options: &StoreOptions, manifest: &Manifest) -> Result<LogConfig, 
         group: Group::Count(NonZeroU32::MIN),
         group_wait_max: Duration::MAX,
         buffer_bytes: options.buffer_bytes,
-        placement: Placement::Segments {
-            segment_bytes: options.segment_bytes,
+        placement: Placement::Files {
+            log_file_bytes: options.log_file_bytes,
         },
         prepare: options.prepare,
         ..LogConfig::new(identity.log_identity(), manifest.next_generation)

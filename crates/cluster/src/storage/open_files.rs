@@ -1,4 +1,4 @@
-//! Cache of open segments: those that were read last stay open.
+//! Cache of open log files: those that were read last stay open.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,7 +13,7 @@ const FILES_MAX: usize = 32;
 
 type Key = (Generation, WorkerId, u64);
 
-/// Open segments, the one that was read last at the front.
+/// Open log files, the one that was read last at the front.
 pub(super) struct OpenFiles(Mutex<VecDeque<(Key, Arc<dyn DiskFile>)>>);
 
 impl OpenFiles {

@@ -1,4 +1,4 @@
-//! The payload index: name → generation, segment, offset.
+//! The payload index: name → generation, log file, offset.
 //!
 //! A name does not determine a place: payloads of one worker may arrive in any order, from several
 //! leaders, and repeatedly. The index is rebuilt from the log at every opening. It takes little
@@ -42,7 +42,7 @@ struct Slot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PayloadPlace {
     pub(super) generation: Generation,
-    pub(super) segment: u64,
+    pub(super) file_number: u64,
     pub(super) offset: u32,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct PayloadPlace {
 #[derive(Default)]
 struct WorkerPayloads {
     chunks: BTreeMap<(u64, u64), Box<[Slot; CHUNK as usize]>>,
-    /// Generations and segments, in the order in which they came.
+    /// Generations and log files, in the order in which they came.
     files: Vec<(Generation, u64)>,
 }
 
@@ -70,11 +70,11 @@ impl WorkerPayloads {
 
     /// The number of a frame's file. Frames come in the order of their files.
     fn file(&mut self, position: &FramePosition) -> u32 {
-        let file = (position.generation, position.segment);
+        let file = (position.generation, position.file_number);
         if self.files.last() != Some(&file) {
             self.files.push(file);
         }
-        // A directory with 2^32 segments of a worker is beyond any disk.
+        // A directory with 2^32 log files of a worker is beyond any disk.
         self.files.len() as u32
     }
 }
@@ -101,10 +101,10 @@ impl PayloadIndex {
             digest: slot.digest,
         };
         let place = (slot.file != BUFFERED).then(|| {
-            let (generation, segment) = worker.files[slot.file as usize - 1];
+            let (generation, file_number) = worker.files[slot.file as usize - 1];
             PayloadPlace {
                 generation,
-                segment,
+                file_number,
                 offset: slot.offset,
             }
         });
@@ -137,7 +137,7 @@ impl PayloadIndex {
             // X2: another of its name may be in a buffer by now.
             if (slot.length, slot.digest) == (payload.length, payload.digest) {
                 slot.file = file;
-                // Segments are shorter than 4 GiB.
+                // Log files are shorter than 4 GiB.
                 slot.offset = (offset + PAYLOAD_HEADER_BYTES as u64) as u32;
             }
         }
@@ -192,11 +192,11 @@ mod tests {
         PayloadRef::of(name, bytes)
     }
 
-    fn position(segment: u64, offset: u64) -> FramePosition {
+    fn position(file_number: u64, offset: u64) -> FramePosition {
         FramePosition {
             generation: Generation(3),
             worker: WorkerId(2),
-            segment,
+            file_number,
             offset,
             length: 0,
         }
@@ -216,7 +216,7 @@ mod tests {
         index.place(&payloads[4..], &position(2, 1024));
         for (at, payload) in payloads.iter().enumerate() {
             let (found, place) = index.get(payload.name).unwrap();
-            let (segment, first, nth) = if at < 4 {
+            let (file_number, first, nth) = if at < 4 {
                 (1, 512, at)
             } else {
                 (2, 1024, at - 4)
@@ -225,7 +225,7 @@ mod tests {
             assert_eq!(found, *payload);
             let expected = PayloadPlace {
                 generation: Generation(3),
-                segment,
+                file_number,
                 offset: offset as u32,
             };
             assert_eq!(place, Some(expected));

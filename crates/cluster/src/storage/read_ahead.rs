@@ -3,7 +3,7 @@
 //!
 //! A node that replays its log, or serves one that catches up, reads payload after payload of each
 //! worker. Payloads are short if clients send one command at a time, and a direct read of a page
-//! costs as much as one of a hundred pages. So a sequential reader reads a stretch of the segment
+//! costs as much as one of a hundred pages. So a sequential reader reads a stretch of the log file
 //! at once, and finds the next payloads in it.
 //!
 //! The bytes behind a durable payload may not be written yet when they are read. A part of a
@@ -29,11 +29,11 @@ pub struct ReadAhead {
     workers: Vec<Stretch>,
 }
 
-/// The bytes of a segment that were read last.
+/// The bytes of a log file that were read last.
 #[derive(Debug, Default)]
 pub(super) struct Stretch {
-    segment: Option<(Generation, u64)>,
-    /// Position of the first byte in the segment.
+    file_number: Option<(Generation, u64)>,
+    /// Position of the first byte in the log file.
     from: u64,
     bytes: Bytes,
     /// End of the payload that was returned last.
@@ -54,7 +54,7 @@ impl Stretch {
     /// Number of bytes to read for a payload at this place.
     pub(super) fn bytes_to_read(&self, place: PayloadPlace, length: usize) -> usize {
         let offset = u64::from(place.offset);
-        let goes_on = self.segment == Some((place.generation, place.segment))
+        let goes_on = self.file_number == Some((place.generation, place.file_number))
             && (self.position..=self.position + SKIP_BYTES_MAX).contains(&offset);
         if goes_on {
             length.max(STRETCH_BYTES)
@@ -65,7 +65,7 @@ impl Stretch {
 
     /// The bytes at a place, if they were read.
     pub(super) fn get(&mut self, place: PayloadPlace, length: usize) -> Option<Bytes> {
-        if self.segment != Some((place.generation, place.segment)) {
+        if self.file_number != Some((place.generation, place.file_number)) {
             return None;
         }
         let from = u64::from(place.offset).checked_sub(self.from)? as usize;
@@ -82,7 +82,7 @@ impl Stretch {
     /// Stores the bytes that were read from this place on.
     pub(super) fn put(&mut self, place: PayloadPlace, bytes: Bytes) {
         *self = Self {
-            segment: Some((place.generation, place.segment)),
+            file_number: Some((place.generation, place.file_number)),
             from: place.offset.into(),
             bytes,
             position: place.offset.into(),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use namiki_log::{Entry, Log, Stream, segment_path};
+use namiki_log::{Entry, Log, Stream, log_file_path};
 use namiki_platform::disk::{DirLock, Disk, read_unaligned};
 use namiki_platform::{Epoch, Stamp, WorkerId};
 use parking_lot::Mutex;
@@ -213,7 +213,7 @@ impl NodeStore {
         if !payload.matches(&bytes) {
             return Err(StoreError::DamagedPayload {
                 name,
-                path: self.segment_of(name, place),
+                path: self.file_of(name, place),
                 offset_bytes: place.offset.into(),
             });
         }
@@ -228,9 +228,9 @@ impl NodeStore {
         place: PayloadPlace,
         length: usize,
     ) -> Result<Bytes, StoreError> {
-        let path = || self.segment_of(name, place);
+        let path = || self.file_of(name, place);
         let failed = |source| StoreError::device("reading", &path(), source);
-        let key = (place.generation, stream_of(name), place.segment);
+        let key = (place.generation, stream_of(name), place.file_number);
         let file = self.files.get(key, || self.disk.open(&path()));
         let file = file.map_err(failed)?;
         let read = read_unaligned(&*file, place.offset.into(), length).map_err(failed)?;
@@ -241,12 +241,12 @@ impl NodeStore {
         })
     }
 
-    fn segment_of(&self, name: PayloadName, place: PayloadPlace) -> PathBuf {
-        segment_path(
+    fn file_of(&self, name: PayloadName, place: PayloadPlace) -> PathBuf {
+        log_file_path(
             &self.log_dir,
             place.generation,
             stream_of(name),
-            place.segment,
+            place.file_number,
         )
     }
 

@@ -25,7 +25,7 @@ pub(crate) fn dir() -> &'static Path {
 /// Small files and buffers, no threads.
 pub(crate) fn options() -> StoreOptions {
     StoreOptions {
-        segment_bytes: 16 << 10,
+        log_file_bytes: 16 << 10,
         buffer_bytes: 4096,
         prepare: Prepare::Inline,
         max_log_bytes: None,

@@ -223,8 +223,8 @@ fn the_log_stays_within_its_limit() {
     assert!(matches!(error, StoreError::LogFull { .. }));
 }
 
-/// The segments of a stream, in order.
-fn segments(sim: &SimDisk, stream: u16) -> Vec<PathBuf> {
+/// The log files of a stream, in order.
+fn log_files(sim: &SimDisk, stream: u16) -> Vec<PathBuf> {
     let files = sim.list(&dir().join(format!("log/{stream:04}"))).unwrap();
     files.into_iter().map(|file| file.path).collect()
 }
@@ -246,7 +246,7 @@ fn a_persisted_payload_that_is_lost_is_listed_as_missing() {
     drop(store);
     // The last frame of worker 0 looks torn.
     let lost = payload(1, 0, 2);
-    let path = segments(&sim, 1).pop().unwrap();
+    let path = log_files(&sim, 1).pop().unwrap();
     let at = find(&sim, &path, &bytes_of(lost.name));
     sim.damage(&path, at + 5, &[0xee]).unwrap();
     for _ in 0..3 {
@@ -272,7 +272,7 @@ fn damage_before_intact_frames_is_refused() {
         let (sim, store) = new_node();
         write_something(&store).unwrap();
         drop(store);
-        let path = segments(&sim, stream).remove(0);
+        let path = log_files(&sim, stream).remove(0);
         // The first frame is behind the header's block.
         sim.damage(&path, 512 + 80, &[0xee]).unwrap();
         let error = try_open(&sim).unwrap_err();
@@ -290,7 +290,7 @@ fn a_payload_damaged_on_the_disk_is_not_given_out() {
     let (sim, store) = new_node();
     write_something(&store).unwrap();
     let name = payload(1, 0, 1).name;
-    let path = segments(&sim, 1).remove(0);
+    let path = log_files(&sim, 1).remove(0);
     let at = find(&sim, &path, &bytes_of(name));
     sim.damage(&path, at, &[!bytes_of(name)[0]]).unwrap();
     let damaged = store.read_payload(name);

@@ -36,7 +36,7 @@ fn a_directory_that_holds_something_is_not_created() {
     std::fs::create_dir_all(home.path().join("root/lost+found")).unwrap();
     new("root").unwrap();
     let options = || StoreOptions {
-        segment_bytes: 64 << 10,
+        log_file_bytes: 64 << 10,
         buffer_bytes: 4096,
         ..StoreOptions::default()
     };
@@ -106,8 +106,8 @@ fn senseless_options_are_named() {
     let sim = SimDisk::new();
     create(&sim);
     let spoiled: [fn(&mut StoreOptions); 3] = [
-        |it| it.segment_bytes = 4 << 30,
-        |it| it.segment_bytes = 5000,
+        |it| it.log_file_bytes = 4 << 30,
+        |it| it.log_file_bytes = 5000,
         |it| it.buffer_bytes = 16 << 10,
     ];
     for spoil in spoiled {

@@ -27,7 +27,7 @@ pub enum BackupError {
     NoLog,
     /// Its log is on a shared device.
     #[error(
-        "the log is on the shared device {}, and only logs in segments can be copied; export the tables instead",
+        "the log is on the shared device {}, and only logs in files can be copied; export the tables instead",
         path.display()
     )]
     SharedDevice {

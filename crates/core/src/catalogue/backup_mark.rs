@@ -19,30 +19,33 @@ pub struct BackupMark {
     pub ended: Vec<EndedLog>,
 }
 
-/// How many segments a backup has of a generation of the log that had ended.
+/// How many log files a backup has of a generation of the log that had ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndedLog {
     /// The generation.
     pub generation: Generation,
-    /// The last segment of each of its streams with a frame that counts; 0 where there is none.
-    pub last_segments: Vec<u64>,
+    /// The last log file of each of its streams with a frame that counts; 0 where there is none.
+    pub last_files: Vec<u64>,
 }
 
 impl BackupMark {
-    /// The last segment of each stream of a generation that the backup has, where it says it.
-    pub(crate) fn last_segments(&self, generation: Generation) -> Option<Vec<u64>> {
+    /// The last log file of each stream of a generation that the backup has, where it says it.
+    pub(crate) fn last_files(&self, generation: Generation) -> Option<Vec<u64>> {
         if let Some(log) = self.log.as_ref().filter(|log| log.generation == generation) {
-            return Some(log.last_segments());
+            return Some(log.last_files());
         }
         let ended = self.ended.iter().find(|log| log.generation == generation);
-        ended.map(|log| log.last_segments.clone())
+        ended.map(|log| log.last_files.clone())
     }
 }
 
 impl CopiedLog {
-    /// The last segment of each stream; 0 where there is none.
-    pub(crate) fn last_segments(&self) -> Vec<u64> {
-        self.streams.iter().map(|stream| stream.segment).collect()
+    /// The last log file of each stream; 0 where there is none.
+    pub(crate) fn last_files(&self) -> Vec<u64> {
+        self.streams
+            .iter()
+            .map(|stream| stream.file_number)
+            .collect()
     }
 }
 

@@ -666,11 +666,11 @@ mod tests {
         }),
         ("begins with", |it| it.generations[1].first_lsn = Lsn(0)),
         ("no length", |it| {
-            it.generations[1].placement = Placement::Segments { segment_bytes: 0 };
+            it.generations[1].placement = Placement::Files { log_file_bytes: 0 };
         }),
         ("files of 5000 bytes", |it| {
-            it.generations[0].placement = Placement::Segments {
-                segment_bytes: 5000,
+            it.generations[0].placement = Placement::Files {
+                log_file_bytes: 5000,
             };
         }),
         ("files of 100 bytes", |it| {
@@ -696,7 +696,7 @@ mod tests {
         }),
         ("no image, and the beginning of generation 3", |it| {
             let start = StreamStart {
-                segment: 2,
+                file_number: 2,
                 sequence: 9,
                 offset: 0,
             };

@@ -344,8 +344,8 @@ mod tests {
                 streams: NonZeroU16::MIN,
                 group_wait_max: std::time::Duration::MAX,
                 buffer_bytes: 4096,
-                placement: Placement::Segments {
-                    segment_bytes: 16 << 10,
+                placement: Placement::Files {
+                    log_file_bytes: 16 << 10,
                 },
                 prepare: Prepare::Inline,
                 retain: Retain::UntilRecycled,

@@ -4,7 +4,7 @@
 //!   a view at stamp S  ──►  the image of S, beside running transactions (image_writer.rs)
 //!     one replacement of the manifest: it names the image, and where the log begins now
 //!       the list of the image gets its lasting name; what only the image before had is removed
-//!       segments of the log with nothing above S are written again, generations before are removed
+//!       log files with nothing above S are written again, generations before are removed
 //! ```
 //! A crash at any point leaves one image or the other, with the log that belongs to it: what the manifest no longer names,
 //! the next opening removes. A checkpoint that fails leaves the database as it was, running.

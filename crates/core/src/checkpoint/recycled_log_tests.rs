@@ -52,7 +52,7 @@ fn builder(spec: &str, disk: &Arc<dyn Disk>) -> Builder {
         // Epochs end at checkpoints, and for waiters.
         .epoch_length(Duration::MAX)
         .buffer_bytes(4096)
-        .segment_bytes(16 << 10)
+        .log_file_bytes(16 << 10)
         .prepare(Prepare::Inline)
         .disk(Arc::clone(disk))
 }
@@ -373,7 +373,7 @@ fn replay_trusts_the_manifest_where_no_frame_tells_of_l0() {
         run.put_async(0, key);
         run.sessions[0].flush().unwrap();
         if key > 1 && log.kept_bytes() > kept_bytes {
-            // It begins the second segment.
+            // It begins the second log file.
             break Stamp(engine.epochs.floor_after(epoch).0 - 1);
         }
     };
@@ -383,7 +383,7 @@ fn replay_trusts_the_manifest_where_no_frame_tells_of_l0() {
         below_lsn: None,
     };
     let start = log.recyclable(point).unwrap();
-    assert_eq!(start.streams[0].segment, 2, "{start:?}");
+    assert_eq!(start.streams[0].file_number, 2, "{start:?}");
     let info = |manifest: &mut Manifest| manifest.generations.last_mut().unwrap().begin_at(&start);
     info(&mut run.db.shared.catalogue.lock().manifest);
     run.announce(stamp, Rows::new());

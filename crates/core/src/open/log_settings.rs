@@ -22,7 +22,7 @@ use crate::settings::builder::Builder;
 const EPOCH_LENGTH: Duration = Duration::from_millis(1);
 
 /// The log of a stream has room for so many files at least, or each file is as short as can be.
-const SEGMENTS_OF_STREAM_MIN: u64 = 64;
+const LOG_FILES_OF_STREAM_MIN: u64 = 64;
 
 /// What the lengths of log files are multiples of.
 const BLOCK_BYTES: u64 = 4096;
@@ -82,14 +82,14 @@ impl Builder {
 
     /// How long log files are: as long as was asked for, or shorter on a small disk. There, each stream's file is held to a
     /// small part of it, for what is in a file that is written cannot be freed.
-    fn segment_bytes_on(
+    fn log_file_bytes_on(
         &self,
         disk: &dyn Disk,
         dir: &Path,
         layout: Layout,
         streams: NonZeroU16,
     ) -> u64 {
-        let asked = self.format.segment_bytes;
+        let asked = self.format.log_file_bytes;
         let room = disk.preallocation(dir).ok().flatten();
         let Some(space) = room.and_then(|room| room.space().ok()).flatten() else {
             return asked;
@@ -98,7 +98,7 @@ impl Builder {
             Layout::PerWorker => u64::from(streams.get()),
             Layout::Single => 1,
         };
-        let part = space.total_bytes / SEGMENTS_OF_STREAM_MIN / streams;
+        let part = space.total_bytes / LOG_FILES_OF_STREAM_MIN / streams;
         // The header's block, the longest frame of a buffer, and an epoch marker.
         let buffer = (self.tuning.buffer_bytes.max(1) as u64).next_multiple_of(BLOCK_BYTES);
         let least = buffer + 2 * BLOCK_BYTES;
@@ -154,8 +154,8 @@ impl Builder {
                     path: absolute_path(path)?,
                     region_bytes: *region_bytes,
                 },
-                None => Placement::Segments {
-                    segment_bytes: self.segment_bytes_on(
+                None => Placement::Files {
+                    log_file_bytes: self.log_file_bytes_on(
                         disk,
                         dir,
                         layout,

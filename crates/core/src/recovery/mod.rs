@@ -196,7 +196,7 @@ pub(crate) fn log_file_bytes(disk: &dyn Disk, wal_dir: &Path, manifest: &Manifes
     let (mut directories, mut regions) = (0, BTreeMap::new());
     for info in &manifest.generations {
         match &info.placement {
-            Placement::Segments { .. } => directories = info.streams.max(directories),
+            Placement::Files { .. } => directories = info.streams.max(directories),
             Placement::Shared { path, region_bytes } => {
                 let bytes = region_bytes.saturating_mul(info.streams.into());
                 let most = regions.entry(path).or_default();
@@ -241,7 +241,9 @@ mod tests {
             manifest.generations.push(info);
             log_file_bytes(&disk, wal_dir, &manifest)
         };
-        let files = Placement::Segments { segment_bytes: 512 };
+        let files = Placement::Files {
+            log_file_bytes: 512,
+        };
         assert_eq!(announce(1, files.clone()), 1024);
         assert_eq!(announce(2, files), 2048);
         let device = Placement::Shared {

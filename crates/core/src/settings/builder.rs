@@ -316,8 +316,8 @@ impl Builder {
     /// # Errors
     /// The opening fails with [`OpenError::Settings`](crate::OpenError::Settings) if it is not, and creates nothing.
     #[must_use]
-    pub fn segment_bytes(mut self, bytes: u64) -> Self {
-        self.format.segment_bytes = bytes;
+    pub fn log_file_bytes(mut self, bytes: u64) -> Self {
+        self.format.log_file_bytes = bytes;
         self
     }
 

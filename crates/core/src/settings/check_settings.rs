@@ -43,8 +43,8 @@ impl Builder {
                 path: path.clone(),
                 region_bytes: *region_bytes,
             },
-            None => Placement::Segments {
-                segment_bytes: self.format.segment_bytes,
+            None => Placement::Files {
+                log_file_bytes: self.format.log_file_bytes,
             },
         };
         let log = LogConfig {

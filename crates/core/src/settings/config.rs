@@ -117,7 +117,7 @@ impl Default for Tuning {
 #[derive(Clone)]
 pub(crate) struct Format {
     pub(crate) record_format: RecordFormat,
-    pub(crate) segment_bytes: u64,
+    pub(crate) log_file_bytes: u64,
     pub(crate) shared_device: Option<(PathBuf, u64)>,
 }
 
@@ -125,7 +125,7 @@ impl Default for Format {
     fn default() -> Self {
         Self {
             record_format: RecordFormat::Compact,
-            segment_bytes: 16 << 20,
+            log_file_bytes: 16 << 20,
             shared_device: None,
         }
     }

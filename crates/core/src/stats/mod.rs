@@ -167,7 +167,7 @@ mod tests {
         let spec = "S2PL(NLR)+PWAL(1)".parse().unwrap();
         let builder = Database::builder().disk(disk).spec(spec);
         let db = builder
-            .segment_bytes(1 << 20)
+            .log_file_bytes(1 << 20)
             .buffer_bytes(64 << 10)
             .open("/db")
             .unwrap();

@@ -20,7 +20,7 @@ const SPECS: [&str; 5] = [
 
 fn filled(dir: &Path, spec: &str) -> Database {
     let db = Database::builder().spec(spec.parse().unwrap());
-    let db = db.segment_bytes(1 << 20).open(dir).unwrap();
+    let db = db.log_file_bytes(1 << 20).open(dir).unwrap();
     let ages = db.table::<String, u32>("ages").unwrap();
     for age in 0..50 {
         db.transact(|tx| tx.put(&ages, &format!("name {age}"), &age))

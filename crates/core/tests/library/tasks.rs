@@ -25,7 +25,7 @@ fn open(spec: ProtocolSpec) -> Database {
     Database::builder()
         .spec(spec)
         .disk(Arc::new(MemoryDisk::new()))
-        .segment_bytes(1 << 20)
+        .log_file_bytes(1 << 20)
         .buffer_bytes(64 << 10)
         .open("/db")
         .unwrap()

@@ -1,4 +1,4 @@
-//! Whether the segments of a copied stream are there, each with its length and its header: what a backup looks at each time before
+//! Whether the log files of a copied stream are there, each with its length and its header: what a backup looks at each time before
 //! it goes on with a copy. Frames are not read.
 
 use std::io;
@@ -9,22 +9,22 @@ use namiki_platform::disk::AlignedBuf;
 
 use crate::copy::copy_stream::LogPlace;
 use crate::format::BLOCK_BYTES_MAX;
-use crate::format::segment::{Found, SegmentHeader, file_name, stream_dir};
+use crate::format::log_file::{Found, LogFileHeader, file_name, stream_dir};
 use crate::generation::GenerationInfo;
 
-/// A segment that is not what was copied.
+/// A log file that is not what was copied.
 #[derive(Debug)]
-pub struct WrongSegment {
+pub struct WrongLogFile {
     /// Its file.
     pub path: PathBuf,
     /// What is wrong with it.
-    pub why: WrongSegmentKind,
+    pub why: WrongLogFileKind,
 }
 
-/// What is wrong with a segment of a copy.
+/// What is wrong with a log file of a copy.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum WrongSegmentKind {
+pub enum WrongLogFileKind {
     /// It is not there.
     Missing,
     /// It has another length than it was made with.
@@ -40,20 +40,20 @@ pub enum WrongSegmentKind {
     Device(io::Error),
 }
 
-/// Looks at the segments of a stream, from where it begins up to this number.
+/// Looks at the log files of a stream, from where it begins up to this number.
 ///
 /// # Errors
-/// The first segment that is not as it was made.
-pub fn check_copied_segments(
+/// The first log file that is not as it was made.
+pub fn check_copied_files(
     place: LogPlace<'_>,
     identity: u128,
     info: &GenerationInfo,
     worker: WorkerId,
-    last_segment: u64,
-) -> Result<(), WrongSegment> {
+    last_file: u64,
+) -> Result<(), WrongLogFile> {
     let dir = stream_dir(place.wal, worker);
     let mut block = AlignedBuf::zeroed(BLOCK_BYTES_MAX);
-    for number in info.start(worker).segment..=last_segment {
+    for number in info.start(worker).file_number..=last_file {
         let path = dir.join(file_name(info.generation, number));
         let checked = check(place, &path, &mut block, |header| {
             header.identity == identity
@@ -61,7 +61,7 @@ pub fn check_copied_segments(
                 && header.generation == info.generation
                 && header.worker == worker
         });
-        checked.map_err(|why| WrongSegment { path, why })?;
+        checked.map_err(|why| WrongLogFile { path, why })?;
     }
     Ok(())
 }
@@ -70,23 +70,23 @@ fn check(
     place: LogPlace<'_>,
     path: &std::path::Path,
     block: &mut AlignedBuf,
-    is_of_it: impl Fn(&SegmentHeader) -> bool,
-) -> Result<(), WrongSegmentKind> {
+    is_of_it: impl Fn(&LogFileHeader) -> bool,
+) -> Result<(), WrongLogFileKind> {
     let file = place.disk.open(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => WrongSegmentKind::Missing,
-        _ => WrongSegmentKind::Device(error),
+        io::ErrorKind::NotFound => WrongLogFileKind::Missing,
+        _ => WrongLogFileKind::Device(error),
     })?;
-    let got = file.read_at(0, block).map_err(WrongSegmentKind::Device)?;
-    let Found::Header(header) = SegmentHeader::read(&block[..got]) else {
-        return Err(WrongSegmentKind::Header);
+    let got = file.read_at(0, block).map_err(WrongLogFileKind::Device)?;
+    let Found::Header(header) = LogFileHeader::read(&block[..got]) else {
+        return Err(WrongLogFileKind::Header);
     };
-    let (found, expected) = (file.len_bytes(), header.segment_bytes);
+    let (found, expected) = (file.len_bytes(), header.log_file_bytes);
     if !is_of_it(&header) {
-        return Err(WrongSegmentKind::Header);
+        return Err(WrongLogFileKind::Header);
     }
     if found == expected {
         Ok(())
     } else {
-        Err(WrongSegmentKind::Length { found, expected })
+        Err(WrongLogFileKind::Length { found, expected })
     }
 }

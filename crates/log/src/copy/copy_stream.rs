@@ -1,11 +1,11 @@
 //! Copies the frames of a stream into the files of another log's directory: for backups.
 //!
-//! Each frame is verified as it is read, and copied with the place that its checksum knows: the same segment, the same
-//! offset. What a recycled segment has behind its frames is not copied; there are zeros instead.
+//! Each frame is verified as it is read, and copied with the place that its checksum knows: the same log file, the same
+//! offset. What a recycled log file has behind its frames is not copied; there are zeros instead.
 //!
-//! A copy grows: what it has is passed over, and the next frames go where they belong. In the last segment of the copy, that
+//! A copy grows: what it has is passed over, and the next frames go where they belong. In the last log file of the copy, that
 //! is behind its frames, in place: a manifest that was written before has a seal there, and no reader looks behind a seal.
-//! Every other segment is written under a name that belongs to no log, durably, and renamed. The names are durable in the
+//! Every other log file is written under a name that belongs to no log, durably, and renamed. The names are durable in the
 //! order of their numbers, so none is missing between others after a crash.
 
 use std::io;
@@ -17,7 +17,7 @@ use namiki_platform::disk::{AlignedBuf, Appender, Disk, DiskFile};
 use serde::{Deserialize, Serialize};
 
 use crate::format::BLOCK_BYTES_MAX;
-use crate::format::segment::{Found, SegmentHeader, file_name, stream_dir, unnumbered_file_name};
+use crate::format::log_file::{Found, LogFileHeader, file_name, stream_dir, unnumbered_file_name};
 use crate::generation::GenerationInfo;
 use crate::generation::log_start::StreamStart;
 use crate::read::{ReadError, StreamReader};
@@ -31,11 +31,11 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 pub struct CopiedThrough {
     /// The sequence number of the last frame; 0 if there was none.
     pub sequence: u64,
-    /// Its segment.
-    pub segment: u64,
-    /// The sequence number of that segment's first frame.
+    /// Its log file.
+    pub file_number: u64,
+    /// The sequence number of that log file's first frame.
     pub first_sequence: u64,
-    /// Where the next frame of that segment begins.
+    /// Where the next frame of that log file begins.
     pub end: u64,
 }
 
@@ -67,7 +67,7 @@ pub struct LogPlace<'a> {
 }
 
 /// Copies the frames of a stream up to its seal, those left out that the copy has already. Returns up to where. All of it
-/// is durable then. The generation lies in segments, and is sealed. `on_bytes` is told the bytes of each frame that was
+/// is durable then. The generation lies in log files, and is sealed. `on_bytes` is told the bytes of each frame that was
 /// copied, and its error ends the copying.
 ///
 /// # Errors
@@ -92,8 +92,8 @@ pub fn copy_stream<E: From<CopyError>>(
     copy.make_dir()?;
     let seal = info.seal.as_ref();
     let last = seal.map_or(0, |seal| seal.last_sequence(usize::from(worker.0)));
-    // Where the copy ends in a segment that is gone, so are the frames that would follow.
-    let has = if has.segment >= info.start(worker).segment {
+    // Where the copy ends in a log file that is gone, so are the frames that would follow.
+    let has = if has.file_number >= info.start(worker).file_number {
         has
     } else {
         CopiedThrough::default()
@@ -111,15 +111,15 @@ pub fn copy_stream<E: From<CopyError>>(
             continue;
         }
         let position = frame.position;
-        if position.segment != through.segment {
+        if position.file_number != through.file_number {
             copy.finish()?;
-            (through.segment, through.first_sequence) = (position.segment, sequence);
-            copy.open = Some(copy.begin(position.segment)?);
+            (through.file_number, through.first_sequence) = (position.file_number, sequence);
+            copy.open = Some(copy.begin(position.file_number)?);
         }
         let open = match &mut copy.open {
             Some(open) => open,
             None => {
-                let grown = copy.grow(position.segment, position.offset)?;
+                let grown = copy.grow(position.file_number, position.offset)?;
                 copy.open.insert(grown)
             }
         };
@@ -131,14 +131,14 @@ pub fn copy_stream<E: From<CopyError>>(
     Ok(through)
 }
 
-/// The generation, read from the segment in which the copy ends.
+/// The generation, read from the log file in which the copy ends.
 fn begun_at(info: &GenerationInfo, worker: WorkerId, has: CopiedThrough) -> GenerationInfo {
     let mut info = info.clone();
     if has.sequence > 0 {
         let starts = (0..info.streams).map(|stream| info.start(WorkerId(stream)));
         info.starts = starts.collect();
         info.starts[usize::from(worker.0)] = StreamStart {
-            segment: has.segment,
+            file_number: has.file_number,
             sequence: has.first_sequence,
             offset: 0,
         };
@@ -151,11 +151,11 @@ struct StreamCopy<'a> {
     to: LogPlace<'a>,
     info: &'a GenerationInfo,
     worker: WorkerId,
-    open: Option<SegmentCopy>,
+    open: Option<FileCopy>,
 }
 
-/// A segment of the copy that is being written.
-struct SegmentCopy {
+/// A log file of the copy that is being written.
+struct FileCopy {
     path: PathBuf,
     /// The unit of the frames.
     block_bytes: u64,
@@ -190,15 +190,15 @@ impl StreamCopy<'_> {
         made.map_err(|source| CopyError::Write { path: dir, source })
     }
 
-    /// What the header of a segment says, with the block that has it.
-    fn header(&self, number: u64) -> Result<(SegmentHeader, AlignedBuf), CopyError> {
+    /// What the header of a log file says, with the block that has it.
+    fn header(&self, number: u64) -> Result<(LogFileHeader, AlignedBuf), CopyError> {
         let path =
             stream_dir(self.from.wal, self.worker).join(file_name(self.info.generation, number));
         let device = |source| ReadError::device(&path, source);
         let file = self.from.disk.open(&path).map_err(device)?;
         let mut block = AlignedBuf::zeroed(BLOCK_BYTES_MAX);
         let got = file.read_at(0, &mut block).map_err(device)?;
-        match SegmentHeader::read(&block[..got]) {
+        match LogFileHeader::read(&block[..got]) {
             Found::Header(header) => Ok((header, block)),
             // It was read a moment ago.
             Found::OtherVersion(_) | Found::Nothing => {
@@ -207,8 +207,8 @@ impl StreamCopy<'_> {
         }
     }
 
-    /// Begins a segment that the copy does not have.
-    fn begin(&self, number: u64) -> Result<SegmentCopy, CopyError> {
+    /// Begins a log file that the copy does not have.
+    fn begin(&self, number: u64) -> Result<FileCopy, CopyError> {
         let (header, block) = self.header(number)?;
         let dir = self.dir();
         let new = dir.join(unnumbered_file_name(self.info.generation, number));
@@ -225,19 +225,19 @@ impl StreamCopy<'_> {
         appender
             .append(&block[..header.block_bytes as usize])
             .map_err(failed)?;
-        Ok(SegmentCopy {
+        Ok(FileCopy {
             path: dir.join(file_name(self.info.generation, number)),
             block_bytes: header.block_bytes.into(),
             file: CopiedFile::New {
                 appender,
                 new,
-                len_bytes: header.segment_bytes,
+                len_bytes: header.log_file_bytes,
             },
         })
     }
 
-    /// Opens the last segment of the copy, to go on at this offset.
-    fn grow(&self, number: u64, offset: u64) -> Result<SegmentCopy, CopyError> {
+    /// Opens the last log file of the copy, to go on at this offset.
+    fn grow(&self, number: u64, offset: u64) -> Result<FileCopy, CopyError> {
         let (header, _) = self.header(number)?;
         let path = self.dir().join(file_name(self.info.generation, number));
         let failed = |source| CopyError::Write {
@@ -250,7 +250,7 @@ impl StreamCopy<'_> {
         let mut gathered = AlignedBuf::zeroed(file.block_bytes());
         let got = file.read_at(start, &mut gathered).map_err(failed)?;
         gathered.resize(((offset - start) as usize).min(got));
-        Ok(SegmentCopy {
+        Ok(FileCopy {
             block_bytes: header.block_bytes.into(),
             file: CopiedFile::Grown {
                 file,
@@ -261,9 +261,9 @@ impl StreamCopy<'_> {
         })
     }
 
-    /// Makes the segment that is being written durable, and gives it its name.
+    /// Makes the log file that is being written durable, and gives it its name.
     fn finish(&mut self) -> Result<(), CopyError> {
-        let Some(SegmentCopy { path, file, .. }) = self.open.take() else {
+        let Some(FileCopy { path, file, .. }) = self.open.take() else {
             return Ok(());
         };
         let failed = |source| CopyError::Write {
@@ -295,7 +295,7 @@ impl StreamCopy<'_> {
     }
 }
 
-impl SegmentCopy {
+impl FileCopy {
     /// Adds the frame that stands at `offset`. Returns where the next one begins.
     fn push(&mut self, offset: u64, frame: &[u8]) -> Result<u64, CopyError> {
         let end = (offset + frame.len() as u64).next_multiple_of(self.block_bytes);

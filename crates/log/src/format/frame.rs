@@ -23,7 +23,7 @@
 //!
 //! # Invariants
 //! - F1. The checksum covers the database's identity and the place the frame was written to, so a
-//!   frame copied, moved or left over in a recycled segment never passes for one written there.
+//!   frame copied, moved or left over in a recycled log file never passes for one written there.
 //! - F2. Sequence numbers of a stream in one generation have no gaps.
 
 use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
@@ -92,10 +92,10 @@ impl Salt {
         Self(crc32c::crc32c(&identity.to_le_bytes()))
     }
 
-    /// For a place: the segment's number (0 in a shared device) and the offset in the file.
-    pub(crate) fn at(self, segment: u64, offset: u64) -> Self {
+    /// For a place: the log file's number (0 in a shared device) and the offset in the file.
+    pub(crate) fn at(self, file_number: u64, offset: u64) -> Self {
         let mut place = [0; 16];
-        put(&mut place, 0, segment.to_le_bytes());
+        put(&mut place, 0, file_number.to_le_bytes());
         put(&mut place, 8, offset.to_le_bytes());
         Self(crc32c::crc32c_append(self.0, &place))
     }

@@ -1,8 +1,8 @@
 //! The bytes of the log on disk. All numbers are little endian.
 
 pub(crate) mod frame;
+pub(crate) mod log_file;
 pub(crate) mod region;
-pub(crate) mod segment;
 
 pub(crate) use namiki_platform::bytes::{u16_at, u32_at, u64_at, u128_at};
 

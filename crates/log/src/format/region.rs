@@ -13,7 +13,7 @@
 //!
 //! slot:   0  magic "NAMIKREG"              8
 //!         8  CRC-32C of bytes 12..96       4   these two keep their places in every version
-//!        12  format version                4   one more than that of segments once `end` is beyond the region's length
+//!        12  format version                4   one more than that of log files once `end` is beyond the region's length
 //!        16  identity of the database     16
 //!        32  sequence number               8   of the last frame that counts
 //!        40  start                         8   the offset where this generation begins
@@ -41,7 +41,7 @@
 
 use namiki_platform::{Generation, WorkerId};
 
-use super::segment::Found;
+use super::log_file::Found;
 use super::{BLOCK_BYTES_MAX, VERSION, put, u16_at, u32_at, u64_at, u128_at};
 
 /// The version of a head whose frames have gone round the ring. A release that knows of no rings would go on writing behind

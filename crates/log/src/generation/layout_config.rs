@@ -1,4 +1,4 @@
-//! The layout of a log: how many streams it has, where their frames go, and which segments stay.
+//! The layout of a log: how many streams it has, where their frames go, and which log files stay.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -22,9 +22,9 @@ pub enum Layout {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Placement {
     /// Files of fixed length, a directory of them per stream.
-    Segments {
+    Files {
         /// Length of one file, its header block included.
-        segment_bytes: u64,
+        log_file_bytes: u64,
     },
     /// One device or preallocated file for all streams, each with a region at a fixed offset. With
     /// [`Retain::UntilRecycled`] it is a ring; otherwise it is written once, and then full.
@@ -38,7 +38,7 @@ pub enum Placement {
     },
 }
 
-/// What becomes of segments in which all frames are hardened, and of hardened frames in a region.
+/// What becomes of log files in which all frames are hardened, and of hardened frames in a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Retain {
     /// They stay.

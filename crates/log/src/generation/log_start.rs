@@ -1,15 +1,15 @@
-//! Where the log of a generation begins, once an image has made its first segments superfluous.
+//! Where the log of a generation begins, once an image has made its first log files superfluous.
 //!
-//! An image is the state of the tables at a stamp S. Segments in which no stamp is above S are *recycled*, always a
+//! An image is the state of the tables at a stamp S. Log files in which no stamp is above S are *recycled*, always a
 //! prefix of their stream: renamed and written again, or removed. In a region of a shared device, which is a ring, a prefix
 //! of the frames is overwritten. The manifest says what is left, so that a recycled prefix can be told from a lost one:
-//! - of each stream the first segment that is kept, or the offset of the first frame, and that frame's sequence number;
-//! - L0, from which on no LSN is missing. Below it some are, with the segments that had them.
+//! - of each stream the first log file that is kept, or the offset of the first frame, and that frame's sequence number;
+//! - L0, from which on no LSN is missing. Below it some are, with the log files that had them.
 //!
 //! ```text
 //!   recyclable      where the log may begin; changes nothing
 //!   manifest        says that it begins there, together with the image; from here on readers begin there
-//!   recycle         the segments before are given to be written again, or removed; the room before is given to be
+//!   recycle         the log files before are given to be written again, or removed; the room before is given to be
 //!                   overwritten
 //! ```
 //! A crash between any two of them leaves files before the beginning. Readers pass over them, and the next opening
@@ -19,7 +19,7 @@
 //! streams begin; without that it was written by a release that overwrote nothing, and follows the one before.
 //!
 //! # Invariants
-//! - L1. What a manifest says of the beginning is durable before a segment before it is touched.
+//! - L1. What a manifest says of the beginning is durable before a log file before it is touched.
 //! - L2. The first frame of a stream that does not begin with frame 1 is hardened. So it is there, or it was lost; and
 //!   what the last hardened frame of each stream says of epochs is not recycled.
 //! - L3. Everything below L0 is hardened, in every stream: a commit above it depends on nothing that a crash can lose.
@@ -30,20 +30,20 @@ use serde::{Deserialize, Serialize};
 /// Where a stream begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamStart {
-    /// The first segment that is kept; 1 in a shared device.
-    pub segment: u64,
+    /// The first log file that is kept; 1 in a shared device.
+    pub file_number: u64,
     /// The sequence number of the first frame that is kept.
     pub sequence: u64,
-    /// The offset of that frame in the ring of a shared device, counted from the region's start in all laps; 0 in segments,
+    /// The offset of that frame in the ring of a shared device, counted from the region's start in all laps; 0 in log files,
     /// where it is the first of its file.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub offset: u64,
 }
 
 impl StreamStart {
-    /// The beginning of a stream in segments of which nothing was recycled.
+    /// The beginning of a stream in log files of which nothing was recycled.
     pub const FIRST: Self = Self {
-        segment: 1,
+        file_number: 1,
         sequence: 1,
         offset: 0,
     };
@@ -64,7 +64,7 @@ fn is_zero(offset: &u64) -> bool {
 /// `GenerationInfo::complete_from`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogStart {
-    /// Of each stream; none if all begin with their first segments. Of a shared device always of each.
+    /// Of each stream; none if all begin with their first log files. Of a shared device always of each.
     pub streams: Vec<StreamStart>,
     /// L0: from this LSN on none is missing; 0 if none is missing at all.
     pub complete_from: Lsn,

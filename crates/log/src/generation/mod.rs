@@ -50,13 +50,13 @@ pub struct GenerationInfo {
     pub streams: u16,
     /// Where its frames are.
     pub placement: Placement,
-    /// Whether its first segments may be gone.
+    /// Whether its first log files may be gone.
     pub retain: Retain,
-    /// Where each stream begins; none if all begin with their first segments, and in a shared device if a release has written
+    /// Where each stream begins; none if all begin with their first log files, and in a shared device if a release has written
     /// it that recycled nothing there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<StreamStart>,
-    /// L0: below this LSN some may be missing because their segments were recycled, from it on none may. 0 if none was.
+    /// L0: below this LSN some may be missing because their log files were recycled, from it on none may. 0 if none was.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub complete_from: Lsn,
     /// Which of its commits count.
@@ -145,7 +145,7 @@ fn is_zero(lsn: &Lsn) -> bool {
     *lsn == Lsn(0)
 }
 
-/// Segments and regions are made of whole blocks of any device.
+/// Log files and regions are made of whole blocks of any device.
 const BLOCK_BYTES: u64 = 4096;
 /// Frames begin at multiples of this.
 const SECTOR_BYTES: u64 = namiki_platform::disk::SECTOR_BYTES as u64;
@@ -192,8 +192,8 @@ pub fn generations_contradiction(
         if starts.chain([info.complete_from.0]).max() > Some(NUMBER_MAX) {
             return Some(format!("{generation} begins beyond what there can be"));
         }
-        let (Placement::Segments {
-            segment_bytes: bytes,
+        let (Placement::Files {
+            log_file_bytes: bytes,
         }
         | Placement::Shared {
             region_bytes: bytes,
@@ -238,19 +238,22 @@ fn start_contradiction(info: &GenerationInfo) -> Option<String> {
     let is_ring = matches!(info.placement, Placement::Shared { .. });
     for (worker, start) in (0..).map(WorkerId).zip(&info.starts) {
         let StreamStart {
-            segment,
+            file_number,
             sequence,
             offset,
         } = *start;
         let makes_sense = if is_ring {
-            segment == 1 && sequence > 0 && offset > 0 && offset.is_multiple_of(SECTOR_BYTES)
+            file_number == 1 && sequence > 0 && offset > 0 && offset.is_multiple_of(SECTOR_BYTES)
         } else {
-            // Each segment before has at least one frame.
-            segment > 0 && offset == 0 && sequence >= segment && (segment > 1 || sequence == 1)
+            // Each log file before has at least one frame.
+            file_number > 0
+                && offset == 0
+                && sequence >= file_number
+                && (file_number > 1 || sequence == 1)
         };
         if !makes_sense {
             return Some(format!(
-                "{worker} of {generation} begins with frame {sequence} in segment {segment}, at {offset}"
+                "{worker} of {generation} begins with frame {sequence} in log file {file_number}, at {offset}"
             ));
         }
         if let Some(seal) = &info.seal
@@ -320,7 +323,7 @@ mod tests {
         };
         assert_eq!(why(sound, Retain::UntilRecycled), None);
         assert!(why(sound, Retain::All).is_some());
-        for (segment, sequence, offset) in [
+        for (file_number, sequence, offset) in [
             (1, 9, 0),
             (1, 9, 700),
             (1, 9, u64::MAX << 9),
@@ -328,7 +331,7 @@ mod tests {
             (2, 9, 3 << 20),
         ] {
             let start = StreamStart {
-                segment,
+                file_number,
                 sequence,
                 offset,
             };

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use namiki_platform::disk::Disk;
 use namiki_platform::{Generation, Stamp, WorkerId};
 
-use crate::format::segment::parse_file_name;
+use crate::format::log_file::parse_file_name;
 use crate::generation::GenerationInfo;
 use crate::generation::layout_config::Placement;
 use crate::stream_dirs::stream_dirs;
@@ -61,13 +61,13 @@ pub fn split_superfluous(
     generations.split_at(kept.unwrap_or(generations.len()))
 }
 
-/// Removes the segments of all generations before `oldest`, the first of which a durable manifest names any. May be called
+/// Removes the log files of all generations before `oldest`, the first of which a durable manifest names any. May be called
 /// while a later generation is written. `wal` is the log's directory.
 pub fn remove_generations(disk: &dyn Disk, wal: &Path, oldest: Generation) -> RemovedFiles {
     remove(disk, wal, 0, |generation, _, _| generation < oldest)
 }
 
-/// The same for the next opening, before a log is started: and of the generations that the manifest names, the segments
+/// The same for the next opening, before a log is started: and of the generations that the manifest names, the log files
 /// before the beginnings of their streams.
 pub fn remove_superfluous(
     disk: &dyn Disk,
@@ -80,18 +80,18 @@ pub fn remove_superfluous(
         disk,
         wal,
         streams.unwrap_or(0),
-        |generation, worker, segment| {
+        |generation, worker, file_number| {
             generation < oldest
                 || generations.iter().any(|info| {
                     info.generation == generation
-                        && matches!(info.placement, Placement::Segments { .. })
-                        && segment < info.start(worker).segment
+                        && matches!(info.placement, Placement::Files { .. })
+                        && file_number < info.start(worker).file_number
                 })
         },
     )
 }
 
-/// Removes the segments of generations from `next` on, which the manifest of a copied log does not name: to be called, and to
+/// Removes the log files of generations from `next` on, which the manifest of a copied log does not name: to be called, and to
 /// succeed, before such a generation is begun there. All are gone durably then.
 ///
 /// # Errors
@@ -115,7 +115,7 @@ pub fn remove_unannounced(
     Ok(())
 }
 
-/// Removes the segments that are superfluous, in the directories of these streams and of all others that there are.
+/// Removes the log files that are superfluous, in the directories of these streams and of all others that there are.
 fn remove(
     disk: &dyn Disk,
     wal: &Path,
@@ -136,8 +136,8 @@ fn remove(
             }
         };
         for entry in entries {
-            if let Some((generation, segment)) = parse_file_name(&entry.path)
-                && is_superfluous(generation, worker, segment)
+            if let Some((generation, file_number)) = parse_file_name(&entry.path)
+                && is_superfluous(generation, worker, file_number)
             {
                 let result = disk.remove(&entry.path);
                 removed.count(entry.len_bytes, result.map_err(|error| (entry.path, error)));

@@ -185,8 +185,8 @@ impl World {
             group_wait_max,
             epochs: Some(source.clone()),
             buffer_bytes: 4096,
-            placement: Placement::Segments {
-                segment_bytes: 4 * 4096,
+            placement: Placement::Files {
+                log_file_bytes: 4 * 4096,
             },
             prepare: Prepare::Inline,
             ..LogConfig::new(7, Generation(1))

@@ -1,4 +1,4 @@
-//! What is known of the frames in a segment, or in a stretch of a ring, so that it can be told when an image has made them
+//! What is known of the frames in a log file, or in a stretch of a ring, so that it can be told when an image has made them
 //! superfluous.
 
 use namiki_platform::{Lsn, Stamp};
@@ -44,11 +44,11 @@ impl FrameRun {
     }
 }
 
-/// The frames of a segment.
+/// The frames of a log file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SegmentContents {
+pub(super) struct LogFileContents {
     pub(super) number: u64,
-    /// The segment's length.
+    /// The log file's length.
     pub(super) bytes: u64,
     pub(super) is_oversize: bool,
     pub(super) frames: FrameRun,

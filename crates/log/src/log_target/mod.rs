@@ -2,15 +2,15 @@
 //!
 //! # Invariants
 //! - P1. A commit is accepted into the buffer only if the frame that will hold it has its place:
-//!   the rest of the current segment, a spare segment that is ready, or room in the ring of a region. So what was
+//!   the rest of the current log file, a spare log file that is ready, or room in the ring of a region. So what was
 //!   accepted can always be written, however full the disk is.
 
 mod contents;
+mod log_files;
 pub(crate) mod log_room;
-mod oversize_segment;
+mod oversize_file;
 mod region;
 pub(crate) mod region_use;
-mod segments;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,17 +21,17 @@ use crate::error::LogError;
 use crate::format::frame::Salt;
 use crate::log_target::log_room::Grant;
 pub(crate) use contents::{Beginning, FrameFacts, Superfluous};
-pub(crate) use oversize_segment::UnnumberedSegment;
-pub use oversize_segment::remove_unnumbered;
+pub(crate) use log_files::{Job, LogFile, LogFileMaker, LogFileTarget};
+pub(crate) use oversize_file::UnnumberedFile;
+pub use oversize_file::remove_unnumbered;
 pub(crate) use region::{RegionOptions, RegionTarget, STRETCHES, open_shared};
-pub(crate) use segments::{Job, Segment, SegmentMaker, SegmentTarget};
 
 /// The place of one frame.
 pub(crate) struct WritePosition {
     pub(crate) file: Arc<dyn DiskFile>,
     pub(crate) path: Arc<Path>,
-    /// The segment's number; 0 in a shared device.
-    pub(crate) segment: u64,
+    /// The log file's number; 0 in a shared device.
+    pub(crate) file_number: u64,
     pub(crate) offset: u64,
     /// Where the rest of it goes, if the end of a ring cuts it in two.
     pub(crate) rest: Option<FrameRest>,
@@ -76,7 +76,7 @@ impl WritePosition {
 
     /// Begins to write a frame, the first `padded` bytes of `buf`. Gives the buffer back if the disk can
     /// only write while its caller waits, and in a region: a process that is killed may leave such a write
-    /// under way, and the next opener of a shared device writes to the same place. Segments are of one
+    /// under way, and the next opener of a shared device writes to the same place. Log files are of one
     /// generation, and what comes late into one lies behind its seal.
     pub(crate) fn begin(
         &self,
@@ -92,7 +92,7 @@ impl WritePosition {
 
 /// The place of a stream's frames.
 pub(crate) enum LogTarget {
-    Segments(SegmentTarget),
+    Files(LogFileTarget),
     Region(RegionTarget),
 }
 
@@ -100,7 +100,7 @@ impl LogTarget {
     /// The unit of frames.
     pub(crate) fn block_bytes(&self) -> usize {
         match self {
-            Self::Segments(target) => target.block_bytes,
+            Self::Files(target) => target.block_bytes,
             Self::Region(target) => target.block_bytes,
         }
     }
@@ -117,7 +117,7 @@ impl LogTarget {
     pub(crate) fn fits(&self, bytes: usize) -> bool {
         let padded = self.padded(bytes) as u64;
         match self {
-            Self::Segments(target) => padded <= target.left() || target.spares() > 0,
+            Self::Files(target) => padded <= target.left() || target.spares() > 0,
             Self::Region(target) => padded <= target.left(),
         }
     }
@@ -125,24 +125,22 @@ impl LogTarget {
     /// Whether the file that a frame of `bytes` will be in takes no more than deletions.
     pub(crate) fn is_restricted(&self, bytes: usize) -> bool {
         match self {
-            Self::Segments(target) => {
-                target.grant_for(self.padded(bytes) as u64) == Grant::Deletions
-            }
+            Self::Files(target) => target.grant_for(self.padded(bytes) as u64) == Grant::Deletions,
             Self::Region(_) => false,
         }
     }
 
-    /// Whether a thread is making the next segment ready.
+    /// Whether a thread is making the next log file ready.
     pub(crate) fn is_preparing(&self) -> bool {
         match self {
-            Self::Segments(target) => target.preparing,
+            Self::Files(target) => target.preparing,
             Self::Region(_) => false,
         }
     }
 
-    /// No thread is making the next segment ready any more, and it is not.
+    /// No thread is making the next log file ready any more, and it is not.
     pub(crate) fn stop_preparing(&mut self) {
-        if let Self::Segments(target) = self {
+        if let Self::Files(target) = self {
             target.stop_preparing();
         }
     }
@@ -150,7 +148,7 @@ impl LogTarget {
     /// The bytes of files, or of the region, that hold frames.
     pub(crate) fn kept_bytes(&self) -> u64 {
         match self {
-            Self::Segments(target) => target.kept_bytes(),
+            Self::Files(target) => target.kept_bytes(),
             Self::Region(target) => target.kept_bytes(),
         }
     }
@@ -158,7 +156,7 @@ impl LogTarget {
     /// The length of the region's ring, if its frames may be recycled.
     pub(crate) fn ring_bytes(&self) -> Option<u64> {
         match self {
-            Self::Segments(_) => None,
+            Self::Files(_) => None,
             Self::Region(target) => target.ring_bytes_recycled(),
         }
     }
@@ -166,7 +164,7 @@ impl LogTarget {
     /// Where the stream may begin, if what is superfluous goes; `hardened` is the sequence of the last hardened frame.
     pub(crate) fn beginning(&self, superfluous: Superfluous, hardened: u64) -> Beginning {
         match self {
-            Self::Segments(target) => target.beginning(superfluous, hardened),
+            Self::Files(target) => target.beginning(superfluous, hardened),
             Self::Region(target) => target.beginning(superfluous, hardened),
         }
     }
@@ -174,21 +172,21 @@ impl LogTarget {
     /// Whether there was no room for a frame when one was to be accepted last.
     pub(crate) fn is_short_of_room(&self) -> bool {
         match self {
-            Self::Segments(target) => target.is_short_of_room || target.has_refused_frame,
+            Self::Files(target) => target.is_short_of_room || target.has_refused_frame,
             Self::Region(target) => target.is_short_of_room(),
         }
     }
 
     /// A frame that needs a file of its own was refused because the disk is full.
     pub(crate) fn set_short_of_room(&mut self) {
-        if let Self::Segments(target) = self {
+        if let Self::Files(target) = self {
             target.has_refused_frame = true;
         }
     }
 
     /// Nothing was refused since room was sought last.
     pub(crate) fn forget_refusals(&mut self) {
-        if let Self::Segments(target) = self {
+        if let Self::Files(target) = self {
             target.is_short_of_room = false;
             target.has_refused_frame = false;
         }
@@ -197,7 +195,7 @@ impl LogTarget {
     /// Takes the place of a frame, `padded` bytes, which must fit.
     pub(crate) fn assign(&mut self, padded: u64, frame: &FrameFacts) -> WritePosition {
         match self {
-            Self::Segments(target) => target.assign(padded, frame),
+            Self::Files(target) => target.assign(padded, frame),
             Self::Region(target) => target.assign(padded, frame),
         }
     }

@@ -20,8 +20,8 @@ use super::contents::{Beginning, FrameFacts, FrameRun, Superfluous};
 use super::{FrameRest, WritePosition};
 use crate::error::LogError;
 use crate::format::frame::Salt;
+use crate::format::log_file::Found;
 use crate::format::region::{RegionHeader, Ring, SLOTS_BYTES_MAX, region_base};
-use crate::format::segment::Found;
 use crate::generation::GenerationInfo;
 use crate::generation::layout_config::{Placement, Retain};
 use crate::generation::log_start::StreamStart;
@@ -281,7 +281,7 @@ impl RegionTarget {
         WritePosition {
             file: Arc::clone(&self.file),
             path: Arc::clone(&self.path),
-            segment: 0,
+            file_number: 0,
             offset: self.ring.device_offset(offset),
             rest: (before_cut < padded).then(|| FrameRest {
                 // A frame is at most 1 GiB.

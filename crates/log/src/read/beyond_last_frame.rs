@@ -2,14 +2,14 @@
 //!
 //! One frame of a stream is in flight at a time, and a device keeps or loses whole sectors of it. So
 //! behind the last whole frame of a generation without a seal there may be, and nothing else:
-//! - *One torn frame*, where the next would be: here, or at the beginning of the next segment if the
+//! - *One torn frame*, where the next would be: here, or at the beginning of the next log file if the
 //!   rest of this one is too short for it, or if that was made for it. Its first sector is lost, or is that of the
-//!   next frame. In segments that were created zeroed all else is zero, so other bytes are damage.
-//! - *Segments that were made ready*, with their headers and no frames. The last of them may be
+//!   next frame. In log files that were created zeroed all else is zero, so other bytes are damage.
+//! - *Log files that were made ready*, with their headers and no frames. The last of them may be
 //!   without its header: then it is zero, or an old one that is to be written again.
-//! - *A first segment that was given up*: it has the header of the next, whose name was lost, and none
+//! - *A first log file that was given up*: it has the header of the next, whose name was lost, and none
 //!   of its frames. Its own are not looked for.
-//! - *In recycled segments and regions, old bytes.* A later frame of this generation among them is
+//! - *In recycled log files and regions, old bytes.* A later frame of this generation among them is
 //!   damage; in a region, a frame whose sequence is two or more above the last: its predecessor's head was
 //!   durable first.
 //!
@@ -49,7 +49,7 @@ impl StreamReader {
             }
             let left = extent.end.saturating_sub(self.at);
             let (is_zeroed, has_header) = (extent.is_zeroed, extent.has_header);
-            // Nothing was ever written there: then it is the next segment's beginning that is missing.
+            // Nothing was ever written there: then it is the next log file's beginning that is missing.
             if self.index == first + 1 && !torn {
                 let (file, at) = self.place();
                 place = (file, if has_header { at } else { 0 });
@@ -86,7 +86,7 @@ impl StreamReader {
         };
         let left = extent.end.saturating_sub(self.at);
         let longest = extent.frame_bytes_max.min(left);
-        // A frame comes here only if the segment before had no room for it, or if this one was made for it.
+        // A frame comes here only if the log file before had no room for it, or if this one was made for it.
         let left_before = left_before.filter(|_| !extent.is_oversize);
         let fits = |bytes: u64| bytes <= longest && left_before.is_none_or(|it| bytes > it);
         let sector = self

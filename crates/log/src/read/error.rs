@@ -38,7 +38,7 @@ pub enum ReadError {
         /// The horizon that a frame recorded.
         horizon: Lsn,
     },
-    /// The first segment of a stream that is kept is missing, or the frame with which it begins: lost, for what was
+    /// The first log file of a stream that is kept is missing, or the frame with which it begins: lost, for what was
     /// recycled lies before it.
     #[error(
         "log file {} is missing, or its first frame: the manifest says that the log of {worker} begins there, with \
@@ -46,7 +46,7 @@ pub enum ReadError {
         file.display()
     )]
     BeginningLost {
-        /// The segment's file.
+        /// The log file.
         file: PathBuf,
         /// The stream.
         worker: WorkerId,

@@ -1,4 +1,4 @@
-//! The bytes of a segment file beyond the length of a segment.
+//! The bytes of a log file beyond the length with which it was made.
 
 use namiki_platform::disk::{AlignedBuf, BUFFER_ALIGN_BYTES};
 
@@ -6,7 +6,7 @@ use super::ReadError;
 use super::file_window::STRIDE_BYTES;
 use super::stream_files::Extent;
 
-/// Nothing but zeros may follow what the manifest says is the segment: it was made with that length.
+/// Nothing but zeros may follow what the manifest says is the log file: it was made with that length.
 ///
 /// # Errors
 /// [`ReadError::Damaged`].

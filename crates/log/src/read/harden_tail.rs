@@ -15,8 +15,8 @@ use namiki_platform::WorkerId;
 use namiki_platform::disk::{AlignedBuf, Disk};
 
 use super::{ReadError, StreamEnd};
+use crate::format::log_file::{file_name, stream_dir};
 use crate::format::region::{Ring, region_base};
-use crate::format::segment::{file_name, stream_dir};
 use crate::generation::GenerationInfo;
 use crate::generation::layout_config::Placement;
 
@@ -37,8 +37,8 @@ pub fn harden_tail(
     }
     let tail = end.tail;
     match &info.placement {
-        Placement::Segments { .. } => {
-            let path = stream_dir(dir, worker).join(file_name(info.generation, tail.segment));
+        Placement::Files { .. } => {
+            let path = stream_dir(dir, worker).join(file_name(info.generation, tail.file_number));
             rewrite(&**disk, &path, tail.offset, tail.bytes)
         }
         Placement::Shared { path, region_bytes } => {

@@ -3,8 +3,8 @@
 /// Where the last frame of a stream is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tail {
-    /// The segment; 0 in a shared device.
-    pub(crate) segment: u64,
+    /// The log file; 0 in a shared device.
+    pub(crate) file_number: u64,
     /// In a region, counted on through all laps of its ring.
     pub(crate) offset: u64,
     /// With its padding.

@@ -15,7 +15,7 @@ use crate::format::BLOCK_BYTES_MAX;
 use crate::format::frame::{
     FRAME_HEADER_BYTES, FrameHeader, LogRecord, Salt, is_sound, peek, record,
 };
-use crate::format::segment::{file_name, stream_dir};
+use crate::format::log_file::{file_name, stream_dir};
 use crate::frame_position::FramePosition;
 use crate::generation::layout_config::{Placement, Retain};
 use crate::generation::{CutRule, GenerationInfo};
@@ -34,7 +34,7 @@ pub struct StreamReader {
     pub(super) window: Window,
     /// Where the next frame should be.
     pub(super) at: u64,
-    /// The sequence it should have; unknown until the first frame where only the last segments are kept.
+    /// The sequence it should have; unknown until the first frame where only the last log files are kept.
     pub(super) expected: Option<u64>,
     done: bool,
     pub(super) end: StreamEnd,
@@ -60,7 +60,7 @@ pub struct StreamEnd {
     /// Where commits are released by epochs: what its frames have closed.
     pub closed_epoch: Epoch,
     /// Something that is no frame follows where the next frame would be: a flush was interrupted
-    /// there, or a segment was recycled.
+    /// there, or a log file was recycled.
     pub torn: bool,
     /// Where the last frame is, for [`harden_tail`](super::harden_tail).
     pub(super) tail: Tail,
@@ -236,7 +236,7 @@ impl StreamReader {
             position: FramePosition {
                 generation: header.generation,
                 worker: header.worker,
-                segment: self.end.tail.segment,
+                file_number: self.end.tail.file_number,
                 offset: self.file_offset(at),
                 length: header.length,
             },
@@ -247,7 +247,7 @@ impl StreamReader {
     fn accept(&mut self, header: &FrameHeader) {
         let padded = self.padded(header);
         self.end.tail = Tail {
-            segment: self.here.as_ref().map_or(0, |extent| extent.segment),
+            file_number: self.here.as_ref().map_or(0, |extent| extent.file_number),
             offset: self.at,
             bytes: padded,
             block_bytes: self.block_bytes() as u64,
@@ -297,13 +297,13 @@ impl StreamReader {
         Ok(None)
     }
 
-    /// Goes to the next segment if it begins with the very frame that is missing here.
+    /// Goes to the next log file if it begins with the very frame that is missing here.
     fn roll(&mut self) -> Result<bool, ReadError> {
         let next = self.index + 1;
         if next >= self.source.len() {
             return Ok(false);
         }
-        // Without a frame so far, the first segment may be passed over only if it was given up.
+        // Without a frame so far, the first log file may be passed over only if it was given up.
         let is_given_up = self.here.as_ref().is_some_and(|it| !it.has_header);
         let is_begun = self.expected.is_some() || is_given_up;
         let before = (self.index, self.here.take(), self.at);
@@ -330,23 +330,23 @@ impl StreamReader {
         let extent = match self.source.file(index)? {
             None => return Ok(false),
             Some(Opened::Extent(extent)) => extent,
-            Some(Opened::Segment(segment)) => {
+            Some(Opened::LogFile(log_file)) => {
                 let is_last = index + 1 == self.source.len();
-                let segment_bytes = self.segment_bytes();
-                let end = segment_bytes.min(segment.file.len_bytes());
-                self.window.go_to(index, Arc::clone(&segment.file), end);
+                let log_file_bytes = self.log_file_bytes();
+                let end = log_file_bytes.min(log_file.file.len_bytes());
+                self.window.go_to(index, Arc::clone(&log_file.file), end);
                 let block = self.window.get(0, BLOCK_BYTES_MAX);
-                let block = block.map_err(|source| segment.failed(source))?;
+                let block = block.map_err(|source| log_file.failed(source))?;
                 let expected = Expected {
                     identity: self.identity,
                     info: &self.info,
                     worker: self.worker,
-                    segment_bytes,
+                    log_file_bytes,
                     is_last,
                     is_first: index == 0,
                     next_number: self.source.next_number(),
                 };
-                let extent = segment.extent(block, &expected)?;
+                let extent = log_file.extent(block, &expected)?;
                 nothing_after(&extent)?;
                 extent
             }
@@ -357,14 +357,14 @@ impl StreamReader {
         self.go_to_extent();
         self.check_lost_name()?;
         if let Some(next) = self.source.file_ahead(index + 1) {
-            let end = self.segment_bytes().min(next.len_bytes());
+            let end = self.log_file_bytes().min(next.len_bytes());
             self.window.follow_with(index + 1, next, end);
         }
         Ok(true)
     }
 
-    /// A segment that was given up has no frame under the number of its new header: that is written, and its
-    /// new name is durable, before any frame is. With one, another segment was moved over it.
+    /// A log file that was given up has no frame under the number of its new header: that is written, and its
+    /// new name is durable, before any frame is. With one, another log file was moved over it.
     fn check_lost_name(&mut self) -> Result<(), ReadError> {
         let Some(extent) = &mut self.here else {
             return Ok(());
@@ -372,7 +372,7 @@ impl StreamReader {
         let Some(number) = extent.lost_name else {
             return Ok(());
         };
-        let own = std::mem::replace(&mut extent.segment, number);
+        let own = std::mem::replace(&mut extent.file_number, number);
         let (end, mut at) = (extent.end, extent.start);
         let mut moved = false;
         while at < end && !moved {
@@ -381,10 +381,10 @@ impl StreamReader {
             at += 512;
         }
         if let Some(extent) = &mut self.here {
-            extent.segment = own;
+            extent.file_number = own;
         }
         if moved {
-            return Err(self.damaged("it is a later segment, moved over this one"));
+            return Err(self.damaged("it is a later log file, moved over this one"));
         }
         Ok(())
     }
@@ -420,7 +420,7 @@ impl StreamReader {
             return Ok(None);
         }
         let frame = window.get(at, length).map_err(failed)?;
-        let salt = Salt::of(self.identity).at(extent.segment, at);
+        let salt = Salt::of(self.identity).at(extent.file_number, at);
         if frame.len() < length || !is_sound(frame, salt) {
             return Ok(None);
         }
@@ -441,10 +441,10 @@ impl StreamReader {
         (header.length as usize).next_multiple_of(self.block_bytes()) as u64
     }
 
-    /// The length of each segment that is not oversize, if the stream has any.
-    fn segment_bytes(&self) -> u64 {
+    /// The length of each log file that is not oversize, if the stream has any.
+    fn log_file_bytes(&self) -> u64 {
         match self.info.placement {
-            Placement::Segments { segment_bytes } => segment_bytes,
+            Placement::Files { log_file_bytes } => log_file_bytes,
             Placement::Shared { .. } => 0,
         }
     }
@@ -483,7 +483,7 @@ impl StreamReader {
 
 fn home(dir: &Path, info: &GenerationInfo, worker: WorkerId) -> PathBuf {
     match &info.placement {
-        Placement::Segments { .. } => stream_dir(dir, worker),
+        Placement::Files { .. } => stream_dir(dir, worker),
         Placement::Shared { path, .. } => path.clone(),
     }
 }

@@ -10,8 +10,8 @@ use namiki_platform::disk::{AlignedBuf, Disk, DiskFile, FileKind, SECTOR_BYTES};
 
 use super::ReadError;
 use super::ring_file::RingFile;
+use crate::format::log_file::{Found, LogFileHeader, file_name, parse_file_name, stream_dir};
 use crate::format::region::{RegionHeader, Ring, SLOTS_BYTES_MAX, region_base};
-use crate::format::segment::{Found, SegmentHeader, file_name, parse_file_name, stream_dir};
 use crate::generation::GenerationInfo;
 use crate::generation::layout_config::{Placement, Retain};
 
@@ -20,7 +20,7 @@ pub(super) struct Extent {
     pub(super) file: Arc<dyn DiskFile>,
     pub(super) path: PathBuf,
     /// Number that the frames' checksums know it by.
-    pub(super) segment: u64,
+    pub(super) file_number: u64,
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) block_bytes: usize,
@@ -30,7 +30,7 @@ pub(super) struct Extent {
     pub(super) lost_name: Option<u64>,
     /// Whether what was never written is zero.
     pub(super) is_zeroed: bool,
-    /// Whether it was made for a frame that no other segment has room for.
+    /// Whether it was made for a frame that no other log file has room for.
     pub(super) is_oversize: bool,
     /// The longest frame there can be; 0 if that is not known.
     pub(super) frame_bytes_max: u64,
@@ -49,7 +49,7 @@ impl Extent {
 
 /// Where the extents of a stream come from.
 pub(super) enum Source {
-    Segments {
+    Files {
         disk: Arc<dyn Disk>,
         /// The generation's files: number and path, without gaps.
         files: Vec<(u64, PathBuf)>,
@@ -69,10 +69,10 @@ impl Source {
         worker: WorkerId,
     ) -> Result<Self, ReadError> {
         match &info.placement {
-            Placement::Segments { .. } => {
+            Placement::Files { .. } => {
                 let files = list(&*disk, dir, info, worker)?;
                 let next = None;
-                Ok(Self::Segments { disk, files, next })
+                Ok(Self::Files { disk, files, next })
             }
             Placement::Shared { path, region_bytes } => {
                 let extent = region(&*disk, path, *region_bytes, identity, info, worker)?;
@@ -84,29 +84,29 @@ impl Source {
     /// How many extents there are.
     pub(super) fn len(&self) -> usize {
         match self {
-            Self::Segments { files, .. } => files.len(),
+            Self::Files { files, .. } => files.len(),
             Self::Region(extent) => usize::from(extent.is_some()),
         }
     }
 
-    /// The number after the last segment's.
+    /// The number after the last log file's.
     pub(super) fn next_number(&self) -> u64 {
         match self {
-            Self::Segments { files, .. } => files.last().map_or(1, |(last, _)| last + 1),
+            Self::Files { files, .. } => files.last().map_or(1, |(last, _)| last + 1),
             Self::Region(_) => 0,
         }
     }
 
     /// Whether an extent may end in something torn.
     pub(super) fn may_be_torn(&self) -> bool {
-        matches!(self, Self::Segments { .. })
+        matches!(self, Self::Files { .. })
     }
 
     /// Opens the file of an extent. That of a region can be opened once.
     pub(super) fn file(&mut self, index: usize) -> Result<Option<Opened>, ReadError> {
         match self {
             Self::Region(extent) => Ok(extent.take().map(Opened::Extent)),
-            Self::Segments { disk, files, next } => {
+            Self::Files { disk, files, next } => {
                 let Some((number, path)) = files.get(index) else {
                     return Ok(None);
                 };
@@ -115,7 +115,7 @@ impl Source {
                     _ => disk.open(path),
                 };
                 let file = opened.map_err(|source| ReadError::device(path, source))?;
-                Ok(Some(Opened::Segment(Segment {
+                Ok(Some(Opened::LogFile(LogFile {
                     file,
                     path: path.clone(),
                     number: *number,
@@ -127,7 +127,7 @@ impl Source {
     /// Opens the file of the extent that will be wanted next, if there is one. If that fails it is
     /// tried again when it is wanted.
     pub(super) fn file_ahead(&mut self, index: usize) -> Option<Arc<dyn DiskFile>> {
-        let Self::Segments { disk, files, next } = self else {
+        let Self::Files { disk, files, next } = self else {
             return None;
         };
         let (_, path) = files.get(index)?;
@@ -141,16 +141,16 @@ pub(super) enum Opened {
     /// All is known of the extent.
     Extent(Extent),
     /// The rest is in its header.
-    Segment(Segment),
+    LogFile(LogFile),
 }
 
-/// What a segment has to be.
+/// What a log file has to be.
 pub(super) struct Expected<'a> {
     pub(super) identity: u128,
     pub(super) info: &'a GenerationInfo,
     pub(super) worker: WorkerId,
     /// Its length, unless its header says that it is oversize.
-    pub(super) segment_bytes: u64,
+    pub(super) log_file_bytes: u64,
     /// Whether none follows: only then its header may not be written yet.
     pub(super) is_last: bool,
     /// Whether it is the first that is there.
@@ -159,8 +159,8 @@ pub(super) struct Expected<'a> {
     pub(super) next_number: u64,
 }
 
-/// A segment with a header that has not been read.
-pub(super) struct Segment {
+/// A log file with a header that has not been read.
+pub(super) struct LogFile {
     pub(super) file: Arc<dyn DiskFile>,
     path: PathBuf,
     number: u64,
@@ -209,10 +209,10 @@ fn list(
     files.sort();
     let start = info.start(worker);
     // What lies before the beginning was recycled, and not removed yet.
-    files.retain(|(number, _)| *number >= start.segment);
+    files.retain(|(number, _)| *number >= start.file_number);
     let first = match (info.retain, files.first()) {
         (Retain::Last(_), Some((first, _))) => *first,
-        _ => start.segment,
+        _ => start.file_number,
     };
     if !start.is_first() && files.first().is_none_or(|(number, _)| *number != first) {
         return Err(ReadError::BeginningLost {
@@ -237,24 +237,24 @@ fn list(
     Ok(files)
 }
 
-impl Segment {
+impl LogFile {
     /// The extent, by what `block` has of the file's first block.
     pub(super) fn extent(self, block: &[u8], expected: &Expected<'_>) -> Result<Extent, ReadError> {
         let Expected {
             identity,
             info,
             worker,
-            segment_bytes,
+            log_file_bytes,
             is_last,
             is_first,
             next_number,
         } = *expected;
         let mut extent = Extent {
             path: self.path,
-            segment: self.number,
+            file_number: self.number,
             // Unless the header says otherwise: the smallest there is, to look at every place.
             start: 512,
-            end: segment_bytes,
+            end: log_file_bytes,
             block_bytes: 512,
             has_header: false,
             lost_name: None,
@@ -267,10 +267,10 @@ impl Segment {
         };
         let damaged = |path: &Path, at, what| Err(ReadError::damaged(path, at, what));
         let len_bytes = extent.file.len_bytes();
-        if len_bytes < segment_bytes {
+        if len_bytes < log_file_bytes {
             return damaged(&extent.path, len_bytes, SHORTER);
         }
-        match SegmentHeader::read(block) {
+        match LogFileHeader::read(block) {
             Found::OtherVersion(version) => Err(ReadError::OtherVersion {
                 file: extent.path,
                 version,
@@ -282,12 +282,12 @@ impl Segment {
                 if header.number == self.number
                     && header.generation == info.generation
                     && header.worker == worker
-                    && header.has_legal_length(segment_bytes) =>
+                    && header.has_legal_length(log_file_bytes) =>
             {
-                if len_bytes < header.segment_bytes {
+                if len_bytes < header.log_file_bytes {
                     return damaged(&extent.path, len_bytes, SHORTER);
                 }
-                extent.end = header.segment_bytes;
+                extent.end = header.log_file_bytes;
                 extent.is_oversize = header.is_oversize;
                 extent.is_zeroed = header.is_zeroed;
                 extent.frame_bytes_max = u64::from(header.frame_bytes_max);
@@ -304,7 +304,7 @@ impl Segment {
                         Retain::All => false,
                         // Only what lies before the beginning is recycled, and read under no old name.
                         Retain::UntilRecycled => {
-                            is_last && header.number < info.start(worker).segment
+                            is_last && header.number < info.start(worker).file_number
                         }
                         Retain::Last(_) => {
                             is_last && header.number < self.number
@@ -318,7 +318,7 @@ impl Segment {
             Found::Header(_) => damaged(
                 &extent.path,
                 0,
-                "its header is that of another segment: files were swapped or renamed",
+                "its header is that of another log file: files were swapped or renamed",
             ),
             // Created, and the crash came before the header.
             Found::Nothing if is_last && block.get(..SECTOR_BYTES).is_some_and(is_zero) => {
@@ -420,7 +420,7 @@ fn region(
     }
     Ok(Extent {
         path: path.to_owned(),
-        segment: 0,
+        file_number: 0,
         start: base + start,
         end: base + head.end,
         block_bytes: head.block_bytes as usize,

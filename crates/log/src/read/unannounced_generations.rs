@@ -21,8 +21,8 @@ use super::ReadError;
 use crate::format::frame::{
     FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, Salt, is_sound, peek,
 };
+use crate::format::log_file::{Found, LogFileHeader, parse_file_name};
 use crate::format::region::{RegionHeader, SLOTS_BYTES_MAX, region_base};
-use crate::format::segment::{Found, SegmentHeader, parse_file_name};
 use crate::generation::GenerationInfo;
 use crate::generation::layout_config::Placement;
 use crate::stream_dirs::stream_dirs;
@@ -45,7 +45,7 @@ pub fn check_all_announced(
     next: Generation,
 ) -> Result<(), ReadError> {
     let known = Known { generations, next };
-    known.check_segments(disk, wal, identity)?;
+    known.check_log_files(disk, wal, identity)?;
     known.check_regions(disk, identity)
 }
 
@@ -69,7 +69,12 @@ impl Known<'_> {
         }
     }
 
-    fn check_segments(&self, disk: &dyn Disk, wal: &Path, identity: u128) -> Result<(), ReadError> {
+    fn check_log_files(
+        &self,
+        disk: &dyn Disk,
+        wal: &Path,
+        identity: u128,
+    ) -> Result<(), ReadError> {
         let streams = self.generations.iter().map(|info| info.streams).max();
         let streams = streams.unwrap_or(0);
         // What it means if one is missing, the reader of the stream says.
@@ -146,7 +151,7 @@ impl Known<'_> {
     }
 }
 
-/// Whether a segment has a sound frame with such a header anywhere.
+/// Whether a log file has a sound frame with such a header anywhere.
 fn holds_frame(
     file: &dyn DiskFile,
     identity: u128,
@@ -161,7 +166,7 @@ fn holds_frame(
         start = data / PIECE_BYTES as u64 * PIECE_BYTES as u64;
         let got = file.read_at(start, &mut piece)?;
         if start == 0
-            && let Found::Header(header) = SegmentHeader::read(&piece[..got])
+            && let Found::Header(header) = LogFileHeader::read(&piece[..got])
             && header.frame_bytes_max > 0
         {
             longest = longest.min(header.frame_bytes_max as usize);

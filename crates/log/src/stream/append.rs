@@ -13,7 +13,7 @@ use crate::error::LogError;
 use crate::format::frame::{RECORD_HEADER_BYTES, epoch_word, put_record};
 use crate::generation::layout_config::Layout;
 use crate::log_target::log_room::{Grant, WantedFile};
-use crate::log_target::{Job, LogTarget, Segment, SegmentMaker};
+use crate::log_target::{Job, LogFile, LogFileMaker, LogTarget};
 use crate::sync::{MutexGuard, Ordering};
 
 /// How many bytes of a frame are summed at once: few enough to be in the caches still, and enough
@@ -258,15 +258,15 @@ impl<H: GroupResource> Stream<H> {
         }
         match &mut state.target {
             LogTarget::Region(target) => Err(target.refuse()),
-            LogTarget::Segments(target) if target.preparing => Ok(self.prepared.wait(state)),
-            LogTarget::Segments(_) => {
+            LogTarget::Files(target) if target.preparing => Ok(self.prepared.wait(state)),
+            LogTarget::Files(_) => {
                 let (state, made) = self.prepare(state);
                 made.map(|()| state)
             }
         }
     }
 
-    /// Makes the next segment ready. Waiting appenders look again whether that worked or not.
+    /// Makes the next log file ready. Waiting appenders look again whether that worked or not.
     pub(super) fn prepare<'a>(
         &'a self,
         mut state: MutexGuard<'a, State<H>>,
@@ -274,28 +274,28 @@ impl<H: GroupResource> Stream<H> {
         if let Err(forked) = self.shared.check_process() {
             return (state, Err(forked));
         }
-        let (Some(maker), LogTarget::Segments(target)) = (&self.maker, &mut state.target) else {
+        let (Some(maker), LogTarget::Files(target)) = (&self.maker, &mut state.target) else {
             return (state, Ok(()));
         };
         target.preparing = true;
         let mut job = target.job();
-        let mut wanted = target.wanted(&job, maker.segment_bytes);
+        let mut wanted = target.wanted(&job, maker.log_file_bytes);
         let abandoned = Preparing { stream: self };
         drop(state);
         let made = self.make_granted(maker, &mut job, &mut wanted);
         let mut state = self.state.lock();
         std::mem::forget(abandoned);
         let result = match (made, &mut state.target) {
-            (Ok(segment), LogTarget::Segments(target)) => {
+            (Ok(log_file), LogTarget::Files(target)) => {
                 target.preparing = false;
-                target.put_spare(segment);
+                target.put_spare(log_file);
                 target.is_short_of_room = false;
                 if wanted.takes_room {
-                    state.counters.zero_bytes += maker.segment_bytes;
+                    state.counters.zero_bytes += maker.log_file_bytes;
                 }
                 Ok(())
             }
-            (Err(error), LogTarget::Segments(target)) => {
+            (Err(error), LogTarget::Files(target)) => {
                 target.give_up(&job);
                 target.is_short_of_room = error.is_full();
                 let error = self.shared.poison.if_poisonous(error);
@@ -308,19 +308,19 @@ impl<H: GroupResource> Stream<H> {
         (state, result)
     }
 
-    /// Makes a segment once it is granted. One that was to be made from an old file is made anew if that is gone, and has to be
+    /// Makes a log file once it is granted. One that was to be made from an old file is made anew if that is gone, and has to be
     /// granted as that.
     fn make_granted(
         &self,
-        maker: &SegmentMaker,
+        maker: &LogFileMaker,
         job: &mut Job,
         wanted: &mut WantedFile,
-    ) -> Result<Segment, LogError> {
+    ) -> Result<LogFile, LogError> {
         loop {
             let granted = self.shared.grant(*wanted);
             let granted = granted.map_err(|why| maker.not_granted(job.number, why))?;
-            if let Some(segment) = maker.make(job, granted)? {
-                return Ok(segment);
+            if let Some(log_file) = maker.make(job, granted)? {
+                return Ok(log_file);
             }
             wanted.takes_room = true;
         }
@@ -329,7 +329,7 @@ impl<H: GroupResource> Stream<H> {
     /// What has no deletions alone is refused.
     #[cold]
     pub(super) fn is_restricted(&self, state: &mut State<H>) -> LogError {
-        let (Some(maker), LogTarget::Segments(target)) = (&self.maker, &mut state.target) else {
+        let (Some(maker), LogTarget::Files(target)) = (&self.maker, &mut state.target) else {
             return LogError::Closed;
         };
         target.is_short_of_room = true;
@@ -338,11 +338,11 @@ impl<H: GroupResource> Stream<H> {
         maker.not_granted(number, io::Error::new(io::ErrorKind::StorageFull, why))
     }
 
-    /// Makes the next segment ready ahead of time, if no other thread has. A failure is met again, and
-    /// reported, by the commit that needs the segment.
+    /// Makes the next log file ready ahead of time, if no other thread has. A failure is met again, and
+    /// reported, by the commit that needs the log file.
     pub(crate) fn prepare_ahead(&self) {
         let state = self.state.lock();
-        if let LogTarget::Segments(target) = &state.target
+        if let LogTarget::Files(target) = &state.target
             && !target.preparing
             && target.spares() == 0
             && !state.closed
@@ -351,12 +351,12 @@ impl<H: GroupResource> Stream<H> {
         }
     }
 
-    /// Makes segments until `count` are ready. See `Log::prepare_segments`.
-    pub(crate) fn prepare_segments(&self, count: usize) -> Result<(), LogError> {
+    /// Makes log files until `count` are ready. See `Log::prepare_log_files`.
+    pub(crate) fn prepare_log_files(&self, count: usize) -> Result<(), LogError> {
         let mut state = self.state.lock();
         loop {
             self.check_poison()?;
-            let LogTarget::Segments(target) = &state.target else {
+            let LogTarget::Files(target) = &state.target else {
                 return Ok(());
             };
             if state.closed {
@@ -375,7 +375,7 @@ impl<H: GroupResource> Stream<H> {
     }
 }
 
-/// Poisons the log if the disk panics while a segment is made ready, and wakes its waiters.
+/// Poisons the log if the disk panics while a log file is made ready, and wakes its waiters.
 pub(super) struct Preparing<'a, H: GroupResource> {
     pub(super) stream: &'a Stream<H>,
 }

@@ -265,7 +265,7 @@ impl<H: GroupResource> Stream<H> {
         // Only the stream's lock holder writes it.
         self.kept_bytes.store(kept_bytes, Ordering::Relaxed);
         let wants_spare = match &mut state.target {
-            LogTarget::Segments(target) if target.wants_spare() => {
+            LogTarget::Files(target) if target.wants_spare() => {
                 target.requested = self.shared.prepare == Prepare::Background;
                 target.requested
             }
@@ -274,7 +274,7 @@ impl<H: GroupResource> Stream<H> {
         let frame_position = FramePosition {
             generation: self.shared.generation,
             worker: self.worker,
-            segment: position.segment,
+            file_number: position.file_number,
             offset: position.offset,
             // A frame is at most 1 GiB.
             length: frame.used as u32,
@@ -295,7 +295,7 @@ impl<H: GroupResource> Stream<H> {
     /// Makes the frame ready to be written.
     fn write_header(&self, batch: &mut FlushBatch<H>, position: &WritePosition) {
         if batch.wants_spare {
-            self.shared.request_segment(self.index);
+            self.shared.request_log_file(self.index);
         }
         batch.horizon = match &self.shared.epochs {
             Some(epochs) => Lsn(epochs.scan().0),

@@ -56,7 +56,7 @@ use crate::config::{Group, GroupResource, LogConfig};
 use crate::error::LogError;
 use crate::generation::layout_config::Layout;
 use crate::horizon::async_waiters::{AckWaiters, WakeOnDrop};
-use crate::log_target::{LogTarget, SegmentMaker};
+use crate::log_target::{LogFileMaker, LogTarget};
 use crate::shared_state::Shared;
 use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 use state::State;
@@ -90,7 +90,7 @@ pub struct Stream<H: GroupResource> {
     payload_bytes_max: usize,
     /// Kept free behind the frame that fills.
     marker_room: usize,
-    maker: Option<SegmentMaker>,
+    maker: Option<LogFileMaker>,
     /// Entries that are in a buffer or beyond.
     appended: AtomicU64,
     /// Entries that are hardened (S2).
@@ -98,7 +98,7 @@ pub struct Stream<H: GroupResource> {
     state: Mutex<State<H>>,
     /// Where threads wait that need a flush to end, or to lead one (by the flush's parity, S3).
     leaders: [Condvar; 2],
-    /// Where threads wait for a segment that another thread prepares.
+    /// Where threads wait for a log file that another thread prepares.
     prepared: Condvar,
     /// Bytes of files, or of the region, that hold frames.
     kept_bytes: AtomicU64,
@@ -117,7 +117,7 @@ impl<H: GroupResource> Stream<H> {
         config: &LogConfig,
         buffers: [AlignedBuf; 2],
         target: LogTarget,
-        maker: Option<SegmentMaker>,
+        maker: Option<LogFileMaker>,
     ) -> Self {
         let buffer_bytes = buffers[0].len();
         let (kept_bytes, ring_bytes) = (target.kept_bytes(), target.ring_bytes());
@@ -240,8 +240,8 @@ impl<H: GroupResource> Stream<H> {
         (state.sequence, state.max_stamp)
     }
 
-    /// Refuses commits from now on. An oversize one for which a segment may have its number already is appended
-    /// first: no other frame can be in that segment.
+    /// Refuses commits from now on. An oversize one for which a log file may have its number already is appended
+    /// first: no other frame can be in that log file.
     pub(crate) fn refuse(&self) {
         self.refusing().closed = true;
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   prepare_oversize   encode it into memory of its own, and sum it        no lock, before the commit has its place
-//!                      a frame longer than a segment: write its body       in the order of commits
+//!                      a frame longer than a log file: write its body       in the order of commits
 //!   append_oversize    flush what is pending; find the frame its place;
 //!                      put it in the place of the buffer that fills        under the stream's lock, like any append
 //!   flush              write the frame, or its first block                 like any flush
@@ -24,7 +24,7 @@ use crate::format::BLOCK_BYTES_MAX;
 use crate::format::frame::{Digest, ENTRY_OVERHEAD_BYTES, FRAME_HEADER_BYTES, put_record};
 use crate::generation::layout_config::Layout;
 use crate::log_target::log_room::{Grant, ImageEffect};
-use crate::log_target::{LogTarget, UnnumberedSegment};
+use crate::log_target::{LogTarget, UnnumberedFile};
 use crate::sync::MutexGuard;
 
 /// An entry that is too long for a buffer, encoded. Dropped without having been appended, it leaves nothing behind.
@@ -35,8 +35,8 @@ pub struct OversizeEntry {
     payload_crc: u32,
     /// The frame; if its body is written, its first block.
     buf: AlignedBuf,
-    /// Where the body is written, of a frame that is longer than a segment.
-    segment: Option<UnnumberedSegment>,
+    /// Where the body is written, of a frame that is longer than a log file.
+    file: Option<UnnumberedFile>,
 }
 
 impl OversizeEntry {
@@ -48,7 +48,7 @@ impl OversizeEntry {
 impl<H: GroupResource> Stream<H> {
     /// Encodes an entry of more than [`Stream::buffered_bytes_max`], to be appended by [`Stream::append_oversize`] of
     /// this stream. `encode` fills the payload, exactly `payload_bytes` of it, which are zero before. No lock is held;
-    /// what is longer than a segment is written here, if there is room for what its `effect` makes of the next image.
+    /// what is longer than a log file is written here, if there is room for what its `effect` makes of the next image.
     ///
     /// # Errors
     /// [`LogError::CommitTooLarge`], [`LogError::DiskFull`], [`LogError::Closed`], [`LogError::Forked`], or the error
@@ -77,7 +77,7 @@ impl<H: GroupResource> Stream<H> {
             payload_bytes,
             payload_crc: crc32c::crc32c(payload),
             buf,
-            segment: None,
+            file: None,
         };
         if let Some(maker) = &self.maker
             && !maker.takes(frame_bytes, self.marker_room)
@@ -91,7 +91,7 @@ impl<H: GroupResource> Stream<H> {
                     self.state.lock().target.set_short_of_room();
                 }
             });
-            entry.segment = Some(written.map_err(|error| self.shared.poison.if_poisonous(error))?);
+            entry.file = Some(written.map_err(|error| self.shared.poison.if_poisonous(error))?);
             let mut first = AlignedBuf::zeroed(block);
             first.copy_from_slice(&entry.buf[..block]);
             entry.buf = first;
@@ -99,16 +99,16 @@ impl<H: GroupResource> Stream<H> {
         Ok(entry)
     }
 
-    /// The unit of the stream's frames; a segment is made ready if there has been none to tell.
+    /// The unit of the stream's frames; a log file is made ready if there has been none to tell.
     fn known_block_bytes(&self) -> Result<usize, LogError> {
         let known = || match &self.state.lock().target {
-            LogTarget::Segments(target) => target.known_block_bytes(),
+            LogTarget::Files(target) => target.known_block_bytes(),
             LogTarget::Region(target) => Some(target.block_bytes),
         };
         if let Some(block) = known() {
             return Ok(block);
         }
-        self.prepare_segments(1)?;
+        self.prepare_log_files(1)?;
         Ok(known().unwrap_or(BLOCK_BYTES_MAX))
     }
 
@@ -213,18 +213,18 @@ impl<H: GroupResource> Stream<H> {
         let target = &state.target;
         let padded = |bytes| target.padded(bytes) as u64;
         match target {
-            LogTarget::Segments(segments) if oversize.segment.is_none() => {
+            LogTarget::Files(log_files) if oversize.file.is_none() => {
                 let frame = padded(oversize.frame_bytes() + self.marker_room);
-                segments.spares() > 0 || padded(state.filling.used) + frame <= segments.left()
+                log_files.spares() > 0 || padded(state.filling.used) + frame <= log_files.left()
             }
-            LogTarget::Segments(_) | LogTarget::Region(_) => true,
+            LogTarget::Files(_) | LogTarget::Region(_) => true,
         }
     }
 
     /// Whether the frame can be written now: nothing is pending.
     fn has_place(&self, state: &mut State<H>, oversize: &OversizeEntry) -> Result<bool, LogError> {
-        if let Some(segment) = &oversize.segment {
-            return Ok(segment.has_number());
+        if let Some(log_file) = &oversize.file {
+            return Ok(log_file.has_number());
         }
         let bytes = oversize.frame_bytes();
         if !state.target.fits(bytes + self.marker_room) {
@@ -250,10 +250,10 @@ impl<H: GroupResource> Stream<H> {
         mut state: MutexGuard<'a, State<H>>,
         oversize: &mut OversizeEntry,
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
-        let (Some(maker), Some(segment)) = (&self.maker, &mut oversize.segment) else {
+        let (Some(maker), Some(log_file)) = (&self.maker, &mut oversize.file) else {
             return self.make_room(state, 0);
         };
-        let LogTarget::Segments(target) = &mut state.target else {
+        let LogTarget::Files(target) = &mut state.target else {
             return Ok(state);
         };
         if target.preparing {
@@ -262,16 +262,16 @@ impl<H: GroupResource> Stream<H> {
         let numbering = target.begin_numbering();
         let abandoned = Preparing { stream: self };
         drop(state);
-        let numbered = maker.number(segment, &numbering);
+        let numbered = maker.number(log_file, &numbering);
         let mut state = self.state.lock();
         std::mem::forget(abandoned);
         let result = match (numbered, &mut state.target) {
-            (Ok(segment), LogTarget::Segments(target)) => {
-                target.put_oversize(segment);
+            (Ok(log_file), LogTarget::Files(target)) => {
+                target.put_oversize(log_file);
                 Ok(())
             }
             (Err(error), target) => {
-                if let LogTarget::Segments(target) = target {
+                if let LogTarget::Files(target) = target {
                     target.give_up_numbering(numbering);
                 }
                 if error.is_full() {

@@ -19,7 +19,7 @@ impl<H: GroupResource> Stream<H> {
         self.kept_bytes.load(Ordering::Relaxed)
     }
 
-    /// How full the region is; nothing of segments, and if none of its frames may be recycled.
+    /// How full the region is; nothing of log files, and if none of its frames may be recycled.
     pub(crate) fn region_use(&self) -> Option<RegionUse> {
         Some(RegionUse {
             kept_bytes: self.kept_bytes(),
@@ -27,7 +27,7 @@ impl<H: GroupResource> Stream<H> {
         })
     }
 
-    /// Whether there is no room for the next segment, or for the next frame in the region.
+    /// Whether there is no room for the next log file, or for the next frame in the region.
     pub(crate) fn is_short_of_room(&self) -> bool {
         self.state.lock().target.is_short_of_room()
     }
@@ -48,7 +48,7 @@ impl<H: GroupResource> Stream<H> {
 
     /// An image is durable that has made this superfluous.
     pub(crate) fn imaged(&self, superfluous: Superfluous) {
-        if let LogTarget::Segments(target) = &mut self.state.lock().target {
+        if let LogTarget::Files(target) = &mut self.state.lock().target {
             target.imaged(superfluous);
         }
     }
@@ -56,15 +56,15 @@ impl<H: GroupResource> Stream<H> {
     /// Adds the files that frames can be written to.
     pub(crate) fn count_files(&self, into: &mut LogFiles) {
         let state = self.state.lock();
-        if let (Some(maker), LogTarget::Segments(target)) = (&self.maker, &state.target) {
-            target.count(maker.segment_bytes, into);
+        if let (Some(maker), LogTarget::Files(target)) = (&self.maker, &state.target) {
+            target.count(maker.log_file_bytes, into);
             into.unwritten_bytes += state.in_flight_bytes;
         }
     }
 
     /// The files that take deletions alone, and could take other commits.
     pub(crate) fn restricted(&self) -> Vec<RestrictedFile> {
-        let LogTarget::Segments(target) = &self.state.lock().target else {
+        let LogTarget::Files(target) = &self.state.lock().target else {
             return Vec::new();
         };
         let files = target.restricted_for_many();
@@ -79,14 +79,14 @@ impl<H: GroupResource> Stream<H> {
 
     /// A file takes any commit from now on.
     pub(crate) fn accept_all(&self, file: &RestrictedFile) {
-        if let LogTarget::Segments(target) = &mut self.state.lock().target {
+        if let LogTarget::Files(target) = &mut self.state.lock().target {
             target.accept_all(file);
         }
         self.prepared.notify_all();
     }
 
-    /// Gives up what is before `start`, and of a region the generations before `oldest`. Removes segments that are not to be
-    /// written again: see [`SegmentTarget::recycle_before`](crate::log_target::SegmentTarget::recycle_before). What could
+    /// Gives up what is before `start`, and of a region the generations before `oldest`. Removes log files that are not to be
+    /// written again: see [`LogFileTarget::recycle_before`](crate::log_target::LogFileTarget::recycle_before). What could
     /// not be removed is said.
     pub(crate) fn recycle_before(
         &self,
@@ -95,12 +95,12 @@ impl<H: GroupResource> Stream<H> {
         reuse_bytes: &mut u64,
         mut removed: impl FnMut(u64, Result<(), (PathBuf, io::Error)>),
     ) {
-        let segment_bytes = self.maker.as_ref().map_or(0, |maker| maker.segment_bytes);
+        let log_file_bytes = self.maker.as_ref().map_or(0, |maker| maker.log_file_bytes);
         let given_up = {
             let mut state = self.state.lock();
             let given_up = match &mut state.target {
-                LogTarget::Segments(target) => {
-                    target.recycle_before(start.segment, segment_bytes, reuse_bytes)
+                LogTarget::Files(target) => {
+                    target.recycle_before(start.file_number, log_file_bytes, reuse_bytes)
                 }
                 LogTarget::Region(target) => {
                     target.recycle_before(start.offset, oldest);

@@ -1,5 +1,5 @@
 //! The log's two threads: the flusher, which flushes for tasks and for groups without a waiter, and one
-//! that prepares segments.
+//! that prepares log files.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -142,7 +142,7 @@ fn poisoned_pause<H: GroupResource>(streams: &Streams<H>) -> Duration {
     }
 }
 
-/// Makes the segments ready that streams ask for.
+/// Makes the log files ready that streams ask for.
 pub(crate) fn prepare_ahead<H: GroupResource>(streams: &Arc<Streams<H>>) {
     while let Some(stream) = streams.shared.preparer.next() {
         streams.list[stream].prepare_ahead();

@@ -38,10 +38,10 @@ pub(super) fn copy_log(
         let Some(has) = Has::of(info, to.before.as_ref()) else {
             let before = to.before.as_ref().map(|before| &before.mark);
             let generation = info.generation;
-            if let Some(last_segments) = before.and_then(|mark| mark.last_segments(generation)) {
+            if let Some(last_files) = before.and_then(|mark| mark.last_files(generation)) {
                 copied.ended.push(EndedLog {
                     generation,
-                    last_segments,
+                    last_files,
                 });
             }
             continue;
@@ -69,7 +69,7 @@ pub(super) fn copy_log(
         if let Some(ended) = copied.last.replace(log) {
             copied.ended.push(EndedLog {
                 generation: ended.generation,
-                last_segments: ended.last_segments(),
+                last_files: ended.last_files(),
             });
         }
     }

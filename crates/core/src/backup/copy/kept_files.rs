@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use namiki_log::{
-    GenerationInfo, LogPlace, StreamReader, WrongSegment, WrongSegmentKind, check_copied_segments,
+    GenerationInfo, LogPlace, StreamReader, WrongLogFile, WrongLogFileKind, check_copied_files,
 };
 use namiki_platform::{Generation, WorkerId};
 
@@ -37,8 +37,8 @@ struct Kept {
 struct KeptGeneration {
     /// From where the oldest backup has it to where the last one does.
     info: GenerationInfo,
-    /// The last segment of each stream; nothing where the backup does not say it.
-    last_segments: Option<Vec<u64>>,
+    /// The last log file of each stream; nothing where the backup does not say it.
+    last_files: Option<Vec<u64>>,
 }
 
 /// Fails if a file is not there, or not as long as it was, that the directory has and the new backup does not copy. `verifies`:
@@ -108,21 +108,18 @@ impl Kept {
             self.rows.insert(segment.file, (segment, names));
         }
         for info in &manifest.generations {
-            let last_segments = manifest
+            let last_files = manifest
                 .backup
                 .as_ref()
-                .and_then(|mark: &BackupMark| mark.last_segments(info.generation));
+                .and_then(|mark: &BackupMark| mark.last_files(info.generation));
             match self.log.get_mut(&info.generation) {
                 Some(known) => {
                     known.info.seal.clone_from(&info.seal);
-                    known.last_segments = last_segments;
+                    known.last_files = last_files;
                 }
                 None => {
                     let info = info.clone();
-                    let kept = KeptGeneration {
-                        last_segments,
-                        info,
-                    };
+                    let kept = KeptGeneration { last_files, info };
                     self.log.insert(kept.info.generation, kept);
                 }
             }
@@ -164,14 +161,10 @@ impl Kept {
     fn check_log(&self, to: &Destination<'_>, identity: u128) -> Result<(), BackupError> {
         let wal = &to.dir.join("wal");
         let place = LogPlace { disk: to.disk, wal };
-        for KeptGeneration {
-            info,
-            last_segments,
-        } in self.log.values()
-        {
-            let last_segments = last_segments.iter().flatten();
-            for (worker, last) in (0..info.streams).map(WorkerId).zip(last_segments) {
-                check_copied_segments(place, identity, info, worker, *last).map_err(wrong)?;
+        for KeptGeneration { info, last_files } in self.log.values() {
+            let last_files = last_files.iter().flatten();
+            for (worker, last) in (0..info.streams).map(WorkerId).zip(last_files) {
+                check_copied_files(place, identity, info, worker, *last).map_err(wrong)?;
             }
         }
         Ok(())
@@ -230,11 +223,11 @@ impl Kept {
     }
 }
 
-fn wrong(WrongSegment { path, why }: WrongSegment) -> BackupError {
+fn wrong(WrongLogFile { path, why }: WrongLogFile) -> BackupError {
     let why = match why {
-        WrongSegmentKind::Missing => KeptFileFault::Missing,
-        WrongSegmentKind::Length { found, expected } => KeptFileFault::Length { found, expected },
-        WrongSegmentKind::Device(error) => return BackupError::device(&path, error),
+        WrongLogFileKind::Missing => KeptFileFault::Missing,
+        WrongLogFileKind::Length { found, expected } => KeptFileFault::Length { found, expected },
+        WrongLogFileKind::Device(error) => return BackupError::device(&path, error),
         _ => KeptFileFault::Header,
     };
     BackupError::KeptFile { path, why }

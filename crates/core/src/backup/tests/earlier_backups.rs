@@ -76,7 +76,7 @@ fn points_of(spec: ProtocolSpec, disk: &SimDisk) -> Vec<Stamp> {
     found.into_iter().map(|point| point.stamp).collect()
 }
 
-/// Runs, segments of the log and manifests of the backup.
+/// Runs, log files and manifests of the backup.
 fn files(disk: &SimDisk) -> usize {
     let dirs = ["image", "wal/0000", "wal/0001", "earlier"];
     let dirs = dirs.iter().map(|dir| Path::new(COPY).join(dir));

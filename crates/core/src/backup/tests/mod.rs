@@ -50,7 +50,7 @@ fn builder(spec: ProtocolSpec, disk: &SimDisk) -> Builder {
         .spec(spec)
         .streams(NonZeroU16::new(2).unwrap())
         .buffer_bytes(8 << 10)
-        .segment_bytes(32 << 10)
+        .log_file_bytes(32 << 10)
         .epoch_length(Duration::from_micros(200))
         .disk(disk)
 }

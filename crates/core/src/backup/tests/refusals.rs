@@ -1,6 +1,6 @@
 //! Backups that are refused: damage is named, and nothing is overwritten that is no backup of the database.
 
-use namiki_log::{ReadError, segment_path};
+use namiki_log::{ReadError, log_file_path};
 use namiki_platform::WorkerId;
 
 use super::*;
@@ -42,8 +42,13 @@ fn damage_in_the_source_is_named_and_not_copied() {
     let rows = rows.max().unwrap().clone();
     let manifest = Manifest::read(&disk, Path::new(DIR)).unwrap().unwrap();
     let info = manifest.generations.last().unwrap();
-    let segment = info.start(WorkerId(0)).segment;
-    let log = segment_path(Path::new("/db/wal"), info.generation, WorkerId(0), segment);
+    let file_number = info.start(WorkerId(0)).file_number;
+    let log = log_file_path(
+        Path::new("/db/wal"),
+        info.generation,
+        WorkerId(0),
+        file_number,
+    );
     let bytes = disk.read(&log).unwrap();
     let frame = bytes.windows(4).position(|four| four == b"NLF1").unwrap() as u64;
     for (path, offset) in [(&rows, 5000), (&log, frame + 80)] {

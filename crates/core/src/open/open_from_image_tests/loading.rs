@@ -324,7 +324,7 @@ fn openings_that_load_nothing_leave_few_generations() {
             })
         };
         let builder = Database::builder().disk(disk).before_load(before_load);
-        let builder = builder.segment_bytes(1 << 20).streams(NonZeroU16::MIN);
+        let builder = builder.log_file_bytes(1 << 20).streams(NonZeroU16::MIN);
         let db = builder.open(dir()).unwrap();
         assert!(db.recovery().generations <= 32, "round {round}");
         let other = db.table::<u64, u64>(&format!("other {round}")).unwrap();

@@ -28,7 +28,7 @@ pub(crate) fn recycling(placement: &Placement, streams: u16, generation: Generat
     }
 }
 
-/// Segments, and regions that are full after a few dozen commits.
+/// Log files, and regions that are full after a few dozen commits.
 pub(crate) fn placements() -> [Placement; 2] {
     [config(1).placement, shared(32 << 10)]
 }

@@ -33,8 +33,8 @@ pub(crate) fn config(streams: u16) -> LogConfig {
         group_wait_max: Duration::MAX,
         sequencer: SequencerKind::FetchAdd,
         buffer_bytes: 4096,
-        placement: Placement::Segments {
-            segment_bytes: 16 << 10,
+        placement: Placement::Files {
+            log_file_bytes: 16 << 10,
         },
         prepare: Prepare::Inline,
         ..LogConfig::new(IDENTITY, Generation(1))

@@ -141,8 +141,8 @@ fn appends_of_many_threads_are_all_read_back() {
     let mut config = config(2);
     config.group = count(16);
     config.buffer_bytes = 8192;
-    config.placement = Placement::Segments {
-        segment_bytes: 64 << 10,
+    config.placement = Placement::Files {
+        log_file_bytes: 64 << 10,
     };
     let sim = SimDisk::new().with_yields(3);
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use crate::common::*;
-use namiki_log::{Entry, FramePosition, GroupResource, Layout, Log, Placement, segment_path};
+use namiki_log::{Entry, FramePosition, GroupResource, Layout, Log, Placement, log_file_path};
 use namiki_platform::disk::{Disk, SimDisk, read_unaligned};
 use namiki_platform::{Epoch, Stamp, WorkerId};
 
@@ -83,7 +83,7 @@ fn groups_and_readers_know_the_same_positions() {
                     let found: Vec<_> = frame.records().map(|it| it.payload.to_vec()).collect();
                     assert_eq!(found, payloads);
                     let path = match &config.placement {
-                        Placement::Segments { .. } => position.segment_path(&wal()),
+                        Placement::Files { .. } => position.log_file_path(&wal()),
                         Placement::Shared { path, .. } => path.clone(),
                     };
                     let file = disk.open(&path).unwrap();
@@ -100,7 +100,7 @@ fn groups_and_readers_know_the_same_positions() {
 }
 
 #[test]
-fn a_segments_path_names_stream_generation_and_number() {
-    let path = segment_path(&wal(), namiki_platform::Generation(7), WorkerId(12), 345);
+fn a_files_path_names_stream_generation_and_number() {
+    let path = log_file_path(&wal(), namiki_platform::Generation(7), WorkerId(12), 345);
     assert_eq!(path, PathBuf::from("/db/wal/0012/000007-00000345.seg"));
 }

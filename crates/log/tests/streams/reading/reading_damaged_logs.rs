@@ -15,7 +15,7 @@ use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 
 const W: WorkerId = WorkerId(0);
 
-fn segment(number: u64) -> PathBuf {
+fn log_file(number: u64) -> PathBuf {
     PathBuf::from(format!("/db/wal/0000/000001-{number:08}.seg"))
 }
 
@@ -66,14 +66,14 @@ fn any_torn_tail_ends_the_stream_before_it() {
     let none = sim.crash_image(at, Loss::All);
     let offset = 512 + 3 * 2560;
     let (mut whole, mut before) = (vec![0; 16 << 10], vec![0; 16 << 10]);
-    whole.copy_from_slice(&full.read(&segment(1)).unwrap());
-    before.copy_from_slice(&none.read(&segment(1)).unwrap());
+    whole.copy_from_slice(&full.read(&log_file(1)).unwrap());
+    before.copy_from_slice(&none.read(&log_file(1)).unwrap());
     for kept in 0..1u32 << sectors {
         let image = none.crash_image(0, Loss::None);
         for sector in (0..sectors).filter(|sector| kept & 1 << sector != 0) {
             let from = offset + sector * 512;
             let bytes = &whole[from..from + 512];
-            image.damage(&segment(1), from as u64, bytes).unwrap();
+            image.damage(&log_file(1), from as u64, bytes).unwrap();
         }
         let disk: Arc<dyn Disk> = Arc::new(image);
         let (records, end) = read(&disk, &info, 0).unwrap();
@@ -86,14 +86,14 @@ fn any_torn_tail_ends_the_stream_before_it() {
 #[test]
 fn damage_before_the_last_frame_names_file_and_byte() {
     let sim = SimDisk::new();
-    // Two sectors a frame: 15 fit into the first segment.
+    // Two sectors a frame: 15 fit into the first log file.
     let info = write(&sim, &config(1), 40, 700);
     for frame in [0, 1, 14, 15, 38] {
         for byte in [0, 8, 60, 100, 795] {
             let image = sim.crash_image(sim.events(), Loss::None);
             let (number, offset) = (frame / 15 + 1, 512 + frame % 15 * 1024);
             let at = offset + byte;
-            let path = segment(number);
+            let path = log_file(number);
             let old = image.read(&path).unwrap()[at as usize];
             image.damage(&path, at, &[!old]).unwrap();
             assert_eq!(
@@ -106,7 +106,7 @@ fn damage_before_the_last_frame_names_file_and_byte() {
     // Damage in the last frame cannot be told from a torn tail.
     let image = sim.crash_image(sim.events(), Loss::None);
     image
-        .damage(&segment(3), 512 + 9 * 1024 + 100, &[1])
+        .damage(&log_file(3), 512 + 9 * 1024 + 100, &[1])
         .unwrap();
     let disk: Arc<dyn Disk> = Arc::new(image.clone());
     assert_eq!(payloads(&disk, &info, 0).len(), 39);
@@ -118,31 +118,31 @@ fn damage_before_the_last_frame_names_file_and_byte() {
         durable_epoch: Epoch(0),
         max_stamp: Stamp(39),
     });
-    assert_eq!(damaged(&image, &sealed), (segment(3), 512 + 9 * 1024));
+    assert_eq!(damaged(&image, &sealed), (log_file(3), 512 + 9 * 1024));
 }
 
 #[test]
-fn a_damaged_segment_header_is_damage_at_byte_zero() {
+fn a_damaged_file_header_is_damage_at_byte_zero() {
     for number in [1, 2, 3] {
         let sim = SimDisk::new();
         let info = write(&sim, &config(1), 40, 700);
-        sim.damage(&segment(number), 20, &[0xFF]).unwrap();
-        assert_eq!(damaged(&sim, &info), (segment(number), 0));
+        sim.damage(&log_file(number), 20, &[0xFF]).unwrap();
+        assert_eq!(damaged(&sim, &info), (log_file(number), 0));
     }
 }
 
 #[test]
-fn a_missing_segment_between_others_is_damage() {
+fn a_missing_file_between_others_is_damage() {
     for number in [1, 2] {
         let sim = SimDisk::new();
         let info = write(&sim, &config(1), 40, 700);
-        sim.remove(&segment(number)).unwrap();
-        assert_eq!(damaged(&sim, &info), (segment(number), 0));
+        sim.remove(&log_file(number)).unwrap();
+        assert_eq!(damaged(&sim, &info), (log_file(number), 0));
     }
     // The last one is missed only by a seal.
     let sim = SimDisk::new();
     let mut info = write(&sim, &config(1), 40, 700);
-    sim.remove(&segment(3)).unwrap();
+    sim.remove(&log_file(3)).unwrap();
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     assert_eq!(payloads(&disk, &info, 0).len(), 30);
     info.seal = Some(GenerationEnd {
@@ -155,10 +155,10 @@ fn a_missing_segment_between_others_is_damage() {
 }
 
 #[test]
-fn recycled_segments_never_resurrect_old_frames() {
+fn recycled_files_never_resurrect_old_frames() {
     let mut config = config(1);
     config.retain = Retain::Last(NonZeroU32::new(2).unwrap());
-    // The counts make the stream end at every place of a recycled segment.
+    // The counts make the stream end at every place of a recycled log file.
     for frames in 60..95 {
         let sim = SimDisk::new();
         let info = write(&sim, &config, frames, 700);
@@ -169,7 +169,7 @@ fn recycled_segments_never_resurrect_old_frames() {
             .map(|payload| u64::from_le_bytes(payload[..8].try_into().unwrap()))
             .collect();
         let kept = numbers.len() as u64;
-        // Two segments, and one that waits to be written again.
+        // Two log files, and one that waits to be written again.
         assert!((16..=45).contains(&kept), "{kept} frames");
         assert_eq!(numbers, (frames - kept..frames).collect::<Vec<_>>());
         assert!(disk.list(Path::new("/db/wal/0000")).unwrap().len() <= 3);
@@ -319,7 +319,7 @@ fn damage_anywhere_in_a_shared_region_is_damage() {
 }
 
 #[test]
-fn a_foreign_segment_is_not_damage() {
+fn a_foreign_file_is_not_damage() {
     let sim = SimDisk::new();
     let info = write(&sim, &config(1), 3, 100);
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
@@ -330,11 +330,11 @@ fn a_foreign_segment_is_not_damage() {
     assert!(matches!(foreign, Err(ReadError::Foreign { .. })));
     // Every version keeps magic and checksum where they are.
     for version in [1, 4] {
-        let mut block = sim.read(&segment(1)).unwrap()[..64].to_vec();
+        let mut block = sim.read(&log_file(1)).unwrap()[..64].to_vec();
         block[12] = version;
         let crc = crc32c::crc32c(&block[12..64]);
         block[8..12].copy_from_slice(&crc.to_le_bytes());
-        sim.damage(&segment(1), 0, &block).unwrap();
+        sim.damage(&log_file(1), 0, &block).unwrap();
         let other = read(&disk, &info, 0).map(|_| ());
         let Err(ReadError::OtherVersion { version: found, .. }) = other else {
             panic!("{other:?}");
@@ -401,14 +401,14 @@ fn a_missing_directory_is_an_empty_stream_where_sealed_so() {
 fn a_missing_file_is_said_to_be_missing() {
     let sim = SimDisk::new();
     let mut info = write(&sim, &config(1), 40, 700);
-    sim.remove(&segment(1)).unwrap();
+    sim.remove(&log_file(1)).unwrap();
     assert_eq!(
         message(&sim, &info, 0),
         "/db/wal/0000/000001-00000001.seg is missing from the log: a later file of the stream is \
          there; put it back, from a backup"
     );
-    sim.remove(&segment(2)).unwrap();
-    sim.remove(&segment(3)).unwrap();
+    sim.remove(&log_file(2)).unwrap();
+    sim.remove(&log_file(3)).unwrap();
     info.seal = Some(GenerationEnd {
         last_sequences: vec![40],
         last_lsn: Lsn(40),
@@ -566,8 +566,8 @@ fn frames_longer_than_the_read_window_are_read() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let mut config = config(1);
     config.buffer_bytes = 3 << 20;
-    config.placement = namiki_log::Placement::Segments {
-        segment_bytes: 8 << 20,
+    config.placement = namiki_log::Placement::Files {
+        log_file_bytes: 8 << 20,
     };
     let log: Arc<Log<()>> = create(&disk, config.clone());
     let sizes = [10, 2_500_000, 700_000, 3_000_000, 1_200_000, 4_000];

@@ -15,9 +15,9 @@ use namiki_platform::disk::{Disk, FileKind, SyncedDisk};
 use namiki_platform::seeded_random::Random;
 use namiki_platform::{Generation, WorkerId};
 
-const SEGMENT: u64 = 16 << 10;
+const LOG_FILE: u64 = 16 << 10;
 
-fn segment(number: u64) -> PathBuf {
+fn log_file(number: u64) -> PathBuf {
     PathBuf::from(format!("/db/wal/0000/000001-{number:08}.seg"))
 }
 
@@ -59,17 +59,17 @@ fn put_file(sim: &SimDisk, path: &Path, bytes: &[u8]) {
 }
 
 #[test]
-fn garbage_over_the_last_segment_is_damage() {
+fn garbage_over_the_last_file_is_damage() {
     let config = config(1);
-    // Two sectors a frame: 15 in each of two segments, ten in the third.
+    // Two sectors a frame: 15 in each of two log files, ten in the third.
     let (sim, _) = written(&config, [700; 40]);
     let info = info(&config);
     for (from, reported) in [(0, 0), (512, 512), (512 + 2048, 512 + 2048)] {
         let image = sim.crash_image(sim.events(), Loss::None);
-        let garbage = vec![0x5A; (SEGMENT - from) as usize];
-        image.damage(&segment(3), from, &garbage).unwrap();
+        let garbage = vec![0x5A; (LOG_FILE - from) as usize];
+        image.damage(&log_file(3), from, &garbage).unwrap();
         let (file, at, _) = damage(&image, &info);
-        assert_eq!((file, at), (segment(3), reported));
+        assert_eq!((file, at), (log_file(3), reported));
     }
 }
 
@@ -82,7 +82,7 @@ fn bytes_beyond_one_torn_frame_are_damage() {
     // The longest frame has 4096 bytes; what is left of one may be anywhere in them.
     for (at, legal) in [(512, true), (3584, true), (4096, false), (6000, false)] {
         let image = sim.crash_image(sim.events(), Loss::None);
-        image.damage(&segment(1), end + at, &[1]).unwrap();
+        image.damage(&log_file(1), end + at, &[1]).unwrap();
         if legal {
             assert!(found(&image, &info).unwrap().torn);
         } else {
@@ -90,24 +90,24 @@ fn bytes_beyond_one_torn_frame_are_damage() {
         }
     }
     // The first sector says how long the frame is.
-    sim.damage(&segment(1), end - 1024 + 700, &[0; 100])
+    sim.damage(&log_file(1), end - 1024 + 700, &[0; 100])
         .unwrap();
     assert_eq!(found(&sim, &info).unwrap().frames, 7);
-    sim.damage(&segment(1), end, &[1]).unwrap();
+    sim.damage(&log_file(1), end, &[1]).unwrap();
     assert_eq!(damage(&sim, &info).1, end - 1024);
 }
 
 #[test]
-fn a_torn_frame_before_a_segment_with_anything_is_damage() {
+fn a_torn_frame_before_a_file_with_anything_is_damage() {
     let config = config(1);
     let (sim, _) = written(&config, [700; 16]);
     let info = info(&config);
-    // The last frame of the first segment, and the only one of the second.
-    sim.damage(&segment(1), 512 + 14 * 1024 + 700, &[0; 9])
+    // The last frame of the first log file, and the only one of the second.
+    sim.damage(&log_file(1), 512 + 14 * 1024 + 700, &[0; 9])
         .unwrap();
     assert_eq!(damage(&sim, &info).1, 512 + 14 * 1024);
     for first_sector in [&[0x5A; 9][..], &[0; 512]] {
-        sim.damage(&segment(2), 512, first_sector).unwrap();
+        sim.damage(&log_file(2), 512, first_sector).unwrap();
         assert_eq!(damage(&sim, &info).1, 512 + 14 * 1024);
     }
 }
@@ -116,28 +116,28 @@ fn a_torn_frame_before_a_segment_with_anything_is_damage() {
 fn a_torn_frame_that_had_room_before_is_damage() {
     let config = config(1);
     let (sim, _) = written(&config, [700; 16]);
-    // The last seven frames of the first segment, and the first half of the only one of the second.
-    sim.damage(&segment(1), 512 + 8 * 1024, &[0; 7 * 1024])
+    // The last seven frames of the first log file, and the first half of the only one of the second.
+    sim.damage(&log_file(1), 512 + 8 * 1024, &[0; 7 * 1024])
         .unwrap();
-    sim.damage(&segment(2), 512, &[0; 512]).unwrap();
+    sim.damage(&log_file(2), 512, &[0; 512]).unwrap();
     let (file, at, _) = damage(&sim, &info(&config));
-    assert_eq!((file, at), (segment(2), 512));
+    assert_eq!((file, at), (log_file(2), 512));
 }
 
-/// As headers were before they said whether a segment was created zeroed.
+/// As headers were before they said whether a log file was created zeroed.
 #[test]
-fn segments_with_headers_of_old_are_read_as_before() {
+fn files_with_headers_of_old_are_read_as_before() {
     let config = config(1);
     let (sim, _) = written(&config, [700; 8]);
-    let mut block = sim.read(&segment(1)).unwrap()[..64].to_vec();
+    let mut block = sim.read(&log_file(1)).unwrap()[..64].to_vec();
     assert!(block[58..64].iter().any(|byte| *byte != 0));
     block[58..64].fill(0);
     let crc = crc32c::crc32c(&block[12..64]);
     block[8..12].copy_from_slice(&crc.to_le_bytes());
-    sim.damage(&segment(1), 0, &block).unwrap();
+    sim.damage(&log_file(1), 0, &block).unwrap();
     assert_eq!(found(&sim, &info(&config)).unwrap().frames, 8);
     // Old bytes may lie about in it.
-    sim.damage(&segment(1), 512 + 8 * 1024, &[0x5A; 5000])
+    sim.damage(&log_file(1), 512 + 8 * 1024, &[0x5A; 5000])
         .unwrap();
     let end = found(&sim, &info(&config)).unwrap();
     assert_eq!((end.frames, end.torn), (8, true));
@@ -145,92 +145,92 @@ fn segments_with_headers_of_old_are_read_as_before() {
 
 /// Old bytes lie in it: only a later frame tells what is damaged from what is torn.
 #[test]
-fn a_later_frame_in_a_recycled_segment_is_damage() {
+fn a_later_frame_in_a_recycled_file_is_damage() {
     let mut config = config(1);
     config.retain = Retain::Last(NonZeroU32::new(2).unwrap());
-    // 15 in each of five segments, and five in the sixth.
+    // 15 in each of five log files, and five in the sixth.
     let (sim, frames) = written(&config, [700; 80]);
     let info = info(&config);
-    let flags = sim.read(&segment(6)).unwrap()[58..60].to_vec();
+    let flags = sim.read(&log_file(6)).unwrap()[58..60].to_vec();
     assert_eq!(flags, [0; 2], "it was recycled");
     assert_eq!(found(&sim, &info).unwrap().last_sequence, frames);
     for (frame, legal) in [(0, false), (1, false), (3, false), (4, true)] {
         let image = sim.crash_image(sim.events(), Loss::None);
         let at = 512 + frame * 1024;
-        image.damage(&segment(6), at + 700, &[0; 9]).unwrap();
+        image.damage(&log_file(6), at + 700, &[0; 9]).unwrap();
         if legal {
             assert_eq!(found(&image, &info).unwrap().last_sequence, frames - 1);
         } else {
             let (file, reported, _) = damage(&image, &info);
-            assert_eq!((file, reported), (segment(6), at));
+            assert_eq!((file, reported), (log_file(6), at));
         }
     }
 }
 
 #[test]
-fn swapped_segments_are_damage() {
+fn swapped_files_are_damage() {
     let config = config(1);
     for (a, b) in [(1, 2), (2, 3), (1, 3)] {
         let (sim, _) = written(&config, [700; 40]);
         let (first, second) = (
-            sim.read(&segment(a)).unwrap(),
-            sim.read(&segment(b)).unwrap(),
+            sim.read(&log_file(a)).unwrap(),
+            sim.read(&log_file(b)).unwrap(),
         );
-        put_file(&sim, &segment(a), &second);
-        put_file(&sim, &segment(b), &first);
+        put_file(&sim, &log_file(a), &second);
+        put_file(&sim, &log_file(b), &first);
         let (file, at, what) = damage(&sim, &info(&config));
-        assert_eq!((file, at), (segment(a), 0));
+        assert_eq!((file, at), (log_file(a), 0));
         assert!(what.contains("swapped"), "{what}");
     }
 }
 
 #[test]
-fn a_segment_shorter_than_it_was_made_is_damage() {
+fn a_file_shorter_than_it_was_made_is_damage() {
     let config = config(1);
     let (sim, _) = written(&config, [700; 40]);
-    let bytes = sim.read(&segment(3)).unwrap();
-    for kept in [0, 100, 512, 512 + 1024, 12 << 10, SEGMENT as usize - 1] {
-        put_file(&sim, &segment(3), &bytes[..kept]);
+    let bytes = sim.read(&log_file(3)).unwrap();
+    for kept in [0, 100, 512, 512 + 1024, 12 << 10, LOG_FILE as usize - 1] {
+        put_file(&sim, &log_file(3), &bytes[..kept]);
         let (file, at, _) = damage(&sim, &info(&config));
-        assert_eq!((file, at), (segment(3), kept as u64));
+        assert_eq!((file, at), (log_file(3), kept as u64));
     }
 }
 
 #[test]
-fn only_the_last_segment_may_be_without_its_header() {
+fn only_the_last_file_may_be_without_its_header() {
     let config = config(1);
     let (sim, _) = written(&config, [700; 40]);
     let info = info(&config);
-    let whole = sim.read(&segment(3)).unwrap();
+    let whole = sim.read(&log_file(3)).unwrap();
     // Made, and nothing more: a crash came before its header.
-    put_file(&sim, &segment(3), &vec![0; SEGMENT as usize]);
+    put_file(&sim, &log_file(3), &vec![0; LOG_FILE as usize]);
     assert_eq!(found(&sim, &info).unwrap().frames, 30);
     // Frames are written only behind a header.
     let mut headless = whole;
     headless[..512].fill(0);
-    put_file(&sim, &segment(3), &headless);
+    put_file(&sim, &log_file(3), &headless);
     assert_eq!(damage(&sim, &info).1, 0);
-    put_file(&sim, &segment(3), &vec![0; SEGMENT as usize]);
-    put_file(&sim, &segment(4), &vec![0; SEGMENT as usize]);
-    assert_eq!(damage(&sim, &info).0, segment(3));
+    put_file(&sim, &log_file(3), &vec![0; LOG_FILE as usize]);
+    put_file(&sim, &log_file(4), &vec![0; LOG_FILE as usize]);
+    assert_eq!(damage(&sim, &info).0, log_file(3));
 }
 
 #[test]
-fn a_longer_segment_may_have_only_zeros_behind() {
+fn a_longer_file_may_have_only_zeros_behind() {
     let config = config(1);
     let (sim, _) = written(&config, [700; 40]);
     let info = info(&config);
-    let mut bytes = sim.read(&segment(3)).unwrap();
-    bytes.resize(3 * SEGMENT as usize, 0);
-    put_file(&sim, &segment(3), &bytes);
+    let mut bytes = sim.read(&log_file(3)).unwrap();
+    bytes.resize(3 * LOG_FILE as usize, 0);
+    put_file(&sim, &log_file(3), &bytes);
     assert_eq!(found(&sim, &info).unwrap().frames, 40);
-    sim.damage(&segment(3), 2 * SEGMENT + 7, &[1]).unwrap();
-    assert_eq!(damage(&sim, &info).1, 2 * SEGMENT + 7);
+    sim.damage(&log_file(3), 2 * LOG_FILE + 7, &[1]).unwrap();
+    assert_eq!(damage(&sim, &info).1, 2 * LOG_FILE + 7);
 }
 
-/// Holes of terabytes, in a segment and behind one: read through, they would take hours.
+/// Holes of terabytes, in a log file and behind one: read through, they would take hours.
 #[test]
-fn holes_in_and_behind_a_segment_are_not_read() {
+fn holes_in_and_behind_a_file_are_not_read() {
     for is_behind in [true, false] {
         read_over_holes(is_behind);
     }
@@ -240,8 +240,8 @@ fn read_over_holes(is_behind: bool) {
     let dir = tempfile::tempdir().unwrap();
     let disk: Arc<dyn Disk> = Arc::new(SyncedDisk::new());
     let mut config = config(1);
-    config.placement = Placement::Segments {
-        segment_bytes: SEGMENT,
+    config.placement = Placement::Files {
+        log_file_bytes: LOG_FILE,
     };
     let wal = dir.path().join("wal");
     let log = Log::<()>::create(Arc::clone(&disk), &wal, config.clone()).unwrap();
@@ -255,13 +255,13 @@ fn read_over_holes(is_behind: bool) {
     let grown = [50, 43]
         .into_iter()
         .find(|bits| file.set_len(1 << bits).is_ok());
-    let segment_bytes = 1_u64 << grown.unwrap();
+    let log_file_bytes = 1_u64 << grown.unwrap();
     if !is_behind {
-        head[40..48].copy_from_slice(&segment_bytes.to_le_bytes());
+        head[40..48].copy_from_slice(&log_file_bytes.to_le_bytes());
         let crc = crc32c::crc32c(&head[12..]);
         head[8..12].copy_from_slice(&crc.to_le_bytes());
         file.write_all_at(&head, 0).unwrap();
-        config.placement = Placement::Segments { segment_bytes };
+        config.placement = Placement::Files { log_file_bytes };
     }
     let announced = info(&config);
     let (looked, of) = (Arc::clone(&disk), wal.clone());
@@ -275,7 +275,7 @@ fn read_over_holes(is_behind: bool) {
     );
     let path = wal.join("0000/000002-00000001.seg");
     let file = std::fs::File::create(path).unwrap();
-    file.set_len(segment_bytes).unwrap();
+    file.set_len(log_file_bytes).unwrap();
     let (looked, of, known) = (Arc::clone(&disk), wal.clone(), announced.clone());
     within_reason("looking for frames in holes", move || {
         namiki_log::check_all_announced(&*looked, &of, IDENTITY, &[known], Generation(2))
@@ -291,15 +291,17 @@ fn read_over_holes(is_behind: bool) {
     assert_eq!(frames, 1);
 }
 
-/// Segments are no shorter than a header, unless a manifest says so.
+/// Log files are no shorter than a header, unless a manifest says so.
 #[test]
-fn a_segment_shorter_than_a_sector_is_damage() {
+fn a_file_shorter_than_a_sector_is_damage() {
     let mut config = config(1);
     let (sim, _) = written(&config, [700]);
-    config.placement = namiki_log::Placement::Segments { segment_bytes: 100 };
-    put_file(&sim, &segment(1), &[0; 100]);
+    config.placement = namiki_log::Placement::Files {
+        log_file_bytes: 100,
+    };
+    put_file(&sim, &log_file(1), &[0; 100]);
     let (file, at, what) = damage(&sim, &info(&config));
-    assert_eq!((file, at), (segment(1), 0));
+    assert_eq!((file, at), (log_file(1), 0));
     assert!(what.contains("the header of the file is damaged"), "{what}");
 }
 
@@ -309,32 +311,32 @@ fn recycling() -> LogConfig {
     config
 }
 
-/// The numbers of the segments that are there.
+/// The numbers of the log files that are there.
 fn numbers(sim: &SimDisk) -> Vec<u64> {
-    let there = |number: &u64| sim.read(&segment(*number)).is_ok();
+    let there = |number: &u64| sim.read(&log_file(*number)).is_ok();
     (1..100).filter(there).collect()
 }
 
 /// Where a rename is lost, the first has the header of the last, and none of its frames.
 #[test]
-fn a_last_segment_moved_over_the_first_is_damage() {
+fn a_last_file_moved_over_the_first_is_damage() {
     let (sim, _) = written(&recycling(), [700; 70]);
     let info = info(&recycling());
     let numbers = numbers(&sim);
     let (first, last) = (numbers[0], numbers[numbers.len() - 1]);
     let whole = found(&sim, &info).unwrap();
-    let moved = sim.read(&segment(last)).unwrap();
-    put_file(&sim, &segment(first), &moved);
-    sim.remove(&segment(last)).unwrap();
-    assert_eq!(damage(&sim, &info).0, segment(first), "{whole:?}");
+    let moved = sim.read(&log_file(last)).unwrap();
+    put_file(&sim, &log_file(first), &moved);
+    sim.remove(&log_file(last)).unwrap();
+    assert_eq!(damage(&sim, &info).0, log_file(first), "{whole:?}");
     // Without frames it is what a crash leaves.
-    sim.damage(&segment(first), 512, &vec![0; SEGMENT as usize - 512])
+    sim.damage(&log_file(first), 512, &vec![0; LOG_FILE as usize - 512])
         .unwrap();
     assert!(found(&sim, &info).unwrap().frames > 0);
 }
 
 #[test]
-fn damage_in_recycled_segments_is_found() {
+fn damage_in_recycled_files_is_found() {
     let (sim, frames) = written(&recycling(), [700; 70]);
     let info = info(&recycling());
     let numbers = numbers(&sim);
@@ -348,18 +350,22 @@ fn damage_in_recycled_segments_is_found() {
             let image = sim.crash_image(sim.events(), Loss::None);
             let offset = 512 + frame * 1024;
             image
-                .damage(&segment(number), offset + 700, &[1; 9])
+                .damage(&log_file(number), offset + 700, &[1; 9])
                 .unwrap();
             if (at + 1, frame + 1) == (numbers.len(), of_last) {
                 // As a crash leaves it.
                 assert_eq!(found(&image, &info).unwrap().frames + 1, whole.frames);
             } else {
-                assert_eq!(damage(&image, &info).0, segment(number), "{number} {frame}");
+                assert_eq!(
+                    damage(&image, &info).0,
+                    log_file(number),
+                    "{number} {frame}"
+                );
             }
         }
         let image = sim.crash_image(sim.events(), Loss::None);
-        image.damage(&segment(number), 0, &[0; 512]).unwrap();
-        assert_eq!(damage(&image, &info).0, segment(number));
+        image.damage(&log_file(number), 0, &[0; 512]).unwrap();
+        assert_eq!(damage(&image, &info).0, log_file(number));
     }
 }
 
@@ -449,20 +455,20 @@ fn no_damage_loses_more_than_the_last_frame() {
         let kind = random.below(4);
         let mut target = at(&mut random);
         if recycles && kind == 0 {
-            // To the end of the last segment it may be what is old there: only a later frame tells.
+            // To the end of the last log file it may be what is old there: only a later frame tells.
             target %= files.len() - 1;
         }
         let target = files[target].path.clone();
         let mut bytes = sim.read(&target).unwrap();
         match kind {
             0 => {
-                let from = random.below(SEGMENT) as usize;
-                let len = 1 + random.below(SEGMENT - from as u64) as usize;
+                let from = random.below(LOG_FILE) as usize;
+                let len = 1 + random.below(LOG_FILE - from as u64) as usize;
                 // Never a zero: zeros are what was never written.
                 bytes[from..from + len].fill_with(|| 1 + random.below(255) as u8);
                 put_file(&sim, &target, &bytes);
             }
-            1 => put_file(&sim, &target, &bytes[..random.below(SEGMENT) as usize]),
+            1 => put_file(&sim, &target, &bytes[..random.below(LOG_FILE) as usize]),
             2 => {
                 let other = files[at(&mut random)].path.clone();
                 let others = sim.read(&other).unwrap();

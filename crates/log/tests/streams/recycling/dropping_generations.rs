@@ -102,7 +102,7 @@ fn crashed(sim: &SimDisk, placement: &Placement, (at, loss): (usize, Loss), what
     assert_eq!(engine.next_stamp, last + 1, "{what}");
     assert_eq!(recovered(&disk, &engine.manifest).unwrap(), found, "{what}");
     let oldest = engine.manifest.oldest.0;
-    if matches!(placement, Placement::Segments { .. }) {
+    if matches!(placement, Placement::Files { .. }) {
         let there = generations_on(&*disk, 1);
         assert!(there.iter().all(|it| *it >= oldest), "{what}: {there:?}");
     }

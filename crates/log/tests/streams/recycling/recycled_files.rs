@@ -20,9 +20,9 @@ use namiki_platform::seeded_random::Random;
 use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 
 const W: WorkerId = WorkerId(0);
-/// Frames of [`write`] in a segment.
+/// Frames of [`write`] in a log file.
 const FRAMES: u64 = 15;
-const SEGMENT: u64 = 16 << 10;
+const LOG_FILE: u64 = 16 << 10;
 
 fn recycling(streams: u16) -> LogConfig {
     LogConfig {
@@ -50,7 +50,7 @@ fn checkpoint(log: &Log<()>, disk: &dyn Disk, manifest: &mut Manifest, stamp: u6
     manifest.last().begin_at(&start);
     manifest.image = Stamp(stamp);
     manifest.write(disk);
-    let files = log.recycle(&start, Generation(0), SEGMENT).unwrap();
+    let files = log.recycle(&start, Generation(0), LOG_FILE).unwrap();
     assert!(files.failed.is_empty(), "{files:?}");
     start
 }
@@ -66,12 +66,12 @@ fn files(disk: &dyn Disk, worker: u16) -> Vec<PathBuf> {
     listed.into_iter().map(|entry| entry.path).collect()
 }
 
-fn segment(number: u64) -> PathBuf {
+fn log_file(number: u64) -> PathBuf {
     wal().join(format!("0000/000001-{number:08}.seg"))
 }
 
 #[test]
-fn whole_segments_below_the_image_go_and_no_others() {
+fn whole_files_below_the_image_go_and_no_others() {
     for image in 0..62 {
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
         let config = recycling(1);
@@ -80,15 +80,15 @@ fn whole_segments_below_the_image_go_and_no_others() {
             write(&log, stamp);
         }
         let kept_bytes = log.kept_bytes();
-        assert_eq!(kept_bytes, 4 * SEGMENT);
+        assert_eq!(kept_bytes, 4 * LOG_FILE);
         let start = log.recyclable(at(image)).unwrap();
-        // The fourth segment is the current one.
+        // The fourth log file is the current one.
         let gone = (image / FRAMES).min(3);
         if gone == 0 {
             assert_eq!(start, LogStart::default(), "{image}");
         } else {
             let expected = StreamStart {
-                segment: gone + 1,
+                file_number: gone + 1,
                 sequence: gone * FRAMES + 1,
                 offset: 0,
             };
@@ -100,11 +100,11 @@ fn whole_segments_below_the_image_go_and_no_others() {
         assert_eq!(stamps(&disk, &info(&config)).len(), 60);
         assert_eq!(log.kept_bytes(), kept_bytes);
 
-        let removed = log.recycle(&start, Generation(0), SEGMENT).unwrap();
+        let removed = log.recycle(&start, Generation(0), LOG_FILE).unwrap();
         // One is kept to be written again.
         assert_eq!(removed.files, gone.saturating_sub(1), "{image}");
-        assert_eq!(removed.bytes, removed.files * SEGMENT);
-        assert_eq!(log.kept_bytes(), kept_bytes - gone * SEGMENT);
+        assert_eq!(removed.bytes, removed.files * LOG_FILE);
+        assert_eq!(log.kept_bytes(), kept_bytes - gone * LOG_FILE);
         let mut info = info(&config);
         info.begin_at(&start);
         let first = gone * FRAMES + 1;
@@ -112,7 +112,7 @@ fn whole_segments_below_the_image_go_and_no_others() {
         // Said again, it is the same, and nothing else goes.
         assert_eq!(log.recyclable(at(image)).unwrap(), start);
         assert_eq!(
-            log.recycle(&start, Generation(0), SEGMENT).unwrap().files,
+            log.recycle(&start, Generation(0), LOG_FILE).unwrap().files,
             0
         );
         for stamp in 61..=100 {
@@ -132,15 +132,15 @@ fn a_log_under_checkpoints_stays_bounded() {
         if stamp % 40 == 0 {
             checkpoint(&log, &*disk, &mut manifest, stamp - 5);
         }
-        // Three segments between checkpoints, the current one, the next, and one to be written again.
+        // Three log files between checkpoints, the current one, the next, and one to be written again.
         assert!(files(&*disk, 0).len() <= 6, "{stamp}");
-        assert!(log.kept_bytes() <= 5 * SEGMENT, "{stamp}");
+        assert!(log.kept_bytes() <= 5 * LOG_FILE, "{stamp}");
     }
 }
 
 /// Between two checkpoints as much is written as before, into the files that there are.
 #[test]
-fn segments_that_are_kept_for_reuse_need_no_zeros() {
+fn files_that_are_kept_for_reuse_need_no_zeros() {
     for reuse in [0, 1, 3, 100] {
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
         let config = recycling(2);
@@ -159,10 +159,12 @@ fn segments_that_are_kept_for_reuse_need_no_zeros() {
             let start = log.recyclable(at(round * 80 + 80)).unwrap();
             manifest.last().begin_at(&start);
             manifest.write(&*disk);
-            let removed = log.recycle(&start, Generation(0), reuse * SEGMENT).unwrap();
+            let removed = log
+                .recycle(&start, Generation(0), reuse * LOG_FILE)
+                .unwrap();
             assert!(removed.failed.is_empty(), "{removed:?}");
             let spare = (files(&*disk, 0).len() + files(&*disk, 1).len()) as u64;
-            let kept = log.kept_bytes() / SEGMENT;
+            let kept = log.kept_bytes() / LOG_FILE;
             // What is kept, what is to be written again, and one of each stream that is ready.
             assert!(spare <= kept + reuse + 2, "{spare} {kept} {reuse}");
         }
@@ -188,14 +190,14 @@ fn only_what_may_be_recycled_is() {
         assert_eq!(log.recyclable(at(60)).unwrap(), LogStart::default());
         let forced = LogStart {
             streams: vec![StreamStart {
-                segment: 3,
+                file_number: 3,
                 sequence: 31,
                 offset: 0,
             }],
             complete_from: Lsn(31),
         };
         assert_eq!(
-            log.recycle(&forced, Generation(0), SEGMENT).unwrap().files,
+            log.recycle(&forced, Generation(0), LOG_FILE).unwrap().files,
             0
         );
         assert_eq!(stamps(&disk, &info(&config)).len(), 60);
@@ -204,21 +206,21 @@ fn only_what_may_be_recycled_is() {
 
 /// Stamps need not rise within a stream.
 #[test]
-fn one_later_stamp_keeps_its_segment_and_those_behind() {
+fn one_later_stamp_keeps_its_file_and_those_behind() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let log: Arc<Log<()>> = create(&disk, recycling(1));
     for number in 1..=75 {
         write(&log, if number == 20 { 1000 } else { number });
     }
-    assert_eq!(log.recyclable(at(999)).unwrap().streams[0].segment, 2);
-    assert_eq!(log.recyclable(at(1000)).unwrap().streams[0].segment, 5);
+    assert_eq!(log.recyclable(at(999)).unwrap().streams[0].file_number, 2);
+    assert_eq!(log.recyclable(at(1000)).unwrap().streams[0].file_number, 5);
     let point = RecyclePoint {
         stamp: Stamp(1000),
         below_lsn: Some(Lsn(45)),
     };
-    // The third segment has LSNs 31 to 45.
+    // The third log file has LSNs 31 to 45.
     let start = log.recyclable(point).unwrap();
-    assert_eq!(start.streams[0].segment, 3);
+    assert_eq!(start.streams[0].file_number, 3);
     assert_eq!(start.complete_from, Lsn(31));
 }
 
@@ -238,7 +240,7 @@ fn nothing_above_the_horizon_is_recycled() {
     }
     assert_eq!(log.horizon(), Lsn(21));
     let start = log.recyclable(at(1000)).unwrap();
-    assert_eq!(start.streams[0].segment, 2);
+    assert_eq!(start.streams[0].file_number, 2);
     assert_eq!(start.complete_from, Lsn(16));
     let point = RecyclePoint {
         below_lsn: Some(Lsn(60)),
@@ -246,7 +248,7 @@ fn nothing_above_the_horizon_is_recycled() {
     };
     assert_eq!(log.recyclable(point).unwrap(), start);
     log.flush_all().unwrap();
-    assert_eq!(log.recyclable(at(1000)).unwrap().streams[0].segment, 5);
+    assert_eq!(log.recyclable(at(1000)).unwrap().streams[0].file_number, 5);
 }
 
 /// Runs commits over all streams, with a checkpoint after each `every`, and marks what is acknowledged.
@@ -343,7 +345,7 @@ fn no_crash_at_any_step_of_recycling_loses_a_commit() {
                         let start = manifest.generations[0].start(WorkerId(worker));
                         let before = kept.iter().filter(|path| {
                             let name = path.file_name().unwrap().to_str().unwrap();
-                            name[7..15].parse::<u64>().unwrap() < start.segment
+                            name[7..15].parse::<u64>().unwrap() < start.file_number
                         });
                         assert_eq!(before.count(), 0, "{what}");
                     }
@@ -355,8 +357,8 @@ fn no_crash_at_any_step_of_recycling_loses_a_commit() {
 }
 
 #[test]
-fn old_bytes_of_recycled_segments_are_never_read_as_new() {
-    // The counts make the stream end at every place of a recycled segment.
+fn old_bytes_of_recycled_files_are_never_read_as_new() {
+    // The counts make the stream end at every place of a recycled log file.
     for last in 60..95 {
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
         let log: Arc<Log<()>> = create(&disk, recycling(1));
@@ -367,7 +369,7 @@ fn old_bytes_of_recycled_segments_are_never_read_as_new() {
                 checkpoint(&log, &*disk, &mut manifest, stamp);
             }
         }
-        let flags = disk.read(&segment(last.div_ceil(FRAMES))).unwrap()[58..60].to_vec();
+        let flags = disk.read(&log_file(last.div_ceil(FRAMES))).unwrap()[58..60].to_vec();
         assert_eq!(flags, [0; 2], "it was recycled");
         let start = manifest.generations[0].starts[0];
         let expected: Vec<_> = (start.sequence..=last).collect();
@@ -412,36 +414,36 @@ fn a_lost_beginning_is_told_from_a_recycled_one() {
         // The first, and with it all that follow.
         let image = crash();
         for number in 3..=5 {
-            assert!(image.read(&segment(number)).is_ok());
-            image.remove(&segment(number)).unwrap();
-            assert_eq!(lost(&image), segment(3));
+            assert!(image.read(&log_file(number)).is_ok());
+            image.remove(&log_file(number)).unwrap();
+            assert_eq!(lost(&image), log_file(3));
         }
         // With an older one in its place.
-        image.rename(&segment(1), &segment(3)).unwrap();
+        image.rename(&log_file(1), &log_file(3)).unwrap();
         let disk: Arc<dyn Disk> = Arc::new(image);
         assert!(read(&disk, info, 0).is_err());
         // One in between.
         let image = crash();
-        image.remove(&segment(4)).unwrap();
+        image.remove(&log_file(4)).unwrap();
         let disk: Arc<dyn Disk> = Arc::new(image);
         match read(&disk, info, 0) {
             Err(ReadError::Damaged { file, missing, .. }) => {
-                assert_eq!((file, missing), (segment(4), true));
+                assert_eq!((file, missing), (log_file(4), true));
             }
             other => panic!("{other:?}"),
         }
         // Its first frame, and all that follow.
         let image = crash();
         for number in 3..=5 {
-            let bytes = vec![0; SEGMENT as usize - 512];
-            image.damage(&segment(number), 512, &bytes).unwrap();
+            let bytes = vec![0; LOG_FILE as usize - 512];
+            image.damage(&log_file(number), 512, &bytes).unwrap();
         }
-        assert_eq!(lost(&image), segment(3));
+        assert_eq!(lost(&image), log_file(3));
     }
 }
 
 #[test]
-fn a_segment_that_cannot_be_removed_does_no_harm() {
+fn a_file_that_cannot_be_removed_does_no_harm() {
     let sim = SimDisk::new();
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let log: Arc<Log<()>> = create(&disk, recycling(1));
@@ -453,10 +455,10 @@ fn a_segment_that_cannot_be_removed_does_no_harm() {
     manifest.last().begin_at(&start);
     manifest.write(&*disk);
     sim.inject(Fault::once(Step::Remove, 1, ErrorKind::PermissionDenied));
-    let removed = log.recycle(&start, Generation(0), SEGMENT).unwrap();
+    let removed = log.recycle(&start, Generation(0), LOG_FILE).unwrap();
     assert_eq!(removed.files, 2);
     let failed: Vec<_> = removed.failed.iter().map(|(path, _)| path).collect();
-    assert_eq!(failed, [&segment(3)]);
+    assert_eq!(failed, [&log_file(3)]);
     for stamp in 71..=130 {
         write(&log, stamp);
     }
@@ -469,7 +471,7 @@ fn a_segment_that_cannot_be_removed_does_no_harm() {
 }
 
 #[test]
-fn a_segment_of_another_length_is_not_written_again() {
+fn a_file_of_another_length_is_not_written_again() {
     let sim = SimDisk::new();
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let config = LogConfig {
@@ -489,7 +491,7 @@ fn a_segment_of_another_length_is_not_written_again() {
         let appended = stream.append_oversize(entry, Stamp(stamp), Epoch(1), oversize, |()| {});
         stream.wait_hardened(appended.unwrap().ticket).unwrap();
     }
-    // Behind the long frames, in the last of their segments, and then in others.
+    // Behind the long frames, in the last of their log files, and then in others.
     for stamp in 4..=40 {
         write(&log, stamp);
     }
@@ -498,14 +500,14 @@ fn a_segment_of_another_length_is_not_written_again() {
     assert_eq!(
         start.streams[0],
         StreamStart {
-            segment: 3,
+            file_number: 3,
             sequence: 3,
             offset: 0,
         }
     );
     manifest.last().begin_at(&start);
     manifest.write(&*disk);
-    let removed = log.recycle(&start, Generation(0), SEGMENT).unwrap();
+    let removed = log.recycle(&start, Generation(0), LOG_FILE).unwrap();
     assert_eq!(removed.files, 2);
     assert!(removed.bytes > 2 * long.len() as u64);
     assert_eq!(log.kept_bytes() + removed.bytes, kept_bytes);
@@ -514,7 +516,7 @@ fn a_segment_of_another_length_is_not_written_again() {
     }
     let expected: Vec<_> = (3..=70).collect();
     assert_eq!(stamps(&disk, &manifest.generations[0]), expected);
-    assert!(disk.open(&segment(1)).is_err() && disk.open(&segment(2)).is_err());
+    assert!(disk.open(&log_file(1)).is_err() && disk.open(&log_file(2)).is_err());
 }
 
 #[test]
@@ -558,7 +560,7 @@ fn commits_and_checkpoints_run_side_by_side() {
     manifest.write(&*disk);
     let info = &manifest.generations[0];
     assert!(
-        info.starts.iter().all(|start| start.segment > 10),
+        info.starts.iter().all(|start| start.file_number > 10),
         "{info:?}"
     );
     for worker in 0..2 {
@@ -594,7 +596,7 @@ impl EpochSource for Epochs {
     }
 }
 
-/// The last hardened frame of a stream may be all that says that its epochs were certified: its segment stays while the
+/// The last hardened frame of a stream may be all that says that its epochs were certified: its log file stays while the
 /// first frame of the next is under way.
 #[test]
 fn what_certifies_an_epoch_is_not_recycled() {
@@ -615,14 +617,14 @@ fn what_certifies_an_epoch_is_not_recycled() {
         stamp += 1;
         put_epoch(&log, worker, stamp, bytes)
     };
-    while log.kept_bytes() < 2 * SEGMENT {
+    while log.kept_bytes() < 2 * LOG_FILE {
         put_in(0, 3000);
         log.flush_all().unwrap();
     }
     // Its last frame certifies, with that of the other stream, what no frame has as its horizon.
     put_in(1, 10);
     log.flush_all().unwrap();
-    while log.recyclable(at(1000)).unwrap().streams[0].segment < 3 {
+    while log.recyclable(at(1000)).unwrap().streams[0].file_number < 3 {
         let ticket = put_in(0, 3000);
         let certified = log.certified_epoch();
         let before = log.kept_bytes();
@@ -630,7 +632,7 @@ fn what_certifies_an_epoch_is_not_recycled() {
         let rolled = log.kept_bytes() > before;
         let start = checkpoint(&log, &*disk, &mut manifest, 1000);
         if rolled {
-            assert!(start.streams[0].segment < 3, "{start:?}");
+            assert!(start.streams[0].file_number < 3, "{start:?}");
         }
         for loss in [Loss::None, Loss::All] {
             let image: Arc<dyn Disk> = Arc::new(sim.crash_image(sim.events(), loss));

@@ -55,7 +55,7 @@ fn a_submitted_batch_completes_at_the_next_look() {
         let appended = stream.append(Entry::Commit, Stamp(1), Epoch(1), 1, |_, _| {}, hold);
         appended.unwrap().ticket
     };
-    // Makes the first segment ready.
+    // Makes the first log file ready.
     append();
     stream.flush().unwrap();
     assert_eq!(RELEASED.load(Ordering::SeqCst), 1);
@@ -480,8 +480,8 @@ fn a_real_disk_returns_submitted_writes() {
         buffer_bytes: 64 << 10,
         ..submitting(2)
     };
-    config.placement = Placement::Segments {
-        segment_bytes: 256 << 10,
+    config.placement = Placement::Files {
+        log_file_bytes: 256 << 10,
     };
     let probe = disk.create(&dir.path().join("probe"), 4096).unwrap();
     let can_begin = probe.begin_write(0, AlignedBuf::zeroed(4096), 4096).is_ok();

@@ -159,7 +159,7 @@ fn a_panic_in_a_flush_leaves_no_waiter() {
 }
 
 #[test]
-fn a_panic_preparing_a_segment_leaves_no_waiter() {
+fn a_panic_preparing_a_file_leaves_no_waiter() {
     let (disk, armed) = panicking(|step| step == Step::Create);
     let log: Arc<Log<()>> = create(&disk, config(1));
     armed.store(true, Ordering::SeqCst);
@@ -243,8 +243,8 @@ fn a_callers_panic_under_a_single_log_blocks_nothing() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let mut config = config(1);
     config.layout = Layout::Single;
-    config.placement = Placement::Segments {
-        segment_bytes: 16 << 10,
+    config.placement = Placement::Files {
+        log_file_bytes: 16 << 10,
     };
     let log: Arc<Log<()>> = create(&disk, config);
     let panicking = AssertUnwindSafe(|| {

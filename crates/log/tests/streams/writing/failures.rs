@@ -93,7 +93,7 @@ fn a_single_logs_flush_error_reaches_the_caller() {
 fn a_full_disk_refuses_commits_and_keeps_accepted_ones() {
     let (sim, disk) = sim();
     let config = config(1);
-    // Room for two segments.
+    // Room for two log files.
     sim.set_capacity(Some(2 * (16 << 10)));
     let log: Arc<Log<()>> = create(&disk, config.clone());
     let mut accepted = 0u64;
@@ -315,11 +315,11 @@ fn a_shared_device_of_another_database_is_left_alone() {
 fn a_contradictory_configuration_is_an_error_that_names_the_setting() {
     let (_, disk) = sim();
     let mut config = config(1);
-    config.placement = Placement::Segments {
-        segment_bytes: 4096,
+    config.placement = Placement::Files {
+        log_file_bytes: 4096,
     };
     let refused = Log::<()>::create(Arc::clone(&disk), &wal(), config.clone()).unwrap_err();
-    assert!(refused.to_string().contains("segment_bytes"), "{refused}");
+    assert!(refused.to_string().contains("log_file_bytes"), "{refused}");
     config.placement = shared(10_000);
     let refused = Log::<()>::create(Arc::clone(&disk), &wal(), config.clone()).unwrap_err();
     assert!(refused.to_string().contains("region_bytes"), "{refused}");

@@ -207,7 +207,7 @@ fn a_drawn_lsn_not_yet_buffered_is_never_jumped() {
 }
 
 #[test]
-fn the_next_segment_is_ready_before_it_is_needed() {
+fn the_next_file_is_ready_before_it_is_needed() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let mut config = config(1);
     config.prepare = namiki_log::Prepare::Background;
@@ -216,13 +216,13 @@ fn the_next_segment_is_ready_before_it_is_needed() {
     put(log.stream(W), 1, b"p").unwrap();
     log.stream(W).flush().unwrap();
     assert_eq!(files(), 1);
-    // Beyond the middle of the segment, far from its end.
+    // Beyond the middle of the log file, far from its end.
     for n in 0..3 {
         put(log.stream(W), n, &[1; 3000]).unwrap();
         log.stream(W).flush().unwrap();
     }
     eventually("prepared", || files() == 2);
-    // And once more after rolling over, until many segments are written.
+    // And once more after rolling over, until many log files are written.
     for n in 0..60 {
         put(log.stream(W), n, &[1; 3000]).unwrap();
         log.stream(W).flush().unwrap();
@@ -318,8 +318,8 @@ fn compare_and_swap_draws_every_number_once() {
     let mut config = config(2);
     config.sequencer = SequencerKind::CompareAndSwap;
     config.buffer_bytes = 1 << 20;
-    config.placement = namiki_log::Placement::Segments {
-        segment_bytes: 4 << 20,
+    config.placement = namiki_log::Placement::Files {
+        log_file_bytes: 4 << 20,
     };
     let log: Arc<Log<()>> = create(&disk, config);
     let mut lsns = std::thread::scope(|scope| {

@@ -8,4 +8,4 @@ mod epoch_certification_failures;
 mod failures;
 mod group_commit;
 mod oversize_frames;
-mod preparing_segments;
+mod preparing_log_files;

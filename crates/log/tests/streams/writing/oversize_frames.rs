@@ -1,4 +1,4 @@
-//! Entries that do not fit into a buffer: frames of their own, and segments of their own.
+//! Entries that do not fit into a buffer: frames of their own, and log files of their own.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -24,7 +24,7 @@ const W: WorkerId = WorkerId(0);
 const OVERHEAD: usize = 96;
 const BLOCK: usize = 4096;
 
-/// Buffers of 4 KiB, segments of 16, entries of up to 100,000 bytes.
+/// Buffers of 4 KiB, log files of 16, entries of up to 100,000 bytes.
 fn large_config(streams: u16) -> LogConfig {
     LogConfig {
         payload_bytes_max: Some(100_000),
@@ -75,11 +75,11 @@ fn files(sim: &SimDisk) -> Vec<String> {
 fn payloads_at_every_limit_are_read_back() {
     for placement in placements() {
         for layout in [Layout::PerWorker, Layout::Single] {
-            let in_segment = (16 << 10) - BLOCK - OVERHEAD;
+            let in_log_file = (16 << 10) - BLOCK - OVERHEAD;
             let limits = [
                 4096 - OVERHEAD,
                 8192 - OVERHEAD,
-                in_segment,
+                in_log_file,
                 65_536 - OVERHEAD,
             ];
             let around = limits
@@ -143,7 +143,7 @@ fn no_entry_is_longer_than_a_region() {
 }
 
 #[test]
-fn segments_that_are_recycled_take_no_longer_entries() {
+fn files_that_are_recycled_take_no_longer_entries() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let config = LogConfig {
         retain: Retain::Last(NonZeroU32::MIN),
@@ -151,22 +151,22 @@ fn segments_that_are_recycled_take_no_longer_entries() {
     };
     let created = Log::<()>::create(Arc::clone(&disk), &wal(), config.clone());
     assert!(matches!(created, Err(LogError::InvalidConfig { .. })));
-    let in_segment = (16 << 10) - BLOCK - OVERHEAD;
+    let in_log_file = (16 << 10) - BLOCK - OVERHEAD;
     let config = LogConfig {
-        payload_bytes_max: Some(in_segment),
+        payload_bytes_max: Some(in_log_file),
         ..config
     };
     let log: Arc<Log<()>> = create(&disk, config.clone());
     for n in 0..6 {
-        harden(log.stream(W), n, &payload(n as usize, in_segment)).unwrap();
+        harden(log.stream(W), n, &payload(n as usize, in_log_file)).unwrap();
     }
     let kept = payloads(&disk, &info(&config), 0);
-    assert!(kept.len() < 6 && kept.last() == Some(&payload(5, in_segment)));
+    assert!(kept.len() < 6 && kept.last() == Some(&payload(5, in_log_file)));
 }
 
 /// The one that is ready is replaced, and those behind it keep their numbers.
 #[test]
-fn an_oversize_segment_takes_the_number_of_a_spare() {
+fn an_oversize_file_takes_the_number_of_a_spare() {
     for spares in 0..4 {
         let sim = SimDisk::new();
         let disk: Arc<dyn Disk> = Arc::new(sim.clone());
@@ -174,7 +174,7 @@ fn an_oversize_segment_takes_the_number_of_a_spare() {
         let log: Arc<Log<()>> = create(&disk, config.clone());
         let stream = log.stream(W);
         harden(stream, 0, b"before").unwrap();
-        log.prepare_segments(spares).unwrap();
+        log.prepare_log_files(spares).unwrap();
         let before = files(&sim).len();
         let long = payload(1, 50_000);
         harden(stream, 1, &long).unwrap();
@@ -229,7 +229,7 @@ fn no_crash_loses_or_tears_an_oversize_frame() {
         let sim = SimDisk::new();
         let disk: Arc<dyn Disk> = Arc::new(sim.clone());
         let log: Arc<Log<()>> = create(&disk, config.clone());
-        // The second is too long for a segment, and shorter than what the first leaves of one.
+        // The second is too long for a log file, and shorter than what the first leaves of one.
         let lengths = [
             10, 12_500, 6000, 10, 40_000, 20_000, 300, 5000, 11_000, 30_000,
         ];
@@ -364,7 +364,7 @@ fn a_step_that_fails_refuses_the_entry_alone() {
     }
 }
 
-/// The segment may have taken the name of the spare that later frames would be written to: a rename that reports a failure
+/// The log file may have taken the name of the spare that later frames would be written to: a rename that reports a failure
 /// is a refusal only if it did not take place.
 #[test]
 fn a_numbering_in_doubt_loses_no_acknowledged_frame() {
@@ -398,12 +398,12 @@ fn a_numbering_in_doubt_loses_no_acknowledged_frame() {
             let stream = log.stream(W);
             let mut acknowledged = vec![payload(0, 300)];
             harden(stream, 0, &acknowledged[0]).unwrap();
-            log.prepare_segments(spares).unwrap();
+            log.prepare_log_files(spares).unwrap();
             let context = format!("{fault:?}, {spares}");
             sim.inject(fault);
             let error = harden(stream, 1, &payload(1, 50_000)).unwrap_err();
             sim.heal();
-            // More than the rest of the first segment takes.
+            // More than the rest of the first log file takes.
             for number in 2..12 {
                 let bytes = payload(number, 3000);
                 if harden(stream, number as u64, &bytes).is_ok() {
@@ -503,7 +503,7 @@ fn threads_append_long_and_short_entries_to_one_stream() {
     }
 }
 
-/// Three frames, of which the second has a segment of its own, or the last.
+/// Three frames, of which the second has a log file of its own, or the last.
 fn written(last_is_long: bool) -> (SimDisk, GenerationInfo) {
     let sim = SimDisk::new();
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
@@ -563,7 +563,7 @@ fn a_torn_oversize_frame_at_the_tail_ends_the_stream() {
 }
 
 #[test]
-fn an_oversize_segment_has_a_length_of_its_own() {
+fn an_oversize_file_has_a_length_of_its_own() {
     let path = wal().join("0000/000001-00000002.seg");
     // Shorter than its header says, and with a length that only a shorter one may have.
     let (sim, info) = written(true);

@@ -1,16 +1,16 @@
-//! A segment that is made for one frame that is longer than a segment.
+//! A log file that is made for one frame that is longer than a log file.
 //!
 //! ```text
 //!   unnumbered      all of the frame but its first block, written and durable; no other thread knows of it
-//!   numbered        renamed to the next segment, in the place of a spare one if there is one, with its header
+//!   numbered        renamed to the next log file, in the place of a spare one if there is one, with its header
 //!   written         with the frame's first block, which is what makes the frame be there
 //! ```
 //! So the commit of a gigabyte is a write of one block: what is before it holds nothing up but the commit itself.
-//! Its body is never torn, for it is durable before the name is; where the first block is missing, the segment
+//! Its body is never torn, for it is durable before the name is; where the first block is missing, the log file
 //! looks like one with a torn frame, and is read as that.
 //!
 //! # Invariants
-//! - O1. The segment's length is its header's block, the frame, and the room for an epoch marker.
+//! - O1. The log file's length is its header's block, the frame, and the room for an epoch marker.
 //! - O2. It gets its number when everything appended before is hardened, and nothing is appended before its frame
 //!   is: no frame counts on the spare that it replaces. A rename that reports a failure is
 //!   a refusal only if the file is still there without a number. Otherwise the number may be taken: frames written to
@@ -25,18 +25,18 @@ use std::sync::atomic::Ordering;
 use namiki_platform::ProcessToken;
 use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
 
-use super::segments::{Numbering, Segment, SegmentMaker};
+use super::log_files::{LogFile, LogFileMaker, Numbering};
 use crate::error::LogError;
 use crate::format::BLOCK_BYTES_MAX;
-use crate::format::segment::{SegmentHeader, file_name, is_unnumbered, unnumbered_file_name};
+use crate::format::log_file::{LogFileHeader, file_name, is_unnumbered, unnumbered_file_name};
 use crate::log_target::log_room::{Grant, GrantedFile, ImageEffect, LogRoom, WantedFile};
 use crate::stream_dirs::stream_dirs;
 
 /// How much of a frame is written at a time.
 const PIECE_BYTES: usize = 4 << 20;
 
-/// A segment that has no number yet, with all of a frame but its first block.
-pub(crate) struct UnnumberedSegment {
+/// A log file that has no number yet, with all of a frame but its first block.
+pub(crate) struct UnnumberedFile {
     disk: Arc<dyn Disk>,
     file: Arc<dyn DiskFile>,
     path: PathBuf,
@@ -44,19 +44,19 @@ pub(crate) struct UnnumberedSegment {
     frame_bytes: u64,
     has_number: bool,
     process: ProcessToken,
-    /// Until it is a segment.
+    /// Until it is a log file.
     granted: Option<GrantedFile>,
 }
 
-impl SegmentMaker {
-    /// Whether a frame has room in a segment of the usual length, with `marker_room` behind it.
+impl LogFileMaker {
+    /// Whether a frame has room in a log file of the usual length, with `marker_room` behind it.
     pub(crate) fn takes(&self, frame_bytes: usize, marker_room: usize) -> bool {
         let padded = frame_bytes.next_multiple_of(BLOCK_BYTES_MAX);
-        (BLOCK_BYTES_MAX + padded + marker_room) as u64 <= self.segment_bytes
+        (BLOCK_BYTES_MAX + padded + marker_room) as u64 <= self.log_file_bytes
     }
 
-    /// Makes a segment for this frame and writes it, durably, but for its first block.
-    /// Blocks are `block` bytes long, as in the stream's other segments.
+    /// Makes a log file for this frame and writes it, durably, but for its first block.
+    /// Blocks are `block` bytes long, as in the stream's other log files.
     ///
     /// `room` is asked before, for a frame with this `effect`.
     pub(crate) fn write_body(
@@ -66,7 +66,7 @@ impl SegmentMaker {
         block: usize,
         marker_room: usize,
         room: Option<&Arc<dyn LogRoom>>,
-    ) -> Result<UnnumberedSegment, LogError> {
+    ) -> Result<UnnumberedFile, LogError> {
         let count = self.oversize.fetch_add(1, Ordering::Relaxed) + 1;
         let path = self.dir.join(unnumbered_file_name(self.generation, count));
         let failed = |source| LogError::preparing(&path, source);
@@ -86,7 +86,7 @@ impl SegmentMaker {
                     Ok(file)
                 } else {
                     Err(io::Error::other(
-                        "its blocks are not those of the other segments",
+                        "its blocks are not those of the other log files",
                     ))
                 }
             });
@@ -95,7 +95,7 @@ impl SegmentMaker {
             let _ = self.disk.remove(&path);
             failed(source)
         })?;
-        Ok(UnnumberedSegment {
+        Ok(UnnumberedFile {
             disk: Arc::clone(&self.disk),
             file,
             path,
@@ -153,53 +153,53 @@ impl SegmentMaker {
         Ok(file)
     }
 
-    /// Gives the segment its number: on return its header and its name are durable.
+    /// Gives the log file its number: on return its header and its name are durable.
     ///
     /// # Errors
     /// Poison unless it is known that the number was not given away (O2).
     pub(crate) fn number(
         &self,
-        segment: &mut UnnumberedSegment,
+        log_file: &mut UnnumberedFile,
         numbering: &Numbering,
-    ) -> Result<Segment, LogError> {
+    ) -> Result<LogFile, LogError> {
         let path = self.dir.join(file_name(self.generation, numbering.number));
-        let file = &segment.file;
+        let file = &log_file.file;
         let mut block = AlignedBuf::zeroed(file.block_bytes());
-        SegmentHeader {
+        LogFileHeader {
             identity: self.identity,
             number: numbering.number,
-            segment_bytes: segment.bytes,
+            log_file_bytes: log_file.bytes,
             generation: self.generation,
             block_bytes: file.block_bytes() as u32,
             worker: self.worker,
             is_zeroed: true,
             // A frame is at most 1 GiB.
-            frame_bytes_max: segment.frame_bytes as u32,
+            frame_bytes_max: log_file.frame_bytes as u32,
             is_oversize: true,
         }
         .write(&mut block);
         let refused = |source| LogError::preparing(&path, source);
         file.write_durable(0, &block).map_err(refused)?;
-        let renamed = self.disk.rename(&segment.path, &path);
+        let renamed = self.disk.rename(&log_file.path, &path);
         let renamed = match renamed {
-            Err(source) if self.is_listed(&segment.path) => return Err(refused(source)),
+            Err(source) if self.is_listed(&log_file.path) => return Err(refused(source)),
             renamed => renamed,
         };
         // From here on there is no way back: the spare that had the number is gone, or may be.
-        segment.has_number = true;
+        log_file.has_number = true;
         let named = renamed.and_then(|()| self.disk.sync_dir(&self.dir));
         named.map_err(|source| LogError::device("naming", &path, source))?;
-        Ok(Segment {
+        Ok(LogFile {
             number: numbering.number,
             file: Arc::clone(file),
             path: path.into(),
-            bytes: segment.bytes,
+            bytes: log_file.bytes,
             is_oversize: true,
-            grant: segment
+            grant: log_file
                 .granted
                 .as_ref()
                 .map_or(Grant::All, GrantedFile::grant),
-            granted_bytes: segment.granted.take().map_or(0, GrantedFile::used),
+            granted_bytes: log_file.granted.take().map_or(0, GrantedFile::used),
         })
     }
 
@@ -210,14 +210,14 @@ impl SegmentMaker {
     }
 }
 
-impl UnnumberedSegment {
+impl UnnumberedFile {
     /// Whether it has its number by now, or may have it.
     pub(crate) fn has_number(&self) -> bool {
         self.has_number
     }
 }
 
-impl Drop for UnnumberedSegment {
+impl Drop for UnnumberedFile {
     fn drop(&mut self) {
         if !self.has_number && self.process.is_current() {
             // The commit has come to nothing. What stays here, the next opening removes.
@@ -226,7 +226,7 @@ impl Drop for UnnumberedSegment {
     }
 }
 
-/// Removes the segments that never got a number (O3), of these streams and of all others that there are. One that cannot be
+/// Removes the log files that never got a number (O3), of these streams and of all others that there are. One that cannot be
 /// removed is in the way of nothing.
 pub fn remove_unnumbered(disk: &dyn Disk, wal: &Path, streams: u16) {
     for (_, dir) in stream_dirs(disk, wal, streams).unwrap_or_default() {

@@ -1,8 +1,8 @@
-//! Segment files: fixed length, zeroed before use, written once from front to back, recycled.
+//! Log files: fixed length, zeroed before use, written once from front to back, recycled.
 //!
-//! A segment is made ready (created or renamed, header written, name synced) before a commit that
-//! needs it is accepted. Renaming an old segment cannot bring its frames back: their checksums
-//! hold only in the segment they were written to.
+//! A log file is made ready (created or renamed, header written, name synced) before a commit that
+//! needs it is accepted. Renaming an old log file cannot bring its frames back: their checksums
+//! hold only in the log file they were written to.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,17 +14,17 @@ use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
 use namiki_platform::{Generation, Lsn, WorkerId};
 
 use super::WritePosition;
-use super::contents::{Beginning, FrameFacts, FrameRun, SegmentContents, Superfluous};
+use super::contents::{Beginning, FrameFacts, FrameRun, LogFileContents, Superfluous};
 use crate::error::LogError;
 use crate::format::BLOCK_BYTES_MAX;
 use crate::format::frame::Salt;
-use crate::format::segment::{SegmentHeader, file_name, stream_dir};
+use crate::format::log_file::{LogFileHeader, file_name, stream_dir};
 use crate::generation::layout_config::Retain;
 use crate::generation::log_start::StreamStart;
 use crate::log_target::log_room::{Grant, GrantedFile, LogFiles, RestrictedFile, WantedFile};
 
-/// A segment that is ready to be written.
-pub(crate) struct Segment {
+/// A log file that is ready to be written.
+pub(crate) struct LogFile {
     pub(super) number: u64,
     pub(super) file: Arc<dyn DiskFile>,
     pub(super) path: Arc<Path>,
@@ -38,7 +38,7 @@ pub(crate) struct Segment {
     pub(super) granted_bytes: u64,
 }
 
-/// An order for a segment: its number, and the old one it is to be made from, until that has got its
+/// An order for a log file: its number, and the old one it is to be made from, until that has got its
 /// new name.
 pub(crate) struct Job {
     pub(crate) number: u64,
@@ -47,14 +47,14 @@ pub(crate) struct Job {
     has_leftover: bool,
 }
 
-/// An order for an oversize segment's number.
+/// An order for an oversize log file's number.
 pub(crate) struct Numbering {
     pub(super) number: u64,
     /// The spare that had it, until its name is another's.
-    replaced: Option<Segment>,
+    replaced: Option<LogFile>,
 }
 
-pub(crate) struct SegmentTarget {
+pub(crate) struct LogFileTarget {
     pub(crate) block_bytes: usize,
     /// Whether a thread is making a spare right now.
     pub(crate) preparing: bool,
@@ -66,36 +66,36 @@ pub(crate) struct SegmentTarget {
     pub(crate) requested: bool,
     retain: Retain,
     salt: Salt,
-    current: Option<Segment>,
+    current: Option<LogFile>,
     /// What is in it.
-    contents: Option<SegmentContents>,
-    /// First byte of the current segment that belongs to no frame.
+    contents: Option<LogFileContents>,
+    /// First byte of the current log file that belongs to no frame.
     used: u64,
-    /// The next frame has the first spare segment to itself.
+    /// The next frame has the first spare log file to itself.
     rolls: bool,
-    /// Segments that are ready, in the order of their numbers.
-    spares: VecDeque<Segment>,
+    /// Log files that are ready, in the order of their numbers.
+    spares: VecDeque<LogFile>,
     next_number: u64,
     /// What an attempt to make the next one has left could not be removed.
     has_leftover: bool,
-    /// Segments before the current one, in the order of their numbers. All their frames are hardened.
-    behind: VecDeque<SegmentContents>,
+    /// Log files before the current one, in the order of their numbers. All their frames are hardened.
+    behind: VecDeque<LogFileContents>,
     /// The bytes of those.
     behind_bytes: u64,
-    /// Of the spare whose number is being given to an oversize segment: it may come back.
+    /// Of the spare whose number is being given to an oversize log file: it may come back.
     replaced_bytes: u64,
     /// See [`LogFiles`].
     granted_bytes: u64,
-    /// Segments to be written again, under other numbers.
+    /// Log files to be written again, under other numbers.
     recyclable: VecDeque<u64>,
-    /// What the last image has made superfluous, if nothing else is in the current segment and none is behind it: once
+    /// What the last image has made superfluous, if nothing else is in the current log file and none is behind it: once
     /// there is a next one, it is freed with the next image.
     imaged: Option<Superfluous>,
-    /// The largest LSN in segments that were given up.
+    /// The largest LSN in log files that were given up.
     recycled_lsn: Lsn,
 }
 
-impl SegmentTarget {
+impl LogFileTarget {
     pub(crate) fn new(identity: u128, retain: Retain) -> Self {
         Self {
             block_bytes: BLOCK_BYTES_MAX,
@@ -127,14 +127,14 @@ impl SegmentTarget {
     }
 
     fn current_bytes(&self) -> u64 {
-        self.current.as_ref().map_or(0, |segment| segment.bytes)
+        self.current.as_ref().map_or(0, |log_file| log_file.bytes)
     }
 
     pub(crate) fn spares(&self) -> usize {
         self.spares.len()
     }
 
-    /// Whether it is time to make the next segment ready.
+    /// Whether it is time to make the next log file ready.
     pub(crate) fn wants_spare(&self) -> bool {
         self.spares.is_empty()
             && !self.preparing
@@ -142,7 +142,7 @@ impl SegmentTarget {
             && self.used > self.current_bytes() / 2
     }
 
-    /// The unit of frames, once a segment has been made.
+    /// The unit of frames, once a log file has been made.
     pub(crate) fn known_block_bytes(&self) -> Option<usize> {
         (self.next_number > 1).then_some(self.block_bytes)
     }
@@ -157,10 +157,10 @@ impl SegmentTarget {
     }
 
     /// The file of an order, as permission for it is asked.
-    pub(crate) fn wanted(&self, job: &Job, segment_bytes: u64) -> WantedFile {
+    pub(crate) fn wanted(&self, job: &Job, log_file_bytes: u64) -> WantedFile {
         let is_kept_for = self.current.is_none() || self.imaged.is_some();
         WantedFile {
-            bytes: segment_bytes,
+            bytes: log_file_bytes,
             takes_room: job.recycled.is_none(),
             is_kept_for: is_kept_for && self.spares.is_empty(),
             frees_bytes: None,
@@ -169,30 +169,30 @@ impl SegmentTarget {
 
     /// What may be put into a frame of this length.
     pub(crate) fn grant_for(&self, padded: u64) -> Grant {
-        let segment = if padded <= self.left() {
+        let log_file = if padded <= self.left() {
             self.current.as_ref()
         } else {
             self.spares.front()
         };
-        segment.map_or(Grant::All, |segment| segment.grant)
+        log_file.map_or(Grant::All, |log_file| log_file.grant)
     }
 
     /// The files of many frames that take deletions alone: number, and what is not written. What is left of a frame's own file
     /// no commit could use.
     pub(crate) fn restricted_for_many(&self) -> impl Iterator<Item = (u64, u64)> {
-        let restricted = self.restricted_segments();
+        let restricted = self.restricted_log_files();
         let for_many = restricted.filter(|(it, _)| !it.is_oversize);
         for_many.map(|(it, left)| (it.number, left))
     }
 
     /// The files that take deletions alone: number, and what is not written.
     pub(crate) fn restricted(&self) -> impl Iterator<Item = (u64, u64)> {
-        let restricted = self.restricted_segments();
+        let restricted = self.restricted_log_files();
         restricted.map(|(it, left)| (it.number, left))
     }
 
     /// The same, and what is not written of each.
-    fn restricted_segments(&self) -> impl Iterator<Item = (&Segment, u64)> {
+    fn restricted_log_files(&self) -> impl Iterator<Item = (&LogFile, u64)> {
         let left = self.left();
         let current = self.current.iter().map(move |it| (it, left));
         let files = current.chain(self.spares.iter().map(|it| (it, it.bytes)));
@@ -201,9 +201,9 @@ impl SegmentTarget {
 
     /// A file takes any commit from now on, if it is still one that can be written to.
     pub(crate) fn accept_all(&mut self, file: &RestrictedFile) {
-        for segment in self.current.iter_mut().chain(&mut self.spares) {
-            if segment.number == file.number {
-                segment.grant = Grant::All;
+        for log_file in self.current.iter_mut().chain(&mut self.spares) {
+            if log_file.number == file.number {
+                log_file.grant = Grant::All;
             }
         }
         self.granted_bytes += file.unwritten_bytes;
@@ -212,30 +212,30 @@ impl SegmentTarget {
     }
 
     /// Adds what is there.
-    pub(crate) fn count(&self, segment_bytes: u64, into: &mut LogFiles) {
+    pub(crate) fn count(&self, log_file_bytes: u64, into: &mut LogFiles) {
         let restricted: u64 = self.restricted().map(|(_, left)| left).sum();
         let spares: u64 = self.spares.iter().map(|it| it.bytes).sum();
         into.unwritten_bytes += self.left() + spares + self.replaced_bytes - restricted;
         into.granted_bytes += self.granted_bytes;
         into.streams_begun += u64::from(self.current.is_some() || !self.spares.is_empty());
-        into.file_bytes = into.file_bytes.max(segment_bytes);
+        into.file_bytes = into.file_bytes.max(log_file_bytes);
     }
 
     /// An image is durable that has made this superfluous, and what it frees was given up.
     pub(crate) fn imaged(&mut self, superfluous: Superfluous) {
-        let is_all = |it: &SegmentContents| superfluous.has(&it.frames);
+        let is_all = |it: &LogFileContents| superfluous.has(&it.frames);
         let is_superfluous = self.behind.is_empty() && self.contents.as_ref().is_some_and(is_all);
         self.imaged = is_superfluous.then_some(superfluous);
     }
 
-    /// No thread is making a segment ready any more, and it is not.
+    /// No thread is making a log file ready any more, and it is not.
     pub(crate) fn stop_preparing(&mut self) {
         self.preparing = false;
         self.replaced_bytes = 0;
         self.requested = false;
     }
 
-    /// Takes back an order that could not be carried out. An old segment that kept its name is the
+    /// Takes back an order that could not be carried out. An old log file that kept its name is the
     /// first to be used again: left where it is, there would be a gap behind it once the next one
     /// gets another name.
     pub(crate) fn give_up(&mut self, job: &Job) {
@@ -246,22 +246,22 @@ impl SegmentTarget {
         }
     }
 
-    /// Takes a segment that was made for [`SegmentTarget::job`].
-    pub(crate) fn put_spare(&mut self, segment: Segment) {
-        self.block_bytes = segment.file.block_bytes();
-        self.next_number = segment.number + 1;
+    /// Takes a log file that was made for [`LogFileTarget::job`].
+    pub(crate) fn put_spare(&mut self, log_file: LogFile) {
+        self.block_bytes = log_file.file.block_bytes();
+        self.next_number = log_file.number + 1;
         self.has_leftover = false;
-        self.granted_bytes += segment.granted_bytes;
-        self.spares.push_back(segment);
+        self.granted_bytes += log_file.granted_bytes;
+        self.spares.push_back(log_file);
         self.requested = false;
     }
 
-    /// Begins to give the next number to an oversize segment: that of the first spare, which is replaced, if
+    /// Begins to give the next number to an oversize log file: that of the first spare, which is replaced, if
     /// there is one. No frame counts on a spare now.
     pub(crate) fn begin_numbering(&mut self) -> Numbering {
         self.preparing = true;
         let replaced = self.spares.pop_front();
-        let takes_all = |spare: &&Segment| spare.grant == Grant::All;
+        let takes_all = |spare: &&LogFile| spare.grant == Grant::All;
         self.replaced_bytes = (replaced.iter().find(takes_all)).map_or(0, |spare| spare.bytes);
         Numbering {
             number: (replaced.as_ref()).map_or(self.next_number, |spare| spare.number),
@@ -277,15 +277,15 @@ impl SegmentTarget {
         }
     }
 
-    /// An oversize segment has its number, and the next frame is the one that it was made for.
-    pub(crate) fn put_oversize(&mut self, segment: Segment) {
+    /// An oversize log file has its number, and the next frame is the one that it was made for.
+    pub(crate) fn put_oversize(&mut self, log_file: LogFile) {
         self.stop_preparing();
-        self.block_bytes = segment.file.block_bytes();
+        self.block_bytes = log_file.file.block_bytes();
         // Its name has replaced what an attempt has left under its number.
-        self.has_leftover &= segment.number != self.next_number;
-        self.next_number = self.next_number.max(segment.number + 1);
-        self.granted_bytes += segment.granted_bytes;
-        self.spares.push_front(segment);
+        self.has_leftover &= log_file.number != self.next_number;
+        self.next_number = self.next_number.max(log_file.number + 1);
+        self.granted_bytes += log_file.granted_bytes;
+        self.spares.push_front(log_file);
         self.rolls = true;
     }
 
@@ -298,32 +298,32 @@ impl SegmentTarget {
             contents.frames.add(frame);
             self.imaged = self.imaged.filter(|it| it.has(&contents.frames));
         }
-        let segment = self
+        let log_file = self
             .current
             .as_ref()
             .expect("a frame is accepted only when it has its place (P1)");
         let offset = self.used;
         self.used += padded;
         WritePosition {
-            file: Arc::clone(&segment.file),
-            path: Arc::clone(&segment.path),
-            segment: segment.number,
+            file: Arc::clone(&log_file.file),
+            path: Arc::clone(&log_file.path),
+            file_number: log_file.number,
             offset,
             rest: None,
-            salt: self.salt.at(segment.number, offset),
+            salt: self.salt.at(log_file.number, offset),
             head: None,
         }
     }
 
-    /// Goes on to the first spare segment, which `frame` begins.
+    /// Goes on to the first spare log file, which `frame` begins.
     fn roll(&mut self, frame: &FrameFacts) {
         self.current = self.spares.pop_front();
         self.imaged = None;
         self.used = self.block_bytes as u64;
-        let next = self.current.as_ref().map(|segment| SegmentContents {
-            number: segment.number,
-            bytes: segment.bytes,
-            is_oversize: segment.is_oversize,
+        let next = self.current.as_ref().map(|log_file| LogFileContents {
+            number: log_file.number,
+            bytes: log_file.bytes,
+            is_oversize: log_file.is_oversize,
             frames: FrameRun::begins_with(frame.sequence),
         });
         if let Some(old) = std::mem::replace(&mut self.contents, next) {
@@ -340,14 +340,14 @@ impl SegmentTarget {
         }
     }
 
-    fn give_up_first(&mut self) -> Option<SegmentContents> {
+    fn give_up_first(&mut self) -> Option<LogFileContents> {
         let old = self.behind.pop_front()?;
         self.behind_bytes -= old.bytes;
         self.recycled_lsn = self.recycled_lsn.max(old.frames.last_lsn());
         Some(old)
     }
 
-    /// The bytes of segments that hold frames.
+    /// The bytes of log files that hold frames.
     pub(crate) fn kept_bytes(&self) -> u64 {
         self.behind_bytes + self.current_bytes()
     }
@@ -363,7 +363,7 @@ impl SegmentTarget {
         let first = kept().nth(gone);
         Beginning {
             start: first.map_or(StreamStart::FIRST, |contents| StreamStart {
-                segment: contents.number,
+                file_number: contents.number,
                 sequence: contents.frames.first_sequence,
                 offset: 0,
             }),
@@ -371,20 +371,23 @@ impl SegmentTarget {
         }
     }
 
-    /// Gives up the segments before this one. They are kept to be written again as long as all of those have no more than
+    /// Gives up the log files before this one. They are kept to be written again as long as all of those have no more than
     /// `reuse_bytes` together, from which they are taken off; the numbers and lengths of the others, which are to be
-    /// removed, are returned. Without effect unless segments may be recycled.
+    /// removed, are returned. Without effect unless log files may be recycled.
     pub(crate) fn recycle_before(
         &mut self,
-        segment: u64,
-        segment_bytes: u64,
+        file_number: u64,
+        log_file_bytes: u64,
         reuse_bytes: &mut u64,
     ) -> Vec<(u64, u64)> {
         let mut removed = Vec::new();
         if self.retain != Retain::UntilRecycled {
             return removed;
         }
-        while self.behind.front().is_some_and(|it| it.number < segment)
+        while self
+            .behind
+            .front()
+            .is_some_and(|it| it.number < file_number)
             && let Some(old) = self.give_up_first()
         {
             // One of another length cannot be written again.
@@ -394,32 +397,32 @@ impl SegmentTarget {
                 self.recyclable.push_back(old.number);
             }
         }
-        let reused = (*reuse_bytes / segment_bytes).min(self.recyclable.len() as u64);
-        *reuse_bytes -= reused * segment_bytes;
+        let reused = (*reuse_bytes / log_file_bytes).min(self.recyclable.len() as u64);
+        *reuse_bytes -= reused * log_file_bytes;
         let removable = self.recyclable.split_off(reused as usize);
-        removed.extend(removable.into_iter().map(|number| (number, segment_bytes)));
+        removed.extend(removable.into_iter().map(|number| (number, log_file_bytes)));
         removed
     }
 }
 
-/// Makes segments ready. It knows the disk and holds no lock.
-pub(crate) struct SegmentMaker {
+/// Makes log files ready. It knows the disk and holds no lock.
+pub(crate) struct LogFileMaker {
     pub(super) frame_bytes_max: u32,
     pub(super) disk: Arc<dyn Disk>,
     pub(super) dir: PathBuf,
-    pub(crate) segment_bytes: u64,
+    pub(crate) log_file_bytes: u64,
     pub(super) identity: u128,
     pub(super) generation: Generation,
     pub(super) worker: WorkerId,
-    /// Oversize segments so far.
+    /// Oversize log files so far.
     pub(super) oversize: AtomicU64,
 }
 
-impl SegmentMaker {
+impl LogFileMaker {
     pub(crate) fn new(
         disk: Arc<dyn Disk>,
         wal: &Path,
-        segment_bytes: u64,
+        log_file_bytes: u64,
         identity: u128,
         generation: Generation,
         worker: WorkerId,
@@ -429,7 +432,7 @@ impl SegmentMaker {
             frame_bytes_max,
             disk,
             dir: stream_dir(wal, worker),
-            segment_bytes,
+            log_file_bytes,
             identity,
             generation,
             worker,
@@ -442,7 +445,7 @@ impl SegmentMaker {
         let failed = |source| LogError::device("opening", &self.dir, source);
         self.disk.create_dir_all(&self.dir).map_err(failed)?;
         for entry in self.disk.list(&self.dir).map_err(failed)? {
-            if let Some((generation, _)) = crate::format::segment::parse_file_name(&entry.path)
+            if let Some((generation, _)) = crate::format::log_file::parse_file_name(&entry.path)
                 && generation == self.generation
             {
                 return Err(LogError::GenerationExists {
@@ -454,20 +457,20 @@ impl SegmentMaker {
         Ok(())
     }
 
-    /// Removes the file of a segment that was given up.
+    /// Removes the log file that was given up.
     pub(crate) fn remove(&self, number: u64) -> Result<(), (PathBuf, io::Error)> {
         let path = self.dir.join(file_name(self.generation, number));
         let removed = self.disk.remove(&path);
         removed.map_err(|source| (path, source))
     }
 
-    /// Makes a segment ready: on return its header and its name are durable. Nothing if the old segment that it was to be
+    /// Makes a log file ready: on return its header and its name are durable. Nothing if the old log file that it was to be
     /// made from is gone, as when another program has removed it: the order is then for a new file, which takes room.
     pub(crate) fn make(
         &self,
         job: &mut Job,
         granted: GrantedFile,
-    ) -> Result<Option<Segment>, LogError> {
+    ) -> Result<Option<LogFile>, LogError> {
         let path = self.dir.join(file_name(self.generation, job.number));
         if job.has_leftover {
             // It may be gone, and not durably so.
@@ -478,16 +481,16 @@ impl SegmentMaker {
             job.has_leftover = false;
         }
         match self.try_make(job, &path) {
-            Ok(file) => Ok(file.map(|file| Segment {
+            Ok(file) => Ok(file.map(|file| LogFile {
                 number: job.number,
                 file,
                 path: path.into(),
-                bytes: self.segment_bytes,
+                bytes: self.log_file_bytes,
                 is_oversize: false,
                 grant: granted.grant(),
                 granted_bytes: granted.used(),
             })),
-            // Half a segment is no use, and the next attempt starts afresh: not before what is left of this one is gone.
+            // Half a log file is no use, and the next attempt starts afresh: not before what is left of this one is gone.
             Err(source) => {
                 job.has_leftover = self.take_back(&path).is_err();
                 Err(LogError::preparing(&path, source))
@@ -501,7 +504,7 @@ impl SegmentMaker {
         LogError::preparing(&path, why)
     }
 
-    /// Removes what an attempt has left, durably. An old segment may have its new header already; if its new
+    /// Removes what an attempt has left, durably. An old log file may have its new header already; if its new
     /// name was lost in a crash after the next attempt, there would be two headers of one number.
     fn take_back(&self, path: &Path) -> io::Result<()> {
         match self.disk.remove(path) {
@@ -525,13 +528,13 @@ impl SegmentMaker {
                 job.recycled = None;
                 self.disk.open(path)?
             }
-            None => self.disk.create(path, self.segment_bytes)?,
+            None => self.disk.create(path, self.log_file_bytes)?,
         };
         let mut block = AlignedBuf::zeroed(file.block_bytes());
-        SegmentHeader {
+        LogFileHeader {
             identity: self.identity,
             number: job.number,
-            segment_bytes: self.segment_bytes,
+            log_file_bytes: self.log_file_bytes,
             generation: self.generation,
             block_bytes: file.block_bytes() as u32,
             worker: self.worker,

@@ -1,4 +1,4 @@
-//! Segments that are made ready before they are needed, and old ones that are written again.
+//! Log files that are made ready before they are needed, and old ones that are written again.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -20,7 +20,7 @@ use namiki_platform::disk::sim::{self, Fault, Loss, SimDisk};
 use namiki_platform::{Epoch, Generation, Stamp, WorkerId};
 
 const W: WorkerId = WorkerId(0);
-/// Frames of [`write`] in a segment.
+/// Frames of [`write`] in a log file.
 const FRAMES: u64 = 15;
 
 fn keeping(kept: u32) -> LogConfig {
@@ -46,13 +46,13 @@ fn files(disk: &dyn Disk) -> usize {
 }
 
 #[test]
-fn prepared_segments_are_used_in_order() {
+fn prepared_files_are_used_in_order() {
     for frames in [0, 1, 15, 16, 40, 60] {
         let sim = SimDisk::new();
         let disk: Arc<dyn Disk> = Arc::new(sim.clone());
         let config = config(1);
         let log: Arc<Log<()>> = create(&disk, config.clone());
-        log.prepare_segments(3).unwrap();
+        log.prepare_log_files(3).unwrap();
         assert_eq!(files(&*disk), 3);
         for next in 0..frames {
             write(&log, next).unwrap();
@@ -64,7 +64,7 @@ fn prepared_segments_are_used_in_order() {
 }
 
 #[test]
-fn one_spare_segment_beyond_the_kept_suffices() {
+fn one_spare_file_beyond_the_kept_suffices() {
     for (kept, prepare) in [
         (1, Prepare::Inline),
         (2, Prepare::Inline),
@@ -80,7 +80,7 @@ fn one_spare_segment_beyond_the_kept_suffices() {
         let mut config = keeping(kept);
         config.prepare = prepare;
         let log: Arc<Log<()>> = create(&disk, config);
-        log.prepare_segments(kept as usize + 1).unwrap();
+        log.prepare_log_files(kept as usize + 1).unwrap();
         assert_eq!(created.load(Ordering::SeqCst), u64::from(kept) + 1);
         for next in 0..FRAMES * 20 {
             write(&log, next).unwrap();
@@ -90,7 +90,7 @@ fn one_spare_segment_beyond_the_kept_suffices() {
     }
 }
 
-/// Calls `meanwhile` while the first segment is being made, which takes its time. Returns the disk, and how many were made.
+/// Calls `meanwhile` while the first log file is being made, which takes its time. Returns the disk, and how many were made.
 fn while_one_is_made(meanwhile: impl FnOnce(&Log<()>, &dyn Disk)) -> (Arc<dyn Disk>, u64) {
     let (created, begun) = (Arc::new(AtomicU64::new(0)), Arc::new(Barrier::new(2)));
     let (counted, begins) = (Arc::clone(&created), Arc::clone(&begun));
@@ -107,7 +107,7 @@ fn while_one_is_made(meanwhile: impl FnOnce(&Log<()>, &dyn Disk)) -> (Arc<dyn Di
     let disk: Arc<dyn Disk> = Arc::new(hooked);
     let log: Arc<Log<()>> = create(&disk, config(1));
     thread::scope(|scope| {
-        scope.spawn(|| log.prepare_segments(1).unwrap());
+        scope.spawn(|| log.prepare_log_files(1).unwrap());
         begun.wait();
         meanwhile(&log, &*disk);
     });
@@ -115,8 +115,8 @@ fn while_one_is_made(meanwhile: impl FnOnce(&Log<()>, &dyn Disk)) -> (Arc<dyn Di
 }
 
 #[test]
-fn an_append_waits_for_a_segment_being_made() {
-    let (disk, created) = while_one_is_made(|log, _| log.prepare_segments(1).unwrap());
+fn an_append_waits_for_a_file_being_made() {
+    let (disk, created) = while_one_is_made(|log, _| log.prepare_log_files(1).unwrap());
     assert_eq!((created, files(&*disk)), (1, 1));
 }
 
@@ -161,9 +161,9 @@ fn a_file_that_is_not_granted_is_refused() {
     let log: Arc<Log<()>> = create(&disk, config(1));
     let room = Granting::so_many(1);
     log.keep_room(Arc::clone(&room) as _);
-    log.prepare_segments(1).unwrap();
+    log.prepare_log_files(1).unwrap();
     for _ in 0..2 {
-        let refused = log.prepare_segments(2);
+        let refused = log.prepare_log_files(2);
         assert!(
             matches!(refused, Err(LogError::DiskFull { .. })),
             "{refused:?}"
@@ -172,9 +172,9 @@ fn a_file_that_is_not_granted_is_refused() {
     }
     room.left.store(2, Ordering::SeqCst);
     sim.inject(Fault::once(sim::Step::Create, 0, ErrorKind::Other));
-    assert!(log.prepare_segments(2).is_err());
+    assert!(log.prepare_log_files(2).is_err());
     assert_eq!(room.given_back.load(Ordering::SeqCst), 1);
-    log.prepare_segments(2).unwrap();
+    log.prepare_log_files(2).unwrap();
     assert_eq!(files(&*disk), 2);
 }
 
@@ -270,7 +270,7 @@ fn a_closed_log_prepares_nothing() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let log: Arc<Log<()>> = create(&disk, config(1));
     log.close().unwrap();
-    assert!(matches!(log.prepare_segments(3), Err(LogError::Closed)));
+    assert!(matches!(log.prepare_log_files(3), Err(LogError::Closed)));
     assert_eq!(files(&*disk), 0);
 }
 
@@ -280,19 +280,19 @@ fn a_full_disk_leaves_what_was_made_before_it() {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     sim.set_capacity(Some(2 * (16 << 10)));
     let log: Arc<Log<()>> = create(&disk, config(1));
-    let full = log.prepare_segments(4);
+    let full = log.prepare_log_files(4);
     assert!(matches!(full, Err(LogError::DiskFull { .. })), "{full:?}");
     for next in 0..FRAMES * 2 {
         write(&log, next).unwrap();
     }
     assert!(write(&log, FRAMES * 2).is_err());
     sim.set_capacity(None);
-    log.prepare_segments(2).unwrap();
+    log.prepare_log_files(2).unwrap();
     write(&log, FRAMES * 2).unwrap();
     log.close().unwrap();
 }
 
-/// An old segment that could not be renamed is the next to get another name, or the reader would find
+/// An old log file that could not be renamed is the next to get another name, or the reader would find
 /// a gap where the one after it was; one that was renamed is gone.
 #[test]
 fn recycling_goes_on_where_it_failed() {
@@ -311,7 +311,7 @@ fn recycling_goes_on_where_it_failed() {
                 Err(LogError::DiskFull { .. }) => refused += 1,
                 Err(error) => panic!("{error:?}"),
             }
-            // The segment at hand and the one before it are there, and nothing is missing between.
+            // The log file at hand and the one before it are there, and nothing is missing between.
             let numbers = numbers(&disk, &config);
             let first = numbers[0];
             assert_eq!(numbers, (first..next).collect::<Vec<_>>());
@@ -325,7 +325,7 @@ fn recycling_goes_on_where_it_failed() {
 
 /// As when another program removes files of the log, or a rename takes place and is reported as failed.
 #[test]
-fn a_missing_old_segment_is_made_anew() {
+fn a_missing_old_file_is_made_anew() {
     type Lose = fn(&SimDisk);
     let remove: Lose = |sim| {
         // The two before the current one: both are to be written again.
@@ -374,7 +374,7 @@ fn a_missing_old_segment_is_made_anew() {
     }
 }
 
-/// Each failed attempt leaves an old segment with the header of the next, under whatever name a crash finds it.
+/// Each failed attempt leaves an old log file with the header of the next, under whatever name a crash finds it.
 #[test]
 fn no_crash_after_a_failed_recycling_is_damage() {
     for (failures, syncs) in [(1, 1), (2, 1), (3, 1), (1, 2)] {
@@ -435,12 +435,12 @@ fn no_crash_loses_a_frame_of_a_recycling_log() {
         let config = keeping(kept);
         let log: Arc<Log<()>> = create(&disk, config.clone());
         let start = sim.events();
-        log.prepare_segments(ahead).unwrap();
+        log.prepare_log_files(ahead).unwrap();
         for next in 0..FRAMES * 7 {
             write(&log, next).unwrap();
             sim.mark(next);
             if next % 37 == 36 {
-                log.prepare_segments(ahead).unwrap();
+                log.prepare_log_files(ahead).unwrap();
             }
         }
         for at in start..=sim.events() {

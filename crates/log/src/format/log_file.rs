@@ -1,12 +1,12 @@
-//! The header block of a segment file, written once before its first frame.
+//! The header block of a log file, written once before its first frame.
 //!
 //! ```text
 //!   0  magic "NAMIKSEG"                8
 //!   8  CRC-32C of bytes 12..64         4   these two fields keep their places in every version
-//!  12  format version                  4   2, or 3 for a segment that was made for one long frame
+//!  12  format version                  4   2, or 3 for a log file that was made for one long frame
 //!  16  identity of the database       16
-//!  32  segment number                  8   per stream and generation, from 1
-//!  40  segment length                  8
+//!  32  log file number                  8   per stream and generation, from 1
+//!  40  log file length                  8
 //!  48  generation                      4
 //!  52  block length                    4   frames start at its multiples
 //!  56  worker                          2
@@ -22,15 +22,15 @@ use namiki_platform::{Generation, WorkerId};
 use super::{VERSION, put, u16_at, u32_at, u64_at, u128_at};
 
 /// Length of the part that says something: less than a sector, so a torn write leaves all or none.
-pub(crate) const SEGMENT_HEADER_BYTES: usize = 64;
+pub(crate) const LOG_FILE_HEADER_BYTES: usize = 64;
 
 const MAGIC: [u8; 8] = *b"NAMIKSEG";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SegmentHeader {
+pub(crate) struct LogFileHeader {
     pub(crate) identity: u128,
     pub(crate) number: u64,
-    pub(crate) segment_bytes: u64,
+    pub(crate) log_file_bytes: u64,
     pub(crate) generation: Generation,
     pub(crate) block_bytes: u32,
     pub(crate) worker: WorkerId,
@@ -42,7 +42,7 @@ pub(crate) struct SegmentHeader {
     pub(crate) is_oversize: bool,
 }
 
-/// The version of a segment that is longer than the manifest says.
+/// The version of a log file that is longer than the manifest says.
 const OVERSIZE_VERSION: u32 = 3;
 
 /// What the first block of a file turned out to be.
@@ -56,13 +56,13 @@ pub(crate) enum Found<T> {
     Nothing,
 }
 
-impl SegmentHeader {
-    /// Whether a segment can be so long where the others are `segment_bytes` long.
-    pub(crate) fn has_legal_length(&self, segment_bytes: u64) -> bool {
+impl LogFileHeader {
+    /// Whether a log file can be so long where the others are `log_file_bytes` long.
+    pub(crate) fn has_legal_length(&self, log_file_bytes: u64) -> bool {
         if self.is_oversize {
-            self.segment_bytes > segment_bytes
+            self.log_file_bytes > log_file_bytes
         } else {
-            self.segment_bytes == segment_bytes
+            self.log_file_bytes == log_file_bytes
         }
     }
 
@@ -77,20 +77,20 @@ impl SegmentHeader {
         put(block, 12, version.to_le_bytes());
         put(block, 16, self.identity.to_le_bytes());
         put(block, 32, self.number.to_le_bytes());
-        put(block, 40, self.segment_bytes.to_le_bytes());
+        put(block, 40, self.log_file_bytes.to_le_bytes());
         put(block, 48, self.generation.0.to_le_bytes());
         put(block, 52, self.block_bytes.to_le_bytes());
         put(block, 56, self.worker.0.to_le_bytes());
         put(block, 58, u16::from(self.is_zeroed).to_le_bytes());
         put(block, 60, self.frame_bytes_max.to_le_bytes());
-        let crc = crc32c::crc32c(&block[12..SEGMENT_HEADER_BYTES]);
+        let crc = crc32c::crc32c(&block[12..LOG_FILE_HEADER_BYTES]);
         put(block, 8, crc.to_le_bytes());
     }
 
     pub(crate) fn read(block: &[u8]) -> Found<Self> {
-        if block.len() < SEGMENT_HEADER_BYTES
+        if block.len() < LOG_FILE_HEADER_BYTES
             || block[..8] != MAGIC
-            || crc32c::crc32c(&block[12..SEGMENT_HEADER_BYTES]) != u32_at(block, 8)
+            || crc32c::crc32c(&block[12..LOG_FILE_HEADER_BYTES]) != u32_at(block, 8)
         {
             return Found::Nothing;
         }
@@ -101,7 +101,7 @@ impl SegmentHeader {
         let header = Self {
             identity: u128_at(block, 16),
             number: u64_at(block, 32),
-            segment_bytes: u64_at(block, 40),
+            log_file_bytes: u64_at(block, 40),
             generation: Generation(u32_at(block, 48)),
             block_bytes: u32_at(block, 52),
             worker: WorkerId(u16_at(block, 56)),
@@ -119,8 +119,8 @@ impl SegmentHeader {
 /// Gives what begins as a header the checksum of what it holds; nothing else is changed.
 #[cfg(feature = "hostile-bytes")]
 pub(crate) fn mend_checksum(block: &mut [u8]) {
-    if block.len() >= SEGMENT_HEADER_BYTES && block[..8] == MAGIC {
-        let crc = crc32c::crc32c(&block[12..SEGMENT_HEADER_BYTES]);
+    if block.len() >= LOG_FILE_HEADER_BYTES && block[..8] == MAGIC {
+        let crc = crc32c::crc32c(&block[12..LOG_FILE_HEADER_BYTES]);
         put(block, 8, crc.to_le_bytes());
     }
 }
@@ -130,17 +130,17 @@ pub(crate) fn stream_dir(wal: &Path, worker: WorkerId) -> PathBuf {
     wal.join(format!("{:04}", worker.0))
 }
 
-/// The file name of a segment.
+/// The file name of a log file.
 pub(crate) fn file_name(generation: Generation, number: u64) -> String {
     format!("{:06}-{number:08}.seg", generation.0)
 }
 
-/// The file name of a segment that has no number yet: it is made for one frame, `count` of such so far.
+/// The file name of a log file that has no number yet: it is made for one frame, `count` of such so far.
 pub(crate) fn unnumbered_file_name(generation: Generation, count: u64) -> String {
     format!("{:06}-{count:08}{UNNUMBERED}", generation.0)
 }
 
-/// Whether a file is a segment that has no number yet. Without its writer it never gets one.
+/// Whether a file is a log file that has no number yet. Without its writer it never gets one.
 pub(crate) fn is_unnumbered(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     // A disk may have called it so until it was whole.
@@ -149,7 +149,7 @@ pub(crate) fn is_unnumbered(path: &Path) -> bool {
 
 const UNNUMBERED: &str = ".new";
 
-/// What a file's name says, if it is a segment's.
+/// What a file's name says, if it is a log file's.
 pub(crate) fn parse_file_name(path: &Path) -> Option<(Generation, u64)> {
     let name = path.file_name()?.to_str()?.strip_suffix(".seg")?;
     let (generation, number) = name.split_once('-')?;
