@@ -590,13 +590,13 @@ mod tests {
     fn what_main_prints_is_a_sentence_with_the_remedy() {
         let source = io::Error::new(io::ErrorKind::StorageFull, "no space left on device");
         let full = Error::DiskFull(LogError::DiskFull {
-            path: "/data/wal/0000/000001-00000002.seg".into(),
+            path: "/data/wal/0000/000001-00000002.log".into(),
             source: Arc::new(source),
         });
         assert_eq!(
             format!("Error: {full:?}"),
             "Error: no room for the log; nothing was changed: delete rows, clear or drop a table (Database::clear_table, \
-             Database::drop_table), or free some room on the disk, and run it again: no space left on the disk for log file /data/wal/0000/000001-00000002.seg: no space left on device"
+             Database::drop_table), or free some room on the disk, and run it again: no space left on the disk for log file /data/wal/0000/000001-00000002.log: no space left on device"
         );
         let in_use = OpenError::InUse {
             dir: "/data".into(),

@@ -9,6 +9,8 @@ use namiki_platform::debug_as_sentence;
 use namiki_platform::disk::is_full;
 use namiki_platform::{Generation, Lsn, WorkerId};
 
+use crate::format::VERSION;
+
 debug_as_sentence!(LogError);
 
 /// What went wrong while writing the log. Cheap to clone, because every waiter of a failed flush
@@ -120,6 +122,18 @@ pub enum LogError {
     Foreign {
         /// The device or file.
         path: PathBuf,
+    },
+    /// The shared device holds a log that another Namiki wrote.
+    #[error(
+        "{} holds a log in format {version}, and this program writes format {VERSION} alone: export its tables with the \
+         program that wrote it and import them with this one, or name another device",
+        path.display()
+    )]
+    OtherVersion {
+        /// The device or file.
+        path: PathBuf,
+        /// Its format.
+        version: u32,
     },
     /// The shared device is too short for the regions. A file was made for as many streams as there were then.
     #[error(

@@ -95,31 +95,19 @@ pub enum SegmentError {
         /// What is missing or contradicts itself.
         why: String,
     },
-    /// A newer release has written it.
+    /// Another Namiki wrote it.
     #[error(
-        "{} has format {version}, and this release reads up to {version_max}: use the release that wrote it",
+        "{} has format {version}, and this program reads format {known} alone: export the tables with the program that \
+         wrote it, and import them with this one",
         path.display()
     )]
-    FromTheFuture {
+    OtherVersion {
         /// The file.
         path: PathBuf,
-        /// What it says.
+        /// Its format.
         version: u32,
-        /// The newest format that is known here.
-        version_max: u32,
-    },
-    /// An older release has written it, in a format that is no longer read.
-    #[error(
-        "{} has format {version}, and this release reads format {version_min} and later: load its table again",
-        path.display()
-    )]
-    Outdated {
-        /// The file.
-        path: PathBuf,
-        /// What it says.
-        version: u32,
-        /// The oldest format that is known here.
-        version_min: u32,
+        /// The format that is read here.
+        known: u32,
     },
     /// The file is sound, and another segment: files were swapped or renamed.
     #[error("{} is {found}, where {expected} belongs: put the right file back", path.display())]

@@ -35,7 +35,7 @@ impl Segment {
     ///
     /// # Errors
     /// [`SegmentError::Device`] if there is no such file, or it cannot be read; [`SegmentError::NotASegment`] if it is
-    /// not whole; [`SegmentError::FromTheFuture`], [`SegmentError::Outdated`], [`SegmentError::Foreign`],
+    /// not whole; [`SegmentError::OtherVersion`], [`SegmentError::Foreign`],
     /// [`SegmentError::Damaged`].
     pub fn open(disk: &Arc<dyn Disk>, path: &Path, id: SegmentId) -> Result<Self, SegmentError> {
         let opening = |source| SegmentError::device("opening", path, source);
@@ -322,18 +322,11 @@ fn read_footer(
 ) -> Result<Footer, SegmentError> {
     let found = match footer::peek(page) {
         Peeked::Of(found) => found,
-        Peeked::Version(version) if version > VERSION => {
-            return Err(SegmentError::FromTheFuture {
-                path: path.to_owned(),
-                version,
-                version_max: VERSION,
-            });
-        }
         Peeked::Version(version) if version > 0 => {
-            return Err(SegmentError::Outdated {
+            return Err(SegmentError::OtherVersion {
                 path: path.to_owned(),
                 version,
-                version_min: VERSION,
+                known: VERSION,
             });
         }
         Peeked::Version(_) | Peeked::Nothing => {

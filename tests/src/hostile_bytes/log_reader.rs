@@ -94,7 +94,7 @@ fn generation(flags: u8, last_sequence: u8, start: u8) -> GenerationInfo {
     info.restore_points = cut == CutRule::Epoch;
     if has(KEEPS_LAST) {
         info.retain = Retain::Last(NonZeroU32::MIN);
-    } else if has(RECYCLES) {
+    } else if has(RECYCLES) || has(SHARED) {
         info.retain = Retain::UntilRecycled;
         info.starts = vec![begins_at(has(SHARED), start)];
     }

@@ -63,7 +63,7 @@ fn a_manifest_that_is_older_than_the_log_is_refused() {
             let file = if shared {
                 PathBuf::from("/db/log")
             } else {
-                written_file(&disk, "000002-00000001.seg")
+                written_file(&disk, "000002-00000001.log")
             };
             let opening = both_places(&spec, &disk, shared).replay_order(order);
             assert_not_in_manifest(opening, &disk, &file, Generation(2));
@@ -153,7 +153,7 @@ fn a_manifest_with_fewer_streams_than_hold_frames_is_refused() {
             change(&disk, &begins(2), &begins(1));
             PathBuf::from("/db/log")
         } else {
-            PathBuf::from("/db/wal/0001/000001-00000001.seg")
+            PathBuf::from("/db/wal/0001/000001-00000001.log")
         };
         let opening = both_places(spec, &disk, shared);
         assert_not_in_manifest(opening, &disk, &file, Generation(1));

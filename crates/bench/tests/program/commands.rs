@@ -749,7 +749,7 @@ fn a_signal_before_the_run_ends_it() {
         ("MANIFEST", &["--records", "100000000"][..]),
         ("0000", &["--threads", "100"]),
         (
-            ".seg",
+            ".log",
             &["--threads", "100", "--records", "1000", "--warmup", "600"],
         ),
     ] {

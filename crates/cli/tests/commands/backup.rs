@@ -112,7 +112,7 @@ fn a_backup_that_has_lost_a_file_is_refused() {
     let files: Vec<_> = files
         .filter(|path| {
             path.extension()
-                .is_some_and(|it| it == "rows" || it == "seg")
+                .is_some_and(|it| it == "rows" || it == "seg" || it == "log")
         })
         .collect();
     assert!(files.len() > 1, "{files:?}");

@@ -56,7 +56,7 @@ pub(crate) fn database(spec: ProtocolSpec) -> (TempDir, String) {
 pub(crate) fn log_file(dir: &str) -> PathBuf {
     let mut files: Vec<_> = everything(&Path::new(dir).join("wal"))
         .into_iter()
-        .filter(|(path, _)| path.extension().is_some_and(|it| it == "seg"))
+        .filter(|(path, _)| path.extension().is_some_and(|it| it == "log"))
         .filter(|(_, (bytes, _))| bytes.windows(4).filter(|it| it == b"NLF1").count() > 2)
         .map(|(path, _)| path)
         .collect();
@@ -450,7 +450,7 @@ fn check_refuses_a_manifest_that_is_older_than_the_log() {
     works(&["check", &path]);
     fs::write(&manifest, old).unwrap();
     let said = refuses(1, &["check", &path]);
-    assert!(said.contains("000002-00000001.seg"), "{said}");
+    assert!(said.contains("000002-00000001.log"), "{said}");
     assert!(said.contains("older than the log"), "{said}");
 }
 

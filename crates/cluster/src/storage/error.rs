@@ -66,14 +66,18 @@ pub enum StoreError {
         /// The problem.
         why: String,
     },
-    /// A newer Namiki wrote the directory.
-    #[error("{} has format {found}, but this program knows only up to {known}: use the newer program", path.display())]
-    NewerManifest {
+    /// Another Namiki wrote the directory.
+    #[error(
+        "{} has format {found}, and this program reads format {known} alone: use the program that wrote it, or replace \
+         the node",
+        path.display()
+    )]
+    OtherFormat {
         /// The manifest.
         path: PathBuf,
         /// Its format.
         found: u32,
-        /// The latest format that this program reads.
+        /// The format that this program reads.
         known: u32,
     },
     /// The log cannot be read: durable data is gone, or the disk fails. The source names the file.

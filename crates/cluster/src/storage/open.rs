@@ -111,7 +111,7 @@ impl NodeStore {
     /// The identity of a directory's node. Changes nothing, and needs no lock.
     ///
     /// # Errors
-    /// [`StoreError::Empty`], [`StoreError::DamagedManifest`], [`StoreError::NewerManifest`], or the disk's own.
+    /// [`StoreError::Empty`], [`StoreError::DamagedManifest`], [`StoreError::OtherFormat`], or the disk's own.
     pub fn identity_of(disk: &dyn Disk, dir: &Path) -> Result<NodeIdentity, StoreError> {
         Ok(read_manifest(disk, dir)?.identity())
     }
@@ -141,7 +141,7 @@ impl NodeStore {
     /// Opens the directory of a node, and reads its log.
     ///
     /// # Errors
-    /// [`StoreError::Empty`], [`StoreError::InUse`], [`StoreError::DamagedManifest`], [`StoreError::NewerManifest`],
+    /// [`StoreError::Empty`], [`StoreError::InUse`], [`StoreError::DamagedManifest`], [`StoreError::OtherFormat`],
     /// [`StoreError::UnreadableLog`], [`StoreError::SenselessLog`], [`StoreError::InvalidOptions`],
     /// [`StoreError::DiskFull`], or the disk's own. Nothing that the node has is lost by a failed opening.
     pub fn open(

@@ -94,7 +94,7 @@ fn a_log_of_an_earlier_incarnation_is_refused() {
     append(&store, &[empty(1, 1)]);
     store.flush_raft().unwrap();
     drop(store);
-    let path = dir().join("log/0000/000001-00000001.seg");
+    let path = dir().join("log/0000/000001-00000001.log");
     let bytes = sim.read(&path).unwrap();
     other.damage(&path, 0, &bytes).unwrap();
     let error = try_open(&other).unwrap_err();

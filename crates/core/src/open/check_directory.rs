@@ -126,7 +126,7 @@ mod tests {
         std::fs::create_dir_all(&stream).unwrap();
         let may_create = || Builder::default().may_create(&SyncedDisk::new(), dir.path());
         may_create().unwrap();
-        std::fs::write(stream.join("000001-00000001.seg"), "").unwrap();
+        std::fs::write(stream.join("000001-00000001.log"), "").unwrap();
         let refused = may_create();
         assert!(
             matches!(refused, Err(OpenError::DamagedManifest { .. })),

@@ -9,7 +9,8 @@ use namiki_platform::disk::AlignedBuf;
 
 use crate::copy::copy_stream::LogPlace;
 use crate::format::BLOCK_BYTES_MAX;
-use crate::format::log_file::{Found, LogFileHeader, file_name, stream_dir};
+use crate::format::Found;
+use crate::format::log_file::{LogFileHeader, file_name, stream_dir};
 use crate::generation::GenerationInfo;
 
 /// A log file that is not what was copied.

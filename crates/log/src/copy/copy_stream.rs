@@ -17,7 +17,8 @@ use namiki_platform::disk::{AlignedBuf, Appender, Disk, DiskFile};
 use serde::{Deserialize, Serialize};
 
 use crate::format::BLOCK_BYTES_MAX;
-use crate::format::log_file::{Found, LogFileHeader, file_name, stream_dir, unnumbered_file_name};
+use crate::format::Found;
+use crate::format::log_file::{LogFileHeader, file_name, stream_dir, unnumbered_file_name};
 use crate::generation::GenerationInfo;
 use crate::generation::log_start::StreamStart;
 use crate::read::{ReadError, StreamReader};

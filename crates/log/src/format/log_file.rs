@@ -1,17 +1,17 @@
 //! The header block of a log file, written once before its first frame.
 //!
 //! ```text
-//!   0  magic "NAMIKSEG"                8
+//!   0  magic "NAMIKLOG"                8
 //!   8  CRC-32C of bytes 12..64         4   these two fields keep their places in every version
-//!  12  format version                  4   2, or 3 for a log file that was made for one long frame
+//!  12  format version                  4   4
 //!  16  identity of the database       16
 //!  32  log file number                  8   per stream and generation, from 1
 //!  40  log file length                  8
 //!  48  generation                      4
 //!  52  block length                    4   frames start at its multiples
 //!  56  worker                          2
-//!  58  flags                           2   bit 0: it was created zeroed and never recycled
-//!  60  longest frame                   4   with padding; 0 before there was this field
+//!  58  flags                           2   bit 0: it was created zeroed and never recycled; bit 1: oversize
+//!  60  longest frame                   4   with padding
 //!  64  zeros up to the block's end
 //! ```
 
@@ -19,12 +19,15 @@ use std::path::{Path, PathBuf};
 
 use namiki_platform::{Generation, WorkerId};
 
-use super::{VERSION, put, u16_at, u32_at, u64_at, u128_at};
+use super::{Found, VERSION, is_block_length, put, u16_at, u32_at, u64_at, u128_at};
 
 /// Length of the part that says something: less than a sector, so a torn write leaves all or none.
 pub(crate) const LOG_FILE_HEADER_BYTES: usize = 64;
 
-const MAGIC: [u8; 8] = *b"NAMIKSEG";
+const MAGIC: [u8; 8] = *b"NAMIKLOG";
+
+const IS_ZEROED: u16 = 1;
+const IS_OVERSIZE: u16 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogFileHeader {
@@ -36,24 +39,10 @@ pub(crate) struct LogFileHeader {
     pub(crate) worker: WorkerId,
     /// Its frames were written over zeros.
     pub(crate) is_zeroed: bool,
-    /// No frame of it is longer, padding included; 0 if that is not known.
+    /// No frame of it is longer, padding included.
     pub(crate) frame_bytes_max: u32,
     /// Made for one frame, and longer than the others for it.
     pub(crate) is_oversize: bool,
-}
-
-/// The version of a log file that is longer than the manifest says.
-const OVERSIZE_VERSION: u32 = 3;
-
-/// What the first block of a file turned out to be.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found<T> {
-    /// A header.
-    Header(T),
-    /// A header of a version that came later.
-    OtherVersion(u32),
-    /// No header, or a broken one.
-    Nothing,
 }
 
 impl LogFileHeader {
@@ -69,19 +58,15 @@ impl LogFileHeader {
     pub(crate) fn write(&self, block: &mut [u8]) {
         block.fill(0);
         put(block, 0, MAGIC);
-        let version = if self.is_oversize {
-            OVERSIZE_VERSION
-        } else {
-            VERSION
-        };
-        put(block, 12, version.to_le_bytes());
+        put(block, 12, VERSION.to_le_bytes());
         put(block, 16, self.identity.to_le_bytes());
         put(block, 32, self.number.to_le_bytes());
         put(block, 40, self.log_file_bytes.to_le_bytes());
         put(block, 48, self.generation.0.to_le_bytes());
         put(block, 52, self.block_bytes.to_le_bytes());
         put(block, 56, self.worker.0.to_le_bytes());
-        put(block, 58, u16::from(self.is_zeroed).to_le_bytes());
+        let flags = u16::from(self.is_zeroed) * IS_ZEROED | u16::from(self.is_oversize) * IS_OVERSIZE;
+        put(block, 58, flags.to_le_bytes());
         put(block, 60, self.frame_bytes_max.to_le_bytes());
         let crc = crc32c::crc32c(&block[12..LOG_FILE_HEADER_BYTES]);
         put(block, 8, crc.to_le_bytes());
@@ -95,9 +80,10 @@ impl LogFileHeader {
             return Found::Nothing;
         }
         let version = u32_at(block, 12);
-        if version != VERSION && version != OVERSIZE_VERSION {
+        if version != VERSION {
             return Found::OtherVersion(version);
         }
+        let flags = u16_at(block, 58);
         let header = Self {
             identity: u128_at(block, 16),
             number: u64_at(block, 32),
@@ -105,13 +91,14 @@ impl LogFileHeader {
             generation: Generation(u32_at(block, 48)),
             block_bytes: u32_at(block, 52),
             worker: WorkerId(u16_at(block, 56)),
-            is_zeroed: u16_at(block, 58) & 1 == 1,
+            is_zeroed: flags & IS_ZEROED != 0,
             frame_bytes_max: u32_at(block, 60),
-            is_oversize: version == OVERSIZE_VERSION,
+            is_oversize: flags & IS_OVERSIZE != 0,
         };
-        match header.block_bytes {
-            512 | 1024 | 2048 | 4096 => Found::Header(header),
-            _ => Found::Nothing,
+        if is_block_length(header.block_bytes) {
+            Found::Header(header)
+        } else {
+            Found::Nothing
         }
     }
 }
@@ -132,7 +119,7 @@ pub(crate) fn stream_dir(wal: &Path, worker: WorkerId) -> PathBuf {
 
 /// The file name of a log file.
 pub(crate) fn file_name(generation: Generation, number: u64) -> String {
-    format!("{:06}-{number:08}.seg", generation.0)
+    format!("{:06}-{number:08}.log", generation.0)
 }
 
 /// The file name of a log file that has no number yet: it is made for one frame, `count` of such so far.
@@ -151,7 +138,7 @@ const UNNUMBERED: &str = ".new";
 
 /// What a file's name says, if it is a log file's.
 pub(crate) fn parse_file_name(path: &Path) -> Option<(Generation, u64)> {
-    let name = path.file_name()?.to_str()?.strip_suffix(".seg")?;
+    let name = path.file_name()?.to_str()?.strip_suffix(".log")?;
     let (generation, number) = name.split_once('-')?;
     Some((Generation(generation.parse().ok()?), number.parse().ok()?))
 }

@@ -13,7 +13,7 @@
 //!
 //! slot:   0  magic "NAMIKREG"              8
 //!         8  CRC-32C of bytes 12..96       4   these two keep their places in every version
-//!        12  format version                4   one more than that of log files once `end` is beyond the region's length
+//!        12  format version                4   as in a log file
 //!        16  identity of the database     16
 //!        32  sequence number               8   of the last frame that counts
 //!        40  start                         8   the offset where this generation begins
@@ -24,7 +24,7 @@
 //!        76  block length                  4
 //!        80  worker                        2
 //!        82  0                             2
-//!        84  longest frame                 4   with padding; 0 before there was this field
+//!        84  longest frame                 4   with padding
 //!        88  0                             8
 //! ```
 //!
@@ -41,12 +41,9 @@
 
 use namiki_platform::{Generation, WorkerId};
 
-use super::log_file::Found;
-use super::{BLOCK_BYTES_MAX, VERSION, put, u16_at, u32_at, u64_at, u128_at};
-
-/// The version of a head whose frames have gone round the ring. A release that knows of no rings would go on writing behind
-/// the region.
-const RING_VERSION: u32 = VERSION + 1;
+use super::{
+    BLOCK_BYTES_MAX, Found, VERSION, block_lengths, is_block_length, put, u16_at, u32_at, u64_at, u128_at,
+};
 
 pub(crate) const REGION_HEADER_BYTES: usize = 96;
 /// What both slots take at most.
@@ -65,7 +62,7 @@ pub(crate) struct RegionHeader {
     pub(crate) generation: Generation,
     pub(crate) block_bytes: u32,
     pub(crate) worker: WorkerId,
-    /// No frame of the generation is longer, padding included; 0 if that is not known.
+    /// No frame of the generation is longer, padding included.
     pub(crate) frame_bytes_max: u32,
 }
 
@@ -82,12 +79,7 @@ impl RegionHeader {
     pub(crate) fn write(&self, block: &mut [u8]) {
         block.fill(0);
         put(block, 0, MAGIC);
-        let version = if self.end > self.region_bytes {
-            RING_VERSION
-        } else {
-            VERSION
-        };
-        put(block, 12, version.to_le_bytes());
+        put(block, 12, VERSION.to_le_bytes());
         put(block, 16, self.identity.to_le_bytes());
         put(block, 32, self.sequence.to_le_bytes());
         put(block, 40, self.start.to_le_bytes());
@@ -110,7 +102,7 @@ impl RegionHeader {
             return Found::Nothing;
         }
         let version = u32_at(block, 12);
-        if ![VERSION, RING_VERSION].contains(&version) {
+        if version != VERSION {
             return Found::OtherVersion(version);
         }
         let head = Self {
@@ -125,9 +117,10 @@ impl RegionHeader {
             worker: WorkerId(u16_at(block, 80)),
             frame_bytes_max: u32_at(block, 84),
         };
-        match head.block_bytes {
-            512 | 1024 | 2048 | 4096 => Found::Header(head),
-            _ => Found::Nothing,
+        if is_block_length(head.block_bytes) {
+            Found::Header(head)
+        } else {
+            Found::Nothing
         }
     }
 
@@ -139,8 +132,7 @@ impl RegionHeader {
             Found::OtherVersion(_) => Found::Nothing,
             Found::Header(head) => Self::read_second(region, head.block_bytes as usize),
             // What was laid out in longer blocks has nothing between the slots.
-            Found::Nothing => [512, 1024, 2048, BLOCK_BYTES_MAX]
-                .into_iter()
+            Found::Nothing => block_lengths()
                 .map(|block_bytes| Self::read_second(region, block_bytes))
                 .find(|found| *found != Found::Nothing)
                 .unwrap_or(Found::Nothing),

@@ -15,8 +15,8 @@
 //! A crash between any two of them leaves files before the beginning. Readers pass over them, and the next opening
 //! removes them (`superfluous_files.rs`). In a shared device it leaves frames that are read by none.
 //!
-//! Generations follow each other in a ring. So of each one in a shared device, the manifest says from the first on where its
-//! streams begin; without that it was written by a release that overwrote nothing, and follows the one before.
+//! Generations follow each other in a ring. So the manifest says of each generation in a shared device where its streams
+//! begin, from its announcement on.
 //!
 //! # Invariants
 //! - L1. What a manifest says of the beginning is durable before a log file before it is touched.

@@ -7,6 +7,7 @@ pub(crate) mod superfluous_files;
 use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 use serde::{Deserialize, Serialize};
 
+use crate::format::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
 use crate::generation::layout_config::{Layout, Placement, Retain};
 use crate::generation::log_start::{LogStart, StreamStart};
 
@@ -52,8 +53,7 @@ pub struct GenerationInfo {
     pub placement: Placement,
     /// Whether its first log files may be gone.
     pub retain: Retain,
-    /// Where each stream begins; none if all begin with their first log files, and in a shared device if a release has written
-    /// it that recycled nothing there.
+    /// Where each stream begins. Empty if all begin with their first log files, and never empty in a shared device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<StreamStart>,
     /// L0: below this LSN some may be missing because their log files were recycled, from it on none may. 0 if none was.
@@ -62,7 +62,6 @@ pub struct GenerationInfo {
     /// Which of its commits count.
     pub cut: CutRule,
     /// What its records are.
-    #[serde(default)]
     pub records: Records,
     /// Whether restore points may stand among its records, which are neither commits nor operations.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -126,7 +125,6 @@ pub struct GenerationEnd {
     pub last_lsn: Lsn,
     /// The last epoch that counts: under [`CutRule::Epoch`] records of later ones are cut off, unless
     /// they are independent.
-    #[serde(default)]
     pub durable_epoch: Epoch,
     /// The largest stamp in the generation, in what was cut off too. Stamps restart above it.
     pub max_stamp: Stamp,
@@ -145,10 +143,6 @@ fn is_zero(lsn: &Lsn) -> bool {
     *lsn == Lsn(0)
 }
 
-/// Log files and regions are made of whole blocks of any device.
-const BLOCK_BYTES: u64 = 4096;
-/// Frames begin at multiples of this.
-const SECTOR_BYTES: u64 = namiki_platform::disk::SECTOR_BYTES as u64;
 /// Sequence numbers and epochs never get so far, and can be counted on from here.
 const NUMBER_MAX: u64 = u64::MAX >> 2;
 /// The same of generations: each opening begins one.
@@ -184,14 +178,6 @@ pub fn generations_contradiction(
         if info.first_lsn.0 == 0 || info.first_lsn.0 > NUMBER_MAX {
             return Some(format!("{generation} begins with {}", info.first_lsn));
         }
-        if let Some(why) = start_contradiction(info) {
-            return Some(why);
-        }
-        let starts = info.starts.iter();
-        let starts = starts.flat_map(|start| [start.sequence, start.offset]);
-        if starts.chain([info.complete_from.0]).max() > Some(NUMBER_MAX) {
-            return Some(format!("{generation} begins beyond what there can be"));
-        }
         let (Placement::Files {
             log_file_bytes: bytes,
         }
@@ -202,10 +188,18 @@ pub fn generations_contradiction(
         if bytes == 0 {
             return Some(format!("{generation} has files of no length"));
         }
-        if !bytes.is_multiple_of(BLOCK_BYTES) {
+        if !bytes.is_multiple_of(BLOCK_BYTES_MAX as u64) {
             return Some(format!(
                 "{generation} has files of {bytes} bytes, which are no whole blocks"
             ));
+        }
+        if let Some(why) = start_contradiction(info) {
+            return Some(why);
+        }
+        let starts = info.starts.iter();
+        let starts = starts.flat_map(|start| [start.sequence, start.offset]);
+        if starts.chain([info.complete_from.0]).max() > Some(NUMBER_MAX) {
+            return Some(format!("{generation} begins beyond what there can be"));
         }
         if let Some(seal) = &info.seal
             && let Some(why) = seal_contradiction(info, seal)
@@ -219,6 +213,12 @@ pub fn generations_contradiction(
 /// Why a generation cannot begin where it is said to; nothing if it can.
 fn start_contradiction(info: &GenerationInfo) -> Option<String> {
     let generation = info.generation;
+    let is_ring = matches!(info.placement, Placement::Shared { .. });
+    if info.starts.is_empty() && is_ring {
+        return Some(format!(
+            "{generation} is in a shared device, and does not say where its streams begin"
+        ));
+    }
     if info.starts.is_empty() {
         return (info.complete_from != Lsn(0)).then(|| {
             let l0 = info.complete_from;
@@ -235,7 +235,6 @@ fn start_contradiction(info: &GenerationInfo) -> Option<String> {
     if info.retain != Retain::UntilRecycled {
         return Some(format!("{generation} keeps all, and has a beginning"));
     }
-    let is_ring = matches!(info.placement, Placement::Shared { .. });
     for (worker, start) in (0..).map(WorkerId).zip(&info.starts) {
         let StreamStart {
             file_number,
@@ -243,7 +242,7 @@ fn start_contradiction(info: &GenerationInfo) -> Option<String> {
             offset,
         } = *start;
         let makes_sense = if is_ring {
-            file_number == 1 && sequence > 0 && offset > 0 && offset.is_multiple_of(SECTOR_BYTES)
+            file_number == 1 && sequence > 0 && offset > 0 && offset.is_multiple_of(BLOCK_BYTES_MIN as u64)
         } else {
             // Each log file before has at least one frame.
             file_number > 0
@@ -300,7 +299,7 @@ mod tests {
     use crate::config::LogConfig;
 
     #[test]
-    fn a_ring_begins_at_a_sector_and_with_a_frame() {
+    fn a_ring_begins_at_a_block_and_with_a_frame() {
         let why = |start: StreamStart, retain| {
             let config = LogConfig {
                 placement: Placement::Shared {

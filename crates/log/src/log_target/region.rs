@@ -20,7 +20,7 @@ use super::contents::{Beginning, FrameFacts, FrameRun, Superfluous};
 use super::{FrameRest, WritePosition};
 use crate::error::LogError;
 use crate::format::frame::Salt;
-use crate::format::log_file::Found;
+use crate::format::Found;
 use crate::format::region::{RegionHeader, Ring, SLOTS_BYTES_MAX, region_base};
 use crate::generation::GenerationInfo;
 use crate::generation::layout_config::{Placement, Retain};
@@ -173,10 +173,10 @@ impl RegionTarget {
                 head.writes = before.writes;
             }
             Found::OtherVersion(version) => {
-                return Err(invalid(format!(
-                    "{} has format version {version}",
-                    path.display()
-                )));
+                return Err(LogError::OtherVersion {
+                    path: path.to_path_buf(),
+                    version,
+                });
             }
         }
         head.writes += 1;
@@ -371,10 +371,9 @@ fn earlier_frames(
         worker.0 < info.streams
             && matches!(info.placement, Placement::Shared { region_bytes: bytes, .. } if bytes == region_bytes)
     };
-    let begin = |info: &GenerationInfo| match info.start(worker).offset {
-        // Of a release that overwrote nothing: behind all before.
-        0 => first_offset(head),
-        offset => offset.min(head.end),
+    let begin = |info: &GenerationInfo| {
+        let said = info.start(worker).offset;
+        said.clamp(first_offset(head), head.end)
     };
     let here = kept.iter().filter(is_here);
     here.map(|info| (info.generation, begin(info))).collect()

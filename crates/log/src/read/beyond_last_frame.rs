@@ -89,9 +89,11 @@ impl StreamReader {
         // A frame comes here only if the log file before had no room for it, or if this one was made for it.
         let left_before = left_before.filter(|_| !extent.is_oversize);
         let fits = |bytes: u64| bytes <= longest && left_before.is_none_or(|it| bytes > it);
+        // Memory that writes shorter blocks keeps or loses those.
+        let sector_bytes = SECTOR_BYTES.min(extent.block_bytes) as u64;
         let sector = self
             .window
-            .get(self.at, (SECTOR_BYTES as u64).min(left) as usize)
+            .get(self.at, sector_bytes.min(left) as usize)
             .map_err(|source| ReadError::device(&extent.path, source))?;
         if is_zero(sector) {
             return Ok(Some(if fits(longest) { longest } else { 0 }));

@@ -70,14 +70,14 @@ pub enum ReadError {
     },
     /// Another Namiki wrote this.
     #[error(
-        "log file {} has format version {version}, and this program reads version {VERSION} only: use the release that \
-         wrote it",
+        "log file {} has format {version}, and this program reads format {VERSION} alone: export the tables with the \
+         program that wrote it, and import them with this one",
         file.display()
     )]
     OtherVersion {
         /// The file.
         file: PathBuf,
-        /// Its version.
+        /// Its format.
         version: u32,
     },
     /// The file belongs to another database.

@@ -11,11 +11,11 @@ use super::excess_length::nothing_after;
 use super::file_window::Window;
 use super::last_frame_position::Tail;
 use super::stream_files::{Expected, Extent, Opened, Source};
-use crate::format::BLOCK_BYTES_MAX;
 use crate::format::frame::{
     FRAME_HEADER_BYTES, FrameHeader, LogRecord, Salt, is_sound, peek, record,
 };
 use crate::format::log_file::{file_name, stream_dir};
+use crate::format::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
 use crate::frame_position::FramePosition;
 use crate::generation::layout_config::{Placement, Retain};
 use crate::generation::{CutRule, GenerationInfo};
@@ -378,7 +378,7 @@ impl StreamReader {
         while at < end && !moved {
             let found = self.look(at)?;
             moved = found.is_some_and(|(header, _)| self.is_ours(&header));
-            at += 512;
+            at += BLOCK_BYTES_MIN as u64;
         }
         if let Some(extent) = &mut self.here {
             extent.file_number = own;
@@ -451,7 +451,7 @@ impl StreamReader {
 
     /// The unit of the frames here.
     fn block_bytes(&self) -> usize {
-        self.here.as_ref().map_or(512, |extent| extent.block_bytes)
+        self.here.as_ref().map_or(BLOCK_BYTES_MIN, |extent| extent.block_bytes)
     }
 
     /// Where the reader is, for an error.

@@ -10,7 +10,8 @@ use namiki_platform::disk::{AlignedBuf, Disk, DiskFile, FileKind, SECTOR_BYTES};
 
 use super::ReadError;
 use super::ring_file::RingFile;
-use crate::format::log_file::{Found, LogFileHeader, file_name, parse_file_name, stream_dir};
+use crate::format::{BLOCK_BYTES_MIN, Found};
+use crate::format::log_file::{LogFileHeader, file_name, parse_file_name, stream_dir};
 use crate::format::region::{RegionHeader, Ring, SLOTS_BYTES_MAX, region_base};
 use crate::generation::GenerationInfo;
 use crate::generation::layout_config::{Placement, Retain};
@@ -32,7 +33,7 @@ pub(super) struct Extent {
     pub(super) is_zeroed: bool,
     /// Whether it was made for a frame that no other log file has room for.
     pub(super) is_oversize: bool,
-    /// The longest frame there can be; 0 if that is not known.
+    /// The longest frame there can be; 0 without a header.
     pub(super) frame_bytes_max: u64,
     /// Regions only: how far beyond `end` to search for frames that a lost head covered.
     pub(super) beyond: u64,
@@ -253,9 +254,9 @@ impl LogFile {
             path: self.path,
             file_number: self.number,
             // Unless the header says otherwise: the smallest there is, to look at every place.
-            start: 512,
+            start: BLOCK_BYTES_MIN as u64,
             end: log_file_bytes,
-            block_bytes: 512,
+            block_bytes: BLOCK_BYTES_MIN,
             has_header: false,
             lost_name: None,
             is_zeroed: false,
@@ -391,23 +392,23 @@ fn region(
     let said = info.start(worker);
     let first = 2 * u64::from(head.block_bytes);
     let start = match said.offset {
+        // A log that keeps all says nothing of its beginning.
         0 if is_current => head.start,
-        // Generations follow each other, and none is overwritten: the reader skips what is older.
-        0 => first,
         offset => offset,
     };
+    let is_older = head.generation < info.generation;
     // The generation's first frame is where it began.
     let is_elsewhere = is_current && said.is_first() && start != head.start;
     if head.worker != worker
         || head.region_bytes != region_bytes
         || head.start < first
         || head.start > head.end
-        || start < first
+        || (start < first && !is_older)
         || is_elsewhere
     {
         return Err(damaged("the head of the region contradicts the manifest"));
     }
-    if head.generation < info.generation {
+    if is_older {
         return Err(damaged("the head of the region is of an older generation"));
     }
     let ring = Ring::of_region(base, region_bytes, head.block_bytes as usize);

@@ -21,14 +21,13 @@ use super::ReadError;
 use crate::format::frame::{
     FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, Salt, is_sound, peek,
 };
-use crate::format::log_file::{Found, LogFileHeader, parse_file_name};
+use crate::format::{BLOCK_BYTES_MIN, Found};
+use crate::format::log_file::{LogFileHeader, parse_file_name};
 use crate::format::region::{RegionHeader, SLOTS_BYTES_MAX, region_base};
 use crate::generation::GenerationInfo;
 use crate::generation::layout_config::Placement;
 use crate::stream_dirs::stream_dirs;
 
-/// Frames begin at multiples of this, whatever the block of their file.
-const STEP_BYTES: usize = 512;
 /// How much of a file is looked at together.
 const PIECE_BYTES: usize = 1 << 20;
 
@@ -161,17 +160,19 @@ fn holds_frame(
     let mut piece = AlignedBuf::zeroed(PIECE_BYTES);
     let mut start = 0;
     let mut longest = FRAME_BYTES_MAX;
+    // Without a header, frames may begin at multiples of the shortest block.
+    let mut step = BLOCK_BYTES_MIN;
     // Holes are not read, however long they are.
     while let Some(data) = file.next_data(start)? {
         start = data / PIECE_BYTES as u64 * PIECE_BYTES as u64;
         let got = file.read_at(start, &mut piece)?;
         if start == 0
             && let Found::Header(header) = LogFileHeader::read(&piece[..got])
-            && header.frame_bytes_max > 0
         {
             longest = longest.min(header.frame_bytes_max as usize);
+            step = header.block_bytes as usize;
         }
-        for offset in (0..got).step_by(STEP_BYTES) {
+        for offset in (0..got).step_by(step) {
             let found = peek(&piece[offset..got]).filter(&wanted);
             let Some(header) = found.filter(|it| it.length as usize <= longest) else {
                 continue;
@@ -216,7 +217,7 @@ mod tests {
 
         fn read_at(&self, _: u64, into: &mut [u8]) -> io::Result<usize> {
             self.longest_read.fetch_max(into.len(), Ordering::Relaxed);
-            for sector in into.chunks_mut(STEP_BYTES) {
+            for sector in into.chunks_mut(BLOCK_BYTES_MIN) {
                 sector[..self.header.len()].copy_from_slice(&self.header);
             }
             Ok(into.len())

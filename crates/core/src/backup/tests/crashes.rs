@@ -160,7 +160,7 @@ fn left_over(disk: &SimDisk) -> Vec<String> {
     let dirs = [COPY, "/copy/wal/0000", "/copy/wal/0001"];
     let files = dirs.iter().filter_map(|dir| disk.list(Path::new(dir)).ok());
     let paths = files.flatten().map(|file| file.path.display().to_string());
-    let left = |path: &String| !(path.ends_with(".seg") || path.ends_with("/MANIFEST"));
+    let left = |path: &String| !(path.ends_with(".log") || path.ends_with("/MANIFEST"));
     paths.filter(left).collect()
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use namiki_platform::disk::{
-    AlignedBuf, Disk, DiskFile, DiskLayer, FileLayer, PendingWrite, SimDisk,
+    AlignedBuf, Disk, DiskFile, DiskLayer, FileLayer, PendingWrite, SimDisk, read_unaligned,
 };
 
 /// What the disk is about to do.
@@ -71,6 +71,20 @@ impl HookedFile {
         }
         Ok(())
     }
+
+    /// Blocks that are shorter than those of the disk below take the rest of those with them.
+    fn write_below(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let block = self.file.block_bytes() as u64;
+        let end = offset + bytes.len() as u64;
+        if offset.is_multiple_of(block) && end.is_multiple_of(block) {
+            return self.file.write_durable(offset, bytes);
+        }
+        let start = offset / block * block;
+        let mut whole = AlignedBuf::zeroed((end.next_multiple_of(block) - start) as usize);
+        self.file.read_at(start, &mut whole)?;
+        whole[(offset - start) as usize..][..bytes.len()].copy_from_slice(bytes);
+        self.file.write_durable(start, &whole)
+    }
 }
 
 impl FileLayer for HookedFile {
@@ -81,7 +95,7 @@ impl FileLayer for HookedFile {
     fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.check(offset, bytes.len())?;
         (self.disk.hook)(Step::Write(offset))?;
-        self.file.write_durable(offset, bytes)?;
+        self.write_below(offset, bytes)?;
         (self.disk.hook)(Step::Wrote(offset))
     }
 
@@ -91,6 +105,9 @@ impl FileLayer for HookedFile {
         buf: AlignedBuf,
         len: usize,
     ) -> Result<Box<dyn PendingWrite>, AlignedBuf> {
+        if self.disk.block_bytes < self.file.block_bytes() {
+            return Err(buf);
+        }
         let may = self.check(offset, len);
         match may.and_then(|()| (self.disk.hook)(Step::Begin(offset))) {
             Ok(()) => self.file.begin_write(offset, buf, len),
@@ -100,7 +117,9 @@ impl FileLayer for HookedFile {
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
         self.check(offset, into.len())?;
-        self.file.read_at(offset, into)
+        let read = read_unaligned(&*self.file, offset, into.len())?;
+        into[..read.bytes().len()].copy_from_slice(read.bytes());
+        Ok(read.bytes().len())
     }
 
     fn block_bytes(&self) -> usize {

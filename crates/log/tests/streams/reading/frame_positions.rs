@@ -102,5 +102,5 @@ fn groups_and_readers_know_the_same_positions() {
 #[test]
 fn a_files_path_names_stream_generation_and_number() {
     let path = log_file_path(&wal(), namiki_platform::Generation(7), WorkerId(12), 345);
-    assert_eq!(path, PathBuf::from("/db/wal/0012/000007-00000345.seg"));
+    assert_eq!(path, PathBuf::from("/db/wal/0012/000007-00000345.log"));
 }

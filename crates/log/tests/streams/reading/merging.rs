@@ -220,7 +220,7 @@ fn a_missing_lsn_below_a_recorded_horizon_is_an_error() {
     // This frame records that LSN 1 is hardened.
     put(log.stream(WorkerId(0)), 2, b"p").unwrap();
     log.flush_all().unwrap();
-    disk.remove(std::path::Path::new("/db/wal/0001/000001-00000001.seg"))
+    disk.remove(std::path::Path::new("/db/wal/0001/000001-00000001.log"))
         .unwrap();
     let merge = by_lsn(&disk, 2, 1, None);
     assert!(matches!(

@@ -67,7 +67,7 @@ fn files(disk: &dyn Disk, worker: u16) -> Vec<PathBuf> {
 }
 
 fn log_file(number: u64) -> PathBuf {
-    wal().join(format!("0000/000001-{number:08}.seg"))
+    wal().join(format!("0000/000001-{number:08}.log"))
 }
 
 #[test]

@@ -73,7 +73,14 @@ fn begin(sim: &SimDisk, block: usize) -> (Arc<dyn Disk>, Arc<Log<()>>, Generatio
 
 #[test]
 fn every_lap_is_read_back_whatever_its_blocks() {
-    for (written, present) in [(512, 512), (4096, 4096), (4096, 512), (512, 4096)] {
+    for (written, present) in [
+        (512, 512),
+        (4096, 4096),
+        (4096, 512),
+        (512, 4096),
+        (128, 128),
+        (128, 512),
+    ] {
         let sim = SimDisk::new();
         let (_, log, mut info) = begin(&sim, written);
         let disk: Arc<dyn Disk> = Arc::new(HookedDisk::with_blocks(&sim, present));
@@ -390,58 +397,6 @@ fn two_of_the_longest_frames_always_have_room() {
     }
     let too_long = stream.prepare_oversize(ImageEffect::Longer, longest + 1, |_| {});
     assert!(matches!(too_long, Err(LogError::CommitTooLarge { .. })));
-}
-
-/// A region in which an earlier release has written, which recycled nothing there.
-#[test]
-fn regions_of_earlier_releases_become_rings() {
-    let sim = SimDisk::new();
-    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-    let mut generations = Vec::new();
-    for generation in 1..=2 {
-        let config = LogConfig {
-            retain: Retain::All,
-            ..recycling(&shared(REGION), 1, Generation(generation))
-        };
-        let log: Arc<Log<()>> = create(&disk, config.clone());
-        assert_eq!(log.beginning(), LogStart::default());
-        for stamp in 1..=8 {
-            let stamp = u64::from(generation - 1) * 8 + stamp;
-            write(&log, stamp, 3).unwrap();
-        }
-        let mut info = info(&config);
-        info.seal = Some(log.close().unwrap());
-        generations.push(info);
-    }
-    let manifest = Manifest {
-        next: Generation(3),
-        oldest: Generation(0),
-        generations,
-        image: Stamp(0),
-    };
-    manifest.write(&*disk);
-    let mut engine = Engine::open(&sim, &shared(REGION), 1);
-    assert_eq!(
-        recovered(&disk, &engine.manifest).unwrap(),
-        (1..=16).collect::<Vec<_>>()
-    );
-    let mut last = 16;
-    while write(&engine.log, last + 1, 3).is_ok() {
-        last += 1;
-        assert_eq!(
-            recovered(&disk, &engine.manifest).unwrap(),
-            (1..=last).collect::<Vec<_>>()
-        );
-    }
-    assert_eq!(last, RING / 1536);
-    engine.checkpoint(Stamp(18));
-    for stamp in last + 1..=last + 10 {
-        write(&engine.log, stamp, 3).unwrap();
-        assert_eq!(
-            recovered(&disk, &engine.manifest).unwrap(),
-            (19..=stamp).collect::<Vec<_>>()
-        );
-    }
 }
 
 /// Without a word on what is kept of a region, all of it is.

@@ -106,7 +106,7 @@ fn a_full_disk_refuses_commits_and_keeps_accepted_ones() {
     let LogError::DiskFull { path, .. } = &error else {
         panic!("{error:?}");
     };
-    assert_eq!(path, Path::new("/db/wal/0000/000001-00000003.seg"));
+    assert_eq!(path, Path::new("/db/wal/0000/000001-00000003.log"));
     assert!(!error.is_poison() && log.poisoned().is_none());
     assert_eq!(log.last_drawn(), Lsn(accepted));
     assert!(log.stream(W).has_pending());
@@ -146,7 +146,7 @@ fn a_file_that_cannot_be_made_refuses_for_a_time() {
                 let LogError::NotPrepared { path, .. } = &error else {
                     panic!("{step:?}: {error:?}");
                 };
-                assert_eq!(path, Path::new("/db/wal/0000/000001-00000001.seg"));
+                assert_eq!(path, Path::new("/db/wal/0000/000001-00000001.log"));
                 assert!(error.is_refusal() && log.poisoned().is_none());
                 assert_eq!(log.last_drawn(), Lsn(0));
             }

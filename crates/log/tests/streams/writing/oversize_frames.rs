@@ -182,7 +182,7 @@ fn an_oversize_file_takes_the_number_of_a_spare() {
         harden(stream, 2, b"after").unwrap();
         let expected = [b"before".to_vec(), long, b"after".to_vec()];
         assert!(payloads(&disk, &info(&config), 0) == expected, "{spares}");
-        assert!(files(&sim).iter().all(|name| name.ends_with(".seg")));
+        assert!(files(&sim).iter().all(|name| name.ends_with(".log")));
     }
 }
 
@@ -520,7 +520,7 @@ fn written(last_is_long: bool) -> (SimDisk, GenerationInfo) {
 
 #[test]
 fn a_damaged_oversize_frame_in_the_middle_is_damage() {
-    let path = wal().join("0000/000001-00000002.seg");
+    let path = wal().join("0000/000001-00000002.log");
     for offset in [0, 530, 700, 5000, 40_000] {
         let (sim, info) = written(false);
         sim.damage(&path, offset, &[0xa5; 40]).unwrap();
@@ -536,7 +536,7 @@ fn a_damaged_oversize_frame_in_the_middle_is_damage() {
 /// As of any last frame, it cannot be told from a write that the crash interrupted.
 #[test]
 fn a_torn_oversize_frame_at_the_tail_ends_the_stream() {
-    let path = wal().join("0000/000001-00000002.seg");
+    let path = wal().join("0000/000001-00000002.log");
     let torn = [
         (512, vec![0; 512]),
         (1024, vec![0; 512]),
@@ -564,7 +564,7 @@ fn a_torn_oversize_frame_at_the_tail_ends_the_stream() {
 
 #[test]
 fn an_oversize_file_has_a_length_of_its_own() {
-    let path = wal().join("0000/000001-00000002.seg");
+    let path = wal().join("0000/000001-00000002.log");
     // Shorter than its header says, and with a length that only a shorter one may have.
     let (sim, info) = written(true);
     for length in [16 << 10, 1 << 40] {
@@ -586,7 +586,7 @@ fn an_oversize_file_has_a_length_of_its_own() {
 /// Also where the disk cannot append to a file: then the body is written over zeros.
 #[test]
 fn oversize_frames_are_read_back_with_any_block_length() {
-    for block_bytes in [512, 1024, 4096] {
+    for block_bytes in [128, 512, 1024, 4096] {
         let sim = SimDisk::new();
         let disk: Arc<dyn Disk> = Arc::new(HookedDisk::with_blocks(&sim, block_bytes));
         let config = large_config(1);

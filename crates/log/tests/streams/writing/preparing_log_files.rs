@@ -330,7 +330,7 @@ fn a_missing_old_file_is_made_anew() {
     let remove: Lose = |sim| {
         // The two before the current one: both are to be written again.
         for number in [1, 2] {
-            let path = format!("/db/wal/0000/000001-{number:08}.seg");
+            let path = format!("/db/wal/0000/000001-{number:08}.log");
             sim.remove(Path::new(&path)).unwrap();
         }
     };
