@@ -111,74 +111,13 @@ impl RegionTarget {
             identity,
             generation,
             worker,
-            frame_bytes_max,
             retain,
             kept,
+            ..
         } = *options;
-        let device_block = file.block_bytes();
-        let invalid = |reason: String| LogError::InvalidConfig { reason };
         let base = region_base(worker, region_bytes)
             .ok_or_else(|| invalid(format!("region_bytes is {region_bytes}, too large")))?;
-        let mut slots = AlignedBuf::zeroed(SLOTS_BYTES_MAX);
-        file.read_at(base, &mut slots)
-            .map_err(|source| LogError::device("reading", &path, source))?;
-        let mut head = RegionHeader {
-            identity,
-            sequence: 0,
-            start: 2 * device_block as u64,
-            end: 2 * device_block as u64,
-            region_bytes,
-            writes: 0,
-            generation,
-            block_bytes: device_block as u32,
-            worker,
-            frame_bytes_max,
-        };
-        match RegionHeader::read_slots(&slots) {
-            Found::Nothing => {}
-            Found::Header(before) => {
-                if before.identity != identity {
-                    return Err(LogError::Foreign {
-                        path: path.to_path_buf(),
-                    });
-                }
-                if before.region_bytes != region_bytes {
-                    return Err(invalid(format!(
-                        "region_bytes is {region_bytes}, but {} was laid out with regions of {} \
-                         bytes",
-                        path.display(),
-                        before.region_bytes
-                    )));
-                }
-                if !(before.block_bytes as usize).is_multiple_of(device_block) {
-                    return Err(invalid(format!(
-                        "{} was laid out in blocks of {} bytes, and now lies on a device that \
-                         writes only blocks of {device_block}: it can be read here, but not \
-                         written",
-                        path.display(),
-                        before.block_bytes
-                    )));
-                }
-                // An opening that got no further than its head may be repeated.
-                let unused = before.generation == generation && before.sequence == 0;
-                if before.generation >= generation && !unused {
-                    return Err(LogError::GenerationExists {
-                        generation,
-                        path: path.to_path_buf(),
-                    });
-                }
-                head.block_bytes = before.block_bytes;
-                head.start = before.end;
-                head.end = before.end;
-                head.writes = before.writes;
-            }
-            Found::OtherVersion(version) => {
-                return Err(LogError::OtherVersion {
-                    path: path.to_path_buf(),
-                    version,
-                });
-            }
-        }
+        let mut head = first_head(&*file, &path, base, options)?;
         head.writes += 1;
         let block_bytes = head.block_bytes as usize;
         let ring = Ring::of_region(base, region_bytes, block_bytes);
@@ -352,6 +291,86 @@ impl RegionTarget {
         self.kept_from = earlier.min().unwrap_or(own).min(own);
         self.is_full = false;
     }
+}
+
+fn invalid(reason: String) -> LogError {
+    LogError::InvalidConfig { reason }
+}
+
+/// The head with which a generation begins: where the one before has ended, in the blocks in which the region was laid out.
+fn first_head(
+    file: &dyn DiskFile,
+    path: &Path,
+    base: u64,
+    options: &RegionOptions<'_>,
+) -> Result<RegionHeader, LogError> {
+    let RegionOptions {
+        region_bytes,
+        identity,
+        generation,
+        worker,
+        frame_bytes_max,
+        ..
+    } = *options;
+    let device_block = file.block_bytes();
+    let mut slots = AlignedBuf::zeroed(SLOTS_BYTES_MAX);
+    file.read_at(base, &mut slots)
+        .map_err(|source| LogError::device("reading", path, source))?;
+    let mut head = RegionHeader {
+        identity,
+        sequence: 0,
+        start: 2 * device_block as u64,
+        end: 2 * device_block as u64,
+        region_bytes,
+        writes: 0,
+        generation,
+        block_bytes: device_block as u32,
+        worker,
+        frame_bytes_max,
+    };
+    let before = match RegionHeader::read_slots(&slots) {
+        Found::Nothing => return Ok(head),
+        Found::Header(before) => before,
+        Found::OtherVersion(version) => {
+            return Err(LogError::OtherVersion {
+                path: path.to_owned(),
+                version,
+            });
+        }
+    };
+    if before.identity != identity {
+        return Err(LogError::Foreign {
+            path: path.to_owned(),
+        });
+    }
+    if before.region_bytes != region_bytes {
+        return Err(invalid(format!(
+            "region_bytes is {region_bytes}, but {} was laid out with regions of {} bytes",
+            path.display(),
+            before.region_bytes
+        )));
+    }
+    if !(before.block_bytes as usize).is_multiple_of(device_block) {
+        return Err(invalid(format!(
+            "{} was laid out in blocks of {} bytes, and now lies on a device that writes only blocks of {device_block}: it \
+             can be read here, but not written",
+            path.display(),
+            before.block_bytes
+        )));
+    }
+    // An opening that got no further than its head may be repeated.
+    let unused = before.generation == generation && before.sequence == 0;
+    if before.generation >= generation && !unused {
+        return Err(LogError::GenerationExists {
+            generation,
+            path: path.to_owned(),
+        });
+    }
+    head.block_bytes = before.block_bytes;
+    head.start = before.end;
+    head.end = before.end;
+    head.writes = before.writes;
+    Ok(head)
 }
 
 /// The offset of a region's first frame ever.
