@@ -7,14 +7,14 @@ use std::io;
 use namiki_platform::{Epoch, Lsn, Stamp};
 
 use super::state::State;
-use super::{Stream, Ticket};
-use crate::config::{Group, GroupResource};
+use super::{Limits, Stream, Ticket};
+use crate::config::GroupResource;
 use crate::error::LogError;
 use crate::format::frame::{RECORD_HEADER_BYTES, epoch_word, put_record};
 use crate::generation::layout_config::Layout;
 use crate::log_target::log_room::{Grant, WantedFile};
 use crate::log_target::{Job, LogFile, LogFileMaker, LogTarget};
-use crate::sync::{MutexGuard, Ordering};
+use crate::sync::MutexGuard;
 
 /// How many bytes of a frame are summed at once: few enough to be in the caches still, and enough
 /// for several sums to run side by side.
@@ -51,13 +51,13 @@ impl<H: GroupResource> Stream<H> {
     /// The largest payload that [`Stream::append`] accepts. A longer one is oversize.
     #[must_use]
     pub fn buffered_bytes_max(&self) -> usize {
-        self.buffered_bytes_max
+        self.limits.buffered_bytes_max
     }
 
     /// The largest payload of all (`LogConfig::payload_bytes_max`).
     #[must_use]
     pub fn payload_bytes_max(&self) -> usize {
-        self.payload_bytes_max
+        self.limits.payload_bytes_max
     }
 
     /// Appends one entry and returns once it is in the buffer, *not* on disk.
@@ -108,7 +108,12 @@ impl<H: GroupResource> Stream<H> {
         encode: impl FnOnce(&mut [u8], Lsn),
         hold: impl FnOnce(&mut H),
     ) -> Result<Appended, LogError> {
-        let bytes_max = self.buffered_bytes_max;
+        let Limits {
+            buffer_bytes,
+            buffered_bytes_max: bytes_max,
+            marker_room,
+            ..
+        } = self.limits;
         if payload_bytes > bytes_max {
             return Err(LogError::CommitTooLarge {
                 bytes: payload_bytes,
@@ -131,9 +136,9 @@ impl<H: GroupResource> Stream<H> {
                 guard = self.prepared.wait(guard);
                 continue;
             }
-            let end = guard.filling.used + need;
-            if end <= self.buffer_bytes && guard.target.fits(end + self.marker_room) {
-                if needs == Grant::All && guard.target.is_restricted(end + self.marker_room) {
+            let end = guard.buffers.filling().used + need;
+            if end <= buffer_bytes && guard.target.fits(end + marker_room) {
+                if needs == Grant::All && guard.target.is_restricted(end + marker_room) {
                     return Err(self.is_restricted(&mut guard));
                 }
                 break;
@@ -145,7 +150,7 @@ impl<H: GroupResource> Stream<H> {
         let tripwire = self.shared.tripwire(self.worker);
         let state = &mut *guard;
         let lsn = self.draw(state);
-        let filling = &mut state.filling;
+        let filling = state.buffers.filling_mut();
         let record = &mut filling.buf[filling.used..filling.used + need];
         put_record(
             record,
@@ -160,9 +165,10 @@ impl<H: GroupResource> Stream<H> {
             filling.digest.extend(&filling.buf[..filling.used]);
         }
         let appended = self.count(state, entry, stamp, epoch, lsn);
-        let first_of_group = state.filling.records == 1;
+        let first_of_group = state.buffers.filling().records == 1;
         tripwire.disarm();
-        if appended.group_is_full && self.layout == Layout::Single && guard.in_flight.is_none() {
+        if appended.group_is_full && self.layout == Layout::Single && guard.batches.under_way().is_none()
+        {
             return Ok(self.flush_under_lock(guard, appended));
         }
         drop(guard);
@@ -198,7 +204,7 @@ impl<H: GroupResource> Stream<H> {
         epoch: Epoch,
         lsn: Lsn,
     ) -> Appended {
-        let filling = &mut state.filling;
+        let filling = state.buffers.filling_mut();
         if filling.records == 0 {
             filling.first_lsn = lsn;
         }
@@ -213,18 +219,14 @@ impl<H: GroupResource> Stream<H> {
             epochs.appended(self.index, epoch, entry == Entry::Independent);
         }
         state.appended += 1;
-        // Release pairs with the acquires in `has_pending`.
-        self.appended.store(state.appended, Ordering::Release);
+        self.progress.note_appended(state.appended);
         Appended {
             ticket: Ticket {
                 worker: self.worker,
                 number: state.appended,
                 lsn,
             },
-            group_is_full: match self.group {
-                Group::Count(n) => is_commit && filling.commits == n.get(),
-                Group::Auto => false,
-            },
+            group_is_full: is_commit && state.group_wait.is_completed_by(filling.commits),
         }
     }
 
@@ -250,8 +252,8 @@ impl<H: GroupResource> Stream<H> {
         mut state: MutexGuard<'a, State<H>>,
         end: usize,
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
-        if end > self.buffer_bytes {
-            return match state.in_flight {
+        if end > self.limits.buffer_bytes {
+            return match state.batches.under_way() {
                 Some(through) => self.join(state, through),
                 None => self.lead(state),
             };

@@ -18,10 +18,10 @@ impl<H: GroupResource> Stream<H> {
     /// caller wakes tasks.
     pub(crate) fn harden_epoch(&self, epoch: Epoch) -> Result<(), LogError> {
         let state = self.state.lock();
-        let through = if state.filling.epoch_min <= epoch.0 {
+        let through = if state.buffers.filling().epoch_min <= epoch.0 {
             state.appended
         } else {
-            state.in_flight.unwrap_or(0)
+            state.batches.under_way().unwrap_or(0)
         };
         self.harden_through(state, through)
     }
@@ -50,8 +50,8 @@ impl<H: GroupResource> Stream<H> {
                 state = self.prepared.wait(state);
                 continue;
             }
-            let end = state.filling.used;
-            state = match state.in_flight {
+            let end = state.buffers.filling().used;
+            state = match state.batches.under_way() {
                 Some(through) => self.join(state, through)?,
                 None if state.target.fits(end) => self.lead(state)?,
                 None => self.make_room(state, end)?,

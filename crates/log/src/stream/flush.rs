@@ -21,7 +21,7 @@ use crate::format::frame::{self, FrameHeader};
 use crate::frame_position::FramePosition;
 use crate::generation::layout_config::Layout;
 use crate::log_target::{FrameFacts, LogTarget, WritePosition};
-use crate::sync::{MutexGuard, Ordering};
+use crate::sync::MutexGuard;
 
 impl<H: GroupResource> Stream<H> {
     /// Hardens everything appended before the call; what those commits held is then released.
@@ -44,7 +44,7 @@ impl<H: GroupResource> Stream<H> {
     #[must_use]
     pub fn may_hold(&self) -> bool {
         let state = self.state.lock();
-        state.in_flight.is_some() || !state.filling.held.is_empty()
+        state.batches.under_way().is_some() || !state.buffers.filling().held.is_empty()
     }
 
     /// Begins to harden the commit and all before it, and does not wait for that if the disk can write on
@@ -65,11 +65,12 @@ impl<H: GroupResource> Stream<H> {
         let _wake = self.wake_on_drop();
         let through = ticket.number;
         let mut state = self.state.lock();
-        while state.hardened < through && state.in_flight < Some(through) {
+        while state.hardened < through && state.batches.under_way() < Some(through) {
             self.check_poison()?;
             let async_flush_min_commits = self.shared.async_flush_min_commits.map(NonZeroU32::get);
-            let submits = async_flush_min_commits.is_some_and(|size| state.filling.commits >= size);
-            state = match state.in_flight {
+            let commits = state.buffers.filling().commits;
+            let submits = async_flush_min_commits.is_some_and(|size| commits >= size);
+            state = match state.batches.under_way() {
                 None if submits => self.submit(state)?,
                 None => self.lead(state)?,
                 Some(_) => self.join_at_once(state, through)?,
@@ -98,8 +99,7 @@ impl<H: GroupResource> Stream<H> {
             return Ok(());
         };
         let mut state = self.complete_if_written(state)?;
-        let is_filling = state.in_flight.is_none() && state.filling.records > 0;
-        if flushes && is_filling && self.waits_until(&mut state).is_none() {
+        if flushes && state.may_lead() && state.waits_until().is_none() {
             drop(self.lead(state)?);
         }
         Ok(())
@@ -116,7 +116,7 @@ impl<H: GroupResource> Stream<H> {
                 return Ok(());
             }
             self.check_poison()?;
-            state = if state.in_flight.is_some() {
+            state = if state.batches.under_way().is_some() {
                 self.join_at_once(state, through)?
             } else {
                 self.lead(state)?
@@ -131,7 +131,7 @@ impl<H: GroupResource> Stream<H> {
         mut state: MutexGuard<'a, State<H>>,
         through: u64,
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
-        state.wanted = state.wanted.max(through);
+        state.group_wait.want(through);
         self.join(state, through)
     }
 
@@ -143,11 +143,11 @@ impl<H: GroupResource> Stream<H> {
         through: u64,
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
         self.shared.check_process()?;
-        match state.submitted.take() {
+        match state.batches.join() {
             Some(submitted) => self.complete(state, submitted),
             None => {
-                let parity = (state.batch_of(through) & 1) as usize;
-                Ok(self.leaders[parity].wait(state))
+                let batch = state.batches.carrier_of(through);
+                Ok(self.flush_waiters.wait(batch, state))
             }
         }
     }
@@ -191,7 +191,7 @@ impl<H: GroupResource> Stream<H> {
                 let path = position.path;
                 let mut guard = self.state.lock();
                 guard.counters.submitted += 1;
-                guard.submitted = Some(SubmittedBatch { batch, path, write });
+                guard.batches.submit(SubmittedBatch { batch, path, write });
                 std::mem::forget(completion);
                 // S3, S7.
                 self.wake_all();
@@ -229,13 +229,10 @@ impl<H: GroupResource> Stream<H> {
         &'a self,
         mut state: MutexGuard<'a, State<H>>,
     ) -> Result<MutexGuard<'a, State<H>>, LogError> {
-        if state.submitted.is_some() {
+        if state.batches.is_unattended() {
             self.shared.check_process()?;
         }
-        match state
-            .submitted
-            .take_if(|submitted| submitted.write.is_complete())
-        {
+        match state.batches.join_if_written() {
             Some(submitted) => self.complete(state, submitted),
             None => Ok(state),
         }
@@ -243,27 +240,19 @@ impl<H: GroupResource> Stream<H> {
 
     /// Seals the filling buffer: it becomes the batch's frame.
     fn seal(&self, state: &mut State<H>) -> (FlushBatch<H>, WritePosition) {
-        let other = state
-            .other
-            .take()
-            .expect("no batch is in flight, so the other buffer is here");
-        let frame = std::mem::replace(&mut state.filling, other);
-        state.in_flight = Some(state.appended);
-        state.batches += 1;
-        state.deadline = None;
-        state.sequence += 1;
+        let frame = state.buffers.seal();
+        state.group_wait.sealed();
         state.max_stamp = state.max_stamp.max(frame.max_stamp);
         let padded = state.target.padded(frame.used);
+        state.batches.begin(state.appended, padded as u64);
+        let sequence = state.batches.begun();
         let facts = FrameFacts {
-            sequence: state.sequence,
+            sequence,
             max_stamp: frame.max_stamp,
             last_lsn: frame.last_lsn,
         };
         let position = state.target.assign(padded as u64, &facts);
-        state.in_flight_bytes = padded as u64;
-        let kept_bytes = state.target.kept_bytes();
-        // Only the stream's lock holder writes it.
-        self.kept_bytes.store(kept_bytes, Ordering::Relaxed);
+        self.kept.note(&state.target);
         let wants_spare = match &mut state.target {
             LogTarget::Files(target) if target.wants_spare() => {
                 target.requested = self.shared.prepare == Prepare::Background;
@@ -282,7 +271,7 @@ impl<H: GroupResource> Stream<H> {
         let batch = FlushBatch {
             frame,
             padded,
-            sequence: state.sequence,
+            sequence,
             position: frame_position,
             closed: self.close_epoch(),
             horizon: Lsn(0),
@@ -369,12 +358,10 @@ impl<H: GroupResource> Stream<H> {
         let mut guard = kept.unwrap_or_else(|| self.state.lock());
         std::mem::forget(completion);
         let state = &mut *guard;
-        let batch = state.batches;
-        let through = state.in_flight.take();
-        state.in_flight_bytes = 0;
+        let batch = state.batches.begun();
+        let through = state.batches.end();
         if let Err(error) = written {
-            // What the group held stays held, for ever: the frame is put aside as it is.
-            state.other = Some(frame);
+            state.buffers.failed(frame);
             self.wake_all();
             let error = self.shared.poison.set(error);
             self.announce_end();
@@ -389,48 +376,33 @@ impl<H: GroupResource> Stream<H> {
             at,
             took: at.saturating_duration_since(sealed_at),
             carried: frame.commits,
-            buffered: state.filling.commits,
+            buffered: state.buffers.filling().commits,
         };
         state.counters.flush_ns += completed.took.as_nanos() as u64;
-        state.group_policy.completed(completed, self.group_wait_max);
-        match state.replaced.take() {
-            // It was the oversize frame, whose memory goes back.
-            Some(buffer) => frame = buffer,
-            None => frame.clear(),
-        }
-        if state.filling.records == 0 {
-            // Nothing came meanwhile, as when a worker waits for its own flush: the next commits go
-            // where the last went, which the caches still hold.
-            std::mem::swap(&mut frame, &mut state.filling);
-        }
-        state.other = Some(frame);
+        state.group_wait.completed(completed);
+        state.buffers.written(frame);
         // S7.
         self.pass_on_demand(state);
-        state.hardened = through.expect("only its completion clears `in_flight`");
-        // Release pairs with the acquires of `is_hardened`: the frame is durable (`stream/mod.rs`,
-        // S2).
-        self.hardened.store(state.hardened, Ordering::Release);
+        state.hardened = through.expect("only its completion ends a batch (U1)");
+        // S2.
+        self.progress.note_hardened(state.hardened);
+        let filling = state.buffers.filling();
         if self.shared.horizon.sequencer.draws() {
             self.shared
                 .horizon
-                .hardened_below(self.index, state.filling.low_water_mark());
+                .hardened_below(self.index, filling.low_water_mark());
         }
         if let Some(epochs) = &self.shared.epochs {
-            let pending = state.filling.epoch_min;
-            epochs.completed(self.index, pending, closed, Epoch(horizon.0));
+            epochs.completed(self.index, filling.epoch_min, closed, Epoch(horizon.0));
         }
         // S3.
-        let (this, next) = ((batch & 1) as usize, ((batch + 1) & 1) as usize);
-        self.leaders[this].notify_all();
-        self.leaders[next].notify_one();
+        self.flush_waiters.ended(batch);
         self.ack_waiters.announce();
         Ok(guard)
     }
 
     pub(super) fn wake_all(&self) {
-        for condvar in &self.leaders {
-            condvar.notify_all();
-        }
+        self.flush_waiters.wake_all();
         self.prepared.notify_all();
     }
 }
@@ -445,7 +417,7 @@ impl<H: GroupResource> Drop for CompletionGuard<'_, H> {
         let worker = self.stream.worker;
         self.stream.shared.poison.set(LogError::Panicked { worker });
         // The lock makes sure that a thread that saw no poison is waiting by now.
-        self.stream.state.lock().in_flight = None;
+        self.stream.state.lock().batches.end();
         self.stream.wake_all();
         self.stream.announce_end();
     }

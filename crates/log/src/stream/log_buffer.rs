@@ -1,4 +1,10 @@
-//! A log buffer: the frame that is being filled, and what is known of it.
+//! The log buffers of a stream: one fills, the other one is here or is the frame of a batch.
+//!
+//! # Invariants
+//! - B1. One buffer always fills. The other one is here exactly while no batch is under way.
+//! - B2. An oversize frame takes the place of the buffer that fills. That buffer is set aside until the frame is written,
+//!   and then takes its place again.
+//! - B3. After a failed write the frame stays as it is: what its group held stays held.
 
 use namiki_platform::disk::AlignedBuf;
 use namiki_platform::{Epoch, Lsn, Stamp};
@@ -67,5 +73,68 @@ impl<H: GroupResource> Filling<H> {
         } else {
             self.first_lsn.0
         }
+    }
+}
+
+/// See the module.
+pub(super) struct Buffers<H> {
+    filling: Filling<H>,
+    /// The other buffer, while no batch has it (B1).
+    other: Option<Filling<H>>,
+    /// The buffer that an oversize frame has replaced (B2).
+    replaced: Option<Filling<H>>,
+}
+
+impl<H: GroupResource> Buffers<H> {
+    pub(super) fn new(buffers: [AlignedBuf; 2], region_block: Option<usize>) -> Self {
+        let [one, other] = buffers.map(|buf| Filling::new(buf, region_block));
+        Self {
+            filling: one,
+            other: Some(other),
+            replaced: None,
+        }
+    }
+
+    /// The buffer that fills.
+    #[inline]
+    pub(super) fn filling(&self) -> &Filling<H> {
+        &self.filling
+    }
+
+    #[inline]
+    pub(super) fn filling_mut(&mut self) -> &mut Filling<H> {
+        &mut self.filling
+    }
+
+    /// Takes what fills as the frame of a batch; the other buffer fills from now on. No batch is under way.
+    pub(super) fn seal(&mut self) -> Filling<H> {
+        let other = self.other.take();
+        let other = other.expect("no batch is under way, so the other buffer is here (B1)");
+        std::mem::replace(&mut self.filling, other)
+    }
+
+    /// Puts an oversize frame into the place of the buffer that fills, which has no records (B2).
+    pub(super) fn replace(&mut self, frame: Filling<H>) {
+        self.replaced = Some(std::mem::replace(&mut self.filling, frame));
+    }
+
+    /// Takes back the frame of a batch that is written.
+    pub(super) fn written(&mut self, mut frame: Filling<H>) {
+        match self.replaced.take() {
+            // The memory of an oversize frame is freed.
+            Some(buffer) => frame = buffer,
+            None => frame.clear(),
+        }
+        if self.filling.records == 0 {
+            // Nothing was appended during the flush, as when a worker waits for its own: the next commits go where
+            // the last went, which the caches still hold.
+            std::mem::swap(&mut frame, &mut self.filling);
+        }
+        self.other = Some(frame);
+    }
+
+    /// Takes back the frame of a batch whose write has failed (B3).
+    pub(super) fn failed(&mut self, frame: Filling<H>) {
+        self.other = Some(frame);
     }
 }

@@ -38,27 +38,34 @@ mod append;
 mod epoch_marker;
 mod flush;
 mod flush_batch;
+mod flush_waiters;
 mod group_policy;
+mod group_wait;
 mod log_buffer;
 mod oversize;
+mod progress;
 mod recycle;
 mod state;
 mod task_demand;
 mod wait;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use namiki_platform::disk::AlignedBuf;
 use namiki_platform::{Lsn, WorkerId};
 
-use crate::config::{Group, GroupResource, LogConfig};
+use crate::config::{GroupResource, LogConfig};
 use crate::error::LogError;
 use crate::generation::layout_config::Layout;
 use crate::horizon::async_waiters::{AckWaiters, WakeOnDrop};
 use crate::log_target::{LogFileMaker, LogTarget};
 use crate::shared_state::Shared;
-use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
+use crate::sync::{Condvar, Mutex, MutexGuard};
+use flush_waiters::FlushWaiters;
+use group_wait::GroupWait;
+use log_buffer::Buffers;
+use progress::Progress;
+use recycle::KeptBytes;
 use state::State;
 use task_demand::Demand;
 
@@ -83,31 +90,32 @@ pub struct Stream<H: GroupResource> {
     worker: WorkerId,
     index: usize,
     layout: Layout,
-    group: Group,
-    group_wait_max: Duration,
-    buffer_bytes: usize,
-    buffered_bytes_max: usize,
-    payload_bytes_max: usize,
-    /// Kept free behind the frame that fills.
-    marker_room: usize,
+    limits: Limits,
     maker: Option<LogFileMaker>,
-    /// Entries that are in a buffer or beyond.
-    appended: AtomicU64,
-    /// Entries that are hardened (S2).
-    hardened: AtomicU64,
+    progress: Progress,
     state: Mutex<State<H>>,
-    /// Where threads wait that need a flush to end, or to lead one (by the flush's parity, S3).
-    leaders: [Condvar; 2],
+    /// Where threads wait that need a flush to end, or to lead one (S3).
+    flush_waiters: FlushWaiters,
     /// Where threads wait for a log file that another thread prepares.
     prepared: Condvar,
-    /// Bytes of files, or of the region, that hold frames.
-    kept_bytes: AtomicU64,
-    /// The length of the region's ring, if its frames may be recycled.
-    ring_bytes: Option<u64>,
+    kept: KeptBytes,
     /// Tasks that wait for commits.
     pub(crate) ack_waiters: AckWaiters,
     /// What they want.
     demand: Demand,
+}
+
+/// How long entries and frames may be.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// The length of a buffer, and so of a frame with several entries.
+    buffer_bytes: usize,
+    /// The longest payload that shares a buffer with others.
+    buffered_bytes_max: usize,
+    /// The longest payload of all.
+    payload_bytes_max: usize,
+    /// Kept free behind the frame that fills.
+    marker_room: usize,
 }
 
 impl<H: GroupResource> Stream<H> {
@@ -119,28 +127,30 @@ impl<H: GroupResource> Stream<H> {
         target: LogTarget,
         maker: Option<LogFileMaker>,
     ) -> Self {
-        let buffer_bytes = buffers[0].len();
-        let (kept_bytes, ring_bytes) = (target.kept_bytes(), target.ring_bytes());
+        let limits = Limits {
+            buffer_bytes: buffers[0].len(),
+            buffered_bytes_max: config.buffered_bytes_max().min(config.payload_bytes_max()),
+            payload_bytes_max: config.payload_bytes_max(),
+            marker_room: config.marker_room(),
+        };
+        let kept = KeptBytes::of(&target);
         let region_block = matches!(target, LogTarget::Region(_)).then(|| target.block_bytes());
         Self {
             shared,
             worker,
             index: usize::from(worker.0),
             layout: config.layout,
-            group: config.group,
-            group_wait_max: config.group_wait_max,
-            buffer_bytes,
-            buffered_bytes_max: config.buffered_bytes_max().min(config.payload_bytes_max()),
-            payload_bytes_max: config.payload_bytes_max(),
-            marker_room: config.marker_room(),
+            limits,
             maker,
-            appended: AtomicU64::new(0),
-            hardened: AtomicU64::new(0),
-            state: Mutex::new(State::new(buffers, region_block, target)),
-            leaders: Default::default(),
+            progress: Progress::new(),
+            state: Mutex::new(State::new(
+                Buffers::new(buffers, region_block),
+                GroupWait::new(config.group, config.group_wait_max),
+                target,
+            )),
+            flush_waiters: FlushWaiters::default(),
             prepared: Condvar::default(),
-            kept_bytes: AtomicU64::new(kept_bytes),
-            ring_bytes,
+            kept,
             ack_waiters: AckWaiters::new(),
             demand: Demand::new(),
         }
@@ -161,28 +171,24 @@ impl<H: GroupResource> Stream<H> {
     /// Whether anything is appended and not hardened. Two loads.
     #[must_use]
     pub fn has_pending(&self) -> bool {
-        // Acquire pairs with the release in `finish_batch`; read first, so that the two cannot look equal
-        // when something was pending throughout.
-        let hardened = self.hardened.load(Ordering::Acquire);
-        self.appended.load(Ordering::Acquire) != hardened
+        self.progress.has_pending()
     }
 
     /// Whether nothing was ever appended.
     pub(crate) fn is_untouched(&self) -> bool {
-        self.appended.load(Ordering::Acquire) == 0
+        self.progress.appended() == 0
     }
 
     /// Whether the commit is hardened. One load.
     #[must_use]
     pub fn is_hardened(&self, ticket: Ticket) -> bool {
-        // Acquire pairs with the release in `finish_batch`: the frame is durable.
-        self.hardened.load(Ordering::Acquire) >= ticket.number
+        self.progress.hardened() >= ticket.number
     }
 
     /// How many entries of the stream are hardened.
     #[must_use]
     pub fn hardened_commits(&self) -> u64 {
-        self.hardened.load(Ordering::Acquire)
+        self.progress.hardened()
     }
 
     pub(crate) fn counters(&self) -> StreamCounters {
@@ -212,19 +218,18 @@ impl<H: GroupResource> Stream<H> {
     /// The last frame that is hardened while others may be written, and the largest stamp ever appended.
     pub(crate) fn hardened_end(&self) -> (u64, namiki_platform::Stamp) {
         let state = self.state.lock();
-        let in_doubt = state.in_flight.is_some() || self.shared.poison.get().is_some();
-        let hardened = state.sequence - u64::from(in_doubt && state.sequence > 0);
-        (hardened, state.max_stamp)
+        let is_failed = self.shared.poison.get().is_some();
+        (state.batches.last_hardened(is_failed), state.max_stamp)
     }
 
     /// Waits until the last frame that is begun by now is hardened. Returns its sequence number.
     pub(crate) fn harden_begun(&self) -> Result<u64, LogError> {
         let _wake = self.wake_on_drop();
         let mut state = self.state.lock();
-        let begun = state.sequence;
-        while let Some(through) = state.in_flight {
+        let begun = state.batches.begun();
+        while let Some(through) = state.batches.under_way() {
             // A later one begins after it is hardened.
-            if state.sequence > begun {
+            if state.batches.begun() > begun {
                 break;
             }
             state = self.join(state, through)?;
@@ -237,7 +242,7 @@ impl<H: GroupResource> Stream<H> {
     /// The last frame that is hardened once the stream is closed, and the largest stamp ever appended.
     pub(crate) fn end(&self) -> (u64, namiki_platform::Stamp) {
         let state = self.state.lock();
-        (state.sequence, state.max_stamp)
+        (state.batches.begun(), state.max_stamp)
     }
 
     /// Refuses commits from now on. An oversize one for which a log file may have its number already is appended
@@ -267,7 +272,7 @@ impl<H: GroupResource> Stream<H> {
         let through = state.appended;
         let result = self.harden_through(state, through);
         let mut state = self.state.lock();
-        while let Some(through) = state.in_flight {
+        while let Some(through) = state.batches.under_way() {
             state = match self.join(state, through) {
                 Ok(state) => state,
                 // The log is poisoned, as `result` says already.

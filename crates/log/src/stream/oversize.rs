@@ -59,7 +59,7 @@ impl<H: GroupResource> Stream<H> {
         payload_bytes: usize,
         encode: impl FnOnce(&mut [u8]),
     ) -> Result<OversizeEntry, LogError> {
-        let bytes_max = self.payload_bytes_max;
+        let bytes_max = self.limits.payload_bytes_max;
         if payload_bytes > bytes_max {
             return Err(LogError::CommitTooLarge {
                 bytes: payload_bytes,
@@ -80,12 +80,12 @@ impl<H: GroupResource> Stream<H> {
             file: None,
         };
         if let Some(maker) = &self.maker
-            && !maker.takes(frame_bytes, self.marker_room)
+            && !maker.takes(frame_bytes, self.limits.marker_room)
         {
             let block = self.known_block_bytes()?;
             let frame = &entry.buf[..frame_bytes];
             let room = self.shared.room.get();
-            let written = maker.write_body(frame, effect, block, self.marker_room, room);
+            let written = maker.write_body(frame, effect, block, self.limits.marker_room, room);
             let written = written.inspect_err(|error| {
                 if error.is_full() {
                     self.state.lock().target.set_short_of_room();
@@ -162,9 +162,9 @@ impl<H: GroupResource> Stream<H> {
         loop {
             guard = self.complete_if_written(guard)?;
             self.check_poison()?;
-            if let Some(through) = guard.in_flight {
+            if let Some(through) = guard.batches.under_way() {
                 guard = self.join(guard, through)?;
-            } else if guard.filling.records > 0 {
+            } else if guard.buffers.filling().records > 0 {
                 // First: with what is pending in it, the present file may not be one that the next image frees.
                 guard = if self.has_file_behind_pending(&guard, &oversize) {
                     self.lead(guard)?
@@ -182,7 +182,7 @@ impl<H: GroupResource> Stream<H> {
         let tripwire = self.shared.tripwire(self.worker);
         let state = &mut *guard;
         let lsn = self.draw(state);
-        let region_block = state.filling.head.as_ref().map(|block| block.len());
+        let region_block = state.buffers.filling().head.as_ref().map(|block| block.len());
         let used = oversize.frame_bytes();
         let mut frame = Filling::new(std::mem::take(&mut oversize.buf), region_block);
         let record = &mut frame.buf[FRAME_HEADER_BYTES..ENTRY_OVERHEAD_BYTES];
@@ -196,7 +196,7 @@ impl<H: GroupResource> Stream<H> {
         frame.digest = Digest::of_record(record, oversize.payload_crc, payload_bytes);
         hold(&mut frame.held);
         frame.used = used;
-        state.replaced = Some(std::mem::replace(&mut state.filling, frame));
+        state.buffers.replace(frame);
         let mut appended = self.count(state, entry, stamp, epoch, lsn);
         appended.group_is_full = entry != Entry::Part;
         tripwire.disarm();
@@ -214,8 +214,8 @@ impl<H: GroupResource> Stream<H> {
         let padded = |bytes| target.padded(bytes) as u64;
         match target {
             LogTarget::Files(log_files) if oversize.file.is_none() => {
-                let frame = padded(oversize.frame_bytes() + self.marker_room);
-                log_files.spares() > 0 || padded(state.filling.used) + frame <= log_files.left()
+                let frame = padded(oversize.frame_bytes() + self.limits.marker_room);
+                log_files.spares() > 0 || padded(state.buffers.filling().used) + frame <= log_files.left()
             }
             LogTarget::Files(_) | LogTarget::Region(_) => true,
         }
@@ -227,10 +227,10 @@ impl<H: GroupResource> Stream<H> {
             return Ok(log_file.has_number());
         }
         let bytes = oversize.frame_bytes();
-        if !state.target.fits(bytes + self.marker_room) {
+        if !state.target.fits(bytes + self.limits.marker_room) {
             return Ok(false);
         }
-        let is_restricted = || state.target.is_restricted(bytes + self.marker_room);
+        let is_restricted = || state.target.is_restricted(bytes + self.limits.marker_room);
         if oversize.effect.needs() == Grant::All && is_restricted() {
             return Err(self.is_restricted(state));
         }

@@ -11,19 +11,45 @@ use crate::generation::log_start::StreamStart;
 use crate::log_target::log_room::{LogFiles, RestrictedFile};
 use crate::log_target::region_use::RegionUse;
 use crate::log_target::{Beginning, LogTarget, Superfluous};
-use crate::sync::Ordering;
+use crate::sync::{AtomicU64, Ordering};
+
+/// The bytes of files, or of the region, that hold frames. Written under the stream's lock, read without it.
+pub(super) struct KeptBytes {
+    bytes: AtomicU64,
+    /// The length of the region's ring, if its frames may be recycled.
+    ring_bytes: Option<u64>,
+}
+
+impl KeptBytes {
+    pub(super) fn of(target: &LogTarget) -> Self {
+        Self {
+            bytes: AtomicU64::new(target.kept_bytes()),
+            ring_bytes: target.ring_bytes(),
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        // Relaxed: a number by itself.
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Frames were placed or given up.
+    pub(super) fn note(&self, target: &LogTarget) {
+        self.bytes.store(target.kept_bytes(), Ordering::Relaxed);
+    }
+}
 
 impl<H: GroupResource> Stream<H> {
     /// The bytes of files, or of the region, that hold frames.
     pub(crate) fn kept_bytes(&self) -> u64 {
-        self.kept_bytes.load(Ordering::Relaxed)
+        self.kept.bytes()
     }
 
     /// How full the region is; nothing of log files, and if none of its frames may be recycled.
     pub(crate) fn region_use(&self) -> Option<RegionUse> {
         Some(RegionUse {
             kept_bytes: self.kept_bytes(),
-            bytes: self.ring_bytes?,
+            bytes: self.kept.ring_bytes?,
         })
     }
 
@@ -41,8 +67,8 @@ impl<H: GroupResource> Stream<H> {
     /// in flight then is hardened.
     pub(crate) fn beginning(&self, superfluous: Superfluous) -> Beginning {
         let state = self.state.lock();
-        let in_doubt = state.in_flight.is_some() || self.shared.poison.get().is_some();
-        let hardened = state.sequence - u64::from(in_doubt && state.sequence > 0);
+        let is_failed = self.shared.poison.get().is_some();
+        let hardened = state.batches.last_hardened(is_failed);
         state.target.beginning(superfluous, hardened)
     }
 
@@ -58,7 +84,7 @@ impl<H: GroupResource> Stream<H> {
         let state = self.state.lock();
         if let (Some(maker), LogTarget::Files(target)) = (&self.maker, &state.target) {
             target.count(maker.log_file_bytes, into);
-            into.unwritten_bytes += state.in_flight_bytes;
+            into.unwritten_bytes += state.batches.bytes_under_way();
         }
     }
 
@@ -107,8 +133,7 @@ impl<H: GroupResource> Stream<H> {
                     Vec::new()
                 }
             };
-            self.kept_bytes
-                .store(state.target.kept_bytes(), Ordering::Relaxed);
+            self.kept.note(&state.target);
             given_up
         };
         for (number, bytes) in given_up {

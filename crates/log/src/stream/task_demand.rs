@@ -59,10 +59,10 @@ impl<H: GroupResource> Stream<H> {
         if state.hardened >= number {
             return true;
         }
-        match state.in_flight {
-            Some(_) => state.submitted.is_some(),
+        match state.batches.under_way() {
+            Some(_) => state.batches.is_unattended(),
             None => {
-                state.served_batch != state.batches + 1 || self.waits_until(&mut state).is_none()
+                !state.group_wait.is_served(state.batches.next()) || state.waits_until().is_none()
             }
         }
     }
@@ -86,13 +86,13 @@ impl<H: GroupResource> Stream<H> {
     pub(crate) fn serve(&self, submits: bool) -> Option<Instant> {
         let _wake = self.wake_on_drop();
         let mut state = self.state.lock();
-        let is_idle = state.in_flight.is_none() && state.filling.records > 0;
-        if !self.is_demanded() || !is_idle || self.check_poison().is_err() {
+        if !self.is_demanded() || !state.may_lead() || self.check_poison().is_err() {
             return None;
         }
-        let deadline = self.waits_until(&mut state);
+        let deadline = state.waits_until();
         if deadline.is_some() {
-            state.served_batch = state.batches + 1;
+            let next = state.batches.next();
+            state.group_wait.serve(next);
         } else if submits {
             drop(self.submit(state));
         } else {
@@ -106,7 +106,7 @@ impl<H: GroupResource> Stream<H> {
         let _wake = self.wake_on_drop();
         let mut state = self.state.lock();
         if self.is_demanded()
-            && let Some(submitted) = state.submitted.take()
+            && let Some(submitted) = state.batches.join()
         {
             drop(self.complete(state, submitted));
         }

@@ -1,14 +1,14 @@
 //! Waiting until a commit is hardened.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use namiki_platform::Lsn;
 
 use super::state::State;
 use super::{Stream, Ticket};
-use crate::config::{Group, GroupResource};
+use crate::config::GroupResource;
 use crate::error::LogError;
-use crate::sync::{MutexGuard, Ordering};
+use crate::sync::MutexGuard;
 
 /// Rounds of looking at a batch before sleeping: about a microsecond, which a batch on emulated NVM takes, and one to
 /// a disk does not notice. A model looks once, as it tries all orders anyway.
@@ -31,7 +31,7 @@ impl<H: GroupResource> Stream<H> {
         self.shared.check_process()?;
         let _wake = self.wake_on_drop();
         let mut state = self.state.lock();
-        if state.in_flight >= Some(ticket.number) && state.submitted.is_none() {
+        if state.batches.under_way() >= Some(ticket.number) && !state.batches.is_unattended() {
             drop(state);
             for _ in 0..SPIN_ROUNDS {
                 std::hint::spin_loop();
@@ -46,10 +46,10 @@ impl<H: GroupResource> Stream<H> {
                 return Ok(());
             }
             self.check_poison()?;
-            state = if state.in_flight.is_some() {
+            state = if state.batches.under_way().is_some() {
                 self.join(state, ticket.number)?
             } else {
-                match self.waits_until(&mut state) {
+                match state.waits_until() {
                     None => self.lead(state)?,
                     Some(deadline) => self.accumulate(state, deadline),
                 }
@@ -57,49 +57,24 @@ impl<H: GroupResource> Stream<H> {
         }
     }
 
-    /// Until when the group that fills waits for more commits; nothing if it should be sealed.
-    pub(super) fn waits_until(&self, state: &mut State<H>) -> Option<Instant> {
-        if self.group_wait_max == Duration::MAX || state.wanted > state.hardened {
-            return None;
-        }
-        let commits = state.filling.commits;
-        let deadline = match self.group {
-            Group::Count(n) if commits >= n.get() => None,
-            Group::Count(_) => {
-                if state.deadline.is_none() {
-                    state.deadline = Instant::now().checked_add(self.group_wait_max);
-                }
-                state.deadline
-            }
-            Group::Auto => state.group_policy.deadline(commits),
-        };
-        deadline.filter(|deadline| Instant::now() < *deadline)
-    }
-
-    /// Waits for more commits, at most until `deadline` if no other waiter has it (`stream/mod.rs`,
-    /// S3).
+    /// Waits for more commits, at most until `deadline` if no other waiter has it (S3).
     fn accumulate<'a>(
         &'a self,
         mut state: MutexGuard<'a, State<H>>,
         deadline: Instant,
     ) -> MutexGuard<'a, State<H>> {
-        let next = state.batches + 1;
-        let leaders = &self.leaders[(next & 1) as usize];
-        if state.timed == next {
-            return leaders.wait(state);
+        let next = state.batches.next();
+        if !state.group_wait.take_deadline(next) {
+            return self.flush_waiters.wait(next, state);
         }
-        state.timed = next;
-        let (mut state, _) = leaders.wait_until(state, deadline);
-        if state.timed == next {
-            state.timed = 0;
-        }
+        let mut state = self.flush_waiters.wait_until(next, state, deadline);
+        state.group_wait.leave_deadline(next);
         state
     }
 
     /// Whether there can be such a commit in this stream.
     pub(crate) fn check_ticket(&self, ticket: Ticket) -> Result<(), LogError> {
-        // Acquire, like any load of the stream's progress; the owner of the ticket sees its commit.
-        let appended = self.appended.load(Ordering::Acquire);
+        let appended = self.progress.appended();
         if ticket.worker == self.worker && ticket.number <= appended {
             return Ok(());
         }
@@ -116,10 +91,11 @@ impl<H: GroupResource> Stream<H> {
         let _wake = self.wake_on_drop();
         // Under the lock no commit is between draw and buffer.
         let state = self.state.lock();
-        let through = if state.filling.records > 0 && state.filling.first_lsn <= lsn {
+        let filling = state.buffers.filling();
+        let through = if filling.records > 0 && filling.first_lsn <= lsn {
             state.appended
         } else {
-            state.in_flight.unwrap_or(0)
+            state.batches.under_way().unwrap_or(0)
         };
         self.harden_through(state, through)
     }
