@@ -1,4 +1,4 @@
-//! What a log is told when it is created.
+//! The configuration with which a log is created.
 
 use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
@@ -17,14 +17,15 @@ use crate::horizon::epoch_source::EpochSource;
 use crate::horizon::sequencer::SequencerKind;
 use crate::log_target::STRETCHES;
 
-/// What a group of commits holds until it is hardened: under normal lock release, record locks.
+/// Resources that a group of commits holds until it is hardened: under normal lock release, record
+/// locks.
 pub trait GroupResource: Default + Send + 'static {
     /// Is told where the group's frame is. Called as [`GroupResource::release`] is, and before it.
     fn written(&mut self, position: FramePosition) {
         let _ = position;
     }
-    /// Releases everything. Called by the flush leader, after the frame is durable and before any waiter is
-    /// woken; it must neither append to the log nor wait for it.
+    /// Releases everything. Called by the flush leader, after the frame is durable and before any
+    /// waiter is woken; it must neither append to the log nor wait for it.
     fn release(&mut self);
     /// Whether there is nothing to release.
     fn is_empty(&self) -> bool;
@@ -68,32 +69,35 @@ pub struct LogConfig {
     pub streams: NonZeroU16,
     /// Commits per flush.
     pub group: Group,
-    /// Longest a commit waits for its group. `Duration::MAX`: no limit and no flusher thread; a waiter for
-    /// a commit then flushes immediately.
+    /// Longest a commit waits for its group. `Duration::MAX`: no limit and no flusher thread; a
+    /// waiter for a commit then flushes immediately.
     pub group_wait_max: Duration,
     /// From how many commits on the flush of a full group is left to the disk, where the disk can
-    /// write on its own, and its worker goes on: see `Stream::begin_flush`. Nothing: from 32 on, where
-    /// there are at most two streams for each processor. A write that is left alone costs more
-    /// processor time than one that is waited for, which the few commits of a smaller group do not
-    /// make up for; and where there are many workers, one that waits leaves its processor to others.
+    /// write on its own, and its worker goes on: see `Stream::begin_flush`. Nothing: from 32 on,
+    /// where there are at most two streams for each processor. A write that is left alone costs
+    /// more processor time than one that is waited for, which the few commits of a smaller group do
+    /// not make up for; and where there are many workers, one that waits leaves its processor to
+    /// others.
     pub async_flush_min_commits: Option<NonZeroU32>,
     /// Where LSNs come from.
     pub sequencer: SequencerKind,
-    /// Where the epochs come from, if commits are acknowledged by them ([`CutRule::Epoch`]); no LSNs are
-    /// drawn then.
+    /// Where the epochs come from, if commits are acknowledged by them ([`CutRule::Epoch`]); no
+    /// LSNs are drawn then.
     pub epochs: Option<Arc<dyn EpochSource>>,
-    /// Length of a buffer (a stream has two), and so of the longest frame with several entries; rounded up
-    /// to 4 KiB.
+    /// Length of a buffer (a stream has two), and so of the longest frame with several entries;
+    /// rounded up to 4 KiB.
     pub buffer_bytes: usize,
     /// The longest payload of one entry. What does not fit into a buffer gets a frame of its own
-    /// ([`Stream::prepare_oversize`](crate::Stream::prepare_oversize)). Nothing: as much as fits into a buffer.
+    /// ([`Stream::prepare_oversize`](crate::Stream::prepare_oversize)). Nothing: as much as fits
+    /// into a buffer.
     pub payload_bytes_max: Option<usize>,
     /// Where frames go.
     pub placement: Placement,
     /// What becomes of hardened log files, or of hardened frames in a region.
     pub retain: Retain,
-    /// The generations that the manifest will name beside this one: what a shared device has of them is not overwritten
-    /// before [`Log::recycle`](crate::Log::recycle) gives it up. Nothing if that is not known, and all is kept that is there.
+    /// The other generations that the manifest will name: their frames in a shared device are not
+    /// overwritten before [`Log::recycle`](crate::Log::recycle) gives them up. `None` if they are
+    /// unknown: then all frames there are kept.
     pub kept: Option<Vec<GenerationInfo>>,
     /// When, and on which thread, log files are made ready.
     pub prepare: Prepare,
@@ -141,7 +145,7 @@ impl LogConfig {
         }
     }
 
-    /// What a reader has to know about the generation this configuration writes.
+    /// The facts that a reader needs about the generation this configuration writes.
     #[must_use]
     pub fn generation_info(&self, cut: CutRule) -> GenerationInfo {
         GenerationInfo {
@@ -174,8 +178,8 @@ impl LogConfig {
     }
 
     /// The room that a stream keeps behind the frame it fills for one without records, which may be
-    /// needed to certify that frame's epoch. In a ring, for more of them: a checkpoint needs one to free room, and so does
-    /// each view until then.
+    /// needed to certify that frame's epoch. In a ring, for more of them: a checkpoint needs one to
+    /// free room, and so does each view until then.
     pub(crate) fn marker_room(&self) -> usize {
         let room = match (&self.epochs, self.recycled_ring_bytes()) {
             (None, _) => 0,
@@ -195,8 +199,8 @@ impl LogConfig {
         }
     }
 
-    /// The longest frame that has room beside the last one, however long that is, once all else is recycled: with less, a
-    /// stream of long transactions would stop. A buffer is taken as it is.
+    /// The longest frame that has room together with the last one, however long that is, once all
+    /// else is recycled: with less, a stream of long transactions would stop. At least a buffer.
     fn ring_frame_bytes_max(&self, ring_bytes: u64) -> u64 {
         let others = ring_bytes / STRETCHES + (self.marker_room() + format::BLOCK_BYTES_MAX) as u64;
         let half = ring_bytes.saturating_sub(others) / 2;
@@ -208,8 +212,8 @@ impl LogConfig {
         self.buffer_len() - ENTRY_OVERHEAD_BYTES
     }
 
-    /// The longest payload of all: no longer than was asked for, than a frame can be, and than a region, or nearly half of
-    /// it where it is a ring.
+    /// The longest payload of all: no longer than was asked for, than a frame can be, and than a
+    /// region, or nearly half of it where it is a ring.
     pub(crate) fn payload_bytes_max(&self) -> usize {
         let fits_buffer = self.buffered_bytes_max();
         let asked = self.payload_bytes_max.unwrap_or(fits_buffer);
@@ -226,8 +230,8 @@ impl LogConfig {
         asked.min(longest - ENTRY_OVERHEAD_BYTES)
     }
 
-    /// The longest frame, padding included, in a log file of the usual length or when a region is laid out. A
-    /// longer one has a log file made for it, or a head that announces it.
+    /// The longest frame, padding included, in a log file of the usual length or when a region is
+    /// laid out. A longer one has a log file made for it, or a head that announces it.
     pub(crate) fn frame_bytes_max(&self) -> u32 {
         let longest = match self.placement {
             Placement::Files { log_file_bytes } => {

@@ -1,5 +1,5 @@
-//! Errors of writing the log: why it refuses a commit, or refuses everything. Why a log cannot be read back is in
-//! `read/error.rs`.
+//! Errors of writing the log: why it refuses a commit, or refuses everything. Why a log cannot be
+//! read back is in `read/error.rs`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,9 +38,10 @@ pub enum LogError {
         /// What the disk said.
         source: Arc<io::Error>,
     },
-    /// The next log file could not be made: no right to write, a file system that is mounted to be read, no file descriptor
-    /// or memory left. The commit was refused before anything of it was written; commits accepted earlier have their space.
-    /// When the cause has gone, commits are accepted again.
+    /// The next log file could not be made: no right to write, a file system that is mounted to be
+    /// read, no file descriptor or memory left. The commit was refused before anything of it was
+    /// written; commits accepted earlier have their space. When the cause has gone, commits are
+    /// accepted again.
     #[error("cannot make the log file {}", path.display())]
     NotPrepared {
         /// The file.
@@ -64,8 +65,8 @@ pub enum LogError {
         /// Its size.
         region_bytes: u64,
     },
-    /// Reading, writing or naming a file failed. If this error poisoned the log, it is unknown what the device
-    /// kept: reopen to find out.
+    /// Reading, writing or naming a file failed. If this error poisoned the log, it is unknown what
+    /// the device kept: reopen to find out.
     #[error("{doing} {} failed", path.display())]
     Device {
         /// What was being done, as in "writing".
@@ -135,7 +136,8 @@ pub enum LogError {
         /// Its format.
         version: u32,
     },
-    /// The shared device is too short for the regions. A file was made for as many streams as there were then.
+    /// The shared device is too short for the regions. A file was made for as many streams as there
+    /// were then.
     #[error(
         "{} of {bytes} bytes has room for {} regions of {region_bytes} bytes, and there are to be {streams}; open with as many \
          streams as it has room for, or make it longer (fallocate -l {} on a file)",
@@ -167,7 +169,8 @@ impl LogError {
         matches!(self, Self::Device { .. } | Self::Panicked { .. })
     }
 
-    /// True if there is no place for a frame here, and nothing was written: there may be one elsewhere, or later.
+    /// True if there is no place for a frame here, and nothing was written: there may be one
+    /// elsewhere, or later.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         matches!(

@@ -16,8 +16,8 @@ pub struct FramePosition {
     pub worker: WorkerId,
     /// The log file that it is in; 0 in a shared device.
     pub file_number: u64,
-    /// Where it starts, in the log file or in the device. In a device, the end of its region may cut a frame in two:
-    /// its rest is at the beginning of the region's ring.
+    /// Where it starts, in the log file or in the device. In a device, the end of its region may
+    /// cut a frame in two: its rest is at the beginning of the region's ring.
     pub offset: u64,
     /// Its length, without the padding.
     pub length: u32,
@@ -30,8 +30,8 @@ impl FramePosition {
         log_file_path(dir, self.generation, self.worker, self.file_number)
     }
 
-    /// Where in the file the payloads of the frame's records are, if these are the payloads' lengths, in the order in
-    /// which they were appended.
+    /// Where in the file the payloads of the frame's records are, if these are the payloads'
+    /// lengths, in the order in which they were appended.
     pub fn payload_offsets(
         &self,
         payload_bytes: impl IntoIterator<Item = usize>,

@@ -2,9 +2,8 @@
 //!
 //! A commit is *pre-committed* once [`Stream::append`] has put it into its stream's buffer, and
 //! *hardened* once the frame that carries it is on disk. Under normal lock release hardened is
-//! acknowledged; under early release a commit is acknowledged when the log's [horizon]
-//! passes its LSN, or when its epoch is [certified], that is when everything it can depend on is hardened
-//! too.
+//! acknowledged; under early release a commit is acknowledged when the log's [horizon] passes its
+//! LSN, or when its epoch is [certified], that is when everything it can depend on is hardened too.
 //!
 //! The log does not know what a commit contains: payloads are bytes, and what a group holds until
 //! it is hardened is the caller's [`GroupResource`].

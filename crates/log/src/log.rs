@@ -48,7 +48,8 @@ pub struct LogCounters {
     pub submitted: u64,
     /// Bytes of frames written, padding included.
     pub frame_bytes: u64,
-    /// Bytes of zeros written to make log files ready for frames. A log file that is written again needs none.
+    /// Bytes of zeros written to make log files ready for frames. A log file that is written again
+    /// needs none.
     pub zero_bytes: u64,
     /// Commits hardened.
     pub commits: u64,
@@ -56,14 +57,15 @@ pub struct LogCounters {
     pub cas_misses: u64,
     /// Sum over all frames of the time from the beginning of the write until its end was seen.
     pub flush_ns: u64,
-    /// How many frames had no commit, one, 2 or 3, 4 to 7, and so on; in the last place, all with more.
+    /// How many frames had no commit, one, 2 or 3, 4 to 7, and so on; in the last place, all with
+    /// more.
     pub group_sizes: [u64; GROUP_SIZES],
 }
 
-/// The log's threads, started before it is known what they share: what the log can do depends on which
-/// of them the system allows. Without the one that flushes, whatever waits for a commit flushes it, a
-/// task like a thread, and a poll flushes what is overdue; without the one that makes log files ready, the
-/// commit that needs one does.
+/// The log's threads, started before it is known what they share: what the log can do depends on
+/// which of them the system allows. Without the one that flushes, whatever waits for a commit
+/// flushes it, a task like a thread, and a poll flushes what is overdue; without the one that makes
+/// log files ready, the commit that needs one does.
 struct Threads<H: GroupResource> {
     flusher: Option<Waiting<H>>,
     preparer: Option<Waiting<H>>,
@@ -121,9 +123,9 @@ impl<H: GroupResource> Log<H> {
     /// Creates the log of a new generation in `dir`, the database's `wal` directory.
     ///
     /// Log files are made when a stream is first used, or by [`Log::prepare_log_files`]; a shared
-    /// device is created here if there is none. On return every stream has durably what a reader of
-    /// the generation must find: its directory, or the head of its region. Where a crash came before
-    /// either, the same generation can be created again.
+    /// device is created here if it does not exist. On return every stream has durably what a
+    /// reader of the generation must find: its directory, or the head of its region. Where a crash
+    /// came before either, the same generation can be created again.
     ///
     /// # Errors
     /// [`LogError::InvalidConfig`], [`LogError::GenerationExists`], [`LogError::Foreign`],
@@ -224,10 +226,10 @@ impl<H: GroupResource> Log<H> {
         }))
     }
 
-    /// Makes log files until every stream has `count` ready beside the one it writes, rather than each when
-    /// half of the one before it is used: for callers that know how much they will write, and do not want
-    /// to make files while they do. They come on top of those that [`crate::Retain`] keeps, and each holds
-    /// a file open. No effect on a shared device.
+    /// Makes log files until every stream has `count` ready in addition to the one it writes,
+    /// rather than each when half of the one before it is used: for callers that know how much they
+    /// will write, and do not want to make files while they do. They come on top of those that
+    /// [`crate::Retain`] keeps, and each holds a file open. No effect on a shared device.
     ///
     /// To be called when the generation is announced to its later readers: with a file there is,
     /// [`Log::create`] cannot start it again.
@@ -258,7 +260,8 @@ impl<H: GroupResource> Log<H> {
         }
     }
 
-    /// Whether nothing was ever appended to any stream, by whatever has ended before this call. A load for each stream.
+    /// Whether nothing was ever appended to any stream, by whatever has ended before this call. A
+    /// load for each stream.
     #[must_use]
     pub fn is_untouched(&self) -> bool {
         self.streams.list.iter().all(|stream| stream.is_untouched())
@@ -297,8 +300,8 @@ impl<H: GroupResource> Log<H> {
     }
 
     /// As [`Stream::wait_hardened`] for a task, which the waker wakes when it should ask again. The
-    /// flusher leads the flush, as the thread that waits would; if there is no flusher (`group_wait_max` is
-    /// `Duration::MAX`, or no thread was allowed), this waits like a thread.
+    /// flusher leads the flush, as the thread that waits would; if there is no flusher
+    /// (`group_wait_max` is `Duration::MAX`, or no thread was allowed), this waits like a thread.
     ///
     /// # Errors
     /// As [`Stream::wait_hardened`].
@@ -327,7 +330,7 @@ impl<H: GroupResource> Log<H> {
         };
         ended()
             .or_else(|| {
-                // It may have been written meanwhile. What went wrong, `ended` sees.
+                // It may have been written since. `ended` reports a failure.
                 drop(stream.poll());
                 self.enter(usize::from(ticket.worker.0), waker, ack_waiter);
                 ended()
@@ -341,9 +344,9 @@ impl<H: GroupResource> Log<H> {
             )
     }
 
-    /// As [`Log::wait_covered`] for a task: see [`Log::poll_hardened`]. `ticket` is the commit that waits,
-    /// if it is one, and its group is waited for first. The task is woken when a stream that lags has hardened
-    /// something, and when the flusher has flushed all that do.
+    /// As [`Log::wait_covered`] for a task: see [`Log::poll_hardened`]. `ticket` is the commit that
+    /// waits, if it is one, and its group is waited for first. The task is woken when a stream that
+    /// lags has hardened something, and when the flusher has flushed all that do.
     ///
     /// # Errors
     /// As [`Log::wait_covered`]; [`LogError::ForeignTicket`].
@@ -388,16 +391,17 @@ impl<H: GroupResource> Log<H> {
         }
     }
 
-    /// Through this epoch every commit is hardened in all streams, as far as is known. It never goes back.
-    /// [`Epoch`] 0 where commits are not released by epochs.
+    /// Through this epoch every commit is hardened in all streams, as far as is known. It never
+    /// goes back. [`Epoch`] 0 where commits are not released by epochs.
     #[must_use]
     pub fn hardened_epoch(&self) -> Epoch {
         let epochs = self.streams.shared.epochs.as_ref();
         epochs.map_or(Epoch(0), EpochHorizon::hardened)
     }
 
-    /// [`Log::hardened_epoch`] after a look at the streams; if nothing is pending in any of them, the
-    /// current epoch is closed first. So a single client that commits and waits finds everything hardened.
+    /// [`Log::hardened_epoch`] after a look at the streams; if nothing is pending in any of them,
+    /// the current epoch is closed first. So a single client that commits and waits finds
+    /// everything hardened.
     #[must_use]
     pub fn hardened_epoch_now(&self) -> Epoch {
         let Some(epochs) = &self.streams.shared.epochs else {
@@ -410,25 +414,27 @@ impl<H: GroupResource> Log<H> {
         epochs.scan()
     }
 
-    /// Through this epoch every commit may be acknowledged: all of them are hardened, and what is on the
-    /// disk says so, or nothing in them needs that. It never goes back. [`Epoch`] 0 where commits are not released by epochs.
+    /// Through this epoch every commit may be acknowledged: all of them are hardened, and what is
+    /// on the disk says so, or nothing in them needs that. It never goes back. [`Epoch`] 0 where
+    /// commits are not released by epochs.
     #[must_use]
     pub fn certified_epoch(&self) -> Epoch {
         let epochs = self.streams.shared.epochs.as_ref();
         epochs.map_or(Epoch(0), EpochHorizon::certified)
     }
 
-    /// Whether commits of `epoch`, and transactions that have read them, may be acknowledged. One load, if
-    /// so.
+    /// Whether commits of `epoch`, and transactions that have read them, may be acknowledged. One
+    /// load, if so.
     #[must_use]
     pub fn is_certified(&self, epoch: Epoch) -> bool {
         let epochs = self.streams.shared.epochs.as_ref();
         epochs.is_some_and(|epochs| epochs.certifies(epoch))
     }
 
-    /// Returns when `epoch` is certified; an epoch that is still to come counts as the current one. `ticket` is the
-    /// commit that waits, if it is one, and its group is waited for first. Then streams that lag are flushed, and if
-    /// what is on the disk does not certify the epoch, and something was committed that needs it, a frame that does is written.
+    /// Returns when `epoch` is certified; an epoch that is still to come counts as the current one.
+    /// `ticket` is the commit that waits, if it is one, and its group is waited for first. Then
+    /// streams that lag are flushed, and if what is on the disk does not certify the epoch, and
+    /// something was committed that needs it, a frame that does is written.
     ///
     /// # Errors
     /// The error that poisoned the log; [`LogError::Closed`]; [`LogError::RegionFull`] and
@@ -500,8 +506,8 @@ impl<H: GroupResource> Log<H> {
             )
     }
 
-    /// A task that is in the list of those to be woken wants everything acknowledged through this LSN or epoch, once
-    /// its commit is hardened, if it is one.
+    /// A task that is in the list of those to be woken wants everything acknowledged through this
+    /// LSN or epoch, once its commit is hardened, if it is one.
     fn demand(&self, ticket: Option<Ticket>, through: u64) {
         match ticket {
             Some(ticket) => self.stream(ticket.worker).demand(ticket.number, through),
@@ -544,8 +550,9 @@ impl<H: GroupResource> Log<H> {
         ack_waiter.entry = Some((index, key));
     }
 
-    /// [`Stream::poll`] for all streams: completes their asynchronous flushes that have been written, and does
-    /// what a flusher would that no thread was allowed for. What went wrong, waiters learn.
+    /// [`Stream::poll`] for all streams: completes their asynchronous flushes that have been
+    /// written, and does what a flusher would that no thread was allowed for. What went wrong,
+    /// waiters learn.
     pub fn poll(&self) {
         for stream in &self.streams.list {
             drop(stream.poll());
@@ -561,8 +568,9 @@ impl<H: GroupResource> Log<H> {
         }
     }
 
-    /// [`Log::poll`] for a caller that wants to know whether `epoch` is certified. From now on the flusher sees to
-    /// it, if there is one. If no thread was allowed for it, this does, once every group of the epoch is hardened.
+    /// [`Log::poll`] for a caller that wants to know whether `epoch` is certified. From now on the
+    /// flusher sees to it, if there is one. If no thread was allowed for it, this does, once every
+    /// group of the epoch is hardened.
     pub fn poll_epoch(&self, epoch: Epoch) {
         let shared = &*self.streams.shared;
         let Some(epochs) = &shared.epochs else {
@@ -626,8 +634,8 @@ impl<H: GroupResource> Log<H> {
     }
 
     /// Refuses further commits, hardens all that were accepted, stops the threads, and says where
-    /// the generation ends. Closing again gives the same answer. On return, of an error too, nothing
-    /// is being written any more, so the log may be opened again.
+    /// the generation ends. Closing again gives the same answer. On return, of an error too,
+    /// nothing is being written any more, so the log may be opened again.
     ///
     /// # Errors
     /// The error that poisoned the log; the threads are stopped all the same. [`LogError::Forked`].
@@ -658,9 +666,10 @@ impl<H: GroupResource> Log<H> {
         Ok(seal)
     }
 
-    /// What a seal would say if the generation ended with what is hardened at some moment during this call: for a copy
-    /// that is taken while the log is written. Every commit that was hardened before the call is in it. Under release by
-    /// epochs and by LSN, later ones may be in part: what counts of those frames, [`GenerationInfo::last_stamp`] says.
+    /// The seal of the generation as of some moment during this call, for a copy that is taken
+    /// while the log is written. Every commit that was hardened before the call is in it. Under
+    /// release by epochs and by LSN, later ones may be in part: what counts of those frames,
+    /// [`GenerationInfo::last_stamp`] says.
     ///
     /// # Errors
     /// The error that poisoned the log; [`LogError::Forked`].
@@ -693,7 +702,8 @@ impl<H: GroupResource> Log<H> {
         Ok(end)
     }
 
-    /// Waits until all frames are hardened that are begun when their stream is looked at. Returns how many there are, of all streams.
+    /// Waits until all frames are hardened that are begun when their stream is looked at. Returns
+    /// how many there are, of all streams.
     ///
     /// # Errors
     /// The error that poisoned the log; [`LogError::Forked`].
@@ -715,8 +725,8 @@ impl<H: GroupResource> Log<H> {
         self.streams.shared.flusher.stop();
     }
 
-    /// In a forked child: leaves all as it is. The threads are not there to be joined, a write under
-    /// way is the parent's to wait for, and a lock may be held by a thread that is not there.
+    /// In a forked child: leaves all as it is. The threads are not there to be joined, a write
+    /// under way is the parent's to wait for, and a lock may be held by a thread that is not there.
     fn abandon(&mut self) {
         std::mem::forget(Arc::clone(&self.streams));
         std::mem::forget(std::mem::replace(&mut self.threads, Mutex::new(Vec::new())));

@@ -422,7 +422,8 @@ fn an_immediate_flush_does_not_wait_for_a_group() {
             thread::spawn(move || world.log.stream(WorkerId(0)).flush().unwrap())
         };
         let ticket = world.append(0, 8).unwrap();
-        // Parks behind that flush if it does not carry its commit, is woken first, and waits for its group.
+        // Parks behind that flush if it does not carry its commit, is woken first, and waits for
+        // its group.
         let patient = {
             let world = Arc::clone(&world);
             thread::spawn(move || {

@@ -1,7 +1,7 @@
 //! Recycling: what an image makes superfluous of a log goes, while the log is written.
 //!
-//! See `generation/log_start.rs` for the order of things. A region of a shared device is a ring, in which the frames that are given up
-//! are overwritten (`log_target/region.rs`).
+//! See `generation/log_start.rs` for the order of things. A region of a shared device is a ring, in
+//! which the frames that are given up are overwritten (`log_target/region.rs`).
 
 use std::sync::Arc;
 
@@ -21,19 +21,21 @@ use crate::log_target::region_use::RegionUse;
 pub struct RecyclePoint {
     /// Every commit with a stamp at or below this one is in the image.
     pub stamp: Stamp,
-    /// Nothing at or above this LSN may go, whatever its stamp. For logs of operations: the LSN with which the oldest
-    /// transaction begins that had not ended when the stamp was still to be chosen. A transaction that ends after that
-    /// may have a stamp above the image's, and is replayed from its beginning.
+    /// Nothing at or above this LSN may go, whatever its stamp. For logs of operations: the LSN
+    /// with which the oldest transaction begins that had not ended when the stamp was still to be
+    /// chosen. A transaction that ends after that may have a stamp above the image's, and is
+    /// replayed from its beginning.
     pub below_lsn: Option<Lsn>,
 }
 
 impl<H: GroupResource> Log<H> {
     /// Where the log may begin once the image of `point` is durable. Changes nothing.
     ///
-    /// Of each stream a prefix goes: log files, or stretches of a region, never the one that is written, nor the one with the
-    /// last hardened frame. Where LSNs are drawn, nothing at or above [`Log::horizon`] goes (L3). The result never begins
-    /// before what was recycled already. It is empty if all of it are log files and none may go, and unless frames may be
-    /// recycled ([`Retain::UntilRecycled`](crate::Retain::UntilRecycled)).
+    /// Of each stream a prefix goes: log files, or stretches of a region, never the one that is
+    /// written, nor the one with the last hardened frame. Where LSNs are drawn, nothing at or above
+    /// [`Log::horizon`] goes (L3). The result never begins before what was recycled already. It is
+    /// empty if all of it are log files and none may go, and unless frames may be recycled
+    /// ([`Retain::UntilRecycled`](crate::Retain::UntilRecycled)).
     ///
     /// # Errors
     /// The error that poisoned the log; [`LogError::Forked`].
@@ -58,8 +60,9 @@ impl<H: GroupResource> Log<H> {
         }
     }
 
-    /// Where the log begins now: of a log that was just created, what its generation is to be announced with
-    /// ([`GenerationInfo::begin_at`](crate::GenerationInfo::begin_at)). Empty if that is the first log file of each stream.
+    /// Where the log begins now: of a log that was just created, what its generation is to be
+    /// announced with ([`GenerationInfo::begin_at`](crate::GenerationInfo::begin_at)). Empty if
+    /// that is the first log file of each stream.
     #[must_use]
     pub fn beginning(&self) -> LogStart {
         self.begun(Superfluous {
@@ -85,14 +88,15 @@ impl<H: GroupResource> Log<H> {
         start
     }
 
-    /// Gives up what is before `start`, which [`Log::recyclable`] has said and the manifest says durably by now; and of the
-    /// regions of a shared device the generations before `oldest`, the first that the manifest names. Room in a region can be
-    /// overwritten from now on.
+    /// Gives up what is before `start`, which [`Log::recyclable`] has said and the manifest says
+    /// durably by now; and of the regions of a shared device the generations before `oldest`, the
+    /// first that the manifest names. Room in a region can be overwritten from now on.
     ///
-    /// Of log files, some are kept to be written again, under other names, which spares the next ones the zeros and needs no more room on
-    /// the disk: no more than `reuse_bytes` of all streams. The others are removed, and so are those that were made for a
-    /// long frame. A log file that cannot be removed is in the way of nothing, and removed at the next
-    /// opening. The current log files stay, whatever `start` says.
+    /// Of log files, some are kept to be written again, under other names, which spares the next
+    /// ones the zeros and needs no more room on the disk: no more than `reuse_bytes` of all
+    /// streams. The others are removed, and so are those that were made for a long frame. A log
+    /// file that cannot be removed is in the way of nothing, and removed at the next opening. The
+    /// current log files stay, whatever `start` says.
     ///
     /// # Errors
     /// [`LogError::Forked`].
@@ -113,20 +117,20 @@ impl<H: GroupResource> Log<H> {
         Ok(files)
     }
 
-    /// Whether a stream was refused room on the disk for a log file, since it has made one, or for a frame, since
-    /// [`Log::forget_refusals`] was called; or has none in its region since something was recycled, or less than a quarter of
-    /// it is left. What cannot be taken any more is refused with
-    /// [`LogError::DiskFull`] or [`LogError::RegionFull`] until there is room; recycling makes some. Takes each
-    /// stream's lock: meant to be asked a few times a second. Never so of a region unless frames may be recycled.
+    /// Whether a stream was refused room on the disk for a log file, since it has made one, or for
+    /// a frame, since [`Log::forget_refusals`] was called; or has none in its region since
+    /// something was recycled, or less than a quarter of it is left. A commit without room is
+    /// refused with [`LogError::DiskFull`] or [`LogError::RegionFull`] until there is room;
+    /// recycling makes some. Takes each stream's lock: meant to be asked a few times a second.
+    /// Never so of a region unless frames may be recycled.
     #[must_use]
     pub fn is_short_of_room(&self) -> bool {
         let mut streams = self.streams.list.iter();
         streams.any(|stream| stream.is_short_of_room())
     }
 
-    /// Room on the disk is being sought: from now on [`Log::is_short_of_room`] tells of what is refused later, and of nothing
-    /// that was refused before.
-    /// Of regions nothing is forgotten.
+    /// Room on the disk is being sought: from now on [`Log::is_short_of_room`] tells of what is
+    /// refused later, and of nothing that was refused before. Of regions nothing is forgotten.
     pub fn forget_refusals(&self) {
         for stream in &self.streams.list {
             stream.forget_refusals();
@@ -186,16 +190,17 @@ impl<H: GroupResource> Log<H> {
         }
     }
 
-    /// The bytes of log files of this generation that hold frames, spare log files not counted; of a shared device, the
-    /// bytes of frames that are kept, also of earlier generations. One load for each stream.
+    /// The bytes of log files of this generation that hold frames, spare log files not counted; of
+    /// a shared device, the bytes of frames that are kept, also of earlier generations. One load
+    /// for each stream.
     #[must_use]
     pub fn kept_bytes(&self) -> u64 {
         let streams = self.streams.list.iter();
         streams.map(|stream| stream.kept_bytes()).sum()
     }
 
-    /// The region of a shared device that has the most frames; nothing without a shared device, or if no frames may be
-    /// recycled. One load for each stream.
+    /// The region of a shared device that has the most frames; nothing without a shared device, or
+    /// if no frames may be recycled. One load for each stream.
     #[must_use]
     pub fn fullest_region(&self) -> Option<RegionUse> {
         let streams = self.streams.list.iter();

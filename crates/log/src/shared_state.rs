@@ -29,12 +29,13 @@ pub(crate) struct Shared {
     pub(crate) async_flush_min_commits: Option<NonZeroU32>,
     /// Whether there is a flusher to wake.
     pub(crate) has_flusher: bool,
-    /// Whether polls flush groups that are overdue: there should be a flusher, and the system allowed none.
+    /// Whether polls flush groups that are overdue: there should be a flusher, and the system
+    /// allowed none.
     pub(crate) polls_flush: bool,
     /// Grants files that are made for frames.
     pub(crate) room: OnceLock<Arc<dyn LogRoom>>,
-    /// Through which LSN or epoch tasks want everything acknowledged, without a commit of their own;
-    /// 0: none does. The flusher takes it.
+    /// Through which LSN or epoch tasks want everything acknowledged, without a commit of their
+    /// own; 0: none does. The flusher takes it.
     pub(crate) demanded: AtomicU64,
     // Padded, because the threads write to these and every commit reads what is before them.
     pub(crate) flusher: CachePadded<Notifier>,
@@ -58,8 +59,8 @@ impl Shared {
         }
     }
 
-    /// A task waits for something that only the flusher may bring about, or the log has failed: it looks at
-    /// once, whenever its next tick is.
+    /// A task waits for something that only the flusher may bring about, or the log has failed: it
+    /// looks at once, whenever its next tick is.
     pub(crate) fn call_flusher(&self) {
         if self.has_flusher {
             self.flusher.call();
@@ -155,13 +156,13 @@ impl Drop for Tripwire<'_> {
     }
 }
 
-/// Wakes the flusher: from any sleep by a *call*, and by a *notification* only if it is idle. A notification is for
-/// every group's first commit, a call for what tasks wait for.
+/// Wakes the flusher: from any sleep by a *call*, and by a *notification* only if it is idle. A
+/// notification is for every group's first commit, a call for what tasks wait for.
 ///
 /// # Invariants
-/// - B1. Work is made visible before a call or a notification. The flusher clears the call before it looks for
-///   work. Before it parks, it says so and then looks at the call and, to be idle, for work. With a fence
-///   on both sides, one of the two sees the other.
+/// - B1. Work is made visible before a call or a notification. The flusher clears the call before
+///   it looks for work. Before it parks, it says so and then looks at the call and, to be idle, for
+///   work. With a fence on both sides, one of the two sees the other.
 pub(crate) struct Notifier {
     /// The flusher is parked, and a call wakes it.
     listens: AtomicBool,
@@ -194,8 +195,9 @@ impl Notifier {
 
     /// Has the flusher look once more from now on, after making work visible.
     pub(crate) fn call(&self) {
-        // Release pairs with the acquire in `clear`, so that its look for work sees what was made visible. A caller that
-        // finds an earlier call leaves the wake-up to that caller: the call is not cleared yet.
+        // Release pairs with the acquire in `clear`, so that its look for work sees what was made
+        // visible. A caller that finds an earlier call leaves the wake-up to that caller: the call
+        // is not cleared yet.
         if self.is_called.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -218,8 +220,8 @@ impl Notifier {
         self.is_called.swap(false, Ordering::Acquire);
     }
 
-    /// Parks until `until` or a call; if it `rests`, until a notification or work, too. False if it is time to
-    /// stop.
+    /// Parks until `until` or a call; if it `rests`, until a notification or work, too. False if it
+    /// is time to stop.
     pub(crate) fn sleep(
         &self,
         until: Option<Instant>,

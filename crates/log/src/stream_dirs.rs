@@ -1,7 +1,8 @@
 //! Which directories of streams a log has.
 //!
-//! Streams are numbered from 0, and each has a directory. But one that is missing, because a directory was lost or left out of a
-//! copy, says nothing about those behind it: what looks for log that nothing names has to look into all that there are.
+//! Streams are numbered from 0, and each has a directory. But one that is missing, because a
+//! directory was lost or left out of a copy, says nothing about those behind it: what looks for log
+//! that nothing names has to look into all that there are.
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
@@ -12,11 +13,11 @@ use namiki_platform::disk::Disk;
 
 use crate::format::log_file::stream_dir;
 
-/// The directories of streams in `wal`, the log's directory, in the order of their numbers; none if there is no such directory.
-/// Whatever has the name of a stream's directory counts.
+/// The directories of streams in `wal`, the log's directory, in the order of their numbers; none if
+/// there is no such directory. Whatever has the name of a stream's directory counts.
 ///
-/// A disk that lists no directories, as the simulated one, is asked for those of the first `streams` streams, and for those that
-/// follow them without a gap.
+/// A disk that lists no directories, as the simulated one, is asked for those of the first
+/// `streams` streams, and for those that follow them without a gap.
 ///
 /// # Errors
 /// Whatever the device says of `wal`.

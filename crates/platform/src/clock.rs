@@ -19,7 +19,7 @@ pub fn now_ns() -> u64 {
     nanoseconds(START.get_or_init(Instant::now).elapsed())
 }
 
-/// Nanoseconds of processor time that all threads of this process have used so far.
+/// Nanoseconds of processor time that all threads of this process have used.
 ///
 /// # Errors
 /// Whatever the operating system says.
@@ -36,7 +36,7 @@ pub fn process_cpu_ns() -> io::Result<u64> {
     Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// Nanoseconds of processor time that this thread has used so far; 0 where the system does not say.
+/// Nanoseconds of processor time that this thread has used; 0 where the system does not say.
 #[must_use]
 pub fn thread_cpu_ns() -> u64 {
     let mut time = libc::timespec {

@@ -1,12 +1,14 @@
 //! Errors as sentences.
 //!
-//! `fn main() -> Result<(), namiki::Error>` prints the `Debug` form of the error it ends with. So that form is what a
-//! person wants to read: the error, what to do, and what has caused it, on one line.
+//! `fn main() -> Result<(), namiki::Error>` prints the `Debug` form of the error it ends with. So
+//! that form is what a person wants to read: the error, what to do, and what has caused it, on one
+//! line.
 
 use std::error::Error;
 use std::fmt;
 
-/// Writes the error and its causes, each after a colon; a cause that the text before has in it is not said again.
+/// Writes the error and its causes, each after a colon; a cause that the text before has in it is
+/// not said again.
 ///
 /// # Errors
 /// Those of the formatter.

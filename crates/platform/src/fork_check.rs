@@ -1,17 +1,18 @@
 //! Which process something belongs to, so that a forked child does not act on what it inherited.
 //!
-//! `fork` copies memory and shares open files. A child that unlocked, flushed or wrote what it found in
-//! its memory would do so to the files of its parent, and a child that joined a thread of its parent
-//! would wait for ever. So what owns such things keeps a [`ProcessToken`], and asks it first.
+//! `fork` copies memory and shares open files. A child that unlocked, flushed or wrote what it
+//! found in its memory would do so to the files of its parent, and a child that joined a thread of
+//! its parent would wait for ever. So what owns such things keeps a [`ProcessToken`], and asks it
+//! first.
 //!
-//! A page of memory that the kernel empties in a forked child (`MADV_WIPEONFORK`, Linux 4.14) answers
-//! with one load. Without it, process ids are compared, which costs a system call.
+//! A page of memory that the kernel empties in a forked child (`MADV_WIPEONFORK`, Linux 4.14)
+//! answers with one load. Without it, process ids are compared, which costs a system call.
 //!
 //! # Invariants
 //! - T1. The page is mapped once and never unmapped.
-//! - T2. No two processes that descend from each other by `fork` have the same number: a child draws
-//!   its own from the counter that it inherited, above all numbers of its parent at that time. The
-//!   parent keeps the number that it had.
+//! - T2. No two processes that descend from each other by `fork` have the same number: a child
+//!   draws its own from the counter that it inherited, above all numbers of its parent at that
+//!   time. The parent keeps the number that it had.
 #![expect(
     unsafe_code,
     reason = "asks for a page that a forked child finds empty"
@@ -39,7 +40,7 @@ impl ProcessToken {
         }
     }
 
-    /// Of a process that is not this one.
+    /// The token of a process that is not this one.
     #[cfg(test)]
     pub(crate) fn of_another() -> Self {
         Self(Self::current().0 + 1)

@@ -1,9 +1,10 @@
-//! What runs the models of all crates (tests under `--cfg loom`), and the atomics of the code in them.
+//! What runs the models of all crates (tests under `--cfg loom`), and the atomics of the code in
+//! them.
 //!
-//! Loom runs a model once, and then again for every two accesses of different threads to one location
-//! that might come in the other order. But of each location it remembers one last access. Where a thread
-//! reads a location, and another one reads it and then writes it, the first read is forgotten by the time
-//! of the write, and the write never comes before it:
+//! Loom runs a model once, and then again for every two accesses of different threads to one
+//! location that might come in the other order. But of each location it remembers one last access.
+//! Where a thread reads a location, and another one reads it and then writes it, the first read is
+//! forgotten by the time of the write, and the write never comes before it:
 //!
 //! ```text
 //! A: read x                          remembered: A's read
@@ -11,13 +12,13 @@
 //! B:                 write x         comes after B's own read: there is no other order to try
 //! ```
 //!
-//! That is a reader without locks beside a writer that looks before it writes. A model of the two ran
+//! That is a reader without locks and a writer that looks before it writes. A model of the two ran
 //! once, and passed whatever the reader did.
 //!
-//! So each atomic here has a *watch* beside it, to which each access first stores. Two stores always depend
-//! on each other, on whichever threads: loom tries all orders of the stores, and with them all orders of
-//! the accesses. A watch is never read, so it makes nothing happen before anything else, and a load may
-//! return an old value as before.
+//! So each atomic here has a *watch*, to which each access first stores. Two stores always depend
+//! on each other, on whichever threads: loom tries all orders of the stores, and with them all
+//! orders of the accesses. A watch is never read, so it makes nothing happen before anything else,
+//! and a load may return an old value as before.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -26,9 +27,9 @@ use std::time::Instant;
 
 use loom::sync::atomic;
 
-/// Runs a model in every order of its accesses in which threads are interrupted at most `preemptions`
-/// times, or as often as `LOOM_MAX_PREEMPTIONS` says; `LOOM_PREEMPTIONS_LIMIT` only lowers it. Ends after
-/// `LOOM_MAX_DURATION` seconds, if that is set.
+/// Runs a model in every order of its accesses in which threads are interrupted at most
+/// `preemptions` times, or as often as `LOOM_MAX_PREEMPTIONS` says; `LOOM_PREEMPTIONS_LIMIT` only
+/// lowers it. Ends after `LOOM_MAX_DURATION` seconds, if that is set.
 ///
 /// # Panics
 /// If the model fails. Also if it ran once: then its threads have nothing to do with each other.
@@ -53,7 +54,8 @@ pub fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     assert!(runs > 1, "the threads of the model never meet");
 }
 
-/// An atomic and its watch. A method of the atomic is called through `deref`, which stores to the watch.
+/// An atomic and its watch. A method of the atomic is called through `deref`, which stores to the
+/// watch.
 #[derive(Debug)]
 pub struct Watched<A> {
     atomic: A,
@@ -62,8 +64,8 @@ pub struct Watched<A> {
 }
 
 impl<A> Watched<A> {
-    /// Larger than that of every atomic made before. Where production code goes by addresses, which differ
-    /// from run to run, a model goes by these: its runs must be alike.
+    /// Larger than that of every atomic made before. Where production code goes by addresses, which
+    /// differ from run to run, a model goes by these: its runs must be alike.
     pub const fn number(&self) -> u64 {
         self.number
     }
@@ -150,7 +152,8 @@ mod tests {
 
     use super::*;
 
-    /// What a reader of `number` gets beside a thread that reads it and then writes 1.
+    /// The values that a reader of `number` can get while another thread reads it and then writes
+    /// 1.
     fn seen<A: Deref<Target = atomic::AtomicU64> + Send + Sync + 'static>(
         number: fn(u64) -> A,
         run: fn(Box<dyn Fn() + Send + Sync>),

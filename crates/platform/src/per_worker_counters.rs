@@ -1,5 +1,5 @@
-//! Per-worker counters without shared cache lines: each worker has its own, and totals are sums over all
-//! workers.
+//! Per-worker counters without shared cache lines: each worker has its own, and totals are sums
+//! over all workers.
 //!
 //! # Invariants
 //! - C1. A counter is changed by one thread at a time, its worker's. So a plain load and store
@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Counts `amount` more and returns the new sum. Only the counter's worker may (C1): two at once
-    /// can lose counts.
+    /// Counts `amount` more and returns the new sum. Only the counter's worker may (C1): two at
+    /// once can lose counts.
     #[inline]
     pub fn add(&self, amount: u64) -> u64 {
         // Relaxed: a counter orders nothing, and has one writer (C1).
@@ -22,7 +22,7 @@ impl Counter {
         sum
     }
 
-    /// What has been counted, as far as it is visible here.
+    /// The sum, as far as it is visible here.
     #[inline]
     #[must_use]
     pub fn get(&self) -> u64 {

@@ -1,4 +1,5 @@
-//! What a look-up costs where every page is resident, what checking a page costs, and what writing does.
+//! What a look-up costs where every page is resident, what checking a page costs, and what writing
+//! does.
 //!
 //! ```text
 //! cargo run --release -p namiki-segment --example lookup_speed [NUMBER OF CASES]
@@ -178,7 +179,8 @@ fn get_all(segment: &Segment, pages: &impl Pages, probes: &[[u8; 8]]) -> u64 {
     sum
 }
 
-/// Nanoseconds of processor time for each of so many items: other programs take less of that than of the clock's.
+/// Nanoseconds of processor time for each item: other programs take less of that than of the
+/// clock's.
 fn per_item(items: usize, run: impl FnOnce() -> u64) -> f64 {
     let start = process_cpu_ns().unwrap();
     let sum = run();

@@ -17,13 +17,13 @@ use crate::row::{Row, Value};
 use crate::segment::Segment;
 use crate::summary::Summary;
 
-/// Pages are read in pieces of so many.
+/// The number of pages of one read.
 const PIECE_PAGES: u32 = 256;
 
-/// What a check has found: nothing wrong, and this.
+/// The result of a check that found nothing wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckReport {
-    /// What the segment says of itself, which is true.
+    /// The segment's summary of itself, verified.
     pub summary: Summary,
     /// How many pages hold rows.
     pub leaves: u32,
@@ -42,7 +42,7 @@ pub struct CheckProgress {
     pub pages: u32,
 }
 
-/// What a check is told to do on its way. Errors end it.
+/// Called by a check on its way. Errors end it.
 pub trait CheckVisitor {
     /// Why it ends; damage, too.
     type Error: From<SegmentError>;
@@ -61,7 +61,8 @@ pub trait CheckVisitor {
         false
     }
 
-    /// Every row, in the order of keys, with its whole value and the stamp of the commit that wrote it.
+    /// Every row, in the order of keys, with its whole value and the stamp of the commit that wrote
+    /// it.
     ///
     /// # Errors
     /// Whatever is to end the check.
@@ -78,8 +79,8 @@ impl CheckVisitor for Quiet {
     type Error = SegmentError;
 }
 
-/// Verifies the segment `id` at `path`: reads every page once, in the order of the file, and compares counts, fences,
-/// stamps and long values with each other. Waits for the disk.
+/// Verifies the segment `id` at `path`: reads every page once, in the order of the file, and
+/// compares counts, fences, stamps and long values with each other. Waits for the disk.
 ///
 /// # Errors
 /// As [`Segment::open`]; [`SegmentError::Damaged`] with the first page that is wrong.
@@ -178,7 +179,8 @@ impl LongValues {
         }
     }
 
-    /// The long values of their leaf fill them, one after the other. Returns how many bytes those are.
+    /// The long values of their leaf fill them, one after the other. Returns how many bytes those
+    /// are.
     fn verify(&self, leaf: &Leaf<'_>) -> Result<u64, Damage> {
         let mut end: u64 = 0;
         for number in 0..leaf.len() {
@@ -204,7 +206,7 @@ impl LongValues {
     }
 }
 
-/// What was met so far.
+/// Sums over the pages checked.
 #[derive(Default)]
 struct Totals {
     rows: u64,

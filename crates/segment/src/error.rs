@@ -12,12 +12,13 @@ use crate::identity::{PageNo, SegmentId};
 
 debug_as_sentence!(SegmentError);
 
-/// What went wrong with a segment. Cheap to clone: every task that waits for a page that cannot be read gets one.
+/// What went wrong with a segment. Cheap to clone: every task that waits for a page that cannot be
+/// read gets one.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SegmentError {
-    /// Keys have to rise. The row was refused, and the writer takes no more: sort the input, and remove keys that
-    /// occur twice.
+    /// Keys have to rise. The row was refused, and the writer takes no more: sort the input, and
+    /// remove keys that occur twice.
     #[error(
         "{}: key {key} does not come after key {previous}: sort the rows by key, each key once",
         path.display()
@@ -53,13 +54,15 @@ pub enum SegmentError {
         /// The stamp.
         stamp: u64,
     },
-    /// The segment would have more pages than page numbers. Write the rest of the rows to another segment.
+    /// The segment would have more pages than page numbers. Write the rest of the rows to another
+    /// segment.
     #[error("{}: a segment has at most 2³² pages; begin another", path.display())]
     TooLarge {
         /// The segment that is written.
         path: PathBuf,
     },
-    /// There is no space left. The unfinished file is removed. Free some space and write the segment again.
+    /// There is no space left. The unfinished file is removed. Free some space and write the
+    /// segment again.
     #[error("no space left on the disk for segment {}", path.display())]
     DiskFull {
         /// The segment that could not be written.
@@ -67,8 +70,8 @@ pub enum SegmentError {
         /// What the disk said.
         source: Arc<io::Error>,
     },
-    /// Reading or writing failed. What was being read may succeed when it is read again; what was being written has
-    /// to be written anew.
+    /// Reading or writing failed. What was being read may succeed when it is read again; what was
+    /// being written has to be written anew.
     #[error("{doing} {} failed", path.display())]
     Device {
         /// What was being done, as in "writing".
@@ -78,13 +81,15 @@ pub enum SegmentError {
         /// What the disk said.
         source: Arc<io::Error>,
     },
-    /// The writer has refused a row or failed to write before, so what it has is not what it was given.
+    /// The writer has refused a row or failed to write before, so what it has is not what it was
+    /// given.
     #[error("{}: the writer has failed before; write the segment anew", path.display())]
     Unfinished {
         /// The segment that was written.
         path: PathBuf,
     },
-    /// The file is not a whole segment: its writing was interrupted, its end was cut off, or it never was one.
+    /// The file is not a whole segment: its writing was interrupted, its end was cut off, or it
+    /// never was one.
     #[error(
         "{} is not a whole data segment ({why}): restore it from a copy, or load its table again",
         path.display()
@@ -139,8 +144,8 @@ pub enum SegmentError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {
-    /// The bytes are not those that were written there: they were changed, moved, or come from another segment. (Two
-    /// segments' checksums are the same with a chance of 2⁻³².)
+    /// The bytes are not those that were written there: they were changed, moved, or come from
+    /// another segment. (Two segments' checksums are the same with a chance of 2⁻³².)
     #[error("its checksum is {computed:08x}, and it says {stored:08x}")]
     Checksum {
         /// What the page says.
@@ -154,8 +159,8 @@ pub enum Damage {
         /// How many are.
         bytes: usize,
     },
-    /// The checksum is right, and the contents contradict themselves, the footer or the index. A bug, or made by
-    /// hand.
+    /// The checksum is right, and the contents contradict themselves, the footer or the index. A
+    /// bug, or made by hand.
     #[error("{0}")]
     Contents(&'static str),
 }

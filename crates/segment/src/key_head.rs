@@ -1,5 +1,5 @@
-//! The few comparisons that every look-up makes, without calls: on keys as short as most are, a call of `memcmp` or
-//! `memcpy` costs more than what it does.
+//! The few comparisons that every look-up makes, without calls: on keys as short as most are, a
+//! call of `memcmp` or `memcpy` costs more than what it does.
 
 /// Whether `key` begins with `prefix`.
 #[inline]
@@ -23,8 +23,8 @@ fn ends<const N: usize>(bytes: &[u8]) -> (Option<&[u8; N]>, Option<&[u8; N]>) {
     (bytes.first_chunk(), bytes.last_chunk())
 }
 
-/// The four bytes of `key` behind `skip` bytes, which it has, as a number that compares like them. Zeros where it has
-/// fewer.
+/// The four bytes of `key` behind `skip` bytes, which it has, as a number that compares like them.
+/// Zeros where it has fewer.
 #[inline]
 pub(crate) fn head_u32(key: &[u8], skip: usize) -> u32 {
     let rest = key.get(skip..).unwrap_or_default();

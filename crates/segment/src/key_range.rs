@@ -83,8 +83,8 @@ impl KeyRange {
         Found::Is(Some(row))
     }
 
-    /// The pages that this may still need, side by side, for reading ahead: leaves of the range, and the value pages
-    /// between them.
+    /// The pages that this may still need, side by side, for reading ahead: leaves of the range,
+    /// and the value pages between them.
     #[must_use]
     pub fn pages_left(&self, segment: &Segment) -> Range<u32> {
         let first = match &self.lower {

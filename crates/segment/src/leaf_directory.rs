@@ -1,5 +1,5 @@
-//! The index of a segment in memory: which leaf holds which keys, for all leaves. Pinned as long as the segment is
-//! open, so that the leaf of a key is known without a read.
+//! The index of a segment in memory: which leaf holds which keys, for all leaves. Pinned as long as
+//! the segment is open, so that the leaf of a key is known without a read.
 //!
 //! ```text
 //!   levels   | h16 | h32 | …         of every sixteen heads one, and again, until there are few: searched first
@@ -8,10 +8,12 @@
 //!   leaves   | p0 | p1 | p2 | p3 …   absent where leaf n is page n
 //! ```
 //!
-//! The first leaf's separator, which is empty, is not among them: keys below every separator are in leaf 0.
+//! The first leaf's separator, which is empty, is not among them: keys below every separator are in
+//! leaf 0.
 //!
 //! # Invariants
-//! - I1. Separators rise strictly, and leaves rise with them: both are checked when the index is read.
+//! - I1. Separators rise strictly, and leaves rise with them: both are checked when the index is
+//!   read.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -64,7 +66,8 @@ pub(crate) struct BadIndex {
 }
 
 impl LeafDirectory {
-    /// Reads index pages whose checksums are right. There are to be `leaves` leaves, all of them before `leaves_end`.
+    /// Reads index pages whose checksums are right. There are to be `leaves` leaves, all of them
+    /// before `leaves_end`.
     pub(crate) fn read(pages: AlignedBuf, leaves: u32, leaves_end: u32) -> Result<Self, BadIndex> {
         let mut directory = Self {
             pages: AlignedBuf::with_capacity(0),
@@ -183,7 +186,8 @@ impl LeafDirectory {
         }
     }
 
-    /// Whether a leaf holds the key, if any does: what [`LeafDirectory::leaf_of`] would say, without a search.
+    /// Whether a leaf holds the key, if any does: what [`LeafDirectory::leaf_of`] would say,
+    /// without a search.
     #[inline]
     pub(crate) fn holds(&self, leaf: u32, key: &[u8]) -> bool {
         if !begins_with(key, &self.prefix) {
@@ -198,7 +202,7 @@ impl LeafDirectory {
         (leaf == 0 || is_at_or_above(leaf)) && (leaf + 1 == self.count || !is_at_or_above(leaf + 1))
     }
 
-    /// Of a leaf that is not the first.
+    /// The separator of a leaf that is not the first.
     #[inline]
     fn separator(&self, leaf: u32) -> Separator<'_> {
         let at = self.entries[leaf as usize - 1] as usize;
@@ -209,7 +213,8 @@ impl LeafDirectory {
         }
     }
 
-    /// The leaf that holds `key` if any does: the last whose separator is not above it. Only where there are leaves.
+    /// The leaf that holds `key` if any does: the last whose separator is not above it. Only where
+    /// there are leaves.
     #[inline]
     pub(crate) fn leaf_of(&self, key: &[u8]) -> u32 {
         if !begins_with(key, &self.prefix) {
@@ -247,8 +252,8 @@ impl LeafDirectory {
         low as u32
     }
 
-    /// How many heads are below `head`. Each level leaves sixteen heads of the next one: all of them are compared,
-    /// because a branch that depends on keys could not be predicted.
+    /// How many heads are below `head`. Each level leaves sixteen heads of the next one: all of
+    /// them are compared, because a branch that depends on keys could not be predicted.
     #[inline]
     fn heads_below(&self, head: u64) -> usize {
         let mut below = 0;
@@ -258,7 +263,8 @@ impl LeafDirectory {
         count_below(&self.heads, below * FANOUT, head)
     }
 
-    /// The pages from the leaf that `lower` is in to the one that `upper` is in, with the value pages between.
+    /// The pages from the leaf that `lower` is in to the one that `upper` is in, with the value
+    /// pages between.
     pub(crate) fn pages_between(&self, lower: u32, upper: u32) -> Range<u32> {
         // Value pages lie in front of their leaf.
         let first = match lower {
@@ -269,7 +275,8 @@ impl LeafDirectory {
     }
 }
 
-/// How many heads of a level are below `head`, where all before `first` are, and of the [`FANOUT`] from there on some.
+/// How many heads of a level are below `head`, where all before `first` are, and of the [`FANOUT`]
+/// from there on some.
 #[inline]
 fn count_below(level: &[u64], first: usize, head: u64) -> usize {
     let block = &level[first..level.len().min(first + FANOUT)];

@@ -1,18 +1,19 @@
 //! Data segments: immutable sorted runs of 4 KiB pages, written once and never in place.
 //!
-//! A [`Writer`] takes rows in the order of their keys and appends pages; one sync makes them durable. A
-//! [`Segment`] keeps the index of its leaves in memory, so that the leaf of any key is known without a read: every
-//! look-up needs at most one page from the disk.
+//! A [`Writer`] takes rows in the order of their keys and appends pages; one sync makes them
+//! durable. A [`Segment`] keeps the index of its leaves in memory, so that the leaf of any key is
+//! known without a read: every look-up needs at most one page from the disk.
 //!
 //! ```text
 //!   file:   | value pages, leaf | value pages, leaf | …  | index pages | footer |
 //!             in the order of keys, as rows came            pinned at open
 //! ```
 //!
-//! Nothing here waits for a disk once a segment is open. A look-up asks [`Pages`] for the page it needs; if that is not
-//! resident, it returns [`Found::Fault`] with the page's number, and the caller reads it, has it checked
-//! ([`Segment::verify_page`]), makes it resident, and repeats the call. So a caller may have thousands of look-ups
-//! in flight in one thread: that is what out-of-order execution needs.
+//! Nothing here waits for a disk once a segment is open. A look-up asks [`Pages`] for the page it
+//! needs; if that is not resident, it returns [`Found::Fault`] with the page's number, and the
+//! caller reads it, has it checked ([`Segment::verify_page`]), makes it resident, and repeats the
+//! call. So a caller may have thousands of look-ups in flight in one thread: that is what
+//! out-of-order execution needs.
 //!
 //! ```
 //! use std::path::Path;
@@ -36,7 +37,7 @@
 //!     match segment.get(&reader, &500_u64.to_be_bytes()) {
 //!         Found::Is(row) => break row,
 //!         Found::Fault(page) => {
-//!             // An executor reads it asynchronously, and does something else meanwhile.
+//!             // An executor reads it asynchronously, and runs other look-ups.
 //!             let bytes = segment.read_pages(page, 1)?;
 //!             let mut frame = Box::new([0; PAGE_BYTES]);
 //!             frame.copy_from_slice(&bytes);
@@ -48,9 +49,9 @@
 //! # Ok::<(), namiki_segment::SegmentError>(())
 //! ```
 //!
-//! A page carries a checksum over its bytes, its number and the segment's identity: a page that was damaged or moved is
-//! found when it is loaded, and never looked into, and so is one of another segment, but for a chance of 2⁻³². The bytes
-//! are drawn in `docs/on-disk-format.md`.
+//! A page carries a checksum over its bytes, its number and the segment's identity: a page that was
+//! damaged or moved is found when it is loaded, and never looked into, and so is one of another
+//! segment, but for a chance of 2⁻³². The bytes are drawn in `docs/on-disk-format.md`.
 //!
 //! Paper: oode §1, §2
 

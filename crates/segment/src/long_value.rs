@@ -7,7 +7,8 @@ use crate::identity::PageNo;
 /// How many bytes of values a value page holds: all but its header.
 pub(crate) const VALUE_PAGE_BYTES: usize = PAGE_BYTES - 8;
 
-/// What stands in a row in the place of a long value: page (4), byte in that page's values (2), length (8).
+/// What stands in a row in the place of a long value: page (4), byte in that page's values (2),
+/// length (8).
 pub(crate) const LONG_BYTES: usize = 14;
 
 /// Where a long value is. Read it with a [`LongReader`](crate::LongReader).

@@ -53,8 +53,8 @@ impl<'p> Value<'p> {
     }
 }
 
-/// A key as it lies in a leaf: in three parts, because the page has its common beginning once and the next four
-/// bytes of every key side by side.
+/// A key as it lies in a leaf: in three parts, because the page has its common beginning once and
+/// the next four bytes of every key side by side.
 #[derive(Clone, Copy)]
 pub struct Key<'p> {
     pub(crate) parts: [&'p [u8]; 3],
@@ -80,7 +80,7 @@ impl<'p> Key<'p> {
         self.parts
     }
 
-    /// Byte `at` of the key, if it has so many.
+    /// Byte `at` of the key, if it is that long.
     pub(crate) fn byte(&self, at: usize) -> Option<u8> {
         self.parts.into_iter().flatten().nth(at).copied()
     }

@@ -30,13 +30,13 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Opens the segment at `path`, which has to be `id`: reads its footer and its index, about 0.4 % of it, and checks
-    /// them. Waits for the disk.
+    /// Opens the segment at `path`, which has to be `id`: reads its footer and its index, about 0.4
+    /// % of it, and checks them. Waits for the disk.
     ///
     /// # Errors
-    /// [`SegmentError::Device`] if there is no such file, or it cannot be read; [`SegmentError::NotASegment`] if it is
-    /// not whole; [`SegmentError::OtherVersion`], [`SegmentError::Foreign`],
-    /// [`SegmentError::Damaged`].
+    /// [`SegmentError::Device`] if there is no such file, or it cannot be read;
+    /// [`SegmentError::NotASegment`] if it is not whole; [`SegmentError::OtherVersion`],
+    /// [`SegmentError::Foreign`], [`SegmentError::Damaged`].
     pub fn open(disk: &Arc<dyn Disk>, path: &Path, id: SegmentId) -> Result<Self, SegmentError> {
         let opening = |source| SegmentError::device("opening", path, source);
         let file = disk.open(path).map_err(opening)?;
@@ -156,7 +156,8 @@ impl Segment {
         u64::from(page.0) * PAGE_BYTES as u64
     }
 
-    /// The page of the leaf that holds `key`, if any row has it. Known without a read. None where there are no rows.
+    /// The page of the leaf that holds `key`, if any row has it. Known without a read. None where
+    /// there are no rows.
     #[must_use]
     pub fn leaf_of(&self, key: &[u8]) -> Option<PageNo> {
         (self.directory.len() > 0).then(|| self.directory.page_of(self.directory.leaf_of(key)))
@@ -166,7 +167,8 @@ impl Segment {
         &self.footer
     }
 
-    /// Whether a page is a leaf, and not a page of long values or of the index. Known without a read.
+    /// Whether a page is a leaf, and not a page of long values or of the index. Known without a
+    /// read.
     #[must_use]
     #[inline]
     pub fn is_leaf(&self, page: PageNo) -> bool {
@@ -177,8 +179,9 @@ impl Segment {
         &self.directory
     }
 
-    /// The pages with the rows of a range of keys and their long values, side by side, for scans that read ahead. The
-    /// range may be empty where the keys cannot be there; no row of the range is elsewhere.
+    /// The pages with the rows of a range of keys and their long values, side by side, for scans
+    /// that read ahead. The range may be empty where the keys cannot be there; no row of the range
+    /// is elsewhere.
     #[must_use]
     pub fn key_range_pages(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Range<u32> {
         if self.directory.len() == 0 {
@@ -198,8 +201,9 @@ impl Segment {
         self.directory.pages_between(first, last)
     }
 
-    /// Whether `bytes` are what was written to `page`: its checksum, its structure, and that it is where the index says.
-    /// To be called once for every page that was read, before anything looks into it.
+    /// Whether `bytes` are what was written to `page`: its checksum, its structure, and that it is
+    /// where the index says. To be called once for every page that was read, before anything looks
+    /// into it.
     ///
     /// # Errors
     /// [`SegmentError::Damaged`], with what is wrong.
@@ -336,7 +340,8 @@ fn read_footer(
             ));
         }
     };
-    // What it says it is decides which checksum it has to have; then it may still be another segment.
+    // The identity in the footer decides the expected checksum; then it may still be another
+    // segment.
     let checked = Seal::of(found).check(no, page);
     checked.map_err(|damage| SegmentError::damaged(path, no, damage))?;
     if found != id {

@@ -1,5 +1,5 @@
-//! The lock, the atomic and the cell of this crate, so that the same code runs for real and under the model checker
-//! (`--cfg loom`).
+//! The lock, the atomic and the cell of this crate, so that the same code runs for real and under
+//! the model checker (`--cfg loom`).
 
 #[cfg(not(loom))]
 mod real {

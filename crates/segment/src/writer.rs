@@ -1,13 +1,15 @@
 //! Writes a segment: rows in, pages out, in one pass and with one sync.
 //!
-//! A leaf is written when the next row does not fit it, because only then its upper fence is known. Long values go to
-//! value pages as they come, so they lie in front of their leaf. The index is kept until the end: about 0.4 % of what
-//! is written.
+//! A leaf is written when the next row does not fit it, because only then its upper fence is known.
+//! Long values go to value pages as they come, so they lie in front of their leaf. The index is
+//! kept until the end: about 0.4 % of what is written.
 //!
 //! # Invariants
-//! - W1. The footer is written last, and the file has its name only when all of it is durable: an interrupted writing
-//!   leaves no file, or one without a footer, and [`Segment::open`](crate::Segment::open) refuses both.
-//! - W2. After an error the writer takes nothing more: a segment has all the rows it was given, or is not there.
+//! - W1. The footer is written last, and the file has its name only when all of it is durable: an
+//!   interrupted writing leaves no file, or one without a footer, and
+//!   [`Segment::open`](crate::Segment::open) refuses both.
+//! - W2. After an error the writer takes nothing more: a segment has all the rows it was given, or
+//!   is not there.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -83,9 +85,10 @@ impl Writer {
     /// Adds a row. Its key has to come after that of the row before.
     ///
     /// # Errors
-    /// [`SegmentError::KeysOutOfOrder`], [`SegmentError::KeyTooLong`], [`SegmentError::StampTooLarge`],
-    /// [`SegmentError::TooLarge`]; [`SegmentError::DiskFull`] and [`SegmentError::Device`], for rows before this
-    /// one, too. Then everything that follows is refused.
+    /// [`SegmentError::KeysOutOfOrder`], [`SegmentError::KeyTooLong`],
+    /// [`SegmentError::StampTooLarge`], [`SegmentError::TooLarge`]; [`SegmentError::DiskFull`] and
+    /// [`SegmentError::Device`], for rows before this one, too. Then everything that follows is
+    /// refused.
     pub fn push(&mut self, key: &[u8], value: &[u8], stamp: Stamp) -> Result<(), SegmentError> {
         let pushed = self
             .expect_sound()
@@ -155,13 +158,14 @@ impl Writer {
         Ok(())
     }
 
-    /// The bytes of the pages so far, of which the last are not at the disk yet.
+    /// The bytes of the pages made, of which the last are not at the disk yet.
     #[must_use]
     pub fn len_bytes(&self) -> u64 {
         u64::from(self.output.pages) * PAGE_BYTES as u64
     }
 
-    /// Writes the leaf and the value pages in front of it. `next` is the key of the row after it, if there is one.
+    /// Writes the leaf and the value pages in front of it. `next` is the key of the row after it,
+    /// if there is one.
     fn write_leaf(&mut self, next: Option<&[u8]>) -> Result<(), SegmentError> {
         self.write_value_page()?;
         let no = PageNo(self.output.pages);
@@ -209,12 +213,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes what is left, the index and the footer, and syncs. The segment's name is durable after a
-    /// [`Disk::sync_dir`] of its directory, which is the caller's: several segments need one.
+    /// Writes what is left, the index and the footer, and syncs. The segment's name is durable
+    /// after a [`Disk::sync_dir`] of its directory, which is the caller's: several segments need
+    /// one.
     ///
     /// # Errors
-    /// [`SegmentError::DiskFull`], [`SegmentError::Device`], [`SegmentError::TooLarge`]; [`SegmentError::Unfinished`]
-    /// after an earlier error. There is no segment then.
+    /// [`SegmentError::DiskFull`], [`SegmentError::Device`], [`SegmentError::TooLarge`];
+    /// [`SegmentError::Unfinished`] after an earlier error. There is no segment then.
     pub fn finish(mut self) -> Result<Summary, SegmentError> {
         self.expect_sound()?;
         if self.footer.rows == 0 {

@@ -1,5 +1,5 @@
-//! Whether the log files of a copied stream are there, each with its length and its header: what a backup looks at each time before
-//! it goes on with a copy. Frames are not read.
+//! Whether the log files of a copied stream are there, each with its length and its header: what a
+//! backup looks at each time before it goes on with a copy. Frames are not read.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,12 +1,14 @@
 //! Copies the frames of a stream into the files of another log's directory: for backups.
 //!
-//! Each frame is verified as it is read, and copied with the place that its checksum knows: the same log file, the same
-//! offset. What a recycled log file has behind its frames is not copied; there are zeros instead.
+//! Each frame is verified as it is read, and copied with the place that its checksum knows: the
+//! same log file, the same offset. The bytes behind the frames of a recycled log file are not
+//! copied but replaced by zeros.
 //!
-//! A copy grows: what it has is passed over, and the next frames go where they belong. In the last log file of the copy, that
-//! is behind its frames, in place: a manifest that was written before has a seal there, and no reader looks behind a seal.
-//! Every other log file is written under a name that belongs to no log, durably, and renamed. The names are durable in the
-//! order of their numbers, so none is missing between others after a crash.
+//! A copy grows: what it has is passed over, and the next frames go where they belong. In the last
+//! log file of the copy, that is behind its frames, in place: a manifest that was written before
+//! has a seal there, and no reader looks behind a seal. Every other log file is written under a
+//! name that belongs to no log, durably, and renamed. The names are durable in the order of their
+//! numbers, so none is missing between others after a crash.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,7 +25,7 @@ use crate::generation::GenerationInfo;
 use crate::generation::log_start::StreamStart;
 use crate::read::{ReadError, StreamReader};
 
-/// So much is gathered for a write in place.
+/// Length of a write in place.
 const PIECE_BYTES: usize = 1 << 20;
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
@@ -67,12 +69,12 @@ pub struct LogPlace<'a> {
     pub wal: &'a Path,
 }
 
-/// Copies the frames of a stream up to its seal, those left out that the copy has already. Returns up to where. All of it
-/// is durable then. The generation lies in log files, and is sealed. `on_bytes` is told the bytes of each frame that was
-/// copied, and its error ends the copying.
+/// Copies the frames of a stream up to its seal, those left out that the copy has already. Returns
+/// up to where. All of it is durable then. The generation lies in log files, and is sealed.
+/// `on_bytes` is told the bytes of each frame that was copied, and its error ends the copying.
 ///
 /// # Errors
-/// [`CopyError`]; what `on_bytes` returns. What the copy had is as it was.
+/// [`CopyError`]; what `on_bytes` returns. The earlier part of the copy is unchanged.
 pub fn copy_stream<E: From<CopyError>>(
     from: LogPlace<'_>,
     to: LogPlace<'_>,
@@ -191,7 +193,7 @@ impl StreamCopy<'_> {
         made.map_err(|source| CopyError::Write { path: dir, source })
     }
 
-    /// What the header of a log file says, with the block that has it.
+    /// The header of a log file, with the block that holds it.
     fn header(&self, number: u64) -> Result<(LogFileHeader, AlignedBuf), CopyError> {
         let path =
             stream_dir(self.from.wal, self.worker).join(file_name(self.info.generation, number));
@@ -247,7 +249,7 @@ impl StreamCopy<'_> {
         };
         let file = self.to.disk.open(&path).map_err(failed)?;
         let start = offset - offset % file.block_bytes() as u64;
-        // Of a longer block of this disk, the beginning is there already.
+        // If blocks of this disk are longer, the beginning of the first is there already.
         let mut gathered = AlignedBuf::zeroed(file.block_bytes());
         let got = file.read_at(start, &mut gathered).map_err(failed)?;
         gathered.resize(((offset - start) as usize).min(got));

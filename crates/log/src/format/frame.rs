@@ -18,8 +18,8 @@
 //!  72  records: { payload length 4 | flags 4 (0) | stamp 8 | LSN 8 | payload } ...
 //!      zeros up to the next block boundary
 //! ```
-//! Where commits are released by epochs, a record has `epoch << 1 | independent` in the place of its
-//! LSN.
+//! Where commits are released by epochs, a record has `epoch << 1 | independent` in the place of
+//! its LSN.
 //!
 //! # Invariants
 //! - F1. The checksum covers the database's identity and the place the frame was written to, so a
@@ -36,7 +36,7 @@ pub(crate) const FRAME_HEADER_BYTES: usize = 72;
 pub(crate) const FRAME_BYTES_MAX: usize = 1 << 30;
 /// Length of a record's header.
 pub const RECORD_HEADER_BYTES: usize = 24;
-/// What a frame with one entry has beside its payload.
+/// The bytes of a frame with one entry, without the payload.
 pub(crate) const ENTRY_OVERHEAD_BYTES: usize = FRAME_HEADER_BYTES + RECORD_HEADER_BYTES;
 
 const MAGIC: [u8; 4] = *b"NLF1";
@@ -74,8 +74,8 @@ impl FrameHeader {
         Epoch(self.first_lsn.0)
     }
 
-    /// By epochs: all of this epoch and those before was hardened before the frame was written, in every
-    /// stream.
+    /// By epochs: all of this epoch and those before was hardened before the frame was written, in
+    /// every stream.
     #[must_use]
     pub fn hardened_epoch(&self) -> Epoch {
         Epoch(self.horizon.0)
@@ -101,8 +101,8 @@ impl Salt {
     }
 }
 
-/// The checksum of a frame's first records. They come first, so that most of a long frame is summed while it
-/// fills, from the caches, and not when its flush is waited for.
+/// The checksum of a frame's first records. They come first, so that most of a long frame is summed
+/// while it fills, from the caches, and not when its flush is waited for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Digest {
     crc: u32,
@@ -223,7 +223,8 @@ pub(crate) fn put_record(record: &mut [u8], payload_bytes: usize, stamp: Stamp, 
 pub struct LogRecord<'a> {
     /// When it committed, logically.
     pub stamp: Stamp,
-    /// Its place in the order of all streams; 0 if none are drawn. By epochs: see [`LogRecord::epoch`].
+    /// Its place in the order of all streams; 0 if none are drawn. By epochs: see
+    /// [`LogRecord::epoch`].
     pub lsn: Lsn,
     /// What the writer encoded.
     pub payload: &'a [u8],

@@ -5,8 +5,8 @@
 //!   8  CRC-32C of bytes 12..64         4   these two fields keep their places in every version
 //!  12  format version                  4   4
 //!  16  identity of the database       16
-//!  32  log file number                  8   per stream and generation, from 1
-//!  40  log file length                  8
+//!  32  number of the file              8   per stream and generation, from 1
+//!  40  length of the file              8
 //!  48  generation                      4
 //!  52  block length                    4   frames start at its multiples
 //!  56  worker                          2
@@ -46,7 +46,7 @@ pub(crate) struct LogFileHeader {
 }
 
 impl LogFileHeader {
-    /// Whether a log file can be so long where the others are `log_file_bytes` long.
+    /// Whether a log file may have this length if the others have `log_file_bytes`.
     pub(crate) fn has_legal_length(&self, log_file_bytes: u64) -> bool {
         if self.is_oversize {
             self.log_file_bytes > log_file_bytes
@@ -65,7 +65,8 @@ impl LogFileHeader {
         put(block, 48, self.generation.0.to_le_bytes());
         put(block, 52, self.block_bytes.to_le_bytes());
         put(block, 56, self.worker.0.to_le_bytes());
-        let flags = u16::from(self.is_zeroed) * IS_ZEROED | u16::from(self.is_oversize) * IS_OVERSIZE;
+        let flags =
+            u16::from(self.is_zeroed) * IS_ZEROED | u16::from(self.is_oversize) * IS_OVERSIZE;
         put(block, 58, flags.to_le_bytes());
         put(block, 60, self.frame_bytes_max.to_le_bytes());
         let crc = crc32c::crc32c(&block[12..LOG_FILE_HEADER_BYTES]);
@@ -122,7 +123,8 @@ pub(crate) fn file_name(generation: Generation, number: u64) -> String {
     format!("{:06}-{number:08}.log", generation.0)
 }
 
-/// The file name of a log file that has no number yet: it is made for one frame, `count` of such so far.
+/// The file name of a log file that has no number yet: it is made for one frame; `count` numbers
+/// such files.
 pub(crate) fn unnumbered_file_name(generation: Generation, count: u64) -> String {
     format!("{:06}-{count:08}{UNNUMBERED}", generation.0)
 }

@@ -6,12 +6,14 @@ pub(crate) mod region;
 
 pub(crate) use namiki_platform::bytes::{u16_at, u32_at, u64_at, u128_at};
 
-/// The shortest block: the head of a region fits. Devices write 512 bytes and more at a time; emulated NVM can write less.
+/// The shortest block: the head of a region fits. Devices write 512 bytes and more at a time;
+/// emulated NVM can write less.
 pub(crate) const BLOCK_BYTES_MIN: usize = 128;
 /// The longest block, of which every other one is a divisor.
 pub(crate) const BLOCK_BYTES_MAX: usize = 4096;
 
-/// The format of log files and regions, the only one that is read. Programs before the first release wrote 2 and 3.
+/// The format of log files and regions, the only one that is read. Programs before the first
+/// release wrote 2 and 3.
 pub(crate) const VERSION: u32 = 4;
 
 /// What the first block of a file or of a region turned out to be.

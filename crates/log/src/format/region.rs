@@ -4,9 +4,9 @@
 //! written after the frames it covers, alternately into two slots, so that a torn write of one
 //! leaves the other.
 //!
-//! Frames are written round and round. Their offsets count on as if the region had no end: in the first lap they are the
-//! places from the region's start, and from then on [`Ring`] says where in the device they are. A frame that the end of
-//! the ring cuts in two goes on at its beginning.
+//! Frames are written round and round. Their offsets count on as if the region had no end: in the
+//! first lap they are the places from the region's start, and from then on [`Ring`] says where in
+//! the device they are. A frame that the end of the ring cuts in two goes on at its beginning.
 //!
 //! ```text
 //! region:  | slot 0, a block | slot 1, a block | ring of frames              |
@@ -30,19 +30,21 @@
 //!
 //! # Invariants
 //! - R1. Every byte of frames before `end` was durable before the head that says `end` was written.
-//! - R2. Frames from the first one that is kept to `end` follow each other without gaps, generation by generation, and
-//!   take no more than the ring.
-//! - R3. A byte of the ring is overwritten only when a durable manifest says that what it held is kept no longer: by where
-//!   the streams of its generations begin (`generation/log_start.rs`), or by not naming a generation.
-//! - R4. A frame's checksum knows its offset, not its place in the device (`frame.rs`, F1). So a
-//!   frame of an earlier lap never passes for one of this lap.
+//! - R2. Frames from the first one that is kept to `end` follow each other without gaps, generation
+//!   by generation, and take no more than the ring.
+//! - R3. A byte of the ring is overwritten only when a durable manifest says that what it held is
+//!   kept no longer: by where the streams of its generations begin (`generation/log_start.rs`), or
+//!   by not naming a generation.
+//! - R4. A frame's checksum knows its offset, not its place in the device (F1). So a frame of an
+//!   earlier lap never passes for one of this lap.
 //!
 //! Paper: pwal §5.7
 
 use namiki_platform::{Generation, WorkerId};
 
 use super::{
-    BLOCK_BYTES_MAX, Found, VERSION, block_lengths, is_block_length, put, u16_at, u32_at, u64_at, u128_at,
+    BLOCK_BYTES_MAX, Found, VERSION, block_lengths, is_block_length, put, u16_at, u32_at, u64_at,
+    u128_at,
 };
 
 pub(crate) const REGION_HEADER_BYTES: usize = 96;
@@ -131,7 +133,7 @@ impl RegionHeader {
         let second = match &first {
             Found::OtherVersion(_) => Found::Nothing,
             Found::Header(head) => Self::read_second(region, head.block_bytes as usize),
-            // What was laid out in longer blocks has nothing between the slots.
+            // A region that was laid out in longer blocks has nothing between the slots.
             Found::Nothing => block_lengths()
                 .map(|block_bytes| Self::read_second(region, block_bytes))
                 .find(|found| *found != Found::Nothing)
@@ -159,8 +161,8 @@ impl RegionHeader {
     }
 }
 
-/// The part of a region that frames are written to, round and round. Offsets are those in the device, counted on as if the
-/// region had no end: in the first lap, they are where the bytes are.
+/// The part of a region that frames are written to, round and round. Offsets are those in the
+/// device, counted on as if the region had no end: in the first lap, they are where the bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ring {
     /// Where it begins in the device.
@@ -169,7 +171,8 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Of the region that starts at `base` in the device, laid out in such blocks.
+    /// The ring of the region that starts at `base` in the device, laid out in blocks of this
+    /// length.
     pub(crate) fn of_region(base: u64, region_bytes: u64, block_bytes: usize) -> Self {
         let slots = 2 * block_bytes as u64;
         Self {
@@ -197,7 +200,8 @@ impl Ring {
         self.start + self.bytes - self.device_offset(offset)
     }
 
-    /// The stretches of the device in which `len_bytes` bytes from this offset on are: where each begins, and its length.
+    /// The stretches of the device in which `len_bytes` bytes from this offset on are: where each
+    /// begins, and its length.
     pub(crate) fn pieces(&self, offset: u64, len_bytes: u64) -> impl Iterator<Item = (u64, u64)> {
         let ring = *self;
         let mut done = 0;

@@ -31,23 +31,24 @@ pub enum Placement {
     ///
     /// Paper: pwal §5.7
     Shared {
-        /// The device or file. Created, at `streams * region_bytes`, if there is none.
+        /// The device or file. Created, at `streams * region_bytes`, if it does not exist.
         path: PathBuf,
         /// Length of a stream's region, its headers included.
         region_bytes: u64,
     },
 }
 
-/// What becomes of log files in which all frames are hardened, and of hardened frames in a region.
+/// Which log files stay once all their frames are hardened, and which hardened frames of a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Retain {
     /// They stay.
     #[default]
     All,
-    /// They stay until [`Log::recycle`](crate::Log::recycle) gives them up, after the manifest says so. In a region they are
-    /// overwritten then.
+    /// They stay until [`Log::recycle`](crate::Log::recycle) gives them up, after the manifest says
+    /// so. In a region they are overwritten then.
     UntilRecycled,
-    /// Only the last so many of a stream stay, the one being written included; older ones are renamed and
-    /// overwritten. For measuring, and for logs that another system keeps. In a region all stay.
+    /// Only the last log files of a stream stay, this number, including the current one; older ones
+    /// are renamed and overwritten. For measuring, and for logs that another system keeps. In a
+    /// region all stay.
     Last(NonZeroU32),
 }

@@ -23,12 +23,12 @@ pub enum CutRule {
     ///
     /// Paper: pwal §4.3
     Lsn,
-    /// Those of the epochs through which every stream was hardened, and what is independent of later
-    /// ones. Replay is in the order of stamps.
+    /// Those of the epochs through which every stream was hardened, and what is independent of
+    /// later ones. Replay is in the order of stamps.
     Epoch,
 }
 
-/// What the records of a generation are.
+/// The kind of a generation's records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Records {
     /// Whole commits.
@@ -53,17 +53,20 @@ pub struct GenerationInfo {
     pub placement: Placement,
     /// Whether its first log files may be gone.
     pub retain: Retain,
-    /// Where each stream begins. Empty if all begin with their first log files, and never empty in a shared device.
+    /// Where each stream begins. Empty if all begin with their first log files, and never empty in
+    /// a shared device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<StreamStart>,
-    /// L0: below this LSN some may be missing because their log files were recycled, from it on none may. 0 if none was.
+    /// L0: below this LSN some may be missing because their log files were recycled, from it on
+    /// none may. 0 if none was.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub complete_from: Lsn,
     /// Which of its commits count.
     pub cut: CutRule,
-    /// What its records are.
+    /// The kind of its records.
     pub records: Records,
-    /// Whether restore points may stand among its records, which are neither commits nor operations.
+    /// Whether restore points may stand among its records, which are neither commits nor
+    /// operations.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub restore_points: bool,
     /// The first LSN it could draw.
@@ -71,8 +74,9 @@ pub struct GenerationInfo {
     /// Where it ends. Set when it was closed, or when recovery has read it; from then on nothing
     /// behind the seal is ever looked at.
     pub seal: Option<GenerationEnd>,
-    /// Of a sealed generation in a backup: commits with larger stamps do not count, whatever else is said of them. A
-    /// boundary between epochs, so what counts depends on nothing that does not.
+    /// In a sealed generation of a backup: commits with larger stamps do not count, whatever the
+    /// seal says of them. It is a boundary between epochs, so no commit that counts depends on one
+    /// that does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_stamp: Option<Stamp>,
 }
@@ -123,8 +127,8 @@ pub struct GenerationEnd {
     pub last_sequences: Vec<u64>,
     /// The last LSN that counts: under [`CutRule::Lsn`] records above it are cut off.
     pub last_lsn: Lsn,
-    /// The last epoch that counts: under [`CutRule::Epoch`] records of later ones are cut off, unless
-    /// they are independent.
+    /// The last epoch that counts: under [`CutRule::Epoch`] records of later ones are cut off,
+    /// unless they are independent.
     pub durable_epoch: Epoch,
     /// The largest stamp in the generation, in what was cut off too. Stamps restart above it.
     pub max_stamp: Stamp,
@@ -143,12 +147,13 @@ fn is_zero(lsn: &Lsn) -> bool {
     *lsn == Lsn(0)
 }
 
-/// Sequence numbers and epochs never get so far, and can be counted on from here.
+/// Sequence numbers and epochs never reach it, and counting on from here cannot overflow.
 const NUMBER_MAX: u64 = u64::MAX >> 2;
 /// The same of generations: each opening begins one.
 const GENERATION_MAX: Generation = Generation(u32::MAX >> 1);
 
-/// Why a manifest with these generations, and `next` as the one that is to come, makes no sense; nothing if it does.
+/// Why a manifest with these generations, and `next` as the one that is to come, makes no sense;
+/// nothing if it does.
 #[must_use]
 pub fn generations_contradiction(
     generations: &[GenerationInfo],
@@ -242,7 +247,10 @@ fn start_contradiction(info: &GenerationInfo) -> Option<String> {
             offset,
         } = *start;
         let makes_sense = if is_ring {
-            file_number == 1 && sequence > 0 && offset > 0 && offset.is_multiple_of(BLOCK_BYTES_MIN as u64)
+            file_number == 1
+                && sequence > 0
+                && offset > 0
+                && offset.is_multiple_of(BLOCK_BYTES_MIN as u64)
         } else {
             // Each log file before has at least one frame.
             file_number > 0

@@ -1,12 +1,14 @@
-//! Files of the log that an image has made superfluous: whole generations, and what a crash has left before the
-//! beginning of one.
+//! Files of the log that an image has made superfluous: whole generations, and what a crash has
+//! left before the beginning of one.
 //!
-//! A manifest that is durable says what is kept: it names generations, none before a certain one, and where each stream
-//! of them begins (`log_start.rs`). Whatever lies before is read by none, so files go in any order, and a crash in between,
-//! or a file that cannot be removed, leaves some for the next opening.
+//! A manifest that is durable says what is kept: it names generations, none before a certain one,
+//! and where each stream of them begins (`log_start.rs`). Whatever lies before is read by none, so
+//! files go in any order, and a crash in between, or a file that cannot be removed, leaves some for
+//! the next opening.
 //!
-//! What is *above* the generations that a manifest names is not touched: it says that the manifest is older than the log
-//! (`read/unannounced_generations.rs`). But in the copy of a log it is what a copy that did not end has left.
+//! What is *above* the generations that a manifest names is not touched: it says that the manifest
+//! is older than the log (`read/unannounced_generations.rs`). But in the copy of a log it is the
+//! leftover of an interrupted copy.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -31,7 +33,7 @@ pub struct RemovedFiles {
 }
 
 impl RemovedFiles {
-    /// Counts a file of so many bytes.
+    /// Counts a file with its length.
     pub(crate) fn count(&mut self, bytes: u64, removed: Result<(), (PathBuf, io::Error)>) {
         match removed {
             Ok(()) => {
@@ -44,9 +46,11 @@ impl RemovedFiles {
     }
 }
 
-/// Splits a manifest's generations by an image of every commit with a stamp at or below `stamp`: those that ended and of
-/// which it has all, and those that are kept. The first are dropped whole: they leave the manifest, in the replacement that
-/// names the image, and then [`remove_generations`] removes their files. (Of a generation in a shared device, the bytes stay.)
+/// Splits a manifest's generations by an image of every commit with a stamp at or below `stamp`:
+/// those that ended and of which it has all, and those that are kept. The first are dropped whole:
+/// they leave the manifest, in the replacement that names the image, and then
+/// [`remove_generations`] removes their files. (Of a generation in a shared device, the bytes
+/// stay.)
 #[must_use]
 pub fn split_superfluous(
     generations: &[GenerationInfo],
@@ -61,14 +65,14 @@ pub fn split_superfluous(
     generations.split_at(kept.unwrap_or(generations.len()))
 }
 
-/// Removes the log files of all generations before `oldest`, the first of which a durable manifest names any. May be called
-/// while a later generation is written. `wal` is the log's directory.
+/// Removes the log files of all generations before `oldest`, the first of which a durable manifest
+/// names any. May be called while a later generation is written. `wal` is the log's directory.
 pub fn remove_generations(disk: &dyn Disk, wal: &Path, oldest: Generation) -> RemovedFiles {
     remove(disk, wal, 0, |generation, _, _| generation < oldest)
 }
 
-/// The same for the next opening, before a log is started: and of the generations that the manifest names, the log files
-/// before the beginnings of their streams.
+/// The same for the next opening, before a log is started: and of the generations that the manifest
+/// names, the log files before the beginnings of their streams.
 pub fn remove_superfluous(
     disk: &dyn Disk,
     wal: &Path,
@@ -91,8 +95,9 @@ pub fn remove_superfluous(
     )
 }
 
-/// Removes the log files of generations from `next` on, which the manifest of a copied log does not name: to be called, and to
-/// succeed, before such a generation is begun there. All are gone durably then.
+/// Removes the log files of generations from `next` on, which the manifest of a copied log does not
+/// name: to be called, and to succeed, before such a generation is begun there. All are gone
+/// durably then.
 ///
 /// # Errors
 /// Whatever the device says, with the file or directory.
@@ -115,7 +120,8 @@ pub fn remove_unannounced(
     Ok(())
 }
 
-/// Removes the log files that are superfluous, in the directories of these streams and of all others that there are.
+/// Removes the log files that are superfluous, in the directories of these streams and of all
+/// others that there are.
 fn remove(
     disk: &dyn Disk,
     wal: &Path,

@@ -1,11 +1,12 @@
 //! Tasks that wait for a stream without a thread of their own.
 //!
 //! # Invariants
-//! - W1. A task enters the list first and then looks at what it waits for; a thread that brings that about
-//!   makes it visible first and then looks at the list. Each with a fence in between, so that one of the
-//!   two sees the other.
-//! - W2. Wakers are foreign code. They are cloned, called and dropped without any lock of the log: called
-//!   at the end of the call that brought about what they wait for. Their panics go no further.
+//! - W1. A task enters the list first and then looks at what it waits for; a thread that brings
+//!   that about makes it visible first and then looks at the list. Each with a fence in between, so
+//!   that one of the two sees the other.
+//! - W2. Wakers are foreign code. They are cloned, called and dropped without any lock of the log:
+//!   called at the end of the call that brought about what they wait for. Their panics go no
+//!   further.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
@@ -34,8 +35,8 @@ pub(crate) struct Key {
     index: usize,
 }
 
-/// A task's place among those that wait for a log: kept from one question of the task to the next, and
-/// given up with [`Log::leave`](crate::Log::leave).
+/// A task's place among those that wait for a log: kept from one question of the task to the next,
+/// and given up with [`Log::leave`](crate::Log::leave).
 #[derive(Debug, Default)]
 pub struct AckWaiter {
     pub(crate) entry: Option<(usize, Key)>,
@@ -93,23 +94,23 @@ impl AckWaiters {
         drop(waker);
     }
 
-    /// What tasks may wait for has become visible: they are woken at the end of this call of the log
-    /// (see [`AckWaiters::at_the_end`]).
+    /// Progress that tasks may wait for has become visible: they are woken at the end of this call
+    /// of the log (see [`AckWaiters::at_the_end`]).
     pub(crate) fn announce(&self) {
         // W1.
         fence(Ordering::SeqCst);
         if self.has_waiters.load(Ordering::Relaxed) {
-            // Release pairs with the acquire in `WakeOnDrop`: a thread that takes this over finds all those in
-            // the list that we would have found. Without it the list might be emptied by that thread before
-            // they entered it, with this value read from our later store. No processor stores before it
-            // knows a condition, and loom lets no thread load what is stored later, so no model fails; the
-            // language alone would allow it.
+            // Release pairs with the acquire in `WakeOnDrop`: a thread that takes this over finds
+            // all those in the list that we would have found. Without it the list might be emptied
+            // by that thread before they entered it, with this value read from our later store. No
+            // processor stores before it knows a condition, and loom lets no thread load what is
+            // stored later, so no model fails; the language alone would allow it.
             self.to_wake.store(true, Ordering::Release);
         }
     }
 
-    /// When this is dropped, the tasks are woken that wait for what was announced. To be declared before
-    /// any lock is taken, so that it is dropped after that.
+    /// When this is dropped, the tasks are woken that wait for what was announced. To be declared
+    /// before any lock is taken, so that it is dropped after that.
     pub(crate) fn at_the_end(&self) -> WakeOnDrop<'_> {
         WakeOnDrop(self)
     }
@@ -136,8 +137,8 @@ pub(crate) struct WakeOnDrop<'a>(&'a AckWaiters);
 impl Drop for WakeOnDrop<'_> {
     fn drop(&mut self) {
         let to_wake = &self.0.to_wake;
-        // One load on the path of every commit. The announcing thread sees its own store; Acquire, see
-        // there.
+        // One load on the path of every commit. The announcing thread sees its own store; Acquire,
+        // see there.
         if to_wake.load(Ordering::Relaxed) && to_wake.swap(false, Ordering::Acquire) {
             self.0.wake();
         }

@@ -1,8 +1,9 @@
-//! The epoch horizon: through which epoch every stream is hardened, and whether the disk can say so.
+//! The epoch horizon: through which epoch every stream is hardened, and whether the disk can say
+//! so.
 //!
 //! Under release by epochs no LSN is drawn. Each commit belongs to an epoch, which its writer takes
-//! from an [`EpochSource`]; it may be acknowledged when every commit of its epoch and of those before
-//! is hardened, and when recovery would find that out.
+//! from an [`EpochSource`]; it may be acknowledged when every commit of its epoch and of those
+//! before is hardened, and when recovery would find that out.
 //!
 //! ```text
 //!   finished E     every commit of E or before is in a buffer, or beyond    (the source knows)
@@ -10,21 +11,25 @@
 //!   certified D    the largest of  min over all streams of what its frames have closed,
 //!                                  the T that any durable frame carries     (the disk knows)
 //! ```
-//! A frame closes e if no record of e or before can follow it in its stream; so where all streams are busy,
-//! the frames that carry an epoch also certify it. An idle stream writes nothing, and its last frame certifies
-//! only old epochs; then one of the waiters writes a frame without records on a stream of its own, the *epoch
-//! marker*, for the T that it carries. The *low-water mark* of a stream is its oldest pending epoch.
+//! A frame closes e if no record of e or before can follow it in its stream; so where all streams
+//! are busy, the frames that carry an epoch also certify it. An idle stream writes nothing, and its
+//! last frame certifies only old epochs; then one of the waiters writes a frame without records on
+//! a stream of its own, the *epoch marker*, for the T that it carries. The *low-water mark* of a
+//! stream is its oldest pending epoch.
 //!
 //! # Invariants
 //! - E1. A stream's low-water mark changes only under that stream's lock.
-//! - E2. A low-water mark is lowered to a commit's epoch before the commit's registration ends, and raised
-//!   past it only after its frame is durable.
-//! - E3. The source is asked for E before the low-water marks are read. A thread that sees a commit's registration
-//!   ended sees the low-water mark that it lowered, or a later one; so T is never too high.
-//! - E4. What a frame closes is the E read under its stream's lock when the frame is sealed: every commit
-//!   registered in E or before has been appended, so its record is in this frame or in one before.
-//! - E5. D is raised by what a durable frame says; or to an epoch through which everything is hardened, where no record of
-//!   an epoch above D is to be certified: recovery, which knows the old D, then cuts off nothing. It never goes back, nor does T.
+//! - E2. A low-water mark is lowered to a commit's epoch before the commit's registration ends, and
+//!   raised past it only after its frame is durable.
+//! - E3. The source is asked for E before the low-water marks are read. A thread that sees a
+//!   commit's registration ended sees the low-water mark that it lowered, or a later one; so T is
+//!   never too high.
+//! - E4. A frame closes the E that is read under its stream's lock when the frame is sealed: every
+//!   commit registered in E or before has been appended, so its record is in this frame or in one
+//!   before.
+//! - E5. D is raised by what a durable frame says; or to an epoch through which everything is
+//!   hardened, where no record of an epoch above D is to be certified: recovery, which knows the
+//!   old D, then cuts off nothing. It never goes back, nor does T.
 //!
 //! Design: release by epochs needs evidence on the disk before it acknowledges; see decision 0023.
 
@@ -65,10 +70,10 @@ pub(crate) struct EpochHorizon {
     hardened: CachePadded<AtomicU64>,
     /// D.
     certified: CachePadded<AtomicU64>,
-    /// The largest epoch that is wanted certified, or was, by a caller that does not certify it itself: a task, or a
-    /// poll.
+    /// The largest epoch that is wanted certified, or was, by a caller that does not certify it
+    /// itself: a task, or a poll.
     wanted: AtomicU64,
-    /// What tasks are to be told of the flusher's attempts.
+    /// Failed attempts of the flusher, which tasks report.
     refusals: Mutex<Refusals>,
     /// The log was closed in order.
     is_over: AtomicBool,
@@ -106,8 +111,8 @@ impl EpochHorizon {
     /// A record goes into the stream's buffer, under the stream's lock.
     pub(crate) fn appended(&self, stream: usize, epoch: Epoch, is_independent: bool) {
         let of_stream = &self.per_stream[stream];
-        // Relaxed: only the stream's lock holder writes (E1). Records of a stream need not be in the
-        // order of their epochs.
+        // Relaxed: only the stream's lock holder writes (E1). Records of a stream need not be in
+        // the order of their epochs.
         if epoch.0 < of_stream.pending.load(Ordering::Relaxed) {
             // Pairs with the end of the registration (E2, E3).
             of_stream.pending.store(epoch.0, Ordering::Release);
@@ -148,19 +153,19 @@ impl EpochHorizon {
             .all(|of_stream| pending(of_stream) == IDLE)
     }
 
-    /// A frame is sealed; returns what it closes. The epoch of what it carries is closed first if it will
-    /// have waiters. Under the stream's lock (E4).
+    /// A frame is sealed; returns what it closes. The epoch of what it carries is closed first if
+    /// it will have waiters. Under the stream's lock (E4).
     pub(crate) fn seals(&self, stream: usize) -> Epoch {
         let dependent = self.per_stream[stream].dependent.load(Ordering::Relaxed);
         self.source.close(Epoch(dependent));
         self.source.finished()
     }
 
-    /// A frame is durable that closed and carried these; `pending` is the smallest epoch of what is left
-    /// in the stream. Under the stream's lock.
+    /// A frame is durable that closed and carried these; `pending` is the smallest epoch of what is
+    /// left in the stream. Under the stream's lock.
     pub(crate) fn completed(&self, stream: usize, pending: u64, closed: Epoch, carried: Epoch) {
         let of_stream = &self.per_stream[stream];
-        // What an earlier frame has closed stays closed.
+        // An epoch that an earlier frame has closed stays closed.
         let closed = closed.0.max(of_stream.closed.load(Ordering::Relaxed));
         of_stream.closed.store(closed, Ordering::Release);
         of_stream.pending.store(pending, Ordering::Release);
@@ -179,9 +184,9 @@ impl EpochHorizon {
         }
     }
 
-    /// Certifies an epoch without a frame, if there is nothing in it and those since D for one to certify; returns whether
-    /// that is so. Everything of the epoch and of those before is hardened, and it is finished, so nothing is to come (E2,
-    /// E5).
+    /// Certifies an epoch without a frame, if there is nothing in it and those since D for one to
+    /// certify; returns whether that is so. Everything of the epoch and of those before is
+    /// hardened, and it is finished, so nothing is to come (E2, E5).
     pub(crate) fn certifies_nothing(&self, epoch: Epoch) -> bool {
         let is_empty = self.last_dependent() <= self.certified();
         if is_empty {
@@ -210,8 +215,8 @@ impl EpochHorizon {
         self.certified() >= epoch || self.is_over.load(Ordering::Acquire)
     }
 
-    /// Requests that this epoch be certified. Returns whether it was not requested before: the flusher has to know
-    /// then.
+    /// Requests that this epoch be certified. Returns whether it was not requested before: the
+    /// flusher has to know then.
     pub(crate) fn want(&self, epoch: Epoch) -> bool {
         // Repeated polls need not write a shared line.
         self.wanted.load(Ordering::Acquire) < epoch.0
@@ -225,7 +230,8 @@ impl EpochHorizon {
         (!self.certifies(last)).then_some(last)
     }
 
-    /// There was no room for an epoch marker that certifies `epoch`. Waiters for it without a thread are told.
+    /// There was no room for an epoch marker that certifies `epoch`. Waiters for it without a
+    /// thread are told.
     pub(crate) fn refuse(&self, epoch: Epoch, error: LogError) {
         let mut refusals = self.refusals.lock();
         refusals.count += 1;
@@ -241,16 +247,16 @@ impl EpochHorizon {
         self.refusals.lock().count
     }
 
-    /// What to tell a task that waits for `epoch`, if an attempt has failed since there had been so many. Not what was
-    /// so before it asked: a disk may have room again.
+    /// The error for a task that waits for `epoch`, if an attempt has failed after the first
+    /// `since` failures. Earlier failures do not count: a disk may have room again.
     pub(crate) fn refusal(&self, epoch: Epoch, since: u64) -> Option<LogError> {
         let refusals = self.refusals.lock();
         let (of, error) = refusals.last.as_ref()?;
         (refusals.count > since && *of >= epoch).then(|| error.clone())
     }
 
-    /// Becomes the leader that certifies. Otherwise waits until the leader has finished, and returns nothing. The
-    /// leader calls no waker, which might wait for an epoch itself.
+    /// Becomes the leader that certifies. Otherwise waits until the leader has finished, and
+    /// returns nothing. The leader calls no waker, which might wait for an epoch itself.
     pub(crate) fn lead(&self) -> Option<Leading<'_>> {
         let mut is_led = self.is_led.lock();
         if *is_led {
@@ -261,8 +267,9 @@ impl EpochHorizon {
         Some(Leading(self))
     }
 
-    /// The streams are closed, so every record is durable, and every epoch that records depend on is certified.
-    /// Nothing is left to wait for, in no epoch: a reader has read what recovery will find.
+    /// The streams are closed, so every record is durable, and every epoch that records depend on
+    /// is certified. Nothing is left to wait for, in no epoch: a reader has read what recovery will
+    /// find.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::Release);
         self.ack_waiters.announce();

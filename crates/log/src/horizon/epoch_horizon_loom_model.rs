@@ -77,8 +77,8 @@ impl EpochSource for ModelEpochs {
     }
 }
 
-/// The same behind a lock, which the checker follows more easily in a whole log with waiters for a finished
-/// epoch.
+/// The same behind a lock, which the checker follows more easily in a whole log with waiters for a
+/// finished epoch.
 #[derive(Debug)]
 struct LockedEpochs(loom::sync::Mutex<(u64, [u64; STREAMS])>);
 
@@ -113,7 +113,7 @@ impl EpochSource for LockedEpochs {
     }
 }
 
-/// What recovery would take for the last epoch that is hardened everywhere.
+/// The last epoch that recovery would find hardened everywhere.
 fn certified_by(frames: &[FrameHeader]) -> Epoch {
     let of = |worker| {
         frames

@@ -1,11 +1,11 @@
-//! What is known of the frames in a log file, or in a stretch of a ring, so that it can be told when an image has made them
-//! superfluous.
+//! What is known of the frames in a log file, or in a stretch of a ring, so that it can be told
+//! when an image has made them superfluous.
 
 use namiki_platform::{Lsn, Stamp};
 
 use crate::generation::log_start::StreamStart;
 
-/// What a frame says about itself before it is written.
+/// Facts of a frame, known before it is written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameFacts {
     pub(crate) sequence: u64,
@@ -54,8 +54,8 @@ pub(super) struct LogFileContents {
     pub(super) frames: FrameRun,
 }
 
-/// Up to where an image makes a log superfluous: a frame is if its stamps are at or below `stamp`, and its LSNs below
-/// `below_lsn`.
+/// Up to where an image makes a log superfluous: a frame is if its stamps are at or below `stamp`,
+/// and its LSNs below `below_lsn`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Superfluous {
     pub(crate) stamp: Stamp,
@@ -67,8 +67,9 @@ impl Superfluous {
         frames.max_stamp <= self.stamp && frames.last_lsn < self.below_lsn
     }
 
-    /// How many of the runs of a stream, in their order, are superfluous: always a prefix. The last one stays, and so
-    /// does the one with the last hardened frame, `hardened`: what that says of epochs is not said again.
+    /// How many of the runs of a stream, in their order, are superfluous: always a prefix. The last
+    /// one stays, and so does the one with the last hardened frame, `hardened`: what that says of
+    /// epochs is not said again.
     pub(super) fn prefix<'a>(
         &self,
         runs: impl Iterator<Item = &'a FrameRun> + Clone,
@@ -84,6 +85,6 @@ impl Superfluous {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beginning {
     pub(crate) start: StreamStart,
-    /// The largest LSN before it; 0 if there is none.
+    /// The largest LSN before it; 0 without one.
     pub(crate) recycled_lsn: Lsn,
 }

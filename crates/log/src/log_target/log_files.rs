@@ -38,12 +38,12 @@ pub(crate) struct LogFile {
     pub(super) granted_bytes: u64,
 }
 
-/// An order for a log file: its number, and the old one it is to be made from, until that has got its
-/// new name.
+/// An order for a log file: its number, and the old one it is to be made from, until that has got
+/// its new name.
 pub(crate) struct Job {
     pub(crate) number: u64,
     recycled: Option<u64>,
-    /// What an attempt before has left under the number could not be removed.
+    /// The leftover of an earlier attempt under this number could not be removed.
     has_leftover: bool,
 }
 
@@ -58,9 +58,11 @@ pub(crate) struct LogFileTarget {
     pub(crate) block_bytes: usize,
     /// Whether a thread is making a spare right now.
     pub(crate) preparing: bool,
-    /// Whether a file was refused because the disk was full, since one was made or room was sought last.
+    /// Whether a file was refused because the disk was full, since one was made or room was sought
+    /// last.
     pub(crate) is_short_of_room: bool,
-    /// Whether a frame that needs a file of its own was, since room was sought last: files for others help it nothing.
+    /// Whether a frame that needs a file of its own was, since room was sought last: files for
+    /// others help it nothing.
     pub(crate) has_refused_frame: bool,
     /// Whether the background was asked for a spare.
     pub(crate) requested: bool,
@@ -76,20 +78,22 @@ pub(crate) struct LogFileTarget {
     /// Log files that are ready, in the order of their numbers.
     spares: VecDeque<LogFile>,
     next_number: u64,
-    /// What an attempt to make the next one has left could not be removed.
+    /// The leftover of an attempt to make the next one could not be removed.
     has_leftover: bool,
-    /// Log files before the current one, in the order of their numbers. All their frames are hardened.
+    /// Log files before the current one, in the order of their numbers. All their frames are
+    /// hardened.
     behind: VecDeque<LogFileContents>,
     /// The bytes of those.
     behind_bytes: u64,
-    /// Of the spare whose number is being given to an oversize log file: it may come back.
+    /// The bytes of the spare whose number is being given to an oversize log file: the spare may
+    /// come back.
     replaced_bytes: u64,
     /// See [`LogFiles`].
     granted_bytes: u64,
     /// Log files to be written again, under other numbers.
     recyclable: VecDeque<u64>,
-    /// What the last image has made superfluous, if nothing else is in the current log file and none is behind it: once
-    /// there is a next one, it is freed with the next image.
+    /// Set if the last image covers all of the current log file, and no log file is behind it: the
+    /// next image frees the file once there is another one.
     imaged: Option<Superfluous>,
     /// The largest LSN in log files that were given up.
     recycled_lsn: Lsn,
@@ -177,8 +181,8 @@ impl LogFileTarget {
         log_file.map_or(Grant::All, |log_file| log_file.grant)
     }
 
-    /// The files of many frames that take deletions alone: number, and what is not written. What is left of a frame's own file
-    /// no commit could use.
+    /// The files of many frames that take deletions alone: number, and what is not written. What is
+    /// left of a frame's own file no commit could use.
     pub(crate) fn restricted_for_many(&self) -> impl Iterator<Item = (u64, u64)> {
         let restricted = self.restricted_log_files();
         let for_many = restricted.filter(|(it, _)| !it.is_oversize);
@@ -256,8 +260,8 @@ impl LogFileTarget {
         self.requested = false;
     }
 
-    /// Begins to give the next number to an oversize log file: that of the first spare, which is replaced, if
-    /// there is one. No frame counts on a spare now.
+    /// Begins to give the next number to an oversize log file: that of the first spare, which is
+    /// replaced, if there is one. No frame counts on a spare now.
     pub(crate) fn begin_numbering(&mut self) -> Numbering {
         self.preparing = true;
         let replaced = self.spares.pop_front();
@@ -352,7 +356,8 @@ impl LogFileTarget {
         self.behind_bytes + self.current_bytes()
     }
 
-    /// Where the stream may begin, if what is superfluous goes; `hardened` is the sequence of the last hardened frame.
+    /// Where the stream may begin, if what is superfluous goes; `hardened` is the sequence of the
+    /// last hardened frame.
     pub(crate) fn beginning(&self, superfluous: Superfluous, hardened: u64) -> Beginning {
         let kept = || self.behind.iter().chain(&self.contents);
         let gone = match self.retain {
@@ -371,9 +376,10 @@ impl LogFileTarget {
         }
     }
 
-    /// Gives up the log files before this one. They are kept to be written again as long as all of those have no more than
-    /// `reuse_bytes` together, from which they are taken off; the numbers and lengths of the others, which are to be
-    /// removed, are returned. Without effect unless log files may be recycled.
+    /// Gives up the log files before this one. They are kept to be written again as long as all of
+    /// those have no more than `reuse_bytes` together, from which they are taken off; the numbers
+    /// and lengths of the others, which are to be removed, are returned. Without effect unless log
+    /// files may be recycled.
     pub(crate) fn recycle_before(
         &mut self,
         file_number: u64,
@@ -414,7 +420,7 @@ pub(crate) struct LogFileMaker {
     pub(super) identity: u128,
     pub(super) generation: Generation,
     pub(super) worker: WorkerId,
-    /// Oversize log files so far.
+    /// The number of oversize log files made.
     pub(super) oversize: AtomicU64,
 }
 
@@ -464,8 +470,9 @@ impl LogFileMaker {
         removed.map_err(|source| (path, source))
     }
 
-    /// Makes a log file ready: on return its header and its name are durable. Nothing if the old log file that it was to be
-    /// made from is gone, as when another program has removed it: the order is then for a new file, which takes room.
+    /// Makes a log file ready: on return its header and its name are durable. Nothing if the old
+    /// log file that it was to be made from is gone, as when another program has removed it: the
+    /// order is then for a new file, which takes room.
     pub(crate) fn make(
         &self,
         job: &mut Job,
@@ -490,7 +497,8 @@ impl LogFileMaker {
                 grant: granted.grant(),
                 granted_bytes: granted.used(),
             })),
-            // Half a log file is no use, and the next attempt starts afresh: not before what is left of this one is gone.
+            // Half a log file is no use, and the next attempt starts afresh: not before what is
+            // left of this one is gone.
             Err(source) => {
                 job.has_leftover = self.take_back(&path).is_err();
                 Err(LogError::preparing(&path, source))
@@ -504,8 +512,9 @@ impl LogFileMaker {
         LogError::preparing(&path, why)
     }
 
-    /// Removes what an attempt has left, durably. An old log file may have its new header already; if its new
-    /// name was lost in a crash after the next attempt, there would be two headers of one number.
+    /// Removes what an attempt has left, durably. An old log file may have its new header already;
+    /// if its new name was lost in a crash after the next attempt, there would be two headers of
+    /// one number.
     fn take_back(&self, path: &Path) -> io::Result<()> {
         match self.disk.remove(path) {
             Err(error) if is_not_found(&error) => Ok(()),

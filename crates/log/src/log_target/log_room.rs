@@ -1,12 +1,13 @@
 //! Permission for the log to take more of the disk.
 //!
-//! A log that took the last byte could never be freed: what frees it is an image, and that needs room. So the owner of the
-//! log is asked before each file is made. It takes the room first that the next image will need because of what the file
-//! can hold, and refuses the file if there is none.
+//! A log that took the last byte could never be freed: what frees it is an image, and that needs
+//! room. So the owner of the log is asked before each file is made. It takes the room first that
+//! the next image will need because of what the file can hold, and refuses the file if it finds no
+//! room.
 //!
-//! Deletions need no room in an image. If everything in its current file is in the image, a stream may always
-//! go on to one more file, for which its owner keeps room: the next image frees the file before. In that file, deletions
-//! alone are accepted until there is room for the rest.
+//! Deletions need no room in an image. If everything in its current file is in the image, a stream
+//! may always go on to one more file, for which its owner keeps room: the next image frees the file
+//! before. In that file, deletions alone are accepted until there is room for the rest.
 
 use std::fmt::Debug;
 use std::io;
@@ -21,23 +22,25 @@ pub struct WantedFile {
     pub bytes: u64,
     /// Whether it takes room on the disk: it is not one that is written again.
     pub takes_room: bool,
-    /// Whether room is kept for it: it is the stream's first, or the next image frees the one before it, which is as long.
+    /// Whether room is kept for it: it is the stream's first, or the next image frees the one
+    /// before it, which is as long.
     pub is_kept_for: bool,
-    /// Only for a file that is made for a single frame of deletions: how many bytes they take out of the next image at least.
+    /// Only for a file that is made for a single frame of deletions: how many bytes they take out
+    /// of the next image at least.
     pub frees_bytes: Option<u64>,
 }
 
-/// What an entry that is longer than a log buffer adds to an image.
+/// The effect on an image of an entry that is longer than a log buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageEffect {
     /// It may make an image longer.
     Longer,
-    /// It makes no image longer, and takes so many bytes out of the next one at least.
+    /// It makes no image longer, and shortens the next one by at least this number of bytes.
     Shorter(u64),
 }
 
 impl ImageEffect {
-    /// What has to be granted to the file that it goes into.
+    /// The grant that its file needs.
     pub(crate) fn needs(self) -> Grant {
         match self {
             Self::Longer => Grant::All,
@@ -76,10 +79,12 @@ pub struct RestrictedFile {
 /// The files of a log, as they count for the room that an image needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogFiles {
-    /// What any commit can still write to the files that are there, and the frames that are being written.
+    /// The bytes that any commit can still write to existing files, and those of the frames that
+    /// are being written.
     pub unwritten_bytes: u64,
-    /// Of all that was ever granted ([`LogRoom::grant`]) or accepted ([`Log::accept_all`](crate::Log::accept_all)), what is one
-    /// of these files, or was. The rest is still to come: files that are being made, and long frames without a place.
+    /// The part of everything ever granted ([`LogRoom::grant`]) or accepted
+    /// ([`Log::accept_all`](crate::Log::accept_all)) that is or was one of these files. The rest is
+    /// outstanding: files that are being made, and long frames that have no position yet.
     pub granted_bytes: u64,
     /// Streams that have a file.
     pub streams_begun: u64,
@@ -129,7 +134,8 @@ impl GrantedFile {
         self.grant
     }
 
-    /// The file is there. Returns its part of [`LogFiles::granted_bytes`], to be added when it is counted.
+    /// The file is there. Returns its part of [`LogFiles::granted_bytes`], to be added when it is
+    /// counted.
     pub(crate) fn used(mut self) -> u64 {
         let is_counted = self.room.take().is_some() && self.grant == Grant::All;
         u64::from(is_counted) * self.file.bytes

@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! - P1. A commit is accepted into the buffer only if the frame that will hold it has its place:
-//!   the rest of the current log file, a spare log file that is ready, or room in the ring of a region. So what was
-//!   accepted can always be written, however full the disk is.
+//!   the rest of the current log file, a spare log file that is ready, or room in the ring of a
+//!   region. So what was accepted can always be written, however full the disk is.
 
 mod contents;
 mod log_files;
@@ -49,8 +49,8 @@ pub(crate) struct FrameRest {
 }
 
 impl WritePosition {
-    /// Writes a frame, padded, or what is not written yet of its beginning; and what has to follow it. On
-    /// return it is durable. What is in `padded` then is of no use.
+    /// Writes a frame, padded, or what is not written yet of its beginning; and what has to follow
+    /// it. On return it is durable. What is in `padded` then is of no use.
     pub(crate) fn write(
         &self,
         padded: &mut [u8],
@@ -74,10 +74,10 @@ impl WritePosition {
         Ok(())
     }
 
-    /// Begins to write a frame, the first `padded` bytes of `buf`. Gives the buffer back if the disk can
-    /// only write while its caller waits, and in a region: a process that is killed may leave such a write
-    /// under way, and the next opener of a shared device writes to the same place. Log files are of one
-    /// generation, and what comes late into one lies behind its seal.
+    /// Begins to write a frame, the first `padded` bytes of `buf`. Gives the buffer back if the
+    /// disk can only write while its caller waits, and in a region: a process that is killed may
+    /// leave such a write under way, and the next opener of a shared device writes to the same
+    /// place. Log files are of one generation, and what comes late into one lies behind its seal.
     pub(crate) fn begin(
         &self,
         buf: AlignedBuf,
@@ -161,7 +161,8 @@ impl LogTarget {
         }
     }
 
-    /// Where the stream may begin, if what is superfluous goes; `hardened` is the sequence of the last hardened frame.
+    /// Where the stream may begin, if what is superfluous goes; `hardened` is the sequence of the
+    /// last hardened frame.
     pub(crate) fn beginning(&self, superfluous: Superfluous, hardened: u64) -> Beginning {
         match self {
             Self::Files(target) => target.beginning(superfluous, hardened),

@@ -5,16 +5,17 @@
 //!   numbered        renamed to the next log file, in the place of a spare one if there is one, with its header
 //!   written         with the frame's first block, which is what makes the frame be there
 //! ```
-//! So the commit of a gigabyte is a write of one block: what is before it holds nothing up but the commit itself.
-//! Its body is never torn, for it is durable before the name is; where the first block is missing, the log file
-//! looks like one with a torn frame, and is read as that.
+//! So the commit of a gigabyte is a write of one block: what is before it holds nothing up but the
+//! commit itself. Its body is never torn, for it is durable before the name is; where the first
+//! block is missing, the log file looks like one with a torn frame, and is read as that.
 //!
 //! # Invariants
 //! - O1. The log file's length is its header's block, the frame, and the room for an epoch marker.
-//! - O2. It gets its number when everything appended before is hardened, and nothing is appended before its frame
-//!   is: no frame counts on the spare that it replaces. A rename that reports a failure is
-//!   a refusal only if the file is still there without a number. Otherwise the number may be taken: frames written to
-//!   that spare would be in a file without a name, so the log accepts nothing more.
+//! - O2. It gets its number when everything appended before is hardened, and nothing is appended
+//!   before its frame is: no frame counts on the spare that it replaces. A rename that reports a
+//!   failure is a refusal only if the file is still there without a number. Otherwise the number
+//!   may be taken: frames written to that spare would be in a file without a name, so the log
+//!   accepts nothing more.
 //! - O3. A file without a number is removed by its owner, or by the next opening.
 
 use std::io::{self, ErrorKind};
@@ -226,8 +227,8 @@ impl Drop for UnnumberedFile {
     }
 }
 
-/// Removes the log files that never got a number (O3), of these streams and of all others that there are. One that cannot be
-/// removed is in the way of nothing.
+/// Removes the log files that never got a number (O3), of these streams and of all others that
+/// there are. One that cannot be removed is in the way of nothing.
 pub fn remove_unnumbered(disk: &dyn Disk, wal: &Path, streams: u16) {
     for (_, dir) in stream_dirs(disk, wal, streams).unwrap_or_default() {
         let listed = disk.list(&dir).unwrap_or_default();

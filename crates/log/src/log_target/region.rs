@@ -1,10 +1,10 @@
 //! A stream's region of a device that all streams share.
 //!
-//! Generations follow each other in the region's ring: each begins where the head of the one before says
-//! that its frames end, over whatever an interrupted flush left there. Frames are overwritten when an image has made them
-//! superfluous, and the manifest says so (`format/region.rs`, R3): a prefix of this generation's,
-//! and generations before as a whole. So that it can be told what is, the target remembers of each
-//! 64th of the ring what it holds; that takes no memory while it goes round.
+//! Generations follow each other in the region's ring: each begins where the head of the one before
+//! says that its frames end, over whatever an interrupted flush left there. Frames are overwritten
+//! when an image has made them superfluous, and the manifest says so (R3): a prefix of this
+//! generation's, and generations before as a whole. So that it can be told what is, the target
+//! remembers of each 64th of the ring what it holds; that takes no memory while it goes round.
 //!
 //! Paper: pwal §5.7
 
@@ -19,17 +19,18 @@ use namiki_platform::{Generation, Lsn, WorkerId};
 use super::contents::{Beginning, FrameFacts, FrameRun, Superfluous};
 use super::{FrameRest, WritePosition};
 use crate::error::LogError;
-use crate::format::frame::Salt;
 use crate::format::Found;
+use crate::format::frame::Salt;
 use crate::format::region::{RegionHeader, Ring, SLOTS_BYTES_MAX, region_base};
 use crate::generation::GenerationInfo;
 use crate::generation::layout_config::{Placement, Retain};
 use crate::generation::log_start::StreamStart;
 
-/// In so many stretches what a ring holds is remembered.
+/// The number of stretches of a ring of which the target remembers the contents.
 pub(crate) const STRETCHES: u64 = 64;
 
-/// Frames of a ring that go together: at least a 64th of it, but for the last stretch, that is being written.
+/// Frames of a ring that go together: at least a 64th of it, but for the last stretch, that is
+/// being written.
 struct Stretch {
     /// Where its first frame is.
     offset: u64,
@@ -51,7 +52,8 @@ pub(crate) struct RegionTarget {
     earlier: VecDeque<(Generation, u64)>,
     /// What is kept of this generation.
     stretches: VecDeque<Stretch>,
-    /// From here on nothing is overwritten (R3). It is at or before the end, by no more than the ring's length.
+    /// From here on nothing is overwritten (R3). It is at or before the end, by no more than the
+    /// ring's length.
     kept_from: u64,
     /// The largest LSN in frames that were given up.
     recycled_lsn: Lsn,
@@ -153,8 +155,9 @@ impl RegionTarget {
         Ok(target)
     }
 
-    /// Writes the head as it is. At first, without frames, it takes the slot that the generation before would have
-    /// used next: a head that could not be written then can no longer become readable.
+    /// Writes the head as it is. At first, without frames, it takes the slot that the generation
+    /// before would have used next: a head that could not be written then can no longer become
+    /// readable.
     fn write_head(&self) -> Result<(), LogError> {
         let mut block = AlignedBuf::zeroed(self.block_bytes);
         self.head.write(&mut block);
@@ -167,8 +170,8 @@ impl RegionTarget {
         self.base + (self.head.writes & 1) * self.block_bytes as u64
     }
 
-    /// Makes the head say, durably, that the next frame may be so long: a reader has to look for it as far behind the
-    /// end. No frame is in flight.
+    /// Announces the length of the next frame in the head, durably: a reader has to search that far
+    /// behind the end. No frame is in flight.
     pub(crate) fn announce(&mut self, padded: u64) -> Result<(), LogError> {
         if padded <= u64::from(self.head.frame_bytes_max) {
             return Ok(());
@@ -193,7 +196,8 @@ impl RegionTarget {
         self.ring.len_bytes() - self.kept_bytes()
     }
 
-    /// Whether a frame found no room since something was given up, or soon none may: a quarter of the ring is left.
+    /// Whether a frame found no room since something was given up, or soon none may: a quarter of
+    /// the ring is left.
     pub(crate) fn is_short_of_room(&self) -> bool {
         let is_short = |ring_bytes| self.is_full || self.left() < ring_bytes / 4;
         self.ring_bytes_recycled().is_some_and(is_short)
@@ -274,8 +278,8 @@ impl RegionTarget {
         }
     }
 
-    /// Gives up the frames before this offset, and the generations before `oldest`: a durable manifest says so (R3). Without
-    /// effect unless frames may be recycled.
+    /// Gives up the frames before this offset, and the generations before `oldest`: a durable
+    /// manifest says so (R3). Without effect unless frames may be recycled.
     pub(crate) fn recycle_before(&mut self, offset: u64, oldest: Generation) {
         if self.retain != Retain::UntilRecycled {
             return;
@@ -297,7 +301,8 @@ fn invalid(reason: String) -> LogError {
     LogError::InvalidConfig { reason }
 }
 
-/// The head with which a generation begins: where the one before has ended, in the blocks in which the region was laid out.
+/// The head with which a generation begins: where the one before has ended, in the blocks in which
+/// the region was laid out.
 fn first_head(
     file: &dyn DiskFile,
     path: &Path,
@@ -378,8 +383,8 @@ fn first_offset(head: &RegionHeader) -> u64 {
     2 * u64::from(head.block_bytes)
 }
 
-/// Where the frames of these generations begin in a region with this head, of those that may have some there. A generation
-/// that was written under another name of the device counts, too.
+/// Where the frames of these generations begin in a region with this head, of those that may have
+/// some there. A generation that was written under another name of the device counts, too.
 fn earlier_frames(
     kept: &[GenerationInfo],
     region_bytes: u64,

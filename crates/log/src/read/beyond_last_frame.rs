@@ -1,17 +1,18 @@
 //! What lies beyond the last frame of a stream: what a crash leaves there, or damage.
 //!
-//! One frame of a stream is in flight at a time, and a device keeps or loses whole sectors of it. So
-//! behind the last whole frame of a generation without a seal there may be, and nothing else:
-//! - *One torn frame*, where the next would be: here, or at the beginning of the next log file if the
-//!   rest of this one is too short for it, or if that was made for it. Its first sector is lost, or is that of the
-//!   next frame. In log files that were created zeroed all else is zero, so other bytes are damage.
+//! One frame of a stream is in flight at a time, and a device keeps or loses whole sectors of it.
+//! So behind the last whole frame of a generation without a seal there may be, and nothing else:
+//! - *One torn frame*, where the next would be: here, or at the beginning of the next log file if
+//!   the rest of this one is too short for it, or if that was made for it. Its first sector is
+//!   lost, or is that of the next frame. In log files that were created zeroed all else is zero, so
+//!   other bytes are damage.
 //! - *Log files that were made ready*, with their headers and no frames. The last of them may be
 //!   without its header: then it is zero, or an old one that is to be written again.
-//! - *A first log file that was given up*: it has the header of the next, whose name was lost, and none
-//!   of its frames. Its own are not looked for.
+//! - *A first log file that was given up*: it has the header of the next, whose name was lost, and
+//!   none of its frames. Its own are not looked for.
 //! - *In recycled log files and regions, old bytes.* A later frame of this generation among them is
-//!   damage; in a region, a frame whose sequence is two or more above the last: its predecessor's head was
-//!   durable first.
+//!   damage; in a region, a frame whose sequence is two or more above the last: its predecessor's
+//!   head was durable first.
 //!
 //! Holes are zeros and are not read, however long they are.
 
@@ -49,7 +50,8 @@ impl StreamReader {
             }
             let left = extent.end.saturating_sub(self.at);
             let (is_zeroed, has_header) = (extent.is_zeroed, extent.has_header);
-            // Nothing was ever written there: then it is the next log file's beginning that is missing.
+            // Nothing was ever written there: then it is the next log file's beginning that is
+            // missing.
             if self.index == first + 1 && !torn {
                 let (file, at) = self.place();
                 place = (file, if has_header { at } else { 0 });
@@ -86,7 +88,8 @@ impl StreamReader {
         };
         let left = extent.end.saturating_sub(self.at);
         let longest = extent.frame_bytes_max.min(left);
-        // A frame comes here only if the log file before had no room for it, or if this one was made for it.
+        // A frame comes here only if the log file before had no room for it, or if this one was
+        // made for it.
         let left_before = left_before.filter(|_| !extent.is_oversize);
         let fits = |bytes: u64| bytes <= longest && left_before.is_none_or(|it| bytes > it);
         // Memory that writes shorter blocks keeps or loses those.
@@ -110,7 +113,8 @@ impl StreamReader {
     }
 
     /// Looks at the rest of the extent that is here: whether anything but zeros is there. If only a
-    /// range may have that, what is outside is damage at `place`, and a later frame always is: `later_frames` says so.
+    /// range may have that, what is outside is damage at `place`, and a later frame always is:
+    /// `later_frames` says so.
     fn look_through(
         &mut self,
         place: &(PathBuf, u64),

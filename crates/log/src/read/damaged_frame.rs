@@ -1,14 +1,14 @@
 //! What to call the damage where a frame should be.
 //!
-//! One checksum covers a frame's header and its records, so which of the two has changed is concluded: a header that is
-//! just what the next frame's would be is taken for sound, and the checksum is what does not match. The answer is
-//! words for a person and decides nothing.
+//! One checksum covers a frame's header and its records, so which of the two has changed is
+//! concluded: a header that is just what the next frame's would be is taken for sound, and the
+//! checksum is what does not match. The answer is words for a person and decides nothing.
 
 use super::StreamReader;
 use crate::format::frame::{FRAME_HEADER_BYTES, peek};
 use namiki_platform::bytes::is_zero;
 
-/// What follows the words, if it is known that later frames are there.
+/// What a message says of a frame, alone and if later frames are known to be there.
 pub(super) struct Words {
     pub(super) alone: &'static str,
     pub(super) before_others: &'static str,
@@ -28,14 +28,14 @@ const CHECKSUM: Words = Words {
 };
 
 impl StreamReader {
-    /// What is wrong where the next frame should be, and is not.
+    /// The damage at the position of the next frame.
     pub(super) fn what_is_wrong(&mut self) -> &'static Words {
         let Some(extent) = &self.here else {
             return &MISSING;
         };
         let left = extent.end.saturating_sub(self.at);
         let wanted = left.min(FRAME_HEADER_BYTES as u64) as usize;
-        // What cannot be read has been reported as that.
+        // An unreadable sector has been reported already.
         let Ok(bytes) = self.window.get(self.at, wanted) else {
             return &MISSING;
         };

@@ -38,8 +38,8 @@ pub enum ReadError {
         /// The horizon that a frame recorded.
         horizon: Lsn,
     },
-    /// The first log file of a stream that is kept is missing, or the frame with which it begins: lost, for what was
-    /// recycled lies before it.
+    /// The first log file of a stream that is kept is missing, or the frame with which it begins:
+    /// lost, for what was recycled lies before it.
     #[error(
         "log file {} is missing, or its first frame: the manifest says that the log of {worker} begins there, with \
          frame {sequence}; restore it from a backup",
@@ -53,8 +53,8 @@ pub enum ReadError {
         /// The sequence number of the frame.
         sequence: u64,
     },
-    /// A frame is there that the manifest does not know of: the manifest is older than the log, or was
-    /// changed. To go on by it would lose what was acknowledged since.
+    /// A frame is there that the manifest does not know of: the manifest is older than the log, or
+    /// was changed. To go on by it would lose what was acknowledged since.
     #[error(
         "log file {} holds commits of {worker} in {generation}, of which the manifest does not know: it \
          is older than the log; restore the manifest that belongs to it",

@@ -6,7 +6,8 @@ use super::ReadError;
 use super::file_window::STRIDE_BYTES;
 use super::stream_files::Extent;
 
-/// Nothing but zeros may follow what the manifest says is the log file: it was made with that length.
+/// Nothing but zeros may follow what the manifest says is the log file: it was made with that
+/// length.
 ///
 /// # Errors
 /// [`ReadError::Damaged`].

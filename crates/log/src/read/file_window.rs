@@ -1,8 +1,8 @@
 //! A moving window over the files of a stream: few large reads, made ahead, and next to no copies.
 //!
-//! A file is read in pieces that follow each other. What a frame has in the piece before is copied in front of
-//! the next one, where room is left for it; all else stays where it was read to. A position that could not be
-//! foreseen costs a read that is waited for.
+//! A file is read in pieces that follow each other. The part of a frame in the piece before is
+//! copied in front of the next one, where room is left for it; all else stays where it was read to.
+//! A position that could not be foreseen costs a read that is waited for.
 //!
 //! # Invariants
 //! - W1. `buf[base..base + len]` are the bytes of the file `number` from `start` on.
@@ -21,8 +21,8 @@ const READ_BYTES: usize = 1 << 20;
 /// How far to read before the next hole is looked for.
 pub(super) const STRIDE_BYTES: u64 = READ_BYTES as u64;
 
-/// Longest read for several frames at a time. A longer frame is read by itself, into memory of its own that is
-/// not kept for the next.
+/// Longest read for several frames at a time. A longer frame is read by itself, into memory of its
+/// own that is not kept for the next.
 const READ_BYTES_MAX: usize = 4 << 20;
 
 /// Room before a piece for the beginning of a frame, unless frames are longer.
@@ -173,7 +173,8 @@ impl Window {
         Ok(())
     }
 
-    /// Reads a long stretch. What is held goes first, so that there is at most one such at a time.
+    /// Reads a long stretch. The held bytes are freed first, so that only one long stretch is in
+    /// memory.
     fn fetch_long(&mut self, here: &Whole, offset: u64, end: u64) -> io::Result<()> {
         self.replace_held(HeldBytes::nothing());
         let block = BLOCK_BYTES_MAX as u64;
@@ -318,7 +319,7 @@ mod tests {
 
     const BLOCK: usize = BLOCK_BYTES_MAX;
 
-    /// A file of so many bytes, which tell where they are.
+    /// A file of this length, whose bytes tell their offsets.
     fn file(disk: &SimDisk, number: usize, bytes: usize) -> (Arc<dyn DiskFile>, Vec<u8>) {
         let words = (0..bytes as u64 / 8).map(|at| (at ^ (number as u64) << 40).to_le_bytes());
         let contents: Vec<u8> = words.flatten().collect();

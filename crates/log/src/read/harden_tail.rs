@@ -1,9 +1,9 @@
 //! Making certain what a reader found at the end of a stream.
 //!
-//! The last frame of a generation that was neither closed nor sealed may be readable and yet not durable: its
-//! write was reported as failed, or its writer was killed before the device had answered. It could vanish in a
-//! power cut after the generation was sealed with it, or after its content was shown. So it is written once
-//! more, in its place, as it was read.
+//! The last frame of a generation that was neither closed nor sealed may be readable and yet not
+//! durable: its write was reported as failed, or its writer was killed before the device had
+//! answered. It could vanish in a power cut after the generation was sealed with it, or after its
+//! content was shown. So it is written once more, in its place, as it was read.
 //!
 //! Only the last frame is in doubt, because the one before was durable before it was begun.
 
@@ -56,8 +56,9 @@ pub fn harden_tail(
 /// How much is written at a time.
 const PIECE_BYTES: u64 = 4 << 20;
 
-/// Writes a stretch of a file as it is, piece by piece, and as much around it as makes whole blocks. That is older
-/// and durable, or no frame; written again as it was read it is not changed, however that ends.
+/// Writes a stretch of a file as it is, piece by piece, and as much around it as makes whole
+/// blocks. That is older and durable, or no frame; written again as it was read it is not changed,
+/// however that ends.
 fn rewrite(disk: &dyn Disk, path: &Path, offset: u64, bytes: u64) -> Result<(), ReadError> {
     let failed = |source| ReadError::device(path, source);
     let file = disk.open(path).map_err(failed)?;

@@ -2,8 +2,8 @@
 //!
 //! Each stream is in the order of its LSNs, so the smallest of the streams' next records is next of
 //! all. Under early lock release a commit may depend on any with a smaller LSN; so, from the first
-//! LSN that must be there, the merge stops at the first that is missing. Under normal release it depends on
-//! nothing that is not hardened, and a missing LSN means nothing.
+//! LSN that must be there, the merge stops at the first that is missing. Under normal release it
+//! depends on nothing that is not hardened, and a missing LSN means nothing.
 //!
 //! Paper: pwal §4.3.3, Algorithm 4
 
@@ -34,7 +34,7 @@ struct Head {
     frame: Option<(FrameHeader, u64)>,
     /// Where in the frame's records the next one begins.
     at: usize,
-    /// LSN of the next record; `u64::MAX` when there is none.
+    /// LSN of the next record; `u64::MAX` at the end.
     lsn: u64,
 }
 

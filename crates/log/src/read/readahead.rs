@@ -1,9 +1,9 @@
 //! Reading ahead: the next pieces of a stream come in while the one before is looked at.
 //!
-//! The device works while a thread of the reader's own waits for it; more than [`AHEAD`] pieces are never under
-//! way, so memory is bounded. The thread is started with the second piece: what fits into one is read by the
-//! caller. The caller requests pieces in the order in which it will need them; a piece that it does not need
-//! after all costs a read.
+//! The device works while a thread of the reader's own waits for it; more than [`AHEAD`] pieces are
+//! never under way, so memory is bounded. The thread is started with the second piece: what fits
+//! into one is read by the caller. The caller requests pieces in the order in which it will need
+//! them; a piece that it does not need after all costs a read.
 
 use std::collections::VecDeque;
 use std::io;
@@ -228,7 +228,8 @@ impl Drop for Thread {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(handle) = self.handle.take() {
-            // At most a few reads away. If it panicked, `take` has said so, or nothing was requested.
+            // At most a few reads away. If it panicked, `take` has said so, or nothing was
+            // requested.
             let _ = handle.join();
         }
     }

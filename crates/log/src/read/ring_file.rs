@@ -1,7 +1,8 @@
-//! The ring of a region as a file without an end: what a reader asks for by offsets that count on through all laps.
+//! The ring of a region as a file without an end: what a reader asks for by offsets that count on
+//! through all laps.
 //!
-//! Whatever is read must be of the last lap, or of as much of the one before as is not overwritten: what a stretch of the
-//! device holds is its newest content.
+//! Whatever is read must be of the last lap, or of as much of the one before as is not overwritten:
+//! what a stretch of the device holds is its newest content.
 
 use std::io;
 use std::sync::Arc;

@@ -20,8 +20,8 @@ pub struct SortedRun {
 }
 
 impl SortedRun {
-    /// Reads a stream to its end and sorts it. `on_frame` is told the length of every frame, and its
-    /// error ends the reading.
+    /// Reads a stream to its end and sorts it. `on_frame` is told the length of every frame, and
+    /// its error ends the reading.
     ///
     /// # Errors
     /// [`ReadError`], or what `on_frame` returns.
@@ -54,7 +54,7 @@ impl SortedRun {
         self.index.len()
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()

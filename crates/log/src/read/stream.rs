@@ -34,7 +34,8 @@ pub struct StreamReader {
     pub(super) window: Window,
     /// Where the next frame should be.
     pub(super) at: u64,
-    /// The sequence it should have; unknown until the first frame where only the last log files are kept.
+    /// The sequence it should have; unknown until the first frame where only the last log files are
+    /// kept.
     pub(super) expected: Option<u64>,
     done: bool,
     pub(super) end: StreamEnd,
@@ -66,8 +67,8 @@ pub struct StreamEnd {
     pub(super) tail: Tail,
 }
 
-/// The last epoch through which every stream was hardened, as their ends tell it: what all of them have
-/// closed, or what some frame says. Of one generation, released by epochs.
+/// The last epoch through which every stream was hardened, as their ends tell it: what all of them
+/// have closed, or what some frame says. Of one generation, released by epochs.
 pub fn durable_epoch<'a>(ends: impl IntoIterator<Item = &'a StreamEnd>) -> Epoch {
     let ends = ends.into_iter();
     let (closed, hardened) = ends.fold((None, Epoch(0)), |(closed, hardened), end| {
@@ -117,8 +118,9 @@ impl StreamReader {
     ///
     /// # Errors
     /// [`ReadError::Damaged`] if the stream's directory is missing, or a file between others;
-    /// [`ReadError::BeginningLost`]; [`ReadError::Device`]; for a shared device also the errors that its head can be the cause of:
-    /// that head was durable before the generation was announced, so without it there is no log.
+    /// [`ReadError::BeginningLost`]; [`ReadError::Device`]; for a shared device also the errors
+    /// that its head can be the cause of: that head was durable before the generation was
+    /// announced, so without it there is no log.
     pub fn open(
         disk: Arc<dyn Disk>,
         dir: &Path,
@@ -153,7 +155,7 @@ impl StreamReader {
         self.worker
     }
 
-    /// What has been read so far; after the last frame, what the stream holds.
+    /// Sums over the frames read; after the last frame, over the stream.
     #[must_use]
     pub fn end(&self) -> StreamEnd {
         self.end
@@ -269,7 +271,7 @@ impl StreamReader {
 
     /// No frame where one could be: is this the end, or is something missing?
     fn finish(&mut self, sealed: Option<u64>) -> Result<Option<(FrameHeader, u64)>, ReadError> {
-        // What is looked at now is beyond the end: nothing more is to be read.
+        // The search goes beyond the end from now on: no further frame is read.
         self.done = true;
         let start = self.info.start(self.worker);
         if self.end.frames == 0 && !start.is_first() {
@@ -303,7 +305,7 @@ impl StreamReader {
         if next >= self.source.len() {
             return Ok(false);
         }
-        // Without a frame so far, the first log file may be passed over only if it was given up.
+        // Before the first frame, a log file may be passed over only if it was given up.
         let is_given_up = self.here.as_ref().is_some_and(|it| !it.has_header);
         let is_begun = self.expected.is_some() || is_given_up;
         let before = (self.index, self.here.take(), self.at);
@@ -363,8 +365,9 @@ impl StreamReader {
         Ok(true)
     }
 
-    /// A log file that was given up has no frame under the number of its new header: that is written, and its
-    /// new name is durable, before any frame is. With one, another log file was moved over it.
+    /// A log file that was given up has no frame under the number of its new header: that is
+    /// written, and its new name is durable, before any frame is. With one, another log file was
+    /// moved over it.
     fn check_lost_name(&mut self) -> Result<(), ReadError> {
         let Some(extent) = &mut self.here else {
             return Ok(());
@@ -451,7 +454,9 @@ impl StreamReader {
 
     /// The unit of the frames here.
     fn block_bytes(&self) -> usize {
-        self.here.as_ref().map_or(BLOCK_BYTES_MIN, |extent| extent.block_bytes)
+        self.here
+            .as_ref()
+            .map_or(BLOCK_BYTES_MIN, |extent| extent.block_bytes)
     }
 
     /// Where the reader is, for an error.

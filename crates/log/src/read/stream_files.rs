@@ -10,13 +10,14 @@ use namiki_platform::disk::{AlignedBuf, Disk, DiskFile, FileKind, SECTOR_BYTES};
 
 use super::ReadError;
 use super::ring_file::RingFile;
-use crate::format::{BLOCK_BYTES_MIN, Found};
 use crate::format::log_file::{LogFileHeader, file_name, parse_file_name, stream_dir};
 use crate::format::region::{RegionHeader, Ring, SLOTS_BYTES_MAX, region_base};
+use crate::format::{BLOCK_BYTES_MIN, Found};
 use crate::generation::GenerationInfo;
 use crate::generation::layout_config::{Placement, Retain};
 
-/// A stretch of a file that holds frames back to back. In a region, offsets count on through all laps of its ring.
+/// A stretch of a file that holds frames back to back. In a region, offsets count on through all
+/// laps of its ring.
 pub(super) struct Extent {
     pub(super) file: Arc<dyn DiskFile>,
     pub(super) path: PathBuf,
@@ -145,7 +146,7 @@ pub(super) enum Opened {
     LogFile(LogFile),
 }
 
-/// What a log file has to be.
+/// The expected properties of a log file.
 pub(super) struct Expected<'a> {
     pub(super) identity: u128,
     pub(super) info: &'a GenerationInfo,
@@ -179,7 +180,8 @@ fn list(
     let dir = stream_dir(dir, worker);
     let entries = match disk.list(&dir) {
         Ok(entries) => entries,
-        // A copy of a closed directory may leave out what is empty. Where a frame has to be, the reader misses it.
+        // A copy of a closed directory may leave out what is empty. Where a frame has to be, the
+        // reader misses it.
         Err(error) if error.kind() == io::ErrorKind::NotFound && info.is_sealed_empty(worker) => {
             return Ok(Vec::new());
         }
@@ -209,7 +211,7 @@ fn list(
     }
     files.sort();
     let start = info.start(worker);
-    // What lies before the beginning was recycled, and not removed yet.
+    // Files before the beginning were recycled, and not removed yet.
     files.retain(|(number, _)| *number >= start.file_number);
     let first = match (info.retain, files.first()) {
         (Retain::Last(_), Some((first, _))) => *first,
@@ -225,7 +227,8 @@ fn list(
     for (at, expected) in (first..).take(files.len()).enumerate() {
         if files[at].0 != expected {
             if info.last_stamp.is_some() {
-                // A backup that is to grow, behind what was recycled meanwhile. If it ends before its seal, the frames tell.
+                // A backup that grows, behind files that were recycled since. If it ends before its
+                // seal, its frames show that.
                 files.truncate(at);
                 break;
             }
@@ -303,7 +306,8 @@ impl LogFile {
                     && header.worker == worker
                     && match info.retain {
                         Retain::All => false,
-                        // Only what lies before the beginning is recycled, and read under no old name.
+                        // Only what lies before the beginning is recycled, and read under no old
+                        // name.
                         Retain::UntilRecycled => {
                             is_last && header.number < info.start(worker).file_number
                         }
@@ -392,23 +396,23 @@ fn region(
     let said = info.start(worker);
     let first = 2 * u64::from(head.block_bytes);
     let start = match said.offset {
-        // A log that keeps all says nothing of its beginning.
         0 if is_current => head.start,
+        // A log that keeps all says nothing of its beginning: the reader skips older generations.
+        0 => first,
         offset => offset,
     };
-    let is_older = head.generation < info.generation;
     // The generation's first frame is where it began.
     let is_elsewhere = is_current && said.is_first() && start != head.start;
     if head.worker != worker
         || head.region_bytes != region_bytes
         || head.start < first
         || head.start > head.end
-        || (start < first && !is_older)
+        || start < first
         || is_elsewhere
     {
         return Err(damaged("the head of the region contradicts the manifest"));
     }
-    if is_older {
+    if head.generation < info.generation {
         return Err(damaged("the head of the region is of an older generation"));
     }
     let ring = Ring::of_region(base, region_bytes, head.block_bytes as usize);

@@ -1,14 +1,15 @@
 //! Frames that a manifest knows nothing of: the manifest is older than the log, or was changed.
 //!
-//! A generation is announced before any frame of it is written. So a frame of one that is still to come,
-//! or of a stream beyond those of its generation, says that a later manifest was lost. To go on by the
-//! older one would forget what was acknowledged since. A file, or the head of a region, without frames
-//! says nothing: it is what a crash leaves that comes before the announcement.
+//! A generation is announced before any frame of it is written. So a frame of one that is still to
+//! come, or of a stream beyond those of its generation, says that a later manifest was lost. To go
+//! on by the older one would forget what was acknowledged since. A file, or the head of a region,
+//! without frames says nothing: it is what a crash leaves that comes before the announcement.
 //!
-//! The copy of a log is not asked: a copy that did not end leaves such frames beside the manifest of the one before.
+//! The copy of a log is not asked: an interrupted copy leaves such frames, and the manifest of the
+//! copy before.
 //!
-//! All directories of streams are looked at, and the devices that the manifest names. A device that is named by a later
-//! manifest alone cannot be found.
+//! All directories of streams are looked at, and the devices that the manifest names. A device that
+//! is named by a later manifest alone cannot be found.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,9 +22,9 @@ use super::ReadError;
 use crate::format::frame::{
     FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, Salt, is_sound, peek,
 };
-use crate::format::{BLOCK_BYTES_MIN, Found};
 use crate::format::log_file::{LogFileHeader, parse_file_name};
 use crate::format::region::{RegionHeader, SLOTS_BYTES_MAX, region_base};
+use crate::format::{BLOCK_BYTES_MIN, Found};
 use crate::generation::GenerationInfo;
 use crate::generation::layout_config::Placement;
 use crate::stream_dirs::stream_dirs;
@@ -31,8 +32,8 @@ use crate::stream_dirs::stream_dirs;
 /// How much of a file is looked at together.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Fails if the log in `wal` holds a frame that a manifest with these generations, and `next` as the one
-/// that is to come, does not know of.
+/// Fails if the log in `wal` holds a frame that a manifest with these generations, and `next` as
+/// the one that is to come, does not know of.
 ///
 /// # Errors
 /// [`ReadError::NotInManifest`]; [`ReadError::Device`].
@@ -55,8 +56,8 @@ struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// Whether frames of this stream and generation may be there. Of a generation that was left out
-    /// because it had no frame, a write that outlived its process may have brought one to light.
+    /// Whether frames of this stream and generation may be there. A write that outlived its process
+    /// may have brought a frame of a generation to light that was left out because it had none.
     fn has(&self, generation: Generation, worker: WorkerId) -> bool {
         let info = self
             .generations
@@ -76,7 +77,7 @@ impl Known<'_> {
     ) -> Result<(), ReadError> {
         let streams = self.generations.iter().map(|info| info.streams).max();
         let streams = streams.unwrap_or(0);
-        // What it means if one is missing, the reader of the stream says.
+        // The reader of the stream reports a missing one.
         let dirs = stream_dirs(disk, wal, streams);
         for (worker, dir) in dirs.map_err(|source| ReadError::device(wal, source))? {
             let entries = disk.list(&dir);

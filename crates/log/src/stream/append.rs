@@ -23,12 +23,13 @@ const DIGEST_BYTES: usize = 16 << 10;
 /// What is appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// A commit, or the end of one with parts that were appended before. Where commits are released by
-    /// epochs, it depends on others of its epoch.
+    /// A commit, or the end of one with parts that were appended before. Where commits are released
+    /// by epochs, it depends on others of its epoch.
     Commit,
-    /// A commit that has read nothing of an epoch beyond [`Log::hardened_epoch`](crate::Log::hardened_epoch), as the
-    /// caller has seen that. It may be acknowledged when it is hardened, whatever becomes of its epoch: its frame
-    /// certifies what it has read.
+    /// A commit that has read nothing of an epoch beyond
+    /// [`Log::hardened_epoch`](crate::Log::hardened_epoch), as the caller has seen that. It may be
+    /// acknowledged when it is hardened, whatever becomes of its epoch: its frame certifies what it
+    /// has read.
     Independent,
     /// Something else: it counts in no group. Not where commits are released by epochs.
     Part,
@@ -40,10 +41,10 @@ pub enum Entry {
 pub struct Appended {
     /// To ask for it later.
     pub ticket: Ticket,
-    /// This commit filled its group: the caller does what it does before a flush (its write phase, its
-    /// unlocking) and then calls [`Stream::begin_flush`]. Exactly one commit of a group is told so; under
-    /// [`Layout::Single`] none, because the group was flushed before the lock was released (pwal Algorithm
-    /// 1), unless that failed.
+    /// This commit filled its group: the caller does what it does before a flush (its write phase,
+    /// its unlocking) and then calls [`Stream::begin_flush`]. Exactly one commit of a group is told
+    /// so; under [`Layout::Single`] none, because the group was flushed before the lock was
+    /// released (pwal Algorithm 1), unless that failed.
     pub group_is_full: bool,
 }
 
@@ -70,9 +71,9 @@ impl<H: GroupResource> Stream<H> {
     ///
     /// # Errors
     /// [`LogError::CommitTooLarge`], [`LogError::DiskFull`], [`LogError::RegionFull`],
-    /// [`LogError::Closed`], [`LogError::Forked`], or the error that poisoned the log, perhaps in the flush that was to
-    /// make room. In every case no LSN was drawn, neither closure was called, and nothing of this
-    /// commit will ever be on disk.
+    /// [`LogError::Closed`], [`LogError::Forked`], or the error that poisoned the log, perhaps in
+    /// the flush that was to make room. In every case no LSN was drawn, neither closure was called,
+    /// and nothing of this commit will ever be on disk.
     ///
     /// # Panics
     /// When a closure or the disk does. The log is then poisoned, because an LSN may be drawn and
@@ -89,8 +90,8 @@ impl<H: GroupResource> Stream<H> {
         self.append_as(Grant::All, entry, stamp, epoch, payload_bytes, encode, hold)
     }
 
-    /// [`Stream::append`] of an entry for which a file suffices with this grant: [`Grant::Deletions`] if it makes no image
-    /// longer.
+    /// [`Stream::append`] of an entry for which a file suffices with this grant:
+    /// [`Grant::Deletions`] if it makes no image longer.
     ///
     /// # Errors
     /// As [`Stream::append`].
@@ -167,7 +168,9 @@ impl<H: GroupResource> Stream<H> {
         let appended = self.count(state, entry, stamp, epoch, lsn);
         let first_of_group = state.buffers.filling().records == 1;
         tripwire.disarm();
-        if appended.group_is_full && self.layout == Layout::Single && guard.batches.under_way().is_none()
+        if appended.group_is_full
+            && self.layout == Layout::Single
+            && guard.batches.under_way().is_none()
         {
             return Ok(self.flush_under_lock(guard, appended));
         }
@@ -230,8 +233,8 @@ impl<H: GroupResource> Stream<H> {
         }
     }
 
-    /// Algorithm 1 keeps the lock from the insertion to the end of the flush; so a batch is under way before only
-    /// while a panic that ended it is being cleaned up.
+    /// Algorithm 1 keeps the lock from the insertion to the end of the flush; so a batch is under
+    /// way before only while a panic that ended it is being cleaned up.
     pub(super) fn flush_under_lock(
         &self,
         guard: MutexGuard<'_, State<H>>,
@@ -310,8 +313,8 @@ impl<H: GroupResource> Stream<H> {
         (state, result)
     }
 
-    /// Makes a log file once it is granted. One that was to be made from an old file is made anew if that is gone, and has to be
-    /// granted as that.
+    /// Makes a log file once it is granted. One that was to be made from an old file is made anew
+    /// if that is gone, and has to be granted as that.
     fn make_granted(
         &self,
         maker: &LogFileMaker,
@@ -328,7 +331,7 @@ impl<H: GroupResource> Stream<H> {
         }
     }
 
-    /// What has no deletions alone is refused.
+    /// Refuses an entry that is not only deletions.
     #[cold]
     pub(super) fn is_restricted(&self, state: &mut State<H>) -> LogError {
         let (Some(maker), LogTarget::Files(target)) = (&self.maker, &mut state.target) else {
@@ -340,8 +343,8 @@ impl<H: GroupResource> Stream<H> {
         maker.not_granted(number, io::Error::new(io::ErrorKind::StorageFull, why))
     }
 
-    /// Makes the next log file ready ahead of time, if no other thread has. A failure is met again, and
-    /// reported, by the commit that needs the log file.
+    /// Makes the next log file ready ahead of time, if no other thread has. A failure is met again,
+    /// and reported, by the commit that needs the log file.
     pub(crate) fn prepare_ahead(&self) {
         let state = self.state.lock();
         if let LogTarget::Files(target) = &state.target

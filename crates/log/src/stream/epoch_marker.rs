@@ -8,14 +8,14 @@ use crate::error::LogError;
 use crate::horizon::epoch_horizon::EpochHorizon;
 
 impl<H: GroupResource> Stream<H> {
-    /// What a frame closes that is sealed now. Under the stream's lock.
+    /// The epoch that a frame closes which is sealed now. Under the stream's lock.
     pub(super) fn close_epoch(&self) -> Epoch {
         let epochs = self.shared.epochs.as_ref();
         epochs.map_or(Epoch(0), |epochs| epochs.seals(self.index))
     }
 
-    /// Hardens what the stream holds of `epoch` and before, in which no commit is registered any more. The
-    /// caller wakes tasks.
+    /// Hardens what the stream holds of `epoch` and before, in which no commit is registered any
+    /// more. The caller wakes tasks.
     pub(crate) fn harden_epoch(&self, epoch: Epoch) -> Result<(), LogError> {
         let state = self.state.lock();
         let through = if state.buffers.filling().epoch_min <= epoch.0 {
@@ -26,8 +26,9 @@ impl<H: GroupResource> Stream<H> {
         self.harden_through(state, through)
     }
 
-    /// Writes a frame, without records if need be, so that `epoch` is certified; everything of that epoch and of
-    /// those before is hardened in all streams. Does nothing if it is certified meanwhile. The caller wakes tasks.
+    /// Writes a frame, without records if need be, so that `epoch` is certified; everything of that
+    /// epoch and of those before is hardened in all streams. Does nothing if it becomes certified
+    /// first. The caller wakes tasks.
     ///
     /// # Errors
     /// The error that poisoned the log; [`LogError::Closed`]; [`LogError::RegionFull`] and

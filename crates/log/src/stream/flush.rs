@@ -1,8 +1,8 @@
 //! Writing a frame: a flush batch, from sealing to completion.
 //!
-//! A flush leader waits for its write. A full group may also be flushed asynchronously: where the disk can
-//! write on its own, its worker goes on, and the next thread that needs something of the stream completes
-//! the flush.
+//! A flush leader waits for its write. A full group may also be flushed asynchronously: where the
+//! disk can write on its own, its worker goes on, and the next thread that needs something of the
+//! stream completes the flush.
 //!
 //! Paper: pwal §2.1, §2.2
 
@@ -47,13 +47,14 @@ impl<H: GroupResource> Stream<H> {
         state.batches.under_way().is_some() || !state.buffers.filling().held.is_empty()
     }
 
-    /// Begins to harden the commit and all before it, and does not wait for that if the disk can write on
-    /// its own and the group is large enough for that to pay ([`LogConfig::async_flush_min_commits`]); otherwise it
-    /// does. It does wait for the flush before: one at a time is under way. If another thread has begun to
-    /// harden the commit, what came after it is left to fill its own group.
+    /// Begins to harden the commit and all before it, and does not wait for that if the disk can
+    /// write on its own and the group is large enough for that to pay
+    /// ([`LogConfig::async_flush_min_commits`]); otherwise it does. It does wait for the flush
+    /// before: one at a time is under way. If another thread has begun to harden the commit, what
+    /// came after it is left to fill its own group.
     ///
-    /// What was begun is hardened at the next append, flush or wait, at a call of [`Stream::poll`], or by
-    /// the flusher.
+    /// What was begun is hardened at the next append, flush or wait, at a call of [`Stream::poll`],
+    /// or by the flusher.
     ///
     /// # Errors
     /// As [`Stream::wait_hardened`]; but an error of the write that was begun comes later.
@@ -79,11 +80,11 @@ impl<H: GroupResource> Stream<H> {
         Ok(())
     }
 
-    /// Completes the unattended flush, if there is one that has been written. Does not wait, not even for a
-    /// thread that holds the stream's lock right now.
+    /// Completes the unattended flush, if there is one that has been written. Does not wait, not
+    /// even for a thread that holds the stream's lock right now.
     ///
-    /// Where no thread was allowed for the flusher, it also flushes the group that fills, if that would not wait
-    /// for more commits: `group_wait_max` after the first look at it.
+    /// Where no thread was allowed for the flusher, it also flushes the group that fills, if that
+    /// would not wait for more commits: `group_wait_max` after the first look at it.
     ///
     /// # Errors
     /// The error that poisoned the log, if the batch was completed and is not hardened.
@@ -105,7 +106,8 @@ impl<H: GroupResource> Stream<H> {
         Ok(())
     }
 
-    /// Hardens the commits up to `through`, which were appended: attends to the batch that carries them, or leads it.
+    /// Hardens the commits up to `through`, which were appended: attends to the batch that carries
+    /// them, or leads it.
     pub(super) fn harden_through<'a>(
         &'a self,
         mut state: MutexGuard<'a, State<H>>,
@@ -124,8 +126,8 @@ impl<H: GroupResource> Stream<H> {
         }
     }
 
-    /// As [`Stream::join`]; and no leader of the next flush waits for more commits before it carries this
-    /// one.
+    /// As [`Stream::join`]; and no leader of the next flush waits for more commits before it
+    /// carries this one.
     fn join_at_once<'a>(
         &'a self,
         mut state: MutexGuard<'a, State<H>>,
@@ -135,8 +137,8 @@ impl<H: GroupResource> Stream<H> {
         self.join(state, through)
     }
 
-    /// Advances the flush under way: completes it if it is unattended, and otherwise waits as a waiter for
-    /// the commit `through`.
+    /// Advances the flush under way: completes it if it is unattended, and otherwise waits as a
+    /// waiter for the commit `through`.
     pub(super) fn join<'a>(
         &'a self,
         mut state: MutexGuard<'a, State<H>>,
@@ -152,7 +154,8 @@ impl<H: GroupResource> Stream<H> {
         }
     }
 
-    /// Leads a batch with everything that is in the filling buffer, which is not empty. None may be in flight.
+    /// Leads a batch with everything that is in the filling buffer, which is not empty. None may be
+    /// in flight.
     pub(super) fn lead<'a>(
         &'a self,
         guard: MutexGuard<'a, State<H>>,
@@ -317,8 +320,8 @@ impl<H: GroupResource> Stream<H> {
         frame::finish(bytes, &header, frame.digest, position.salt);
     }
 
-    /// Writes the frame and waits for it. `kept` is the stream's lock, if the flush keeps it; it comes
-    /// after `completion`, so that a panic releases it first.
+    /// Writes the frame and waits for it. `kept` is the stream's lock, if the flush keeps it; it
+    /// comes after `completion`, so that a panic releases it first.
     fn write<'a>(
         &'a self,
         completion: CompletionGuard<'a, H>,

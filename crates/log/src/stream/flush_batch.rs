@@ -1,9 +1,12 @@
 //! Flush batches: frames that are sealed, or on their way to the device.
 //!
 //! # Invariants
-//! - U1. At most one batch of a stream is under way, from its seal to its completion. Both happen under the stream's lock.
-//! - U2. Batches are numbered from 1 in the order in which they begin; the number is the sequence of the frame.
-//! - U3. A batch that was submitted is under way, and unattended until a thread takes it to complete it.
+//! - U1. At most one batch of a stream is under way, from its seal to its completion. Both happen
+//!   under the stream's lock.
+//! - U2. Batches are numbered from 1 in the order in which they begin; the number is the sequence
+//!   of the frame.
+//! - U3. A batch that was submitted is under way, and unattended until a thread takes it to
+//!   complete it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,9 +25,9 @@ pub(super) struct FlushBatch<H> {
     pub(super) sequence: u64,
     /// Where it goes.
     pub(super) position: FramePosition,
-    /// What it closes, where commits are released by epochs.
+    /// The epoch that it closes, if commits are released by epochs.
     pub(super) closed: Epoch,
-    /// What was hardened before it is written: LSNs below this, or epochs through it.
+    /// Everything hardened before it is written: LSNs below this, or epochs through it.
     pub(super) horizon: Lsn,
     pub(super) wants_spare: bool,
     pub(super) sealed_at: Instant,
@@ -39,7 +42,7 @@ pub(super) struct SubmittedBatch<H> {
 
 /// The batches of a stream.
 pub(super) struct Batches<H> {
-    /// Batches begun so far: the sequence of the last frame (U2).
+    /// The number of batches begun: the sequence of the last frame (U2).
     begun: u64,
     under_way: Option<UnderWay>,
     /// The batch under way, while it is unattended (U3).
@@ -98,7 +101,8 @@ impl<H> Batches<H> {
         self.begun.saturating_sub(u64::from(in_doubt))
     }
 
-    /// Begins the next batch, with the commits up to `through`, in a frame of this length. None is under way (U1).
+    /// Begins the next batch, with the commits up to `through`, in a frame of this length. None is
+    /// under way (U1).
     pub(super) fn begin(&mut self, through: u64, bytes: u64) {
         self.begun += 1;
         self.under_way = Some(UnderWay { through, bytes });

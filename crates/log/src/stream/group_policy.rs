@@ -1,12 +1,12 @@
 //! Group-commit policy: when an automatic group is sealed.
 //!
-//! Threads that commit one transaction after the other commit again soon after their
-//! last one is hardened. A leader that seals immediately ([`GroupMode::Immediate`]) takes the commits that came
-//! during the flush before, so that two halves of the threads alternate. A leader that waits for the
-//! commits of the threads which that flush acknowledged ([`GroupMode::Accumulate`]) carries all of them, for the
-//! price of that wait. Which hardens more commits in a second depends on the device and on what the threads
-//! do in between; so the stream measures both, and goes on with the better one. No wait is longer than the
-//! last flush took.
+//! Threads that commit one transaction after the other commit again soon after their last one is
+//! hardened. A leader that seals immediately ([`GroupMode::Immediate`]) takes the commits that came
+//! during the flush before, so that two halves of the threads alternate. A leader that waits for
+//! the commits of the threads which that flush acknowledged ([`GroupMode::Accumulate`]) carries all
+//! of them, for the price of that wait. Which hardens more commits in a second depends on the
+//! device and on what the threads do in between; so the stream measures both, and goes on with the
+//! better one. No wait is longer than the last flush took.
 
 use std::time::{Duration, Instant};
 
@@ -14,14 +14,15 @@ use std::time::{Duration, Instant};
 const BATCHES_TO_SETTLE: u32 = 4;
 /// Batches of a trial of the other mode, and before the first.
 const TRIAL_BATCHES: u32 = 32;
-/// Batches between two trials: so many at first, and up to the second while trials bring nothing.
+/// Batches between two trials: the first number initially, and up to the second while trials show
+/// no gain.
 const HOLD_BATCHES: [u32; 2] = [256, 4096];
 /// How much better the other mode has to be.
 const GAIN: f64 = 1.04;
 /// Where flushes are shorter, a thread cannot be parked and woken in their time.
 const SHORTEST_FLUSH: Duration = Duration::from_micros(20);
-/// How much of the time between two completions counts, in flush times: if it is longer, there was nothing to
-/// commit.
+/// How much of the time between two completions counts, in flush times: if it is longer, there was
+/// nothing to commit.
 const LONGEST_PAUSE: u32 = 4;
 
 /// When a leader seals its batch.
@@ -45,9 +46,9 @@ impl GroupMode {
 /// What a stream knows about its committers, under its lock.
 #[derive(Debug)]
 pub(super) struct GroupPolicy {
-    /// The better one so far.
+    /// The better mode by the trials.
     better: GroupMode,
-    /// What it hardened per second when it was measured last.
+    /// Its hardened commits per second when it was measured last.
     rate: f64,
     /// Whether the other one is tried right now.
     is_trial: bool,
@@ -169,8 +170,8 @@ mod tests {
 
     const FLUSH: Duration = Duration::from_micros(100);
 
-    /// Threads that commit without end, and take `away` to come back: how many commits each batch carries, and how
-    /// many of `batches` waited for them.
+    /// Threads that commit without end, and take `away` to come back: how many commits each batch
+    /// carries, and how many of `batches` waited for them.
     struct Committers {
         group_policy: GroupPolicy,
         now: Instant,

@@ -1,7 +1,8 @@
 //! How long the group that fills waits for more commits.
 //!
 //! # Invariants
-//! - G1. A group waits only while no batch is under way, and only for commits that no thread wants hardened at once.
+//! - G1. A group waits only while no batch is under way, and only for commits that no thread wants
+//!   hardened at once.
 //! - G2. At most one waiter has the deadline of a group; the others wait without one (S3).
 //! - G3. The deadline of a group by count begins with its first waiter, and ends with its seal.
 

@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! - B1. One buffer always fills. The other one is here exactly while no batch is under way.
-//! - B2. An oversize frame takes the place of the buffer that fills. That buffer is set aside until the frame is written,
-//!   and then takes its place again.
+//! - B2. An oversize frame takes the place of the buffer that fills. That buffer is set aside until
+//!   the frame is written, and then takes its place again.
 //! - B3. After a failed write the frame stays as it is: what its group held stays held.
 
 use namiki_platform::disk::AlignedBuf;
@@ -16,13 +16,13 @@ use crate::horizon::lsn_horizon::IDLE;
 /// A buffer and what is known about its contents. The first bytes are kept for the frame's header,
 /// so that the buffer is written as it stands.
 pub(super) struct Filling<H> {
-    /// Always at its full length; bytes from `used` on mean nothing. Of an oversize frame whose body is written
-    /// already, its first block alone.
+    /// Always at its full length; bytes from `used` on mean nothing. For an oversize frame whose
+    /// body is written already, only its first block.
     pub(super) buf: AlignedBuf,
     /// The block for the region's head, in a shared device.
     pub(super) head: Option<AlignedBuf>,
     pub(super) used: usize,
-    /// Of the records, as far as they are summed.
+    /// The checksum of the first records.
     pub(super) digest: Digest,
     pub(super) records: u32,
     /// Those that are a commit, or the end of one.
@@ -106,7 +106,8 @@ impl<H: GroupResource> Buffers<H> {
         &mut self.filling
     }
 
-    /// Takes what fills as the frame of a batch; the other buffer fills from now on. No batch is under way.
+    /// Takes what fills as the frame of a batch; the other buffer fills from now on. No batch is
+    /// under way.
     pub(super) fn seal(&mut self) -> Filling<H> {
         let other = self.other.take();
         let other = other.expect("no batch is under way, so the other buffer is here (B1)");
@@ -126,8 +127,8 @@ impl<H: GroupResource> Buffers<H> {
             None => frame.clear(),
         }
         if self.filling.records == 0 {
-            // Nothing was appended during the flush, as when a worker waits for its own: the next commits go where
-            // the last went, which the caches still hold.
+            // Nothing was appended during the flush, as when a worker waits for its own: the next
+            // commits go where the last went, which the caches still hold.
             std::mem::swap(&mut frame, &mut self.filling);
         }
         self.other = Some(frame);

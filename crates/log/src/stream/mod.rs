@@ -6,31 +6,43 @@
 //!             under the lock            without the lock        under the lock
 //! ```
 //!
-//! One flush is in flight at a time. Under `Layout::PerWorker` it runs without the lock, so the other
-//! buffer fills meanwhile; under `Layout::Single` the leader keeps the lock (the paper's
-//! algorithm 1). A flush has a leader that waits for it, or it is asynchronous and unattended until a thread needs it
-//! to be complete.
+//! One flush is in flight at a time. Under `Layout::PerWorker` it runs without the lock, so the
+//! other buffer fills during the write; under `Layout::Single` the leader keeps the lock (the
+//! paper's algorithm 1). A flush has a leader that waits for it, or it is asynchronous and
+//! unattended until a thread needs it to be complete.
+//!
+//! | part | rules |
+//! |---|---|
+//! | `log_buffer.rs` | B: the two buffers, and the frame that takes the place of one |
+//! | `flush_batch.rs` | U: the batch under way, attended or not |
+//! | `group_wait.rs` | G: how long a group waits for more commits; `group_policy.rs` learns that |
+//! | `flush_waiters.rs` | threads that wait for a flush |
+//! | `progress.rs` | H: entries appended and hardened |
+//! | `task_demand.rs` | D: commits that tasks want |
 //!
 //! # Invariants
-//! - S1. Numbers, LSNs and frame sequences of a stream increase in the same order, because all three are
-//!   given out under its lock.
+//! - S1. Numbers, LSNs and frame sequences of a stream increase in the same order, because all
+//!   three are given out under its lock.
 //! - S2. `hardened` is raised only after the frame is durable and what its group held is released.
-//! - S3. A waiter for flush `f` waits on a condition variable of `f`'s parity. The end of `f` wakes all of
-//!   them, and one of the waiters to lead flush `f + 1`; so no wake-up is lost, and only rivals of the next
-//!   leader are woken needlessly. The next leader may wait for more commits, with a deadline, unless a
-//!   waiter requested an immediate flush before it parked; the commit that completes the group leads it. An
-//!   unattended flush wakes all, because its waiters, and those for the one behind it, have to complete it
-//!   now; and no thread begins to wait while a flush is unattended. A thread that finds the log poisoned
-//!   wakes all, too.
-//! - S4. Between the draw of an LSN and the count of its entry nothing can fail. A panic there, or in a
-//!   flush, poisons the log.
-//! - S5. When a stream is closed no flush is under way, and none begins: nothing is pending, or the log is
-//!   poisoned.
-//! - S6. Whatever ends a flush, or closes the stream, announces it to the tasks that wait; every call that
-//!   may do so wakes them at its end (`horizon/async_waiters.rs`), or when its caller no longer leads (`streams/certify_epoch.rs`).
-//! - S7. The end of a flush, and an unattended flush, passes on what tasks demand (D3 in `task_demand.rs`).
-//! - S8. An oversize entry is alone in its frame, and nothing is pending when it is appended. Its committer has
-//!   the turn meanwhile: no other entry is appended and no epoch marker is written (`oversize.rs`).
+//! - S3. A waiter for flush `f` waits on a condition variable of `f`'s parity. The end of `f` wakes
+//!   all of them, and one of the waiters to lead flush `f + 1`; so no wake-up is lost, and only
+//!   rivals of the next leader are woken needlessly. The next leader may wait for more commits,
+//!   with a deadline, unless a waiter requested an immediate flush before it parked; the commit
+//!   that completes the group leads it. An unattended flush wakes all, because its waiters, and
+//!   those for the one behind it, have to complete it now; and no thread begins to wait while a
+//!   flush is unattended. A thread that finds the log poisoned wakes all, too.
+//! - S4. Between the draw of an LSN and the count of its entry nothing can fail. A panic there, or
+//!   in a flush, poisons the log.
+//! - S5. When a stream is closed no flush is under way, and none begins: nothing is pending, or the
+//!   log is poisoned.
+//! - S6. Whatever ends a flush, or closes the stream, announces it to the tasks that wait; every
+//!   call that may do so wakes them at its end (`horizon/async_waiters.rs`), or when its caller no
+//!   longer leads (`streams/certify_epoch.rs`).
+//! - S7. The end of a flush, and an unattended flush, passes on what tasks demand (D3 in
+//!   `task_demand.rs`).
+//! - S8. An oversize entry is alone in its frame, and nothing is pending when it is appended. While
+//!   its committer has the turn, no other entry is appended and no epoch marker is written
+//!   (`oversize.rs`).
 //!
 //! Paper: pwal §4.2, Algorithms 1 and 2
 
@@ -162,8 +174,8 @@ impl<H: GroupResource> Stream<H> {
         self.worker
     }
 
-    /// Fails if the log is poisoned. A thread that was woken and leaves because of that may have been woken
-    /// to do something for the others, which must be woken, too.
+    /// Fails if the log is poisoned. A thread that was woken and leaves because of that may have
+    /// been woken to do something for the others, which must be woken, too.
     fn check_poison(&self) -> Result<(), LogError> {
         self.shared.poison.check().inspect_err(|_| self.wake_all())
     }
@@ -195,8 +207,8 @@ impl<H: GroupResource> Stream<H> {
         self.state.lock().counters
     }
 
-    /// When this is dropped, the tasks are woken that wait for what a call on this stream has announced.
-    /// See [`AckWaiters::at_the_end`].
+    /// When this is dropped, the tasks are woken that wait for what a call on this stream has
+    /// announced. See [`AckWaiters::at_the_end`].
     pub(crate) fn wake_on_drop(&self) -> [Option<WakeOnDrop<'_>>; 2] {
         let epochs = self.shared.epochs.as_ref();
         [
@@ -215,7 +227,8 @@ impl<H: GroupResource> Stream<H> {
         self.shared.call_flusher();
     }
 
-    /// The last frame that is hardened while others may be written, and the largest stamp ever appended.
+    /// The last frame that is hardened while others may be written, and the largest stamp ever
+    /// appended.
     pub(crate) fn hardened_end(&self) -> (u64, namiki_platform::Stamp) {
         let state = self.state.lock();
         let is_failed = self.shared.poison.get().is_some();
@@ -239,14 +252,15 @@ impl<H: GroupResource> Stream<H> {
         Ok(begun)
     }
 
-    /// The last frame that is hardened once the stream is closed, and the largest stamp ever appended.
+    /// The last frame that is hardened once the stream is closed, and the largest stamp ever
+    /// appended.
     pub(crate) fn end(&self) -> (u64, namiki_platform::Stamp) {
         let state = self.state.lock();
         (state.batches.begun(), state.max_stamp)
     }
 
-    /// Refuses commits from now on. An oversize one for which a log file may have its number already is appended
-    /// first: no other frame can be in that log file.
+    /// Refuses commits from now on. An oversize one for which a log file may have its number
+    /// already is appended first: no other frame can be in that log file.
     pub(crate) fn refuse(&self) {
         self.refusing().closed = true;
     }
@@ -260,9 +274,9 @@ impl<H: GroupResource> Stream<H> {
         state
     }
 
-    /// Refuses commits from now on, and hardens those that were accepted. On return, whatever it says, nothing is
-    /// being written and nothing will be: the next opener of the log may write where an old write could still have
-    /// completed. The caller wakes tasks.
+    /// Refuses commits from now on, and hardens those that were accepted. On return, whatever it
+    /// says, nothing is being written and nothing will be: the next opener of the log may write
+    /// where an old write could still have completed. The caller wakes tasks.
     pub(crate) fn close(&self) -> Result<(), LogError> {
         // Those of another stream's failure, too.
         self.announce_end();

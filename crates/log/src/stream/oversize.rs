@@ -7,9 +7,10 @@
 //!                      put it in the place of the buffer that fills        under the stream's lock, like any append
 //!   flush              write the frame, or its first block                 like any flush
 //! ```
-//! What takes long with a long entry comes before anything that other commits have to wait for: the commit has no
-//! epoch yet, and no LSN. The frame that then fills is flushed like any other, by whichever thread leads its batch; it has
-//! no room for further entries. When it is durable, the buffer comes back, and the memory is freed.
+//! What takes long with a long entry comes before anything that other commits have to wait for: the
+//! commit has no epoch yet, and no LSN. The frame that then fills is flushed like any other, by
+//! whichever thread leads its batch; it has no room for further entries. When it is durable, the
+//! buffer comes back, and the memory is freed.
 
 use namiki_platform::disk::AlignedBuf;
 use namiki_platform::{Epoch, Stamp};
@@ -27,7 +28,8 @@ use crate::log_target::log_room::{Grant, ImageEffect};
 use crate::log_target::{LogTarget, UnnumberedFile};
 use crate::sync::MutexGuard;
 
-/// An entry that is too long for a buffer, encoded. Dropped without having been appended, it leaves nothing behind.
+/// An entry that is too long for a buffer, encoded. Dropped without having been appended, it leaves
+/// nothing behind.
 #[must_use = "it is to be appended"]
 pub struct OversizeEntry {
     effect: ImageEffect,
@@ -46,13 +48,14 @@ impl OversizeEntry {
 }
 
 impl<H: GroupResource> Stream<H> {
-    /// Encodes an entry of more than [`Stream::buffered_bytes_max`], to be appended by [`Stream::append_oversize`] of
-    /// this stream. `encode` fills the payload, exactly `payload_bytes` of it, which are zero before. No lock is held;
-    /// what is longer than a log file is written here, if there is room for what its `effect` makes of the next image.
+    /// Encodes an entry of more than [`Stream::buffered_bytes_max`], to be appended by
+    /// [`Stream::append_oversize`] of this stream. `encode` fills the payload, exactly
+    /// `payload_bytes` of it, which are zero before. No lock is held; what is longer than a log
+    /// file is written here, if there is room for what its `effect` makes of the next image.
     ///
     /// # Errors
-    /// [`LogError::CommitTooLarge`], [`LogError::DiskFull`], [`LogError::Closed`], [`LogError::Forked`], or the error
-    /// that poisoned the log, perhaps this one.
+    /// [`LogError::CommitTooLarge`], [`LogError::DiskFull`], [`LogError::Closed`],
+    /// [`LogError::Forked`], or the error that poisoned the log, perhaps this one.
     pub fn prepare_oversize(
         &self,
         effect: ImageEffect,
@@ -112,8 +115,8 @@ impl<H: GroupResource> Stream<H> {
         Ok(known().unwrap_or(BLOCK_BYTES_MAX))
     }
 
-    /// Appends an oversize entry, as [`Stream::append`] does others. It is a group of its own: where that is flushed by
-    /// the committer, [`Appended::group_is_full`] says so.
+    /// Appends an oversize entry, as [`Stream::append`] does others. It is a group of its own:
+    /// where that is flushed by the committer, [`Appended::group_is_full`] says so.
     ///
     /// # Errors
     /// As [`Stream::append`].
@@ -165,7 +168,8 @@ impl<H: GroupResource> Stream<H> {
             if let Some(through) = guard.batches.under_way() {
                 guard = self.join(guard, through)?;
             } else if guard.buffers.filling().records > 0 {
-                // First: with what is pending in it, the present file may not be one that the next image frees.
+                // First: with what is pending in it, the present file may not be one that the next
+                // image frees.
                 guard = if self.has_file_behind_pending(&guard, &oversize) {
                     self.lead(guard)?
                 } else {
@@ -182,7 +186,12 @@ impl<H: GroupResource> Stream<H> {
         let tripwire = self.shared.tripwire(self.worker);
         let state = &mut *guard;
         let lsn = self.draw(state);
-        let region_block = state.buffers.filling().head.as_ref().map(|block| block.len());
+        let region_block = state
+            .buffers
+            .filling()
+            .head
+            .as_ref()
+            .map(|block| block.len());
         let used = oversize.frame_bytes();
         let mut frame = Filling::new(std::mem::take(&mut oversize.buf), region_block);
         let record = &mut frame.buf[FRAME_HEADER_BYTES..ENTRY_OVERHEAD_BYTES];
@@ -215,7 +224,8 @@ impl<H: GroupResource> Stream<H> {
         match target {
             LogTarget::Files(log_files) if oversize.file.is_none() => {
                 let frame = padded(oversize.frame_bytes() + self.limits.marker_room);
-                log_files.spares() > 0 || padded(state.buffers.filling().used) + frame <= log_files.left()
+                log_files.spares() > 0
+                    || padded(state.buffers.filling().used) + frame <= log_files.left()
             }
             LogTarget::Files(_) | LogTarget::Region(_) => true,
         }

@@ -3,8 +3,9 @@
 //! Written under the stream's lock, read without it.
 //!
 //! # Invariants
-//! - P1. `hardened` never exceeds `appended`, and neither decreases.
-//! - P2. `hardened` is stored only after the frame is durable and what its group held is released (S2).
+//! - H1. `hardened` never exceeds `appended`, and neither decreases.
+//! - H2. `hardened` is stored only after the frame is durable and what its group held is released
+//!   (S2).
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -51,7 +52,7 @@ impl Progress {
     }
 
     pub(super) fn note_hardened(&self, hardened: u64) {
-        // Release pairs with the acquire in `hardened`: the frame is durable (P2).
+        // Release pairs with the acquire in `hardened`: the frame is durable (H2).
         self.hardened.store(hardened, Ordering::Release);
     }
 }

@@ -1,4 +1,4 @@
-//! What of a stream an image has made superfluous.
+//! Recycling of a stream: the frames that an image has made superfluous.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,7 +13,8 @@ use crate::log_target::region_use::RegionUse;
 use crate::log_target::{Beginning, LogTarget, Superfluous};
 use crate::sync::{AtomicU64, Ordering};
 
-/// The bytes of files, or of the region, that hold frames. Written under the stream's lock, read without it.
+/// The bytes of files, or of the region, that hold frames. Written under the stream's lock, read
+/// without it.
 pub(super) struct KeptBytes {
     bytes: AtomicU64,
     /// The length of the region's ring, if its frames may be recycled.
@@ -63,8 +64,8 @@ impl<H: GroupResource> Stream<H> {
         self.state.lock().target.forget_refusals();
     }
 
-    /// Where the stream may begin. The log is not poisoned: an error of this stream is set under its lock, so what is not
-    /// in flight then is hardened.
+    /// Where the stream may begin. The log is not poisoned: an error of this stream is set under
+    /// its lock, so what is not in flight then is hardened.
     pub(crate) fn beginning(&self, superfluous: Superfluous) -> Beginning {
         let state = self.state.lock();
         let is_failed = self.shared.poison.get().is_some();
@@ -111,9 +112,10 @@ impl<H: GroupResource> Stream<H> {
         self.prepared.notify_all();
     }
 
-    /// Gives up what is before `start`, and of a region the generations before `oldest`. Removes log files that are not to be
-    /// written again: see [`LogFileTarget::recycle_before`](crate::log_target::LogFileTarget::recycle_before). What could
-    /// not be removed is said.
+    /// Gives up what is before `start`, and of a region the generations before `oldest`. Removes
+    /// log files that are not to be written again: see
+    /// [`LogFileTarget::recycle_before`](crate::log_target::LogFileTarget::recycle_before).
+    /// `removed` is told of failures, too.
     pub(crate) fn recycle_before(
         &self,
         start: &StreamStart,

@@ -13,7 +13,7 @@ use crate::log_target::LogTarget;
 /// Classes of groups by their size: no commit, one, 2 or 3, 4 to 7, and so on.
 pub(crate) const GROUP_SIZES: usize = 17;
 
-/// The class of a group with so many commits.
+/// The class of a group by its number of commits.
 pub(super) fn group_size_class(commits: u32) -> usize {
     let bits = u32::BITS - commits.leading_zeros();
     (bits as usize).min(GROUP_SIZES - 1)
@@ -37,7 +37,8 @@ pub(super) struct State<H> {
     pub(super) buffers: Buffers<H>,
     pub(super) batches: Batches<H>,
     pub(super) group_wait: GroupWait,
-    /// A thread is about to append an oversize entry: no other is appended, and no epoch marker written (S8).
+    /// A thread is about to append an oversize entry: no other is appended, and no epoch marker
+    /// written (S8).
     pub(super) has_turn: bool,
     pub(super) appended: u64,
     pub(super) hardened: u64,

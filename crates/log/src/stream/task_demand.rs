@@ -1,16 +1,17 @@
 //! What tasks want of a stream, and how the flusher serves them.
 //!
-//! A thread that waits for a commit leads its batch. A task has no thread to lend, and the thread that polls it must
-//! not wait for a device; so it leaves a *demand* and calls the flusher, which does for it what a waiting thread does
-//! for itself, with the same regard for groups.
+//! A thread that waits for a commit leads its batch. A task has no thread to lend, and the thread
+//! that polls it must not wait for a device; so it leaves a *demand* and calls the flusher, which
+//! does for it what a waiting thread does for itself, with the same regard for groups.
 //!
 //! # Invariants
-//! - D1. A task enters the list of tasks to be woken, looks, leaves its demand, and calls the flusher, in
-//!   this order.
-//! - D2. The call is left out only if another thread is bound to make one, or to look by itself: the leader
-//!   of the flush under way, at its end, or the flusher that waits for the deadline of the next. Both are
-//!   known under the stream's lock, as is how far the stream is hardened.
-//! - D3. The end of a flush, and an unattended flush, calls the flusher if there is a demand beyond it.
+//! - D1. A task enters the list of tasks to be woken, looks, leaves its demand, and calls the
+//!   flusher, in this order.
+//! - D2. The call is left out only if another thread is bound to make one, or to look by itself:
+//!   the leader of the flush under way, at its end, or the flusher that waits for the deadline of
+//!   the next. Both are known under the stream's lock, as is how far the stream is hardened.
+//! - D3. The end of a flush, and an unattended flush, calls the flusher if there is a demand beyond
+//!   it.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -24,8 +25,8 @@ use crate::sync::{AtomicU64, Mutex, Ordering};
 pub(super) struct Demand {
     /// The last commit that a task wants hardened.
     through: AtomicU64,
-    /// For such commits, through which LSN or epoch everything is wanted once they are hardened. The flusher takes
-    /// it then.
+    /// For such commits, through which LSN or epoch everything is wanted once they are hardened.
+    /// The flusher takes it then.
     then: Mutex<BTreeMap<u64, u64>>,
 }
 
@@ -39,8 +40,8 @@ impl Demand {
 }
 
 impl<H: GroupResource> Stream<H> {
-    /// A task wants the commit `number` hardened, and after that everything through the LSN or epoch `then`, if that is
-    /// not 0. It is in the list of those to be woken (D1).
+    /// A task wants the commit `number` hardened, and after that everything through the LSN or
+    /// epoch `then`, if that is not 0. It is in the list of those to be woken (D1).
     pub(crate) fn demand(&self, number: u64, then: u64) {
         if then > 0 {
             self.demand.then.lock().insert(number, then);
@@ -67,8 +68,8 @@ impl<H: GroupResource> Stream<H> {
         }
     }
 
-    /// Calls the flusher if a task wants something that is not hardened, or was not until now: a batch ends, or is
-    /// left alone.
+    /// Calls the flusher if a task wants something that is not hardened, or was not until now: a
+    /// batch ends, or is left alone.
     pub(super) fn pass_on_demand(&self, state: &State<H>) {
         // Relaxed: a task that relies on this call has left its demand before it had the lock.
         if self.demand.through.load(Ordering::Relaxed) > state.hardened {
@@ -81,8 +82,9 @@ impl<H: GroupResource> Stream<H> {
         self.demand.through.load(Ordering::Relaxed) > self.hardened_commits()
     }
 
-    /// Leads the batch that tasks want if its group is complete, or submits it; otherwise says until when it waits.
-    /// The end of a batch under way is a reason to be called again. What goes wrong, tasks find out.
+    /// Leads the batch that tasks want if its group is complete, or submits it; otherwise says
+    /// until when it waits. The end of a batch under way is a reason to be called again. What goes
+    /// wrong, tasks find out.
     pub(crate) fn serve(&self, submits: bool) -> Option<Instant> {
         let _wake = self.wake_on_drop();
         let mut state = self.state.lock();

@@ -10,15 +10,15 @@ use crate::config::GroupResource;
 use crate::error::LogError;
 use crate::sync::MutexGuard;
 
-/// Rounds of looking at a batch before sleeping: about a microsecond, which a batch on emulated NVM takes, and one to
-/// a disk does not notice. A model looks once, as it tries all orders anyway.
+/// Rounds of looking at a batch before sleeping: about a microsecond, which a batch on emulated NVM
+/// takes, and one to a disk does not notice. A model looks once, as it tries all orders anyway.
 const SPIN_ROUNDS: u32 = if cfg!(loom) { 1 } else { 32 };
 
 impl<H: GroupResource> Stream<H> {
-    /// Returns when the commit is hardened. If no flush is in flight, it waits until its group is complete,
-    /// and then leads one: a group by count at most `group_wait_max` after its first waiter, an automatic
-    /// one at most so long after the last flush as that took. If `group_wait_max` is `Duration::MAX`, it
-    /// leads immediately.
+    /// Returns when the commit is hardened. If no flush is in flight, it waits until its group is
+    /// complete, and then leads one: a group by count at most `group_wait_max` after its first
+    /// waiter, an automatic one at most the duration of the last flush. If `group_wait_max` is
+    /// `Duration::MAX`, it leads immediately.
     ///
     /// # Errors
     /// The error that poisoned the log: the outcome of the commit is unknown. [`LogError::Forked`];

@@ -1,5 +1,5 @@
-//! The log's two threads: the flusher, which flushes for tasks and for groups without a waiter, and one
-//! that prepares log files.
+//! The log's two threads: the flusher, which flushes for tasks and for groups without a waiter, and
+//! one that prepares log files.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -55,9 +55,10 @@ pub(crate) fn flush_late<H: GroupResource>(streams: &Arc<Streams<H>>, group_wait
     }
 }
 
-/// Detects commits that have been pending for a whole tick. A round sees a stream with pending commits and remembers how many were hardened; if the next round
-/// finds the same number, the oldest of them is a whole tick old. With ticks of half the limit nothing waits longer
-/// than it, and no commit has to look at a clock.
+/// Detects commits that have been pending for a whole tick. A round sees a stream with pending
+/// commits and remembers how many were hardened; if the next round finds the same number, the
+/// oldest of them is a whole tick old. With ticks of half the limit nothing waits longer than it,
+/// and no commit has to look at a clock.
 struct Late {
     seen: Vec<Option<u64>>,
     seen_certified: Option<Epoch>,
@@ -96,7 +97,8 @@ impl Late {
             busy = busy || uncertified.is_some();
             match uncertified {
                 Some(last) if certified == self.seen_certified => {
-                    // Threads find out by themselves what went wrong, and so do tasks if it has poisoned the log.
+                    // Threads find out by themselves what went wrong, and so do tasks if it has
+                    // poisoned the log.
                     if let Err(error) = streams.certify(epochs, last, 0)
                         && error.is_refusal()
                     {

@@ -1,9 +1,10 @@
 //! Certifying an epoch: by a waiter, or by the flusher for tasks and polls.
 //!
-//! One thread at a time leads; the others wait for it, check again, and the next takes over. So there is
-//! one epoch marker for an epoch, however many wait for it, and none where nothing was committed since the last. The
-//! thread that closes the log leads until that is done: a waiter for an epoch meanwhile, such as a transaction that has
-//! only read, finds the log closed, or poisoned; it never finds a stream that refuses its marker.
+//! One thread at a time leads; the others wait for it, check again, and the next takes over. So
+//! there is one epoch marker for an epoch, however many wait for it, and none where nothing was
+//! committed since the last. The thread that closes the log leads until that is done: another
+//! waiter for an epoch, such as a transaction that has only read, finds the log closed, or
+//! poisoned; it never finds a stream that refuses its marker.
 
 use namiki_platform::Epoch;
 
@@ -14,8 +15,8 @@ use crate::streams::Streams;
 use crate::sync::pause;
 
 impl<H: GroupResource> Streams<H> {
-    /// Returns when commits of `epoch` may be acknowledged. An epoch marker that is needed goes to the stream
-    /// `home` if there is room for it.
+    /// Returns when commits of `epoch` may be acknowledged. An epoch marker that is needed goes to
+    /// the stream `home` if there is room for it.
     ///
     /// # Errors
     /// The error that poisoned the log; [`LogError::Closed`]; [`LogError::RegionFull`],
@@ -54,7 +55,8 @@ impl<H: GroupResource> Streams<H> {
     ) -> Result<(), LogError> {
         let mut round = 0;
         while epochs.source.finished() < epoch {
-            // A registered commit has not been appended yet; that may take a flush, but none of ours.
+            // A registered commit has not been appended yet; that may take a flush, but none of
+            // ours.
             if epochs.certifies(epoch) {
                 return Ok(());
             }
@@ -78,7 +80,8 @@ impl<H: GroupResource> Streams<H> {
         full
     }
 
-    /// Refuses further commits, hardens all that were accepted, and sees to it that nothing is being written.
+    /// Refuses further commits, hardens all that were accepted, and sees to it that nothing is
+    /// being written.
     ///
     /// # Errors
     /// The error that poisoned the log.
@@ -105,8 +108,8 @@ impl<H: GroupResource> Streams<H> {
         result
     }
 
-    /// Certifies the epochs of commits that were accepted, by the leader: what is acknowledged after this has
-    /// to survive although the seal may never be written.
+    /// Certifies the epochs of commits that were accepted, by the leader: what is acknowledged
+    /// after this has to survive although the seal may never be written.
     fn certify_the_rest(&self, epochs: &EpochHorizon) -> Result<(), LogError> {
         let Some(last) = epochs.uncertified() else {
             return Ok(());
@@ -117,7 +120,8 @@ impl<H: GroupResource> Streams<H> {
         certified.map_err(|error| self.shared.poison.set(error))
     }
 
-    /// Hardens whatever the streams hold of `epoch` and before, in which no commit is registered any more.
+    /// Hardens whatever the streams hold of `epoch` and before, in which no commit is registered
+    /// any more.
     fn harden_epoch(&self, epochs: &EpochHorizon, epoch: Epoch) -> Result<(), LogError> {
         for (index, stream) in self.list.iter().enumerate() {
             if epochs.lags(index, epoch) {

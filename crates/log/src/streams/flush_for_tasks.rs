@@ -1,9 +1,10 @@
 //! Serving tasks: the flusher does for them what a thread that waits does for itself.
 //!
-//! A round looks at what every stream is wanted for (`stream/task_demand.rs`). Where tasks wait for one stream, its batch
-//! is led; where they wait for several, the batches are submitted and then completed, so that the device has all of
-//! them at once. What is appended meanwhile goes with the next round. After its group, a commit may need an LSN
-//! covered or an epoch certified, which is then done at once, as by a thread.
+//! A round looks at what every stream is wanted for (`stream/task_demand.rs`). Where tasks wait for
+//! one stream, its batch is led; where they wait for several, the batches are submitted and then
+//! completed, so that the device has all of them at once. Entries appended during a round belong to
+//! the next one. After its group, a commit may need an LSN covered or an epoch certified, which is
+//! then done at once, as by a thread.
 
 use std::num::NonZeroU32;
 use std::time::Instant;
@@ -15,8 +16,8 @@ use crate::streams::Streams;
 use crate::sync::Ordering;
 
 impl<H: GroupResource> Streams<H> {
-    /// Serves what tasks want now. Returns when to look again, unless it is called before: a group waits until then for
-    /// more commits.
+    /// Serves what tasks want now. Returns when to look again, unless it is called before: a group
+    /// waits until then for more commits.
     pub(crate) fn serve_tasks(&self) -> Option<Instant> {
         if self.shared.poison.get().is_some() {
             return None;

@@ -22,8 +22,8 @@ const HUGE_FROM_BYTES: usize = 512 << 10;
 /// Bytes at an address that is a multiple of [`BUFFER_ALIGN_BYTES`].
 ///
 /// # Invariants
-/// - A1. `start` is valid for reads and writes of `capacity` initialised bytes, which belong to this
-///   buffer alone; they lie in the memory that it keeps, unless there are none.
+/// - A1. `start` is valid for reads and writes of `capacity` initialised bytes, which belong to
+///   this buffer alone; they lie in the memory that it keeps, unless it has no bytes.
 /// - A2. `len <= capacity`.
 pub struct AlignedBuf {
     start: NonNull<u8>,
@@ -60,8 +60,8 @@ impl AlignedBuf {
         buf
     }
 
-    /// `count` buffers of `len` zero bytes each, for long writes: side by side in one piece of memory,
-    /// which lives as long as any of them, and from half a megabyte on in huge pages.
+    /// `count` buffers of `len` zero bytes each, for long writes: side by side in one piece of
+    /// memory, which lives as long as any of them, and from half a megabyte on in huge pages.
     #[must_use]
     pub fn zeroed_together(count: usize, len: usize) -> Vec<Self> {
         let capacity = Self::whole(len);

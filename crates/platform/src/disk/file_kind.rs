@@ -1,4 +1,4 @@
-//! What a name in a directory stands for, and the refusal of what is not a file of data.
+//! The kinds of files behind a name in a directory, and the refusal of those that hold no data.
 //!
 //! Links are followed, so data may lie elsewhere. A FIFO, a socket or a directory in the place of a
 //! file is an error and never opened: opening a FIFO could wait for ever.
@@ -152,7 +152,7 @@ pub(super) fn expect_data(path: &Path) -> io::Result<()> {
     }
 }
 
-/// As [`expect_data`], where a file may be created if there is none.
+/// As [`expect_data`], where a missing file may be created.
 pub(super) fn expect_data_or_nothing(path: &Path) -> io::Result<()> {
     match expect_data(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

@@ -2,8 +2,8 @@
 
 use std::io;
 
-/// Whether this error says that there is no room: on the device, or in the user's share of it. Nothing is wrong with what is
-/// there then, and the same may succeed later.
+/// Whether this error says that there is no room: on the device, or in the user's share of it.
+/// Nothing is wrong with what is there then, and the same may succeed later.
 #[must_use]
 pub fn is_full(error: &io::Error) -> bool {
     matches!(

@@ -1,15 +1,20 @@
-//! Disks and files over others: a layer says what it does differently, and everything else is the disk's below.
+//! Disks and files over others: a layer says what it does differently, and everything else is the
+//! disk's below.
 //!
-//! A wrapper that forwards by hand forgets the methods that have a default: it then measures, limits or tests another disk
-//! than the one it wraps, without preallocation or without its reads. Here nothing can be forgotten: the two
-//! implementations below name every method, which clippy enforces, and each layer gets them.
+//! A wrapper that forwards by hand forgets the methods that have a default: it then measures,
+//! limits or tests another disk than the one it wraps, without preallocation or without its reads.
+//! Here nothing can be forgotten: the two implementations below name every method, which clippy
+//! enforces, and each layer gets them.
 //!
 //! # Rules
-//! - L1. What a layer does not mention is what the disk below does, methods that are added later included.
-//! - L2. Bytes have two ways in and two ways out. A file's layer that does something about writes says so for
-//!   [`DiskFile::write_durable`] and [`DiskFile::begin_write`]; one that does something about reads for [`DiskFile::read_at`]
-//!   and [`DiskFile::os_file`], through which the kernel reads.
-//! - L3. A disk that must refuse what it does not know is no layer: see [`ReadOnlyDisk`](super::ReadOnlyDisk).
+//! - L1. A layer forwards what it does not mention to the disk below, methods that are added later
+//!   included.
+//! - L2. Bytes have two ways in and two ways out. A file's layer that does something about writes
+//!   says so for [`DiskFile::write_durable`] and [`DiskFile::begin_write`]; one that does something
+//!   about reads for [`DiskFile::read_at`] and [`DiskFile::os_file`], through which the kernel
+//!   reads.
+//! - L3. A disk that must refuse what it does not know is no layer: see
+//!   [`ReadOnlyDisk`](super::ReadOnlyDisk).
 
 use std::fmt::Debug;
 use std::io;
@@ -22,13 +27,14 @@ use super::{
     Preallocation, ReadQueue,
 };
 
-/// A [`Disk`] over another one. Each method is the one of [`Disk`], and by default that of [`DiskLayer::inner`].
+/// A [`Disk`] over another one. Each method is the one of [`Disk`], and by default that of
+/// [`DiskLayer::inner`].
 pub trait DiskLayer: Send + Sync + Debug {
     /// The disk below.
     fn inner(&self) -> &dyn Disk;
 
-    /// What stands for a file of the disk below, however it was opened or made: the file itself, or a
-    /// [`FileLayer`] over it. For one without a name `path` is its directory.
+    /// The layer's version of a file of the disk below, however that was opened or made: the file
+    /// itself, or a [`FileLayer`] over it. For one without a name `path` is its directory.
     fn layer_file(&self, file: Arc<dyn DiskFile>, path: &Path) -> Arc<dyn DiskFile> {
         let _ = path;
         file
@@ -219,7 +225,8 @@ impl<L: DiskLayer> Disk for L {
     }
 }
 
-/// A [`DiskFile`] over another one. Each method is the one of [`DiskFile`], and by default that of [`FileLayer::inner`].
+/// A [`DiskFile`] over another one. Each method is the one of [`DiskFile`], and by default that of
+/// [`FileLayer::inner`].
 pub trait FileLayer: Send + Sync + Debug {
     /// The file below.
     fn inner(&self) -> &Arc<dyn DiskFile>;

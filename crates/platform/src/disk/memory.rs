@@ -1,7 +1,8 @@
-//! A disk in memory: files as long as the process lives, for tests of programs, and for databases that need none.
+//! A disk in memory: files as long as the process lives, for tests of programs, and for databases
+//! that need none.
 //!
-//! Writes are "durable" at once, for nothing outlives the process. To see what a crash would leave, use the simulated
-//! disk, which remembers every step.
+//! Writes are "durable" at once, for nothing outlives the process. To see what a crash would leave,
+//! use the simulated disk, which remembers every step.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,8 +19,8 @@ use super::{
 };
 use crate::fork_check::ProcessToken;
 
-/// A disk in memory. A handle: all clones are the same disk, so a database that was closed can be opened again on
-/// another.
+/// A disk in memory. A handle: all clones are the same disk, so a database that was closed can be
+/// opened again on another.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryDisk(Arc<Mutex<Names>>);
 
@@ -52,8 +53,8 @@ fn zeros(len_bytes: u64) -> io::Result<Vec<u8>> {
         )
     };
     let len = usize::try_from(len_bytes).map_err(|_| full())?;
-    // Whether there is room, without an abort if there is none; then again from the system, which has zeros that take
-    // no memory until they are written.
+    // Whether there is room, without an abort if it finds no room; then again from the system,
+    // which has zeros that take no memory until they are written.
     Vec::<u8>::new()
         .try_reserve_exact(len)
         .map_err(|_| full())?;

@@ -69,8 +69,8 @@ pub trait Disk: Send + Sync + Debug {
     /// Opens a file that exists, for reading and writing.
     ///
     /// # Errors
-    /// `NotFound` when there is none; [`NotAFile`] if something else stands there; whatever the device
-    /// says otherwise.
+    /// `NotFound` for a missing file; [`NotAFile`] if something else stands there; whatever the
+    /// device says otherwise.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
 
     /// Creates a file of `len_bytes` zeros, allocated for real so that later writes change no
@@ -81,8 +81,8 @@ pub trait Disk: Send + Sync + Debug {
     /// file that could not be made whole is removed again.
     fn create(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>>;
 
-    /// Creates a file of `len_bytes` zeros on the device of `dir` that has no name, and is gone with its
-    /// last handle or its process. Nothing where the disk has none.
+    /// Creates a file of `len_bytes` zeros on the device of `dir` that has no name, and is gone
+    /// with its last handle or its process. Nothing where the disk has none.
     ///
     /// # Errors
     /// As [`Disk::create`].
@@ -91,7 +91,8 @@ pub trait Disk: Send + Sync + Debug {
         Ok(None)
     }
 
-    /// Room on the device of `dir` that can be taken ahead, none yet. Nothing where the disk cannot do so.
+    /// Room on the device of `dir` that can be taken ahead, none yet. Nothing where the disk cannot
+    /// do so.
     ///
     /// # Errors
     /// Whatever the device says.
@@ -103,8 +104,8 @@ pub trait Disk: Send + Sync + Debug {
     /// The whole of a small file.
     ///
     /// # Errors
-    /// `NotFound` when there is none; [`NotAFile`] if something else stands there; whatever the device
-    /// says otherwise.
+    /// `NotFound` for a missing file; [`NotAFile`] if something else stands there; whatever the
+    /// device says otherwise.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
     /// Puts `bytes` in the place of the file at `path`: afterwards, whatever happens, the file
@@ -115,17 +116,17 @@ pub trait Disk: Send + Sync + Debug {
     /// the very last directory sync, after which either is.
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
 
-    /// What is directly in `dir`, in order of name, links followed: files and whatever else there is.
-    /// What a disk keeps for itself (the lock, a file that is not finished) is left out. The simulated
-    /// disk leaves out directories.
+    /// What is directly in `dir`, in order of name, links followed: files and whatever else there
+    /// is. What a disk keeps for itself (the lock, a file that is not finished) is left out. The
+    /// simulated disk leaves out directories.
     ///
     /// # Errors
-    /// `NotFound` when `dir` does not exist; [`NotADirectory`] if something else stands there; whatever the device
-    /// says otherwise.
+    /// `NotFound` when `dir` does not exist; [`NotADirectory`] if something else stands there;
+    /// whatever the device says otherwise.
     fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>>;
 
-    /// What [`Disk::list`] leaves out because it is not finished: files that are being written, or were when a process
-    /// ended. Nothing on a disk that has none, or does not say.
+    /// What [`Disk::list`] leaves out because it is not finished: files that are being written, or
+    /// were when a process ended. Nothing on a disk that has none, or does not say.
     ///
     /// # Errors
     /// As [`Disk::list`].
@@ -158,15 +159,16 @@ pub trait Disk: Send + Sync + Debug {
     /// Whatever the device says.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 
-    /// Takes `dir` for this process until the returned lock is dropped. The lock does not depend on a
-    /// file that can be removed or replaced. Dropped in a forked child, it leaves the parent's lock as it is.
+    /// Takes `dir` for this process until the returned lock is dropped. The lock does not depend on
+    /// a file that can be removed or replaced. Dropped in a forked child, it leaves the parent's
+    /// lock as it is.
     ///
     /// # Errors
     /// `ResourceBusy` when it is held; whatever the device says otherwise.
     fn lock_dir(&self, dir: &Path) -> io::Result<DirLock>;
 
-    /// A queue for one thread that keeps up to `depth` reads of this disk's files in flight, all into
-    /// frames of `pool`. Frames of other pools are read as well, more slowly.
+    /// A queue for one thread that keeps up to `depth` reads of this disk's files in flight, all
+    /// into frames of `pool`. Frames of other pools are read as well, more slowly.
     ///
     /// A disk that says nothing of its own has threads that block.
     ///
@@ -178,12 +180,12 @@ pub trait Disk: Send + Sync + Debug {
         Ok(Box::new(BlockingThreads::new(depth, why)))
     }
 
-    /// Begins a file that is written once, from front to back, with one sync at the end. It has its name
-    /// when it is finished, and durably after [`Disk::sync_dir`].
+    /// Begins a file that is written once, from front to back, with one sync at the end. It has its
+    /// name when it is finished, and durably after [`Disk::sync_dir`].
     ///
     /// # Errors
-    /// `AlreadyExists`; `Unsupported` on a disk that says nothing of its own; whatever the device says
-    /// otherwise.
+    /// `AlreadyExists`; `Unsupported` on a disk that says nothing of its own; whatever the device
+    /// says otherwise.
     fn append(&self, path: &Path) -> io::Result<Box<dyn Appender>> {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
@@ -200,12 +202,12 @@ pub trait DiskFile: Send + Sync + Debug {
     /// 512-byte sectors.
     ///
     /// # Errors
-    /// `InvalidInput` for a misaligned or out-of-range write; the device's own otherwise, after which it is
-    /// unknown what the device kept.
+    /// `InvalidInput` for a misaligned or out-of-range write; the device's own otherwise, after
+    /// which it is unknown what the device kept.
     fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
     /// Begins to write the first `len` bytes of `buf` durably, as [`DiskFile::write_durable`] does,
-    /// and leaves the caller to do something else meanwhile.
+    /// and lets the caller do something else.
     ///
     /// # Errors
     /// The buffer, untouched, where the disk can only write while its caller waits, and for a write
@@ -230,8 +232,9 @@ pub trait DiskFile: Send + Sync + Debug {
     /// Whatever the device says.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
 
-    /// The first byte from `offset` on that may be other than zero: holes, which were never written, are
-    /// passed over. Nothing if there is none. Without an answer of its own a disk has no holes.
+    /// The first byte from `offset` on that may be other than zero: holes, which were never
+    /// written, are passed over. Nothing if there is none. Without an answer of its own a disk has
+    /// no holes.
     ///
     /// # Errors
     /// Whatever the device says.
@@ -245,8 +248,8 @@ pub trait DiskFile: Send + Sync + Debug {
     /// The unit of offsets and lengths: 512 or 4096.
     fn block_bytes(&self) -> usize;
 
-    /// The file of the operating system behind it, if reading that one is all that reading is: for reads
-    /// that the kernel carries out.
+    /// The file of the operating system behind it, if reading that one is all that reading is: for
+    /// reads that the kernel carries out.
     fn os_file(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -258,14 +261,14 @@ pub trait DiskFile: Send + Sync + Debug {
     }
 }
 
-/// A durable write that has begun. Dropped, it is waited for, and its result is lost. A process that is
-/// killed may leave it under way.
+/// A durable write that has begun. Dropped, it is waited for, and its result is lost. A process
+/// that is killed may leave it under way.
 pub trait PendingWrite: Send {
     /// Whether it has come to its end, good or bad. Does not wait.
     fn is_complete(&mut self) -> bool;
 
-    /// Waits for the end, and gives the buffer back with what [`DiskFile::write_durable`] would have
-    /// returned.
+    /// Waits for the end, and gives the buffer back with what [`DiskFile::write_durable`] would
+    /// have returned.
     fn wait(self: Box<Self>) -> (AlignedBuf, io::Result<()>);
 }
 
@@ -274,7 +277,7 @@ pub trait PendingWrite: Send {
 pub struct FileEntry {
     /// Full path.
     pub path: PathBuf,
-    /// What it is.
+    /// Its kind.
     pub kind: FileKind,
     /// Length in bytes, of a file.
     pub len_bytes: u64,

@@ -1,8 +1,9 @@
 //! Names in a locked directory are changed only while the directory is where it was locked.
 //!
-//! A lock belongs to the directory, and names are looked up by its path. If the directory is moved and another stands in
-//! its place, which another program may have open, new files would go there. So each change of a name is preceded by a
-//! comparison of the two. Files that are open are not affected: they went with the directory.
+//! A lock belongs to the directory, and names are looked up by its path. If the directory is moved
+//! and another stands in its place, which another program may have open, new files would go there.
+//! So each change of a name is preceded by a comparison of the two. Files that are open are not
+//! affected: they went with the directory.
 
 use std::fmt;
 use std::io;
@@ -13,7 +14,8 @@ use super::directory::moved_dir::DirIdentity;
 use super::{Appender, DirLock, Disk, DiskFile, DiskLayer};
 
 /// The disk, made to refuse every change of a name in a directory that it has locked, with
-/// [`DirMoved`](super::DirMoved), while the directory is not at the path at which it was locked. It does not hold the lock.
+/// [`DirMoved`](super::DirMoved), while the directory is not at the path at which it was locked. It
+/// does not hold the lock.
 #[must_use]
 pub fn guarded(disk: Arc<dyn Disk>, lock: &DirLock) -> Arc<dyn Disk> {
     match lock.dir.clone() {

@@ -8,16 +8,16 @@ use rustix::fs::OFlags;
 
 use super::unnamed_file;
 
-/// Room on a disk that nothing else can take, until it is given up: what is about to be written gives up as much before.
-/// It has no name, and is gone when it is dropped and with its process.
+/// Room on a disk that nothing else can take, until it is given up: what is about to be written
+/// gives up as much before. It has no name, and is gone when it is dropped and with its process.
 pub trait Preallocation: Send + Sync {
-    /// Takes so many bytes in all: more than before, or fewer.
+    /// Takes this number of bytes in all: more than before, or fewer.
     ///
     /// # Errors
     /// `StorageFull`, and as many are taken as before; whatever the device says otherwise.
     fn resize(&self, bytes: u64) -> io::Result<()>;
 
-    /// What the device has; nothing if it does not say.
+    /// The bytes of the device; `None` if it does not say.
     ///
     /// # Errors
     /// Whatever the device says.
@@ -27,7 +27,7 @@ pub trait Preallocation: Send + Sync {
 /// The bytes of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskSpace {
-    /// That this process can still take, beside what it has.
+    /// Bytes that this process can still take.
     pub free_bytes: u64,
     /// In all.
     pub total_bytes: u64,
@@ -78,8 +78,8 @@ pub(super) fn allocate(file: &File, offset: u64, len_bytes: u64) -> io::Result<(
     if len_bytes == 0 {
         return Ok(());
     }
-    // A reservation that fails half-way fills the disk for all processes until it is undone; so ask first. A
-    // file system that does not count its blocks cannot be asked.
+    // A reservation that fails half-way fills the disk for all processes until it is undone; so ask
+    // first. A file system that does not count its blocks cannot be asked.
     if let Some(DiskSpace { free_bytes, .. }) = space_of(file)?
         && len_bytes > free_bytes
     {

@@ -1,7 +1,9 @@
-//! Files without a name, for what is tried and measured: a process that is killed leaves none behind.
+//! Files without a name, for what is tried and measured: a process that is killed leaves none
+//! behind.
 //!
-//! Where the file system has no such files (`O_TMPFILE`), a name is taken that nothing has, and given up
-//! at once. A kill between the two leaves an empty file, which the next attempt in the directory removes.
+//! Where the file system has no such files (`O_TMPFILE`), a name is taken that nothing has, and
+//! given up at once. A kill between the two leaves an empty file, which the next attempt in the
+//! directory removes.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -17,10 +19,11 @@ use super::directory::moved_dir::or_here;
 /// How the names begin of files that try direct I/O and could not do without a name.
 pub const PROBE_FILES: &str = "direct-io-probe-";
 
-/// Names are tried from here to there: so many files of one process in one directory at a time.
+/// The names that are tried: their number bounds the files of one process in one directory at a
+/// time.
 const NAMES_MAX: u32 = 10_000;
 
-/// Opens an empty file in `dir` for reading and writing, with these flags beside.
+/// Opens an empty file in `dir` for reading and writing, with these additional flags.
 pub(super) fn open(dir: &Path, flags: OFlags) -> io::Result<File> {
     open_with(dir, flags, |flags| {
         let own = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;

@@ -1,10 +1,11 @@
-//! How much memory a program can take: what the machine has available, and no more than its control group allows.
+//! How much memory a program can take: what the machine has available, and no more than its control
+//! group allows.
 
 use std::fs;
 use std::path::Path;
 
-/// Bytes of memory that the system can give to programs without swapping, or that the control group of this process may have
-/// in all, whichever is less. Nothing if the system says neither.
+/// Bytes of memory that the system can give to programs without swapping, or that the control group
+/// of this process may have in all, whichever is less. Nothing if the system says neither.
 #[must_use]
 pub fn available_memory_bytes() -> Option<u64> {
     let read = |path: &Path| fs::read_to_string(path).ok();
@@ -27,7 +28,8 @@ fn available(meminfo: &str) -> Option<u64> {
     kilobytes.checked_mul(1024)
 }
 
-/// The least limit of the control groups of a process, of their parents too: `groups` is its `/proc/self/cgroup`.
+/// The least limit of the control groups of a process, of their parents too: `groups` is its
+/// `/proc/self/cgroup`.
 fn group_limit(groups: &str, read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
     let limits = groups.lines().flat_map(|line| {
         let mut parts = line.splitn(3, ':');

@@ -13,7 +13,8 @@ static PEAK_BYTES: AtomicIsize = AtomicIsize::new(0);
 pub struct CountingAllocator;
 
 impl CountingAllocator {
-    /// The fewest bytes that were live between many rounds of `collect`, which frees what is retired.
+    /// The fewest bytes that were live between many rounds of `collect`, which frees what is
+    /// retired.
     pub fn live_after(collect: impl Fn()) -> isize {
         let mut least = isize::MAX;
         for _ in 0..2_000 {

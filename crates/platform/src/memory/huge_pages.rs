@@ -1,8 +1,8 @@
 //! Asking for huge pages: a look-up in a large table otherwise misses the TLB as well as the cache.
 #![expect(unsafe_code, reason = "madvise takes an address")]
 
-/// The length and alignment of a huge page, where the processor has them of this size; elsewhere only
-/// a round number.
+/// The length and alignment of a huge page, where the processor has them of this size; elsewhere
+/// only a round number.
 pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Tells the kernel that `bytes` of memory at `start` are best backed by huge pages. Only advice:

@@ -28,9 +28,9 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps at least `bytes` zeros; `bytes` is not zero. From 2 MiB on, the range begins where a huge
-    /// page can begin, and huge pages are asked for. An allocator's memory may have been used before,
-    /// page by page.
+    /// Maps at least `bytes` zeros; `bytes` is not zero. From 2 MiB on, the range begins where a
+    /// huge page can begin, and huge pages are asked for. An allocator's memory may have been used
+    /// before, page by page.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -76,11 +76,11 @@ impl Mapping {
         self.bytes
     }
 
-    /// Gives the memory behind the range back to the kernel. The range stays readable and writable: each
-    /// byte is zero from some moment on, or, if the kernel refuses, what it was.
+    /// Gives the memory behind the range back to the kernel. The range stays readable and writable:
+    /// each byte is zero from some moment on, or, if the kernel refuses, what it was.
     pub fn discard(&self) {
-        // SAFETY: the range is ours (M1), and its users know that this changes its bytes, as a store from
-        // another thread would.
+        // SAFETY: the range is ours (M1), and its users know that this changes its bytes, as a
+        // store from another thread would.
         let _ = unsafe {
             madvise(
                 self.start.as_ptr().cast(),
@@ -93,8 +93,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this length (M2), and nothing refers to it any longer. That cannot
-        // fail.
+        // SAFETY: mapped in `new` with this length (M2), and nothing refers to it any longer. That
+        // cannot fail.
         let _ = unsafe { munmap(self.first.as_ptr().cast(), self.length) };
     }
 }

@@ -1,4 +1,4 @@
-//! What a measurement has to say about the machine it was made on.
+//! The facts about its machine that a measurement reports.
 //!
 //! Speeds of different hours and machines compare only against the machine's miss latency, the
 //! yardstick of every benchmark: see [`miss_ns`].
@@ -30,7 +30,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The machine at hand, and the disk under `dir`. What cannot be found out is "unknown".
+    /// The machine at hand, and the disk under `dir`. A fact that cannot be found out is "unknown".
     #[must_use]
     pub fn describe(dir: &Path) -> Self {
         let unknown = || "unknown".to_owned();

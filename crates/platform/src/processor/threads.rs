@@ -15,8 +15,8 @@ thread_local! {
 
 /// The processors that this process may use, or one if the system does not say.
 ///
-/// The system is asked once: it reads files about the process and its control groups, which takes longer than opening a
-/// small database.
+/// The system is asked once: it reads files about the process and its control groups, which takes
+/// longer than opening a small database.
 #[must_use]
 pub fn processors() -> NonZeroUsize {
     static PROCESSORS: OnceLock<NonZeroUsize> = OnceLock::new();
@@ -26,7 +26,8 @@ pub fn processors() -> NonZeroUsize {
 /// Starts a thread.
 ///
 /// # Errors
-/// Whatever the system says, such as `WouldBlock` where a limit is reached (`pids.max`, `RLIMIT_NPROC`).
+/// Whatever the system says, such as `WouldBlock` where a limit is reached (`pids.max`,
+/// `RLIMIT_NPROC`).
 pub fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     ask_limit()?;
     Builder::new().name(name.to_owned()).spawn(work)
@@ -47,7 +48,7 @@ pub fn start_scoped<'scope, T: Send + 'scope>(
         .spawn_scoped(scope, work)
 }
 
-/// For tests: runs `work`, in which this thread can start so many threads and no more.
+/// For tests: runs `work`, in which this thread can start this number of threads and no more.
 #[doc(hidden)]
 pub fn with_limit<T>(threads: usize, work: impl FnOnce() -> T) -> T {
     struct Restore(Option<usize>);

@@ -1,7 +1,7 @@
 //! Spreading keys over tables.
 
-/// Folds the bytes, eight at a time, into one number by multiplications of double width. All bits of it
-/// are as good.
+/// Folds the bytes, eight at a time, into one number by multiplications of double width. All bits
+/// of it are as good.
 #[must_use]
 pub fn hash_of(seed: u64, key: &[u8]) -> u64 {
     const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;

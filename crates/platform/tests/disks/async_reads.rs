@@ -28,7 +28,7 @@ struct Ground {
 }
 
 impl Ground {
-    /// A file of so many bytes, and each page of it full of its own number from 1 on.
+    /// A file of this length, each page of which is full of its own number from 1 on.
     fn file(&self, name: &str, len_bytes: u64) -> Arc<dyn DiskFile> {
         let path = self.dir.path().join(name);
         let file = self.disk.create(&path, len_bytes).unwrap();
@@ -402,8 +402,8 @@ fn a_queue_may_change_threads_while_nothing_is_in_flight() {
     });
 }
 
-/// The kernel reports to the thread that submitted, and to no other: frames are lost rather than given to
-/// another owner while the device may write to them.
+/// The kernel reports to the thread that submitted, and to no other: frames are lost rather than
+/// given to another owner while the device may write to them.
 #[test]
 fn a_drop_by_another_thread_gives_no_frame_away() {
     let dir = tempfile::tempdir().unwrap();

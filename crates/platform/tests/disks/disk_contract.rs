@@ -212,7 +212,7 @@ fn creating_directories_twice_is_no_error() {
     });
 }
 
-/// Refused before anything is reserved, so that no other process meets a full disk meanwhile.
+/// Refused before anything is reserved, so that no other process meets a full disk during it.
 #[test]
 fn a_file_larger_than_the_disk_is_refused() {
     on_every_disk(|disk, dir, kind| {
@@ -397,7 +397,7 @@ fn has_unnamed_files(dir: &Path) -> bool {
     openat(CWD, dir, OFlags::TMPFILE | OFlags::RDWR, Mode::RUSR).is_ok()
 }
 
-/// A process that is killed meanwhile leaves nothing then, and one with the same id finds nothing.
+/// A process that is killed during it leaves nothing, and one with the same id finds nothing.
 #[test]
 fn trying_and_measuring_a_disk_name_no_file() {
     for base in ["/dev/shm", "."] {

@@ -18,7 +18,7 @@ fn root() -> &'static Path {
     Path::new("/")
 }
 
-/// A disk with one file of so many sectors, its name durable.
+/// A disk with one file of this number of sectors, its name durable.
 fn with_file(sectors: u64) -> (SimDisk, Arc<dyn DiskFile>) {
     let disk = SimDisk::new();
     let file = disk.create(Path::new(A), sectors * SECTOR).unwrap();

@@ -38,7 +38,8 @@ const HOSTILE: ReadFaults = ReadFaults {
     flipped: 0.1,
 };
 
-/// What a run of 400 reads looks like from outside: tag, result, and a sum of the bytes of each completion.
+/// What a run of 400 reads looks like from outside: tag, result, and a sum of the bytes of each
+/// completion.
 fn run(faults: ReadFaults) -> (Vec<(u64, String, u64)>, ReadFaultCounts) {
     let (disk, file) = with_file();
     disk.set_read_faults(faults);

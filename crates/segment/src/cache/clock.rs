@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::page_table::{Aged, PageTable};
 use crate::identity::PageNo;
 
-/// Rounds after which a page that was used as often as is counted has to be found, if it is not pinned.
+/// Rounds after which a page that was used as often as is counted has to be found, if it is not
+/// pinned.
 const ROUNDS: usize = 5;
 
 /// See the module.
@@ -69,8 +70,8 @@ impl Clock {
         taken
     }
 
-    /// Makes the next page absent that is neither pinned nor used lately, and returns its frame; nothing if all are
-    /// pinned.
+    /// Makes the next page absent that is neither pinned nor used lately, and returns its frame;
+    /// nothing if all are pinned.
     pub(super) fn sweep(&mut self) -> Option<u32> {
         for _ in 0..self.owners.len() * ROUNDS {
             let frame = self.hand;

@@ -1,5 +1,5 @@
-//! The cache under a model checker: every interleaving of readers without locks and of insertions that evict what they
-//! read.
+//! The cache under a model checker: every interleaving of readers without locks and of insertions
+//! that evict what they read.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test -p namiki-segment --lib --release model

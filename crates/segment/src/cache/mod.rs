@@ -7,28 +7,32 @@
 //!  frames:   | f0 | f1 | f2 | f3 |      each with its owner: segment and page; the CLOCK's hand goes round here
 //! ```
 //!
-//! A segment never changes and its length is known, so a page is found by its number in a table: no hashing, and a hit
-//! takes one atomic addition, which pins the page, and no lock. A miss and everything that changes what is resident
-//! take the one lock: a miss is followed by a read of the device, a thousand times longer.
+//! A segment never changes and its length is known, so a page is found by its number in a table: no
+//! hashing, and a hit takes one atomic addition, which pins the page, and no lock. A miss and
+//! everything that changes what is resident take the one lock: a miss is followed by a read of the
+//! device, a thousand times longer.
 //!
-//! Eviction is CLOCK with a small count instead of a bit: a hit raises a page's count up to three, the hand lowers it,
-//! and evicts where it finds zero. A page begins at zero, so what a scan reads once leaves before what is used again
-//! and again.
+//! Eviction is CLOCK with a small count instead of a bit: a hit raises a page's count up to three,
+//! the hand lowers it, and evicts where it finds zero. A page begins at zero, so what a scan reads
+//! once leaves before what is used again and again.
 //!
-//! A page is verified before it becomes resident ([`Segment::verify_page`](crate::Segment::verify_page)): what is in the
-//! cache was checked already.
+//! A page is verified before it becomes resident
+//! ([`Segment::verify_page`](crate::Segment::verify_page)): what is in the cache was checked
+//! already.
 //!
 //! # Invariants
-//! - K1. A page table's word names a frame only while that frame holds the page, whole and verified: it is set after the
-//!   frame is filled (release) and cleared before the frame is emptied.
+//! - K1. A page table's word names a frame only while that frame holds the page, whole and
+//!   verified: it is set after the frame is filled (release) and cleared before the frame is
+//!   emptied.
 //! - K2. A frame is filled and emptied only under the lock, and only while no word names it.
-//! - K3. A word that has pins keeps its frame: it is cleared by a compare-and-swap from a word without pins.
-//! - K4. A pin is taken by an addition that finds a frame in the word (acquire, pairs with K1's release), and released by
-//!   a subtraction (release, pairs with the acquire of the compare-and-swap of K3). One that finds no frame is taken
-//!   back, and touches nothing else.
+//! - K3. A word that has pins keeps its frame: it is cleared by a compare-and-swap from a word
+//!   without pins.
+//! - K4. A pin is taken by an addition that finds a frame in the word (acquire, pairs with K1's
+//!   release), and released by a subtraction (release, pairs with the acquire of the
+//!   compare-and-swap of K3). One that finds no frame is taken back, and touches nothing else.
 //!
-//! K2 to K4 together: what a pin has found stays where it is, unchanged, until the pin is released. `loom_model.rs`
-//! tries all interleavings.
+//! K2 to K4 together: what a pin has found stays where it is, unchanged, until the pin is released.
+//! `loom_model.rs` tries all interleavings.
 
 mod clock;
 mod frames;
@@ -61,7 +65,8 @@ pub trait PageFrame: Deref<Target = [u8; PAGE_BYTES]> + Send + Sync {}
 
 impl<F: Deref<Target = [u8; PAGE_BYTES]> + Send + Sync> PageFrame for F {}
 
-/// Pages in memory, shared by threads. Each thread looks pages up through a [`PageReader`] of its own.
+/// Pages in memory, shared by threads. Each thread looks pages up through a [`PageReader`] of its
+/// own.
 pub struct PageCache<F: PageFrame = Frame> {
     frames: Frames<F>,
     state: Mutex<State>,
@@ -76,24 +81,24 @@ struct State {
     evicted: u64,
 }
 
-/// What a cache holds and has done.
+/// Contents and counts of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounters {
     /// How many pages fit.
     pub capacity_pages: usize,
     /// How many are resident.
     pub resident_pages: usize,
-    /// How many became resident so far.
+    /// The number of pages that became resident.
     pub inserted: u64,
-    /// How many were read although another reader had made them resident meanwhile.
+    /// How many were read although another reader had made them resident first.
     pub duplicates: u64,
     /// How many were evicted.
     pub evicted: u64,
 }
 
 impl<F: PageFrame> PageCache<F> {
-    /// An empty cache for `bytes` of pages: one page at least. The tables, eight bytes a page of every segment that is
-    /// read, come on top.
+    /// An empty cache for `bytes` of pages: one page at least. The tables, eight bytes a page of
+    /// every segment that is read, come on top.
     #[must_use]
     pub fn new(bytes: usize) -> Arc<Self> {
         let pages = (bytes / PAGE_BYTES).clamp(1, PageTable::FRAMES_MAX);

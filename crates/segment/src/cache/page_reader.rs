@@ -1,7 +1,8 @@
-//! What one thread looks pages up with: it pins every page it gives out, until it is told to release them.
+//! What one thread looks pages up with: it pins every page it gives out, until it is told to
+//! release them.
 //!
-//! A row that a look-up finds borrows from the reader, and [`PageReader::release`] borrows it mutably: so no row can
-//! outlive its pin.
+//! A row that a look-up finds borrows from the reader, and [`PageReader::release`] borrows it
+//! mutably: so no row can outlive its pin.
 #![expect(
     unsafe_code,
     reason = "pages live as long as their pins, which the compiler cannot see"
@@ -24,9 +25,10 @@ use crate::segment::Segment;
 /// Looks pages up for one thread, or one task: see the module.
 ///
 /// # Invariants
-/// - P1. Every element of `held` is a pin that was taken and not released, on a page of a table that `tables` keeps.
-/// - P2. Elements are removed only by [`PageReader::release`] and by dropping, which have the reader to themselves: no
-///   [`PageRef`] that it gave out is alive then.
+/// - P1. Every element of `held` is a pin that was taken and not released, on a page of a table
+///   that `tables` keeps.
+/// - P2. Elements are removed only by [`PageReader::release`] and by dropping, which have the
+///   reader to themselves: no [`PageRef`] that it gave out is alive then.
 pub struct PageReader<F: PageFrame = Frame> {
     cache: Arc<PageCache<F>>,
     tables: RefCell<Vec<(SegmentId, Arc<PageTable>)>>,
@@ -46,7 +48,7 @@ struct Held {
 /// How many of the pins that were taken last are looked at before another one is taken.
 const RECENT: usize = 4;
 
-/// What a reader has met.
+/// Counts of a reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReaderCounters {
     /// Look-ups of pages that were resident.
@@ -55,15 +57,15 @@ pub struct ReaderCounters {
     pub misses: u64,
 }
 
-/// What became of a page that was read.
+/// The outcome of inserting a page that was read.
 #[derive(Debug)]
 pub enum Inserted<F> {
     /// It is resident, and pinned by the reader.
     Resident,
-    /// Another reader had made it resident meanwhile. That one is pinned; the frame was dropped.
+    /// Another reader had made it resident first. That one is pinned; the frame was dropped.
     Duplicate,
-    /// All pages of the cache are pinned. The frame, with the verified page in it: use it, or release other pages and
-    /// try again.
+    /// All pages of the cache are pinned. The frame, with the verified page in it: use it, or
+    /// release other pages and try again.
     Full(F),
 }
 
@@ -84,7 +86,8 @@ impl<F: PageFrame> PageReader<F> {
         &self.cache
     }
 
-    /// Verifies a page that was read into `frame` and makes it resident, pinned until [`PageReader::release`].
+    /// Verifies a page that was read into `frame` and makes it resident, pinned until
+    /// [`PageReader::release`].
     ///
     /// # Errors
     /// [`SegmentError::Damaged`] if the page is not what was written there; the frame is dropped.
@@ -125,7 +128,7 @@ impl<F: PageFrame> PageReader<F> {
         self.held.borrow().len()
     }
 
-    /// Counts so far.
+    /// The counts.
     #[must_use]
     pub fn counters(&self) -> ReaderCounters {
         ReaderCounters {
@@ -167,8 +170,8 @@ impl<F: PageFrame> PageReader<F> {
     /// # Safety
     /// The pin is an element of `held`.
     unsafe fn page_in(&self, slot: u32) -> Option<PageRef<'_>> {
-        // SAFETY: the pin stays as long as `self` is borrowed (P2), and `self` keeps the cache. So for the lifetime of
-        // the result the slot is as the pin found it.
+        // SAFETY: the pin stays as long as `self` is borrowed (P2), and `self` keeps the cache. So
+        // for the lifetime of the result the slot is as the pin found it.
         let frame: Option<&F> = unsafe { self.cache.frames.get(slot) };
         let bytes: &[u8; PAGE_BYTES] = frame?;
         Some(PageRef::of_verified(bytes))

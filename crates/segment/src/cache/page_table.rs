@@ -48,7 +48,8 @@ impl PageTable {
         }
     }
 
-    /// Pins a page that is resident and tells its frame, which stays until [`PageTable::unpin`] (K4).
+    /// Pins a page that is resident and tells its frame, which stays until [`PageTable::unpin`]
+    /// (K4).
     #[inline]
     pub(super) fn pin(&self, page: PageNo) -> Option<u32> {
         let word = self.words.get(page.0 as usize)?;
@@ -58,37 +59,40 @@ impl PageTable {
         // (`cache/mod.rs`, K1).
         let before = word.fetch_add(PIN, Ordering::Acquire);
         let Some(frame) = frame_of(before) else {
-            // Evicted meanwhile. Nothing was read under this pin, so it orders nothing.
+            // It was evicted. Nothing was read under this pin, so it orders nothing.
             word.fetch_sub(PIN, Ordering::Relaxed);
             return None;
         };
         if before & USAGE_MASK < USAGE_MAX {
-            // A count that is lost to another reader's is no matter. Relaxed: it is a hint for the hand.
+            // A count that is lost to another reader's is no matter. Relaxed: it is a hint for the
+            // hand.
             let seen = before + PIN;
             let _ = word.compare_exchange(seen, seen + USAGE, Ordering::Relaxed, Ordering::Relaxed);
         }
         Some(frame)
     }
 
-    /// Releases a pin. What was read under it happened before the frame's next use: release pairs with the acquire of
-    /// `take_if_unpinned`, also through the additions and subtractions between, which continue its release sequence.
+    /// Releases a pin. What was read under it happened before the frame's next use: release pairs
+    /// with the acquire of `take_if_unpinned`, also through the additions and subtractions between,
+    /// which continue its release sequence.
     #[inline]
     pub(super) fn unpin(&self, page: PageNo) {
         let before = self.words[page.0 as usize].fetch_sub(PIN, Ordering::Release);
         debug_assert!(before & PINS > 0 && frame_of(before).is_some());
     }
 
-    /// Lets the word name a frame that was filled, with one pin. Under the cache's lock, and only of a page that is
-    /// not resident.
+    /// Lets the word name a frame that was filled, with one pin. Under the cache's lock, and only
+    /// of a page that is not resident.
     pub(super) fn set_and_pin(&self, page: PageNo, frame: u32) {
         let added = (u64::from(frame) + 1) << FRAME_SHIFT | PIN;
-        // An addition keeps the pins of readers that are about to take theirs back; frame and usage were zero.
-        // Release: see `pin`.
+        // An addition keeps the pins of readers that are about to take theirs back; frame and usage
+        // were zero. Release: see `pin`.
         let before = self.words[page.0 as usize].fetch_add(added, Ordering::Release);
         debug_assert!(before & !PINS == 0);
     }
 
-    /// For the hand: lowers the count of a resident page, or makes it absent if that is zero and there is no pin.
+    /// For the hand: lowers the count of a resident page, or makes it absent if that is zero and
+    /// there is no pin.
     pub(super) fn age(&self, page: PageNo) -> Aged {
         let word = &self.words[page.0 as usize];
         let before = word.load(Ordering::Relaxed);
@@ -96,7 +100,8 @@ impl PageTable {
             return Aged::Pinned;
         }
         if before & USAGE_MASK != 0 {
-            // Only the hand lowers it, under the lock, and readers only raise it: it does not go below zero.
+            // Only the hand lowers it, under the lock, and readers only raise it: it does not go
+            // below zero.
             word.fetch_sub(USAGE, Ordering::Relaxed);
             return Aged::Used;
         }
@@ -106,7 +111,8 @@ impl PageTable {
         }
     }
 
-    /// Makes a resident page absent, if there is no pin, and tells the frame, which nothing names any more (K3).
+    /// Makes a resident page absent, if there is no pin, and tells the frame, which nothing names
+    /// any more (K3).
     pub(super) fn take_if_unpinned(&self, page: PageNo) -> Option<u32> {
         let word = &self.words[page.0 as usize];
         let before = word.load(Ordering::Relaxed);

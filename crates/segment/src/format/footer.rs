@@ -131,7 +131,8 @@ impl Footer {
             && (footer.leaves == 0) == (footer.rows == 0)
             && (footer.leaves == 0) == (footer.first_index_page + 1 == footer.pages)
             && u64::from(footer.leaves) <= footer.rows
-            // Each index page has an entry, of a leaf. They are read before anything else is known of them.
+            // Each index page has an entry, of a leaf. They are read before anything else is known
+            // of them.
             && footer.pages - 1 - footer.first_index_page <= footer.leaves
             && footer.first_key <= footer.last_key;
         if !adds_up {

@@ -1,5 +1,5 @@
-//! An index page: which leaf holds which keys. All of them lie behind the last leaf and are read when the segment is
-//! opened.
+//! An index page: which leaf holds which keys. All of them lie behind the last leaf and are read
+//! when the segment is opened.
 //!
 //! ```text
 //!   0  CRC-32C                    4
@@ -15,8 +15,8 @@
 //!        rest of the separator
 //! ```
 //!
-//! A leaf's separator is its lower fence: the shortest key that is above the last one of the leaf before. The first
-//! leaf's is empty.
+//! A leaf's separator is its lower fence: the shortest key that is above the last one of the leaf
+//! before. The first leaf's is empty.
 
 use super::{KIND_AT, PAGE_BYTES, Page, PageKind, common_prefix, put, u16_at, u32_at, varint};
 use crate::error::Damage;
@@ -57,8 +57,8 @@ impl IndexBuilder {
         &self.bytes[at..at + len]
     }
 
-    /// Writes a page with as many entries from `first` on as fit, but for its checksum, and returns the entry after
-    /// them.
+    /// Writes a page with as many entries from `first` on as fit, but for its checksum, and returns
+    /// the entry after them.
     pub(crate) fn write_page(&self, first: usize, page: &mut Page) -> usize {
         let mut prefix_len = self.separator(first).len();
         let mut end = first;

@@ -1,5 +1,5 @@
-//! The bytes of a data segment. All numbers are little endian, but for heads of keys, which compare as big-endian
-//! numbers.
+//! The bytes of a data segment. All numbers are little endian, but for heads of keys, which compare
+//! as big-endian numbers.
 //!
 //! ```text
 //!  file:  | value pages | leaf | value pages | leaf | … | index pages | footer |
@@ -11,10 +11,11 @@
 //! ```
 //!
 //! # Invariants
-//! - D1. A page's checksum is over its place and its segment: of two pages of a segment, neither passes in the other's
-//!   place, because a CRC tells any two page numbers apart. Two segments' pages pass for each other with a chance of 2⁻³².
-//! - D2. A page is looked into only after its checksum and its structure were checked: each kind's `check` says whether
-//!   every later access stays inside the page.
+//! - D1. A page's checksum is over its place and its segment: of two pages of a segment, neither
+//!   passes in the other's place, because a CRC tells any two page numbers apart. Two segments'
+//!   pages pass for each other with a chance of 2⁻³².
+//! - D2. A page is looked into only after its checksum and its structure were checked: each kind's
+//!   `check` says whether every later access stays inside the page.
 
 pub(crate) mod footer;
 pub(crate) mod index_page;
@@ -27,17 +28,19 @@ pub(crate) use namiki_platform::bytes::{u16_at, u32_at, u64_at, u128_at};
 use crate::error::Damage;
 use crate::identity::{PageNo, SegmentId};
 
-/// The unit of reading and of checksums: 4096 bytes, one frame of a [pool](namiki_platform::disk::FramePool).
+/// The unit of reading and of checksums: 4096 bytes, one frame of a
+/// [pool](namiki_platform::disk::FramePool).
 pub use namiki_platform::disk::PAGE_BYTES;
 
 /// The longest key, in bytes: the footer has room for two.
 pub const KEY_BYTES_MAX: usize = 1536;
 
-/// The longest value that stands in a leaf, in bytes; a longer one is in value pages. Four rows of that length and a
-/// short key fill a leaf.
+/// The longest value that stands in a leaf, in bytes; a longer one is in value pages. Four rows of
+/// that length and a short key fill a leaf.
 pub const VALUE_BYTES_INLINE_MAX: usize = 1000;
 
-/// The format that is written, and the only one that is read. In format 1, a leaf's prefix lay behind its slots.
+/// The format that is written, and the only one that is read. In format 1, a leaf's prefix lay
+/// behind its slots.
 pub(crate) const VERSION: u32 = 2;
 
 pub(crate) const KIND_AT: usize = 4;

@@ -1,5 +1,5 @@
-//! Lengths of seven bits a byte, the lowest first, the top bit set in all bytes but the last. At most two bytes: no
-//! length inside a page needs more.
+//! Lengths of seven bits a byte, the lowest first, the top bit set in all bytes but the last. At
+//! most two bytes: no length inside a page needs more.
 
 /// One more than the largest number.
 pub(crate) const LIMIT: usize = 1 << 14;

@@ -1,5 +1,5 @@
-//! Pages that were changed by hand and have the right checksum: whatever is accepted can be used without a panic, and
-//! what is refused names its page.
+//! Pages that were changed by hand and have the right checksum: whatever is accepted can be used
+//! without a panic, and what is refused names its page.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;

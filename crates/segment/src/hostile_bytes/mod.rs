@@ -1,5 +1,6 @@
-//! For tests with hostile bytes, in this crate and outside of it: pages that were changed get the right checksums, so that
-//! what is behind the checksum is reached, and whatever is accepted is used in every way.
+//! For tests with hostile bytes, in this crate and outside of it: pages that were changed get the
+//! right checksums, so that what is behind the checksum is reached, and whatever is accepted is
+//! used in every way.
 
 #[cfg(test)]
 mod fuzz;
@@ -26,10 +27,12 @@ impl Pages for Accepted {
     }
 }
 
-/// Does with the accepted pages of a segment that has opened whatever can be done. `draw` chooses a number below its argument.
+/// Does with the accepted pages of a segment that has opened whatever can be done. `draw` chooses a
+/// number below its argument.
 ///
 /// # Panics
-/// If a page is refused by an error that does not name it, keys do not rise, or more is found than the file has.
+/// If a page is refused by an error that does not name it, keys do not rise, or more is found than
+/// the file has.
 pub fn use_all(segment: &Segment, file: &[u8], mut draw: impl FnMut(usize) -> usize) {
     let mut accepted = Accepted(BTreeMap::new());
     let data_pages = file.as_chunks::<PAGE_BYTES>().0.iter();

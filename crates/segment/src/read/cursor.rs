@@ -1,12 +1,13 @@
 //! Walking a segment in the order of its keys, in both directions, with faults.
 //!
-//! A cursor stands between two rows and is a pair of numbers: a task that waits for a page keeps nothing else.
+//! A cursor stands between two rows and is a pair of numbers: a task that waits for a page keeps
+//! nothing else.
 //!
 //! # Invariants
-//! - C1. After a fault the cursor is where it was, or where it has to go on: the same call, made again once the page is
-//!   resident, gives what it would have given.
-//! - C2. A cursor that goes forward never stands behind the last row of a leaf, but at the beginning of the next: so a
-//!   step needs one page.
+//! - C1. After a fault the cursor is where it was, or where it has to go on: the same call, made
+//!   again once the page is resident, gives what it would have given.
+//! - C2. A cursor that goes forward never stands behind the last row of a leaf, but at the
+//!   beginning of the next: so a step needs one page.
 
 use crate::format::leaf::Leaf;
 use crate::pages::Pages;
@@ -17,7 +18,8 @@ use crate::segment::Segment;
 /// A position between two rows of a segment. The default one is before the first row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
-    /// The leaf of the row behind the cursor, by its place among the leaves; their number at the end.
+    /// The leaf of the row behind the cursor, by its place among the leaves; their number at the
+    /// end.
     pub(crate) leaf: u32,
     /// That row, or [`LEAF_END`].
     pub(crate) row: u32,
@@ -36,8 +38,9 @@ impl Segment {
         }
     }
 
-    /// Puts the cursor before the first row whose key is `key` or comes after it; [`Segment::next`] then returns that
-    /// row. Tells whether its key is `key`. Needs the one page that [`Segment::leaf_of`] names.
+    /// Puts the cursor before the first row whose key is `key` or comes after it; [`Segment::next`]
+    /// then returns that row. Tells whether its key is `key`. Needs the one page that
+    /// [`Segment::leaf_of`] names.
     #[inline]
     pub fn position(&self, pages: &impl Pages, key: &[u8], cursor: &mut Cursor) -> Found<bool> {
         if self.leaves() == 0 {
@@ -55,10 +58,11 @@ impl Segment {
         Found::Is(is_equal)
     }
 
-    /// The first row whose key is `key` or comes after it; nothing if there is none. The cursor is behind that row then.
+    /// The first row whose key is `key` or comes after it; nothing behind the last. The cursor is
+    /// behind that row then.
     ///
-    /// Where all keys of the leaf are below `key`, the row is in the next one, and this may fault twice. To need no page
-    /// twice, call [`Segment::position`], and then [`Segment::next`].
+    /// Where all keys of the leaf are below `key`, the row is in the next one, and this may fault
+    /// twice. To need no page twice, call [`Segment::position`], and then [`Segment::next`].
     #[inline]
     pub fn seek<'p>(
         &self,

@@ -77,7 +77,8 @@ impl LongReader {
         Ok(Found::Is(Some(&piece[..len])))
     }
 
-    /// Adds what is left to `into`. After a fault, the same call with the same `into` goes on where it was.
+    /// Adds what is left to `into`. After a fault, the same call with the same `into` goes on where
+    /// it was.
     ///
     /// # Errors
     /// As [`LongReader::next`].

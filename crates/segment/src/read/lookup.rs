@@ -22,7 +22,7 @@ pub struct LeafKeys {
 }
 
 impl Segment {
-    /// The row of `key`; nothing if there is none. Needs the one page that [`Segment::leaf_of`] names.
+    /// The row of `key`, if there is one. Needs the one page that [`Segment::leaf_of`] names.
     #[inline]
     pub fn get<'p>(&self, pages: &'p impl Pages, key: &[u8]) -> Found<Option<Row<'p>>> {
         if self.leaves() == 0 {
@@ -37,8 +37,9 @@ impl Segment {
         Found::Is(is_equal.then(|| leaf.row(row)))
     }
 
-    /// Groups sorted keys by the leaf that holds them, without any page: what a look-up of all of them has to read, each
-    /// page once, in the order of the file. Keys that are not sorted make more groups.
+    /// Groups sorted keys by the leaf that holds them, without any page: what a look-up of all of
+    /// them has to read, each page once, in the order of the file. Keys that are not sorted make
+    /// more groups.
     pub fn leaves_of<'k, K: AsRef<[u8]>>(
         &'k self,
         keys: &'k [K],
@@ -64,9 +65,10 @@ impl Segment {
         })
     }
 
-    /// Looks up sorted keys: `found` is called for those whose pages are resident, with the place of each and its row,
-    /// or nothing if there is none; `fault` for the others, once for each page, with the places of its keys. So keys of
-    /// one page cost one fault, and all faults are known at once. When a page has come, look up its keys again.
+    /// Looks up sorted keys: `found` is called for those whose pages are resident, with the place
+    /// of each and its row, or nothing; `fault` for the others, once for each page, with the places
+    /// of its keys. So keys of one page cost one fault, and all faults are known at once. When a
+    /// page has come, look up its keys again.
     ///
     /// Look-ups in resident pages go on side by side, so that their cache misses overlap.
     pub fn get_many<'p, K: AsRef<[u8]>>(
@@ -117,8 +119,8 @@ fn prefetch_beginning(page: PageRef<'_>) {
     prefetch(&page.bytes()[64]);
 }
 
-/// Takes all searches of a window one step at a time, so that what each waits for is on its way while the others take
-/// theirs.
+/// Takes all searches of a window one step at a time, so that what each waits for is on its way
+/// while the others take theirs.
 fn finish<'p, K: AsRef<[u8]>>(
     window: &[Option<Search<'p>>],
     keys: &[K],

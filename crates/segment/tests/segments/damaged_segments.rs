@@ -36,7 +36,7 @@ fn page_of(error: &SegmentError) -> Option<PageNo> {
     }
 }
 
-/// What a check has told: pages that were done, and rows.
+/// The progress that a check has told: pages done, and rows.
 #[derive(Default)]
 struct Told {
     pages_done: Vec<u32>,
@@ -163,7 +163,9 @@ fn another_format_is_said_by_its_number() {
             "{error}"
         );
         assert!(
-            error.to_string().contains("export the tables with the program that wrote it"),
+            error
+                .to_string()
+                .contains("export the tables with the program that wrote it"),
             "{error}"
         );
     }

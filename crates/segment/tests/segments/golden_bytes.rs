@@ -1,7 +1,8 @@
-//! The bytes of a segment are those of its format: another layout needs another version of the format.
+//! The bytes of a segment are those of its format: another layout needs another version of the
+//! format.
 //!
-//! `format-2.txt` has them in hexadecimal, 32 a line. A line that repeats the one before it is left out: `*` stands for
-//! any number of such lines. Docs: `docs/on-disk-format.md`.
+//! `format-2.txt` has them in hexadecimal, 32 a line. A line that repeats the one before it is left
+//! out: `*` stands for any number of such lines. Docs: `docs/on-disk-format.md`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fmt::Write as _;

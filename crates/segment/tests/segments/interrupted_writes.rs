@@ -1,4 +1,5 @@
-//! A segment is there whole, or it is not there: after a crash at any event of its writing, a full disk, or a failure.
+//! A segment is there whole, or it is not there: after a crash at any event of its writing, a full
+//! disk, or a failure.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::ErrorKind;
@@ -27,7 +28,8 @@ fn read_all(disk: &Arc<dyn Disk>, path: &Path, model: &Model) -> Result<(), Segm
     Ok(())
 }
 
-/// Whether the segment is there: then all of it is. What has only its temporary name may be damaged, but not wrong.
+/// Whether the segment is there: then all of it is. What has only its temporary name may be
+/// damaged, but not wrong.
 fn is_all_or_nothing(disk: &SimDisk, model: &Model) -> bool {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     let _ = read_all(&disk, Path::new("/db/7.run.tmp"), model);

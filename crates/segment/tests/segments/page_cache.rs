@@ -15,7 +15,7 @@ use namiki_segment::{
 type Frame = Box<[u8; PAGE_BYTES]>;
 type Cache = PageCache<Frame>;
 
-/// A segment of about so many leaves, one key of eight bytes for each number.
+/// A segment of about this number of leaves, one key of eight bytes for each number.
 fn segment(disk: &Arc<dyn Disk>, leaves: u64, number: u64) -> Arc<Segment> {
     let row = |n: u64| {
         (
@@ -284,7 +284,7 @@ fn threads_find_the_right_rows_in_a_small_cache() {
                     if random.chance(0.3) {
                         reader.release();
                     }
-                    // Never so many pins that others find the cache full.
+                    // Few enough pins that others do not find the cache full.
                     if reader.pins() > 1 {
                         reader.release();
                     }

@@ -147,7 +147,7 @@ impl Engine {
         }
     }
 
-    /// Commits to any stream, and marks that. What has no room has some after a checkpoint.
+    /// Commits to any stream, and marks that. A commit without room has some after a checkpoint.
     pub(crate) fn commit(&mut self, sim: &SimDisk, random: &mut Random) {
         let worker = WorkerId(random.below(self.log.streams() as u64) as u16);
         let payload = vec![self.next_stamp as u8; random.below(1500) as usize];

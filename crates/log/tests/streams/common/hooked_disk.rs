@@ -9,7 +9,7 @@ use namiki_platform::disk::{
     AlignedBuf, Disk, DiskFile, DiskLayer, FileLayer, PendingWrite, SimDisk, read_unaligned,
 };
 
-/// What the disk is about to do.
+/// The next step of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Create,

@@ -1,4 +1,5 @@
-//! A manifest as an engine keeps one: the generations of the log, and up to which stamp an image has all commits.
+//! A manifest as an engine keeps one: the generations of the log, and up to which stamp an image
+//! has all commits.
 
 use std::path::Path;
 
@@ -14,7 +15,7 @@ const PATH: &str = "/db/manifest";
 pub(crate) struct Manifest {
     pub(crate) generations: Vec<GenerationInfo>,
     pub(crate) next: Generation,
-    /// Of those before, nothing is kept.
+    /// Earlier generations are gone.
     pub(crate) oldest: Generation,
     /// Everything at or below it is in the image.
     pub(crate) image: Stamp,

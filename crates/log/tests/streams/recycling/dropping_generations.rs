@@ -1,4 +1,5 @@
-//! Generations that end, and go as a whole when an image has all that they held; and a manifest that is older than that.
+//! Generations that end, and go as a whole when an image has all that they held; and a manifest
+//! that is older than that.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -85,7 +86,7 @@ fn no_crash_in_several_lives_loses_a_commit() {
     }
 }
 
-/// Opens what a crash after so many events leaves. Returns 1 if some generation had been dropped.
+/// Opens the image of a crash after `at` events. Returns 1 if some generation had been dropped.
 fn crashed(sim: &SimDisk, placement: &Placement, (at, loss): (usize, Loss), what: &str) -> u32 {
     let acknowledged = sim.marks_before(at).last().copied().unwrap_or(0);
     let image = sim.crash_image(at, loss);
@@ -129,8 +130,8 @@ fn generations_are_dropped_from_the_oldest_on() {
     }
 }
 
-/// Whatever was dropped since, what the older manifest names is missing, or what it does not know is there. In a ring it may
-/// not be overwritten yet.
+/// Whatever was dropped since, what the older manifest names is missing, or what it does not know
+/// is there. In a ring it may not be overwritten yet.
 #[test]
 fn an_older_manifest_is_refused_after_generations_were_dropped() {
     for placement in placements() {

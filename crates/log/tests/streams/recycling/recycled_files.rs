@@ -132,7 +132,8 @@ fn a_log_under_checkpoints_stays_bounded() {
         if stamp % 40 == 0 {
             checkpoint(&log, &*disk, &mut manifest, stamp - 5);
         }
-        // Three log files between checkpoints, the current one, the next, and one to be written again.
+        // Three log files between checkpoints, the current one, the next, and one to be written
+        // again.
         assert!(files(&*disk, 0).len() <= 6, "{stamp}");
         assert!(log.kept_bytes() <= 5 * LOG_FILE, "{stamp}");
     }
@@ -224,8 +225,8 @@ fn one_later_stamp_keeps_its_file_and_those_behind() {
     assert_eq!(start.complete_from, Lsn(31));
 }
 
-/// A frame may be hardened, and a commit with a smaller LSN not. If L0 passed that, recovery would take what depends on
-/// it for whole.
+/// A frame may be hardened, and a commit with a smaller LSN not. If L0 passed that, recovery would
+/// take what depends on it for whole.
 #[test]
 fn nothing_above_the_horizon_is_recycled() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
@@ -251,7 +252,8 @@ fn nothing_above_the_horizon_is_recycled() {
     assert_eq!(log.recyclable(at(1000)).unwrap().streams[0].file_number, 5);
 }
 
-/// Runs commits over all streams, with a checkpoint after each `every`, and marks what is acknowledged.
+/// Runs commits over all streams, with a checkpoint after each `every`, and marks what is
+/// acknowledged.
 fn run(sim: &SimDisk, config: &LogConfig, every: u64, seed: u64) -> usize {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let log: Arc<Log<()>> = create(&disk, config.clone());
@@ -596,8 +598,8 @@ impl EpochSource for Epochs {
     }
 }
 
-/// The last hardened frame of a stream may be all that says that its epochs were certified: its log file stays while the
-/// first frame of the next is under way.
+/// The last hardened frame of a stream may be all that says that its epochs were certified: its log
+/// file stays while the first frame of the next is under way.
 #[test]
 fn what_certifies_an_epoch_is_not_recycled() {
     let sim = SimDisk::new();

@@ -1,4 +1,5 @@
-//! Regions of a shared device as rings: what goes round, what is overwritten and what is not, and what is read of it.
+//! Regions of a shared device as rings: what goes round, what is overwritten and what is not, and
+//! what is read of it.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -7,7 +8,6 @@ use std::sync::{Arc, Mutex};
 
 use crate::common::engine::{Engine, recovered, recycling};
 use crate::common::hooked_disk::{HookedDisk, Step};
-use crate::common::manifest::Manifest;
 use crate::common::*;
 use namiki_log::{
     Entry, GenerationInfo, ImageEffect, Log, LogConfig, LogError, LogStart, Placement, ReadError,
@@ -36,7 +36,7 @@ fn at(stamp: u64) -> RecyclePoint {
     }
 }
 
-/// One commit in a frame of its own, of so many sectors.
+/// One commit in a frame of its own, of this number of sectors.
 fn write(log: &Log<()>, stamp: u64, sectors: usize) -> Result<(), LogError> {
     put(log.stream(W), stamp, &vec![stamp as u8; sectors * 512 - 96])?;
     log.stream(W).flush()
@@ -182,7 +182,7 @@ fn a_later_stamp_and_the_horizon_keep_what_follows() {
     assert_eq!(first(at(5000)), expected(39));
 }
 
-/// What the last hardened frame says of epochs is said nowhere else, as long as the next one is under way.
+/// While the next frame is under way, only the last hardened one has what it says of epochs.
 #[test]
 fn the_last_hardened_frame_is_not_recycled() {
     type Seen = Arc<Mutex<Option<Arc<Log<()>>>>>;
@@ -212,8 +212,8 @@ fn the_last_hardened_frame_is_not_recycled() {
     *seen.lock().unwrap() = None;
 }
 
-/// A log in its second lap: frames of three sectors, of which the end of the ring cuts one in two. Returns the first that is
-/// kept, and where it is.
+/// A log in its second lap: frames of three sectors, of which the end of the ring cuts one in two.
+/// Returns the first that is kept, and where it is.
 fn in_second_lap(sim: &SimDisk) -> (Arc<dyn Disk>, GenerationInfo, StreamStart) {
     let (disk, log, mut info) = begin(sim, 512);
     for stamp in 1..=30 {
@@ -254,7 +254,8 @@ fn a_lost_beginning_is_told_from_a_recycled_one() {
         let error = told(&image, &info);
         let is_lost = |error: &ReadError| matches!(error, ReadError::BeginningLost { file, worker: W, sequence: 16 } if file == Path::new(DEVICE));
         assert!(is_lost(&error), "{error}");
-        // Older manifests: of before the checkpoint, and one that begins where a later lap has written.
+        // Older manifests: of before the checkpoint, and one that begins where a later lap has
+        // written.
         let mut older = info.clone();
         older.starts[0] = StreamStart {
             sequence: 1,
@@ -307,7 +308,8 @@ fn damage_is_named_by_its_place_in_the_device() {
         } else {
             offset - RING
         };
-        // The first byte of its records, and one of its last sector, which may be at the beginning of the ring.
+        // The first byte of its records, and one of its last sector, which may be at the beginning
+        // of the ring.
         let last = FIRST + (offset - FIRST + 1024) % RING;
         for at in [place + 99, last] {
             let image = sim.crash_image(sim.events(), Loss::All);
@@ -332,7 +334,8 @@ fn damage_is_named_by_its_place_in_the_device() {
     }
 }
 
-/// A device that lost a write has a sound frame of the lap before there. With its number, too, it does not pass.
+/// A device that lost a write has a sound frame of the lap before there. With its number, too, it
+/// does not pass.
 #[test]
 fn a_frame_of_an_earlier_lap_is_not_read() {
     let sim = SimDisk::new();

@@ -253,8 +253,8 @@ fn waiters_are_woken_when_their_group_is_submitted() {
     });
 }
 
-/// A log on a disk on which begun writes never end by themselves; the next one to be begun, once the gate is
-/// closed, waits until it is opened.
+/// A log on a disk on which begun writes never end by themselves; the next one to be begun, once
+/// the gate is closed, waits until it is opened.
 struct Gated {
     log: Arc<Log<()>>,
     gate: Gate,
@@ -289,8 +289,8 @@ impl Gated {
         Self { log, gate, failing }
     }
 
-    /// Starts a thread that submits a batch of stream 0 and does not come back to it; returns when that stands at
-    /// the gate.
+    /// Starts a thread that submits a batch of stream 0 and does not come back to it; returns when
+    /// that stands at the gate.
     fn submit(&self) -> JoinHandle<()> {
         self.gate.closed.store(true, Ordering::SeqCst);
         let log = Arc::clone(&self.log);

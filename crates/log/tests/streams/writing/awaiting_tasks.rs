@@ -152,7 +152,8 @@ fn a_full_group_that_was_submitted_is_completed_for_tasks() {
         }
         let counters = log.counters();
         assert_eq!((counters.flushes, counters.commits), (50, 100));
-        // The flusher, which the first of a group called, may write a full group before it is submitted.
+        // The flusher, which the first of a group called, may write a full group before it is
+        // submitted.
         assert!((1..=50).contains(&counters.submitted), "{counters:?}");
     });
 }

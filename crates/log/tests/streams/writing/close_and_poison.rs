@@ -1,4 +1,4 @@
-//! What is still under way when a log is closed, poisoned, or asked for what it never had.
+//! Flushes under way when a log is closed or poisoned, and requests for commits that it never had.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -210,7 +210,8 @@ fn a_foreign_ticket_is_an_error_and_changes_nothing() {
                 next: Lsn(2)
             }
         ));
-        // A task is told the same, and the flusher, which has nothing to write for it, writes nothing.
+        // A task is told the same, and the flusher, which has nothing to write for it, writes
+        // nothing.
         let (waker, mut ack_waiter) = (Waker::noop(), AckWaiter::default());
         for (worker, number) in [(W, 2), (WorkerId(1), 1), (WorkerId(7), 1)] {
             let lsn = Lsn(1);

@@ -40,7 +40,8 @@ impl EpochSource for Epochs {
     }
 }
 
-/// A log by epochs with a flusher, which certifies what it is asked for alone: its next tick is far away.
+/// A log by epochs with a flusher, which certifies what it is asked for alone: its next tick is far
+/// away.
 fn by_epochs(streams: u16) -> (LogConfig, Arc<Epochs>) {
     let source = Arc::new(Epochs {
         current: AtomicU64::new(1),
@@ -64,8 +65,8 @@ fn put_in(stream: &Stream<()>, epoch: u64) -> Result<Appended, LogError> {
     stream.append(Entry::Commit, stamp, Epoch(epoch), 0, write, |_| {})
 }
 
-/// Commits until no stream has room for more, and has one epoch after the other certified until there is no room for that,
-/// either. Returns the epoch that was not certified.
+/// Commits until no stream has room for more, and has one epoch after the other certified until
+/// there is no room for that, either. Returns the epoch that was not certified.
 fn fill(log: &Log<()>, source: &Epochs) -> (Epoch, LogError) {
     let commit = |worker: u16, epoch: u64| {
         let stream = log.stream(WorkerId(worker));

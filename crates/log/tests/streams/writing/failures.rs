@@ -110,7 +110,7 @@ fn a_full_disk_refuses_commits_and_keeps_accepted_ones() {
     assert!(!error.is_poison() && log.poisoned().is_none());
     assert_eq!(log.last_drawn(), Lsn(accepted));
     assert!(log.stream(W).has_pending());
-    // What was accepted can be written, although the disk is still full.
+    // Accepted commits can be written, although the disk is still full.
     log.stream(W).flush().unwrap();
     assert!(accepted > 40, "{accepted}");
     assert_eq!(payloads(&disk, &info(&config), 0).len() as u64, accepted);
@@ -126,8 +126,8 @@ fn a_full_disk_refuses_commits_and_keeps_accepted_ones() {
     );
 }
 
-/// Whatever is in the way of the next file, and of the removal of what is left of it: nothing was written, and when it has
-/// gone, commits go on.
+/// Whatever is in the way of the next file, and of the removal of what is left of it: nothing was
+/// written, and when it has gone, commits go on.
 #[test]
 fn a_file_that_cannot_be_made_refuses_for_a_time() {
     for step in [Step::Create, Step::Write, Step::SyncDir] {

@@ -194,7 +194,7 @@ fn a_drawn_lsn_not_yet_buffered_is_never_jumped() {
     let stream = log.stream(W);
     let encode = |_: &mut [u8], lsn: Lsn| {
         assert_eq!(lsn, Lsn(1));
-        // Drawn, not buffered; meanwhile the other stream commits and flushes.
+        // Drawn, not buffered; at the same time the other stream commits and flushes.
         let (ticket, _) = put(log.stream(WorkerId(1)), 2, b"q").unwrap();
         log.stream(WorkerId(1)).flush().unwrap();
         assert_eq!(ticket.lsn, Lsn(2));

@@ -20,7 +20,7 @@ use crate::common::hooked_disk::{HookedDisk, Step as HookedStep};
 use crate::common::*;
 
 const W: WorkerId = WorkerId(0);
-/// What a frame with one entry has beside its payload.
+/// The bytes of a frame with one entry, without the payload.
 const OVERHEAD: usize = 96;
 const BLOCK: usize = 4096;
 
@@ -112,7 +112,7 @@ fn payloads_at_every_limit_are_read_back() {
                     bytes_max: 100_000
                 })
             ));
-            // What crashed now is read like what is closed.
+            // A crash now is read like a close.
             let crashed: Arc<dyn Disk> = Arc::new(sim.crash_image(sim.events(), Loss::All));
             log.close().unwrap();
             for disk in [crashed, disk] {
@@ -364,8 +364,8 @@ fn a_step_that_fails_refuses_the_entry_alone() {
     }
 }
 
-/// The log file may have taken the name of the spare that later frames would be written to: a rename that reports a failure
-/// is a refusal only if it did not take place.
+/// The log file may have taken the name of the spare that later frames would be written to: a
+/// rename that reports a failure is a refusal only if it did not take place.
 #[test]
 fn a_numbering_in_doubt_loses_no_acknowledged_frame() {
     let kinds = [
@@ -604,7 +604,8 @@ fn oversize_frames_are_read_back_with_any_block_length() {
     }
 }
 
-/// Whichever write panics: those that wait for the turn are not left waiting, and the log can be closed.
+/// Whichever write panics: those that wait for the turn are not left waiting, and the log can be
+/// closed.
 #[test]
 fn a_panic_in_an_oversize_commit_leaves_no_waiter_behind() {
     for nth in 0..8 {
@@ -645,7 +646,8 @@ fn a_panic_in_an_oversize_commit_leaves_no_waiter_behind() {
     }
 }
 
-/// The head says how long the next frame may be, so that one behind it is found where later heads are lost.
+/// The head says how long the next frame may be, so that one behind it is found where later heads
+/// are lost.
 #[test]
 fn an_old_head_before_an_oversize_frame_is_damage() {
     let device = Path::new("/db/device");

@@ -90,7 +90,8 @@ fn one_spare_file_beyond_the_kept_suffices() {
     }
 }
 
-/// Calls `meanwhile` while the first log file is being made, which takes its time. Returns the disk, and how many were made.
+/// Calls `meanwhile` while the first log file is being made, which takes its time. Returns the
+/// disk, and how many were made.
 fn while_one_is_made(meanwhile: impl FnOnce(&Log<()>, &dyn Disk)) -> (Arc<dyn Disk>, u64) {
     let (created, begun) = (Arc::new(AtomicU64::new(0)), Arc::new(Barrier::new(2)));
     let (counted, begins) = (Arc::clone(&created), Arc::clone(&begun));
@@ -120,7 +121,8 @@ fn an_append_waits_for_a_file_being_made() {
     assert_eq!((created, files(&*disk)), (1, 1));
 }
 
-/// Grants so many files, and for deletions one more to a stream that room is kept for, and any that is made for them.
+/// Grants so many files, and for deletions one more to a stream that room is kept for, and any that
+/// is made for them.
 #[derive(Debug)]
 struct Granting {
     left: AtomicU64,
@@ -178,7 +180,8 @@ fn a_file_that_is_not_granted_is_refused() {
     assert_eq!(files(&*disk), 2);
 }
 
-/// Room for them is kept: a stream with nothing any more that an image lacks goes on to a file for deletions.
+/// Room for them is kept: a stream with nothing any more that an image lacks goes on to a file for
+/// deletions.
 #[test]
 fn deletions_go_on_where_the_rest_is_refused() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
@@ -203,7 +206,7 @@ fn deletions_go_on_where_the_rest_is_refused() {
         assert!(matches!(full, LogError::DiskFull { .. }), "{full:?}");
     };
     fill(Grant::All);
-    // What is in the file is in no image yet.
+    // No image has the contents of the file yet.
     assert!(append(Grant::Deletions).is_err());
     let all = RecyclePoint {
         stamp: Stamp(1),
@@ -224,8 +227,8 @@ fn deletions_go_on_where_the_rest_is_refused() {
     read(&disk, &info(&config), 0).unwrap();
 }
 
-/// An entry that is longer than a buffer is refused where a shorter one is, in a file of the usual length and in one of its own; and
-/// each refusal is told, until room was sought.
+/// An entry that is longer than a buffer is refused where a shorter one is, in a file of the usual
+/// length and in one of its own; and each refusal is told, until room was sought.
 #[test]
 fn long_entries_need_what_short_ones_need() {
     // What is granted before is one file, or one and two for a frame each.
@@ -292,8 +295,8 @@ fn a_full_disk_leaves_what_was_made_before_it() {
     log.close().unwrap();
 }
 
-/// An old log file that could not be renamed is the next to get another name, or the reader would find
-/// a gap where the one after it was; one that was renamed is gone.
+/// An old log file that could not be renamed is the next to get another name, or the reader would
+/// find a gap where the one after it was; one that was renamed is gone.
 #[test]
 fn recycling_goes_on_where_it_failed() {
     for step in [sim::Step::Rename, sim::Step::SyncDir] {
@@ -323,7 +326,8 @@ fn recycling_goes_on_where_it_failed() {
     }
 }
 
-/// As when another program removes files of the log, or a rename takes place and is reported as failed.
+/// As when another program removes files of the log, or a rename takes place and is reported as
+/// failed.
 #[test]
 fn a_missing_old_file_is_made_anew() {
     type Lose = fn(&SimDisk);
@@ -364,7 +368,8 @@ fn a_missing_old_file_is_made_anew() {
             }
         }
         assert_eq!(failures, refused);
-        // What was granted as an old file was given back, and asked for again as one that takes room; so was what failed.
+        // What was granted as an old file was given back, and asked for again as one that takes
+        // room; so was what failed.
         assert_eq!(room.given_back.load(Ordering::SeqCst), 2);
         let mut info = info(&config);
         info.begin_at(&start);
@@ -374,7 +379,8 @@ fn a_missing_old_file_is_made_anew() {
     }
 }
 
-/// Each failed attempt leaves an old log file with the header of the next, under whatever name a crash finds it.
+/// Each failed attempt leaves an old log file with the header of the next, under whatever name a
+/// crash finds it.
 #[test]
 fn no_crash_after_a_failed_recycling_is_damage() {
     for (failures, syncs) in [(1, 1), (2, 1), (3, 1), (1, 2)] {

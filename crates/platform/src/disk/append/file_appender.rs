@@ -1,10 +1,11 @@
 //! Appending to files of the operating system.
 //!
-//! Bytes gather in a buffer of 1 MiB and are written when it is full. A file has no name until it is finished
-//! (`O_TMPFILE`), so that a process that is killed leaves nothing; where the file system has no such files
-//! it has a temporary name, which the next attempt overwrites.
+//! Bytes gather in a buffer of 1 MiB and are written when it is full. A file has no name until it
+//! is finished (`O_TMPFILE`), so that a process that is killed leaves nothing; where the file
+//! system has no such files it has a temporary name, which the next attempt overwrites.
 //!
-//! A direct write ends at a block's end, so the last one is padded and the file then cut to its length.
+//! A direct write ends at a block's end, so the last one is padded and the file then cut to its
+//! length.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -39,7 +40,7 @@ pub(in crate::disk) enum AppendMode {
 pub(in crate::disk) struct FileAppender {
     file: File,
     path: PathBuf,
-    /// The name that it has meanwhile, if it has one.
+    /// Its temporary name, if it has one.
     temporary: Option<PathBuf>,
     mode: AppendMode,
     buffer: AlignedBuf,
@@ -171,7 +172,7 @@ impl Drop for FileAppender {
         if let Some(temporary) = &self.temporary
             && self.process.is_current()
         {
-            // What is left is never listed, and overwritten next time.
+            // A leftover is never listed, and overwritten next time.
             let _ = fs::remove_file(temporary);
         }
     }

@@ -1,15 +1,16 @@
 //! Page frames: a fixed number of 4 KiB buffers in one mapping.
 //!
-//! One mapping, because io_uring then pins it once ("registered buffers") and spares the kernel to look up
-//! and pin each buffer of each read.
+//! One mapping, because io_uring then pins it once ("registered buffers") and spares the kernel to
+//! look up and pin each buffer of each read.
 //!
 //! # Invariants
-//! - P1. The mapping is valid for `capacity × PAGE_BYTES` bytes, which were zero at first, and lives as long
-//!   as the pool; each frame keeps the pool.
-//! - P2. A number below `capacity` is either in `free` or in exactly one [`Frame`]: `take` removes it from
-//!   `free` before the frame exists, and only the frame's drop puts it back. So two frames never overlap.
-//! - P3. What is outside of Rust's sight (a read in flight) writes a frame's bytes only while that frame is
-//!   owned by a queue that makes no reference to them.
+//! - P1. The mapping is valid for `capacity × PAGE_BYTES` bytes, which were zero at first, and
+//!   lives as long as the pool; each frame keeps the pool.
+//! - P2. A number below `capacity` is either in `free` or in exactly one [`Frame`]: `take` removes
+//!   it from `free` before the frame exists, and only the frame's drop puts it back. So two frames
+//!   never overlap.
+//! - P3. What is outside of Rust's sight (a read in flight) writes a frame's bytes only while that
+//!   frame is owned by a queue that makes no reference to them.
 #![expect(unsafe_code, reason = "frames are parts of one mapping")]
 
 use std::fmt;
@@ -27,14 +28,14 @@ use crate::Mapping;
 pub struct FramePool {
     memory: Mapping,
     capacity: u32,
-    /// Numbers of the frames that are not owned. The one given back last is taken first: its bytes may
-    /// still be in the processor's cache.
+    /// Numbers of the frames that are not owned. The one given back last is taken first: its bytes
+    /// may still be in the processor's cache.
     free: Mutex<Vec<u32>>,
 }
 
 impl FramePool {
-    /// Maps memory for so many frames; at least one. The kernel provides it as frames are first used, or all
-    /// of it when a queue registers the pool.
+    /// Maps memory for this number of frames, at least one. The kernel provides it as frames are
+    /// first used, or all of it when a queue registers the pool.
     ///
     /// # Errors
     /// `OutOfMemory` if there is not that much, or more than 2³² frames.
@@ -105,7 +106,8 @@ impl Frame {
         &self.pool
     }
 
-    /// Its place in the pool: below [`FramePool::capacity`], different from that of every other frame in use.
+    /// Its place in the pool: below [`FramePool::capacity`], different from that of every other
+    /// frame in use.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.number
@@ -122,8 +124,8 @@ impl Deref for Frame {
 
     #[inline]
     fn deref(&self) -> &[u8; PAGE_BYTES] {
-        // SAFETY: a whole frame of initialised bytes (P1), which no other frame overlaps (P2) and no read
-        // in flight writes (P3); `&self` is shared.
+        // SAFETY: a whole frame of initialised bytes (P1), which no other frame overlaps (P2) and
+        // no read in flight writes (P3); `&self` is shared.
         unsafe { self.start().cast().as_ref() }
     }
 }

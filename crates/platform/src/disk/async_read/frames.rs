@@ -5,7 +5,8 @@ use std::ops::{Deref, DerefMut};
 
 use super::{Frame, PAGE_BYTES};
 
-/// One or more frames, filled by one request from consecutive offsets. One frame needs no allocation.
+/// One or more frames, filled by one request from consecutive offsets. One frame needs no
+/// allocation.
 pub struct Frames(Kind);
 
 enum Kind {

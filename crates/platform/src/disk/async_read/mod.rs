@@ -7,9 +7,10 @@
 //!                                       device
 //! ```
 //!
-//! A [`ReadQueue`] belongs to one thread. [`ReadQueue::push`] only notes a read; [`ReadQueue::turn`] submits
-//! all that were noted in one system call and, in the same one, waits for as many completions as asked for.
-//! [`Disk::reads`](super::Disk::reads) makes the queue that suits the disk:
+//! A [`ReadQueue`] belongs to one thread. [`ReadQueue::push`] only notes a read;
+//! [`ReadQueue::turn`] submits all that were noted in one system call and, in the same one, waits
+//! for as many completions as asked for. [`Disk::reads`](super::Disk::reads) makes the queue that
+//! suits the disk:
 //!
 //! | queue | for | a read is carried out by |
 //! |---|---|---|
@@ -20,11 +21,12 @@
 //! | slow | [`SlowDisk`](super::SlowDisk) | the disk below, and held back |
 //!
 //! # Invariants
-//! - Q1. A frame that was pushed comes back exactly once: in `Err` of `push`, in a [`Completion`], or to
-//!   its pool when the queue is dropped.
+//! - Q1. A frame that was pushed comes back exactly once: in `Err` of `push`, in a [`Completion`],
+//!   or to its pool when the queue is dropped.
 //! - Q2. While a read is in flight nothing but the device reaches its frames.
 //!
-//! Paper: oode §2 (each thread reads asynchronously, so that a task that waits lets another one run)
+//! Paper: oode §2 (each thread reads asynchronously, so that a task that waits lets another one
+//! run)
 
 mod blocking_threads;
 mod frame_pool;
@@ -66,7 +68,7 @@ fn or_threads(depth: usize, made: io::Result<UringReads>) -> Box<dyn ReadQueue> 
 /// A read that came to its end.
 #[derive(Debug)]
 pub struct Completion {
-    /// What was said when it was pushed.
+    /// The tag with which it was pushed.
     pub tag: u64,
     /// The frames that were pushed. After an error, and beyond `result`, their bytes are anything.
     pub frames: Frames,
@@ -78,11 +80,12 @@ pub struct Completion {
     pub result: io::Result<usize>,
 }
 
-/// Reads that one thread keeps in flight. It may be made by another thread than the one that uses it.
+/// Reads that one thread keeps in flight. It may be made by another thread than the one that uses
+/// it.
 ///
-/// Dropped with reads in flight, it waits for what the device can no longer call off, and their frames go
-/// back to the pool. That has to be done by the thread that submitted them: dropped by another one, io_uring's
-/// queue has to leave them in use for good.
+/// Dropped with reads in flight, it waits for what the device can no longer call off, and their
+/// frames go back to the pool. That has to be done by the thread that submitted them: dropped by
+/// another one, io_uring's queue has to leave them in use for good.
 pub trait ReadQueue: Send {
     /// Notes a read of `frames.len()` pages from offset `at` of `file` on. Nothing happens before
     /// [`ReadQueue::turn`]. Takes no system call.
@@ -97,19 +100,20 @@ pub trait ReadQueue: Send {
         tag: u64,
     ) -> Result<(), Frames>;
 
-    /// Submits all reads that were pushed, waits until `at_least` reads have completed (or all, if fewer
-    /// are in flight), and adds everything that has completed to `done`. With `at_least` 0 it does not wait.
+    /// Submits all reads that were pushed, waits until `at_least` reads have completed (or all, if
+    /// fewer are in flight), and adds everything that has completed to `done`. With `at_least` 0 it
+    /// does not wait.
     ///
     /// # Errors
-    /// If reads cannot be submitted or waited for at all, as by a thread other than the one that has
-    /// reads in flight. Those stay in flight. Errors of single reads are in their completions.
+    /// If reads cannot be submitted or waited for at all, as by a thread other than the one that
+    /// has reads in flight. Those stay in flight. Errors of single reads are in their completions.
     fn turn(&mut self, at_least: usize, done: &mut Vec<Completion>) -> io::Result<()>;
 
     /// Reads that were pushed and whose completions were not yet given out.
     fn in_flight(&self) -> usize;
 
-    /// How reads are carried out, for people: `io_uring with registered buffers`. Says why the best way
-    /// is not the one, and that an emulated device is one.
+    /// How reads are carried out, for people: `io_uring with registered buffers`. Says why the best
+    /// way is not the one, and that an emulated device is one.
     fn describe(&self) -> &str;
 }
 

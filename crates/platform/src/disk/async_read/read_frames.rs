@@ -41,7 +41,8 @@ pub(in crate::disk) fn read_frames(
     complete(file, at, frames, done)
 }
 
-/// Reads on where a read has stopped after `done` bytes, though neither the frames nor the file end there.
+/// Reads on where a read has stopped after `done` bytes, though neither the frames nor the file end
+/// there.
 pub(in crate::disk) fn complete(
     file: &dyn DiskFile,
     at: u64,

@@ -1,8 +1,8 @@
 //! The lock of a database directory: one process at a time.
 //!
 //! Two locks are held. The one on the directory itself goes with what it protects: no file can be
-//! removed to get around it. The one on a file in it keeps out releases that lock nothing else, and all others where
-//! a directory cannot be locked.
+//! removed to get around it. The one on a file in it keeps out releases that lock nothing else, and
+//! all others where a directory cannot be locked.
 //!
 //! Both are `flock` locks, which belong to the open file and not to the process. A forked child
 //! shares the open file, so an unlock in the child would unlock for the parent.
@@ -10,7 +10,8 @@
 //! # Invariants
 //! - L1. A lock is given up explicitly only in the process that took it. A forked child closes its
 //!   descriptor, which leaves the lock to the parent's.
-//! - L2. A file that is locked has its name after it was locked: one that was removed before would keep out none.
+//! - L2. A file that is locked has its name after it was locked: one that was removed before would
+//!   keep out none.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -24,7 +25,8 @@ use super::moved_dir::{DirIdentity, or_here};
 use crate::disk::DirLock;
 use crate::fork_check::ProcessToken;
 
-/// The file that [`Disk::lock_dir`](crate::disk::Disk::lock_dir) locks beside the directory itself.
+/// The file that [`Disk::lock_dir`](crate::disk::Disk::lock_dir) locks in addition to the directory
+/// itself.
 pub(in crate::disk) const FILE_NAME: &str = "LOCK";
 
 /// A lock file that is replaced so often while it is being locked is in use.
@@ -52,8 +54,8 @@ impl Drop for Locked {
 /// A directory that was opened to be locked.
 #[derive(Debug)]
 pub(in crate::disk) struct Directory {
-    /// Nothing where the file system locks only files that can be written, as network file systems do: the file in the
-    /// directory has to do there.
+    /// Nothing where the file system locks only files that can be written, as network file systems
+    /// do: the file in the directory has to do there.
     pub(in crate::disk) lock: Option<Locked>,
     pub(in crate::disk) identity: DirIdentity,
 }
@@ -108,8 +110,8 @@ pub(in crate::disk) fn file(file: File, dir: &Path) -> io::Result<Locked> {
     }
 }
 
-/// The locks of [`Disk::lock_dir`](crate::disk::Disk::lock_dir) for one that only reads: nothing is created,
-/// and nothing needs to be writable.
+/// The locks of [`Disk::lock_dir`](crate::disk::Disk::lock_dir) for one that only reads: nothing is
+/// created, and nothing needs to be writable.
 ///
 /// # Errors
 /// `ResourceBusy` when the directory is locked; whatever the device says otherwise.
@@ -134,7 +136,8 @@ pub(in crate::disk) fn busy(dir: &Path) -> io::Error {
     )
 }
 
-/// A directory that cannot be locked, and is not opened without its lock. The source of an [`io::Error`].
+/// A directory that cannot be locked, and is not opened without its lock. The source of an
+/// [`io::Error`].
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{} cannot be locked ({source}), and without its lock two programs could write it at the same time: turn the locks of \
@@ -201,7 +204,8 @@ mod tests {
         disk.lock_dir(dir.path()).unwrap();
     }
 
-    /// Another program removes it in between, and where directories cannot be locked, one more makes another.
+    /// Another program removes it in between, and where directories cannot be locked, one more
+    /// makes another.
     #[test]
     fn a_lock_file_that_lost_its_name_is_locked_anew() {
         let dir = tempfile::tempdir().unwrap();

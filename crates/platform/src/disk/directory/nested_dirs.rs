@@ -1,7 +1,7 @@
 //! Whether one directory lies in another one, whatever they are called.
 //!
-//! Directories are compared by device and inode, along the way up from each: so symbolic links, bind mounts, relative paths and
-//! file systems that do not tell `A` from `a` make no difference.
+//! Directories are compared by device and inode, along the way up from each: so symbolic links,
+//! bind mounts, relative paths and file systems that do not tell `A` from `a` make no difference.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use super::moved_dir::or_here;
 
-/// Whether the two are one directory of the operating system, or one lies in the other, at any depth. One that does not exist is
-/// where it would be made.
+/// Whether the two are one directory of the operating system, or one lies in the other, at any
+/// depth. One that does not exist is where it would be made.
 ///
 /// # Errors
 /// Whatever the system says of one of them, or of a directory above it.
@@ -24,7 +24,7 @@ pub fn is_one_in_the_other(one: &Path, other: &Path) -> io::Result<bool> {
 struct Place {
     /// Its own, if it exists.
     own: Option<Identity>,
-    /// Of all that exist on the way up, its own included.
+    /// The identities of all existing directories on the way up, its own included.
     way_up: Vec<Identity>,
 }
 

@@ -28,7 +28,8 @@ use crate::disk::{
     SECTOR_BYTES, SyncedDisk, is_full,
 };
 
-/// A disk with writes that bypass the page cache and return when durable. Opens block devices as well.
+/// A disk with writes that bypass the page cache and return when durable. Opens block devices as
+/// well.
 ///
 /// Opening or creating a file fails with `Unsupported` where the file system has no direct I/O;
 /// [`open_best`] then finds the next best.
@@ -63,9 +64,10 @@ impl std::fmt::Display for WriteMode {
     }
 }
 
-/// The fastest durable disk that works in `dir`, which must exist, and which one it is. Tries
-/// one direct write on a file of its own, which has no name. A disk without room for that passes for one that writes so: a
-/// file system without direct I/O refuses to open a file for it, in all that are known.
+/// The fastest durable disk that works in `dir`, which must exist, and which one it is. Tries one
+/// direct write on a file of its own, which has no name. A disk without room for that passes for
+/// one that writes so: a file system without direct I/O refuses to open a file for it, in all that
+/// are known.
 ///
 /// # Errors
 /// Whatever the device says, other than that it has no direct I/O.

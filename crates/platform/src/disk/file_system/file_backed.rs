@@ -91,8 +91,8 @@ impl<T: FileBacked> DiskLayer for T {
     }
 }
 
-/// Names, directories, locks and small files, which are the same for every kind of disk here. Large files it has
-/// none: those are what the kinds differ in.
+/// Names, directories, locks and small files, which are the same for every kind of disk here. Large
+/// files it has none: those are what the kinds differ in.
 #[derive(Debug)]
 struct FileNames;
 
@@ -125,7 +125,8 @@ impl Disk for FileNames {
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let temporary = temporary_path(path);
         let written = (|| {
-            // What an interruption left is not opened: it may be a FIFO, or a link to something else.
+            // The leftover of an interruption is not opened: it may be a FIFO, or a link to
+            // something else.
             remove_if_there(&temporary)?;
             let file = File::create_new(&temporary)?;
             file.write_all_at(bytes, 0)?;
@@ -308,8 +309,8 @@ pub(in crate::disk) fn read_full_at(
     Ok(done)
 }
 
-/// For [`DiskFile::next_data`]: the first byte of a file of `len_bytes` from `offset` on that lies in no
-/// hole.
+/// For [`DiskFile::next_data`]: the first byte of a file of `len_bytes` from `offset` on that lies
+/// in no hole.
 ///
 /// # Errors
 /// Whatever the device says. One that knows no holes has none.

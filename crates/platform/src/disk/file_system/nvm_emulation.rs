@@ -43,7 +43,8 @@ impl DelayedDisk {
     /// The delay of the paper's experiments.
     pub const PAUSE_DEFAULT: Duration = Duration::from_nanos(50);
 
-    /// A disk that pauses for `pause` in each write. Calibrates the pause, which takes a few milliseconds.
+    /// A disk that pauses for `pause` in each write. Calibrates the pause, which takes a few
+    /// milliseconds.
     #[must_use]
     pub fn new(pause: Duration) -> Self {
         Self {
@@ -57,8 +58,8 @@ impl DelayedDisk {
         self.pause.wanted()
     }
 
-    /// Nanoseconds that one pause really takes, measured now: what a result should report beside
-    /// the pause asked for.
+    /// Nanoseconds that one pause really takes, measured now: what a result should report together
+    /// with the pause asked for.
     #[must_use]
     pub fn measure_pause(&self) -> f64 {
         self.pause.measure_ns()
@@ -213,13 +214,15 @@ impl Map {
         let Some(start) = self.start else { return };
         // SAFETY: `offset <= len` (asserted), inside the mapping (D1) or one past its end.
         let target = unsafe { start.as_ptr().add(offset) }.cast::<AtomicU64>();
-        // SAFETY: the range lies in the mapping (asserted, D1), which lives as long as `self`. It is
-        // aligned: mappings start on pages and `offset` is a multiple of eight. All threads of this process
-        // write it through such words only (D2); the kernel is no party to our memory model.
+        // SAFETY: the range lies in the mapping (asserted, D1), which lives as long as `self`. It
+        // is aligned: mappings start on pages and `offset` is a multiple of eight. All threads of
+        // this process write it through such words only (D2); the kernel is no party to our memory
+        // model.
         let words = unsafe { std::slice::from_raw_parts(target, bytes.len() / WORD) };
         let (chunks, _) = bytes.as_chunks::<WORD>();
         for (word, chunk) in words.iter().zip(chunks) {
-            // Relaxed: these bytes synchronise no threads; their reader is the kernel, or a later process.
+            // Relaxed: these bytes synchronise no threads; their reader is the kernel, or a later
+            // process.
             word.store(u64::from_ne_bytes(*chunk), Ordering::Relaxed);
         }
     }

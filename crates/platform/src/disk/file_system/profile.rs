@@ -14,11 +14,11 @@ const WRITE_BYTES: usize = 4096;
 const WRITES_MAX: u32 = 64;
 /// A slow device is not asked for longer than this.
 const BUDGET: Duration = Duration::from_millis(40);
-/// But for so many writes at least: the first one may be an exception.
+/// The least number of writes: the first one may be an exception.
 const WRITES_MIN: u32 = 4;
 
-/// How the names of the files begin that are written meanwhile, where the disk has none without a name. They are
-/// removed again; a crash may leave some.
+/// How the names of the files begin that are written during it, where the disk has none without a
+/// name. They are removed again; a crash may leave some.
 pub const PROFILE_FILES: &str = "device-profile-";
 
 /// What was measured of a device.
@@ -26,15 +26,17 @@ pub const PROFILE_FILES: &str = "device-profile-";
 pub struct DeviceProfile {
     /// The median time that one writer waits for a small write to be durable.
     pub flush: Duration,
-    /// How many times as many writes the device makes durable when several writers each have one under way.
+    /// How many times as many writes the device makes durable when several writers each have one
+    /// under way.
     pub parallelism: f64,
-    /// How many writers there were: fewer than were asked for, where the system allows no more threads.
+    /// How many writers there were: fewer than were asked for, where the system allows no more
+    /// threads.
     pub writers: NonZeroU16,
 }
 
 impl DeviceProfile {
-    /// Measures the device that `dir` is on, for some tens of milliseconds: one writer, then `writers` of them, each with
-    /// a file of its own.
+    /// Measures the device that `dir` is on, for some tens of milliseconds: one writer, then
+    /// `writers` of them, each with a file of its own.
     ///
     /// # Errors
     /// Whatever the device says.
@@ -55,8 +57,8 @@ impl DeviceProfile {
     }
 }
 
-/// Writes all files at a time, one of them by this thread, or as many as the system allows threads for.
-/// Returns how many writes there were, and how many writers.
+/// Writes all files at a time, one of them by this thread, or as many as the system allows threads
+/// for. Returns how many writes there were, and how many writers.
 fn write_together(files: &[Arc<dyn DiskFile>]) -> io::Result<(usize, NonZeroU16)> {
     std::thread::scope(|scope| {
         let (mine, others) = files.split_last().expect("there is a file for each writer");
@@ -121,7 +123,7 @@ impl<'a> Files<'a> {
 impl Drop for Files<'_> {
     fn drop(&mut self) {
         for path in &self.named {
-            // What stays is removed the next time.
+            // A remaining file is removed the next time.
             let _ = self.disk.remove(path);
         }
     }

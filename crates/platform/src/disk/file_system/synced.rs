@@ -1,8 +1,8 @@
 //! Durable writes through the page cache: `pwrite`, then `fdatasync`.
 //!
 //! Works on every file system, and is what most databases do, so it is also the yardstick for
-//! [`DirectDisk`](crate::disk::DirectDisk). Files are filled with zeros when they are created, so that
-//! a sync writes data only.
+//! [`DirectDisk`](crate::disk::DirectDisk). Files are filled with zeros when they are created, so
+//! that a sync writes data only.
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -52,8 +52,8 @@ impl Fault {
         }
     }
 
-    /// The step takes place, and is then reported as failed, like a request over a network whose answer is lost. For
-    /// [`Step::Rename`], [`Step::Remove`] and [`Step::SyncDir`].
+    /// The step takes place, and is then reported as failed, like a request over a network whose
+    /// answer is lost. For [`Step::Rename`], [`Step::Remove`] and [`Step::SyncDir`].
     #[must_use]
     pub fn though_it_takes_place(mut self) -> Self {
         self.takes_place = true;
@@ -75,8 +75,8 @@ impl Fault {
         self
     }
 
-    /// The step panics where it would have failed, as a disk with a bug does. (A write without a waiter
-    /// fails silently.)
+    /// The step panics where it would have failed, as a disk with a bug does. (A write without a
+    /// waiter fails silently.)
     #[must_use]
     pub fn panicking(mut self) -> Self {
         self.panics = true;

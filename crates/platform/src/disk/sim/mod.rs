@@ -29,11 +29,11 @@
 //! Its rules are harsher than a real disk's wherever real disks differ:
 //! - a write under way leaves any subset of its 512-byte sectors, and several can be under way;
 //! - a failed write may come to light at any later crash, until it is overwritten;
-//! - names that were not synced are lost from some point on, in the order of their changes; on a disk with separate
-//!   directories, in the order of those of each directory.
+//! - names that were not synced are lost from some point on, in the order of their changes; on a
+//!   disk with separate directories, in the order of those of each directory.
 //!
-//! Pages that were never written are holes. Readers see a write when it is durable, not before. Nothing here depends on time; which
-//! thread comes first does, unless there is only one.
+//! Pages that were never written are holes. Readers see a write when it is durable, not before.
+//! Nothing here depends on time; which thread comes first does, unless there is only one.
 
 mod append;
 mod contents;
@@ -111,8 +111,9 @@ impl SimDisk {
         Self::holding(Contents::default())
     }
 
-    /// An empty disk on which a sync of a directory makes no names durable but those of that directory. On a journaling file
-    /// system, it makes all older changes durable, too; another one need not.
+    /// An empty disk on which a sync of a directory makes no names durable but those of that
+    /// directory. On a journaling file system, it makes all older changes durable, too; another one
+    /// need not.
     #[must_use]
     pub fn with_separate_directories() -> Self {
         Self::holding(Contents {
@@ -188,7 +189,8 @@ impl SimDisk {
         state.trace.push(Event::Mark(mark));
     }
 
-    /// Silent corruption: changes bytes of a file without the writer's knowledge, as a failing disk does.
+    /// Silent corruption: changes bytes of a file without the writer's knowledge, as a failing disk
+    /// does.
     ///
     /// # Errors
     /// `NotFound`; `InvalidInput` beyond the file's end.
@@ -275,7 +277,8 @@ impl SimDisk {
         met.map_err(Failure::into_error)
     }
 
-    /// A step that changes names, or makes such changes durable: it may fail before or after it takes place.
+    /// A step that changes names, or makes such changes durable: it may fail before or after it
+    /// takes place.
     fn step_of_names(
         &self,
         step: Step,
@@ -584,7 +587,7 @@ struct Begun {
     yields: u64,
 }
 
-/// A write under way without a waiter so far.
+/// A write under way that has no waiter yet.
 struct SimWrite {
     disk: SimDisk,
     /// None once it has ended.

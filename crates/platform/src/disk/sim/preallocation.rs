@@ -1,4 +1,5 @@
-//! Room on a simulated disk that is taken ahead. A crash gives it up, as it does files without a name.
+//! Room on a simulated disk that is taken ahead. A crash gives it up, as it does files without a
+//! name.
 
 use std::io;
 

@@ -1,9 +1,9 @@
-//! Asynchronous reads of a simulated disk: completions in an order drawn from a seed, and what goes wrong
-//! with single reads.
+//! Asynchronous reads of a simulated disk: completions in an order drawn from a seed, and what goes
+//! wrong with single reads.
 //!
-//! A queue draws everything from a stream of its own, chosen by the seed and by how many queues there were
-//! before it. So what it does depends on the calls that it gets and on nothing else: a run with one queue, or
-//! with queues that are made in the same order, reproduces.
+//! A queue draws everything from a stream of its own, chosen by the seed and by how many queues
+//! there were before it. So what it does depends on the calls that it gets and on nothing else: a
+//! run with one queue, or with queues that are made in the same order, reproduces.
 
 use std::io;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::disk::async_read::read_frames;
 use crate::disk::{Completion, DiskFile, Frames, ReadQueue};
 use crate::seeded_random::Random;
 
-/// Of the reads that are not late, so many have completed when a turn looks.
+/// The number of reads, of those that are not late, that have completed when a turn looks.
 const READY: f64 = 0.5;
-/// Of those that are late.
+/// The same for late reads.
 const LATE_READY: f64 = 0.03;
 
-/// What goes wrong with asynchronous reads, each with a probability from 0 to 1 for each read. Without a plan
-/// half of the reads are late and nothing else goes wrong.
+/// What goes wrong with asynchronous reads, each with a probability from 0 to 1 for each read.
+/// Without a plan half of the reads are late and nothing else goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReadFaults {
     /// Of everything that is drawn. Queues that are made from now on take it.
@@ -86,12 +86,13 @@ impl ReadPlan {
 }
 
 impl SimDisk {
-    /// Plans what goes wrong with asynchronous reads that complete from now on, until [`SimDisk::heal`].
+    /// Plans what goes wrong with asynchronous reads that complete from now on, until
+    /// [`SimDisk::heal`].
     pub fn set_read_faults(&self, faults: ReadFaults) {
         self.0.state.lock().reads.faults = faults;
     }
 
-    /// What has gone wrong with asynchronous reads so far.
+    /// What has gone wrong with asynchronous reads.
     #[must_use]
     pub fn read_fault_counts(&self) -> ReadFaultCounts {
         self.0.state.lock().reads.counts
@@ -115,7 +116,7 @@ struct Waiting {
     late: bool,
 }
 
-/// What a read comes to beside its bytes.
+/// The result of a read, without its bytes.
 enum Fate {
     Sound,
     Short,

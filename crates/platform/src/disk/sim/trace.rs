@@ -12,8 +12,9 @@
 //! - T1. Sectors of a write are pending from its begin to its end; after its end they are kept.
 //!   Sectors of a failed write are pending until a later end overwrites them.
 //! - T2. Changes of names are pending until a sync of their directory, and are kept in order: a
-//!   prefix survives. So a sync keeps everything older than what it covers, too; on a disk with separate directories only
-//!   what is of its directory, and there a prefix of the changes of each directory survives.
+//!   prefix survives. So a sync keeps everything older than what it covers, too; on a disk with
+//!   separate directories only what is of its directory, and there a prefix of the changes of each
+//!   directory survives.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -31,7 +32,7 @@ pub(super) type WriteId = u64;
 pub(super) enum Event {
     /// A new file's zeros are on disk; its name is another event.
     Body(FileId, u64),
-    /// A file is longer. What is written there is another event.
+    /// A file is longer. A write there is another event.
     Grow(FileId, u64),
     Names(NameChange),
     SyncDir(Arc<Path>),
@@ -44,7 +45,7 @@ pub(super) enum Event {
     End(WriteId),
     /// The write was reported as failed.
     Fail(WriteId),
-    /// What was appended to the file is durable.
+    /// Everything appended to the file is durable.
     Sync(FileId),
     /// Damage: changed bytes at once, without a write.
     Damage {
@@ -88,7 +89,7 @@ impl std::fmt::Debug for Event {
     }
 }
 
-/// What a crash loses of what was not yet durable.
+/// The part of the changes, not durable yet, that a crash loses.
 ///
 /// Sectors and names that are pending are numbered from 0, oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +102,7 @@ pub enum Loss {
     Only(usize),
     /// Everything pending but this sector.
     OnlyKept(usize),
-    /// All pending names but the first so many; no sector.
+    /// All pending names except this number of first ones; no sector.
     NamesAfter(usize),
     /// A random subset of the pending sectors, and the names after a random prefix.
     Seeded(u64),
@@ -218,8 +219,8 @@ impl Frontier {
         }
     }
 
-    /// The first so many pending changes of names; where directories are separate, and some are lost at random, not the later ones
-    /// of some directories.
+    /// The first pending changes of names, this number of them; where directories are separate, and
+    /// some are lost at random, not the later ones of some directories.
     fn kept_names(&self, loss: Loss, names: usize) -> impl Iterator<Item = &NameChange> {
         let mut random = match loss {
             Loss::Seeded(seed) if self.durable.has_separate_dirs => Some(Random::seeded(!seed)),

@@ -86,7 +86,8 @@ impl Drives {
         self.kind
     }
 
-    /// Gives the drive of offset `at` a read to do after those that it has, and says when it will be done.
+    /// Gives the drive of offset `at` a read to do after those that it has, and says when it will
+    /// be done.
     pub(super) fn assign(&self, at: u64) -> u64 {
         let page = at / PAGE_BYTES as u64;
         let unit = (page % self.busy_until_ns.len() as u64) as usize;

@@ -1,12 +1,13 @@
-//! **Emulation**: an array of slow drives in front of a fast disk, for experiments that need a paper's hardware.
+//! **Emulation**: an array of slow drives in front of a fast disk, for experiments that need a
+//! paper's hardware.
 //!
-//! A drive serves one read at a time and takes a fixed time for each. Which one serves a read, its offset
-//! says: page number modulo number of drives. So reads of one drive wait for each other, and reads of different
-//! drives overlap, whichever threads and queues they come from. The bytes come from the disk below, whose
-//! own time is hidden as long as it is shorter.
+//! A drive serves one read at a time and takes a fixed time for each. Which one serves a read, its
+//! offset says: page number modulo number of drives. So reads of one drive wait for each other, and
+//! reads of different drives overlap, whichever threads and queues they come from. The bytes come
+//! from the disk below, whose own time is hidden as long as it is shorter.
 //!
-//! A read takes that time whatever its length, as a drive's does that moves its arm. Writes, and small files
-//! that are read as a whole, are not slowed down.
+//! A read takes that time whatever its length, as a drive's does that moves its arm. Writes, and
+//! small files that are read as a whole, are not slowed down.
 //!
 //! No thread stands for a drive. A drive is a number: until when it is busy.
 //!

@@ -1,5 +1,5 @@
-//! Asynchronous reads from slow drives: the disk below carries them out at once, and the queue holds them
-//! back until their drives would have done so.
+//! Asynchronous reads from slow drives: the disk below carries them out at once, and the queue
+//! holds them back until their drives would have done so.
 //!
 //! ```text
 //!  push ──▶ queue below          turn: drives say when each read is due ──▶ heap `due`

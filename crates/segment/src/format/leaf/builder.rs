@@ -1,7 +1,7 @@
 //! Fills a leaf: takes rows as long as they fit, and then writes the page.
 //!
-//! What a row takes depends on the page's prefix and stamp width, and both depend on all its rows. They change rarely,
-//! and then the sizes are added up anew.
+//! What a row takes depends on the page's prefix and stamp width, and both depend on all its rows.
+//! They change rarely, and then the sizes are added up anew.
 
 use namiki_platform::Stamp;
 
@@ -118,7 +118,8 @@ impl LeafBuilder {
         &self.bytes[at..at + row.value.bytes()]
     }
 
-    /// How the page is laid out with a row whose key comes after the last one, if it fits. The first row always does.
+    /// How the page is laid out with a row whose key comes after the last one, if it fits. The
+    /// first row always does.
     pub(crate) fn plan(&self, key: &[u8], value: ValueLen, stamp: Stamp) -> Option<Plan> {
         let (stamp_min, stamp_max, prefix_len) = match self.rows.first() {
             None => (stamp.0, stamp.0, key.len()),
@@ -169,8 +170,8 @@ impl LeafBuilder {
         (self.stamp_min, self.stamp_max) = (plan.stamp_min, plan.stamp_max);
     }
 
-    /// Writes all but the checksum, and empties the builder. `lower_fence_len` bytes of the first key are the lower
-    /// fence; the upper one lies before `next`, or there is none.
+    /// Writes all but the checksum, and empties the builder. `lower_fence_len` bytes of the first
+    /// key are the lower fence; the upper one lies before `next`, or it has no upper one.
     pub(crate) fn finish(&mut self, lower_fence_len: usize, next: Option<&[u8]>, page: &mut Page) {
         page.fill(0);
         let rows = self.rows.len();

@@ -1,4 +1,5 @@
-//! Whether a page is a leaf in every byte: asked once, when it is read, so that nothing is asked of it afterwards.
+//! Whether a page is a leaf in every byte: asked once, when it is read, so that nothing is asked of
+//! it afterwards.
 
 use super::{
     FLAG_LAST, HEAD_BYTES, HEADER_BYTES, HINT_ROWS, LONG_BYTES, Layout, Leaf, SLOT_BYTES,
@@ -8,8 +9,8 @@ use crate::error::Damage;
 use crate::format::{PAGE_BYTES, Page};
 use crate::identity::PageNo;
 
-/// What comes behind the prefix, in the order of its comparison: two that are equal in head and rest differ in length,
-/// where one ends within its head.
+/// What comes behind the prefix, in the order of its comparison: two that are equal in head and
+/// rest differ in length, where one ends within its head.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Suffix<'p> {
     head: u32,
@@ -18,8 +19,8 @@ struct Suffix<'p> {
 }
 
 impl<'p> Leaf<'p> {
-    /// Whether a page whose checksum is right is a leaf in every byte: after this, no access leaves the page, keys rise,
-    /// the fences enclose them, and long values lie in front of the leaf.
+    /// Whether a page whose checksum is right is a leaf in every byte: after this, no access leaves
+    /// the page, keys rise, the fences enclose them, and long values lie in front of the leaf.
     pub(crate) fn check(no: PageNo, page: &'p Page) -> Result<Self, Damage> {
         let rows = u16_at(page, 6) as usize;
         let prefix_len = u16_at(page, 14) as usize;
@@ -55,9 +56,10 @@ impl<'p> Leaf<'p> {
         Ok(leaf)
     }
 
-    /// Whether hints, heads, slots and rows fit together. Every page that is read goes through this, so the usual row
-    /// is one that needs few questions, and none of them waits for the row before: both lengths take a byte, its head
-    /// differs from the one before, and where it begins stands in its slot.
+    /// Whether hints, heads, slots and rows fit together. Every page that is read goes through
+    /// this, so the usual row is one that needs few questions, and none of them waits for the row
+    /// before: both lengths take a byte, its head differs from the one before, and where it begins
+    /// stands in its slot.
     fn check_rows(&self, no: PageNo, rows_at: usize, end: usize) -> Result<(), Damage> {
         let slots_at = self.slots_at();
         let heads_at = self.heads_at;

@@ -7,8 +7,8 @@
 //!   6  rows n                     2   1 and more
 //!   8  base stamp                 6   the smallest of the page
 //!  14  prefix length              2   what all keys of the page begin with
-//!  16  lower fence                2   the fence is so many bytes of the first key
-//!  18  upper fence                2   the fence is so many bytes of the last key, and one byte more:
+//!  16  lower fence                2   length of the fence, a prefix of the first key
+//!  18  upper fence                2   length of a prefix of the last key; the fence has one byte more:
 //!  20  its last byte              1
 //!  21  flags                      1   bit 0: the last leaf, which has no upper fence
 //!  22  end of the rows            2   zeros from there to the page's end
@@ -26,9 +26,9 @@
 //!      value                          or, of a long one: page (4), byte in the page (2), length (8)
 //! ```
 //!
-//! A *fence* bounds what the leaf may hold: lower fence ≤ key < upper fence. It is the shortest key that parts two
-//! leaves, so the lower fence begins like the leaf's first key, and the upper one like its last: neither has to be
-//! stored.
+//! A *fence* bounds what the leaf may hold: lower fence ≤ key < upper fence. It is the shortest key
+//! that parts two leaves, so the lower fence begins like the leaf's first key, and the upper one
+//! like its last: neither has to be stored.
 //!
 //! A search goes through the hints, the heads of sixteen rows and one row: see [`search`].
 
@@ -47,7 +47,7 @@ use crate::row::{Key, Row, Value};
 pub(crate) const HEADER_BYTES: usize = 24;
 pub(crate) const HEAD_BYTES: usize = 4;
 pub(crate) const SLOT_BYTES: usize = 2;
-/// Of so many rows one has its head among the hints.
+/// The distance between rows with their heads among the hints.
 pub(crate) const HINT_ROWS: usize = 16;
 pub(crate) const STAMP_WIDTH_MAX: usize = 6;
 pub(crate) const FLAG_LAST: u8 = 1;
@@ -70,7 +70,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Of a leaf with so many rows, one at least.
+    /// The layout of a leaf with this number of rows, at least one.
     #[inline]
     pub(crate) fn of(rows: usize, prefix_len: usize) -> Self {
         let hints_at = HEADER_BYTES + prefix_len;
@@ -197,7 +197,7 @@ impl<'p> Leaf<'p> {
     /// Row `row`, from 0.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If there is no such row.
     #[must_use]
     #[inline]
     pub fn row(&self, row: usize) -> Row<'p> {
@@ -245,7 +245,8 @@ impl<'p> Leaf<'p> {
         u16_at(self.page, 22) as usize
     }
 
-    /// Whether the bytes behind the rows are zero, as they were written. For `check`, which reads everything.
+    /// Whether the bytes behind the rows are zero, as they were written. For `check`, which reads
+    /// everything.
     pub(crate) fn is_padded(&self) -> bool {
         namiki_platform::bytes::is_zero(&self.page[self.bytes_used()..])
     }

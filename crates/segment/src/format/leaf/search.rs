@@ -1,8 +1,8 @@
 //! Looking a key up in a leaf, in three steps: hints, heads, row.
 //!
-//! Each step touches a cache line or two, whose place the step before tells: three after each other, where a binary
-//! search of all heads takes five or more. The steps stand apart, so that many searches can take each of them
-//! together, with what they wait for on its way.
+//! Each step touches a cache line or two, whose place the step before tells: three after each
+//! other, where a binary search of all heads takes five or more. The steps stand apart, so that
+//! many searches can take each of them together, with what they wait for on its way.
 //!
 //! Two keys with the same head differ behind it, or in their lengths.
 
@@ -27,8 +27,8 @@ pub(crate) enum Probe<'k> {
 }
 
 impl Leaf<'_> {
-    /// The number of the first row whose key is `key` or comes after it, and whether it is `key`. The number of rows
-    /// if there is none.
+    /// The number of the first row whose key is `key` or comes after it, and whether it is `key`.
+    /// The number of rows if there is none.
     #[must_use]
     #[inline]
     pub fn lower_bound(&self, key: &[u8]) -> (usize, bool) {
@@ -37,7 +37,8 @@ impl Leaf<'_> {
         self.finish(&probe, row)
     }
 
-    /// The first step of a search: from the page's header and hints to the block of rows that the key belongs in.
+    /// The first step of a search: from the page's header and hints to the block of rows that the
+    /// key belongs in.
     #[inline]
     pub(crate) fn probe<'k>(&self, key: &'k [u8]) -> Probe<'k> {
         let prefix_len = self.prefix.len();
@@ -141,8 +142,8 @@ impl Leaf<'_> {
     }
 }
 
-/// How many of the heads in `bytes`, which rise, are below `head`. Compares all of them: they lie in one or two cache
-/// lines, and a branch that depends on keys could not be predicted.
+/// How many of the heads in `bytes`, which rise, are below `head`. Compares all of them: they lie
+/// in one or two cache lines, and a branch that depends on keys could not be predicted.
 #[inline]
 fn count_below(bytes: &[u8], head: u32) -> usize {
     let heads = bytes.as_chunks::<HEAD_BYTES>().0.iter();

@@ -16,7 +16,7 @@ use namiki_segment::{
 
 pub(crate) const ID: SegmentId = SegmentId::new(0x6e61_6d69_6b69_0000_1234, 7);
 
-/// What a segment is compared with.
+/// The model that a segment is compared with.
 pub(crate) type Model = BTreeMap<Vec<u8>, (Vec<u8>, Stamp)>;
 
 pub(crate) fn path() -> PathBuf {
@@ -235,7 +235,7 @@ pub(crate) fn rows(shape: Shape, random: &mut Random, count: u64, longest: usize
         .collect()
 }
 
-/// Keys that are there, keys beside them, and others.
+/// Keys that are there, neighbours of them, and others.
 pub(crate) fn probes(model: &Model, shape: Shape, random: &mut Random) -> BTreeSet<Vec<u8>> {
     let mut probes = BTreeSet::from([Vec::new(), vec![0], vec![255; 40]]);
     for key in model.keys() {

@@ -24,7 +24,7 @@ const REGIONS_MAX: usize = 1 << 14;
 pub(super) struct Registered {
     pool: Arc<FramePool>,
     region_frames: usize,
-    /// Of each piece, whether the ring knows it.
+    /// Whether the ring knows each piece.
     known: Vec<bool>,
     /// More pieces may be registered.
     open: bool,

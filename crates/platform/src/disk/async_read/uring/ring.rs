@@ -1,9 +1,10 @@
 //! A ring for one thread's reads, and what the kernel allows it.
 //!
-//! Asked for: a single issuer, so that the kernel need not lock; deferred task run, so that completions are
-//! processed when the thread asks for them and not whenever it enters the kernel; and the pool's memory
-//! registered, so that no read has to look up and pin its buffer. A kernel before 6.1 has a plain ring, and a
-//! process that may not pin so much memory (`RLIMIT_MEMLOCK`) reads into memory that is not registered.
+//! Asked for: a single issuer, so that the kernel need not lock; deferred task run, so that
+//! completions are processed when the thread asks for them and not whenever it enters the kernel;
+//! and the pool's memory registered, so that no read has to look up and pin its buffer. A kernel
+//! before 6.1 has a plain ring, and a process that may not pin so much memory (`RLIMIT_MEMLOCK`)
+//! reads into memory that is not registered.
 #![expect(unsafe_code, reason = "enters the kernel")]
 
 use std::io;
