@@ -65,9 +65,9 @@ impl LogFileHeader {
         put(block, 48, self.generation.0.to_le_bytes());
         put(block, 52, self.block_bytes.to_le_bytes());
         put(block, 56, self.worker.0.to_le_bytes());
-        let flags =
-            u16::from(self.is_zeroed) * IS_ZEROED | u16::from(self.is_oversize) * IS_OVERSIZE;
-        put(block, 58, flags.to_le_bytes());
+        let is_zeroed = u16::from(self.is_zeroed) * IS_ZEROED;
+        let is_oversize = u16::from(self.is_oversize) * IS_OVERSIZE;
+        put(block, 58, (is_zeroed | is_oversize).to_le_bytes());
         put(block, 60, self.frame_bytes_max.to_le_bytes());
         let crc = crc32c::crc32c(&block[12..LOG_FILE_HEADER_BYTES]);
         put(block, 8, crc.to_le_bytes());

@@ -163,7 +163,7 @@ fn reading_can_be_stopped_and_says_how_much_was_read() {
     let (run, _) = SortedRun::read_with(open(), on_frame).unwrap();
     assert_eq!((run.len(), frames.get()), (40, 60));
 
-    // What is merged is counted by its payloads, what comes after the merge by its frames.
+    // Merged records are counted by their payloads, those after the merge by frames.
     let gap = with_a_gap();
     for (merge, dropped, bytes_min) in [
         (Merge::by_lsn(vec![open()], Lsn(1), None), 0, 40 * 700),

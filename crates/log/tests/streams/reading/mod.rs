@@ -2,6 +2,7 @@
 
 mod crashes;
 mod frame_positions;
+mod golden_scripts;
 mod merging;
 mod reading_damaged_logs;
 mod torn_tails;

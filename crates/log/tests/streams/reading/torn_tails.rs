@@ -58,175 +58,6 @@ fn put_file(sim: &SimDisk, path: &Path, bytes: &[u8]) {
     sim.replace(path, bytes).unwrap();
 }
 
-#[test]
-fn garbage_over_the_last_file_is_damage() {
-    let config = config(1);
-    // Two sectors a frame: 15 in each of two log files, ten in the third.
-    let (sim, _) = written(&config, [700; 40]);
-    let info = info(&config);
-    for (from, reported) in [(0, 0), (512, 512), (512 + 2048, 512 + 2048)] {
-        let image = sim.crash_image(sim.events(), Loss::None);
-        let garbage = vec![0x5A; (LOG_FILE - from) as usize];
-        image.damage(&log_file(3), from, &garbage).unwrap();
-        let (file, at, _) = damage(&image, &info);
-        assert_eq!((file, at), (log_file(3), reported));
-    }
-}
-
-#[test]
-fn bytes_beyond_one_torn_frame_are_damage() {
-    let config = config(1);
-    let (sim, _) = written(&config, [700; 8]);
-    let info = info(&config);
-    let end = 512 + 8 * 1024;
-    // The longest frame has 4096 bytes; what is left of one may be anywhere in them.
-    for (at, legal) in [(512, true), (3584, true), (4096, false), (6000, false)] {
-        let image = sim.crash_image(sim.events(), Loss::None);
-        image.damage(&log_file(1), end + at, &[1]).unwrap();
-        if legal {
-            assert!(found(&image, &info).unwrap().torn);
-        } else {
-            assert_eq!(damage(&image, &info).1, end);
-        }
-    }
-    // The first sector says how long the frame is.
-    sim.damage(&log_file(1), end - 1024 + 700, &[0; 100])
-        .unwrap();
-    assert_eq!(found(&sim, &info).unwrap().frames, 7);
-    sim.damage(&log_file(1), end, &[1]).unwrap();
-    assert_eq!(damage(&sim, &info).1, end - 1024);
-}
-
-#[test]
-fn a_torn_frame_before_a_file_with_anything_is_damage() {
-    let config = config(1);
-    let (sim, _) = written(&config, [700; 16]);
-    let info = info(&config);
-    // The last frame of the first log file, and the only one of the second.
-    sim.damage(&log_file(1), 512 + 14 * 1024 + 700, &[0; 9])
-        .unwrap();
-    assert_eq!(damage(&sim, &info).1, 512 + 14 * 1024);
-    for first_sector in [&[0x5A; 9][..], &[0; 512]] {
-        sim.damage(&log_file(2), 512, first_sector).unwrap();
-        assert_eq!(damage(&sim, &info).1, 512 + 14 * 1024);
-    }
-}
-
-#[test]
-fn a_torn_frame_that_had_room_before_is_damage() {
-    let config = config(1);
-    let (sim, _) = written(&config, [700; 16]);
-    // The last seven frames of the first log file, and the first half of the only one of the second.
-    sim.damage(&log_file(1), 512 + 8 * 1024, &[0; 7 * 1024])
-        .unwrap();
-    sim.damage(&log_file(2), 512, &[0; 512]).unwrap();
-    let (file, at, _) = damage(&sim, &info(&config));
-    assert_eq!((file, at), (log_file(2), 512));
-}
-
-/// The header says of a log file that is written again that it was not created zeroed.
-#[test]
-fn old_bytes_may_lie_in_a_file_that_was_not_zeroed() {
-    let config = config(1);
-    let (sim, _) = written(&config, [700; 8]);
-    let mut block = sim.read(&log_file(1)).unwrap()[..64].to_vec();
-    assert_eq!(block[58..60], [1, 0]);
-    block[58] = 0;
-    let crc = crc32c::crc32c(&block[12..64]);
-    block[8..12].copy_from_slice(&crc.to_le_bytes());
-    sim.damage(&log_file(1), 0, &block).unwrap();
-    assert_eq!(found(&sim, &info(&config)).unwrap().frames, 8);
-    sim.damage(&log_file(1), 512 + 8 * 1024, &[0x5A; 5000])
-        .unwrap();
-    let end = found(&sim, &info(&config)).unwrap();
-    assert_eq!((end.frames, end.torn), (8, true));
-}
-
-/// Old bytes lie in it: only a later frame tells what is damaged from what is torn.
-#[test]
-fn a_later_frame_in_a_recycled_file_is_damage() {
-    let mut config = config(1);
-    config.retain = Retain::Last(NonZeroU32::new(2).unwrap());
-    // 15 in each of five log files, and five in the sixth.
-    let (sim, frames) = written(&config, [700; 80]);
-    let info = info(&config);
-    let flags = sim.read(&log_file(6)).unwrap()[58..60].to_vec();
-    assert_eq!(flags, [0; 2], "it was recycled");
-    assert_eq!(found(&sim, &info).unwrap().last_sequence, frames);
-    for (frame, legal) in [(0, false), (1, false), (3, false), (4, true)] {
-        let image = sim.crash_image(sim.events(), Loss::None);
-        let at = 512 + frame * 1024;
-        image.damage(&log_file(6), at + 700, &[0; 9]).unwrap();
-        if legal {
-            assert_eq!(found(&image, &info).unwrap().last_sequence, frames - 1);
-        } else {
-            let (file, reported, _) = damage(&image, &info);
-            assert_eq!((file, reported), (log_file(6), at));
-        }
-    }
-}
-
-#[test]
-fn swapped_files_are_damage() {
-    let config = config(1);
-    for (a, b) in [(1, 2), (2, 3), (1, 3)] {
-        let (sim, _) = written(&config, [700; 40]);
-        let (first, second) = (
-            sim.read(&log_file(a)).unwrap(),
-            sim.read(&log_file(b)).unwrap(),
-        );
-        put_file(&sim, &log_file(a), &second);
-        put_file(&sim, &log_file(b), &first);
-        let (file, at, what) = damage(&sim, &info(&config));
-        assert_eq!((file, at), (log_file(a), 0));
-        assert!(what.contains("swapped"), "{what}");
-    }
-}
-
-#[test]
-fn a_file_shorter_than_it_was_made_is_damage() {
-    let config = config(1);
-    let (sim, _) = written(&config, [700; 40]);
-    let bytes = sim.read(&log_file(3)).unwrap();
-    for kept in [0, 100, 512, 512 + 1024, 12 << 10, LOG_FILE as usize - 1] {
-        put_file(&sim, &log_file(3), &bytes[..kept]);
-        let (file, at, _) = damage(&sim, &info(&config));
-        assert_eq!((file, at), (log_file(3), kept as u64));
-    }
-}
-
-#[test]
-fn only_the_last_file_may_be_without_its_header() {
-    let config = config(1);
-    let (sim, _) = written(&config, [700; 40]);
-    let info = info(&config);
-    let whole = sim.read(&log_file(3)).unwrap();
-    // Made, and nothing more: a crash came before its header.
-    put_file(&sim, &log_file(3), &vec![0; LOG_FILE as usize]);
-    assert_eq!(found(&sim, &info).unwrap().frames, 30);
-    // Frames are written only behind a header.
-    let mut headless = whole;
-    headless[..512].fill(0);
-    put_file(&sim, &log_file(3), &headless);
-    assert_eq!(damage(&sim, &info).1, 0);
-    put_file(&sim, &log_file(3), &vec![0; LOG_FILE as usize]);
-    put_file(&sim, &log_file(4), &vec![0; LOG_FILE as usize]);
-    assert_eq!(damage(&sim, &info).0, log_file(3));
-}
-
-#[test]
-fn a_longer_file_may_have_only_zeros_behind() {
-    let config = config(1);
-    let (sim, _) = written(&config, [700; 40]);
-    let info = info(&config);
-    let mut bytes = sim.read(&log_file(3)).unwrap();
-    bytes.resize(3 * LOG_FILE as usize, 0);
-    put_file(&sim, &log_file(3), &bytes);
-    assert_eq!(found(&sim, &info).unwrap().frames, 40);
-    sim.damage(&log_file(3), 2 * LOG_FILE + 7, &[1]).unwrap();
-    assert_eq!(damage(&sim, &info).1, 2 * LOG_FILE + 7);
-}
-
 /// Holes of terabytes, in a log file and behind one: read through, they would take hours.
 #[test]
 fn holes_in_and_behind_a_file_are_not_read() {
@@ -288,20 +119,6 @@ fn read_over_holes(is_behind: bool) {
         reader.end().frames
     });
     assert_eq!(frames, 1);
-}
-
-/// Log files are no shorter than a header, unless a manifest says so.
-#[test]
-fn a_file_shorter_than_a_sector_is_damage() {
-    let mut config = config(1);
-    let (sim, _) = written(&config, [700]);
-    config.placement = namiki_log::Placement::Files {
-        log_file_bytes: 100,
-    };
-    put_file(&sim, &log_file(1), &[0; 100]);
-    let (file, at, what) = damage(&sim, &info(&config));
-    assert_eq!((file, at), (log_file(1), 0));
-    assert!(what.contains("the header of the file is damaged"), "{what}");
 }
 
 fn recycling() -> LogConfig {
@@ -428,8 +245,8 @@ fn a_region_with_an_old_head_is_damage() {
     }
 }
 
-/// Garbage, truncation, swaps and headers, anywhere: everything is there, or it is an error. What one
-/// torn frame can explain is excepted.
+/// Garbage, truncation, swaps and headers, anywhere: everything is there, or it is an error. What
+/// one torn frame can explain is excepted.
 #[test]
 fn no_damage_loses_more_than_the_last_frame() {
     for seed in 0..4000 {
@@ -454,7 +271,8 @@ fn no_damage_loses_more_than_the_last_frame() {
         let kind = random.below(4);
         let mut target = at(&mut random);
         if recycles && kind == 0 {
-            // To the end of the last log file it may be what is old there: only a later frame tells.
+            // To the end of the last log file it may be what is old there: only a later frame
+            // tells.
             target %= files.len() - 1;
         }
         let target = files[target].path.clone();
