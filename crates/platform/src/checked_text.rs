@@ -8,8 +8,6 @@
 //! The checksum is CRC-32C of the text without the newline at its end. The file is readable as
 //! text, and a program recognises another format before it looks at anything else.
 
-use std::ops::RangeInclusive;
-
 /// Why a file is not one that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeadError {
