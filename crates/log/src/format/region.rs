@@ -35,7 +35,7 @@
 //! - R3. A byte of the ring is overwritten only when a durable manifest says that what it held is
 //!   kept no longer: by where the streams of its generations begin (`generation/log_start.rs`), or
 //!   by not naming a generation.
-//! - R4. A frame's checksum knows its offset, not its place in the device (F1). So a frame of an
+//! - R4. A frame's checksum knows its offset, not its place in the device (`format/frame.rs`, F1). So a frame of an
 //!   earlier lap never passes for one of this lap.
 //!
 //! Paper: pwal §5.7

@@ -6,8 +6,8 @@
 //!
 //! # Invariants
 //! - H1. A stream's mark moves only under that stream's lock.
-//! - H2. A mark that is idle is lowered to [`Sequencer::lower_bound`] *before* the draw, and raised
-//!   to the LSN after it.
+//! - H2. A mark that is idle is lowered to [`Sequencer::lower_bound`] *before* the draw, and raised to
+//!   the LSN after it.
 //! - H3. A mark is raised past an LSN only after its frame is durable.
 //! - H4. The sequencer is read before the marks.
 //!
@@ -52,20 +52,19 @@ impl Horizon {
         if mark.load(Ordering::Relaxed) != IDLE {
             return self.sequencer.draw(misses);
         }
-        // The draw publishes this (Q2); release is for threads that load the mark without it, and
-        // rely on what the stream hardened before.
+        // The draw publishes this (`sequencer.rs`, Q2); release is for threads that load the mark
+        // without it, and rely on what the stream hardened before.
         mark.store(self.sequencer.lower_bound(), Ordering::Release);
         let drawn = self.sequencer.draw(misses);
-        // Now it is known exactly. At a bound that others have passed since, it would
-        // hold them up although all their LSNs are hardened.
+        // Now it is known exactly. Left at a bound that others have passed meanwhile, it would
+        // hold them up although nothing of theirs is missing.
         mark.store(drawn.0, Ordering::Release);
         drawn
     }
 
     /// Under the stream's lock, after a flush: the smallest LSN it has not hardened, or [`IDLE`].
     pub(crate) fn hardened_below(&self, stream: usize, mark: u64) {
-        // Release pairs with the acquire in `scan`: a thread that sees the new mark sees the
-        // durable frame.
+        // Release pairs with the acquire in `scan`: a thread that sees the new mark sees the durable frame.
         self.marks[stream].store(mark, Ordering::Release);
     }
 

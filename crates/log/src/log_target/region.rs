@@ -2,7 +2,7 @@
 //!
 //! Generations follow each other in the region's ring: each begins where the head of the one before
 //! says that its frames end, over whatever an interrupted flush left there. Frames are overwritten
-//! when an image has made them superfluous, and the manifest says so (R3): a prefix of this
+//! when an image has made them superfluous, and the manifest says so (`format/region.rs`, R3): a prefix of this
 //! generation's, and generations before as a whole. So that it can be told what is, the target
 //! remembers of each 64th of the ring what it holds; that takes no memory while it goes round.
 //!

@@ -3,7 +3,7 @@
 //! # Invariants
 //! - G1. A group waits only while no batch is under way, and only for commits that no thread wants
 //!   hardened at once.
-//! - G2. At most one waiter has the deadline of a group; the others wait without one (S3).
+//! - G2. At most one waiter has the deadline of a group; the others wait without one (`stream/mod.rs`, S3).
 //! - G3. The deadline of a group by count begins with its first waiter, and ends with its seal.
 
 use std::time::{Duration, Instant};

@@ -5,7 +5,7 @@
 //! # Invariants
 //! - H1. `hardened` never exceeds `appended`, and neither decreases.
 //! - H2. `hardened` is stored only after the frame is durable and what its group held is released
-//!   (S2).
+//!   (`stream/mod.rs`, S2).
 
 use crate::sync::{AtomicU64, Ordering};
 

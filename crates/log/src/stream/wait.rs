@@ -57,7 +57,7 @@ impl<H: GroupResource> Stream<H> {
         }
     }
 
-    /// Waits for more commits, at most until `deadline` if no other waiter has it (S3).
+    /// Waits for more commits, at most until `deadline` if no other waiter has it (`stream/mod.rs`, S3).
     fn accumulate<'a>(
         &'a self,
         mut state: MutexGuard<'a, State<H>>,

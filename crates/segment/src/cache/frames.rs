@@ -11,9 +11,9 @@ pub(super) struct Frames<F> {
     cells: Box<[UnsafeCell<Option<F>>]>,
 }
 
-// SAFETY: a cell is written only under the cache's lock while no page table names it (K2), and read
-// only under a pin, which keeps it named (K3, K4). So `F` is moved between threads (Send) and read
-// by several (Sync), never both at once.
+// SAFETY: a cell is written only under the cache's lock while no page table names it
+// (`cache/mod.rs`, K2), and read only under a pin, which keeps it named (K3, K4). So `F` is moved
+// between threads (Send) and read by several (Sync), never both at once.
 unsafe impl<F: Send + Sync> Sync for Frames<F> {}
 // SAFETY: it owns what is in the cells.
 unsafe impl<F: Send> Send for Frames<F> {}
@@ -29,8 +29,7 @@ impl<F> Frames<F> {
         self.cells.len()
     }
 
-    /// Puts a frame into a cell. Under the cache's lock, and while no page table names the cell
-    /// (K2).
+    /// Puts a frame into a cell. Under the cache's lock, and while no page table names the cell (K2).
     ///
     /// # Safety
     /// As said: then nothing else reads or writes the cell.
@@ -51,14 +50,14 @@ impl<F> Frames<F> {
     /// The frame in a cell.
     ///
     /// # Safety
-    /// The caller holds a pin that has found this cell, and keeps it for `'f`: the cell was filled
-    /// before (K1), and is not written until the pin is released (K2, K3).
+    /// The caller holds a pin that has found this cell, and keeps it for `'f`: the cell was filled before (K1), and is
+    /// not written until the pin is released (K2, K3).
     pub(super) unsafe fn get<'f>(&self, cell: u32) -> Option<&'f F>
     where
         F: 'f,
     {
-        // SAFETY: filled and not written for `'f`, by the caller's promise; and the cache is kept
-        // that long by the same reader that holds the pin.
+        // SAFETY: filled and not written for `'f`, by the caller's promise; and the cache is kept that long by the same
+        // reader that holds the pin.
         self.cells[cell as usize].with(|cell| unsafe { (*cell).as_ref() })
     }
 }

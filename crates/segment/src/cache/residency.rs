@@ -17,8 +17,8 @@ pub(super) struct Pinned {
 }
 
 impl<F: PageFrame> PageCache<F> {
-    /// Evicts up to `pages` pages that are not pinned and drops their frames, for a caller that
-    /// finds their pool empty. Returns how many.
+    /// Evicts up to `pages` pages that are not pinned and drops their frames, for a caller that finds their pool empty.
+    /// Returns how many.
     pub fn evict(&self, pages: usize) -> usize {
         let mut state = self.state.lock();
         let mut evicted = 0;
@@ -32,8 +32,8 @@ impl<F: PageFrame> PageCache<F> {
         evicted
     }
 
-    /// Evicts all pages of a segment that will not be read again, but for those that are pinned:
-    /// they leave by eviction. Returns how many were evicted.
+    /// Evicts all pages of a segment that will not be read again, but for those that are pinned: they leave by
+    /// eviction. Returns how many were evicted.
     pub fn forget(&self, segment: SegmentId) -> usize {
         let mut state = self.state.lock();
         let Some(table) = state.tables.remove(&segment) else {
@@ -42,7 +42,7 @@ impl<F: PageFrame> PageCache<F> {
         let mut evicted = 0;
         for slot in state.clock.take_pages_of(&table) {
             // SAFETY: we have the lock, and the clock has just cleared the word that named the slot
-            // (K2, K3).
+            // (`cache/mod.rs`, K2, K3).
             unsafe { self.frames.empty(slot) };
             state.clock.release(slot);
             evicted += 1;
@@ -51,8 +51,7 @@ impl<F: PageFrame> PageCache<F> {
         evicted
     }
 
-    /// Makes a verified page resident and pins it. Where another reader was first, pins that one's
-    /// and drops `frame`.
+    /// Makes a verified page resident and pins it. Where another reader was first, pins that one's and drops `frame`.
     ///
     /// # Errors
     /// The frame, if all frames are pinned.
@@ -74,8 +73,7 @@ impl<F: PageFrame> PageCache<F> {
         let Some(slot) = free.or_else(|| self.evict_one(&mut state)) else {
             return Err(frame);
         };
-        // SAFETY: we have the lock, and no word names the slot: it was free, or has just been
-        // evicted (K2).
+        // SAFETY: we have the lock, and no word names the slot: it was free, or has just been evicted (K2).
         unsafe { self.frames.fill(slot, frame) };
         state.clock.own(slot, table, page);
         state.inserted += 1;
@@ -89,8 +87,7 @@ impl<F: PageFrame> PageCache<F> {
     /// Takes a frame from a page that is not pinned, and drops what is in it.
     fn evict_one(&self, state: &mut State) -> Option<u32> {
         let slot = state.clock.sweep()?;
-        // SAFETY: we have the lock, and the sweep has just cleared the word that named the slot
-        // (K2, K3).
+        // SAFETY: we have the lock, and the sweep has just cleared the word that named the slot (K2, K3).
         unsafe { self.frames.empty(slot) };
         state.evicted += 1;
         Some(slot)

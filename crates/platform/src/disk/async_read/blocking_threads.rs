@@ -1,13 +1,12 @@
-//! Asynchronous reads where the system has none: a few threads that each wait for one read at a
-//! time.
+//! Asynchronous reads where the system has none: a few threads that each wait for one read at a time.
 //!
-//! For machines that refuse io_uring, as many containers do, and for disks that can only be read by
-//! a thread that waits. A read costs two hand-overs between threads more than one by io_uring, and
-//! no more reads reach the device at once than there are threads.
+//! For machines that refuse io_uring, as many containers do, and for disks that can only be read by a thread
+//! that waits. A read costs two hand-overs between threads more than one by io_uring, and no more reads
+//! reach the device at once than there are threads.
 //!
 //! # Invariants
 //! - B1. A job is in `pushed`, in `jobs`, with one thread, or in `done`: so its frames come back
-//!   (Q1).
+//!   (`async_read/mod.rs`, Q1).
 //! - B2. A thread adds a completion for each job that it takes, also if the file's code panics.
 
 use std::collections::VecDeque;
@@ -60,8 +59,8 @@ struct Jobs {
 }
 
 impl BlockingThreads {
-    /// A queue of `depth` reads, at least one. `why` says why it is not io_uring's. Its threads are
-    /// started as reads need them.
+    /// A queue of `depth` reads, at least one. `why` says why it is not io_uring's. Its threads are started
+    /// as reads need them.
     #[must_use]
     pub fn new(depth: usize, why: &str) -> Self {
         let depth = depth.max(1);

@@ -1,17 +1,16 @@
 //! Direct writes that go on while their caller does something else, through io_uring.
 //!
-//! A ring carries one write at a time. Idle rings wait in a pool, so there are as many as there
-//! ever were writes under way at once.
+//! A ring carries one write at a time. Idle rings wait in a pool, so there are as many as there ever
+//! were writes under way at once.
 //!
-//! The kernel reports a completion to the thread that submitted the write, and to no other before
-//! that thread has taken notice. So a system call in which it sleeps may be interrupted (`EINTR`),
-//! and while it is in one that cannot be interrupted, others wait with it. A process that is killed
-//! leaves its writes under way, which may reach the disk when it is gone.
+//! The kernel reports a completion to the thread that submitted the write, and to no other before that
+//! thread has taken notice. So a system call in which it sleeps may be interrupted (`EINTR`), and while it
+//! is in one that cannot be interrupted, others wait with it. A process that is killed leaves its writes
+//! under way, which may reach the disk when it is gone.
 //!
 //! # Invariants
 //! - U1. From its submission to its completion a write owns its buffer and its file, because the
-//!   kernel may look at either until then. Whatever happens to it, it waits for its completion
-//!   first.
+//!   kernel may look at either until then. Whatever happens to it, it waits for its completion first.
 //! - U2. A ring in the pool is empty, and one in use holds one entry: a completion in it is that of
 //!   its write.
 #![expect(
@@ -43,8 +42,8 @@ pub(in crate::disk) struct RingPool {
 }
 
 impl RingPool {
-    /// Begins to write the first `len` bytes of `buf`, which lie in the buffer, to `offset`. Gives
-    /// the buffer back if that cannot be done without waiting.
+    /// Begins to write the first `len` bytes of `buf`, which lie in the buffer, to `offset`. Gives the
+    /// buffer back if that cannot be done without waiting.
     pub(in crate::disk) fn begin(
         self: &Arc<Self>,
         file: &Arc<File>,
@@ -63,9 +62,8 @@ impl RingPool {
         )
         .offset(offset)
         .build();
-        // SAFETY: the buffer's bytes do not move with it, and both it and the file are kept until
-        // the write has completed (U1): by `RingWrite`, or if it was not submitted, the ring goes
-        // first.
+        // SAFETY: the buffer's bytes do not move with it, and both it and the file are kept until the
+        // write has completed (U1): by `RingWrite`, or if it was not submitted, the ring goes first.
         let pushed = unsafe { ring.submission().push(&entry) };
         if pushed.is_err() || !matches!(ring.submit(), Ok(1)) {
             // A ring with an entry that the kernel did not take is dropped, and the entry with it.
@@ -148,8 +146,8 @@ impl RingWrite {
     }
 }
 
-/// What a write of `bytes` came to that completed with `result`. Goes on where it was interrupted
-/// or cut short, like every durable write (R1 of the direct disk).
+/// What a write of `bytes` came to that completed with `result`. Goes on where it was interrupted or
+/// cut short, like every durable write (R1 of `direct.rs`).
 fn settle(file: &File, offset: u64, bytes: &[u8], result: i32) -> io::Result<()> {
     let written = match result {
         written @ 0.. => written as usize,

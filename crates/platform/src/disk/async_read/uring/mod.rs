@@ -6,22 +6,21 @@
 //!                                                   completion queue ─▶ slot ─▶ done
 //! ```
 //!
-//! A read into one frame of the queue's pool is a fixed read; one into several frames is a vectored
-//! fixed read, where the kernel has it and they lie in one registered piece of memory, or a plain
-//! vectored read.
+//! A read into one frame of the queue's pool is a fixed read; one into several frames is a vectored fixed
+//! read, where the kernel has it and they lie in one registered piece of memory, or a plain vectored read.
 //!
-//! The kernel binds a ring to the thread that first uses it: it reports completions to no other. So
-//! the ring is enabled in the first turn. If another thread uses the queue later, when nothing is
-//! in flight, the ring is replaced.
+//! The kernel binds a ring to the thread that first uses it: it reports completions to no other. So the
+//! ring is enabled in the first turn. If another thread uses the queue later, when nothing is in flight, the
+//! ring is replaced.
 //!
 //! # Invariants
-//! - G1. While the kernel may look at a read (it is in the submission queue or counted by
-//!   `in_kernel`), its slot keeps the file, the frames and the list of pieces, and nothing refers
-//!   to the frames' bytes (P3 of the pool, Q2).
-//! - G2. A slot's number is in `free`, in `queued`, or with the kernel. A completion in the ring is
-//!   that of the read in its slot.
-//! - G3. A queue that is dropped waits until `in_kernel` is 0. If it cannot, because the reads are
-//!   another thread's, it leaks the ring and all slots.
+//! - G1. While the kernel may look at a read (it is in the submission queue or counted by `in_kernel`), its
+//!   slot keeps the file, the frames and the list of pieces, and nothing refers to the frames' bytes (P3 of
+//!   `frame_pool.rs`, Q2 of `async_read/mod.rs`).
+//! - G2. A slot's number is in `free`, in `queued`, or with the kernel. A completion in the ring is that of
+//!   the read in its slot.
+//! - G3. A queue that is dropped waits until `in_kernel` is 0. If it cannot, because the reads are another
+//!   thread's, it leaks the ring and all slots.
 #![expect(
     unsafe_code,
     reason = "the kernel writes to frames after the call returns"
@@ -49,8 +48,7 @@ pub(in crate::disk) struct UringReads {
     ring: ManuallyDrop<Ring>,
     slots: ManuallyDrop<Vec<Slot>>,
     free: Vec<u32>,
-    /// Slots that the kernel has not taken yet, in order. The first `submitted` are in the
-    /// submission queue.
+    /// Slots that the kernel has not taken yet, in order. The first `submitted` are in the submission queue.
     queued: Vec<u32>,
     submitted: usize,
     /// Reads that the kernel has taken, and whose completions were not seen.
@@ -202,7 +200,7 @@ impl UringReads {
             if self.in_kernel == 0 {
                 return true;
             }
-            // Entries of the submission queue that were not taken must not be taken later.
+            // What is in the submission queue, and was not taken, must not be taken any more.
             let waited = self.ring.wait(self.in_kernel);
             if let Err(error) = waited
                 && !matches!(
@@ -341,8 +339,8 @@ impl Drop for UringReads {
     fn drop(&mut self) {
         // A forked child has a copy of the queue, and the parent's ring.
         if self.process.is_current() && self.wait_for_kernel() {
-            // SAFETY: nothing uses either after this, which is done once. No read is in the kernel
-            // (G3), and the ring goes first, with what may be left in its submission queue.
+            // SAFETY: nothing uses either after this, which is done once. No read is in the kernel (G3), and
+            // the ring goes first, with what may be left in its submission queue.
             unsafe {
                 ManuallyDrop::drop(&mut self.ring);
                 ManuallyDrop::drop(&mut self.slots);
