@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use namiki::files::{Manifest, image_dir};
+use namiki::files::{FORMAT, Manifest, image_dir};
 use namiki::query::{Column, ColumnType, Datum, Schema};
 use namiki::{Database, Error, LoadError, LoadOptions, NewTable, OpenError};
 use namiki_platform::disk::Disk;
@@ -436,7 +436,7 @@ fn hostile_images_in_a_manifest_are_damage() {
         assert!(body.contains(good), "{good} in {body}");
         let body = body.replacen(good, hostile, 1);
         let checksum = crc32c::crc32c(body.as_bytes());
-        let text = format!("namiki-manifest 3 crc32c={checksum:08x}\n{body}\n");
+        let text = format!("namiki-manifest {FORMAT} crc32c={checksum:08x}\n{body}\n");
         disk.replace(&path, text.as_bytes()).unwrap();
         let refused = builder(SPEC, &disk).open(DIR);
         assert!(
