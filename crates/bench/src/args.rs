@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use namiki::{ProtocolSpec, RecordFormat, SequencerKind};
 use serde::{Serialize, Serializer};
 
-/// More threads, or streams, than can be measured have no use.
+/// Upper bound for numbers of threads and of streams. More are of no use in a measurement.
 const THREADS_MAX: u64 = 1024;
 
 /// The default length of the timed part of a run.
@@ -19,7 +19,7 @@ const SECONDS: Duration = Duration::from_secs(3);
 /// How results are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// A table for people, with medians at its end.
+    /// A table for readers, with medians at its end.
     Table,
     /// One JSON object a line, and nothing else on standard output.
     Json,
@@ -43,16 +43,16 @@ pub(crate) struct TimedArgs {
     /// Do this many operations in all instead of running for a time
     #[arg(long, value_name = "N", conflicts_with = "seconds", value_parser = RangedU64ValueParser::<u64>::from(1..=u64::MAX))]
     pub(crate) ops: Option<u64>,
-    /// Runs of each combination, in turns (A B A B …), a row each
+    /// Runs of each combination, interleaved (A B A B …); each is one row
     #[arg(long, default_value = "1", value_name = "N", value_parser = RangedU64ValueParser::<u32>::from(1..=u32::MAX as u64))]
     pub(crate) repeat: u32,
     /// Seconds to run before the clock starts (none with --ops)
     #[arg(long, default_value = "0.5", value_name = "S", value_parser = seconds)]
     pub(crate) warmup: Duration,
-    /// Makes the operations repeatable
+    /// Seed that makes the operations repeatable
     #[arg(long, default_value = "42", value_name = "N")]
     pub(crate) seed: u64,
-    /// Keep each thread on a processor of its own, when there are enough
+    /// Pin each thread to a processor of its own if there are enough
     #[arg(long, value_enum, default_value = "on")]
     pub(crate) pin: Switch,
     #[command(flatten)]
@@ -62,22 +62,22 @@ pub(crate) struct TimedArgs {
 /// How to print results.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct OutputArgs {
-    /// A table for people, or one JSON object a line
+    /// A table for readers, or one JSON object a line
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: Format,
 }
 
-/// How long a part of a run lasts.
+/// The length of a part of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Length {
-    /// For a time.
+    /// For a duration.
     Time(Duration),
-    /// Until this much was done, by all threads together.
+    /// Until all threads together have completed this number of operations.
     Operations(u64),
 }
 
 impl TimedArgs {
-    /// The length of the timed part, if that is a time.
+    /// The duration of the timed part, if it is given as time.
     pub(crate) fn seconds(&self) -> Duration {
         self.seconds.unwrap_or(SECONDS)
     }
@@ -88,7 +88,7 @@ impl TimedArgs {
             .map_or(Length::Time(self.seconds()), Length::Operations)
     }
 
-    /// The length of the part before.
+    /// The length of the warm-up.
     pub(crate) fn warmup_length(&self) -> Length {
         match self.ops {
             Some(_) => Length::Operations(0),
@@ -97,7 +97,7 @@ impl TimedArgs {
     }
 }
 
-/// A length of time in seconds, fractions allowed.
+/// A duration in seconds; fractions are allowed.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let number: f64 = text.parse().map_err(|_| "not a number of seconds")?;
     if !(0.0..=1e6).contains(&number) {
@@ -106,7 +106,7 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(number))
 }
 
-/// A length of time in which something can be measured.
+/// A duration that is long enough for a measurement.
 pub(crate) fn some_seconds(text: &str) -> Result<Duration, String> {
     match seconds(text)? {
         Duration::ZERO => Err("in no time nothing can be measured".to_owned()),
@@ -114,7 +114,7 @@ pub(crate) fn some_seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A protocol; `NOLOG` alone is the one protocol without a log.
+/// Parses a protocol. `NOLOG` alone names the one protocol without a log.
 pub(crate) fn spec(text: &str) -> Result<ProtocolSpec, String> {
     let text = if text.eq_ignore_ascii_case("NOLOG") {
         "TT(NLR)+NOLOG"
@@ -125,7 +125,7 @@ pub(crate) fn spec(text: &str) -> Result<ProtocolSpec, String> {
         .map_err(|error| error.to_string())
 }
 
-/// How many bytes a commit takes in the log: `compact`, or the fixed size of the paper's records.
+/// The size of a commit in the log: `compact`, or the fixed size of the paper's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordBytes(pub(crate) RecordFormat);
 
@@ -164,17 +164,17 @@ impl Serialize for RecordBytes {
     }
 }
 
-/// How log sequence numbers are drawn.
+/// The way in which log sequence numbers are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Sequencer {
     /// One atomic addition.
     FetchAdd,
-    /// The paper's compare-and-swap loop, with its misses counted.
+    /// The paper's compare-and-swap loop, which counts its failed attempts.
     Cas,
 }
 
 impl Sequencer {
-    /// The log's word for it.
+    /// The log's name for it.
     pub(crate) fn kind(self) -> SequencerKind {
         match self {
             Self::FetchAdd => SequencerKind::FetchAdd,
@@ -182,7 +182,7 @@ impl Sequencer {
         }
     }
 
-    /// The flag's word for it.
+    /// The flag's name for it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::FetchAdd => "fetch-add",
@@ -191,7 +191,7 @@ impl Sequencer {
     }
 }
 
-/// The longest wait of a commit for its group: microseconds, or `none` for no limit.
+/// The longest time for which a commit waits for its group: microseconds, or `none` for no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupWait(pub(crate) Duration);
 
@@ -209,12 +209,12 @@ impl FromStr for GroupWait {
     }
 }
 
-/// A number of threads, or of streams with a thread each.
+/// A number of threads, or of streams with one thread each.
 pub(crate) fn threads() -> impl TypedValueParser<Value = NonZeroU16> {
     RangedU64ValueParser::<u16>::from(1..=THREADS_MAX).try_map(NonZeroU16::try_from)
 }
 
-/// The s of Zipf's law.
+/// The exponent s of Zipf's law.
 pub(crate) fn skew(text: &str) -> Result<f64, String> {
     let skew: f64 = text.parse().map_err(|_| "not a number")?;
     if !(0.0..=100.0).contains(&skew) {

@@ -1,4 +1,4 @@
-//! `compare`: Namiki beside others, doing the same in the same run.
+//! `compare`: Namiki and other systems under the same workload in the same run.
 
 use clap::{Args, Subcommand};
 
@@ -7,7 +7,7 @@ use crate::index::{self, CompareIndexArgs};
 use crate::kv::upkeep::{self, CompareUpkeepArgs, KilledWriterArgs};
 use crate::kv::{self, CompareKvArgs};
 
-/// What `compare` compares.
+/// The subjects of `compare`.
 #[derive(Args, Debug)]
 pub(crate) struct CompareArgs {
     #[command(subcommand)]
@@ -16,13 +16,15 @@ pub(crate) struct CompareArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Our trees and other indexes: the same operations, in turns.
+    /// Our trees and other indexes: the same operations, interleaved.
     Index(CompareIndexArgs),
-    /// Namiki and other stores: the same transactions, in turns.
+    /// Namiki and other stores: the same transactions, interleaved.
     Kv(CompareKvArgs),
-    /// Namiki and other stores: reopening after a kill, room after many updates, a full scan beside writers.
+    /// Namiki and other stores: reopening after a kill, space after many updates, a full scan with
+    /// concurrent writers.
     Upkeep(CompareUpkeepArgs),
-    /// What `upkeep` kills: updates records of a store until then, and says how many transactions were durable.
+    /// The process that `upkeep` kills: updates records of a store and reports the number of
+    /// durable transactions.
     #[command(hide = true)]
     KilledWriter(KilledWriterArgs),
 }

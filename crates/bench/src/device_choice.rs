@@ -1,4 +1,4 @@
-//! Which disk a run writes to: the flag `--device`.
+//! The flag `--device`: the disk to which a run writes.
 
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -20,32 +20,32 @@ use crate::error::BenchError;
 use crate::interrupt::{self, ScratchMark};
 use crate::interruptible_disk::OpeningDisk;
 
-/// What to do about a shared device on which a log has no room.
+/// The remedy for a shared device on which a log has too little space.
 pub(crate) const MORE_ROOM: &str =
     "give the streams more room: raise --raw-mb, name a larger --device, or lower";
-/// Heads of a region that a new log must not find.
+/// Size of the heads of a region, which a new log must not find.
 const REGION_HEAD_BYTES: usize = 8192;
-/// Regions start at multiples of this.
+/// Alignment of regions.
 const REGION_ALIGN_BYTES: u64 = 4096;
 
-/// Which disk, and how large a shared one.
+/// The disk, and the size of a shared one.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DeviceChoice {
     /// file, fdatasync, raw:PATH (all streams on one device or new file), nvm:50ns (memory that
-    /// pauses), null (forgets), slow:192x5ms (so many emulated drives that take so long for a read)
+    /// pauses), null (discards writes), slow:192x5ms (192 emulated drives with 5 ms for each read)
     #[arg(long, value_name = "DEVICE", default_value = "file")]
     pub(crate) device: Device,
     #[command(flatten)]
     pub(crate) shared: SharedArgs,
 }
 
-/// What becomes of `raw:PATH`.
+/// Options of `raw:PATH`.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct SharedArgs {
     /// Length of a file that raw:PATH creates
     #[arg(long, value_name = "MB", default_value = "1024", value_parser = RangedU64ValueParser::<u64>::from(1..=1 << 24))]
     pub(crate) raw_mb: u64,
-    /// Let raw:PATH write over the block device PATH
+    /// Allow raw:PATH to overwrite the block device PATH
     #[arg(long)]
     pub(crate) overwrite_device: bool,
 }
@@ -61,7 +61,7 @@ pub(crate) enum Device {
     Raw(PathBuf),
     /// Memory with a pause after each write.
     Nvm(Duration),
-    /// Nothing is kept.
+    /// Discards every write.
     Null,
     /// Files whose reads wait for emulated drives.
     Slow(SlowDrives),
@@ -111,7 +111,8 @@ impl fmt::Display for Device {
 }
 
 impl Device {
-    /// Whether a write waits for a real device, so that the clock costs nothing beside it.
+    /// Whether a write waits for a real device, so that reading the clock costs little in
+    /// comparison.
     pub(crate) fn is_slow(&self) -> bool {
         matches!(
             self,
@@ -119,7 +120,7 @@ impl Device {
         )
     }
 
-    /// Whether what is written can be read again.
+    /// Whether the data written can be read again.
     pub(crate) fn keeps(&self) -> bool {
         *self != Self::Null
     }
@@ -127,18 +128,19 @@ impl Device {
 
 /// A disk that is ready for a run.
 pub(crate) struct ReadyDisk {
-    /// The disk. Until the clock starts it makes no more files after Ctrl-C.
+    /// The disk. Before the clock starts, it creates no files after Ctrl-C.
     pub(crate) disk: Arc<OpeningDisk>,
     /// The device that all streams share, and how much of it belongs to each.
     pub(crate) shared: Option<(PathBuf, u64)>,
-    /// How long the pause of emulated memory really is.
+    /// The measured pause of emulated memory.
     pub(crate) pause_ns: Option<f64>,
-    /// A file to remove in the end, marked for it.
+    /// A file to remove at the end, with its mark.
     created: Option<(PathBuf, ScratchMark)>,
 }
 
 impl DeviceChoice {
-    /// Opens the disk for files in `dir`. With `fresh`, no log is to be found on a shared device.
+    /// Opens the disk for files in `dir`. With `fresh`, overwrites the heads of old logs on a shared
+    /// device.
     pub(crate) fn open(
         &self,
         dir: &Path,
@@ -207,7 +209,7 @@ impl DeviceChoice {
             .and_then(|mut file| file.seek(SeekFrom::End(0)))
             .map_err(BenchError::file("measure", path))?;
         if !fresh {
-            // The engine itself refuses a device that is not its database's.
+            // The engine itself refuses the device of another database.
             return Ok(region(bytes));
         }
         let usage = |why: &str| Err(BenchError::Usage(format!("{} {why}", path.display())));
@@ -232,7 +234,7 @@ impl DeviceChoice {
     }
 }
 
-/// Whether the block device is in use as a file system.
+/// Whether the block device is mounted as a file system.
 fn is_mounted(path: &Path) -> bool {
     let Ok(path) = path.canonicalize() else {
         return false;
@@ -260,7 +262,7 @@ impl ReadyDisk {
 impl Drop for ReadyDisk {
     fn drop(&mut self) {
         if let Some((path, _)) = &self.created {
-            // It may never have come to be.
+            // The file may never have been created.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -272,7 +274,8 @@ mod tests {
 
     use super::*;
 
-    /// What is measured is a database as its users have it. Room ahead is a file without a name.
+    /// The benchmark measures a database with the user's settings. Space ahead is a file without a
+    /// name.
     #[test]
     fn a_database_that_is_measured_takes_room_ahead() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What ends a command, and the exit status that says so.
+//! Errors that end a command, and their exit statuses.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,13 +9,13 @@ use namiki_index::IndexError;
 /// Why a command did not run to its end.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BenchError {
-    /// The command line asks for something that there is not.
+    /// The command line asks for something that does not exist.
     #[error("{0}")]
     Usage(String),
-    /// A run's check of its own work failed: a bug in what was measured, or in the measuring.
+    /// A run's self-check failed: a bug in the measured code, or in the benchmark.
     #[error("check failed: {0}")]
     Check(String),
-    /// The user pressed Ctrl-C. What was measured until then has been printed.
+    /// The user pressed Ctrl-C. The results measured until then have been printed.
     #[error("interrupted")]
     Interrupted,
     /// A thread of a run panicked; its message is on standard error.
@@ -24,7 +24,7 @@ pub(crate) enum BenchError {
     /// The database could not be opened.
     #[error("cannot open the database")]
     Open(#[source] OpenError),
-    /// A transaction failed for good.
+    /// A transaction failed permanently.
     #[error("a transaction failed")]
     Transaction(#[from] namiki::Error),
     /// The log failed.
@@ -33,16 +33,16 @@ pub(crate) enum BenchError {
     /// An index refused a key or a payload.
     #[error("the index refused an operation")]
     Index(#[from] IndexError),
-    /// A store that is compared failed.
+    /// A store under comparison failed.
     #[cfg(feature = "compare")]
     #[error("{store} failed")]
     Store {
-        /// Which.
+        /// The name of the store.
         store: &'static str,
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A cluster does not start, or a command of it fails.
+    /// A cluster does not start, or one of its commands fails.
     #[error("{0}")]
     Cluster(String),
     /// A client of a cluster failed.
@@ -51,7 +51,7 @@ pub(crate) enum BenchError {
     /// A query failed.
     #[error("the query failed")]
     Query(#[source] namiki_exec::ExecError),
-    /// Tables to query could not be made.
+    /// The tables to query could not be created.
     #[error("tables cannot be loaded")]
     Load(#[source] namiki::LoadError),
     /// A file with rows cannot be read.
@@ -60,33 +60,33 @@ pub(crate) enum BenchError {
     /// A log that was just written cannot be read back.
     #[error("the log cannot be read back")]
     Read(#[from] ReadError),
-    /// A file or folder.
+    /// A file or folder operation failed.
     #[error("cannot {doing} {}", path.display())]
     File {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
-        /// On what.
+        /// The file or folder concerned.
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    /// There can be no folder for temporary files here.
+    /// A folder for temporary files cannot be created here.
     #[error("cannot create a folder in {}; --dir or TMPDIR names another place", parent.display())]
     Scratch {
-        /// Where it was to be.
+        /// The parent of that folder.
         parent: PathBuf,
         #[source]
         source: io::Error,
     },
-    /// Something of the operating system other than a file.
+    /// An operation of the operating system on something other than a file failed.
     #[error("cannot {doing}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
         #[source]
         source: io::Error,
     },
-    /// Standard output does not take the results.
+    /// Standard output does not accept the results.
     #[error("cannot write the results")]
     Output(#[source] io::Error),
 }
@@ -101,7 +101,7 @@ impl From<OpenError> for BenchError {
 }
 
 impl BenchError {
-    /// Names the file in an error of it.
+    /// Adds the file's name to its error.
     pub(crate) fn file(
         doing: &'static str,
         path: impl Into<PathBuf>,
@@ -114,13 +114,13 @@ impl BenchError {
         }
     }
 
-    /// Names what was tried in an error of the system.
+    /// Adds the operation to an error of the system.
     pub(crate) fn system(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::System { doing, source }
     }
 
-    /// 2 for a command line that makes no sense, as `clap` has it; 130 is what shells show after
-    /// Ctrl-C; 1 for the rest.
+    /// 2 for a command line that makes no sense, as `clap` has it; 130, which shells report after
+    /// Ctrl-C; 1 for all other errors.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
@@ -129,7 +129,7 @@ impl BenchError {
         }
     }
 
-    /// Whether the reader of the results has closed its end, as `head` does. That is not reported.
+    /// Whether the reader of the results has closed its end, as `head` does. This is not reported.
     pub(crate) fn is_reader_gone(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }

@@ -1,7 +1,7 @@
-//! Ctrl-C ends the run that is under way; its row is still checked and printed.
+//! Ctrl-C ends the current run; its row is still checked and printed.
 //!
-//! A second one ends the program immediately. Nothing is dropped then, so files that must be removed at the
-//! end are registered with [`remove_at_exit`].
+//! A second Ctrl-C ends the program immediately and runs no destructor. Files that must be removed
+//! at the end are therefore registered with [`remove_at_exit`].
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,13 +11,13 @@ use std::time::Duration;
 use crate::error::BenchError;
 
 static ASKED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
-/// What a second Ctrl-C removes.
+/// The files and folders that a second Ctrl-C removes.
 static SCRATCH: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// How often a folder is removed again that threads still make files in.
+/// Maximal number of attempts to remove a folder in which threads still create files.
 const REMOVALS_MAX: u32 = 100;
 
-/// Listens for Ctrl-C, and requests to terminate, from now on.
+/// Installs the handler for Ctrl-C and for requests to terminate.
 pub(crate) fn install() -> Result<(), BenchError> {
     ctrlc::set_handler(|| {
         // Relaxed: the flag carries no other data.
@@ -38,7 +38,7 @@ pub(crate) fn asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }
 
-/// An error once Ctrl-C was pressed: between runs, nothing is lost by leaving.
+/// Returns an error after Ctrl-C. Leaving between runs loses no results.
 pub(crate) fn check() -> Result<(), BenchError> {
     if asked() {
         return Err(BenchError::Interrupted);
@@ -51,13 +51,13 @@ pub(crate) fn flag() -> Arc<AtomicBool> {
     Arc::clone(&ASKED)
 }
 
-/// Has a second Ctrl-C remove this file or folder as long as the mark is held.
+/// Registers a file or folder for removal by a second Ctrl-C while the mark is held.
 pub(crate) fn remove_at_exit(path: &Path) -> ScratchMark {
     scratch().push(path.to_owned());
     ScratchMark(path.to_owned())
 }
 
-/// Says that a file or folder does not outlive the program.
+/// Marks a file or folder that must not outlive the program.
 #[derive(Debug)]
 pub(crate) struct ScratchMark(PathBuf);
 
@@ -68,7 +68,7 @@ impl Drop for ScratchMark {
 }
 
 fn scratch() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
-    // A list of paths is in order whatever its holder did.
+    // A panic of a holder leaves the list of paths valid.
     SCRATCH.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -76,7 +76,7 @@ fn remove_scratch() {
     let paths = scratch().clone();
     for _ in 0..REMOVALS_MAX {
         for path in &paths {
-            // What cannot be removed now is tried again below.
+            // The next round retries a removal that fails.
             let _ = if path.is_dir() {
                 std::fs::remove_dir_all(path)
             } else {

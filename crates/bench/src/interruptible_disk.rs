@@ -1,9 +1,9 @@
-//! A disk that makes no more files once Ctrl-C was pressed, as long as a log is being started.
+//! A disk that creates no files after Ctrl-C while a log is being started.
 //!
-//! A stream's log files are filled with zeros when they are made: ahead of need, or by a commit, in the
-//! load or in the warm-up. With many streams that takes a while. Nothing is lost by an interruption then.
-//! Once the clock has started, files have to be made for the commits under way to be acknowledged, and for
-//! the run that was interrupted to be checked.
+//! A stream's log files are filled with zeros at creation: ahead of need, or by a commit, during
+//! the load or the warm-up. With many streams this takes a while, and an interruption then loses
+//! nothing. Once the clock has started, file creation must go on: commits in progress need files to
+//! be acknowledged, and the interrupted run needs them for its check.
 
 use std::io;
 use std::path::Path;
@@ -15,7 +15,7 @@ use namiki_platform::disk::{Disk, DiskFile, DiskLayer};
 use crate::error::BenchError;
 use crate::interrupt;
 
-/// The disk itself but for making files.
+/// The disk; only the creation of files is intercepted.
 #[derive(Debug)]
 pub(crate) struct OpeningDisk {
     disk: Arc<dyn Disk>,
@@ -23,7 +23,7 @@ pub(crate) struct OpeningDisk {
 }
 
 impl OpeningDisk {
-    /// Stops at Ctrl-C until [`OpeningDisk::started`].
+    /// Refuses to create files after Ctrl-C until [`OpeningDisk::started`].
     pub(crate) fn new(disk: Arc<dyn Disk>) -> Self {
         Self {
             disk,
@@ -31,7 +31,8 @@ impl OpeningDisk {
         }
     }
 
-    /// The clock starts: from now on, files are made whatever happens, if they still were so far.
+    /// The clock starts: from now on, files are created even after Ctrl-C, unless it was pressed
+    /// before.
     pub(crate) fn started(&self) {
         if !interrupt::asked() {
             // Relaxed: the flag carries no other data.
@@ -39,7 +40,7 @@ impl OpeningDisk {
         }
     }
 
-    /// What failed before the clock started failed because of Ctrl-C, if that was pressed.
+    /// Attributes a failure before the start of the clock to Ctrl-C, if that was pressed.
     pub(crate) fn explain(&self, error: BenchError) -> BenchError {
         if self.has_given_up() {
             BenchError::Interrupted

@@ -1,38 +1,38 @@
-//! What the keys of a benchmark look like: key number *n* as bytes, and back.
+//! The keys of a benchmark: the encoding of key number *n* as bytes, and its inverse.
 //!
-//! Eight bytes, the *core*, tell keys apart; they are all of a key of eight bytes. A longer key begins
-//! with its core or ends with it:
+//! Eight bytes, the *core*, distinguish the keys; a key of eight bytes is its core. A longer key
+//! begins or ends with its core:
 //! ```text
 //! random-head     | core (8) | bytes of this key alone … |
 //! shared-prefix   | the same bytes in every key … | core (8) |
 //! ```
-//! A dense core is the number itself, big-endian, so that keys lie side by side; a sparse one is the
-//! number scrambled, all over the 2⁶⁴ there are. Either way keys are in the order of their cores.
+//! A dense core is the number itself, big-endian, so that keys are adjacent. A sparse core is the
+//! number scrambled over all 2⁶⁴ values. Either way keys are in the order of their cores.
 //!
 //! Paper: bwtree §5.1 b), c)
 
 use clap::{Args, ValueEnum};
 
-/// Where the keys lie among all there could be.
+/// The distribution of keys over the key space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum KeySpace {
-    /// Side by side: 0, 1, 2, …
+    /// Adjacent: 0, 1, 2, …
     Dense,
     /// Anywhere in 2⁶⁴, in no visible order
     Sparse,
 }
 
-/// Where a long key differs from the others.
+/// The part of a long key that differs from the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum KeyLayout {
     /// In its first eight bytes
     RandomHead,
-    /// In its last eight bytes, after a prefix that all share
+    /// In its last eight bytes, after a common prefix
     SharedPrefix,
 }
 
 impl KeySpace {
-    /// The flag's word for it.
+    /// The flag's name for it.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Dense => "dense",
@@ -42,7 +42,7 @@ impl KeySpace {
 }
 
 impl KeyLayout {
-    /// The flag's word for it.
+    /// The flag's name for it.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::RandomHead => "random-head",
@@ -51,13 +51,13 @@ impl KeyLayout {
     }
 }
 
-/// The bytes that tell keys apart.
+/// Length of the bytes that distinguish keys.
 pub(crate) const CORE_BYTES: usize = 8;
 
-/// What the keys of a run look like.
+/// The shape of the keys of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Keys {
-    /// How many there are.
+    /// Number of keys.
     pub(crate) count: u64,
     /// Length of each; at least [`CORE_BYTES`].
     pub(crate) bytes: usize,
@@ -65,10 +65,10 @@ pub(crate) struct Keys {
     pub(crate) layout: KeyLayout,
 }
 
-/// What keys look like, however long they are.
+/// The shapes of keys, without their lengths.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LooksArgs {
-    /// Where the keys lie among all there could be
+    /// The distribution of keys over the key space
     #[arg(
         long,
         value_enum,
@@ -77,7 +77,7 @@ pub(crate) struct LooksArgs {
         default_value = "dense"
     )]
     key_space: Vec<KeySpace>,
-    /// Where keys of more than 8 bytes differ
+    /// The part in which keys of more than 8 bytes differ
     #[arg(
         long,
         value_enum,
@@ -89,7 +89,7 @@ pub(crate) struct LooksArgs {
 }
 
 impl LooksArgs {
-    /// So many keys of each length in each look, layouts changing fastest.
+    /// `count` keys of each length in each shape; layouts change fastest.
     pub(crate) fn keys(&self, count: u64, lengths: &[usize]) -> Vec<Keys> {
         let mut all = Vec::new();
         for &bytes in lengths {
@@ -123,7 +123,7 @@ impl Keys {
         }
     }
 
-    /// The number of a key; none if it is not one of these.
+    /// The number of a key; `None` if it is not one of these.
     pub(crate) fn number(&self, key: &[u8]) -> Option<u64> {
         let core = match self.layout {
             KeyLayout::RandomHead => key.first_chunk(),
@@ -137,7 +137,7 @@ impl Keys {
         if number >= self.count || key.len() != self.bytes {
             return None;
         }
-        // The rest of it, too.
+        // Compares the remaining bytes, too.
         let mut same = Vec::with_capacity(self.bytes);
         self.append(number, &mut same);
         (same == key).then_some(number)
@@ -152,7 +152,7 @@ impl Keys {
         numbers
     }
 
-    /// Keys are in the order of this.
+    /// Keys are in the order of their cores.
     pub(crate) const fn core(&self, number: u64) -> u64 {
         match self.space {
             KeySpace::Dense => number,
@@ -161,7 +161,7 @@ impl Keys {
     }
 }
 
-/// Bytes that look like text: the same for the same `of`.
+/// Filling that looks like text, derived from `of` alone.
 fn append_filling(of: u64, bytes: usize, to: &mut Vec<u8>) {
     let end = to.len() + bytes;
     let mut state = of;
@@ -172,15 +172,15 @@ fn append_filling(of: u64, bytes: usize, to: &mut Vec<u8>) {
     }
 }
 
-/// Added first, so that 0 does not stay 0.
+/// Added first, so that 0 does not map to 0.
 const ADDED: u64 = 0x9E37_79B9_7F4A_7C15;
 const FACTORS: [u64; 2] = [0xBF58_476D_1CE4_E5B9, 0x94D0_49BB_1331_11EB];
-/// Times its factor each is 1.
+/// The multiplicative inverses of the two factors.
 const INVERSES: [u64; 2] = [0x96DE_1B17_3F11_9089, 0x3196_42B2_D24D_8EC3];
 const _: () = assert!(FACTORS[0].wrapping_mul(INVERSES[0]) == 1);
 const _: () = assert!(FACTORS[1].wrapping_mul(INVERSES[1]) == 1);
 
-/// One to one: splitmix64's mixing, in which every step can be undone.
+/// A bijection: splitmix64's mixing function, in which every step can be undone.
 const fn scramble(number: u64) -> u64 {
     let bits = number.wrapping_add(ADDED);
     let bits = (bits ^ (bits >> 30)).wrapping_mul(FACTORS[0]);

@@ -1,4 +1,4 @@
-//! Latencies, gathered per thread and added up.
+//! Latencies, collected per thread and then merged.
 
 use hdrhistogram::Histogram;
 use namiki_platform::clock::now_ns;
@@ -11,20 +11,20 @@ const LONGEST_NS: u64 = 3_600_000_000_000;
 #[derive(Clone, Debug)]
 pub(crate) struct Latencies(Histogram<u64>);
 
-/// What a row says of latencies, in microseconds.
+/// The latencies of a row, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct LatencyUs {
     /// Half of the samples are below.
     pub(crate) p50: f64,
-    /// All but one in a hundred.
+    /// 99 % of the samples are below.
     pub(crate) p99: f64,
-    /// All but one in a thousand.
+    /// 99.9 % of the samples are below.
     pub(crate) p999: f64,
     /// The longest sample.
     pub(crate) max: f64,
 }
 
-/// What a row says of latencies when the paper draws a curve of them: percentiles in nanoseconds, as
+/// The latencies of a row where the paper draws them as a curve: percentiles in nanoseconds, as
 /// keys p1, p5, p10, …, p95, p99, p999.
 ///
 /// Paper: bwtree §5.2, figures 12 to 15
@@ -32,13 +32,13 @@ pub(crate) struct LatencyUs {
 pub(crate) struct PercentilesNs(Vec<(f64, f64)>);
 
 impl PercentilesNs {
-    /// Percent of the samples that are not above: 1, 5, 10, …, 95, 99, 99.9.
+    /// The percentages of the curve: 1, 5, 10, …, 95, 99, 99.9.
     fn percents() -> impl Iterator<Item = f64> {
         let fives = (5..100).step_by(5).map(f64::from);
         [1.0].into_iter().chain(fives).chain([99.0, 99.9])
     }
 
-    /// The latency that so many percent do not exceed, if that is one of these percentages.
+    /// The latency at this percentile, if the curve contains it.
     pub(crate) fn at(&self, percent: f64) -> Option<f64> {
         let found = self.0.iter().find(|(this, _)| *this == percent);
         found.map(|(_, ns)| *ns)
@@ -55,7 +55,7 @@ impl Serialize for PercentilesNs {
     }
 }
 
-/// What two looks at the clock take, with nothing between: the median of many.
+/// The cost of two consecutive readings of the clock: the median of many.
 pub(crate) fn clock_ns() -> u64 {
     let mut pairs: Vec<u64> = (0..10_001)
         .map(|_| {
@@ -68,24 +68,24 @@ pub(crate) fn clock_ns() -> u64 {
 }
 
 impl Latencies {
-    /// None yet.
+    /// Creates an empty collection.
     pub(crate) fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, LONGEST_NS, 2);
         Self(histogram.expect("the bounds are in order and the digits are few"))
     }
 
-    /// One more.
+    /// Adds a sample.
     #[inline]
     pub(crate) fn add_ns(&mut self, ns: u64) {
         self.0.saturating_record(ns.max(1));
     }
 
-    /// Those of another thread.
+    /// Adds the samples of another thread.
     pub(crate) fn add_all(&mut self, others: &Self) {
         self.0.add(&others.0).expect("both have the same bounds");
     }
 
-    /// A summary; none of nothing.
+    /// A summary; `None` without samples.
     pub(crate) fn summary(&self) -> Option<LatencyUs> {
         let at = |quantile| self.0.value_at_quantile(quantile) as f64 / 1e3;
         (!self.0.is_empty()).then(|| LatencyUs {
@@ -96,7 +96,7 @@ impl Latencies {
         })
     }
 
-    /// A curve, each sample less what the clock itself takes; none of nothing.
+    /// A curve, with the cost of the clock subtracted from each sample; `None` without samples.
     pub(crate) fn percentiles(&self, clock_ns: u64) -> Option<PercentilesNs> {
         let at = |percent: f64| {
             let ns = self.0.value_at_quantile(percent / 100.0);

@@ -1,12 +1,12 @@
 //! `namiki-bench`: measures Namiki and runs the experiments of its papers.
 //!
-//! One module per command; what they share is in `args` (flags), `device_choice` (which disk;
-//! `interruptible_disk`, how its log is started), `run_folder` (which folder), `key_encoding` (what keys look like),
-//! `latency`, `worker_threads`, `run_stages`, `repetitions`, `page_cache` (what of files is in memory), `result_writer` (the
-//! one writer of results) and `interrupt` (Ctrl-C). No command uses another, save
-//! that `log` and `query` measure the bare device as `device` does, `compare_command` has others do what `index` does, or in `kv`
-//! what `txn` does, and `figure` has its points run by `txn`, `device` and
-//! `query`.
+//! Each command has its module. Shared modules are `args` (flags), `device_choice` (the disk;
+//! `interruptible_disk` for the start of its log), `run_folder` (the folder), `key_encoding` (the
+//! shapes of keys), `latency`, `worker_threads`, `run_stages`, `repetitions`, `page_cache` (the
+//! cached part of files), `result_writer` (the one writer of results) and `interrupt` (Ctrl-C).
+//! Commands do not use each other, with these exceptions: `log` and `query` measure the bare device
+//! as `device` does; `compare_command` runs the workloads of `index` and, in `kv`, of `txn` on
+//! other systems; `figure` runs its points by `txn`, `device` and `query`.
 
 mod args;
 mod cluster;
@@ -75,32 +75,35 @@ enum Command {
     Txn(txn::TxnArgs),
     /// Operations per second and latencies of the trees: the benchmark of the Bw-tree's paper.
     Index(index::IndexArgs),
-    /// Namiki beside others, doing the same in the same run.
+    /// Namiki and other systems under the same workload in the same run.
     Compare(compare_command::CompareArgs),
-    /// What the log alone can take, without concurrency control, beside what its device can.
+    /// The rate of the log alone, without concurrency control, and that of its device.
     Log(log::LogArgs),
-    /// How fast a log is recovered, checked against what was written.
+    /// The speed of recovery, with the result checked against the writes.
     Recover(recover::RecoverArgs),
-    /// Updates for a long time under checkpoints: what files and memory the database takes, a line each minute.
+    /// A long run of updates under checkpoints: disk space and memory of the database, a line each
+    /// minute.
     Sustain(sustain::SustainArgs),
-    /// How long after a restart the first read and the first write come, and all tables are loaded.
+    /// The time from a restart to the first read, to the first write, and until all tables are
+    /// loaded.
     Restart(restart::RestartArgs),
-    /// What rows take in memory, and whether a queue takes more the longer it runs.
+    /// Memory per row, and whether a queue's memory grows over time.
     Memory(memory::MemoryArgs),
-    /// Queries over tables on disk, beside what their device can do at best.
+    /// Queries over tables on disk, and the limit of their device.
     Query(query::QueryArgs),
-    /// A replicated cluster of processes: transfers per second, failovers, and whether anything acknowledged is lost.
+    /// A replicated cluster of processes: transfers per second, failovers, and a check for lost
+    /// acknowledged writes.
     Cluster(cluster::ClusterArgs),
-    /// What the device can take: the limit everything durable is measured against.
+    /// The rates of the device: the limit for everything durable.
     Device(device::DeviceArgs),
     /// An experiment of a paper: its figure, and which of the paper's claims hold here.
     Figure(figure::FigureArgs),
-    /// The figures that `figure --list` names, and one page over them.
+    /// The figures of `figure --list`, and one page over them.
     Report(figure::ReportArgs),
 }
 
 impl Program {
-    /// What the command line says. There, `--ops -5` is a bad number, and no unknown flag `-5`.
+    /// Parses the command line. In it, `--ops -5` is a bad number and not an unknown flag `-5`.
     fn read() -> Self {
         fn with_negative_numbers(command: clap::Command) -> clap::Command {
             let command = command.mut_args(|flag| {

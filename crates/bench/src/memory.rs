@@ -1,4 +1,4 @@
-//! `memory`: what rows take, and whether a queue takes more the longer it runs.
+//! `memory`: memory per row, and whether a queue's memory grows over time.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::run_folder::Place;
 
 /// Rows of the queue at any time.
 const QUEUE_ROWS: u64 = 10;
-/// The queue's memory is compared with what it is after so many.
+/// Rows after which the queue's memory is taken as the baseline.
 const SETTLED: u64 = 100_000;
 const VALUE_BYTES: usize = 100;
 const KEY_BYTES: usize = 8;
@@ -33,7 +33,7 @@ Examples:
   namiki-bench memory
   namiki-bench memory --pops 1000000 --spec 'SILO(NLR)+PWAL(16)'";
 
-/// What `memory` measures.
+/// Arguments of `memory`.
 #[derive(Args, Debug)]
 #[command(after_help = NOTES)]
 pub(crate) struct MemoryArgs {
@@ -43,10 +43,11 @@ pub(crate) struct MemoryArgs {
     /// Rows with keys of 8 bytes and values of 100 bytes
     #[arg(long, value_name = "N", default_value = "1000000", value_parser = RangedU64ValueParser::<u64>::from(1..=u64::from(u32::MAX)))]
     rows: u64,
-    /// How many rows go through the queue
+    /// Number of rows that pass through the queue
     #[arg(long, value_name = "N", default_value = "10000000", value_parser = RangedU64ValueParser::<u64>::from(SETTLED..=u64::MAX))]
     pops: u64,
-    /// Measures one of them in this process, and prints it as JSON: what the other processes do
+    /// Runs one of the measurements in this process and prints it as JSON: the work of the child
+    /// processes
     #[arg(long, hide = true, value_name = "WHAT")]
     measure: Option<Measured>,
     /// Folder for the databases, which are removed at the end [default: the system's temporary folder]
@@ -56,7 +57,7 @@ pub(crate) struct MemoryArgs {
     output: OutputArgs,
 }
 
-/// What a process is measured with.
+/// The workload of a measuring process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Measured {
@@ -73,7 +74,7 @@ impl Measured {
     }
 }
 
-/// A result. The keys are a contract.
+/// A result. The keys are a stable contract.
 #[derive(Debug, Serialize, Deserialize)]
 struct MemoryRow {
     what: Measured,
@@ -81,10 +82,10 @@ struct MemoryRow {
     ops: u64,
     seconds: f64,
     rss_bytes: u64,
-    /// Of the queue: beyond its memory after 100,000.
+    /// Queue only: growth over the memory after 100,000 rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     growth_bytes: Option<i64>,
-    /// Of rows: bytes of memory for each byte of keys and values.
+    /// Rows only: bytes of memory for each byte of keys and values.
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes_per_payload_byte: Option<f64>,
 }
@@ -162,7 +163,7 @@ fn in_another_process(
     })
 }
 
-/// What the other process does.
+/// The work of the child process.
 fn measure(args: &MemoryArgs, what: Measured) -> Result<(), BenchError> {
     let (Some(dir), [spec]) = (&args.dir, args.spec.as_slice()) else {
         return Err(BenchError::Check(
@@ -195,7 +196,7 @@ fn rows(db: &Database, spec: ProtocolSpec, rows: u64) -> Result<MemoryRow, Bench
         if key % 4096 == 0 {
             interrupt::check()?;
         }
-        // In no order.
+        // Keys in scrambled order.
         let key = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         session.transact_async(|tx| tx.put(&table, &key, &[7; VALUE_BYTES]))?;
     }

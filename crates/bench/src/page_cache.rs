@@ -1,4 +1,4 @@
-//! What of a folder's files is in memory.
+//! The page cache of a folder's files.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use rustix::fs::{Advice, fadvise};
 
 use crate::error::BenchError;
 
-/// Sees all files on the disk, and their pages dropped from memory.
+/// Syncs all files to disk and drops their pages from memory.
 pub(crate) fn drop_cached(dir: &Path) -> Result<(), BenchError> {
     for path in files_in(dir)? {
         let file = std::fs::File::open(&path).map_err(BenchError::file("open", &path))?;
@@ -17,7 +17,7 @@ pub(crate) fn drop_cached(dir: &Path) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Reads all files, so that their pages are in memory.
+/// Reads all files, so that their pages are cached.
 pub(crate) fn read_into_cache(dir: &Path) -> Result<(), BenchError> {
     for path in files_in(dir)? {
         let mut file = std::fs::File::open(&path).map_err(BenchError::file("open", &path))?;
@@ -33,7 +33,7 @@ pub(crate) fn file_bytes(dir: &Path) -> Result<u64, BenchError> {
     for path in files_in(dir)? {
         match std::fs::metadata(&path) {
             Ok(found) => bytes += found.len(),
-            // A store removes files while it runs.
+            // A store may remove files while it runs.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(BenchError::file("ask about", &path)(error)),
         }

@@ -1,10 +1,10 @@
-//! Repetitions of runs, in turns over their combinations.
+//! Repetitions of runs, interleaved over their combinations.
 
 use crate::error::BenchError;
 use crate::interrupt;
 
-/// Runs each combination once, then each once more, and so on: what the machine does meanwhile then
-/// hits all alike.
+/// Runs each combination once, then each again, and so on. Disturbances of the machine then affect
+/// all combinations alike.
 pub(crate) fn in_turns<C>(
     repeat: u32,
     combinations: &[C],

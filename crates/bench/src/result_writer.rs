@@ -1,8 +1,8 @@
-//! The one writer of results: a table for people, or JSON lines.
+//! The only writer of results: a table for readers, or JSON lines.
 //!
-//! A row knows its JSON (by `serde`, in the order of the contract) and its cells. Cells are either
-//! part of what was asked for ([`Cell::Key`]) or of what came out ([`Cell::Measure`]); rows with the
-//! same keys are repetitions, and the table ends with their medians.
+//! A row defines its JSON (by `serde`, in the order of the contract) and its cells. A cell is a
+//! parameter ([`Cell::Key`]) or a measured value ([`Cell::Measure`]). Rows with the same keys are
+//! repetitions, and the table ends with their medians.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -17,26 +17,26 @@ pub(crate) trait Row: Serialize {
     /// The table's headings, one for each cell.
     const HEADINGS: &'static [&'static str];
 
-    /// What the table shows.
+    /// The cells of the table.
     fn cells(&self) -> Vec<Cell>;
 }
 
 /// One cell of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Cell {
-    /// What was asked for.
+    /// A parameter.
     Key(String),
-    /// What came out, if it was measured.
+    /// A measured value, if it was measured.
     Measure(Option<f64>),
 }
 
 impl Cell {
-    /// What was asked for.
+    /// Creates a parameter cell.
     pub(crate) fn key(value: impl ToString) -> Self {
         Self::Key(value.to_string())
     }
 
-    /// What came out.
+    /// Creates a cell for a measured value.
     pub(crate) fn measure(value: impl Into<Option<f64>>) -> Self {
         Self::Measure(value.into())
     }
@@ -50,7 +50,7 @@ impl Cell {
     }
 }
 
-/// Rows of one kind on their way to standard output.
+/// Writes rows of one kind to standard output.
 pub(crate) struct Report<W = io::Stdout> {
     out: W,
     format: Format,
@@ -89,7 +89,7 @@ impl<W: Write> Report<W> {
         .map_err(BenchError::Output)
     }
 
-    /// Ends the report: in a table, the medians of what was run more than once.
+    /// Ends the report. A table ends with the medians of repeated runs.
     pub(crate) fn finish(mut self) -> Result<(), BenchError> {
         self.medians().map_err(BenchError::Output)
     }
@@ -192,7 +192,7 @@ fn median_of_column(rows: &[Vec<Cell>], at: usize) -> Cell {
     }
 }
 
-/// The middle one, or the mean of the middle two; none of nothing.
+/// The middle number, or the mean of the middle two; `None` without numbers.
 pub(crate) fn median(mut numbers: Vec<f64>) -> Option<f64> {
     numbers.sort_by(f64::total_cmp);
     let upper = *numbers.get(numbers.len() / 2)?;
@@ -202,7 +202,7 @@ pub(crate) fn median(mut numbers: Vec<f64>) -> Option<f64> {
     Some((numbers[numbers.len() / 2 - 1] + upper) / 2.0)
 }
 
-/// Four digits that count, thousands apart.
+/// Four significant digits, with separated thousands.
 pub(crate) fn number_text(number: f64) -> String {
     let size = number.abs();
     let decimals = match size {

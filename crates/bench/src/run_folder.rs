@@ -1,4 +1,4 @@
-//! Where a command puts its files: a folder of the user's, which is kept, or a fresh one.
+//! The folder for a command's files: the user's, which is kept, or a fresh one.
 
 use std::path::{Path, PathBuf};
 
@@ -11,31 +11,31 @@ use crate::interrupt::{self, ScratchMark};
 /// The folder of a command.
 #[derive(Debug)]
 pub(crate) enum Place {
-    /// The user's. Never emptied.
+    /// The user's folder, which is never emptied.
     Given(PathBuf),
-    /// One of our own.
+    /// A folder of our own.
     Fresh(Scratch),
 }
 
 /// The folder of one run.
 #[derive(Debug)]
 pub(crate) enum RunPlace {
-    /// The user's: all runs share it.
+    /// The user's folder, which all runs share.
     Given(PathBuf),
-    /// This run's alone.
+    /// A folder of this run alone.
     Fresh(Scratch),
 }
 
-/// A folder that is removed when it is dropped, and by the Ctrl-C that drops nothing.
+/// A folder that is removed on drop, and by a second Ctrl-C, which drops nothing.
 #[derive(Debug)]
 pub(crate) struct Scratch {
-    // In this order: no other process may remove the folder while it is marked.
+    // Drop order: no other process may remove the folder while it is marked.
     dir: TempDir,
     _mark: ScratchMark,
 }
 
 impl Place {
-    /// Makes the folder: the one that is given, or one in the system's temporary folder.
+    /// Opens the given folder, or creates one in the system's temporary folder.
     pub(crate) fn new(given: Option<&Path>) -> Result<Self, BenchError> {
         if let Some(dir) = given {
             if std::fs::metadata(dir).is_ok_and(|found| !found.is_dir()) {
@@ -49,7 +49,7 @@ impl Place {
         Scratch::new(&std::env::temp_dir()).map(Self::Fresh)
     }
 
-    /// Makes a folder of our own inside the one that is given, or in the system's temporary folder.
+    /// Creates a folder of our own inside the given one, or in the system's temporary folder.
     pub(crate) fn fresh_in(given: Option<&Path>) -> Result<Self, BenchError> {
         match Self::new(given)? {
             Self::Given(parent) => Scratch::new(&parent).map(Self::Fresh),
@@ -73,12 +73,12 @@ impl Place {
         }
     }
 
-    /// A folder for files that do not outlive their run, whatever the owner of the folder is.
+    /// A folder for files that do not outlive their run, even in the user's folder.
     pub(crate) fn scratch(&self) -> Result<Scratch, BenchError> {
         Scratch::new(self.path())
     }
 
-    /// Says so if what is written here goes to no device.
+    /// Prints a note if the folder is in memory and writes reach no device.
     pub(crate) fn note_memory(&self, machine: &Machine) {
         let kind = machine.disk.split(' ').next();
         if matches!(kind, Some("tmpfs" | "ramfs")) {
@@ -100,7 +100,7 @@ impl RunPlace {
         }
     }
 
-    /// Whether nothing of an earlier run can be here.
+    /// Whether the folder cannot contain files of an earlier run.
     pub(crate) fn is_fresh(&self) -> bool {
         matches!(self, Self::Fresh(_))
     }

@@ -1,7 +1,8 @@
-//! Stages of a run (load, warm-up, timed stage) that its threads go through together, and what each came to.
+//! Stages of a run (load, warm-up, timed stage), which its threads pass through together, and their
+//! results.
 //!
-//! Nothing here can wait forever: the coordinator sees threads that ended early, panicked ones included,
-//! and threads that wait see the end of the run.
+//! No wait here is unbounded: the coordinator detects threads that ended early, panicked ones
+//! included, and waiting threads detect the end of the run.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::ScopedJoinHandle;
@@ -13,12 +14,12 @@ use crate::interrupt;
 use crate::latency::Latencies;
 use crate::worker_threads::{join, spawn};
 
-/// How often a waiting thread looks again.
+/// Polling interval of a waiting thread.
 const LOOK_EVERY: Duration = Duration::from_micros(100);
-/// Time between two signs of life of a long run.
+/// Interval between progress messages of a long run.
 const PROGRESS_EVERY: Duration = Duration::from_secs(10);
 
-/// Where a run is. Threads *arrive* at the end of each stage and wait for the next to begin.
+/// The state of a run. Threads *arrive* at the end of each stage and wait for the next to begin.
 #[derive(Debug, Default)]
 pub(crate) struct Stages {
     begun: AtomicU32,
@@ -28,8 +29,8 @@ pub(crate) struct Stages {
 }
 
 impl Stages {
-    /// Reports the end of a stage and waits for the next. False if there is none, because the run
-    /// has failed somewhere.
+    /// Reports the end of a stage and waits for the next. Returns false if the run has failed and
+    /// no stage follows.
     pub(crate) fn next(&self, stage: u32) -> bool {
         self.arrived.fetch_add(1, Ordering::AcqRel);
         while self.begun.load(Ordering::Acquire) < stage {
@@ -41,20 +42,20 @@ impl Stages {
         !self.over.load(Ordering::Acquire)
     }
 
-    /// Whether the stage under way is to end.
+    /// Whether the current stage is to end.
     #[inline]
     pub(crate) fn must_stop(&self) -> bool {
         // Relaxed: the flag carries no other data.
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Ends the stage under way for all: there is no room to go on.
+    /// Ends the current stage for all threads, because there is no space to continue.
     pub(crate) fn end_early(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until all threads have come to the end of stage number `stage`, counted from 0 for
-    /// their preparation, or some have ended altogether.
+    /// Waits until all threads have finished stage number `stage`, counted from 0 for their
+    /// preparation, or until some thread has exited.
     pub(crate) fn wait_for<T>(&self, stage: u32, threads: &[ScopedJoinHandle<'_, T>]) {
         let expected = (stage + 1) * threads.len() as u32;
         while self.arrived.load(Ordering::Acquire) < expected {
@@ -69,7 +70,7 @@ impl Stages {
         }
     }
 
-    /// Begins the next stage, lets it run for its length, and tells it to end.
+    /// Begins the next stage, lets it run for its length, and ends it.
     pub(crate) fn run_for<T>(
         &self,
         stage: u32,
@@ -109,36 +110,36 @@ impl Stages {
         }
     }
 
-    /// Ends all threads.
+    /// Tells all threads to exit.
     pub(crate) fn abandon(&self) {
         self.stop.store(true, Ordering::Relaxed);
         self.over.store(true, Ordering::Release);
     }
 }
 
-/// What a thread did in one stage.
+/// The result of one thread in one stage.
 #[derive(Clone, Debug)]
 pub(crate) struct StageResult {
     pub(crate) began: Instant,
     pub(crate) ended: Instant,
     /// Operations, commits or writes.
     pub(crate) done: u64,
-    /// Attempts that came to nothing.
+    /// Failed attempts.
     pub(crate) aborted: u64,
     pub(crate) latencies: Latencies,
 }
 
-/// What all threads did in one stage.
+/// The result of all threads in one stage.
 #[derive(Clone, Debug)]
 pub(crate) struct Total {
-    /// From the first thread's beginning to the last one's end.
+    /// From the start of the first thread to the end of the last.
     pub(crate) seconds: f64,
     pub(crate) done: u64,
     pub(crate) aborted: u64,
     pub(crate) latencies: Latencies,
 }
 
-/// A quotient that says something.
+/// A quotient, if it is meaningful.
 pub(crate) fn quotient(of: f64, by: f64) -> Option<f64> {
     (by > 0.0).then(|| of / by)
 }
@@ -163,23 +164,23 @@ impl Total {
         total
     }
 
-    /// Operations in a second, if any time went by.
+    /// Operations per second, if any time elapsed.
     pub(crate) fn per_second(&self) -> Option<f64> {
         self.rate(self.done)
     }
 
-    /// So much of something in a second, if any time went by.
+    /// The rate of `amount` per second, if any time elapsed.
     pub(crate) fn rate(&self, amount: u64) -> Option<f64> {
         quotient(amount as f64, self.seconds)
     }
 
-    /// So much of something for each operation, if there were any.
+    /// `amount` per operation, if there were any operations.
     pub(crate) fn per_operation(&self, amount: f64) -> Option<f64> {
         quotient(amount, self.done as f64)
     }
 }
 
-/// A run: its threads as they ended, what they did, and what was looked up on both sides of it.
+/// A run: its workers at the end, their results, and the measurements taken before and after it.
 pub(crate) struct Staged<W, L> {
     pub(crate) workers: Vec<W>,
     pub(crate) total: Total,
@@ -187,8 +188,8 @@ pub(crate) struct Staged<W, L> {
     pub(crate) after: L,
 }
 
-/// Makes `count` workers in threads of their own, has them go through a warm-up and the timed stage
-/// together, and looks something up on both sides of the latter.
+/// Creates `count` workers in threads of their own and runs them through a warm-up and the timed
+/// stage together. Takes a measurement before and after the timed stage.
 pub(crate) fn staged<W: Send, L>(
     count: usize,
     timed: &TimedArgs,
@@ -209,7 +210,7 @@ pub(crate) fn staged<W: Send, L>(
     let (Some(after), Some(before)) = (through.looks.pop(), through.looks.pop()) else {
         return Err(BenchError::Interrupted);
     };
-    // Nothing was timed if Ctrl-C came before, or before anything was done.
+    // Nothing was timed if Ctrl-C came earlier, or before the first operation.
     let total = through.totals.pop().filter(|_| through.totals.len() == 1);
     let total = total.filter(|total| total.done > 0 || !interrupt::asked());
     Ok(Staged {
@@ -220,16 +221,17 @@ pub(crate) fn staged<W: Send, L>(
     })
 }
 
-/// Threads that went through stages: what each stage came to, and what was looked up after it. After
-/// Ctrl-C the last stages are not there.
+/// The result of threads that passed through stages: the result of each stage, and the measurement
+/// taken after it. After Ctrl-C the last stages are missing.
 pub(crate) struct Through<W, L> {
     pub(crate) workers: Vec<W>,
     pub(crate) totals: Vec<Total>,
     pub(crate) looks: Vec<L>,
 }
 
-/// Makes `count` workers in threads of their own and has them go through stages together, each told
-/// which one it is, counted from 0. While they wait after each, something is looked up.
+/// Creates `count` workers in threads of their own and runs them through stages together. Each
+/// worker gets the number of its stage, counted from 0. A measurement is taken after each stage
+/// while the workers wait.
 pub(crate) fn through_stages<W: Send, L>(
     count: usize,
     pin: Switch,
@@ -246,7 +248,7 @@ pub(crate) fn through_stages<W: Send, L>(
             if !stages.next(number as u32 + 1) {
                 return Ok((worker, results));
             }
-            // A thread that fails ends all others.
+            // A failed thread ends all others.
             let done = stage(&mut worker, number, *length, &stages);
             results.push(done.inspect_err(|_| stages.abandon())?);
         }
@@ -258,7 +260,7 @@ pub(crate) fn through_stages<W: Send, L>(
         stages.wait_for(0, &handles);
         let mut looks = Vec::with_capacity(lengths.len());
         for (number, (length, what)) in lengths.iter().enumerate() {
-            // A stage that ends as it begins has no meaningful result.
+            // A stage that ends at its beginning has no meaningful result.
             if number > 0 && interrupt::asked() {
                 break;
             }

@@ -1,4 +1,4 @@
-//! Threads of a run: started, each on a processor of its own if asked for, and joined.
+//! Threads of a run: started, pinned to processors if requested, and joined.
 
 use std::thread::{Scope, ScopedJoinHandle};
 
@@ -7,7 +7,7 @@ use namiki_platform::cpu_affinity::{self, Cpu};
 use crate::args::Switch;
 use crate::error::BenchError;
 
-/// Starts `count` threads, each on a processor of its own if asked for and there are enough.
+/// Starts `count` threads, each pinned to a processor if requested and if there are enough.
 pub(crate) fn spawn<'scope, 'env, T: Send + 'scope>(
     scope: &'scope Scope<'scope, 'env>,
     count: usize,
@@ -21,7 +21,8 @@ pub(crate) fn spawn<'scope, 'env, T: Send + 'scope>(
             let cpu = cpus.get(thread).copied();
             scope.spawn(move || {
                 if let Some(cpu) = cpu {
-                    // A processor that was taken away meanwhile costs accuracy, not correctness.
+                    // If the processor has been taken away since, this costs accuracy and not
+                    // correctness.
                     let _ = cpu_affinity::pin_current(&[cpu]);
                 }
                 body(thread)
@@ -30,8 +31,8 @@ pub(crate) fn spawn<'scope, 'env, T: Send + 'scope>(
         .collect()
 }
 
-/// Runs `body`, and whatever threads it starts, on `count` processors alone if asked for and there are
-/// enough: for threads that cannot be pinned one by one, because a library starts them.
+/// Runs `body`, and the threads that it starts, on `count` processors alone if requested and if
+/// there are enough. For threads that a library starts and that cannot be pinned one by one.
 pub(crate) fn on_processors<T: Send>(
     count: usize,
     pin: Switch,
@@ -39,7 +40,7 @@ pub(crate) fn on_processors<T: Send>(
 ) -> Result<T, BenchError> {
     let cpus = processors(count, pin);
     std::thread::scope(|scope| {
-        // A thread of its own, so that ours stays as it is.
+        // A new thread, so that the affinity of this one does not change.
         let thread = scope.spawn(move || {
             if let Some(cpus) = cpus.get(..count) {
                 // As above.
@@ -59,7 +60,7 @@ fn processors(count: usize, pin: Switch) -> Vec<Cpu> {
     cpus
 }
 
-/// What all threads returned, or the first failure.
+/// The results of all threads, or the first failure.
 pub(crate) fn join<T>(
     threads: Vec<ScopedJoinHandle<'_, Result<T, BenchError>>>,
 ) -> Result<Vec<T>, BenchError> {
@@ -70,7 +71,7 @@ pub(crate) fn join<T>(
         .collect()
 }
 
-/// The share of `total` that falls to `thread` of `threads`: all shares add up.
+/// The share of `thread` in `total`, divided among `threads`. The shares add up to `total`.
 pub(crate) fn share(total: u64, thread: usize, threads: usize) -> u64 {
     let (thread, threads) = (thread as u64, threads as u64);
     total / threads + u64::from(thread < total % threads)
