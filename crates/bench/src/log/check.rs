@@ -1,4 +1,4 @@
-//! Reads back what a run left of its log, and compares it with what the workers appended.
+//! Reads back the log that a run left, and compares it with the commits that the workers appended.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,10 +9,11 @@ use namiki_platform::disk::Disk;
 
 use crate::error::BenchError;
 
-/// A commit's payload begins with the number of its worker and its own among the worker's, from 1.
+/// Length of the mark at the start of a commit's payload: the worker's number, and the commit's
+/// number among the worker's, from 1.
 pub(super) const MARK_BYTES: usize = 16;
 
-/// The beginning of a payload.
+/// The mark of a payload.
 pub(super) fn mark(worker: usize, number: u64) -> [u8; MARK_BYTES] {
     let mut mark = [0; MARK_BYTES];
     mark[..8].copy_from_slice(&(worker as u64).to_le_bytes());
@@ -29,8 +30,8 @@ fn unmark(payload: &[u8]) -> Option<(usize, u64)> {
     ))
 }
 
-/// Every stream's tail must consist of consecutive frames, in which each worker's commits are
-/// consecutive and end with its last one. `committed` are the workers' counts.
+/// Every stream's tail must consist of consecutive frames. In these, each worker's commits are
+/// consecutive and end with its last one. `committed` has the workers' counts.
 pub(super) fn check_tail(
     disk: &Arc<dyn Disk>,
     dir: &Path,
@@ -55,7 +56,7 @@ pub(super) fn check_tail(
         }
     }
     for (worker, (last, committed)) in last.iter().zip(committed).enumerate() {
-        // A worker that committed long ago may have been recycled altogether.
+        // The frames of a worker that committed long ago may all be recycled.
         if last.is_some_and(|last| last != *committed) {
             return failed(format!(
                 "worker {worker} committed {committed} times and the log ends with {}",

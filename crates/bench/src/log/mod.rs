@@ -1,8 +1,9 @@
-//! `log`: what the log alone can take, beside what its device can.
+//! `log`: the rate of the log alone, and that of its device.
 //!
 //! Workers append finished commits, without concurrency control or tables, in the paper's format of
-//! three records or the engine's compact one. After each run the bare device is measured with
-//! frames of the same size and as many threads: a perfect log would reach its rate of writes.
+//! three records or the engine's compact one. After each run, the bare device is measured with
+//! frames of the same size and the same number of threads. A perfect log would reach the device's
+//! rate of writes.
 //!
 //! Paper: pwal §6.1 (figures 6 and 7), §6.2 (groups), §5.7 (one device for all)
 
@@ -44,16 +45,18 @@ const COMPACT_PAYLOAD_BYTES: usize = 20;
 const FRAME_ROOM_BYTES: usize = 4096;
 const BUFFER_BYTES_MIN: usize = 256 << 10;
 const IDENTITY: u128 = 0x6e61_6d69_6b69_2d62_656e_6368;
-/// The longest log file, in MiB.
+/// Upper bound for the length of a log file, in MiB.
 const LOG_FILE_MB_MAX: u64 = 1024;
-/// Length of a log file in MiB, if nothing else is asked for. A change of log files is a few writes to
-/// the device besides those of the log.
+/// Default length of a log file, in MiB. A switch of log files costs a few writes to the device
+/// besides those of the log.
 const LOG_FILE_MB: u64 = 64;
-/// With many streams it is shorter, down to this.
+/// Minimal length, in MiB, which is used with many streams.
 const LOG_FILE_MB_MIN: u64 = 16;
-/// So that all log files that are made before the clock starts are no longer than this together.
+/// Total length, in MiB, of the log files that are created before the clock starts; bounds the
+/// default length.
 const PREPARED_MB: u64 = 1024;
-/// Log files of all streams that are made before the clock starts, at most: each holds a file open.
+/// Maximal number of log files of all streams that are created before the clock starts. Each one
+/// holds a file open.
 const PREPARED_MAX: usize = 256;
 
 const NOTES: &str = "\
@@ -74,26 +77,26 @@ Examples:
   namiki-bench log --streams 2 --group 16 --device nvm:50ns --sequencer cas --repeat 5
   namiki-bench log --streams 4 --device raw:/data/log --raw-mb 4096";
 
-/// What `log` measures.
+/// Arguments of `log`.
 #[derive(Args, Debug)]
 #[command(after_help = NOTES)]
 pub(crate) struct LogArgs {
-    /// Numbers of workers, each with a stream of its own under the parallel layout
+    /// Numbers of workers, each with its own stream under the parallel layout
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads())]
     streams: Vec<NonZeroU16>,
-    /// How workers and streams belong together; several with commas
+    /// Mapping of workers to streams; several with commas
     #[arg(long, value_enum, value_delimiter = ',', default_value = "parallel")]
     layout: Vec<LayoutName>,
     /// Commits per flush
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "16", value_parser = RangedU64ValueParser::<u32>::from(1..=u32::MAX as u64).try_map(NonZeroU32::try_from))]
     group: Vec<NonZeroU32>,
-    /// Log records: BEGIN, UPDATE and END of so many bytes each, or compact
+    /// Log records: BEGIN, UPDATE and END of this many bytes each, or compact
     #[arg(long, value_name = "BYTES|compact", default_value = "512")]
     record_bytes: RecordBytes,
-    /// How log sequence numbers are drawn
+    /// Method of drawing log sequence numbers
     #[arg(long, value_enum, default_value = "fetch-add")]
     sequencer: Sequencer,
-    /// Log files of each stream that are kept; raw:PATH keeps everything
+    /// Log files retained for each stream; raw:PATH retains everything
     #[arg(long, value_name = "N", default_value = "2", value_parser = RangedU64ValueParser::<u32>::from(2..=u32::MAX as u64))]
     retain: u32,
     /// Length of a log file [default: 64, and down to 16 with many streams]
@@ -101,16 +104,15 @@ pub(crate) struct LogArgs {
     log_file_mb: Option<u64>,
     #[command(flatten)]
     device: DeviceChoice,
-    /// Folder on the disk to measure. Each run writes its log into a folder of its own inside, which
-    /// is removed after it; nothing else there is touched
-    /// [default: the system's temporary folder]
+    /// Folder on the disk to measure. Each run writes its log into its own subfolder, which is
+    /// removed afterwards; nothing else there is touched [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     #[command(flatten)]
     timed: TimedArgs,
 }
 
-/// The layouts by the names of the command line.
+/// Log layouts, by their names on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum LayoutName {
     /// P-WAL.
@@ -119,7 +121,7 @@ enum LayoutName {
     Single,
 }
 
-/// One combination of what was asked for.
+/// One combination of the requested parameters.
 #[derive(Clone, Copy, Debug)]
 struct Combination {
     layout: LayoutName,
@@ -127,7 +129,7 @@ struct Combination {
     group: NonZeroU32,
 }
 
-/// A result. The keys are a contract.
+/// A result. The keys are a stable contract.
 #[derive(Clone, Debug, Serialize)]
 struct LogRow<'a> {
     layout: &'static str,
@@ -232,19 +234,19 @@ pub(crate) fn run(args: &LogArgs) -> Result<(), BenchError> {
     outcome
 }
 
-/// A thread that appends.
+/// An appending thread.
 struct Worker {
     log: Arc<Log<()>>,
     number: usize,
     workers: usize,
     payload: Vec<u8>,
-    /// Commits so far, of all stages.
+    /// Commits of all stages so far.
     committed: u64,
-    /// A stage ended early because the region was full.
+    /// Whether a stage ended early because the region was full.
     found_no_room: bool,
 }
 
-/// What the log did in a run.
+/// The log's counters for a run.
 struct Logged {
     total: Total,
     counters: LogCounters,
@@ -279,7 +281,7 @@ impl LogArgs {
         Ok(())
     }
 
-    /// Names the flags behind a failure on a device that is too small.
+    /// Adds the responsible flags to a failure on a device that is too small.
     fn advise(&self, error: BenchError) -> BenchError {
         match (&self.device.device, &error) {
             (
@@ -297,14 +299,14 @@ impl LogArgs {
         }
     }
 
-    /// Length of a log file of that many streams.
+    /// Length of a log file for this number of streams, in MiB.
     fn log_file_mb(&self, streams: NonZeroU16) -> u64 {
         let prepared = u64::from(streams.get()).saturating_mul(u64::from(self.retain) + 1);
         self.log_file_mb
             .unwrap_or_else(|| (PREPARED_MB / prepared).clamp(LOG_FILE_MB_MIN, LOG_FILE_MB))
     }
 
-    /// Bytes of a commit in the log.
+    /// Size of a commit in the log, in bytes.
     fn commit_bytes(&self) -> usize {
         match self.record_bytes.0 {
             RecordFormat::Compact => RECORD_HEADER_BYTES + COMPACT_PAYLOAD_BYTES,
@@ -357,8 +359,8 @@ impl LogArgs {
         let logged = Log::create(Arc::clone(&disk), dir.path(), config.clone())
             .map_err(BenchError::from)
             .and_then(|log| {
-                // With one more than are kept, the log recycles from its first change of log files on,
-                // as it does in a long life.
+                // With one file more than are retained, the log recycles from its first switch of
+                // log files on, as it does in steady state.
                 let prepared = (self.retain as usize).saturating_add(1);
                 log.prepare_log_files(prepared.min(PREPARED_MAX / log.streams()))?;
                 self.append(combination, &log, &ready)
@@ -388,7 +390,8 @@ impl LogArgs {
             file_bytes: Probe::FILE_BYTES,
             work_us: 0,
         };
-        // As long as the log was measured, which may have been until the device was full.
+        // Measures the device for as long as the log. That run may have ended when the device was
+        // full.
         let timed = TimedArgs {
             seconds: Some(Duration::from_secs_f64(logged.total.seconds).min(self.timed.seconds())),
             ..self.timed.clone()
@@ -478,13 +481,13 @@ impl LogArgs {
 }
 
 impl Worker {
-    /// Appends commits and begins a flush whenever a group is full.
+    /// Appends commits and starts a flush whenever a group is full.
     fn stage(&mut self, length: Length, stages: &Stages) -> Result<StageResult, BenchError> {
         let end = match length {
             Length::Time(_) => u64::MAX,
             Length::Operations(total) => self.committed + share(total, self.number, self.workers),
         };
-        // The number of workers came from a u16.
+        // The number of workers comes from a u16.
         let stream = self.log.stream(WorkerId(self.number as u16));
         let first = self.committed;
         let began = Instant::now();

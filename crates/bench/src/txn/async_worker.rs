@@ -1,8 +1,8 @@
-//! One thread of a run that awaits its transactions: it drives so many tasks, as an executor does.
+//! One thread of a run with awaited transactions: it drives several tasks, as an executor does.
 //!
-//! A task commits, awaits the acknowledgement ([`Database::acknowledged`]), and commits again. The thread
-//! polls the tasks that were woken, in the order in which they were, and parks when there are none. All tasks of a
-//! thread use its session, one after the other.
+//! A task commits, awaits the acknowledgement ([`Database::acknowledged`]), and commits again. The
+//! thread polls woken tasks in FIFO order and parks when the queue is empty. All tasks of a thread use
+//! its session, one after the other.
 //!
 //! [`Database::acknowledged`]: namiki::Database::acknowledged
 
@@ -24,7 +24,7 @@ use crate::error::BenchError;
 use crate::latency::Latencies;
 use crate::run_stages::{StageResult, Stages};
 
-/// The tasks of a thread that were woken, by their numbers.
+/// The woken tasks of a thread, by their numbers.
 struct Ready {
     queue: Mutex<VecDeque<usize>>,
     thread: Thread,
@@ -32,11 +32,11 @@ struct Ready {
 
 impl Ready {
     fn queue(&self) -> MutexGuard<'_, VecDeque<usize>> {
-        // Nothing panics in the middle of a change.
+        // A panic cannot interrupt a change of the queue.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All that were woken; sleeps while there are none.
+    /// Takes all woken tasks; parks until a task is woken.
     fn take(&self, into: &mut VecDeque<usize>) {
         loop {
             std::mem::swap(&mut *self.queue(), into);
@@ -68,14 +68,14 @@ impl Wake for Signal {
 
 struct Task {
     waker: Waker,
-    /// The commit that it awaits.
+    /// The awaited commit.
     commit: Option<Acknowledged>,
-    /// When that one began.
+    /// The start time of that commit.
     start: u64,
 }
 
 impl<D: Drawn> Worker<'_, D> {
-    /// As [`Worker::stage`], with so many tasks.
+    /// As [`Worker::stage`], with several tasks.
     pub(crate) fn stage_awaiting<B: Body>(
         &mut self,
         body: B,

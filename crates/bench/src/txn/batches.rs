@@ -1,8 +1,9 @@
 //! One thread of a run that receives its transactions in batches, as a server does from its clients.
 //!
-//! A batch is answered when all of its transactions are durable. Until then the thread runs the batches that came after it.
-//! In the closed loop, the clients of a thread have so many batches in flight: the next arrives when one is answered. In the
-//! open loop, batches arrive at a rate, whether those before them are answered or not; what waits for the thread adds up.
+//! A batch is answered when all of its transactions are durable. Until then the thread runs the
+//! batches that follow. In the closed loop, a fixed number of batches of each thread is in flight:
+//! the next batch arrives when one is answered. In the open loop, batches arrive at a fixed rate,
+//! whether earlier ones are answered or not, and a backlog can build up.
 //!
 //! Paper: raft-pwal §2.2 (TxGrp)
 
@@ -21,9 +22,9 @@ use crate::error::BenchError;
 use crate::latency::Latencies;
 use crate::run_stages::{StageResult, Stages};
 
-/// Batches of a thread that are in flight, unless said otherwise.
+/// Default number of batches of a thread in flight.
 const IN_FLIGHT: u32 = 4;
-/// A thread that waits for the next batch looks this often whether the run is over.
+/// Interval at which a thread that waits for the next batch checks for the end of the run.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Flags for batches.
@@ -32,10 +33,11 @@ pub(crate) struct BatchArgs {
     /// Transactions that arrive together, and are answered together when all of them are durable
     #[arg(long, value_name = "N", conflicts_with_all = ["outstanding", "tasks"], value_parser = RangedU64ValueParser::<u32>::from(1..=1 << 24))]
     batch: Option<u32>,
-    /// Batches of each thread that are in flight: the next arrives when one is answered [default: 4]
+    /// Batches of each thread in flight: the next arrives when one is answered [default: 4]
     #[arg(long, value_name = "N", requires = "batch", conflicts_with = "rate", value_parser = RangedU64ValueParser::<u32>::from(1..=1024))]
     in_flight: Option<u32>,
-    /// Transactions a second that arrive, in batches, for all threads together, whether those before are answered or not
+    /// Arrival rate in transactions per second, in batches, for all threads together, whether
+    /// earlier batches are answered or not
     #[arg(long, value_name = "TPS", requires = "batch", value_parser = RangedU64ValueParser::<u32>::from(1..=u32::MAX as u64))]
     rate: Option<u32>,
 }
@@ -43,22 +45,22 @@ pub(crate) struct BatchArgs {
 /// The batches that the threads of a run receive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batches {
-    /// Transactions of each.
+    /// Transactions per batch.
     pub(crate) size: u32,
     pub(crate) arrival: Arrival,
 }
 
-/// When a thread receives a batch.
+/// The arrival of batches at a thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Arrival {
-    /// When one of so many is answered.
+    /// Closed loop: the next batch arrives when one of this number is answered.
     InFlight(u32),
-    /// So many transactions arrive in a second, for all threads together.
+    /// Open loop: this number of transactions arrives per second, for all threads together.
     Rate(u32),
 }
 
 impl BatchArgs {
-    /// What they say, if transactions come in batches.
+    /// The batches that the flags ask for, if there are any.
     pub(crate) fn batches(self) -> Option<Batches> {
         let arrival = match self.rate {
             Some(rate) => Arrival::Rate(rate),
@@ -84,7 +86,8 @@ impl Batches {
         }
     }
 
-    /// Those of one of the threads from `now` on, in nanoseconds. The threads receive theirs by turns.
+    /// The arrivals at one of the threads from `now` on, in nanoseconds. Batches are dealt to the
+    /// threads in rotation.
     fn arrivals(self, thread: usize, threads: usize, now: u64) -> Arrivals {
         match self.arrival {
             Arrival::InFlight(batches) => Arrivals::AtAnswers((0..batches).map(|_| now).collect()),
@@ -100,10 +103,10 @@ impl Batches {
     }
 }
 
-/// When the next batches of a thread arrive, in nanoseconds.
+/// The arrival times of a thread's next batches, in nanoseconds.
 #[derive(Debug, PartialEq, Eq)]
 enum Arrivals {
-    /// These have arrived.
+    /// Batches that have arrived.
     AtAnswers(VecDeque<u64>),
     AtTimes {
         next: u64,
@@ -112,7 +115,7 @@ enum Arrivals {
 }
 
 impl Arrivals {
-    /// Takes the next batch if it has arrived, and says when it did.
+    /// Takes the next batch if it has arrived, and returns its arrival time.
     fn take(&mut self, now: u64) -> Option<u64> {
         match self {
             Self::AtAnswers(arrived) => arrived.pop_front(),
@@ -124,7 +127,7 @@ impl Arrivals {
         }
     }
 
-    /// So many batches were answered.
+    /// Reports this number of answered batches.
     fn answered(&mut self, batches: usize) {
         if let Self::AtAnswers(arrived) = self
             && batches > 0
@@ -134,7 +137,7 @@ impl Arrivals {
         }
     }
 
-    /// Sleeps until the next batch, or until it is time to look around.
+    /// Sleeps until the next batch arrives, or until the next check for the end of the run.
     fn sleep(&self, now: u64) {
         if let Self::AtTimes { next, .. } = self {
             let until = Duration::from_nanos(next.saturating_sub(now));
@@ -144,8 +147,8 @@ impl Arrivals {
 }
 
 impl<D: Drawn> Worker<'_, D> {
-    /// As [`Worker::stage`], with transactions that come in batches. Latencies are those of batches, from the arrival to
-    /// the answer.
+    /// As [`Worker::stage`], with transactions that come in batches. Latencies are per batch, from
+    /// the arrival to the answer.
     pub(crate) fn stage_in_batches<B: Body>(
         &mut self,
         body: B,
@@ -164,7 +167,7 @@ impl<D: Drawn> Worker<'_, D> {
         let is_over = |this: &Self| this.done.committed() - before >= end || stages.must_stop();
         while !is_over(self) {
             let Some(arrived) = arrivals.take(now_ns()) else {
-                // Nothing comes that would fill the group.
+                // No further commit would fill the group.
                 self.session.flush()?;
                 if queue.is_empty() {
                     arrivals.sleep(now_ns());
@@ -179,7 +182,7 @@ impl<D: Drawn> Worker<'_, D> {
                     continue;
                 };
                 left -= 1;
-                // The last one answers for all.
+                // The last transaction answers for the whole batch.
                 queue.push(ticket, if left == 0 { arrived.max(1) } else { 0 });
                 arrivals.answered(queue.acknowledge(&self.session, &mut latencies));
             }
@@ -212,7 +215,7 @@ mod tests {
             assert_eq!(arrivals.take(first - 1), None);
             assert_eq!(arrivals.take(first), Some(first));
             assert_eq!(arrivals.take(first), None);
-            // What was late is not forgotten.
+            // Delayed arrivals are kept.
             for batch in 1..4 {
                 assert_eq!(arrivals.take(1000 * ms), Some(first + batch * 200 * ms));
             }

@@ -1,4 +1,5 @@
-//! What runs beside the transactions that are measured: large transactions, views, checkpoints. What do they cost?
+//! Background work during the measured transactions, to measure its cost: large transactions,
+//! views, checkpoints.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,47 +11,49 @@ use serde::Serialize;
 use crate::args;
 use crate::error::BenchError;
 
-/// Bytes of each value, and of what the log has beside it.
+/// Bytes of each value, with its overhead in the log.
 const ROW_BYTES: usize = 64 << 10;
-/// More than a key, lengths and headers take.
+/// Upper bound for the overhead: key, lengths and headers.
 const OVERHEAD_BYTES: usize = 64;
-/// Between two looks whether the run is over.
+/// Interval between checks for the end of the run.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What runs beside the measured transactions.
+/// Flags of the background work.
 #[derive(Args, Debug)]
 pub(super) struct BesideArgs {
-    /// Beside the threads, one more commits transactions of so many MiB, one after the other, to a table of its own;
-    /// its commits are not in the counts. Latencies then tell what the others wait for them
+    /// In an additional thread, commit transactions of this many MiB, one after the other, to a
+    /// separate table. These commits are not counted; latencies show the delay of the other
+    /// transactions
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u16).range(1..=1024))]
     beside_mib: Option<u16>,
-    /// Beside the threads, a view is open all the time, and replaced by a new one after so many seconds
+    /// Keep a view open during the run, and replace it every S seconds
     #[arg(long, value_name = "S", value_parser = args::some_seconds)]
     view_seconds: Option<Duration>,
-    /// Beside the threads, checkpoints are taken, so many seconds from the end of one to the beginning of the next
+    /// Take checkpoints during the run, with S seconds between the end of one and the start of the
+    /// next
     #[arg(long, value_name = "S", value_parser = args::seconds)]
     checkpoint_seconds: Option<Duration>,
 }
 
-/// What was done beside, for a row.
+/// The results of the background work, for a row.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct BesideRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     beside_mib: Option<u16>,
     beside_commits: u64,
-    /// Of all of them together, from the first row that was put until the last was durable.
+    /// The time of all large commits together, from the first put to the durability of the last.
     beside_seconds: f64,
     views: u64,
     checkpoints: u64,
-    /// Rows that all of them have written.
+    /// Rows written by all checkpoints.
     checkpoint_rows: u64,
-    /// The longest.
+    /// The longest checkpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint_seconds_max: Option<f64>,
 }
 
 impl BesideArgs {
-    /// Runs `measured` beside what there is to be.
+    /// Runs `measured` together with the requested background work.
     pub(super) fn run<T>(
         &self,
         db: &Database,
@@ -99,13 +102,14 @@ impl BesideArgs {
 }
 
 impl BesideRow {
-    /// How many transactions were committed beside.
+    /// Number of large transactions committed in the background.
     pub(super) fn commits(&self) -> u64 {
         self.beside_commits
     }
 }
 
-/// Commits one after the other until it is to stop, one at least. Returns how many, and how long they took.
+/// Commits one transaction after the other until told to stop, at least one. Returns the number of
+/// commits and their total time.
 fn commit_until(
     stop: &AtomicBool,
     db: &Database,
@@ -126,7 +130,7 @@ fn commit_until(
     }
 }
 
-/// Waits so long, or until it is to stop. Says whether it is.
+/// Waits for this length, or until told to stop. Returns whether it was told to stop.
 fn wait(stop: &AtomicBool, length: Duration) -> bool {
     let began = Instant::now();
     while !stop.load(Ordering::Relaxed) && began.elapsed() < length {
@@ -135,7 +139,7 @@ fn wait(stop: &AtomicBool, length: Duration) -> bool {
     stop.load(Ordering::Relaxed)
 }
 
-/// Keeps a view open until it is to stop. Returns how many there were.
+/// Keeps a view open until told to stop. Returns the number of views.
 fn view_until(stop: &AtomicBool, db: &Database, length: Duration) -> Result<u64, Error> {
     let mut views = 1;
     let mut view = db.view()?;
@@ -147,7 +151,7 @@ fn view_until(stop: &AtomicBool, db: &Database, length: Duration) -> Result<u64,
     Ok(views)
 }
 
-/// Checkpoints that were taken.
+/// The checkpoints taken.
 #[derive(Default)]
 struct Taken {
     count: u64,
@@ -155,7 +159,7 @@ struct Taken {
     longest: Duration,
 }
 
-/// Takes checkpoints until it is to stop, one at least.
+/// Takes checkpoints until told to stop, at least one.
 fn checkpoint_until(stop: &AtomicBool, db: &Database, pause: Duration) -> Result<Taken, Error> {
     let mut taken = Taken::default();
     loop {

@@ -1,4 +1,4 @@
-//! What a transaction does, on the keys that its workload drew.
+//! The operations of a transaction, on the keys that its workload drew.
 //!
 //! Paper: tictoc-pwal §4 (U-1, U-10, R-10, U-5/R-5); pwal §6.3.1 (READ 5 & UPDATE 5)
 
@@ -11,16 +11,16 @@ use super::workload::{Records, UPDATES, record_of};
 /// The largest amount of a payment.
 const AMOUNT_MAX: u64 = 100;
 
-/// What one transaction works on.
+/// The input of one transaction.
 pub(crate) struct Job<'a, D: Drawn> {
     pub(crate) records: &'a Records<D::Key>,
     /// The keys of the transaction, as numbers of records.
     pub(crate) keys: &'a [u32],
-    /// The place of the first in the ring.
+    /// The position of the first key in the ring.
     pub(crate) first: usize,
-    /// The same as the table has them.
+    /// The same keys, encoded for the table.
     pub(crate) drawn: &'a D,
-    /// What a blind update writes; no two transactions have the same.
+    /// The tag that blind updates write; unique to each transaction.
     pub(crate) tag: u64,
 }
 
@@ -33,13 +33,13 @@ impl<D: Drawn> Clone for Job<'_, D> {
 impl<D: Drawn> Copy for Job<'_, D> {}
 
 impl<'a, D: Drawn> Job<'a, D> {
-    /// The table's key for the one at a place of the transaction, which is of record `number`.
+    /// The encoded key at a position of the transaction; it belongs to record `number`.
     #[inline]
     fn key(self, at: usize, number: u32) -> D::One<'a> {
         self.drawn.key(number, self.first + at)
     }
 
-    /// The same with its first keys, and with the others.
+    /// Splits the job: one with the first keys, and one with the others.
     #[inline]
     fn split_at(self, keys: usize) -> (Self, Self) {
         let (one, other) = self.keys.split_at(keys);
@@ -55,13 +55,13 @@ impl<'a, D: Drawn> Job<'a, D> {
     }
 }
 
-/// What a transaction has read, in the order of its keys.
+/// The values read by a transaction, in the order of its keys.
 pub(crate) type Values = Vec<Option<Payload>>;
 
-/// The body of a transaction. One implementation for each shape of workload, so that the loop
-/// around it is compiled for it.
+/// The body of a transaction. There is one implementation for each shape of workload, so that the
+/// surrounding loop is specialised for it.
 pub(crate) trait Body: Copy {
-    /// Does it all, or says that it is not to be done. `values` is for what it reads.
+    /// Runs all operations, or refuses the transaction. `values` receives the values read.
     fn run<D: Drawn>(
         self,
         tx: &mut Transaction,
@@ -70,12 +70,12 @@ pub(crate) trait Body: Copy {
     ) -> Result<Outcome, Error>;
 }
 
-/// What a transaction that may commit has come to.
+/// The outcome of a transaction that may commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It did what its workload says.
+    /// All operations were done.
     Done,
-    /// A payment that would have overdrawn: nothing is changed.
+    /// A refused payment, which would have overdrawn; nothing is changed.
     Refused,
 }
 
@@ -115,7 +115,7 @@ impl Body for Reads {
     }
 }
 
-/// U-n/R-n: counts each record up, so that a lost update shows in the sum.
+/// U-n/R-n: increments each record, so that a lost update shows in the sum.
 #[derive(Clone, Copy)]
 pub(crate) struct ReadUpdates;
 
@@ -219,13 +219,13 @@ impl Body for Payments {
     }
 }
 
-/// How much the payment of this tag takes from its first account.
+/// The amount that the payment with this tag takes from its first account.
 #[inline]
 pub(crate) fn amount(tag: u64, from: u32) -> u64 {
     1 + tag.wrapping_add(u64::from(from)) % AMOUNT_MAX
 }
 
-/// Reads the record at a place of the transaction.
+/// Reads the record at a position of the transaction.
 #[inline]
 fn read<D: Drawn>(
     tx: &mut Transaction,
@@ -239,7 +239,7 @@ fn read<D: Drawn>(
     }
 }
 
-/// Reads all keys of a transaction, which it knows from the start.
+/// Reads all keys of a transaction as one batch; they are known from the start.
 #[inline]
 fn read_all<D: Drawn>(
     tx: &mut Transaction,
@@ -257,7 +257,7 @@ fn read_all<D: Drawn>(
     Ok(())
 }
 
-/// Writes the tag of a transaction to all its keys, blindly and in their order.
+/// Blindly writes the tag of a transaction to all its keys, in their order.
 #[inline]
 fn put_all<D: Drawn>(tx: &mut Transaction, job: Job<'_, D>, value_bytes: u16) -> Result<(), Error> {
     let payload = Payload {

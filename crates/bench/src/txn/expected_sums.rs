@@ -1,15 +1,16 @@
-//! What transactions that add and take away leave: an exact value of each record.
+//! The exact value of each record after transactions that add and subtract.
 //!
-//! In which order they committed makes no difference to sums. A payment that would have overdrawn is
-//! known to its thread, which counts what it did not move.
+//! Sums do not depend on the order of commits. A thread knows which of its payments were refused
+//! because they would have overdrawn, and counts the amounts that it did not move.
 //!
-//! The memory is eight bytes for each record. The time depends on the length of the rings, and for
-//! payments on how many there were, at a few nanoseconds each: every round has amounts of its own.
+//! The memory is eight bytes for each record. The time depends on the length of the rings. For
+//! payments it also depends on their number, at a few nanoseconds each, because every round has its
+//! own amounts.
 
 use super::thread_commits::Done;
 use super::workload::Workload;
 
-/// What the records of a workload that adds must hold, by what they held before.
+/// The values that the records of an adding workload must hold, given their values before.
 pub(crate) fn tally(workload: Workload, threads: &[Done], before: Vec<u64>) -> Vec<u64> {
     let mut records = before;
     for done in threads {
@@ -35,7 +36,7 @@ fn count_up(records: &mut [u64], keys: &[u32], times: u64) {
     }
 }
 
-/// Not in the order of the payments, so a balance may be below zero for a while.
+/// Not in the order of the payments, so a balance may be temporarily negative (wrapped around).
 fn transfer(records: &mut [u64], keys: &[u32], amount: u64) {
     let (from, to) = (keys[0] as usize, keys[1] as usize);
     records[from] = records[from].wrapping_sub(amount);
@@ -57,7 +58,7 @@ mod tests {
     #[test]
     fn honest_runs_leave_the_tally() {
         for workload in ADDING {
-            // Rings of 300 transactions: in part of a round, and in several.
+            // Rings of 300 transactions: less than one round, and several.
             for commits in [0, 1, 20, 300, 5000] {
                 for threads in [1, 4] {
                     let history = History::play(workload, threads, commits);
@@ -94,7 +95,7 @@ mod tests {
         }
     }
 
-    /// The sum of all records is as it should be, and yet money went to the wrong place.
+    /// The sum over all records is right, but money went to the wrong account.
     #[test]
     fn a_sum_that_is_right_is_not_enough() {
         let history = History::play(Workload::Payment, 2, 100);

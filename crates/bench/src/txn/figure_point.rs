@@ -1,4 +1,4 @@
-//! One combination that another command asks for: a point of a figure.
+//! One combination of parameters for another command: a point of a figure.
 
 use std::num::NonZeroU16;
 
@@ -12,13 +12,13 @@ use crate::device_choice::DeviceChoice;
 use crate::error::BenchError;
 use crate::run_folder::Place;
 
-/// In what the points of figures differ. All else has `txn`'s defaults.
+/// The parameters in which the points of figures differ. All others have `txn`'s defaults.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) workload: Workload,
     pub(crate) spec: ProtocolSpec,
     pub(crate) threads: NonZeroU16,
-    /// Records in the table, if not as many as `txn` has.
+    /// Records in the table; `None` means `txn`'s default.
     pub(crate) records: Option<u64>,
     pub(crate) record_format: RecordBytes,
     pub(crate) sequencer: Sequencer,
@@ -26,7 +26,7 @@ pub(crate) struct Setup {
     pub(crate) timed: TimedArgs,
 }
 
-/// A combination that is ready to be run as often as one likes.
+/// A combination that is ready to be run any number of times.
 #[derive(Debug)]
 pub(crate) struct Point {
     args: TxnArgs,
@@ -34,7 +34,7 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    /// Fails as the command would that asks for the same.
+    /// Fails where the command would fail with the same parameters.
     pub(crate) fn new(setup: Setup) -> Result<Self, BenchError> {
         let defaults = defaults();
         let args = TxnArgs {
@@ -53,7 +53,7 @@ impl Point {
         Ok(Self { args, combination })
     }
 
-    /// One run, loaded before and checked after.
+    /// Loads, runs and checks once.
     pub(crate) fn run<'a>(
         &self,
         place: &Place,
@@ -64,7 +64,7 @@ impl Point {
     }
 }
 
-/// What the command line is if it names no more than it must.
+/// The arguments of a command line with the required ones only.
 fn defaults() -> TxnArgs {
     let command = TxnArgs::augment_args(clap::Command::new("txn"));
     let matches = command.try_get_matches_from(["txn", "--workload", "u1"]);

@@ -1,27 +1,27 @@
-//! What blind writes leave: of each record, the last write of some thread.
+//! The outcome of blind writes: each record holds some thread's last write to it.
 //!
-//! A thread's transactions commit in order, so the tag that a record holds is that of the *last* transaction of
-//! its thread which wrote the record. Which thread came last is unknown; but where a record was written,
-//! nothing older can be left.
+//! A thread's transactions commit in order. The tag in a record is therefore that of the *last*
+//! transaction of its thread that wrote the record. It is unknown which thread wrote last, but a
+//! record that was written cannot hold anything older.
 //!
-//! Each thread's last round is walked from its end, so the first time that a key is met is the last
-//! time it was written. The time depends on the length of the rings, not on how many transactions
-//! there were; the memory is three bytes for each record.
+//! Each thread's last round is scanned backwards, so the first occurrence of a key is its last
+//! write. The time depends on the length of the rings and not on the number of transactions; the
+//! memory is three bytes for each record.
 
 use super::thread_commits::Done;
 use super::workload::{Workload, tag};
 
-/// What is wrong with a record.
+/// The defect of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wrong {
-    /// Threads wrote it, and it holds the last write of none.
+    /// Threads wrote the record, but it holds no thread's last write.
     NobodysLast,
-    /// No thread wrote it, and it changed.
+    /// No thread wrote the record, but it changed.
     NeverWritten,
 }
 
-/// Finds the first record that does not hold what it may. `found` is what the records hold, and
-/// `first` what they held before.
+/// Finds the first record with a value that is not allowed. `found` has the values of the records,
+/// and `first` their values before the run.
 pub(crate) fn first_wrong(
     workload: Workload,
     threads: &[Done],
@@ -48,11 +48,12 @@ pub(crate) fn first_wrong(
         })
 }
 
-/// What the threads looked at so far say about each record.
+/// What the threads examined so far say about each record.
 struct Writers {
-    /// The last of them that wrote it, counted from 1. There are no more than 1024.
+    /// The last examined thread that wrote the record, counted from 1. There are at most 1024
+    /// threads.
     latest: Vec<u16>,
-    /// Whether it holds the last write of one of them.
+    /// Whether the record holds the last write of an examined thread.
     explained: Vec<bool>,
 }
 
@@ -62,7 +63,7 @@ impl Writers {
         for number in done.last_round().rev() {
             let tag = tag(done.thread, number);
             for key in done.ring.writes(workload, number) {
-                // Unless a later transaction of the thread wrote it.
+                // Unless a later transaction of the same thread wrote the record.
                 if self.latest[key] != this {
                     self.latest[key] = this;
                     self.explained[key] |= found[key] == tag;
@@ -95,7 +96,7 @@ mod tests {
     #[test]
     fn honest_runs_pass() {
         for workload in WRITING.into_iter().chain([Workload::Read(10)]) {
-            // Rings of 300 transactions: in part of a round, and in several.
+            // Rings of 300 transactions: less than one round, and several.
             for commits in [0, 1, 20, 300, 1000] {
                 for threads in [1, 4] {
                     let history = History::play(workload, threads, commits);
@@ -145,7 +146,7 @@ mod tests {
             writes.any(|(at, _)| *at == key)
         };
         let untouched = (0..).find(|key| !written(*key)).unwrap();
-        // Not even with the tag of a transaction that there was.
+        // Not even with the tag of an existing transaction.
         for value in [untouched as u64 + 1, tag(0, 3), tag(0, 19), tag(2, 0)] {
             let mut table = history.table();
             table[untouched] = value;
@@ -153,7 +154,7 @@ mod tests {
         }
     }
 
-    /// A transaction's tag is wrong in a record that it read, however late it was.
+    /// A transaction's tag is wrong in a record that it only read, even if that read was the last.
     #[test]
     fn what_was_read_only_must_be_as_it_was() {
         let history = History::play(Workload::ReadsThenUpdates(5), 2, 20);
@@ -176,7 +177,8 @@ mod tests {
     fn a_write_must_be_of_one_that_wrote_there() {
         let history = History::play(Workload::Update(1), 2, 20);
         let key = history.threads[0].ring.keys(19)[0] as usize;
-        // A number that was not reached, a thread that there was not, one that was elsewhere.
+        // A number that was not reached, a thread that does not exist, a transaction with other
+        // keys.
         for value in [tag(0, 20), tag(2, 19), tag(0, 18), key as u64 + 1] {
             let mut table = history.table();
             table[key] = value;

@@ -1,4 +1,4 @@
-//! The records that are there before the clock starts.
+//! Loads the records before the clock starts.
 
 use namiki::{Database, Key, RecordFormat, WorkerId};
 
@@ -11,17 +11,17 @@ use crate::interrupt;
 use crate::key_encoding::Keys;
 use crate::worker_threads::{join, share, spawn};
 
-/// Records in one transaction of the load.
+/// Upper bound for the records in one transaction of the load.
 const BATCH_RECORDS_MAX: u64 = 1000;
-/// Log bytes in one transaction of the load; half of the engine's log buffer.
+/// Upper bound for the log bytes in one transaction of the load; half of the engine's log buffer.
 const BATCH_LOG_BYTES_MAX: u64 = 128 << 10;
 
-/// What the records held before the first transaction.
+/// The values of the records before the first transaction.
 #[derive(Clone, Debug)]
 pub(crate) enum Baseline {
-    /// What the workload puts there at first.
+    /// The initial values of the workload.
     Loaded(Workload),
-    /// What an earlier run left.
+    /// Values left by an earlier run.
     Found(Vec<u64>),
 }
 
@@ -34,8 +34,8 @@ impl Baseline {
         }
     }
 
-    /// A number from which on no transaction has a tag that is there already: what the run before
-    /// left is told from what the next one writes.
+    /// The first transaction number that no tag in the table has. It separates the tags of earlier
+    /// runs from those of the next.
     pub(crate) fn next_number(&self) -> u64 {
         match self {
             Self::Loaded(_) => 0,
@@ -47,7 +47,7 @@ impl Baseline {
     }
 }
 
-/// How to load.
+/// Parameters of the load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) workload: Workload,
@@ -57,7 +57,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Puts the records there that are missing. `fresh` says that all are.
+    /// Loads the missing records. `fresh` says that all are missing.
     pub(crate) fn run<K: Key + ?Sized>(
         &self,
         db: &Database,
@@ -87,7 +87,7 @@ impl Load {
         Ok(Baseline::Found(found.concat()))
     }
 
-    /// Loads a range of records, and returns what they hold unless all are new.
+    /// Loads a range of records, and returns their values unless all are new.
     fn load_range<K: Key + ?Sized>(
         &self,
         db: &Database,

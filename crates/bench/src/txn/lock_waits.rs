@@ -1,6 +1,7 @@
-//! Waits for locks under strict two-phase locking: which policy is asked for, and what a row says of them.
+//! Lock waits under strict two-phase locking: the wait policy, and its counters in a row.
 //!
-//! The other protocols lock at the commit only, and do not count how they wait: their rows say nothing here.
+//! The other protocols lock at commit only, and do not count their waits; their rows omit these
+//! counters.
 //!
 //! Paper: pwal §5.4
 
@@ -8,17 +9,17 @@ use clap::ValueEnum;
 use namiki::{ConcurrencyControl, LockCounters, ProtocolSpec, WaitPolicy};
 use serde::Serialize;
 
-/// What a transaction does when it wants a lock that another one has.
+/// The reaction of a transaction to a lock that another one holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Waiting {
-    /// It waits, unless the other one is younger and waits, too: then that one is wounded.
+    /// Wound-wait: it waits, or wounds a younger holder that is itself waiting.
     WoundWait,
-    /// It aborts at once.
+    /// No-wait: it aborts immediately.
     NoWait,
 }
 
 impl Waiting {
-    /// The engine's word for it.
+    /// The engine's name for it.
     pub(crate) fn policy(self) -> WaitPolicy {
         match self {
             Self::WoundWait => WaitPolicy::WoundWait,
@@ -26,7 +27,7 @@ impl Waiting {
         }
     }
 
-    /// The flag's word for it.
+    /// The flag's name for it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::WoundWait => "wound-wait",
@@ -35,26 +36,27 @@ impl Waiting {
     }
 }
 
-/// The part of a row that only strict two-phase locking has.
+/// The columns that only strict two-phase locking has.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct LockWaits {
     wait_policy: &'static str,
-    /// How often a transaction parked for a lock.
+    /// Number of times that a transaction parked for a lock.
     lock_waits: u64,
-    /// How often one gave way to an older one.
+    /// Number of transactions wounded by an older one.
     lock_wounds: u64,
-    /// How often one had waited for so long that all others gave way to it.
+    /// Number of transactions promoted because of a long wait: all others give way to these.
     lock_promotions: u64,
-    /// How often one waited before its first lock, because others had to give theirs up and enough had some.
+    /// Number of transactions delayed before their first lock by admission control: others had to
+    /// give up their locks, and enough transactions held some.
     #[serde(rename = "lock_held_back")]
     lock_admission_waits: u64,
-    /// The longest wait for a lock since the database was opened: load and warm-up are in it, as the engine
-    /// keeps a maximum and not when it was. 0 without waits.
+    /// The longest lock wait since the database was opened. Load and warm-up are included, because
+    /// the engine keeps the maximum without its time. 0 without waits.
     lock_wait_us_max: f64,
 }
 
 impl LockWaits {
-    /// What was counted between two looks; nothing of a protocol that does not lock what it reads.
+    /// The difference of two counter readings; `None` for a protocol that does not lock reads.
     pub(crate) fn between(
         spec: ProtocolSpec,
         waiting: Waiting,

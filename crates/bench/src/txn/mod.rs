@@ -1,7 +1,7 @@
 //! `txn`: transactions under a protocol.
 //!
-//! Records are loaded, keys drawn and threads warmed up before the clock starts. What a run left
-//! is compared with what its threads know they committed ([`verify`]).
+//! The clock starts after records have been loaded, keys drawn and threads warmed up. After a run,
+//! the database is compared with the commits that its threads know of ([`verify`]).
 //!
 //! Paper: tictoc-pwal §4
 
@@ -63,27 +63,28 @@ use crate::result_writer::Report;
 use crate::run_folder::{Place, RunPlace};
 use crate::run_stages::{Total, quotient, staged};
 
-/// After this many conflicts in a row a worker looks whether the run is over.
+/// A worker checks for the end of the run after this many consecutive conflicts.
 const ATTEMPTS: NonZeroU32 = NonZeroU32::new(256).expect("not 0");
-/// The longest queue of commits that wait for their group.
+/// Upper bound for the queue of commits that wait for their group.
 const OUTSTANDING_MAX: u32 = 64 << 10;
-/// Beside a transaction in memory, the clock costs too much to be asked each time. Prime to the usual lengths
-/// of pipelines, so that transactions from all over one are timed: the first of each looks ahead for all.
+/// Sampling interval for transactions in memory, where reading the clock each time would cost too
+/// much. Coprime to the usual lengths of pipelines, so that transactions at every position are
+/// timed: the first of a pipeline prefetches for all.
 const SAMPLE_EVERY_IN_MEMORY: u32 = 61;
-/// So it does where many share the wait for a device. Prime to the usual sizes of groups, so that
-/// commits from all over a group are timed.
+/// Sampling interval where a group of commits shares the wait for a device. Coprime to the usual
+/// sizes of groups, so that commits at every position of a group are timed.
 const SAMPLE_EVERY_IN_GROUPS: u32 = 7;
-/// A thread that has received a whole batch looks this many transactions ahead.
+/// Transactions prefetched ahead by a thread that has received a whole batch.
 const PIPELINE_IN_BATCHES: u16 = 16;
-/// Bytes of log files to start with, of all streams together.
+/// Initial bytes of log files, of all streams together.
 const LOG_FILES_BYTES: u64 = 256 << 20;
 const LOG_FILE_BYTES_MIN: u64 = 1 << 20;
 const LOG_FILE_BYTES_MAX: u64 = 16 << 20;
-/// The longest key: the keys of all threads are made before the clock starts.
+/// The longest key. The keys of all threads are created before the clock starts.
 const KEY_BYTES_MAX: u64 = 1024;
-/// Memory for them; with longer keys there are fewer, before they come again.
+/// Memory for the keys; longer keys repeat after fewer transactions.
 const KEYS_BYTES: u64 = 1 << 30;
-/// The longest value for which records have room.
+/// The longest value that fits into a record.
 const VALUE_BYTES_MAX: u16 = 2040;
 
 const NOTES: &str = "\
@@ -145,7 +146,7 @@ Examples:
   namiki-bench txn --workload u1,r10 --spec NOLOG --index art,blink,hash --key-space dense,sparse
   namiki-bench txn --workload payment --skew 0.9 --verify-recovery --format json";
 
-/// What `txn` measures.
+/// Arguments of `txn`.
 #[derive(Args, Debug)]
 #[command(after_help = NOTES)]
 pub(crate) struct TxnArgs {
@@ -155,12 +156,12 @@ pub(crate) struct TxnArgs {
     /// Protocol; may be repeated
     #[arg(long, value_name = "SPEC", value_parser = args::spec, default_values_t = [ProtocolSpec::DEFAULT])]
     spec: Vec<ProtocolSpec>,
-    /// Index of the table: a tree, hash, or a tree's name with +hash behind; several with commas
+    /// Index of the table: a tree, hash, or a tree's name followed by +hash; several with commas
     #[arg(long, value_name = "INDEX,…", value_delimiter = ',', default_values_t = [IndexKind::default()])]
     index: Vec<IndexKind>,
     #[command(flatten)]
     device: DeviceChoice,
-    /// Numbers of threads, each with a session and a log stream of its own
+    /// Numbers of threads, each with its own session and log stream
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads())]
     threads: Vec<NonZeroU16>,
     /// Records in the table
@@ -177,48 +178,51 @@ pub(crate) struct TxnArgs {
     /// Skew of Zipf's law; 0 is uniform
     #[arg(long, value_name = "S", default_value = "0.0", value_parser = args::skew)]
     skew: f64,
-    /// Where the keys are that a skew makes popular: the first ones of the table, side by side, as in
-    /// the papers' testbed, or all over it. Without --skew it makes no difference
+    /// Location of the keys that a skew makes popular: the first keys of the table, adjacent, as in
+    /// the papers' testbed, or scattered over it. Without --skew it makes no difference
     #[arg(long, value_enum, value_name = "WHERE", default_value = "adjacent")]
     hot_keys: HotKeys,
-    /// Log records: compact, or BEGIN, UPDATEs and END of so many bytes each (the papers' 512)
+    /// Log records: compact, or BEGIN, UPDATEs and END of this many bytes each (the papers' 512)
     #[arg(long, value_name = "compact|BYTES", default_value = "compact")]
     record_format: RecordBytes,
-    /// How log sequence numbers are drawn
+    /// Method of drawing log sequence numbers
     #[arg(long, value_enum, default_value = "fetch-add")]
     sequencer: Sequencer,
-    /// What a transaction under S2PL does when it wants a lock that another one has: it waits, and an older one
-    /// wounds a younger one that waits, too (wound-wait); or it aborts immediately (no-wait). With --skew or
-    /// few --records, the two show what waiting is worth. The other protocols have no such choice
+    /// Wait policy of S2PL for a lock that another transaction holds: wait, where an older
+    /// transaction wounds a younger one that waits, too (wound-wait); or abort immediately
+    /// (no-wait). With --skew or few --records, the difference shows the benefit of waiting. The
+    /// other protocols ignore this flag
     #[arg(long, value_enum, value_name = "POLICY", default_value = "wound-wait")]
     wait_policy: Waiting,
-    /// The longest that a commit waits for its group, in microseconds, or none
+    /// Maximal time for which a commit waits for its group, in microseconds, or none
     #[arg(long, value_name = "US|none", default_value = "1000")]
     group_wait_us: GroupWait,
-    /// The least that an epoch lasts while transactions end, in microseconds [default: the engine's, 1000].
-    /// Under (EPOCH) commits are acknowledged epoch by epoch, and a waiter for one closes it before its time
+    /// Minimal length of an epoch while transactions end, in microseconds [default: the engine's,
+    /// 1000]. Under (EPOCH) commits are acknowledged epoch by epoch, and a waiter for one closes it
+    /// early
     #[arg(long, value_name = "US", value_parser = RangedU64ValueParser::<u64>::from(1..=u64::MAX))]
     epoch_us: Option<u64>,
-    /// Commits of a thread that may wait for their group [default: 65536; 1 with PWAL(auto), where waiters form
-    /// the groups]
+    /// Maximal number of commits of a thread that wait for their group [default: 65536; 1 with
+    /// PWAL(auto), where waiters form the groups]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::from(1..=u32::MAX as u64))]
     outstanding: Option<u32>,
-    /// Tasks of each thread that await their commits, in turn with 0, where the thread waits itself; several with
-    /// commas
+    /// Tasks of each thread that await their commits; with 0, the thread itself waits. Several with
+    /// commas run interleaved
     #[arg(long = "await", value_name = "N,…", value_delimiter = ',', default_value = "0", value_parser = RangedU64ValueParser::<u16>::from(0..=1024))]
     tasks: Vec<u16>,
     /// Log streams [default: one for each thread]
     #[arg(long, value_name = "N", value_parser = args::threads())]
     streams: Option<NonZeroU16>,
-    /// Transactions that a thread has received before it runs the first of them, as a server may: it asks
-    /// for the records of all of them at once. With 1, it knows only the one that it runs [default: 1; with --batch, 16]
+    /// Transactions that a thread receives before it runs the first of them, as a server may: it
+    /// prefetches the records of all of them. With 1, it knows only the current one [default: 1;
+    /// with --batch, 16]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u16>::from(1..=1024))]
     pipeline: Option<u16>,
     #[command(flatten)]
     batches: BatchArgs,
     #[command(flatten)]
     beside: BesideArgs,
-    /// Open the database again after each run and check what was recovered
+    /// Reopen the database after each run and check the recovered records
     #[arg(long)]
     verify_recovery: bool,
     /// Folder for the database; it is kept, and a database in it is recovered and continued
@@ -229,13 +233,13 @@ pub(crate) struct TxnArgs {
     timed: TimedArgs,
 }
 
-/// One combination of what was asked for.
+/// One combination of the requested parameters.
 #[derive(Clone, Copy, Debug)]
 struct Combination {
     workload: Workload,
     spec: ProtocolSpec,
     threads: NonZeroU16,
-    /// Of each thread; 0: it waits itself.
+    /// Tasks of each thread; 0: the thread itself waits.
     tasks: u16,
     keys: Keys,
     index: IndexKind,
@@ -256,7 +260,7 @@ pub(crate) fn run(args: &TxnArgs) -> Result<(), BenchError> {
 }
 
 impl TxnArgs {
-    /// Every combination of what may be given more than once.
+    /// All combinations of the parameters that may have several values.
     fn combinations(&self) -> Vec<Combination> {
         let mut all = Vec::new();
         for &workload in &self.workload {
@@ -311,7 +315,7 @@ impl TxnArgs {
         Ok(())
     }
 
-    /// Names the flag behind a failure that another command line would not have.
+    /// Adds the responsible flag to a failure that another command line would avoid.
     fn advise(&self, error: BenchError) -> BenchError {
         let advice = match &error {
             BenchError::Open(OpenError::StartLog {
@@ -321,7 +325,7 @@ impl TxnArgs {
             | BenchError::Transaction(Error::DiskFull(LogError::RegionFull { .. })) => {
                 format!("{MORE_ROOM} --threads")
             }
-            // Regions that are too short for a log buffer.
+            // Each region is too short for a log buffer.
             BenchError::Open(OpenError::Settings(why)) if why.starts_with("region_bytes") => {
                 format!("{MORE_ROOM} --threads")
             }
@@ -333,7 +337,7 @@ impl TxnArgs {
         BenchError::Usage(format!("{}; {advice}", error.with_causes()))
     }
 
-    /// One run in a folder and on a disk of its own, loaded before and checked after.
+    /// One run in its own folder and on its own disk, loaded before and checked after.
     fn run_at<'a>(
         &self,
         combination: Combination,
@@ -420,7 +424,7 @@ impl TxnArgs {
         if self.verify_recovery && !interrupt::asked() {
             drop((db, table));
             match builder.open(place.path()) {
-                // What was measured is still to be printed.
+                // The measured results still have to be printed.
                 Err(OpenError::Interrupted) => eprintln!("the recovery was not verified"),
                 opened => {
                     let db = opened?;
@@ -548,7 +552,7 @@ impl TxnArgs {
         self.outstanding.unwrap_or(default) as usize
     }
 
-    /// One in how many transactions is timed.
+    /// The sampling interval: one in this many transactions is timed.
     fn sample_every(&self, spec: ProtocolSpec) -> u32 {
         match spec.logging {
             Logging::Log { .. } if !self.device.device.is_slow() => SAMPLE_EVERY_IN_MEMORY,
@@ -576,7 +580,7 @@ impl TxnArgs {
         }
     }
 
-    /// Runs the threads through warm-up and the timed stage.
+    /// Runs the threads through the warm-up and the timed stage.
     fn measure<D: Drawn, B: Body + Sync>(
         &self,
         loaded: Loaded<'_, D>,
@@ -649,7 +653,7 @@ impl TxnArgs {
         Ok(Worker {
             threads,
             db: loaded.db,
-            // The number of threads came from a u16.
+            // The number of threads comes from a u16.
             session: loaded.db.session_on(WorkerId(thread as u16))?,
             records: loaded.table,
             drawn: D::new(&ring, &combination.keys),
@@ -661,15 +665,15 @@ impl TxnArgs {
     }
 }
 
-/// The length of a log file. A file for each stream is filled with zeros at the start, and many
-/// streams share what one can wait for.
+/// The length of a log file. Each stream's file is filled with zeros at the start, so many streams
+/// share the bytes for which the start can wait.
 fn log_file_bytes(streams: NonZeroU16) -> u64 {
     let share = LOG_FILES_BYTES / u64::from(streams.get());
     let whole = share / LOG_FILE_BYTES_MIN * LOG_FILE_BYTES_MIN;
     whole.clamp(LOG_FILE_BYTES_MIN, LOG_FILE_BYTES_MAX)
 }
 
-/// What is looked up on both sides of the timed stage.
+/// The counters read before and after the timed stage.
 struct Look {
     log: LogCounters,
     read_only: u64,
@@ -703,8 +707,9 @@ fn met_locks(conflicts: &ConflictCounters) -> u64 {
     conflicts.write_locked + conflicts.read_locked + conflicts.wounded
 }
 
-/// Aborts of all attempts, where a round of locking that failed is an abort and an attempt of its own. The last
-/// failed round of a commit that gave up is the abort that was counted (`write_locked`).
+/// The abort rate in the papers' terms: each failed round of locking is an abort and an attempt of
+/// its own. The last failed round of a commit that gave up is already counted as its abort
+/// (`write_locked`).
 fn paper_abort_rate(
     committed: u64,
     aborted: u64,
@@ -725,17 +730,17 @@ struct Loaded<'a, D: Drawn> {
     disk: &'a ReadyDisk,
     db: &'a Database,
     table: &'a Records<D::Key>,
-    /// Of the first transaction of each thread.
+    /// The first transaction number of each thread.
     next_number: u64,
 }
 
-/// What came out of a run.
+/// The results of a run.
 struct Measured {
     beside: Option<BesideRow>,
     total: Total,
     before: Look,
     after: Look,
-    /// What each thread did, warm-up included.
+    /// The transactions of each thread, warm-up included.
     threads: Vec<Done>,
 }
 
@@ -757,11 +762,11 @@ mod tests {
         assert_eq!(paper_abort_rate(0, 0, 0, 0), None);
         assert_eq!(paper_abort_rate(100, 0, 0, 0), Some(0.0));
         assert_eq!(paper_abort_rate(50, 50, 0, 0), Some(0.5));
-        // Retried, and then locked.
+        // Retried with success.
         assert_eq!(paper_abort_rate(60, 0, 40, 0), Some(0.4));
         // Two gave up after 17 rounds each.
         assert_eq!(paper_abort_rate(66, 2, 34, 2), Some(0.34));
-        // Where reads are locked, no round is counted.
+        // Under locked reads, rounds are not counted.
         assert_eq!(paper_abort_rate(50, 50, 0, 50), Some(0.5));
     }
 

@@ -1,27 +1,27 @@
-//! The keys of a thread's transactions as the table has them.
+//! The keys of a thread's transactions, encoded for the table.
 //!
-//! A ring holds numbers of records: the workloads work with them, and so do the checks. What is handed to
-//! the table is made of them before the clock starts, and read in the order of the ring. Dense keys of
-//! eight bytes are the numbers, and nothing is made or kept.
+//! A ring holds numbers of records, which the workloads and the checks use. The table's keys are
+//! created from them before the clock starts, and read in the order of the ring. Dense keys of
+//! eight bytes are computed from the numbers, and nothing is stored.
 
 use namiki::{AsKey, Key};
 
 use super::workload::{Ring, record_of};
 use crate::key_encoding::Keys;
 
-/// One implementation for each shape of keys, so that the loop around it is compiled for it.
+/// One implementation for each shape of keys, so that the surrounding loop is specialised for it.
 pub(crate) trait Drawn: Send + Sync + Sized {
     /// The type of the table's keys.
     type Key: Key + ?Sized;
-    /// One of them.
+    /// The type of a borrowed key.
     type One<'a>: AsKey<Self::Key>
     where
         Self: 'a;
 
-    /// Those of a ring.
+    /// Creates the keys of a ring.
     fn new(ring: &Ring, keys: &Keys) -> Self;
 
-    /// The key of record `number`, which is at `place` in the ring.
+    /// The key of record `number`, which is at position `place` in the ring.
     fn key(&self, number: u32, place: usize) -> Self::One<'_>;
 }
 
@@ -89,7 +89,7 @@ impl Drawn for Strings {
     }
 }
 
-/// The key of a record: for the load and the checks.
+/// The key of a record, for the load and the checks.
 pub(crate) fn key_of<K: Key + ?Sized>(keys: &Keys, number: u64) -> K::Owned {
     let mut bytes = Vec::with_capacity(keys.bytes);
     keys.append(number, &mut bytes);
@@ -99,13 +99,13 @@ pub(crate) fn key_of<K: Key + ?Sized>(keys: &Keys, number: u64) -> K::Owned {
     key
 }
 
-/// The record that a key is of; none if it is no key of these.
+/// The record of a key; `None` if no record has this key.
 pub(crate) fn number_of<K: Key + ?Sized>(keys: &Keys, key: &impl AsKey<K>) -> Option<u64> {
     key.with_bytes(|bytes| keys.number(bytes))
 }
 
 impl Ring {
-    /// The records that have their keys in it, place by place.
+    /// The records of the ring's keys, in order of position.
     fn records(&self) -> impl Iterator<Item = u64> {
         self.all().iter().map(|key| u64::from(record_of(*key)))
     }

@@ -1,14 +1,15 @@
-//! What the tables of the benchmark hold: a tag, repeated by its low byte up to the length wanted.
+//! The values in the benchmark's tables: a tag, followed by repetitions of its low byte up to the
+//! requested length.
 
 use namiki::{Value, ValueBytes};
 
-/// The shortest value: a tag.
+/// Length of the shortest value, which is a tag alone.
 pub(crate) const VALUE_BYTES_MIN: u16 = 8;
 
 /// A value of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Payload {
-    /// Its writer, or a number to be counted up.
+    /// The tag: the writer of the value, or a counter.
     pub(crate) tag: u64,
     /// Its length.
     pub(crate) bytes: u16,
@@ -30,7 +31,8 @@ impl Value for Payload {
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (tag, rest) = bytes.split_first_chunk()?;
         let tag = u64::from_le_bytes(*tag);
-        // The ends of the filling are enough to see values that were cut or mixed.
+        // The first and last bytes of the filling suffice to detect values that were truncated or
+        // mixed.
         let whole = [rest.first(), rest.last()]
             .iter()
             .flatten()

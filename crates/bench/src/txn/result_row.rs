@@ -9,7 +9,7 @@ use crate::args::RecordBytes;
 use crate::latency::LatencyUs;
 use crate::result_writer::{Cell, Row};
 
-/// The keys are a contract: more may come, none is renamed.
+/// The keys are a stable contract: new ones may be added, none is renamed.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct TxnRow<'a> {
     pub(crate) workload: String,
@@ -17,7 +17,7 @@ pub(crate) struct TxnRow<'a> {
     pub(crate) index: String,
     pub(crate) device: String,
     pub(crate) threads: u16,
-    /// Of each thread; 0: it waits itself.
+    /// Tasks of each thread; 0: the thread itself waits.
     #[serde(rename = "await")]
     pub(crate) tasks: u16,
     pub(crate) streams: u16,
@@ -26,14 +26,14 @@ pub(crate) struct TxnRow<'a> {
     pub(crate) skew: f64,
     pub(crate) hot_keys: &'static str,
     pub(crate) pipeline: u16,
-    /// Transactions that arrive together. Latencies are those of batches then.
+    /// Transactions that arrive together. If present, latencies are per batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) batch: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) in_flight: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) rate: Option<u32>,
-    /// Only where large transactions were committed beside.
+    /// Present only with background work.
     #[serde(flatten)]
     pub(crate) beside: Option<BesideRow>,
     pub(crate) key_bytes: usize,
@@ -41,24 +41,25 @@ pub(crate) struct TxnRow<'a> {
     pub(crate) key_layout: &'static str,
     pub(crate) seconds: f64,
     pub(crate) committed: u64,
-    /// Payments among the committed that would have overdrawn, and so moved nothing.
+    /// Committed payments that would have overdrawn, and therefore moved nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) refused: Option<u64>,
     pub(crate) aborted: u64,
-    /// Of these: because a lock stayed taken.
+    /// Aborts because a lock remained held.
     pub(crate) met_locks: u64,
-    /// Because what was read had changed.
+    /// Aborts because a value read had changed.
     pub(crate) met_changes: u64,
-    /// Rounds in which a commit did not get all its locks; most of them were tried again and are in no other count.
+    /// Rounds in which a commit failed to acquire all its locks. Most were retried and appear in no
+    /// other counter.
     pub(crate) failed_locks: u64,
-    /// Only where reads are locked. The table for people, wide as it is, leaves it out.
+    /// Present only under locked reads. The wide table for readers omits it.
     #[serde(flatten)]
     pub(crate) waits: Option<LockWaits>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tps: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) abort_rate: Option<f64>,
-    /// The same where each failed lock is an abort, as in the paper's algorithms.
+    /// Abort rate in which each failed lock is an abort, as in the paper's algorithms.
     ///
     /// Paper: tictoc-pwal Algorithm 3, line 7
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,19 +68,20 @@ pub(crate) struct TxnRow<'a> {
     pub(crate) latency_us: Option<LatencyUs>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) flushes: Option<u64>,
-    /// Those of them that were left to the disk while their worker went on.
+    /// Asynchronous flushes, which were in progress while their worker continued.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(rename = "launched")]
     pub(crate) submitted: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) wal_bytes: Option<u64>,
-    /// Those that were closed during the run.
+    /// Epochs closed during the run.
     pub(crate) epochs: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cas_misses: Option<u64>,
-    /// Of the whole process: what earlier runs left to the allocator is in it.
+    /// Resident memory of the whole process; includes memory that the allocator kept from earlier
+    /// runs.
     pub(crate) rss_bytes: u64,
-    /// Index and records of the table.
+    /// Memory of the table's index and records.
     pub(crate) table_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cpu_us_per_transaction: Option<f64>,

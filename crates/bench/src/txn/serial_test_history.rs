@@ -1,4 +1,4 @@
-//! A run as it might have gone, one transaction after the other: what the checks are tried on.
+//! A serial execution of a run's transactions, as a test case for the checks.
 
 use namiki_platform::seeded_random::Random;
 
@@ -7,18 +7,18 @@ use super::thread_commits::Done;
 use super::workload::{Choice, HotKeys, Ring, Workload, tag};
 
 pub(crate) const RECORDS: u64 = 100;
-/// Transactions of each thread, before its keys come again.
+/// Transactions of each thread before its keys repeat.
 const ROUND: u64 = 300;
 
 /// A run.
 pub(crate) struct History {
     pub(crate) workload: Workload,
     pub(crate) threads: Vec<Done>,
-    /// All transactions in the order of their commits.
+    /// All transactions in commit order.
     pub(crate) steps: Vec<Step>,
 }
 
-/// A transaction, and the records and values that it wrote.
+/// A transaction, with the records and values that it wrote.
 pub(crate) struct Step {
     pub(crate) thread: usize,
     pub(crate) number: u64,
@@ -32,7 +32,7 @@ impl Step {
 }
 
 impl History {
-    /// Each thread commits so often, in random order.
+    /// Runs `commits` transactions of each thread in random interleaving.
     pub(crate) fn play(workload: Workload, threads: usize, commits: u64) -> Self {
         let choice = Choice {
             records: RECORDS,
@@ -97,12 +97,12 @@ impl History {
         });
     }
 
-    /// What all transactions leave.
+    /// The final values after all transactions.
     pub(crate) fn table(&self) -> Vec<u64> {
         self.table_without(|_| false)
     }
 
-    /// What is left when some transactions are lost.
+    /// The final values if some transactions are lost.
     pub(crate) fn table_without(&self, lost: impl Fn(&Step) -> bool) -> Vec<u64> {
         let mut table: Vec<u64> = (0..RECORDS)
             .map(|key| self.workload.first_tag(key))

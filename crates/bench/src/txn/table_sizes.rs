@@ -1,14 +1,15 @@
-//! What a folder that is kept holds: how many records of how many bytes each table was made with.
+//! The sizes with which the tables of a kept folder were created: number of records, bytes of a
+//! record.
 //!
-//! Every record is compared after a run, and keys are drawn from all of them, so a run with other
-//! sizes than the table's would measure something else than it says. They are written down before
-//! the load, and a load that was interrupted is completed by the next run.
+//! Every record is compared after a run, and keys are drawn from all records. A run with other
+//! sizes than the table's would therefore measure something else than it reports. The sizes are
+//! stored before the load, and an interrupted load is completed by the next run.
 
 use namiki::{Database, Table};
 
 use crate::error::BenchError;
 
-/// The table that says it.
+/// The name of the table that stores the sizes.
 const TABLE: &str = "sizes";
 
 /// The sizes of a table.
@@ -19,7 +20,7 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Fails if the table was made with other sizes, and writes these down if it was not made yet.
+    /// Fails if the table was created with other sizes; stores these if it does not exist yet.
     pub(crate) fn check(self, db: &Database, table: &str) -> Result<(), BenchError> {
         let sizes: Table<str, u64> = db.table(TABLE)?;
         for (flag, asked) in [

@@ -1,4 +1,5 @@
-//! What one thread of a run did: enough to work out afterwards what the records must hold.
+//! The transactions of one thread of a run, in enough detail to derive the final values of the
+//! records.
 
 use std::ops::Range;
 
@@ -9,17 +10,17 @@ use super::workload::{Ring, Workload, tag};
 #[derive(Clone, Debug)]
 pub(crate) struct Done {
     pub(crate) thread: usize,
-    /// Their keys.
+    /// The keys of the transactions.
     pub(crate) ring: Ring,
-    /// Their numbers. Each of them has committed, in this order: one that did not is tried again
-    /// under its number, and the next has the next.
+    /// The numbers of the transactions. Each has committed, in this order: a failed transaction is
+    /// retried under the same number, and the next one has the next number.
     numbers: Range<u64>,
-    /// Sums of the amounts that were refused, for each place in the ring: eight bytes for two keys.
+    /// Sums of the refused amounts, for each position in the ring: eight bytes for two keys.
     refused: Vec<u64>,
 }
 
 impl Done {
-    /// Nothing yet. The first transaction will have number `first`.
+    /// Creates an empty history. The first transaction has number `first`.
     pub(crate) fn new(workload: Workload, thread: usize, ring: Ring, first: u64) -> Self {
         let places = match workload {
             Workload::Payment => ring.transactions(),
@@ -39,13 +40,13 @@ impl Done {
         self.numbers.end
     }
 
-    /// The next transaction has committed.
+    /// Records that the next transaction has committed.
     #[inline]
     pub(crate) fn commit(&mut self) {
         self.numbers.end += 1;
     }
 
-    /// The next transaction is a payment that will not move anything.
+    /// Records that the next transaction is a payment that moves nothing.
     #[cold]
     pub(crate) fn refuse(&mut self) {
         let number = self.numbers.end;
@@ -53,24 +54,26 @@ impl Done {
         self.refused[place as usize] += self.amount(number);
     }
 
-    /// How many transactions there were.
+    /// The number of committed transactions.
     pub(crate) fn committed(&self) -> u64 {
         self.numbers.end - self.numbers.start
     }
 
-    /// The numbers of the last round through the ring: every key that the thread ever used is in it.
+    /// The numbers of the last round through the ring, which contains every key that the thread
+    /// ever used.
     pub(crate) fn last_round(&self) -> Range<u64> {
         let first = self.numbers.end.saturating_sub(self.ring.transactions());
         first.max(self.numbers.start)..self.numbers.end
     }
 
-    /// How many transactions had the keys of number `number`, which is one of the last round.
+    /// The number of transactions with the keys of transaction `number`, which is in the last
+    /// round.
     pub(crate) fn times(&self, number: u64) -> u64 {
         (number - self.numbers.start) / self.ring.transactions() + 1
     }
 
-    /// How much all the payments with the keys of number `number` moved, which is one of the last
-    /// round.
+    /// The total amount moved by all payments with the keys of transaction `number`, which is in
+    /// the last round.
     pub(crate) fn moved(&self, number: u64) -> u64 {
         let round = self.ring.transactions();
         let before = (0..self.times(number)).map(|rounds| number - rounds * round);
@@ -108,7 +111,7 @@ mod tests {
         for _ in 0..21 {
             done.commit();
         }
-        // Numbers 7 to 31, of which 7, 17 and 27 have the same keys, and 12 and 22.
+        // Numbers 7 to 31: 7, 17 and 27 have the same keys, and so do 12 and 22.
         assert_eq!((done.last_round(), done.times(27)), (22..32, 3));
         assert_eq!(done.times(22), 2);
         let amounts = done.amount(7) + done.amount(17) + done.amount(27);

@@ -1,13 +1,13 @@
-//! Does the database hold what the transactions left?
+//! Checks the database against the transactions of a run.
 //!
-//! - Blind updates: a record that was written holds the last write of one of its writers, and any other what it
-//!   held at first ([`last_writes`](super::last_writes)).
-//! - Reads with updates, payments: every record holds exactly what follows from all of them
+//! - Blind updates: a written record holds the last write of one of its writers, and any other
+//!   record its initial value ([`last_writes`](super::last_writes)).
+//! - Reads with updates, payments: every record holds the exact value that results from all of them
 //!   ([`tally`](super::expected_sums)).
-//! - After a recovery: every record holds what it held before. All commits were acknowledged and none came
-//!   later, so nothing less will do.
+//! - After a recovery: every record holds its value from before. All commits were acknowledged and
+//!   none came later, so nothing less is correct.
 //!
-//! What the records hold is kept for the last of these: eight bytes for each.
+//! The last check needs the values of the records: eight bytes for each.
 
 use std::ops::Bound;
 
@@ -26,7 +26,7 @@ use crate::key_encoding::Keys;
 /// Records in one transaction of the check.
 const BATCH_RECORDS: usize = 10_000;
 
-/// What the transactions of a run should have left.
+/// The transactions of a run, which determine the expected values.
 pub(crate) struct Expected<'a> {
     pub(crate) workload: Workload,
     pub(crate) keys: Keys,
@@ -36,11 +36,12 @@ pub(crate) struct Expected<'a> {
     pub(crate) threads: &'a [Done],
 }
 
-/// The tag of each record, as it was found.
+/// The tag found in each record.
 pub(crate) struct Found(Vec<u64>);
 
 impl Expected<'_> {
-    /// Reads the whole table, while no thread writes, and compares it with what the threads did.
+    /// Reads the whole table, while no thread writes, and compares it with the threads'
+    /// transactions.
     pub(crate) fn check<K: Key + ?Sized>(
         &self,
         db: &Database,
@@ -59,8 +60,8 @@ impl Expected<'_> {
         Ok(Found(found))
     }
 
-    /// Reads the whole table, while no thread writes, and compares it with what was there before the database
-    /// was closed.
+    /// Reads the whole table, while no thread writes, and compares it with the values before the
+    /// database was closed.
     pub(crate) fn check_recovered<K: Key + ?Sized>(
         &self,
         db: &Database,
@@ -71,8 +72,8 @@ impl Expected<'_> {
         same(&before.0, &found, "was recovered as")
     }
 
-    /// The tag of each record. Beside the records there is nothing in the table, as far as a scan can tell: of
-    /// an index without an order only the keys of records are looked up.
+    /// The tag of each record. A scan also verifies that the table has no other keys; in an index
+    /// without an order, only the keys of records are looked up.
     fn read<K: Key + ?Sized>(
         &self,
         db: &Database,
@@ -84,7 +85,8 @@ impl Expected<'_> {
         while start < ascending.len() {
             let end = ascending.len().min(start + BATCH_RECORDS);
             let numbers = &ascending[start..end];
-            // From its first key to the next batch's; before the first of all and after the last, too.
+            // From its first key to the next batch's. The first and the last batch extend to the
+            // ends of the table.
             let first = numbers.first().filter(|_| start > 0);
             let range = [first, ascending.get(end)];
             let batch = db.transact(|tx| self.batch(tx, table, numbers, range))?;
@@ -109,7 +111,7 @@ impl Expected<'_> {
         Ok(tags)
     }
 
-    /// Some records, by a scan where the index has an order.
+    /// Reads some records, by a scan if the index has an order.
     fn batch<K: Key + ?Sized>(
         &self,
         tx: &mut Transaction,
@@ -175,7 +177,7 @@ fn failed<T>(why: String) -> Result<T, BenchError> {
     Err(BenchError::Check(why))
 }
 
-/// The engine's own count of commits must be that of the threads.
+/// Checks the engine's own count of commits against the threads'.
 pub(crate) fn check_count(counted: u64, committed: u64) -> Result<(), BenchError> {
     if counted == committed {
         return Ok(());
@@ -261,7 +263,7 @@ mod tests {
             self.db.transact(delete).unwrap();
         }
 
-        /// What the check of it says.
+        /// The result of the check.
         fn found(&self, history: &History) -> Result<Found, String> {
             with_expected(history, self.index, self.keys, |expected| {
                 explain(expected.check(&self.db, &self.records))
@@ -316,7 +318,7 @@ mod tests {
         stored.recovers(history, &before).unwrap();
     }
 
-    /// Wherever it is in the order of keys, there is another key, or one is missing.
+    /// An additional or a missing key is found wherever it is in the key order.
     #[test]
     fn exactly_the_records_are_there() {
         let history = History::play(Workload::Update(1), 1, 10);
@@ -343,7 +345,8 @@ mod tests {
         }
     }
 
-    /// Even if another thread's older write comes to light, which might have been the last.
+    /// This holds even where another thread's older write reappears, which might have been the
+    /// last.
     #[test]
     fn recovery_may_drop_no_threads_last_transaction() {
         for workload in ALL {

@@ -1,7 +1,8 @@
-//! One thread of a run: it commits, and acknowledges in order what has become durable.
+//! One thread of a run: it commits transactions, and acknowledges them in order once they are
+//! durable.
 //!
-//! As in the paper, a worker does not wait for its commit to be durable but queues its ticket and
-//! goes on; commits count when they leave the queue.
+//! As in the paper, a worker does not wait until its commit is durable. It queues the ticket and
+//! continues; a commit counts when it leaves the queue.
 //!
 //! Paper: tictoc-pwal §3.2 (the commit queue)
 
@@ -21,30 +22,31 @@ use crate::latency::Latencies;
 use crate::run_stages::{StageResult, Stages};
 use crate::worker_threads::share;
 
-/// A thread and all that belongs to it.
+/// A thread and its state.
 pub(crate) struct Worker<'a, D: Drawn> {
     pub(crate) threads: usize,
     pub(crate) db: &'a Database,
     pub(crate) session: Session,
     pub(crate) records: &'a Records<D::Key>,
-    /// The keys of its ring.
+    /// The encoded keys of its ring.
     pub(crate) drawn: D,
-    /// The most commits that wait for their acknowledgement; 0 when there is no log to wait for.
+    /// Maximal number of commits that await their acknowledgement; 0 if there is no log to wait
+    /// for.
     pub(crate) outstanding_max: usize,
-    /// So many transactions are known before the first of them runs; 1: none but that.
+    /// Number of transactions known before the first of them runs; with 1, only that one.
     pub(crate) pipeline: u64,
-    /// One in this many transactions is timed.
+    /// The sampling interval: one in this many transactions is timed.
     pub(crate) sample_every: u32,
-    /// Its transactions so far, of all stages.
+    /// The transactions of all stages so far.
     pub(crate) done: Done,
 }
 
-/// Commits in order, each with the time of its start or 0 if it is not timed.
+/// Commits in order, each with its start time, or 0 if it is not timed.
 #[derive(Default)]
 pub(super) struct Queue(VecDeque<(Ticket, u64)>);
 
 impl<D: Drawn> Worker<'_, D> {
-    /// Asks for the records of the transactions that were received together with this one.
+    /// Prefetches the records of the transactions that were received together with this one.
     fn look_ahead(&mut self, number: u64) {
         let received = number..number + self.pipeline;
         let (ring, drawn) = (&self.done.ring, &self.drawn);
@@ -56,8 +58,8 @@ impl<D: Drawn> Worker<'_, D> {
         self.session.prefetch(self.records, keys);
     }
 
-    /// Runs the next transaction. Nothing if it met too many conflicts: it is tried again under its number, unless the
-    /// stage is over.
+    /// Runs the next transaction. Returns `None` after too many conflicts. The transaction is then
+    /// retried under its number, unless the stage is over.
     #[inline(always)]
     pub(crate) fn run_next<B: Body>(
         &mut self,
@@ -90,7 +92,8 @@ impl<D: Drawn> Worker<'_, D> {
         Ok(Some(ticket))
     }
 
-    /// Runs transactions until told to stop or done, and returns when all are acknowledged.
+    /// Runs transactions until told to stop or the stage is complete, and returns when all are
+    /// acknowledged.
     pub(crate) fn stage<B: Body>(
         &mut self,
         body: B,
@@ -140,7 +143,7 @@ impl<D: Drawn> Worker<'_, D> {
     }
 }
 
-/// After how many transactions a thread ends a stage of this length.
+/// The number of transactions after which a thread ends a stage of this length.
 pub(crate) fn stage_end(length: Length, thread: usize, threads: usize) -> u64 {
     match length {
         Length::Time(_) => u64::MAX,
@@ -158,7 +161,7 @@ impl Queue {
         self.0.is_empty()
     }
 
-    /// Takes from the front what is durable by now. Returns how many of these are timed.
+    /// Removes the durable commits from the front. Returns how many of these are timed.
     #[inline]
     pub(super) fn acknowledge(&mut self, session: &Session, latencies: &mut Latencies) -> usize {
         let mut timed = 0;
@@ -174,7 +177,8 @@ impl Queue {
         timed
     }
 
-    /// Waits for the first, and takes it and what is durable by then. Returns how many of these are timed.
+    /// Waits for the first commit, and removes it and the others that are durable by then. Returns
+    /// how many of these are timed.
     pub(super) fn wait_for_first(
         &mut self,
         session: &Session,
@@ -186,7 +190,7 @@ impl Queue {
         Ok(self.acknowledge(session, latencies))
     }
 
-    /// Waits for all.
+    /// Waits for all commits.
     pub(super) fn drain(
         &mut self,
         session: &Session,

@@ -1,11 +1,11 @@
 //! The workloads, and the keys of their transactions.
 //!
-//! Each thread has a ring of keys that were drawn before the clock started; a transaction takes the next few.
-//! This is the paper's transaction queue: one for each worker, filled with all transactions at the start, so
-//! that none are handed out during the run. It is a ring because a run by time, or for longer than there is
-//! memory, meets the same keys again ([`ring_transactions`]). A workload that writes blindly writes its *tag*,
-//! thread and number of the transaction, so that afterwards every value can be traced to a commit that chose
-//! its key.
+//! Each thread has a ring of keys that were drawn before the clock started; a transaction takes the
+//! next few. This is the paper's transaction queue: one per worker, filled with all transactions at
+//! the start, so that no transaction is dispatched during the run. It is a ring because the same
+//! keys repeat in a run by time, or in one that is too long for memory ([`ring_transactions`]). A
+//! blind write writes its *tag*, the thread and number of the transaction. Afterwards every value
+//! can be traced to a commit that chose its key.
 //!
 //! Paper: tictoc-pwal §4 (U-1, U-10, R-10, U-5/R-5); pwal §6.3.1 (READ 10, READ 5 & UPDATE 5, UPDATE 10)
 //! Paper: pwal §5.2 (the transaction queue)
@@ -24,19 +24,20 @@ use crate::key_encoding::{CORE_BYTES, KeySpace, Keys};
 /// The table of a workload.
 pub(crate) type Records<K> = Table<K, Payload>;
 
-/// What an account holds at first.
+/// The initial balance of an account.
 pub(crate) const BALANCE: u64 = 1000;
-/// The bit of a key in the ring that says that a YCSB operation updates.
+/// The flag bit of a key in the ring that marks a YCSB update.
 pub(crate) const UPDATES: u32 = 1 << 31;
-/// More records have no keys in the ring.
+/// Upper bound for records: larger numbers have no keys in the ring.
 pub(crate) const RECORDS_MAX: u64 = UPDATES as u64;
-/// Keys of a thread, before they come again, where the clock ends the run.
+/// Keys of a thread before they repeat, in a run that the clock ends.
 const RING_KEYS: usize = 1 << 20;
-/// Keys of all threads together then: many threads draw fewer each.
+/// Keys of all threads together in such a run: many threads draw fewer each.
 const RINGS_KEYS: usize = 16 * RING_KEYS;
-/// Keys of all threads together where their number of transactions is known: 256 MiB.
+/// Keys of all threads together in a run with a known number of transactions: 256 MiB.
 const RUN_KEYS: usize = 1 << 26;
-/// A tag's lower bits, the number of a transaction; above is its thread, counted from 1.
+/// Number of a tag's lower bits, which hold the transaction's number; the bits above hold its
+/// thread, counted from 1.
 const NUMBER_BITS: u32 = 48;
 
 /// A workload.
@@ -48,9 +49,10 @@ pub(crate) enum Workload {
     Read(u8),
     /// U-n/R-n: n random records are read and then updated.
     ReadUpdate(u8),
-    /// READ n & UPDATE n: n random records are read, then n more are updated blindly. All are drawn for
-    /// themselves, so that one may be read and updated. Where reads are locked, the first n are locked for reading
-    /// and the others for writing, in the order in which they were drawn, or at the commit in one order of all.
+    /// READ n & UPDATE n: n random records are read, then n more are updated blindly. All are drawn
+    /// independently, so one record may be both read and updated. Under locked reads, the first n
+    /// are locked for reading and the others for writing: in the order in which they were drawn, or
+    /// at commit in one global order.
     ReadsThenUpdates(u8),
     /// YCSB A, B, C: one operation a transaction, a read or a blind update of a random record.
     Ycsb(Ycsb),
@@ -104,7 +106,7 @@ impl fmt::Display for Workload {
 }
 
 impl Workload {
-    /// How many keys of the ring a transaction takes.
+    /// Number of keys that a transaction takes from the ring.
     pub(crate) fn keys(self) -> usize {
         match self {
             Self::Update(n) | Self::Read(n) | Self::ReadUpdate(n) => usize::from(n),
@@ -114,7 +116,8 @@ impl Workload {
         }
     }
 
-    /// The table's name. Balances and tags do not mix, nor do keys of different looks.
+    /// The table's name. Balances and tags have separate tables, and so have keys of different
+    /// shapes.
     pub(crate) fn table(self, keys: &Keys) -> String {
         let name = match self {
             Self::Payment => "accounts",
@@ -127,7 +130,7 @@ impl Workload {
         }
     }
 
-    /// What a record holds at first.
+    /// The initial tag of a record.
     pub(crate) fn first_tag(self, key: u64) -> u64 {
         match self {
             Self::Payment => BALANCE,
@@ -135,7 +138,7 @@ impl Workload {
         }
     }
 
-    /// The fewest records that it makes sense with.
+    /// The smallest sensible number of records.
     pub(crate) fn records_min(self) -> u64 {
         match self {
             Self::Payment => 2,
@@ -144,17 +147,17 @@ impl Workload {
     }
 }
 
-/// Which keys the popular ranks of Zipf's law are.
+/// The assignment of Zipf's popular ranks to keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum HotKeys {
-    /// Keys all over the table, which share neither pages nor cache lines.
+    /// Keys scattered over the table, which share neither pages nor cache lines.
     Scattered,
     /// The first keys of the table: rank r is key r - 1, as in the papers' testbed.
     Adjacent,
 }
 
 impl HotKeys {
-    /// The flag's word for it.
+    /// The flag's name for it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Scattered => "scattered",
@@ -163,20 +166,21 @@ impl HotKeys {
     }
 }
 
-/// How random records are chosen.
+/// The distribution of random records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choice {
-    /// Keys are from 0 to one below.
+    /// Keys range from 0 to `records - 1`.
     pub(crate) records: u64,
-    /// The s of Zipf's law.
+    /// The exponent s of Zipf's law.
     pub(crate) skew: f64,
     pub(crate) hot_keys: HotKeys,
     pub(crate) seed: u64,
 }
 
-/// For how many transactions each of `threads` threads has keys of its own. A run of a number of operations, all
-/// threads together, has no key twice unless it draws it twice, as long as there is room for all of its keys;
-/// beyond that, and in a run that the clock ends, the keys of a thread come again in the same order.
+/// The number of transactions for which each of `threads` threads has its own keys. In a run with a
+/// given number of operations of all threads together, keys repeat only where they are drawn
+/// repeatedly, as long as all keys fit in memory. Beyond that, and in a run that the clock ends,
+/// the keys of a thread repeat in the same order.
 pub(crate) fn ring_transactions(
     workload: Workload,
     threads: usize,
@@ -187,12 +191,12 @@ pub(crate) fn ring_transactions(
         None => RING_KEYS.min(RINGS_KEYS / threads),
     };
     let room = (keys / workload.keys()) as u64;
-    // As many as the thread has that runs the most of them.
+    // The largest number of transactions that any thread runs.
     let wanted = operations.map_or(room, |all| all.div_ceil(threads as u64));
     room.min(wanted).max(1)
 }
 
-/// The keys that one thread uses, transaction after transaction, over and over.
+/// The keys that one thread uses, transaction after transaction, repeatedly.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring {
     keys: Vec<u32>,
@@ -200,8 +204,8 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// The keys of a thread for so many transactions, of which there is at least one: [`ring_transactions`] says
-    /// how many make sense.
+    /// The keys of a thread for `transactions` transactions, at least one. [`ring_transactions`]
+    /// returns a sensible number.
     pub(crate) fn new(
         workload: Workload,
         choice: Choice,
@@ -240,7 +244,7 @@ impl Ring {
                 Workload::Payment if keys.len() % 2 == 1 => {
                     let from = keys[keys.len() - 1];
                     while key == from {
-                        // Not the skewed draw, which may hardly ever give another.
+                        // No second skewed draw, which may hardly ever give a different key.
                         key = random.below(records) as u32;
                     }
                 }
@@ -254,7 +258,7 @@ impl Ring {
         }
     }
 
-    /// How many transactions there are keys for, before they come again.
+    /// The number of transactions before the keys repeat.
     #[inline]
     pub(crate) fn transactions(&self) -> u64 {
         (self.keys.len() / self.per_transaction) as u64
@@ -266,14 +270,14 @@ impl Ring {
         self.at(number).0
     }
 
-    /// The keys of transaction `number`, and the place of the first.
+    /// The keys of transaction `number`, and the position of the first.
     #[inline]
     pub(crate) fn at(&self, number: u64) -> (&[u32], usize) {
         let at = (number % self.transactions()) as usize * self.per_transaction;
         (&self.keys[at..at + self.per_transaction], at)
     }
 
-    /// All keys, place by place.
+    /// All keys, in order of position.
     pub(crate) fn all(&self) -> &[u32] {
         &self.keys
     }
@@ -305,7 +309,7 @@ pub(crate) fn tag(thread: usize, number: u64) -> u64 {
     (thread as u64 + 1) << NUMBER_BITS | number
 }
 
-/// The thread and the number of a tag; nothing if it is not one of a transaction.
+/// The thread and the number of a tag; `None` if it is not the tag of a transaction.
 pub(crate) fn untag(tag: u64) -> Option<(usize, u64)> {
     let thread = (tag >> NUMBER_BITS).checked_sub(1)?;
     Some((thread as usize, tag & ((1 << NUMBER_BITS) - 1)))
@@ -326,7 +330,8 @@ mod tests {
         assert!("u99".parse::<Workload>().unwrap_err().contains("u10"));
     }
 
-    /// A folder holds them side by side, and the name of the default is as old as the folders.
+    /// A folder holds them next to each other, and the name of the default is as old as the
+    /// folders.
     #[test]
     fn keys_of_different_looks_have_tables_of_their_own() {
         let table = |bytes, space, layout| {
@@ -385,7 +390,7 @@ mod tests {
         assert_eq!(one.keys(5), many.keys(5));
     }
 
-    /// As many as the thread that runs the most of them has.
+    /// The number is that of the thread that runs the most transactions.
     #[test]
     fn a_counted_run_has_keys_for_all_transactions() {
         let u10 = Workload::Update(10);
@@ -408,12 +413,12 @@ mod tests {
         assert_eq!(timed(32), 1 << 19);
         let ring = Ring::new(one, CHOICE, 0, ring_transactions(one, 2, Some(7)));
         assert_eq!(ring.transactions(), 4);
-        // However long, it begins with the same keys.
+        // A longer ring begins with the same keys.
         let longer = Ring::new(one, CHOICE, 0, 100);
         assert_eq!(longer.keys[..4], ring.keys);
     }
 
-    /// The same ranks are drawn either way, and only adjacent ones are keys as they are.
+    /// Both settings draw the same ranks; only adjacent keys equal their ranks.
     #[test]
     fn hot_keys_are_the_first_ones_or_anywhere() {
         let count = |hot_keys, skew| {
@@ -440,7 +445,7 @@ mod tests {
             };
             assert_eq!(sorted(&adjacent), sorted(&scattered), "--skew {skew}");
         }
-        // At s = 0.9, the first tenth of 1000 ranks is drawn 60 % of the time.
+        // At s = 0.9, 60 % of the draws are among the first tenth of 1000 ranks.
         let first = |counts: Vec<u32>| counts[..100].iter().sum::<u32>();
         assert!(first(count(HotKeys::Adjacent, 0.9)) > 55_000);
         assert!(first(count(HotKeys::Scattered, 0.9)) < 40_000);
