@@ -139,8 +139,8 @@ pub(crate) struct ReadyDisk {
 }
 
 impl DeviceChoice {
-    /// Opens the disk for files in `dir`. With `fresh`, overwrites the heads of old logs on a shared
-    /// device.
+    /// Opens the disk for files in `dir`. With `fresh`, overwrites the heads of old logs on a
+    /// shared device.
     pub(crate) fn open(
         &self,
         dir: &Path,

@@ -1,8 +1,8 @@
 //! One thread of a run with awaited transactions: it drives several tasks, as an executor does.
 //!
 //! A task commits, awaits the acknowledgement ([`Database::acknowledged`]), and commits again. The
-//! thread polls woken tasks in FIFO order and parks when the queue is empty. All tasks of a thread use
-//! its session, one after the other.
+//! thread polls woken tasks in FIFO order and parks when the queue is empty. All tasks of a thread
+//! use its session, one after the other.
 //!
 //! [`Database::acknowledged`]: namiki::Database::acknowledged
 
