@@ -1,8 +1,8 @@
-//! Threads that each keep several random reads in flight: through the disk's own queue, or in a bare io_uring
-//! loop that shows what the queue costs.
+//! Threads that each keep several random reads in flight: through the disk's own queue, or in a
+//! bare io_uring loop that shows the cost of the queue.
 //!
-//! Both do the same: as many reads in flight as told, a turn whenever so many have completed, the next
-//! read for each that has.
+//! Both variants keep the given number of reads in flight. A turn ends when the given number of
+//! reads has completed, and each completed read is replaced by the next.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use crate::latency::Latencies;
 use crate::run_stages::{StageResult, Stages, Total, staged};
 use crate::worker_threads::share;
 
-/// What the readers do.
+/// The work of the readers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AsyncReads {
     /// Bytes of one read: whole pages.
@@ -29,26 +29,26 @@ pub(crate) struct AsyncReads {
     pub(crate) depth: u16,
     /// Threads.
     pub(crate) readers: u16,
-    /// Completions that a reader waits for at a time.
+    /// Number of completions that a reader waits for per turn.
     pub(crate) batch: u16,
-    /// Buffers that each reader reads into in turn, if more than it has reads in flight.
+    /// Buffers that each reader uses in rotation, if more than its reads in flight.
     pub(crate) buffers: usize,
-    /// Whether to measure how long each read takes.
+    /// Whether to measure the latency of each read.
     pub(crate) timed: bool,
     /// Microseconds of processor time that a reader spends on each read.
     pub(crate) work_us: u32,
-    /// In a bare loop instead of the disk's queue.
+    /// Whether to use a bare loop instead of the disk's queue.
     pub(crate) bare: bool,
 }
 
-/// What came out.
+/// The results.
 pub(crate) struct AsyncProbed {
     pub(crate) total: Total,
-    /// Times that a reader submitted reads or waited for some, in all of them.
+    /// Number of turns (submit reads, or wait for some) of all readers.
     pub(crate) turns: u64,
     /// Processor time of the whole process.
     pub(crate) cpu_ns: u64,
-    /// What carried out the reads.
+    /// The name of the engine that executed the reads.
     pub(crate) queue: String,
 }
 
@@ -56,7 +56,7 @@ struct Reader {
     engine: Box<dyn ReadEngine>,
     random: Random,
     thread: usize,
-    /// When each slot's read was noted.
+    /// The start time of each slot's read.
     began_ns: Vec<u64>,
     idle: Vec<usize>,
     turns: u64,
@@ -64,7 +64,7 @@ struct Reader {
 }
 
 impl AsyncReads {
-    /// Runs.
+    /// Runs the readers.
     pub(crate) fn run(
         &self,
         disk: &Arc<dyn Disk>,

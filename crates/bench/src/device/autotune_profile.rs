@@ -1,4 +1,5 @@
-//! Mode `profile`: what the engine measures of a device when it is to choose its protocol, and what it chooses.
+//! Mode `profile`: the engine's own measurement of a device, and the protocol that it chooses from
+//! it.
 
 use std::num::NonZeroU16;
 
@@ -11,7 +12,7 @@ use crate::error::BenchError;
 use crate::result_writer::{Cell, Row};
 use crate::run_folder::Place;
 
-/// A result. The keys are a contract.
+/// A result. The keys are a stable contract.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct ProfileRow<'a> {
     mode: &'static str,

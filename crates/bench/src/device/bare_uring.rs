@@ -1,7 +1,8 @@
-//! A bare loop of reads by io_uring, as fast as this program can make one: the yardstick for queues of reads.
+//! A bare loop of reads by io_uring, as fast as this program can make it: the baseline for read
+//! queues.
 //!
-//! Memory of its own, registered; a single issuer; deferred task run; one system call for a turn; nothing
-//! else.
+//! Separate registered memory; a single issuer; deferred task run; one system call per turn;
+//! nothing else.
 //!
 //! # Invariants
 //! - Y1. `memory` holds `bytes` for each buffer, at `buffer × bytes`. A buffer that is not in `free` belongs to one
@@ -21,7 +22,7 @@ use namiki_platform::Mapping;
 
 use super::read_engine::ReadEngine;
 
-/// The longest piece of memory that can be registered.
+/// Maximal size of memory that can be registered as one buffer.
 const PIECE_BYTES_MAX: usize = 1 << 30;
 
 /// A ring, its memory and files.
@@ -30,17 +31,17 @@ pub(super) struct BareUring {
     files: Vec<File>,
     memory: Mapping,
     bytes: u32,
-    /// Buffers without a read, the one that has been so for the longest first: all of them are gone through in turn, as
-    /// they are where what is read is kept for a while.
+    /// Buffers without a read, the longest unused one first. All buffers are used in rotation, as
+    /// in a system that keeps the data read for a while.
     free: VecDeque<u32>,
-    /// Of each slot.
+    /// The buffer of each slot.
     buffers: Vec<u32>,
     in_flight: usize,
 }
 
 impl BareUring {
-    /// For `depth` reads of so many bytes at a time, into `buffers` buffers or as many as there are reads, whichever is
-    /// more. To be used by the thread that calls this.
+    /// Opens a ring for `depth` reads of `bytes` bytes each, into `buffers` buffers or `depth`,
+    /// whichever is more. Only the calling thread may use it.
     pub(super) fn open<'p>(
         paths: impl Iterator<Item = &'p Path>,
         bytes: u32,
@@ -54,7 +55,7 @@ impl BareUring {
             .build(depth as u32)?;
         let buffers = buffers.max(depth);
         let memory = Mapping::new(bytes as usize * buffers)?;
-        // A registered piece of memory has a gigabyte at most.
+        // A registered buffer has at most one gigabyte.
         let piece_bytes = bytes as usize * (PIECE_BYTES_MAX / bytes as usize);
         let pieces = (0..memory.bytes())
             .step_by(piece_bytes)
@@ -63,7 +64,7 @@ impl BareUring {
                 iov_len: piece_bytes.min(memory.bytes() - at),
             });
         let pieces: Vec<libc::iovec> = pieces.collect();
-        // SAFETY: the mapping is dropped behind the ring, in the order of the fields.
+        // SAFETY: fields drop in declaration order, so the mapping outlives the ring.
         unsafe { ring.submitter().register_buffers(&pieces)? };
         let open = |path: &Path| {
             let mut options = OpenOptions::new();
@@ -135,7 +136,7 @@ impl Drop for BareUring {
             if let Err(error) = waited
                 && error.kind() != io::ErrorKind::Interrupted
             {
-                // Rather than give back memory that the kernel may write to.
+                // Aborts rather than frees memory that the kernel may still write to.
                 std::process::abort();
             }
         }

@@ -1,7 +1,7 @@
-//! `device`: what the device can take, without a database.
+//! `device`: the rates of the device, without a database.
 //!
-//! The limit against which everything durable is measured, and, in mode `memory`, the yardstick by
-//! which speeds of different hours compare.
+//! They are the limit for everything durable. Mode `memory` measures the reference by which speeds
+//! from different hours are compared.
 
 mod async_reads;
 mod autotune_profile;
@@ -63,11 +63,11 @@ Examples:
   namiki-bench device --mode profile --repeat 5
   namiki-bench device --mode memory";
 
-/// What `device` measures.
+/// Arguments of `device`.
 #[derive(Args, Debug)]
 #[command(after_help = NOTES)]
 pub(crate) struct DeviceArgs {
-    /// What to do; several with commas
+    /// Measurements to run; several with commas
     #[arg(
         long,
         value_enum,
@@ -76,7 +76,8 @@ pub(crate) struct DeviceArgs {
         default_value = "direct"
     )]
     mode: Vec<Mode>,
-    /// Bytes of one write or read; of asynchronous reads whole pages of 4096 [default: 512, and 4096 to read]
+    /// Bytes of one write or read; asynchronous reads take whole pages of 4096 [default: 512, and
+    /// 4096 to read]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = RangedU64ValueParser::<u32>::from(1..=1 << 30))]
     bytes: Vec<u32>,
     /// Numbers of threads that write
@@ -88,10 +89,11 @@ pub(crate) struct DeviceArgs {
     /// Numbers of threads that read asynchronously and share --depth
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads())]
     readers: Vec<NonZeroU16>,
-    /// Numbers of completions that a reader waits for at a time
+    /// Numbers of completions that a reader waits for per turn
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads())]
     batch: Vec<NonZeroU16>,
-    /// What modes read and read-blocking read: file, fdatasync (through the page cache), or slow:192x5ms
+    /// Device of modes read and read-blocking: file, fdatasync (through the page cache), or
+    /// slow:192x5ms
     #[arg(long, value_name = "DEVICE", default_value = "file")]
     device: Device,
     /// Processor time that each thread spends before each write or read, in microseconds
@@ -100,48 +102,48 @@ pub(crate) struct DeviceArgs {
     /// Length of each file [default: 16, and 256 to read]
     #[arg(long, value_name = "MB", value_parser = RangedU64ValueParser::<u64>::from(1..=1 << 20))]
     file_mb: Option<u64>,
-    /// Folder on the disk to measure. Each run uses files in a folder of its own inside, which is
-    /// removed after it; nothing else there is touched [default: the system's temporary folder]
+    /// Folder on the disk to measure. Each run uses files in its own subfolder, which is removed
+    /// afterwards; nothing else there is touched [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     #[command(flatten)]
     timed: TimedArgs,
 }
 
-/// How the device is used.
+/// The ways of using the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Mode {
     /// `O_DIRECT | O_DSYNC`.
     Direct,
     /// `pwrite`, `fdatasync`.
     Fdatasync,
-    /// Direct, one file, one mutex.
+    /// Direct writes to one file under one mutex.
     Mutexed,
     /// Asynchronous direct reads.
     Read,
-    /// The same without the disk's queue.
+    /// Asynchronous direct reads without the disk's queue.
     ReadBare,
-    /// Direct reads by a thread each.
+    /// Direct reads, each by a blocking thread.
     ReadBlocking,
-    /// As the engine measures it to choose its protocol.
+    /// The engine's measurement for its choice of protocol.
     Profile,
-    /// Loads that miss.
+    /// Loads that miss the caches.
     Memory,
 }
 
-/// One combination of what was asked for.
+/// One combination of the requested parameters.
 #[derive(Clone, Copy, Debug)]
 struct Combination {
     mode: Mode,
     bytes: u32,
-    /// Writers or reads at a time.
+    /// Number of writers, or of reads in flight.
     threads: NonZeroU16,
-    /// Of asynchronous reads.
+    /// Readers of asynchronous reads.
     readers: NonZeroU16,
     batch: NonZeroU16,
 }
 
-/// A result. The keys are a contract.
+/// A result. The keys are a stable contract.
 #[derive(Clone, Debug, Serialize)]
 struct DeviceRow<'a> {
     mode: &'static str,
@@ -156,7 +158,7 @@ struct DeviceRow<'a> {
     batch: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     device: Option<String>,
-    /// What carried out the reads.
+    /// The name of the engine that executed the reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     queue: Option<String>,
     work_us: u32,
@@ -209,7 +211,7 @@ impl Row for DeviceRow<'_> {
     }
 }
 
-/// The yardstick.
+/// The reference speed of memory.
 #[derive(Clone, Debug, Serialize)]
 struct MemoryRow<'a> {
     mode: &'static str,
@@ -348,7 +350,7 @@ impl DeviceArgs {
         combinations
     }
 
-    /// Refuses what cannot be combined.
+    /// Refuses parameters that cannot be combined.
     fn check(&self) -> Result<(), BenchError> {
         let usage = |why: String| Err(BenchError::Usage(why));
         for (mode, name) in [(Mode::Memory, "memory"), (Mode::Profile, "profile")] {

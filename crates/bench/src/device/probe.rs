@@ -1,8 +1,8 @@
-//! Threads that do nothing but write to, or read from, the device.
+//! Threads that only write to, or read from, the device.
 //!
-//! Files are allocated and filled with zeros before the clock starts and then written over from
-//! front to back, as a log does once its files are prepared: no write changes metadata. A device that
-//! all share is written over in the same way, each writer in a part of its own.
+//! Files are allocated and filled with zeros before the clock starts. They are then overwritten
+//! from front to back, as a log does once its files are prepared; no write changes metadata. A
+//! shared device is overwritten in the same way, each writer in its own part.
 
 use std::ops::Range;
 use std::path::Path;
@@ -21,35 +21,36 @@ use crate::latency::Latencies;
 use crate::run_stages::{StageResult, Stages, Total, staged};
 use crate::worker_threads::share;
 
-/// Parts of a device start at multiples of this.
+/// Alignment of the parts of a device.
 const PART_ALIGN_BYTES: u64 = 4096;
-/// As much as is worth a huge page.
+/// The smallest allocation that justifies a huge page.
 const BUFFERS_BYTES_MIN: usize = 1 << 20;
 
-/// What the threads of a probe do.
+/// The work of a probe's threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Each writes a file of its own, or a part of the device.
+    /// Each thread writes its own file, or its own part of the device.
     OwnFiles,
-    /// All write one file, or the device, one at a time: what is left of a device behind a mutex.
+    /// All threads write one file, or the device, one at a time: the rate of a device behind a
+    /// mutex.
     ///
     /// Paper: pwal §6.1, figure 7 (the conventional log)
     OneFileInTurns,
-    /// Each reads random blocks of one file.
+    /// Each thread reads random blocks of one file.
     Read,
 }
 
-/// What is written to or read from.
+/// The files or the device to write to or read from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ground<'a> {
-    /// New files in this folder, which is empty.
+    /// New files in this folder, which must be empty.
     Folder(&'a Path),
-    /// A device or a file that is there, and that may be written over.
+    /// An existing device or file, which may be overwritten.
     Device(&'a Path),
 }
 
 impl<'a> Ground<'a> {
-    /// Where a log on this disk writes: the device that its streams share, or else `folder`.
+    /// The target of a log on this disk: the device that its streams share, otherwise `folder`.
     pub(crate) fn of(disk: &'a ReadyDisk, folder: &'a Path) -> Self {
         match &disk.shared {
             Some((path, _)) => Self::Device(path),
@@ -64,27 +65,27 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// What to do, how large, how many.
+/// The parameters of a probe.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Probe {
     pub(crate) access: Access,
     /// Bytes of one write or read.
     pub(crate) bytes: u32,
     pub(crate) threads: u16,
-    /// Length of each file. A device is used as it is.
+    /// Length of each file. A device is used with its own length.
     pub(crate) file_bytes: u64,
     /// Microseconds of processor time that a thread spends before each write or read.
     pub(crate) work_us: u32,
 }
 
-/// What came out.
+/// The results of a probe.
 pub(crate) struct Probed {
     pub(crate) total: Total,
     /// Processor time of the whole process.
     pub(crate) cpu_ns: u64,
 }
 
-/// A file, which part of it, and where to go on in that.
+/// A file, a part of it, and the next offset in that part.
 struct Target {
     file: Arc<dyn DiskFile>,
     part: Range<u64>,
@@ -93,7 +94,7 @@ struct Target {
 
 struct Worker {
     target: Arc<Mutex<Target>>,
-    /// The same file as in `target`; reads take no turns.
+    /// The same file as in `target`, without its lock.
     file: Arc<dyn DiskFile>,
     buffer: AlignedBuf,
     random: Random,
@@ -102,10 +103,10 @@ struct Worker {
 }
 
 impl Probe {
-    /// Length of the files that a log's device is measured with.
+    /// Length of the files that measure a log's device.
     pub(crate) const FILE_BYTES: u64 = 16 << 20;
 
-    /// Makes the files, if there are to be any, and runs.
+    /// Creates the files, if necessary, and runs.
     pub(crate) fn run(
         &self,
         disk: &Arc<dyn Disk>,
@@ -114,7 +115,7 @@ impl Probe {
     ) -> Result<Probed, BenchError> {
         let targets = self.targets(&**disk, ground)?;
         let buffers = self.buffers();
-        // Counted and not timed: a thread that has lost its processor does no work meanwhile. Without
+        // Work is counted and not timed: a thread that has lost its processor does no work. Without
         // work there is nothing to calibrate.
         let microsecond = Pause::calibrated(Duration::from_micros(self.work_us.min(1).into()));
         let run = staged(
@@ -145,9 +146,10 @@ impl Probe {
         })
     }
 
-    /// A buffer for each thread, in huge pages like the log's own, which the device takes faster.
+    /// A buffer for each thread, in huge pages like the log's own, which the device transfers
+    /// faster.
     fn buffers(&self) -> Mutex<Vec<AlignedBuf>> {
-        // What is not used is never touched.
+        // Unused buffers are never touched.
         let count = usize::from(self.threads).max(BUFFERS_BYTES_MIN / self.bytes as usize);
         Mutex::new(AlignedBuf::zeroed_together(count, self.bytes as usize))
     }
@@ -231,7 +233,7 @@ impl Probe {
 }
 
 impl Worker {
-    /// Writes the next block. The lock is held meanwhile; only threads that take turns share it.
+    /// Writes the next block under the lock. Only threads that take turns share it.
     fn write(&mut self) -> std::io::Result<()> {
         let mut target = lock(&self.target);
         target.file.write_durable(target.at, &self.buffer)?;
@@ -267,6 +269,6 @@ fn part_of(disk: &dyn Disk, path: &Path, number: u64, count: u64) -> Result<Targ
 }
 
 fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // A panic in between leaves a place in the file, which is as good as any other.
+    // A panic leaves a valid offset in the file.
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

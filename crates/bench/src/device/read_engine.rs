@@ -1,4 +1,4 @@
-//! What carries out the reads of a measured loop, and the disk's own queue as such a thing.
+//! The engines that execute the reads of a measured loop. One is the disk's own queue.
 
 use std::sync::Arc;
 
@@ -6,15 +6,16 @@ use namiki_platform::disk::{Completion, Frame, FramePool, Frames, PAGE_BYTES, Re
 
 use super::read_files::ReadFiles;
 
-/// What carries out reads. A slot is a read that may be in flight.
+/// An engine that executes reads. A slot is a read that may be in flight.
 pub(super) trait ReadEngine: Send {
-    /// Notes a read at this offset of a file, told by its place among the files.
+    /// Queues a read at this offset of a file, which is given by its index among the files.
     fn push(&mut self, file: usize, at: u64, slot: usize) -> std::io::Result<()>;
 
-    /// Submits what was noted, waits for so many reads, and adds the slots of all that have completed.
+    /// Submits the queued reads, waits for `at_least` completions, and appends the slots of all
+    /// completed reads.
     fn turn(&mut self, at_least: usize, done: &mut Vec<usize>) -> std::io::Result<()>;
 
-    /// What it is.
+    /// The engine's name.
     fn describe(&self) -> &str;
 }
 
@@ -23,7 +24,7 @@ pub(super) struct QueueEngine {
     pub(super) queue: Box<dyn ReadQueue>,
     pub(super) files: Arc<ReadFiles>,
     pub(super) pool: Arc<FramePool>,
-    /// Of one read.
+    /// Pages per read.
     pub(super) pages: usize,
     pub(super) completions: Vec<Completion>,
 }

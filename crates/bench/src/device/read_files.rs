@@ -1,4 +1,4 @@
-//! The files that readers read, as if they were one.
+//! The files to read, addressed as one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use namiki_platform::disk::{Disk, DiskFile};
 
 use crate::error::BenchError;
 
-/// See the module.
+/// The files, as one address space.
 pub(crate) struct ReadFiles {
     files: Vec<ReadFile>,
 }
@@ -15,12 +15,12 @@ pub(crate) struct ReadFiles {
 struct ReadFile {
     path: PathBuf,
     file: Arc<dyn DiskFile>,
-    /// Where it ends, counted from the beginning of the first.
+    /// The end of this file, counted from the start of the first.
     end_bytes: u64,
 }
 
 impl ReadFiles {
-    /// One new file in `dir`.
+    /// Creates one new file in `dir`.
     pub(crate) fn create(disk: &dyn Disk, dir: &Path, len_bytes: u64) -> Result<Self, BenchError> {
         let path = dir.join("probe");
         let file = disk.create(&path, len_bytes);
@@ -34,7 +34,7 @@ impl ReadFiles {
         Ok(Self { files })
     }
 
-    /// These, as far as they have whole reads of so many bytes, each at a multiple of them.
+    /// Opens these files, limited to whole reads of this size at multiples of it.
     pub(crate) fn open(
         disk: &dyn Disk,
         paths: impl IntoIterator<Item = PathBuf>,
@@ -54,12 +54,12 @@ impl ReadFiles {
         Ok(Self { files })
     }
 
-    /// Of all of them.
+    /// Total length of all files.
     pub(crate) fn len_bytes(&self) -> u64 {
         self.files.last().map_or(0, |last| last.end_bytes)
     }
 
-    /// The file, and the offset in it.
+    /// The file's index, and the offset in it.
     pub(super) fn find(&self, at: u64) -> (usize, u64) {
         let file = self.files.partition_point(|file| file.end_bytes <= at);
         let begin = file
@@ -68,17 +68,17 @@ impl ReadFiles {
         (file, at - begin)
     }
 
-    /// The one of this place.
+    /// The file with this index.
     pub(super) fn file(&self, place: usize) -> &Arc<dyn DiskFile> {
         &self.files[place].file
     }
 
-    /// Where they are.
+    /// The paths of the files.
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.files.iter().map(|file| &*file.path)
     }
 
-    /// What an error names.
+    /// The path for error messages.
     pub(super) fn path(&self) -> &Path {
         self.paths().next().unwrap_or(Path::new(""))
     }
