@@ -1,11 +1,12 @@
 //! The operations of one thread, drawn before the clock starts.
 //!
-//! Each is a word and a key, in the order in which they come: what is read to know the next operation
-//! lies ahead in memory, where the processor fetches it by itself. Operations of which there is no end,
-//! or more than memory should be spent on, come again from the first on.
+//! Each operation is a word and a key, stored in the order of execution: the next operation lies
+//! ahead in memory, where the hardware prefetcher finds it. If the number of operations is
+//! unlimited, or too large for the memory budget, they repeat from the first.
 //!
-//! Ranks are drawn by formula (1), and scattered over the keys so that popular ones do not lie side by
-//! side. Which keys are there at first is scattered otherwise: popular keys are no more likely to be.
+//! Ranks are drawn by formula (1) and scattered over the keys, so that popular keys are not
+//! adjacent. The initial keys are scattered independently: popular keys are no more likely to be
+//! among them.
 //!
 //! Paper: bwtree §5.1
 
@@ -16,55 +17,55 @@ use super::operation_mix::{Mix, Operation};
 use crate::key_encoding::Keys;
 use crate::worker_threads::share;
 
-/// Bits of a word that hold the number of a key; above is the operation.
+/// Number of a word's bits that hold the key's number; the bits above hold the operation.
 const KEY_BITS: u32 = 29;
-/// More keys have no place in a word.
+/// Upper bound for keys: larger numbers do not fit into a word.
 pub(crate) const KEYS_MAX: u64 = 1 << KEY_BITS;
-/// Streams of random numbers: of operations, one for each thread, and before them the others.
+/// Streams of random numbers: the first ones are shared, then one for each thread's operations.
 const HOT_STREAM: u64 = 0;
 const INITIAL_STREAM: u64 = 1;
 const THREAD_STREAMS: u64 = 2;
-/// Memory for the operations of all threads.
+/// Memory budget for the operations of all threads.
 const BYTES_MAX: u64 = 1 << 30;
-/// As many operations, at least, for each thread of a run that ends by time.
+/// Minimal number of operations for each thread of a run that ends by time.
 const OPERATIONS_MIN: u64 = 1 << 21;
 
-/// What operations are drawn from.
+/// The parameters from which operations are drawn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choice {
     pub(crate) keys: Keys,
-    /// How many keys are there at first.
+    /// Number of initial keys.
     pub(crate) initial: u64,
     pub(crate) mix: Mix,
     pub(crate) skew: f64,
-    /// Reads at a time.
+    /// Reads per batch.
     pub(crate) batch: u64,
     /// Entries that a scan visits.
     pub(crate) scan_length: u64,
-    /// Whether a write asks for the payload it replaces.
+    /// Whether a write returns the payload that it replaces.
     pub(crate) returning: bool,
     pub(crate) seed: u64,
     pub(crate) threads: usize,
 }
 
 impl Choice {
-    /// Whether there are scans.
+    /// Whether the mix contains scans.
     pub(crate) const fn scans(&self) -> bool {
         self.mix.has(Operation::Scan)
     }
 
-    /// The keys that are there at first, in no visible order.
+    /// The initial keys, in no visible order.
     ///
-    /// Scattered twice: other seeds only begin the same scattering elsewhere, and popular ranks would
-    /// be all among these keys or none.
+    /// They are scattered twice. Another seed only starts the same permutation elsewhere, and the
+    /// popular ranks would be all among these keys or none.
     pub(crate) fn initial_keys(&self) -> impl Iterator<Item = u64> {
         let mut random = Random::stream(self.seed, INITIAL_STREAM);
         let [first, second] = [(); 2].map(|()| Scatter::new(self.keys.count, random.next_u64()));
         (0..self.initial).map(move |index| second.key(first.key(index)))
     }
 
-    /// How many operations of a thread to draw, if it is to do `wanted`: all, or as many as show the
-    /// same and take no more memory than they should.
+    /// The number of operations to draw for a thread that executes `wanted`: all, or as many as are
+    /// representative and fit into the memory budget.
     pub(crate) fn drawn(&self, wanted: Option<u64>) -> u64 {
         let threads = self.threads as u64;
         let for_a_time = OPERATIONS_MIN.max(4 * self.keys.count / threads);
@@ -107,7 +108,7 @@ impl Operations {
     }
 
     /// The insertions with which a thread loads its share of the initial keys: in random order, or
-    /// ascending, each thread a stretch of its own.
+    /// ascending, each thread with a contiguous range.
     pub(crate) fn load(choice: &Choice, thread: usize, sorted: bool) -> Self {
         let numbers = choice.initial_keys();
         let first: u64 = (0..thread)
@@ -144,25 +145,25 @@ impl Operations {
         keys.append(number, &mut self.keys);
     }
 
-    /// Memory that so many operations take.
+    /// Memory for this number of operations.
     pub(crate) const fn bytes(key_bytes: usize, count: u64) -> u64 {
         count.saturating_mul((size_of::<u32>() + key_bytes) as u64)
     }
 
-    /// How many there are, before they come again.
+    /// The number of operations before they repeat.
     pub(crate) fn len(&self) -> usize {
         self.words.len()
     }
 
-    /// Where operation `number` stands.
+    /// The position of operation `number`.
     pub(crate) fn place(&self, number: u64) -> usize {
         (number % self.words.len() as u64) as usize
     }
 
-    /// The operation at a place.
+    /// The operation at a position.
     #[inline]
     pub(crate) fn operation(&self, place: usize) -> Operation {
-        // The order of the enumeration; nothing beyond the last is ever stored.
+        // The order of the enumeration; no larger value is ever stored.
         match self.words[place] >> KEY_BITS {
             0 => Operation::Read,
             1 => Operation::Scan,
@@ -173,13 +174,13 @@ impl Operations {
         }
     }
 
-    /// The number of its key.
+    /// The number of the operation's key.
     #[inline]
     pub(crate) fn number(&self, place: usize) -> u64 {
         u64::from(self.words[place] & ((1 << KEY_BITS) - 1))
     }
 
-    /// The bytes of its key.
+    /// The bytes of the operation's key.
     #[inline]
     pub(crate) fn key(&self, place: usize) -> &[u8] {
         &self.keys[place * self.key_bytes..][..self.key_bytes]
@@ -324,7 +325,7 @@ mod tests {
         }
     }
 
-    /// Otherwise the popular keys would be the ones that are there at first.
+    /// Otherwise the popular keys would be the initial ones.
     #[test]
     fn which_keys_are_loaded_says_nothing_of_which_are_popular() {
         let choice = Choice {

@@ -1,4 +1,4 @@
-//! What can be measured, by name.
+//! The indexes that can be measured, by name.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use super::run_one::Plan;
 use crate::error::BenchError;
 use crate::key_encoding::CORE_BYTES;
 
-/// One of the things that can be measured.
+/// An index that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// An index of ours: a tree, the hash table, or both together.
@@ -73,7 +73,7 @@ impl Peer {
 }
 
 impl Subject {
-    /// Whether this program can measure it.
+    /// Fails if this program was built without it.
     pub(crate) fn check(self) -> Result<(), BenchError> {
         match self {
             Self::Peer(peer) if !cfg!(feature = "compare") => Err(not_built(peer.name())),
@@ -81,12 +81,12 @@ impl Subject {
         }
     }
 
-    /// Whether it is one of ours that keeps no order.
+    /// Whether it is an unordered index of ours.
     pub(crate) const fn is_unordered(self) -> bool {
         matches!(self, Self::Ours(kind) if !kind.is_ordered())
     }
 
-    /// Runs a plan over a new one.
+    /// Runs a plan over a new instance.
     pub(crate) fn run(self, plan: &Plan<'_>) -> Result<Outcome, BenchError> {
         let what = self.to_string();
         match self {
@@ -128,16 +128,16 @@ impl fmt::Display for Subject {
     }
 }
 
-/// What `--tree` names: indexes of ours.
+/// The value of `--tree`: indexes of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trees(Vec<Subject>);
 
-/// What `--trees` names: ours, and others'.
+/// The value of `--trees`: indexes of ours, and others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TreesAndPeers(Vec<Subject>);
 
 impl Trees {
-    /// What they are.
+    /// The named indexes.
     pub(crate) fn subjects(&self) -> &[Subject] {
         &self.0
     }
@@ -156,14 +156,14 @@ impl fmt::Display for Trees {
 }
 
 impl TreesAndPeers {
-    /// The default tree and all that it can be compared with.
+    /// The default tree and all indexes that it can be compared with.
     pub(crate) fn defaults() -> [Self; 1] {
         let tree = Subject::Ours(IndexKind::default());
         let peers = Peer::ALL.map(Subject::Peer);
         [Self([tree].into_iter().chain(peers).collect())]
     }
 
-    /// What they are.
+    /// The named indexes.
     pub(crate) fn subjects(&self) -> &[Subject] {
         &self.0
     }

@@ -1,7 +1,6 @@
-//! What is measured: a map from byte strings to eight-byte payloads.
+//! The interface of a measured index: a map from byte strings to eight-byte payloads.
 //!
-//! The benchmark is compiled once for each implementation, so nothing stands between it and the
-//! index but what the index itself puts there.
+//! The benchmark is monomorphised for each implementation, so it adds no indirection to the index.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -14,7 +13,8 @@ use super::drawn_operations::Choice;
 
 /// An index as the benchmark uses it.
 pub(crate) trait Measured: Sync {
-    /// Why it cannot do what is asked, if it cannot. It is then neither asked to nor measured.
+    /// The reason why the index does not support this choice, if it does not. The index is then not
+    /// measured.
     fn lacks(&self, choice: &Choice) -> Option<&'static str>;
 
     /// Whether it can visit its keys in order.
@@ -25,15 +25,16 @@ pub(crate) trait Measured: Sync {
     /// Looks a key up.
     fn get(&self, key: &[u8]) -> Result<Option<u64>, IndexError>;
 
-    /// Looks many keys up at once: one answer for each, in order. An index without such an operation says
-    /// so in [`lacks`](Self::lacks) and is not asked: single look-ups would measure nothing else.
+    /// Looks up several keys at once: one answer for each, in order. An index without such an
+    /// operation reports this in [`lacks`](Self::lacks) and is not called, because single look-ups
+    /// would measure something else.
     fn get_many(&self, _keys: &[&[u8]], found: &mut Vec<Lookup>) -> Result<(), IndexError> {
         found.clear();
         Ok(())
     }
 
-    /// Visits keys in ascending order, from `start` on or all, until `visit` breaks, which is after
-    /// `most` at the latest.
+    /// Visits keys in ascending order, from `start` or from the first, until `visit` breaks, which
+    /// it does after at most `most` keys.
     fn scan(
         &self,
         start: Option<&[u8]>,
@@ -46,33 +47,33 @@ pub(crate) trait Measured: Sync {
         self.replace(key, payload).map(drop)
     }
 
-    /// The same, and returns the payload it had.
+    /// Sets a key's payload, adding the key if it is absent, and returns the previous payload.
     fn replace(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError>;
 
-    /// Adds a key; false if it is there already.
+    /// Adds a key; false if it is present already.
     fn insert(&self, key: &[u8], payload: u64) -> Result<bool, IndexError>;
 
-    /// Sets the payload of a key that is there and returns the one it had.
+    /// Sets the payload of a present key and returns the previous one.
     fn update(&self, key: &[u8], payload: u64) -> Result<Option<u64>, IndexError>;
 
-    /// Removes a key and returns the payload it had.
+    /// Removes a key and returns its payload.
     fn delete(&self, key: &[u8]) -> Result<Option<u64>, IndexError>;
 
     /// Number of keys.
     fn len(&self) -> u64;
 
-    /// What it says of itself, if it does.
+    /// The index's own statistics, if it has any.
     fn statistics(&self) -> Option<Statistics> {
         None
     }
 
-    /// Bytes it takes, if it knows.
+    /// Memory of the index in bytes, if it is known.
     fn memory_bytes(&self) -> Option<u64> {
         None
     }
 }
 
-/// Why there are no scans of a hash table.
+/// The reason why a hash table has no scans.
 pub(crate) const NO_ORDER: &str = "it keeps no order, and cannot scan";
 
 /// An index of ours: a tree, a hash table, or both.

@@ -1,9 +1,9 @@
-//! `index`: the indexes alone, without transactions.
+//! `index`: measures indexes alone, without transactions.
 //!
-//! The paper's benchmark, with all its parameters. A run loads an index, warms up, does operations that
-//! were drawn before the clock started, does some more with the clock around each for the latencies, and
-//! some with every answer examined; and at the end, what is left in the index must be what the operations
-//! can have left.
+//! The paper's benchmark, with all its parameters. A run loads an index, warms up, and executes
+//! operations that were drawn before the clock started. It then executes more with the clock around
+//! each one, for the latencies, and some with every answer examined. At the end, the content of the
+//! index must be a possible result of the operations.
 //!
 //! Paper: bwtree §5
 
@@ -42,7 +42,7 @@ use crate::latency::clock_ns;
 use crate::repetitions::in_turns;
 use crate::result_writer::Report;
 
-/// Operations of a run, if neither number nor time is given.
+/// Default number of operations of a run.
 ///
 /// Paper: bwtree §5.2, table 1
 const OPS: u64 = 10_000_000;
@@ -102,30 +102,30 @@ Examples:
   namiki-bench compare index --mix read=100 --threads 1,2 --repeat 5
   namiki-bench compare index --trees bwtree,congee,scc --mix read=50,write=50 --key-space sparse";
 
-/// What `index` measures.
+/// Arguments of `index`.
 #[derive(Args, Debug)]
 #[command(after_help = NOTES)]
 pub(crate) struct IndexArgs {
-    /// Tree, hash, or a tree's name with +hash behind; several with commas or by repeating the flag, every
-    /// tree and hash with `all`
+    /// Tree, hash, or a tree's name followed by +hash; several with commas or by repeating the
+    /// flag; `all` names every tree and hash
     #[arg(long, value_name = "TREE,…", value_delimiter = ',', default_values_t = [Trees::default()])]
     tree: Vec<Trees>,
     #[command(flatten)]
     workload: WorkloadArgs,
 }
 
-/// What `compare index` measures.
+/// Arguments of `compare index`.
 #[derive(Args, Debug)]
 #[command(after_help = COMPARE_NOTES)]
 pub(crate) struct CompareIndexArgs {
-    /// Trees, hash, a tree's name with +hash behind, and other indexes; all with `all`
+    /// Trees, hash, a tree's name followed by +hash, and other indexes; `all` names every one
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_values_t = TreesAndPeers::defaults())]
     trees: Vec<TreesAndPeers>,
     #[command(flatten)]
     workload: WorkloadArgs,
 }
 
-/// What is done to each.
+/// The workload for each index.
 #[derive(Args, Debug)]
 pub(crate) struct WorkloadArgs {
     /// Percent of each operation: read, scan, write, insert, update, delete. May be repeated
@@ -140,52 +140,52 @@ pub(crate) struct WorkloadArgs {
     /// Keys that operations choose from
     #[arg(long, value_name = "N", default_value = "1000000", value_parser = RangedU64ValueParser::<u64>::from(1..=KEYS_MAX))]
     keys: u64,
-    /// How many of them are loaded before [default: all]
+    /// Number of keys loaded before the run [default: all]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::from(0..=KEYS_MAX))]
     initial: Option<u64>,
     #[command(flatten)]
     looks: LooksArgs,
-    /// Skew of Zipf's law, any from 0 on; 0 is uniform
+    /// Skew of Zipf's law, at least 0; 0 is uniform
     #[arg(long, value_name = "S,…", value_delimiter = ',', default_value = "0.0", value_parser = args::skew)]
     skew: Vec<f64>,
-    /// Reads at a time: more than 1 are looked up together
+    /// Reads per batch: with more than 1, keys are looked up together
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = RangedU64ValueParser::<u32>::from(1..=1 << 16))]
     batch: Vec<u32>,
-    /// Whether a write asks for the payload it replaces. If all do, the check at the end accounts for
-    /// every payload
+    /// Whether a write returns the payload it replaces. If all writes do, the check at the end
+    /// accounts for every payload
     #[arg(long, value_enum, default_value = "blind")]
     writes: Writes,
-    /// The order in which keys are loaded
+    /// The order of the load
     #[arg(long, value_enum, default_value = "random")]
     load_order: LoadOrder,
     /// Numbers of threads
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads())]
     threads: Vec<NonZeroU16>,
-    /// Operations with the clock around each, after those that are timed all together
+    /// Operations with the clock around each, after those that are timed together
     #[arg(long, value_name = "N", default_value = "1000000")]
     latency_ops: u64,
-    /// Measure what a miss costs first, by which speeds of different hours compare
+    /// Measure the cost of a cache miss first; speeds from different hours are compared by it
     #[arg(long, value_enum, default_value = "on")]
     yardstick: Switch,
     #[command(flatten)]
     timed: TimedArgs,
 }
 
-/// Whether a write asks for the payload it replaces.
+/// Whether a write returns the payload it replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Writes {
-    /// No: a tree that need not look need not
+    /// No: a tree may skip the look-up
     Blind,
     /// Yes
     Returning,
 }
 
-/// The order in which keys are loaded.
+/// The order of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum LoadOrder {
-    /// None that can be seen
+    /// No visible order
     Random,
-    /// Ascending; each thread a stretch of its own
+    /// Ascending; each thread loads a contiguous range
     Sorted,
 }
 
@@ -214,7 +214,7 @@ pub(crate) fn compare(args: &CompareIndexArgs) -> Result<(), BenchError> {
 }
 
 impl IndexArgs {
-    /// An index that is named explicitly must be measured, or refused.
+    /// Checks that every explicitly named index can be measured.
     fn check(&self) -> Result<(), BenchError> {
         let named = self.tree.iter().filter_map(|trees| match trees.subjects() {
             [one] => Some(*one),
@@ -233,7 +233,7 @@ impl IndexArgs {
 }
 
 impl WorkloadArgs {
-    /// Does to each subject what is asked for, in turns.
+    /// Runs the workload on each subject, interleaved.
     fn run(&self, subjects: &[Subject]) -> Result<(), BenchError> {
         let choices = self.choices()?;
         let machine = Machine::describe(&std::env::temp_dir());
@@ -287,11 +287,11 @@ impl WorkloadArgs {
         outcome
     }
 
-    /// Every combination of what may be given more than once.
+    /// All combinations of the parameters that may have several values.
     fn choices(&self) -> Result<Vec<Choice>, BenchError> {
         self.check()?;
         let keys = self.looks.keys(self.keys, &self.key_bytes);
-        // Starts as one of everything, and becomes as many as there are of each.
+        // Starts with one default choice, which is multiplied by the values of each parameter.
         let mut choices = vec![Choice {
             keys: keys[0],
             initial: self.initial.unwrap_or(self.keys),
@@ -343,7 +343,7 @@ impl WorkloadArgs {
         Ok(())
     }
 
-    /// The length of the timed part: by default the paper's number of operations.
+    /// The length of the timed part; by default the paper's number of operations.
     fn length(&self) -> Length {
         match (self.timed.seconds, self.timed.ops) {
             (None, None) => Length::Operations(OPS),
@@ -351,7 +351,7 @@ impl WorkloadArgs {
         }
     }
 
-    /// The length of the part before.
+    /// The length of the warm-up.
     fn warmup_length(&self) -> Length {
         match self.length() {
             Length::Operations(_) => Length::Operations(0),
@@ -359,7 +359,7 @@ impl WorkloadArgs {
         }
     }
 
-    /// How many operations have the clock around each.
+    /// Number of operations with the clock around each.
     fn latency_ops(&self) -> u64 {
         match self.length() {
             Length::Operations(all) => self.latency_ops.min(all),
@@ -368,7 +368,7 @@ impl WorkloadArgs {
     }
 }
 
-/// Makes of each choice as many as there are values, one with each.
+/// Replaces each choice by one copy for each value.
 fn each<T>(choices: &mut Vec<Choice>, values: &[T], set: impl Fn(&mut Choice, &T)) {
     let before = std::mem::take(choices);
     for choice in before {

@@ -1,4 +1,4 @@
-//! The six operations and how often each comes.
+//! The six operations and their frequencies.
 //!
 //! Paper: bwtree §5.1 d)
 
@@ -13,7 +13,7 @@ use namiki_platform::seeded_random::Random;
 pub(crate) enum Operation {
     /// Looks a key up.
     Read,
-    /// Visits keys in ascending order, from one on.
+    /// Visits keys in ascending order, from a given key on.
     Scan,
     /// Sets a key's payload, adding the key if it is absent (the paper's upsert).
     Write,
@@ -26,7 +26,7 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    /// All, in the order in which a mix is printed.
+    /// All operations, in the order in which a mix is printed.
     pub(crate) const ALL: [Self; 6] = [
         Self::Read,
         Self::Scan,
@@ -59,24 +59,24 @@ impl Operation {
 pub(crate) struct Mix([u8; Operation::ALL.len()]);
 
 impl Mix {
-    /// How many operations of a hundred are this one.
+    /// The percentage of this operation.
     pub(crate) const fn percent(self, operation: Operation) -> u8 {
         self.0[operation as usize]
     }
 
-    /// Whether there are any of this one.
+    /// Whether the mix contains this operation.
     pub(crate) const fn has(self, operation: Operation) -> bool {
         self.percent(operation) > 0
     }
 
-    /// The operations there are.
+    /// The operations that the mix contains.
     pub(crate) fn operations(self) -> impl Iterator<Item = Operation> {
         let all = Operation::ALL.into_iter();
         all.filter(move |operation| self.has(*operation))
     }
 
-    /// Draws operations, reads `batch` at a time: a draw of a read stands for so many, and comes so
-    /// much less often, that of all operations each has its share.
+    /// Draws operations with reads in batches of `batch`. A drawn read stands for a whole batch and
+    /// is drawn proportionally less often, so that each operation keeps its share.
     pub(crate) fn draws(self, batch: u64) -> Draws {
         let mut ends = [0; Operation::ALL.len()];
         let mut end = 0;
@@ -95,7 +95,7 @@ impl Mix {
 /// Draws operations in the proportions of a mix.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Draws {
-    /// Of the numbers below the last, those below the first are reads, and so on.
+    /// Cumulative bounds: numbers below the first are reads, and so on; the last is the total.
     ends: [u64; Operation::ALL.len()],
 }
 
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Of all operations, whatever the batch, each has its share.
+    /// Each operation has its share of all operations, whatever the size of a batch.
     #[test]
     fn operations_come_as_often_as_the_mix_says() {
         for (text, batch) in [

@@ -1,14 +1,14 @@
-//! Payloads that name their writer: thread and number of the operation, so that afterwards each can be
-//! traced to an operation on its key, and none is written twice.
+//! Payloads that identify their writer by thread and operation number. Afterwards each can be
+//! traced to an operation on its key, and no payload is written twice.
 //!
 //! ```text
 //!  63      55 54              44 43                        0
 //! |    0     | thread + 1 (11)  | number of operation (44)  |   what a thread wrote
 //! |    0     |        0         | number of the key         |   what was loaded
 //! ```
-//! The upper bits stay free: some trees keep them for themselves.
+//! The upper bits stay free, because some trees reserve them.
 
-/// Bits of a number: four days of operations at 50 million a second.
+/// Bits of a number: enough for four days at 50 million operations a second.
 const NUMBER_BITS: u32 = 44;
 
 /// The writer of a payload.
@@ -25,12 +25,12 @@ pub(crate) enum Writer {
     },
 }
 
-/// What key `number` is loaded with.
+/// The payload with which key `number` is loaded.
 pub(crate) const fn loaded(number: u64) -> u64 {
     number
 }
 
-/// What operation `number` of a thread writes.
+/// The payload that operation `number` of a thread writes.
 #[inline]
 pub(crate) const fn written(thread: usize, number: u64) -> u64 {
     (thread as u64 + 1) << NUMBER_BITS | number

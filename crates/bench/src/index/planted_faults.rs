@@ -1,4 +1,4 @@
-//! Plants faults in an index and sees that a run over it fails, each by what is wrong.
+//! Plants faults in an index, and checks that a run over it fails with the right message.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -15,7 +15,7 @@ use crate::args::{Length, Switch};
 use crate::error::BenchError;
 use crate::key_encoding::{KeyLayout, KeySpace, Keys};
 
-/// What goes wrong once.
+/// A fault that happens once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Nothing,
@@ -23,25 +23,25 @@ enum Fault {
     Misses,
     /// A read finds a payload that was never written to the key.
     Mixes,
-    /// A look-up of many keys exchanges two answers.
+    /// A batched look-up swaps two answers.
     Exchanges,
-    /// A write is not done.
+    /// A write is not executed.
     LosesWrite,
-    /// A write stores a payload of no operation.
+    /// A write stores a payload that belongs to no operation.
     Corrupts,
-    /// An update is not done, and returns as if it were.
+    /// An update is not executed, but reports success.
     LosesUpdate,
-    /// An insert is not done, and returns as if it were.
+    /// An insert is not executed, but reports success.
     LosesInsert,
-    /// An insert replaces what is there.
+    /// An insert replaces an existing payload.
     InsertsTwice,
-    /// A delete is not done, and returns as if it were.
+    /// A delete is not executed, but reports success.
     KeepsDeleted,
-    /// A delete does not say what it deleted.
+    /// A delete does not return the deleted payload.
     DeletesInSilence,
     /// An update deletes another key.
     DeletesOther,
-    /// A scan leaves a key out.
+    /// A scan skips a key.
     Skips,
     /// A scan visits a key twice.
     Doubles,
@@ -49,15 +49,15 @@ enum Fault {
     EndsEarly,
     /// A scan begins before its start.
     BeginsEarly,
-    /// The number of keys is wrong, always.
+    /// The number of keys is always wrong.
     Miscounts,
 }
 
-/// A correct index but for one fault, at one call of those that it can happen in.
+/// A correct index with one fault, at one of the calls in which it can happen.
 struct Faulty {
     map: Mutex<BTreeMap<Vec<u8>, u64>>,
     fault: Fault,
-    /// Calls before it happens.
+    /// Remaining calls before the fault.
     before: AtomicU64,
 }
 
@@ -74,7 +74,7 @@ impl Faulty {
         self.map.lock().unwrap()
     }
 
-    /// Whether it happens now.
+    /// Whether the fault happens in this call.
     fn happens(&self, fault: Fault) -> bool {
         self.fault == fault && self.before.fetch_sub(1, Ordering::Relaxed) == 0
     }
@@ -214,7 +214,7 @@ impl Measured for Faulty {
     }
 }
 
-/// Operations that are timed; as many are examined.
+/// Number of timed operations; as many are examined.
 const OPS: u64 = 3000;
 
 fn choice(mix: &str) -> Choice {
@@ -252,7 +252,7 @@ fn run(choice: &Choice, faulty: &Faulty) -> Result<Box<Results>, BenchError> {
     }
 }
 
-/// The fault happens at that call, and the check says these words.
+/// Checks that a fault at this call makes the run fail with these words.
 fn fails(choice: &Choice, fault: Fault, before: u64, words: &str) {
     let faulty = Faulty::new(fault, before);
     let said = match run(choice, &faulty) {
@@ -313,7 +313,7 @@ fn one_key_is_enough() {
     }
 }
 
-/// Early, while single answers are not examined: it is the counts that are wrong.
+/// Early, while single answers are not examined: the counts reveal the fault.
 #[test]
 fn answers_that_cannot_be_are_counted() {
     let reads = choice("read=100");
@@ -322,7 +322,7 @@ fn answers_that_cannot_be_are_counted() {
     fails(&scans, Fault::EndsEarly, 5, "scans visited");
 }
 
-/// Late, when each answer is examined.
+/// Late, while each answer is examined.
 #[test]
 fn answers_that_cannot_be_are_seen() {
     let late = OPS + 150;
@@ -350,7 +350,7 @@ fn answers_that_cannot_be_are_seen() {
 #[test]
 fn what_is_left_must_be_explained() {
     let writes = choice("write=100");
-    // The last write of a key, of those that are timed or examined.
+    // The last write of a key among the timed or examined operations.
     let lost = (0..OPS).rev().find_map(|before| {
         let outcome = run(&writes, &Faulty::new(Fault::LosesWrite, before + OPS));
         outcome.err().map(|error| error.to_string())
@@ -367,7 +367,7 @@ fn what_is_left_must_be_explained() {
     fails(&inserts, Fault::LosesInsert, 30, "keys are left");
 }
 
-/// Where threads add and delete the same keys, it is unknown which are left, but not how many.
+/// Where threads add and delete the same keys, it is unknown which keys are left, but not how many.
 #[test]
 fn keys_and_payloads_balance() {
     let churn = choice("insert=50,delete=50");

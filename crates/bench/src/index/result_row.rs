@@ -7,10 +7,10 @@ use serde::Serialize;
 use crate::latency::PercentilesNs;
 use crate::result_writer::{Cell, Row};
 
-/// Nanoseconds of a miss when the speeds were measured to which others compare themselves.
+/// Nanoseconds of a cache miss at the time of the reference speeds.
 const MISS_NS_THEN: f64 = 151.0;
 
-/// The keys are a contract: more may come, none is renamed.
+/// The keys are a stable contract: new ones may be added, none is renamed.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct IndexRow<'a> {
     pub(crate) tree: String,
@@ -25,7 +25,7 @@ pub(crate) struct IndexRow<'a> {
     pub(crate) batch: u32,
     pub(crate) scan_length: u64,
     pub(crate) load_order: &'static str,
-    /// Why nothing was measured.
+    /// The reason why nothing was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) left_out: Option<&'static str>,
     #[serde(flatten)]
@@ -37,16 +37,16 @@ pub(crate) struct IndexRow<'a> {
     pub(crate) machine: &'a Machine,
 }
 
-/// What became of a run.
+/// The outcome of a run.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     /// It was measured.
     Measured(Box<Results>),
-    /// The index cannot do what was asked; why.
+    /// The reason why the index does not support the workload.
     LeftOut(&'static str),
 }
 
-/// What came out.
+/// The measured results.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Results {
     pub(crate) ops: u64,

@@ -1,4 +1,4 @@
-//! One run: its stages in order, and the check at its end.
+//! One run: its stages in order, and the final check.
 
 use namiki_index::Statistics;
 
@@ -16,7 +16,7 @@ use crate::error::BenchError;
 use crate::run_stages::{quotient, through_stages};
 use crate::worker_threads::{join, share, spawn};
 
-/// What a run consists of.
+/// The plan of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan<'a> {
     pub(crate) choice: &'a Choice,
@@ -24,14 +24,14 @@ pub(crate) struct Plan<'a> {
     pub(crate) sorted: bool,
     pub(crate) warmup: Length,
     pub(crate) timed: Length,
-    /// How many operations have the clock around each.
+    /// Number of operations with the clock around each.
     pub(crate) latency_ops: u64,
-    /// What two looks at the clock take.
+    /// The cost of two consecutive readings of the clock.
     pub(crate) clock_ns: u64,
     pub(crate) pin: Switch,
 }
 
-/// Operations with examined answers, by all threads together; fewer where there are scans.
+/// Number of operations with examined answers, of all threads together; fewer with scans.
 const EXAMINED: u64 = 100_000;
 const EXAMINED_ENTRIES: u64 = 2_000_000;
 
@@ -40,7 +40,7 @@ const WARMUP: usize = 1;
 const TIMED: usize = 2;
 const LATENCIES: usize = 3;
 
-/// What is looked up while the threads wait.
+/// The measurements taken while the threads wait.
 #[derive(Clone, Copy, Debug, Default)]
 struct Look {
     memory_bytes: Option<u64>,
@@ -48,7 +48,7 @@ struct Look {
 }
 
 impl Plan<'_> {
-    /// Runs and checks, unless the index cannot do what is asked.
+    /// Runs and checks, unless the index does not support the workload.
     pub(crate) fn run<I: Measured>(&self, index: &I, what: &str) -> Result<Outcome, BenchError> {
         if let Some(why) = index.lacks(self.choice) {
             return Ok(Outcome::LeftOut(why));
@@ -122,7 +122,7 @@ impl Plan<'_> {
                 })
             },
         )?;
-        // Nothing was timed if Ctrl-C came before.
+        // Nothing was timed if Ctrl-C came earlier.
         let [load, _, timed, ..] = &through.totals[..] else {
             return Err(BenchError::Interrupted);
         };
@@ -151,7 +151,7 @@ impl Plan<'_> {
         })
     }
 
-    /// Each thread's operations, drawn by threads of their own.
+    /// The operations of each thread, drawn in parallel.
     fn draw(&self) -> Result<Vec<Operations>, BenchError> {
         std::thread::scope(|scope| {
             join(spawn(scope, self.choice.threads, self.pin, |thread| {
@@ -160,7 +160,7 @@ impl Plan<'_> {
         })
     }
 
-    /// How many operations a thread is to do after the load, if that is known.
+    /// The number of operations that a thread executes after the load, if it is known.
     fn wanted(&self, thread: usize) -> u64 {
         let share = |all| share(all, thread, self.choice.threads);
         self.choice.drawn(match self.timed {
@@ -184,7 +184,7 @@ impl Plan<'_> {
         }
     }
 
-    /// So many operations, but no longer than the timed part if that is a time.
+    /// This number of operations, but no longer than the timed part if that is a duration.
     fn timed_or(&self, operations: u64) -> Length {
         match self.timed {
             Length::Time(_) if operations > 0 => self.timed,

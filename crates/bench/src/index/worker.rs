@@ -1,4 +1,4 @@
-//! One thread of a run: it loads its share, then does the operations that were drawn for it.
+//! One thread of a run: it loads its share, then executes the operations drawn for it.
 
 use std::ops::{ControlFlow, Range};
 use std::time::Instant;
@@ -16,14 +16,14 @@ use crate::error::BenchError;
 use crate::latency::Latencies;
 use crate::run_stages::{StageResult, Stages};
 
-/// Operations between two looks whether the stage is over.
+/// Operations between checks for the end of the stage.
 const STRETCH: usize = 128;
 
-/// A thread and all that belongs to it.
+/// A thread and its state.
 pub(crate) struct Worker<'a, I> {
     pub(crate) index: &'a I,
     pub(crate) choice: &'a Choice,
-    /// Taken when it is loaded.
+    /// The load of this thread; taken when it is loaded.
     pub(crate) load: Option<Operations>,
     pub(crate) operations: &'a Operations,
     pub(crate) done: ThreadTally,
@@ -53,7 +53,7 @@ impl<I: Measured> Worker<'_, I> {
         Ok(result(began, done, Latencies::new()))
     }
 
-    /// Does operations until there were `most` or the stage ends.
+    /// Executes operations until `most` are done or the stage ends.
     pub(crate) fn run(&mut self, most: u64, stages: &Stages) -> Result<StageResult, BenchError> {
         let began = Instant::now();
         let done = self.stretches(most, stages, NoWitness, |steps, stretch| {
@@ -66,7 +66,7 @@ impl<I: Measured> Worker<'_, I> {
         Ok(result(began, done.0, Latencies::new()))
     }
 
-    /// The same, with the clock around each operation or batch.
+    /// Executes operations with the clock around each operation or batch.
     pub(crate) fn run_timing_each(
         &mut self,
         most: u64,
@@ -86,7 +86,7 @@ impl<I: Measured> Worker<'_, I> {
         Ok(result(began, done.0, latencies))
     }
 
-    /// The same, with a look at each answer.
+    /// Executes operations and examines each answer.
     pub(crate) fn run_examining(
         &mut self,
         most: u64,
@@ -106,8 +106,8 @@ impl<I: Measured> Worker<'_, I> {
         Ok(result(began, done, Latencies::new()))
     }
 
-    /// Does `most` operations, a stretch of them between two looks whether the stage is over. Returns
-    /// how many were done, and the witness.
+    /// Executes `most` operations and checks for the end of the stage between stretches of them.
+    /// Returns the number executed, and the witness.
     #[inline]
     fn stretches<W: Witness>(
         &mut self,
@@ -156,7 +156,7 @@ fn result(began: Instant, done: u64, latencies: Latencies) -> StageResult {
     }
 }
 
-/// Does one operation after the other.
+/// Executes operations in order.
 struct Steps<'a, I, W> {
     index: &'a I,
     batch: usize,
@@ -165,14 +165,15 @@ struct Steps<'a, I, W> {
     operations: &'a Operations,
     done: &'a mut ThreadTally,
     witness: W,
-    /// The place after the last operation that may be done.
+    /// The position after the last operation that may be executed.
     limit: usize,
     batch_keys: Vec<&'a [u8]>,
     batch_found: Vec<Lookup>,
 }
 
 impl<I: Measured, W: Witness> Steps<'_, I, W> {
-    /// Does the operation at `place`, or the batch of reads that begins there. Returns how many it was.
+    /// Executes the operation at `place`, or the batch of reads that begins there. Returns the
+    /// number of operations executed.
     #[inline]
     fn next(&mut self, place: usize) -> Result<usize, IndexError> {
         let operation = self.operations.operation(place);

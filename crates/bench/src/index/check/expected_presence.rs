@@ -1,25 +1,25 @@
-//! What operations that were done, or that will be, say about each key, whatever the order in which
-//! threads came to them.
+//! Facts about each key that follow from past or future operations, in whatever order threads
+//! execute them.
 
 use crate::index::drawn_operations::{Choice, Operations};
 use crate::index::operation_mix::Operation;
 
 /// The key was loaded.
 const LOADED: u8 = 1;
-/// It is inserted, which adds it if it is absent.
+/// The key is inserted, which adds it if it is absent.
 const INSERTED: u8 = 2;
-/// It is written, which makes it present.
+/// The key is written, which makes it present.
 const WRITTEN: u8 = 4;
-/// It is deleted.
+/// The key is deleted.
 const DELETED: u8 = 8;
 
-/// A byte of facts for each key.
+/// The facts about each key, in one byte.
 #[derive(Debug)]
 pub(crate) struct Facts(Vec<u8>);
 
 impl Facts {
-    /// Of the keys that are loaded, and of the first operations of each thread: all, or as many as were
-    /// executed.
+    /// Collects the facts from the loaded keys and from the first operations of each thread: all of
+    /// them, or as many as were executed.
     pub(crate) fn of<'a>(
         choice: &Choice,
         threads: impl Iterator<Item = (&'a Operations, u64)>,
@@ -29,7 +29,7 @@ impl Facts {
             facts[number as usize] |= LOADED;
         }
         for (operations, executed) in threads {
-            // More were the same again.
+            // Further executions repeat the same operations.
             let executed = executed.min(operations.len() as u64) as usize;
             for place in 0..executed {
                 let fact = match operations.operation(place) {
@@ -49,23 +49,23 @@ impl Facts {
         self.0[number as usize] & LOADED != 0
     }
 
-    /// Whether the key is there from the beginning to the end.
+    /// Whether the key is present from start to end.
     pub(crate) fn always_there(&self, number: u64) -> bool {
         self.0[number as usize] & (LOADED | DELETED) == LOADED
     }
 
-    /// Whether the key is there at no time.
+    /// Whether the key is never present.
     pub(crate) fn never_there(&self, number: u64) -> bool {
         self.0[number as usize] & (LOADED | INSERTED | WRITTEN) == 0
     }
 
-    /// Whether the key is there at the end. `None`: that depends.
+    /// Whether the key is present at the end; `None` if that depends on the order.
     pub(crate) fn there_at_the_end(&self, number: u64) -> Option<bool> {
         let facts = self.0[number as usize];
         if self.never_there(number) {
             return Some(false);
         }
-        // Whatever adds it stays, if nothing deletes it; an insert fails only where it is there.
+        // An added key stays if nothing deletes it. An insert fails only where the key is present.
         (facts & DELETED == 0).then_some(true)
     }
 }

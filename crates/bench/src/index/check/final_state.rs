@@ -1,16 +1,15 @@
-//! What a run left in its index after all threads have ended: whether the operations that were done can
-//! have left that.
+//! Checks the final state of an index, after all threads have ended, against the executed
+//! operations.
 //!
-//! - L1. Every key that must be there is, and none that cannot be.
-//! - L2. Every payload was written to its key by an operation that was done, and the same thread did
-//!   nothing to the key later that must have replaced it.
-//! - L3. There are as many keys as were loaded and added, less those that were deleted, and answers were
-//!   as many as there can have been ([`Counts`]).
-//! - L4. The payloads that went in are those that came out and those that are left, by their sum.
-//! - L5. The index says how many keys it has, and visits just those, in order.
+//! - L1. Every key that must be present is present, and no impossible key is.
+//! - L2. Every payload was written to its key by an executed operation, and the same thread did not
+//!   later execute an operation on the key that must have replaced it.
+//! - L3. The number of keys is the number loaded and added, less the number deleted; the counts of
+//!   answers are possible ([`Counts`]).
+//! - L4. The sum of the payloads written equals the sum of those removed and those left.
+//! - L5. The index reports its number of keys, and visits exactly these keys, in order.
 //!
-//! Writes that do not ask for what they replace hide some of it: L4 is then not known, nor is L3 in
-//! full where there are deletes.
+//! Blind writes hide some of this: L4 is then unknown, and L3 is incomplete where keys are deleted.
 
 use std::ops::ControlFlow;
 
@@ -24,21 +23,21 @@ use crate::index::measured_index::Measured;
 use crate::index::operation_mix::Operation;
 use crate::index::payload_writer_id::{Writer, loaded, writer};
 
-/// The payload of a key that is not there: no payload of ours.
+/// The payload of an absent key; no operation writes it.
 const ABSENT: u64 = u64::MAX;
 
-/// What was done, and how.
+/// The executed operations and their parameters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Finished<'a> {
     pub(crate) choice: &'a Choice,
-    /// Of each thread.
+    /// The operations of each thread.
     pub(crate) operations: &'a [Operations],
-    /// Of each thread.
+    /// The tally of each thread.
     pub(crate) done: &'a [ThreadTally],
 }
 
 impl Finished<'_> {
-    /// Looks at everything that is left.
+    /// Checks the whole final state.
     pub(crate) fn check(&self, index: &impl Measured) -> Result<(), BenchError> {
         let executed = self.operations.iter().zip(self.done);
         let executed = executed.map(|(operations, done)| (operations, done.executed));
@@ -70,7 +69,7 @@ impl Finished<'_> {
         Ok(())
     }
 
-    /// The payload of every key.
+    /// Looks up the payload of every key.
     fn look_up_all(&self, index: &impl Measured) -> Result<Vec<u64>, BenchError> {
         let keys = self.choice.keys;
         let mut left = Vec::with_capacity(keys.count as usize);
@@ -134,7 +133,7 @@ impl Finished<'_> {
         Ok(())
     }
 
-    /// For each key, the last operation of a thread that left its payload there for sure, counted
+    /// For each key, the last operation of a thread that certainly left its payload there, counted
     /// from 1.
     fn last_writes(
         &self,
@@ -144,7 +143,7 @@ impl Finished<'_> {
         last: &mut [u64],
     ) {
         let rounds = operations.len() as u64;
-        // Of what came again and again, only the last time counts.
+        // In repeated rounds, only the last execution of an operation counts.
         for number in done.executed.saturating_sub(rounds)..done.executed {
             let place = operations.place(number);
             let key = operations.number(place);
@@ -181,7 +180,7 @@ impl Finished<'_> {
         ))
     }
 
-    /// The second half of L5.
+    /// Checks the second half of L5.
     fn visit_all(&self, index: &impl Measured, left: &[u64]) -> Result<(), BenchError> {
         let keys = self.choice.keys;
         let there = (0..).zip(left).filter(|(_, payload)| **payload != ABSENT);

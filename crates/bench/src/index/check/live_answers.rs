@@ -1,8 +1,9 @@
-//! Looks at each answer that the index gives while threads are at work: whether it can be.
+//! Checks the plausibility of each answer that the index gives while threads run.
 //!
-//! The order in which threads change a key is unknown. But a key that was loaded and is never deleted is
-//! there all the time: every read finds it and every scan over its position visits it, once. One that is
-//! never added is never there. And every payload is one that an operation on its key wrote, or the load.
+//! The order in which threads change a key is unknown. But a loaded key that is never deleted is
+//! always present: every read finds it, and every scan over its position visits it once. A key that
+//! is never added is never found. Every payload was written by an operation on its key, or by the
+//! load.
 
 use super::expected_presence::Facts;
 use super::payload_origin::Origins;
@@ -11,9 +12,9 @@ use crate::index::drawn_operations::Choice;
 use crate::index::operation_mix::Operation;
 use crate::key_encoding::Keys;
 
-/// Is told what the index answers. Does nothing, unless it is overridden.
+/// An observer of the index's answers. The default methods do nothing.
 pub(crate) trait Witness {
-    /// A read, update, delete, or a write that asks: the payload that the key had.
+    /// A read, update, delete, or returning write: the payload that the key had.
     fn found(
         &mut self,
         _operation: Operation,
@@ -26,38 +27,38 @@ pub(crate) trait Witness {
     /// An insert: whether the key was added.
     fn inserted(&mut self, _key: u64, _added: bool) {}
 
-    /// A scan begins at a key.
+    /// A scan begins at this key.
     fn scan_begins(&mut self, _key: u64) {}
 
-    /// It visits a key.
+    /// The scan visits a key.
     fn visited(&mut self, _key: &[u8], _payload: u64, _done: &ThreadTally) {}
 
-    /// It is over, because there are no more keys or it visited enough.
+    /// The scan ends, because no keys are left or it has visited enough.
     fn scan_ends(&mut self, _no_more_keys: bool) {}
 
-    /// Whether something was wrong.
+    /// Whether an answer was wrong.
     fn has_objections(&self) -> bool {
         false
     }
 }
 
-/// Looks at nothing: what is timed.
+/// Observes nothing, for the timed stage.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NoWitness;
 
 impl Witness for NoWitness {}
 
-/// What examiners know of all keys.
+/// Facts about all keys, shared by the examiners.
 #[derive(Debug)]
 pub(crate) struct Promises<'a> {
     keys: Keys,
     origins: Origins<'a>,
-    /// The cores of the keys that are always there, ascending; for scans.
+    /// The cores of the keys that are always present, ascending; for scans.
     staying: Vec<u64>,
 }
 
 impl<'a> Promises<'a> {
-    /// `origins` is of all operations there can be.
+    /// `origins` covers all possible operations.
     pub(crate) fn new(choice: &Choice, origins: Origins<'a>) -> Self {
         let keys = choice.keys;
         let mut staying = Vec::new();
@@ -79,16 +80,17 @@ impl<'a> Promises<'a> {
     }
 }
 
-/// Looks at the answers that one thread gets.
+/// Examines the answers to one thread.
 #[derive(Debug)]
 pub(crate) struct Examiner<'a> {
     promises: &'a Promises<'a>,
-    /// The core of the key that a scan visited last or, at its beginning, the least it may visit.
+    /// The core of the last key that a scan visited or, at its start, the smallest that it may
+    /// visit.
     last: Option<u64>,
     least: u64,
-    /// Which of the staying keys the scan is to visit next.
+    /// The next always-present key that the scan must visit.
     next: usize,
-    /// What was wrong first.
+    /// The first error.
     objection: Option<String>,
 }
 
@@ -103,7 +105,7 @@ impl<'a> Examiner<'a> {
         }
     }
 
-    /// What was wrong first.
+    /// Returns the first error.
     pub(crate) fn objection(self) -> Result<(), String> {
         self.objection.map_or(Ok(()), Err)
     }
@@ -113,7 +115,7 @@ impl<'a> Examiner<'a> {
     }
 
     fn payload(&mut self, key: u64, payload: u64, done: &ThreadTally) {
-        // How far the others are is not known.
+        // The progress of the other threads is unknown.
         let executed = |thread| {
             if thread == done.thread {
                 done.executed

@@ -1,6 +1,6 @@
-//! Whether an index did what a run asked of it: while threads are at work, every answer that it gives
-//! ([`live_answers`]); afterwards, how many operations and answers there were ([`operation_counts`]) and what is
-//! left in it ([`final_state`]).
+//! Checks that an index executed a run correctly: every answer while threads run
+//! ([`live_answers`]); afterwards the numbers of operations and answers ([`operation_counts`]) and
+//! the final state ([`final_state`]).
 
 pub(super) mod expected_presence;
 pub(super) mod final_state;

@@ -1,16 +1,16 @@
-//! Whether the operations of a run were as many, and had as many answers, as there can have been.
+//! Checks that the numbers of operations and of answers in a run are possible.
 
 use super::thread_tally::ThreadTally;
 use crate::index::drawn_operations::{Choice, Operations};
 use crate::index::operation_mix::Operation;
 
-/// What all threads did, by counts.
+/// The counts of all threads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counts<'a> {
     pub(crate) choice: &'a Choice,
-    /// Of each thread.
+    /// The operations of each thread.
     pub(crate) operations: &'a [Operations],
-    /// Of each thread.
+    /// The tally of each thread.
     pub(crate) done: &'a [ThreadTally],
 }
 
@@ -20,9 +20,9 @@ impl Counts<'_> {
         self.done.iter().map(of).sum()
     }
 
-    /// There are as many keys as were loaded and added, less those that were deleted.
+    /// Checks that the number of keys is the number loaded and added, less the number deleted.
     ///
-    /// Writes that do not ask for what they replace may have added any number up to their own.
+    /// Blind writes may have added any number of keys up to their own number.
     pub(crate) fn balance(&self, there: u64) -> Result<(), String> {
         let succeeded = |operation| self.sum(|done| done.count(operation).succeeded);
         let asked = |operation| self.sum(|done| done.count(operation).asked);
@@ -45,8 +45,8 @@ impl Counts<'_> {
         ))
     }
 
-    /// Where every key is there from the beginning to the end, every read and update found its key, and
-    /// every scan visited as many as it was to.
+    /// If every key is present from start to end, every read and update must find its key, and
+    /// every scan must visit its full length.
     pub(crate) fn answers(&self) -> Result<(), String> {
         let Choice { mix, keys, .. } = self.choice;
         if self.choice.initial < keys.count || mix.has(Operation::Delete) {
@@ -76,11 +76,11 @@ impl Counts<'_> {
         ))
     }
 
-    /// How many entries scans visit if all keys are there.
+    /// The number of entries that scans visit if all keys are present.
     fn visits_expected(&self) -> u64 {
         let keys = self.choice.keys;
         let ascending = keys.ascending();
-        // Of each key, how many there are from it on.
+        // For each key, the number of keys from it on.
         let mut from_here = vec![0; ascending.len()];
         for (left, number) in (1..).zip(ascending.iter().rev()) {
             from_here[*number as usize] = left;

@@ -1,20 +1,20 @@
-//! Where a payload can have come from.
+//! The possible origins of a payload.
 
 use super::expected_presence::Facts;
 use crate::index::drawn_operations::Operations;
 use crate::index::payload_writer_id::{Writer, writer};
 
-/// All that was drawn, by which payloads are traced to the operation that wrote them.
+/// All drawn operations, by which a payload is traced to the operation that wrote it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origins<'a> {
     pub(crate) facts: &'a Facts,
-    /// Of each thread.
+    /// The operations of each thread.
     pub(crate) operations: &'a [Operations],
 }
 
 impl Origins<'_> {
-    /// Whether this payload was, or will be, written to this key by its load or by an operation.
-    /// `executed` says how many operations of a thread there can have been.
+    /// Whether this payload is written to this key by its load or by some operation. `executed`
+    /// returns the number of operations that a thread can have executed.
     pub(crate) fn explain(
         &self,
         key: u64,

@@ -1,35 +1,36 @@
-//! What a thread knows it did: enough to explain afterwards what is left in the index.
+//! A thread's own record of its operations, which suffices to explain the final state of the index.
 
 use crate::index::operation_mix::Operation;
 
-/// Counts of one operation.
+/// Counts of one kind of operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
-    /// How often it was asked for.
+    /// Number of executions.
     pub(crate) asked: u64,
-    /// How often it found its key; an insert: its key absent; a write that does not ask: always.
+    /// Number of successes: the key was found; for an insert, the key was absent; a blind write
+    /// always succeeds.
     pub(crate) succeeded: u64,
 }
 
-/// What a thread did in all stages.
+/// The operations of a thread in all stages.
 #[derive(Clone, Debug)]
 pub(crate) struct ThreadTally {
     pub(crate) thread: usize,
-    /// Operations done; the next one's number.
+    /// Number of executed operations, which is the number of the next one.
     pub(crate) executed: u64,
     pub(crate) counts: [Count; Operation::ALL.len()],
     /// Entries that scans visited.
     pub(crate) visited: u64,
-    /// Sum of all payloads that went into the index, wrapping around.
+    /// Sum of all payloads written to the index, wrapping around.
     pub(crate) payloads_in: u64,
-    /// Sum of those that came out again: replaced or deleted.
+    /// Sum of the payloads replaced or deleted.
     pub(crate) payloads_out: u64,
-    /// Folds what reads and scans returned, so that the compiler cannot leave them out.
+    /// Folds the results of reads and scans, so that the compiler cannot eliminate them.
     pub(crate) seen: u64,
 }
 
 impl ThreadTally {
-    /// A thread that has done nothing yet.
+    /// Creates the tally of a thread that has executed nothing.
     pub(crate) fn new(thread: usize) -> Self {
         Self {
             thread,
@@ -42,12 +43,12 @@ impl ThreadTally {
         }
     }
 
-    /// Counts of one operation.
+    /// The counts of one kind of operation.
     pub(crate) const fn count(&self, operation: Operation) -> Count {
         self.counts[operation as usize]
     }
 
-    /// One more of them.
+    /// Counts one execution.
     #[inline]
     pub(crate) fn add(&mut self, operation: Operation, succeeded: bool) {
         let count = &mut self.counts[operation as usize];
@@ -55,13 +56,13 @@ impl ThreadTally {
         count.succeeded += u64::from(succeeded);
     }
 
-    /// A payload went in.
+    /// Adds a payload that was written.
     #[inline]
     pub(crate) fn went_in(&mut self, payload: u64) {
         self.payloads_in = self.payloads_in.wrapping_add(payload);
     }
 
-    /// A payload came out, if there was one.
+    /// Adds a payload that was removed, if there was one.
     #[inline]
     pub(crate) fn came_out(&mut self, payload: Option<u64>) {
         self.payloads_out = self.payloads_out.wrapping_add(payload.unwrap_or(0));

@@ -10,7 +10,7 @@ use crate::index::drawn_operations::Choice;
 use crate::index::measured_index::Measured;
 use crate::key_encoding::CORE_BYTES;
 
-/// Entries of a scan that are fetched at once.
+/// Entries that a scan fetches per call.
 const FETCHED_MAX: u64 = 1024;
 
 /// `congee::Congee`.
@@ -23,7 +23,7 @@ fn number(key: &[u8]) -> usize {
     u64::owned(key) as usize
 }
 
-/// A node could not be allocated.
+/// Maps the failure to allocate a node.
 fn out_of_memory<T, E>(outcome: Result<T, E>) -> Result<T, IndexError> {
     outcome.map_err(|_| IndexError::OutOfPages)
 }
@@ -51,7 +51,7 @@ impl Measured for CongeeTree {
         let mut entries = vec![(0, 0); most.min(FETCHED_MAX) as usize];
         let guard = self.0.pin();
         loop {
-            // The end is excluded; the greatest number is never reached.
+            // The end is exclusive; the greatest number is never used.
             let count = self.0.range(&start, &usize::MAX, &mut entries, &guard);
             for (key, payload) in &entries[..count] {
                 if visit(&key.to_be_bytes(), *payload as u64).is_break() {
@@ -92,7 +92,7 @@ impl Measured for CongeeTree {
 
     fn len(&self) -> u64 {
         let mut count = 0;
-        // It refuses no key of eight bytes, and here there is none to refuse.
+        // It refuses no key of eight bytes, and a scan of all keys has no start key to refuse.
         let _ = self.scan(None, u64::MAX, |_, _| {
             count += 1;
             ControlFlow::Continue(())

@@ -1,7 +1,8 @@
-//! Well-kept indexes from the registry, measured as ours are: for comparison, in the same run.
+//! Well-maintained indexes from the registry, measured as ours are, for comparison in the same run.
 //!
-//! Each is asked for the same operations by its own means. One that cannot do an operation, or only by
-//! several steps between which others would see it half done, is left out with the reason.
+//! Each executes the same operations through its own interface. An index is left out, with the
+//! reason, if it does not support an operation, or only by several steps between which other
+//! threads would observe an intermediate state.
 
 mod btreemap;
 mod congee;
@@ -21,10 +22,10 @@ pub(super) use self::skiplist::SkipList;
 pub(super) trait StoredKey:
     Ord + Clone + Debug + Send + Sync + Borrow<Self::Sought> + 'static
 {
-    /// What keys are compared with.
+    /// The type that keys are compared with.
     type Sought: Ord + ?Sized;
 
-    /// The key to look for; `number` is used if it is not in memory.
+    /// The key to look for; `number` is its storage if it is not borrowed.
     fn sought<'a>(bytes: &'a [u8], number: &'a mut u64) -> &'a Self::Sought;
 
     /// The start of a range, as [`sought`](Self::sought).
@@ -39,7 +40,7 @@ pub(super) trait StoredKey:
     /// The key to store.
     fn owned(bytes: &[u8]) -> Self;
 
-    /// Its bytes; `buffer` is used if they are not in memory.
+    /// The key's bytes; `buffer` is their storage if they are not borrowed.
     fn bytes<'a>(&'a self, buffer: &'a mut [u8; 8]) -> &'a [u8];
 }
 
@@ -87,5 +88,5 @@ impl StoredKey for Box<[u8]> {
     }
 }
 
-/// Why none of them takes a batch of reads.
+/// The reason why none of them supports a batch of reads.
 const NO_BATCHES: &str = "it looks up one key at a time";

@@ -1,4 +1,4 @@
-//! `scc::TreeIndex`: a B+-tree with reads that take no locks.
+//! `scc::TreeIndex`: a B+-tree with lock-free reads.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -20,7 +20,7 @@ impl<K: StoredKey> Default for SccTree<K> {
     }
 }
 
-/// Why it updates nothing.
+/// The reason why it does not support updates.
 const NO_UPDATES: &str = "it cannot set the payload of a key only if it is there";
 
 impl<K: StoredKey> Measured for SccTree<K> {
@@ -80,7 +80,7 @@ impl<K: StoredKey> Measured for SccTree<K> {
 
     fn delete(&self, key: &[u8]) -> Result<Option<u64>, IndexError> {
         let mut removed = None;
-        // The condition looks at the payload that is removed if it holds.
+        // The condition reads the payload, which is removed if the condition holds.
         let was_there = self.0.remove_if_sync(K::sought(key, &mut 0), |payload| {
             removed = Some(*payload);
             true

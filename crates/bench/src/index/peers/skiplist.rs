@@ -1,8 +1,9 @@
 //! `crossbeam-skiplist`: a lock-free skip list.
 //!
-//! Its own insertion over a key that is there removes it first, so that other threads see it absent for a
-//! while. Payloads are atomic instead and are set in their place. That is one step where no other thread
-//! adds or removes the key meanwhile; where one may, such a mix is left out.
+//! Its insert over a present key removes that key first, so other threads temporarily see it
+//! absent. This adapter stores atomic payloads instead and sets them in place. That is atomic as
+//! long as no other thread adds or removes the key concurrently; mixes in which one may are left
+//! out.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,10 +27,10 @@ impl<K: StoredKey> Default for SkipList<K> {
 }
 
 impl<K: StoredKey> SkipList<K> {
-    /// Adds a key. If it is there already, says what it holds, in a way to set it.
+    /// Adds a key. If it is present already, calls `there` with its payload.
     fn add<T>(&self, key: &[u8], payload: u64, there: impl FnOnce(&AtomicU64) -> T) -> Option<T> {
         let entry = self.0.get_or_insert(K::owned(key), AtomicU64::new(payload));
-        // No payload is written twice, so one that is as ours is ours.
+        // No payload is written twice, so an equal payload is ours.
         let ours = entry.value().load(Ordering::Relaxed) == payload;
         (!ours).then(|| there(entry.value()))
     }
@@ -49,7 +50,7 @@ impl<K: StoredKey> Measured for SkipList<K> {
 
     fn get(&self, key: &[u8]) -> Result<Option<u64>, IndexError> {
         let entry = self.0.get(K::sought(key, &mut 0));
-        // Relaxed, here and below: a payload comes with no other data.
+        // Relaxed, here and below: a payload publishes no other data.
         Ok(entry.map(|entry| entry.value().load(Ordering::Relaxed)))
     }
 
@@ -87,7 +88,8 @@ impl<K: StoredKey> Measured for SkipList<K> {
     }
 
     fn delete(&self, key: &[u8]) -> Result<Option<u64>, IndexError> {
-        // `SkipMap::remove` returns the entry to every thread that removes it at once; the entry knows which of them did.
+        // `SkipMap::remove` returns the entry to every thread that removes it concurrently; the
+        // entry knows which of them did.
         let entry = self.0.get(K::sought(key, &mut 0));
         let removed = entry.filter(|entry| entry.remove());
         Ok(removed.map(|entry| entry.value().load(Ordering::Relaxed)))
