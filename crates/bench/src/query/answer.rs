@@ -1,18 +1,20 @@
-//! What a query's answer is compared by: how many rows and groups, and a checksum over all of it.
+//! A summary of a query's answer for comparison: the number of rows and groups, and a checksum over
+//! all of them.
 
 use std::fmt;
 
 use namiki_data::columns::Datum;
 use namiki_exec::plan::{AggregateFunction, Plan};
 
-/// An answer in short.
+/// The summary of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// Rows that were grouped, as far as the answer counts them; of a plan without groups, rows.
+    /// Number of grouped rows, if the answer counts them; for a plan without groups, the number of
+    /// rows.
     pub(crate) rows: u64,
-    /// Groups in the answer; nothing of a plan without groups.
+    /// Number of groups in the answer; `None` for a plan without groups.
     pub(crate) groups: Option<u64>,
-    /// Over all rows.
+    /// A checksum over all rows.
     pub(crate) checksum: u64,
 }
 
@@ -26,12 +28,12 @@ impl fmt::Display for Answer {
     }
 }
 
-/// An answer that comes row by row.
+/// The summary of an answer that arrives row by row.
 pub(crate) struct AnswerSum {
     /// The column that counts rows.
     count: Option<usize>,
     is_grouped: bool,
-    /// Whether the order of rows is a part of the answer.
+    /// Whether the order of rows is part of the answer.
     is_ordered: bool,
     answer_rows: u64,
     counted: u64,
@@ -39,7 +41,7 @@ pub(crate) struct AnswerSum {
 }
 
 impl AnswerSum {
-    /// Of a plan with these columns.
+    /// A summary for a plan with these columns.
     pub(crate) fn new<'c>(plan: &Plan, columns: impl IntoIterator<Item = &'c str>) -> Self {
         let (mut below, mut is_ordered) = (plan, false);
         let (count, is_grouped) = loop {
@@ -86,7 +88,7 @@ impl AnswerSum {
         };
     }
 
-    /// All of it.
+    /// The summary of all rows.
     pub(crate) fn finish(self) -> Answer {
         Answer {
             rows: if self.count.is_some() {

@@ -1,5 +1,5 @@
-//! What the device can do at best, over the very files that a query reads, in the same minute: the yardstick for its
-//! reads per second and for its processor time per read.
+//! The limit of the device, measured over the files that a query reads, in the same minute. The
+//! query's reads per second and its processor time per read are compared with it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,48 +12,49 @@ use crate::args::TimedArgs;
 use crate::device::{AsyncReads, ReadFiles};
 use crate::error::BenchError;
 
-/// How long each measurement takes, unless told.
+/// Default duration of each measurement.
 const SECONDS: Duration = Duration::from_millis(500);
-/// A scan's reads, and how many of them a thread has in flight.
+/// Size of a scan's reads, and number of them in flight per thread.
 const EXTENT_BYTES: u32 = 256 << 10;
 const EXTENTS_IN_FLIGHT: usize = 8;
-/// A part of a measurement is spent before the clock starts.
+/// The warm-up is this fraction of a measurement.
 const WARMUP_PARTS: u32 = 5;
 
-/// Random reads, and as what they are measured.
+/// The files for random reads, and the parameters of the measurement.
 pub(crate) struct DeviceLimit<'a> {
     pub(crate) directory: &'a TpchDirectory,
     pub(crate) files: Vec<PathBuf>,
     /// Seconds, warm-up and seed.
     pub(crate) timed: &'a TimedArgs,
-    /// Whether the reads go through emulated drives: then through the disk's own queue, as nothing else knows them.
+    /// Whether the reads go through emulated drives. They then use the disk's own queue, because
+    /// nothing else knows these drives.
     pub(crate) is_emulated: bool,
 }
 
-/// The reads of a query, as a bare loop does them.
+/// The shape of a query's reads, as a bare loop issues them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) threads: usize,
-    /// In flight, of each thread.
+    /// Reads in flight per thread.
     pub(crate) depth: usize,
-    /// Completions of a turn, about.
+    /// Approximate number of completions per turn.
     pub(crate) batch: u16,
     /// Page frames that each thread reads into.
     pub(crate) frames: usize,
 }
 
-/// What was measured. What was not is absent.
+/// The measured limits; a limit that was not measured is absent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limit {
     /// The most reads per second.
     pub(crate) iops: Option<f64>,
-    /// One after the other.
+    /// The reads per second with one read at a time.
     pub(crate) iops_depth1: Option<f64>,
-    /// Of a bare io_uring loop, in microseconds.
+    /// Processor time per read of a bare io_uring loop, in microseconds.
     pub(crate) cpu_us_per_io_bare: Option<f64>,
-    /// Completions for each turn of that loop.
+    /// Completions per turn of that loop.
     pub(crate) per_turn_bare: Option<f64>,
-    /// Of reads in extents.
+    /// Bytes per second of reads in extents.
     pub(crate) bytes_per_second: Option<f64>,
 }
 
@@ -64,7 +65,7 @@ struct Measured {
 }
 
 impl DeviceLimit<'_> {
-    /// Measures.
+    /// Measures the limits.
     pub(crate) fn measure(&self, shape: Shape) -> Result<Limit, BenchError> {
         let disk = &*self.directory.disk;
         let files = Arc::new(ReadFiles::open(
@@ -90,7 +91,7 @@ impl DeviceLimit<'_> {
         let bare = self.reads(&files, shape)?;
         let mut iops = bare.iops;
         if shape.batch > 1 {
-            // A loop that waits for many completions may let the device run dry.
+            // A loop that waits for many completions may let the device run idle.
             let eager = self.reads(&files, at_once)?.iops;
             iops = [iops, eager].into_iter().flatten().reduce(f64::max);
         }
@@ -103,7 +104,7 @@ impl DeviceLimit<'_> {
         })
     }
 
-    /// The most bytes per second, read in extents: what a scan could do.
+    /// The most bytes per second of reads in extents: the limit of a scan.
     pub(crate) fn bytes_per_second(&self, threads: usize) -> Result<Option<f64>, BenchError> {
         let files = Arc::new(ReadFiles::open(
             &*self.directory.disk,

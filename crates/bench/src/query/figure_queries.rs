@@ -1,4 +1,4 @@
-//! The paper's query, prepared once and run as another command asks: the points of figures.
+//! The paper's query, prepared once and run for another command: the points of figures.
 
 use std::path::Path;
 
@@ -16,32 +16,32 @@ use crate::device_choice::Device;
 use crate::error::BenchError;
 use crate::run_folder::{Place, Scratch};
 
-/// What figures are made with.
+/// The parameters of figures.
 pub(crate) struct FigureSetup<'a> {
-    /// Where `namiki load tpch` put tables; without it, small ones are made.
+    /// Tables that `namiki load tpch` created; without it, small ones are made.
     pub(crate) tpch: Option<&'a Path>,
-    /// The scale of those.
+    /// The scale of the tables that are made.
     pub(crate) scale: f64,
-    /// The query takes about so many customers.
+    /// Approximate number of customers that the query selects.
     pub(crate) customers: u64,
     pub(crate) device: Device,
     pub(crate) cache_bytes: usize,
     pub(crate) timed: TimedArgs,
 }
 
-/// See the module.
+/// The prepared query with its tables.
 pub(crate) struct FigureQueries {
     session: QuerySession,
     case: QueryCase,
     device: Device,
     timed: TimedArgs,
     selectivity: Selectivity,
-    // Behind the files that are open in it.
+    // Dropped after the files that are open in it.
     _made: Option<Scratch>,
 }
 
 impl FigureQueries {
-    /// Makes the tables if there are none, and finds out what the answer has to be.
+    /// Makes the tables if none are given, and computes the expected answer.
     pub(crate) fn prepare(setup: FigureSetup<'_>, place: &Place) -> Result<Self, BenchError> {
         let plan = plan_of(stored::PAPER)?;
         let made = match setup.tpch {
@@ -71,7 +71,7 @@ impl FigureQueries {
         })
     }
 
-    /// How much the query takes, in words.
+    /// A description of the query's size.
     pub(crate) fn describe(&self) -> String {
         format!(
             "{} of {} customers",
@@ -80,7 +80,7 @@ impl FigureQueries {
         )
     }
 
-    /// One run, checked.
+    /// Runs the query once and checks the answer.
     pub(crate) fn run<'m>(
         &mut self,
         how: Execution,

@@ -1,13 +1,14 @@
-//! What a plan asks, without how: the choices that it has made are open again, for the planner or for scans.
+//! The logical plan behind a physical one: its choices are reopened, for the planner or for scans.
 //!
-//! An answer is checked by the plan that uses no index and makes no look-up, where the plain evaluator would take too much
-//! memory.
+//! An answer is checked by the plan without indexes and look-ups where the naive evaluator would
+//! take too much memory.
 
 use namiki_data::columns::Schema;
 use namiki_exec::plan::{Expr, Find, HashJoin, Input, Join, KeyRange, Plan, Scan, column, literal};
 use namiki_exec::source::{Source, Tables};
 
-/// The plan with its choices open, so that the planner makes them. Nothing if it names what there is not.
+/// The plan with its choices left to the planner. `None` if it names an unknown table, column or
+/// index.
 pub(super) fn logical_plan(plan: &Plan, tables: &Tables) -> Option<Plan> {
     let mut plan = plan.clone();
     for input in plan.inputs_mut() {
@@ -49,7 +50,8 @@ pub(super) fn logical_plan(plan: &Plan, tables: &Tables) -> Option<Plan> {
     })
 }
 
-/// The plan that reads every table from end to end and joins by hash tables. Nothing if it names what there is not.
+/// The plan that scans every table completely and joins by hash tables. `None` if it names an
+/// unknown table, column or index.
 pub(super) fn sequential_plan(plan: &Plan, tables: &Tables) -> Option<Plan> {
     logical_plan(plan, tables).map(without_choices)
 }
@@ -121,7 +123,7 @@ fn index_schema<'t>(tables: &'t Tables, table: &str, index: Option<&str>) -> Opt
     Some(source.schema())
 }
 
-/// What is true of the rows in a range, one after the other.
+/// The conditions that hold for the rows in a range.
 fn in_range(range: &KeyRange, schema: &Schema, called: &str) -> Option<Vec<Expr>> {
     let key_column = |at: usize| {
         let at = schema.key().get(at)?;

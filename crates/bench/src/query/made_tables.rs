@@ -1,4 +1,4 @@
-//! Tables of TPC-H, loaded for one command into a folder of its own.
+//! TPC-H tables, loaded for one command into a folder of its own.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -11,7 +11,7 @@ use namiki_tpch::TpchTable;
 use crate::error::BenchError;
 use crate::interrupt;
 
-/// Loads those of TPC-H's tables that have these names.
+/// Loads the TPC-H tables with these names.
 pub(crate) fn make_tables(
     dir: &Path,
     names: &BTreeSet<String>,

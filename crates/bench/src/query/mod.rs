@@ -1,8 +1,9 @@
-//! `query`: the executor on tables larger than memory, beside what their device can do at best.
+//! `query`: the executor on tables larger than memory, and the limit of their device.
 //!
-//! Every run starts with an empty cache and reads the device itself, checks its answer, and is followed by random reads
-//! over the same files with as many threads and as many in flight: what follows each other so closely can be
-//! compared on a machine that others use, too.
+//! Every run starts with an empty cache, reads from the device itself, and has its answer checked.
+//! It is followed by random reads over the same files with as many threads and as many reads in
+//! flight. Because the two measurements follow each other so closely, they are comparable even on a
+//! shared machine.
 //!
 //! Paper: oode §3
 
@@ -66,15 +67,15 @@ Examples:
   namiki-bench query --dir /data/tpch --selectivity x1,x10,x50,x150 --join nested-loop,hash,planner
   namiki-bench query --dir /data/tpch --device slow:192x5ms --threads 16,128 --tasks 16";
 
-/// What `query` measures.
+/// Arguments of `query`.
 #[derive(Args, Debug)]
 #[command(after_help = NOTES)]
 pub(crate) struct QueryArgs {
-    /// A directory that `namiki load tpch` made. It is not changed [default: a fresh one, with the tables that are
-    /// needed, which is removed at the end]
+    /// A directory that `namiki load tpch` created. It is not changed [default: a fresh one with
+    /// the required tables, which is removed at the end]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Without --dir: how large the tables are
+    /// Without --dir: the scale factor of the tables
     #[arg(long, value_name = "FACTOR", default_value = "0.1", value_parser = scale, conflicts_with = "dir")]
     scale: f64,
     /// paper, q3, q5, q10, or a file with a plan; several with commas
@@ -95,11 +96,12 @@ pub(crate) struct QueryArgs {
         default_value = "ordered,out-of-order"
     )]
     mode: Vec<QueryMode>,
-    /// The part of all customers that the paper's query takes, or xN for N times the paper's [default: the paper's]
+    /// The fraction of all customers that the paper's query selects, or xN for N times the paper's
+    /// [default: the paper's]
     #[arg(long, value_name = "PART,…", value_delimiter = ',')]
     selectivity: Vec<Selectivity>,
-    /// How tables are joined: through indexes, as the plans have it, or by reading them from end to end, or as the
-    /// planner chooses
+    /// The join method: through indexes, as in the plans; by complete scans; or as the planner
+    /// chooses
     #[arg(
         long,
         value_enum,
@@ -108,23 +110,23 @@ pub(crate) struct QueryArgs {
         default_value = "nested-loop"
     )]
     join: Vec<JoinKind>,
-    /// How many of the pages that a query reads are in memory when it begins, in percent
+    /// Percentage of the query's pages that are in memory at its start
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "0", value_parser = RangedU64ValueParser::<u8>::from(0..=100))]
     resident: Vec<u8>,
-    /// Tasks of a thread that may wait, so that their pages are read in order and neighbours in one request; 0: none but
-    /// those whose reads are in flight
+    /// Tasks of a thread that may wait so that their pages are read in order and adjacent ones in
+    /// one request; 0: only tasks with reads in flight
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = RangedU64ValueParser::<usize>::from(0..=1_000_000))]
     window: usize,
     /// Memory for pages
     #[arg(long, value_name = "MB", default_value_t = 256, value_parser = RangedU64ValueParser::<u32>::from(2..=1 << 20))]
     cache_mb: u32,
-    /// Completions that the bare loop waits for at a time [default: as many as the query's turns have]
+    /// Completions that the bare loop waits for per turn [default: as many as in the query's turns]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u16>::from(1..=1024))]
     batch: Option<u16>,
     /// Whether to measure the device after each run
     #[arg(long, value_enum, default_value = "on")]
     limit: Switch,
-    /// file, or slow:192x5ms: so many emulated drives that take so long for a read
+    /// file, or slow:192x5ms: 192 emulated drives with 5 ms for each read
     #[arg(long, value_name = "DEVICE", default_value = "file")]
     device: Device,
     #[command(flatten)]
@@ -134,20 +136,20 @@ pub(crate) struct QueryArgs {
 /// The order of execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum QueryMode {
-    /// One task of one thread.
+    /// One task in one thread.
     Ordered,
     /// Many tasks.
     OutOfOrder,
 }
 
-/// One combination of what was asked for.
+/// One combination of the requested parameters.
 struct Combination {
     case: usize,
     how: Execution,
     join: JoinKind,
 }
 
-/// Scales that TPC-H's generator has a formula for.
+/// Parses a scale for which TPC-H's generator has a formula.
 pub(crate) fn scale(text: &str) -> Result<f64, String> {
     let scale = text.parse().ok();
     let scale = scale.filter(|scale| *scale == 0.01 || (0.024..=1000.0).contains(scale));
@@ -200,7 +202,7 @@ impl QueryArgs {
         Ok(all)
     }
 
-    /// Each query, at each selectivity that was asked for if it has one.
+    /// Each query, at each requested selectivity if it supports that.
     fn cases(&self, session: &mut QuerySession) -> Result<Vec<QueryCase>, BenchError> {
         let mut cases = Vec::new();
         for name in &self.query {
@@ -216,7 +218,7 @@ impl QueryArgs {
         Ok(cases)
     }
 
-    /// Ordered execution once, the other with each number of threads and of tasks.
+    /// Ordered execution once, and out-of-order execution with each number of threads and of tasks.
     fn executions(&self, resident_percent: u8) -> Vec<Execution> {
         let mut executions = Vec::new();
         for mode in &self.mode {

@@ -1,4 +1,5 @@
-//! What of a query's processor time per read is no matter of reading: the checksum of a page, and a search in it.
+//! The parts of a query's processor time per read that are not reading: the checksum of a page, and
+//! a search in it.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -11,24 +12,25 @@ use serde::Serialize;
 use super::tpch_directory::TpchDirectory;
 use crate::error::BenchError;
 
-/// Pages of a segment that are used: 64 MiB, far more than a processor's own caches.
+/// Maximal number of a segment's pages used: 64 MiB, far more than a processor's caches.
 const PAGES_MAX: u32 = 1 << 14;
-/// Searches that are timed.
+/// Number of timed searches.
 const SEARCHES: usize = 10_000;
 
 /// Processor time, in microseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct PageCosts {
-    /// For the CRC-32C of a page that is in no cache of the processor.
+    /// For the CRC-32C of a page that is in no processor cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) crc_us_per_page: Option<f64>,
-    /// For finding a key in a resident page, from the segment's directory on.
+    /// For a key's search in a resident page, including the segment's directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) search_us_per_io: Option<f64>,
 }
 
 impl PageCosts {
-    /// Measures on the largest segment of the plan's tables that is not too large, once it is in memory.
+    /// Measures on the largest segment of the plan's tables that is within the limit, once it is in
+    /// memory.
     pub(crate) fn measure(
         directory: &TpchDirectory,
         plan: &Plan,

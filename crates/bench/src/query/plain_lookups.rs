@@ -1,5 +1,5 @@
-//! The paper's query as a program: loops over indexes on one thread, with no executor, over pages that are in memory. What
-//! the executor costs where nothing has to be read is measured against it.
+//! The paper's query as a program: loops over indexes on one thread, without an executor, over
+//! resident pages. It is the baseline for the executor's cost where nothing has to be read.
 //!
 //! Paper: oode §3, figure 1
 
@@ -13,11 +13,11 @@ use namiki_exec::source::Tables;
 use namiki_platform::disk::Frame;
 use namiki_segment::{Cursor, Found, PageCache, PageReader, Segment};
 
-/// Customers between two releases of the pages that are in use.
+/// Customers between two releases of the pages in use.
 const CUSTOMERS_PER_RELEASE: u64 = 64;
 
-/// The rows of its answer, and the seconds that it took. Nothing if a table or an index is missing, or a page is not in
-/// the cache.
+/// The number of rows in the answer, and the seconds taken. `None` if a table or an index is
+/// missing, or a page is not in the cache.
 pub(crate) fn papers_query(
     balance_above: Datum,
     tables: &Tables,
@@ -50,7 +50,7 @@ pub(crate) fn papers_query(
     let began = Instant::now();
     let mut cursor = by_balance.at(&reader, &at_bound)?;
     let (mut entry, mut order_entry, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
-    // The page behind the range is not there.
+    // A page after the end of the range is not cached.
     while by_balance
         .segment
         .page_at(&cursor)

@@ -1,4 +1,5 @@
-//! A query that is measured: its plan, what its answer has to be, and what its reads are measured against.
+//! A measured query: its plan, its expected answer, and the limits that its reads are compared
+//! with.
 
 use std::path::PathBuf;
 
@@ -19,29 +20,29 @@ use crate::device_choice::Device;
 use crate::error::BenchError;
 use crate::run_stages::quotient;
 
-/// Page frames that an executor has beside those of its cache, about.
+/// Approximate number of page frames that an executor has in addition to its cache.
 const FRAMES_IN_FLIGHT: usize = 2048;
 
-/// See the module.
+/// A measured query.
 pub(crate) struct QueryCase {
     name: String,
     selectivity: Option<Selectivity>,
     plan: Plan,
-    /// The same with scans and hash joins.
+    /// The same query with scans and hash joins.
     sequential: Plan,
-    /// The same with the choices left to the planner.
+    /// The same query with the choices left to the planner.
     logical: Plan,
     expected: Answer,
     page_costs: PageCosts,
     files: Vec<PathBuf>,
 }
 
-/// How tables are joined.
+/// The join method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum JoinKind {
-    /// As the plan has it: nested loops through indexes.
+    /// As in the plan: nested loops through indexes.
     NestedLoop,
-    /// Tables are read from end to end.
+    /// Hash joins over complete scans.
     Hash,
     /// As the planner chooses.
     Planner,
@@ -57,18 +58,18 @@ impl JoinKind {
     }
 }
 
-/// What is measured beside a query.
+/// The additional measurements with a query.
 pub(crate) struct Beside<'a> {
     pub(crate) timed: &'a TimedArgs,
     pub(crate) device: &'a Device,
-    /// Completions of a turn of the bare loop; as many as the query's own have, without it.
+    /// Completions per turn of the bare loop; by default as many as in the query's own turns.
     pub(crate) batch: Option<u16>,
-    /// Whether the device is measured at all.
+    /// Whether the device is measured.
     pub(crate) limit: bool,
 }
 
 impl QueryCase {
-    /// Reads the plan, and finds out what its answer has to be.
+    /// Reads the plan, and computes its expected answer.
     pub(crate) fn new(
         name: &str,
         selectivity: Option<Selectivity>,
@@ -169,7 +170,7 @@ impl QueryCase {
             Degree::Fixed(number) => number,
             Degree::Adaptive => statistics.degree,
         };
-        // So many threads with so many reads each that a queue's depth is not passed.
+        // Limits the reads of each thread so that all of them together fit into a queue's depth.
         let depth = depth
             .clamp(1, usize::from(u16::MAX) / how.threads.max(1))
             .min(QUEUE_DEPTH);
@@ -262,7 +263,8 @@ impl QueryCase {
     }
 }
 
-/// A query with more pages in a read, on the average, is one of scans, and measured against reads in extents.
+/// A query with more pages per read on average counts as a scan and is compared with reads in
+/// extents.
 const SCAN_PAGES_PER_READ: u64 = 8;
 /// Reads in flight that one thread of the executor can have.
 const QUEUE_DEPTH: usize = 1024;
@@ -274,7 +276,7 @@ fn mode_name(how: Execution) -> &'static str {
     }
 }
 
-/// A stored plan, or one in a file.
+/// Reads a stored plan, or one from a file.
 pub(super) fn plan_of(name: &str) -> Result<Plan, BenchError> {
     if let Some(plan) = stored::named(name) {
         return Ok(plan);

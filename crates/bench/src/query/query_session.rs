@@ -1,8 +1,10 @@
-//! Runs of queries over one directory: executors, emptied before each run, and the answers that are expected.
+//! Runs of queries over one directory: executors, which are emptied before each run, and the
+//! expected answers.
 //!
-//! Cold means here: no page of a table is in the executor's cache, and reads bypass the system's. Threads, their queues of
-//! reads and the memory for pages are there already, made by a run that is not measured: a server has them, too. Where a
-//! part of the pages is to be resident, the same query runs before, and the rest is evicted.
+//! A run is cold if no table page is in the executor's cache and reads bypass the system's cache.
+//! Threads, their read queues and the memory for pages exist already, because an unmeasured run
+//! created them; a server has them, too. If a part of the pages must be resident, the same query
+//! runs first, and the other pages are evicted.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -25,21 +27,21 @@ use crate::error::BenchError;
 use crate::interrupt;
 use crate::worker_threads::on_processors;
 
-/// The plain evaluator keeps whole tables as values; up to so many rows it is used.
+/// The naive evaluator materialises whole tables as values; it is used up to this number of rows.
 const NAIVE_ROWS_MAX: u64 = 400_000;
-/// The degree of runs that are not measured.
+/// The degree of unmeasured runs.
 const DEGREE_UNMEASURED: usize = 128;
-/// How often Ctrl-C is looked for.
+/// Polling interval for Ctrl-C.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Time between two signs of life of a long run.
+/// Interval between progress messages of a long run.
 const PROGRESS_EVERY: Duration = Duration::from_secs(10);
 
-/// See the module.
+/// Runs of queries over one directory.
 pub(crate) struct QuerySession {
     pub(crate) directory: TpchDirectory,
     cache_bytes: usize,
     pin: Switch,
-    /// By the number of their threads: these stay on the processors that they were started on.
+    /// By their number of threads. Each thread stays on the processor on which it was started.
     executors: BTreeMap<usize, Executor>,
 }
 
@@ -49,28 +51,28 @@ pub(crate) struct Execution {
     pub(crate) mode: Mode,
     pub(crate) threads: usize,
     pub(crate) degree: Degree,
-    /// Of the pages that the query reads, how many are in the cache when it begins, in percent.
+    /// Percentage of the query's pages that are in the cache at its start.
     pub(crate) resident_percent: u8,
-    /// Tasks of a thread that may wait so that their reads are in the order of pages; 0 without.
+    /// Tasks of a thread that may wait so that their reads are in page order; 0 disables this.
     pub(crate) window_tasks: usize,
 }
 
-/// A query that has run.
+/// A completed query.
 pub(crate) struct QueryRun {
     pub(crate) answer: Answer,
     pub(crate) statistics: Statistics,
-    /// From the request for the first row until the last one was there.
+    /// From the request for the first row to the arrival of the last one.
     ///
     /// Paper: oode §3 (処理時間)
     pub(crate) seconds: f64,
     /// Processor time of the whole process.
     pub(crate) cpu_ns: u64,
-    /// The plan that ran, with every choice made.
+    /// The executed plan, with every choice made.
     pub(crate) explanation: Explanation,
 }
 
 impl Execution {
-    /// As a conventional engine does it.
+    /// The execution of a conventional engine.
     pub(crate) const ORDERED: Self = Self {
         mode: Mode::Ordered,
         threads: 1,
@@ -79,7 +81,7 @@ impl Execution {
         window_tasks: 0,
     };
 
-    /// Where nothing is measured: soon over, from an empty cache.
+    /// A short unmeasured run, from an empty cache.
     fn unmeasured(threads: usize) -> Self {
         Self {
             mode: Mode::OutOfOrder,
@@ -103,7 +105,7 @@ impl Execution {
 }
 
 impl QuerySession {
-    /// Runs over this directory, each with `cache_bytes` for pages.
+    /// Creates a session over this directory. Each executor has `cache_bytes` for pages.
     pub(crate) fn new(directory: TpchDirectory, cache_bytes: usize, pin: Switch) -> Self {
         Self {
             directory,
@@ -118,8 +120,8 @@ impl QuerySession {
         self.cache_bytes
     }
 
-    /// What the answer has to be: by the plain evaluator, or, of large tables, by scans and hash joins, which use no
-    /// index.
+    /// The expected answer: computed by the naive evaluator or, for large tables, by scans and hash
+    /// joins without an index.
     pub(crate) fn expected(&mut self, plan: &Plan) -> Result<Answer, BenchError> {
         let tables = &self.directory.tables;
         let sequential = sequential_plan(plan, tables).unwrap_or_else(|| plan.clone());
@@ -130,13 +132,13 @@ impl QuerySession {
             return Ok(sum.finish());
         }
         eprintln!("reading whole tables, to know the answer");
-        // Scans of one thread after another order of rows than look-ups have.
+        // Scans by one thread, in another order of rows than look-ups have.
         let scanned = self.run(&sequential, Execution::unmeasured(1))?;
         Ok(scanned.answer)
     }
 
-    /// The paper's query without an executor, over the pages that the last run has left in memory: the seconds that it
-    /// took. Nothing where it cannot run.
+    /// The paper's query without an executor, over the pages that the last run left in memory: the
+    /// seconds taken. `None` if it cannot run.
     pub(crate) fn plain_seconds(
         &self,
         plan: &Plan,
@@ -170,7 +172,7 @@ impl QuerySession {
         Ok(Some(seconds))
     }
 
-    /// Runs a plan once, with as much in the cache as it says.
+    /// Runs a plan once, with the requested part of its pages in the cache.
     pub(crate) fn run(&mut self, plan: &Plan, how: Execution) -> Result<QueryRun, BenchError> {
         let how = match how.mode {
             Mode::Ordered => Execution {
@@ -242,7 +244,7 @@ fn empty(executor: &Executor) -> Result<(), BenchError> {
     }
 }
 
-/// Leaves this part of the pages in the cache that are in it. The others leave as they do when others need the room.
+/// Keeps this percentage of the cached pages. The others are evicted as if others needed the space.
 fn evict_but(percent: u8, executor: &Executor) -> Result<(), BenchError> {
     let counters = executor.cache().counters();
     if counters.resident_pages == counters.capacity_pages {
@@ -255,7 +257,7 @@ fn evict_but(percent: u8, executor: &Executor) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Takes all rows, until Ctrl-C.
+/// Fetches all rows, until Ctrl-C.
 fn take_all(plan: &Plan, rows: &mut Rows) -> Result<Answer, BenchError> {
     let canceller = rows.canceller();
     let is_over = AtomicBool::new(false);
@@ -293,7 +295,7 @@ fn sum_up(plan: &Plan, rows: &mut Rows) -> Result<Answer, BenchError> {
 impl From<ExecError> for BenchError {
     fn from(error: ExecError) -> Self {
         match error {
-            // Nothing but Ctrl-C cancels a query here.
+            // Only Ctrl-C cancels a query here.
             ExecError::Cancelled => Self::Interrupted,
             ExecError::Plan(why) => Self::Usage(why.to_string()),
             error => Self::Query(error),

@@ -9,28 +9,28 @@ use super::selectivity::Selectivity;
 use super::tasks::Tasks;
 use crate::result_writer::{Cell, Row};
 
-/// The keys are a contract: more may come, none is renamed.
+/// The keys are a stable contract: new ones may be added, none is renamed.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct QueryRow<'a> {
     pub(crate) query: String,
     pub(crate) mode: &'static str,
-    /// As the plan has it, or with scans and hash joins in the place of look-ups.
+    /// The join method: as in the plan, or with scans and hash joins in place of look-ups.
     pub(crate) join: &'static str,
     pub(crate) threads: usize,
     pub(crate) tasks: Tasks,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) selectivity: Option<Selectivity>,
-    /// What that makes of the paper's 9980.
+    /// The bound on the balance at this selectivity; the paper's is 9980.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) balance_above: Option<f64>,
     pub(crate) device: String,
     pub(crate) cache_mb: u64,
-    /// Of the query's pages, when it began.
+    /// Percentage of the query's pages that were resident at its start.
     pub(crate) resident_percent: u8,
-    /// Tasks that wait for reads in the order of pages.
+    /// Tasks that wait for reads in page order.
     pub(crate) window: usize,
     pub(crate) seconds: f64,
-    /// Of the same query as a program of plain look-ups, where all pages are in memory.
+    /// Seconds of the same query as a program of plain look-ups, if all pages are in memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) plain_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,10 +39,10 @@ pub(crate) struct QueryRow<'a> {
     pub(crate) iops_limit: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) iops_limit_depth1: Option<f64>,
-    /// Of pages.
+    /// Pages read per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) mb_per_second: Option<f64>,
-    /// Of a scan: what the device gives for reads in extents.
+    /// Scans only: the device's rate for reads in extents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) mb_per_second_limit: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,7 +51,7 @@ pub(crate) struct QueryRow<'a> {
     pub(crate) cpu_us_per_io_bare: Option<f64>,
     #[serde(flatten)]
     pub(crate) page_costs: PageCosts,
-    /// Of all processors, while the query ran; of this process alone.
+    /// Utilisation of all processors by this process while the query ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cpu_percent: Option<f64>,
     pub(crate) reads: u64,
@@ -73,14 +73,14 @@ pub(crate) struct QueryRow<'a> {
     #[serde(serialize_with = "as_hex")]
     pub(crate) checksum: u64,
     pub(crate) plan: String,
-    /// How reads were carried out.
+    /// The method by which reads were executed.
     pub(crate) queue: String,
     pub(crate) seed: u64,
     pub(crate) round: u32,
     pub(crate) machine: &'a Machine,
 }
 
-// By reference, as serde wants it.
+// serde requires a reference.
 #[expect(
     clippy::trivially_copy_pass_by_ref,
     reason = "the signature is serde's"
@@ -148,7 +148,7 @@ impl Row for QueryRow<'_> {
     }
 }
 
-/// A plan in one line, operators from the top, with the choices that were made.
+/// A plan in one line, with the root operator first and the choices that were made.
 pub(crate) fn plan_text(operator: &ExplainedOperator) -> String {
     let inputs: Vec<String> = operator.inputs.iter().map(plan_text).collect();
     if inputs.is_empty() {

@@ -1,8 +1,9 @@
-//! How much of `customer` the paper's query takes: its bound on `c_acctbal`, moved.
+//! The selectivity of the paper's query on `customer`: its bound on `c_acctbal` is moved.
 //!
-//! `c_acctbal` is uniform over the cents from -999.99 to 9999.99, and `c_mktsegment` over five names, so a bound takes a
-//! known part of a segment, which is a fifth of the table. The paper's bound, 9980, takes the upper 20 of 11,000. Ten,
-//! fifty and 150 times as much are 9800, 9000 and 7000.
+//! `c_acctbal` is uniform over the cents from -999.99 to 9999.99, and `c_mktsegment` over five
+//! names. A bound therefore selects a known fraction of a segment, which is a fifth of the table.
+//! The paper's bound, 9980, selects the upper 20 of 11,000. The bounds 9800, 9000 and 7000 select
+//! ten, fifty and 150 times as much.
 //!
 //! Paper: oode §3, figure 1
 
@@ -13,24 +14,24 @@ use namiki_data::columns::Datum;
 use namiki_exec::plan::Plan;
 use serde::{Serialize, Serializer};
 
-/// One cent above the largest balance there is, in cents.
+/// One cent above the largest possible balance, in cents.
 const BALANCE_END_CENTS: i64 = 1_000_000;
-/// The paper's bound takes these many of the largest balances.
+/// Number of the largest balances that the paper's bound selects.
 const PAPER_CENTS: i64 = 2_000;
-/// How many balances there are.
+/// Number of different balances.
 const BALANCES: f64 = 1_099_999.0;
-/// Market segments.
+/// Number of market segments.
 const SEGMENTS: f64 = 5.0;
-/// With more, the bound is below the smallest balance.
+/// Larger multiples put the bound below the smallest balance.
 const MULTIPLE_MAX: i64 = 549;
-/// Above, a segment has not so many customers.
+/// The fraction of customers in one segment, which is the upper limit.
 const MAX: f64 = 1.0 / SEGMENTS;
 
-/// What the paper's bound, and ten, fifty and 150 times as much, take of TPC-H's data, as it is written in the contract of
-/// flags and keys.
+/// The named fractions of TPC-H's data: one, ten, fifty and 150 times the paper's, as written in
+/// the contract of flags and keys.
 const NAMED: [(f64, i64); 4] = [(0.000_368, 1), (0.0036, 10), (0.018, 50), (0.054, 150)];
 
-/// A part of all customers, and the bound that takes it.
+/// A fraction of all customers, and the bound that selects it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Selectivity {
     part: f64,
@@ -38,10 +39,10 @@ pub(crate) struct Selectivity {
 }
 
 impl Selectivity {
-    /// The paper's.
+    /// The paper's selectivity.
     pub(crate) const PAPER: Self = Self::times(1);
 
-    /// So many times the paper's.
+    /// A multiple of the paper's selectivity.
     pub(crate) const fn times(multiple: i64) -> Self {
         let mut part = PAPER_CENTS as f64 * multiple as f64 / BALANCES / SEGMENTS;
         let mut at = 0;
@@ -57,14 +58,15 @@ impl Selectivity {
         }
     }
 
-    /// The multiple of the paper's that takes about so many of so many customers.
+    /// The multiple of the paper's selectivity that selects about `wanted` of `customers`
+    /// customers.
     pub(crate) fn taking(wanted: u64, customers: u64) -> Self {
         let of_paper = PAPER_CENTS as f64 / BALANCES / SEGMENTS * customers as f64;
         let multiple = (wanted as f64 / of_paper.max(f64::MIN_POSITIVE)).round();
         Self::times((multiple as i64).clamp(1, MULTIPLE_MAX))
     }
 
-    /// What `c_acctbal` has to be above.
+    /// The lower bound of `c_acctbal`.
     pub(crate) fn bound(self) -> f64 {
         self.above_cents as f64 / 100.0
     }
@@ -76,8 +78,8 @@ impl Selectivity {
         }
     }
 
-    /// Moves the bound of a plan that reads one range of an index of customers, as the paper's does. Nothing if there
-    /// is no such bound.
+    /// Moves the bound of a plan that reads one range of an index on customers, as the paper's
+    /// does. `None` if the plan has no such bound.
     pub(crate) fn applied(self, mut plan: Plan) -> Option<Plan> {
         if let Plan::IndexScan(scan) = &mut plan
             && scan.table == "customer"

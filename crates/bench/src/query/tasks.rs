@@ -1,4 +1,4 @@
-//! How many tasks a thread has: so many, or as many as the executor finds useful.
+//! The number of tasks of a thread: fixed, or adapted by the executor.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,10 +6,10 @@ use std::str::FromStr;
 use namiki_exec::Degree;
 use serde::{Serialize, Serializer};
 
-/// The most tasks of a thread that can be asked for.
+/// Maximal number of tasks of a thread.
 const TASKS_MAX: usize = 1 << 20;
 
-/// See the module.
+/// The number of tasks of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tasks(pub(crate) Degree);
 

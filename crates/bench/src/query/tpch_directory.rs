@@ -1,8 +1,8 @@
-//! A directory that `namiki load tpch` filled, opened to be read: its tables for the executor, and their files for
-//! whatever measures the device.
+//! A directory that `namiki load tpch` filled, opened for reading: its tables for the executor, and
+//! their files for measurements of the device.
 //!
-//! The files are read by a disk of our own, so that drives can be emulated in front of it and so that nothing but the
-//! executor's cache, which the caller empties, stands between a query and the device.
+//! The files are read through a disk of our own. Drives can then be emulated in front of it, and
+//! only the executor's cache, which the caller empties, is between a query and the device.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use namiki_segment::Segment;
 use crate::device_choice::Device;
 use crate::error::BenchError;
 
-/// See the module.
+/// An opened TPC-H directory.
 pub(crate) struct TpchDirectory {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) tables: Tables,
@@ -28,7 +28,7 @@ pub(crate) struct TpchDirectory {
 }
 
 impl TpchDirectory {
-    /// Opens the directory. No other process may write to it meanwhile.
+    /// Opens the directory. No other process may write to it while it is open.
     pub(crate) fn open(dir: &Path, device: &Device) -> Result<Self, BenchError> {
         let usage = |why: &str| {
             BenchError::Usage(format!(
@@ -72,7 +72,7 @@ impl TpchDirectory {
                 let path = segment.file.path(dir);
                 let segment = Segment::open(&disk, &path, segment.id(manifest.identity()))?;
                 let source = SegmentTable::new(schema, vec![Arc::new(segment)]);
-                // One segment overlaps no other.
+                // A single segment overlaps no other.
                 Ok(Arc::new(
                     source.map_err(|error| BenchError::Check(error.to_string()))?,
                 ))
@@ -103,13 +103,13 @@ impl TpchDirectory {
         self.is_direct
     }
 
-    /// Rows of a table.
+    /// Number of rows of a table.
     pub(crate) fn rows_in(&self, name: &str) -> u64 {
         let table = self.image.iter().find(|table| table.name == name);
         table.map_or(0, |table| table.rows)
     }
 
-    /// Rows of the tables that a plan names, in all.
+    /// Total number of rows of the tables that a plan names.
     pub(crate) fn rows_of(&self, plan: &Plan) -> u64 {
         self.image_of(plan).map(|table| table.rows).sum()
     }
