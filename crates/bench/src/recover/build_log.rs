@@ -1,10 +1,11 @@
-//! The log that is to be recovered, and what recovery must make of it.
+//! The log to recover, and the expected result of its recovery.
 //!
-//! It is written by the engine, under the protocol asked for, to files in memory that are then
-//! handed to the real disk: how fast it is *written* is not what is measured. Then the manifest and its
-//! table journal are put back to what they were before the database was closed, as if the machine had been stopped.
-//! That is a state that was only as long as the log is whole: nothing here takes a checkpoint ([`keep_log`]), which would
-//! remove the log and leave an image that the old manifest does not know.
+//! The engine writes the log under the requested protocol to files in memory, which are then copied
+//! to the real disk: the speed of *writing* is not measured. Then the manifest and its table
+//! journal are reset to their state before the database was closed, as if the machine had stopped.
+//! That state is valid only while the log is complete. Nothing here may take a checkpoint
+//! ([`keep_log`]), which would remove the log and leave an image that the old manifest does not
+//! know.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -29,17 +30,17 @@ pub(super) const TABLE: &str = "records";
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
-/// How much to write.
+/// The amount of log to write.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LogLength {
-    /// A little more than so many bytes.
+    /// Slightly more than this number of bytes.
     Bytes(u64),
-    /// So many transactions, of all streams together.
+    /// This number of transactions, of all streams together.
     Transactions(u64),
 }
 
 impl LogLength {
-    /// How many transactions one of the streams is to have at most.
+    /// Maximal number of transactions of one stream.
     fn transactions(self, stream: usize, streams: usize) -> u64 {
         match self {
             Self::Bytes(_) => u64::MAX,
@@ -47,7 +48,7 @@ impl LogLength {
         }
     }
 
-    /// Whether a log of so many bytes is long enough.
+    /// Whether a log of this length is long enough.
     fn is_reached(self, bytes: u64) -> bool {
         matches!(self, Self::Bytes(wanted) if bytes >= wanted)
     }
@@ -62,7 +63,7 @@ impl fmt::Display for LogLength {
     }
 }
 
-/// What to write.
+/// The parameters of the log.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Build {
     pub(super) spec: ProtocolSpec,
@@ -73,20 +74,21 @@ pub(super) struct Build {
     pub(super) seed: u64,
 }
 
-/// Lets a database keep its log whole, however long it is and however often it is opened and closed.
+/// Configures a database to keep its whole log, whatever its length and however often it is
+/// reopened.
 pub(super) fn keep_log(builder: Builder) -> Builder {
     builder
         .checkpoint_log_bytes(u64::MAX)
         .checkpoint_at_close(None)
 }
 
-/// What was written.
+/// The log written, and its expected outcome.
 pub(super) struct Built {
-    /// Each record's last value, and the stamp of the commit that wrote it; 0 if none did.
+    /// Each record's last value, and the stamp of the commit that wrote it; 0 if no commit did.
     pub(super) oracle: Vec<(u64, u64)>,
     /// Commits in the log.
     pub(super) committed: u64,
-    /// The files of the catalogue before the database was closed.
+    /// The catalogue's files before the database was closed.
     catalogue: [(PathBuf, Vec<u8>); 2],
 }
 
@@ -104,7 +106,7 @@ impl Build {
         let results = std::thread::scope(|scope| {
             let threads = spawn(scope, self.streams.get().into(), Switch::Off, |thread| {
                 let written = self.write(&db, &table, thread, &stop);
-                // The log is to grow no further without this thread.
+                // The log must not grow without this thread.
                 written.inspect_err(|_| stop.store(true, Ordering::Relaxed))
             });
             self.watch(&db, &stop, &threads);
@@ -115,7 +117,7 @@ impl Build {
         let mut oracle = vec![(0, 0); self.records as usize];
         for (written, _) in results {
             for (last, other) in oracle.iter_mut().zip(written) {
-                // Of two versions of a record, the one with the larger stamp came later.
+                // The version of a record with the larger stamp is newer.
                 *last = other.max(*last);
             }
         }
@@ -160,7 +162,7 @@ impl Build {
         thread: usize,
         stop: &AtomicBool,
     ) -> Result<(Vec<(u64, u64)>, u64), BenchError> {
-        // The number of threads came from a u16.
+        // The number of threads comes from a u16.
         let mut session = db.session_on(WorkerId(thread as u16))?;
         let mut random = Random::stream(self.seed, thread as u64);
         let mut written = vec![(0, 0); self.records as usize];
@@ -182,8 +184,8 @@ impl Build {
 }
 
 impl Built {
-    /// Makes the folder what it was when the log ended, with nothing of it in memory: neither seals
-    /// nor generations of earlier recoveries.
+    /// Resets the folder to its state at the end of the log, with an empty page cache: it has
+    /// neither seals nor generations of earlier recoveries.
     pub(super) fn crash(&self, dir: &Path) -> Result<(), BenchError> {
         for (path, bytes) in &self.catalogue {
             std::fs::write(path, bytes).map_err(BenchError::file("write", path))?;

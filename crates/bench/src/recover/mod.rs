@@ -1,7 +1,7 @@
-//! `recover`: how fast a log is recovered.
+//! `recover`: measures the speed of log recovery.
 //!
-//! The tables that recovery makes are compared, record by record, with what the writers of the log
-//! know to be its outcome.
+//! The recovered tables are compared, record by record, with the outcome that the writers of the
+//! log expect.
 //!
 //! Paper: pwal §4.3, tictoc-pwal §3.4
 
@@ -55,7 +55,7 @@ Examples:
   namiki-bench recover --spec 'TT(ELR)+PWAL(16)' --order highest-stamp,merge --repeat 3
   namiki-bench recover --ops 1000000 --threads 2 --pin off";
 
-/// What `recover` measures.
+/// Arguments of `recover`.
 #[derive(Args, Debug)]
 #[command(after_help = NOTES)]
 pub(crate) struct RecoverArgs {
@@ -65,16 +65,16 @@ pub(crate) struct RecoverArgs {
     /// Length of the log
     #[arg(long, value_name = "MB", default_value = "256", value_parser = RangedU64ValueParser::<u64>::from(1..=1 << 20))]
     log_mb: u64,
-    /// Write a log of so many transactions in all instead of one of a length
+    /// Write a log of this many transactions in all instead of one of a length
     #[arg(long, value_name = "N", conflicts_with = "log_mb", value_parser = RangedU64ValueParser::<u64>::from(1..=u64::MAX))]
     ops: Option<u64>,
-    /// Log records: compact, or BEGIN, UPDATE and END of so many bytes each
+    /// Log records: compact, or BEGIN, UPDATE and END of this many bytes each
     #[arg(long, value_name = "compact|BYTES", default_value = "compact")]
     record_bytes: RecordBytes,
     /// Numbers of threads that recover
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1", value_parser = args::threads())]
     threads: Vec<NonZeroU16>,
-    /// In which order commits are replayed; several with commas
+    /// Replay order of commits; several with commas
     #[arg(
         long,
         value_enum,
@@ -91,33 +91,32 @@ pub(crate) struct RecoverArgs {
     /// Index of the table
     #[arg(long, value_name = "TREE", default_value_t = TreeKind::default())]
     index: TreeKind,
-    /// How the log is read
+    /// Read path of the log
     #[arg(long, value_enum, default_value = "file")]
     device: ReadFrom,
-    /// Recoveries of each combination, in turns, a row each
+    /// Recoveries of each combination, interleaved; each is one row
     #[arg(long, default_value = "1", value_name = "N", value_parser = RangedU64ValueParser::<u32>::from(1..=u32::MAX as u64))]
     repeat: u32,
-    /// Makes the transactions repeatable
+    /// Seed that makes the transactions repeatable
     #[arg(long, default_value = "42", value_name = "N")]
     seed: u64,
-    /// Keep the threads that recover on processors of their own, when there are enough
+    /// Pin each recovering thread to a processor of its own if there are enough
     #[arg(long, value_enum, default_value = "on")]
     pin: Switch,
     #[command(flatten)]
     output: OutputArgs,
-    /// Folder on the disk to recover from. The logs are written into folders of their own inside,
-    /// which are removed at the end; nothing else there is touched
-    /// [default: the system's temporary folder]
+    /// Folder on the disk to recover from. The logs are written into subfolders, which are removed
+    /// at the end; nothing else there is touched [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 
-/// Orders of replay by the names of the command line.
+/// Replay orders, by their names on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Order {
-    /// Of each key, the version with the highest stamp.
+    /// The newest version of each key, by stamp.
     HighestStamp,
-    /// The papers'.
+    /// The papers' merge order.
     Merge,
 }
 
@@ -128,28 +127,28 @@ enum ReadFrom {
     File,
     /// Without the page cache.
     Direct,
-    /// Through the page cache, which is empty.
+    /// Through the page cache, which is empty at first.
     Fdatasync,
 }
 
-/// One combination of what was asked for.
+/// One combination of the requested parameters.
 struct Combination<'a> {
     log: &'a (ProtocolSpec, Scratch, Built),
     replay: Replay,
     threads: NonZeroU16,
 }
 
-/// What a recovery does: the words of the rows.
+/// The units of replay, by their names in the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Replay {
     /// Commits, in this order.
     Commits(Order),
-    /// Operations, which have one order.
+    /// Operations, which have only one order.
     Aries,
 }
 
 impl Replay {
-    /// The different ones among those asked for.
+    /// The distinct replays among the requested ones.
     fn of(spec: ProtocolSpec, orders: &[Order]) -> Vec<Self> {
         let mut all = Vec::new();
         for &order in orders {
@@ -179,7 +178,7 @@ impl Replay {
     }
 }
 
-/// A result. The keys are a contract.
+/// A result. The keys are a stable contract.
 #[derive(Clone, Debug, Serialize)]
 struct RecoverRow<'a> {
     spec: String,
@@ -366,7 +365,7 @@ impl RecoverArgs {
 }
 
 impl Built {
-    /// Whether all commits were replayed, and every record holds its last value, and no other.
+    /// Whether all commits were replayed, and the table has exactly the records' last values.
     fn equals(&self, db: &Database) -> Result<bool, BenchError> {
         if db.recovery().replayed != self.committed {
             return Ok(false);
@@ -393,7 +392,7 @@ impl Built {
 mod tests {
     use super::*;
 
-    /// Rows of one algorithm under two names would look like a comparison.
+    /// Rows of one algorithm under two names would suggest a comparison.
     #[test]
     fn operations_are_recovered_in_one_order_under_its_own_name() {
         let both = [Order::HighestStamp, Order::Merge];
