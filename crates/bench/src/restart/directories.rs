@@ -1,4 +1,4 @@
-//! The directories that are opened again: filled by a process of its own, which ends as it is told.
+//! The directories to reopen. A child process fills each one and then ends in the requested way.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -13,20 +13,20 @@ use crate::interrupt;
 
 /// The one table.
 pub(super) const TABLE: &str = "records";
-/// Rows that one transaction fills the table with.
+/// Number of rows in each transaction of the load.
 const ROWS_TOGETHER: u64 = 1000;
 
-/// How the process before has ended.
+/// The way in which the previous process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Ending {
-    /// It has closed the database, right after a checkpoint.
+    /// It closed the database right after a checkpoint.
     Closed,
-    /// It has made updates after the checkpoint, and was killed.
+    /// It made updates after the checkpoint, and was killed.
     Killed,
 }
 
 impl Ending {
-    /// As the command line has it.
+    /// The name on the command line.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Closed => "closed",
@@ -35,7 +35,7 @@ impl Ending {
     }
 }
 
-/// What a directory holds.
+/// The content of a directory.
 pub(super) struct Contents {
     pub(super) spec: ProtocolSpec,
     pub(super) records: u64,
@@ -44,7 +44,7 @@ pub(super) struct Contents {
     pub(super) ending: Ending,
 }
 
-/// The value of a record: of the beginning, or of the update with this number.
+/// The value of a record: the initial one, or that of the update with this number.
 pub(super) fn value_of(key: u64, version: u64) -> [u8; 100] {
     let mut value = [0; 100];
     for (place, byte) in value.iter_mut().enumerate() {
@@ -55,7 +55,7 @@ pub(super) fn value_of(key: u64, version: u64) -> [u8; 100] {
 }
 
 impl Contents {
-    /// Which version each record has in the end: 0, or the number of its last update.
+    /// The final version of each record: 0, or the number of its last update.
     pub(super) fn versions(&self) -> Vec<u64> {
         let mut versions = vec![0; self.records as usize];
         if self.ending == Ending::Killed {
@@ -71,7 +71,7 @@ impl Contents {
         (0..self.updates).map(move |_| random.below(records))
     }
 
-    /// Has another process fill a directory.
+    /// Fills a directory in a child process.
     pub(super) fn make(&self, dir: &Path) -> Result<(), BenchError> {
         let program = std::env::current_exe().map_err(BenchError::system("name this program"))?;
         let numbers = [
@@ -89,7 +89,7 @@ impl Contents {
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let child = command.spawn().map_err(BenchError::file("run", &program))?;
         let mut child = KilledOnDrop(child);
-        // It says one byte when all is acknowledged.
+        // The child writes one byte when all is acknowledged.
         let mut said = Vec::new();
         if let Some(stdout) = &mut child.0.stdout {
             let read = stdout.take(1).read_to_end(&mut said);
@@ -105,7 +105,8 @@ impl Contents {
         }
     }
 
-    /// Fills a directory: what the other process does. It ends by being killed, also where the database is closed before.
+    /// Fills a directory: the work of the child process. It ends by being killed, even if it closed
+    /// the database before.
     pub(super) fn fill(&self, dir: &Path) -> Result<(), BenchError> {
         let builder = Database::builder()
             .spec(self.spec)
@@ -150,13 +151,13 @@ struct KilledOnDrop(Child);
 
 impl Drop for KilledOnDrop {
     fn drop(&mut self) {
-        // It has ended already, or ends now.
+        // It may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Copies a directory to a place where there is nothing, with the folders in it that are empty.
+/// Copies a directory, including empty folders, to a path that does not exist.
 pub(super) fn copy_into(from: &Path, to: &Path) -> Result<(), BenchError> {
     std::fs::create_dir_all(to).map_err(BenchError::file("create", to))?;
     for entry in std::fs::read_dir(from).map_err(BenchError::file("list", from))? {

@@ -1,7 +1,7 @@
-//! `restart`: how long after the beginning of an opening the first row is read, the first one written, and all tables are
-//! loaded.
+//! `restart`: measures the time from the start of an opening until the first row is read, the first
+//! row is written, and all tables are loaded.
 //!
-//! Every row that is there then is compared with what the writers know to be there.
+//! Every row is then compared with its expected value.
 
 mod directories;
 
@@ -36,20 +36,20 @@ Examples:
   namiki-bench restart --records 1000000 --updates 500000 --repeat 3
   namiki-bench restart --ending killed --cache cold --threads 1,2 --format json";
 
-/// What `restart` measures.
+/// Arguments of `restart`.
 #[derive(Args, Debug)]
 #[command(after_help = NOTES)]
 pub(crate) struct RestartArgs {
     /// Records of the table
     #[arg(long, value_name = "N", default_value = "1000000", value_parser = RangedU64ValueParser::<u64>::from(1..=1 << 31))]
     records: u64,
-    /// Updates of random records after the checkpoint, if it is to be killed
+    /// Updates of random records between the checkpoint and the kill
     #[arg(long, value_name = "N", default_value = "500000", value_parser = RangedU64ValueParser::<u64>::from(1..=1 << 31))]
     updates: u64,
     /// Protocol
     #[arg(long, value_name = "SPEC", value_parser = args::spec, default_value_t = ProtocolSpec::DEFAULT)]
     spec: ProtocolSpec,
-    /// How the process before has ended; several with commas
+    /// End of the previous process; several with commas
     #[arg(
         long,
         value_enum,
@@ -57,23 +57,22 @@ pub(crate) struct RestartArgs {
         default_value = "closed,killed"
     )]
     ending: Vec<Ending>,
-    /// Whether the files are in memory; several with commas
+    /// Whether the files are cached in memory; several with commas
     #[arg(long, value_enum, value_delimiter = ',', default_value = "cold,warm")]
     cache: Vec<Cache>,
     /// Numbers of threads that recover and load
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "2", value_parser = args::threads())]
     threads: Vec<NonZeroU16>,
-    /// Restarts of each combination, in turns, a row each
+    /// Restarts of each combination, interleaved; each is one row
     #[arg(long, default_value = "1", value_name = "N", value_parser = RangedU64ValueParser::<u32>::from(1..=u32::MAX as u64))]
     repeat: u32,
-    /// Makes the updates repeatable
+    /// Seed that makes the updates repeatable
     #[arg(long, default_value = "42", value_name = "N")]
     seed: u64,
     #[command(flatten)]
     output: OutputArgs,
-    /// Folder on the disk to restart from. The directories are made in folders of their own inside, which are removed at
-    /// the end; nothing else there is touched
-    /// [default: the system's temporary folder]
+    /// Folder on the disk to restart from. The directories are created in subfolders, which are
+    /// removed at the end; nothing else there is touched [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Fill a database in this directory, and wait to be killed
@@ -81,12 +80,12 @@ pub(crate) struct RestartArgs {
     fill: Option<PathBuf>,
 }
 
-/// Whether the files are in memory before the opening.
+/// Whether the files are cached before the opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Cache {
-    /// None of their pages.
+    /// None of their pages are cached.
     Cold,
-    /// All that fit.
+    /// All pages that fit are cached.
     Warm,
 }
 
@@ -99,7 +98,7 @@ impl Cache {
     }
 }
 
-/// One combination of what was asked for.
+/// One combination of the requested parameters.
 struct Combination<'a> {
     ending: Ending,
     made: &'a Path,
@@ -107,7 +106,7 @@ struct Combination<'a> {
     threads: NonZeroU16,
 }
 
-/// A result. The keys are a contract.
+/// A result. The keys are a stable contract.
 #[derive(Clone, Debug, Serialize)]
 struct RestartRow<'a> {
     spec: String,
@@ -245,7 +244,7 @@ impl RestartArgs {
         let table = db.table::<u64, [u8]>(TABLE)?;
         let found = db.read(|view| view.get(&table, &key))?;
         let first_read_ms = ms();
-        // Behind the rows that are compared.
+        // The key follows those of the compared rows.
         db.transact(|tx| tx.put(&table, &self.records, &[0; 100]))?;
         let first_write_ms = ms();
         db.wait_until_loaded()?;
