@@ -1,7 +1,9 @@
-//! `sustain`: updates for so long that the log would be many times the data, and what the database takes meanwhile.
+//! `sustain`: updates until the log would be many times the size of the data, with the database's
+//! resources over time.
 //!
-//! Checkpoints are taken as they come due. Every value says which record it is and how often it was written; what is
-//! found at the end, and again after the next opening, is compared with what the threads have committed.
+//! Checkpoints are taken when they are due. Every value contains its record's number and its count
+//! of updates. The values at the end, and again after reopening, are compared with the committed
+//! updates.
 
 mod uniform_updates;
 
@@ -24,7 +26,7 @@ use crate::result_writer::{Cell, Report, Row};
 use crate::run_folder::Place;
 
 const MIB: NonZeroU64 = NonZeroU64::new(1 << 20).expect("not 0");
-/// Between two looks whether a line is due.
+/// Interval between checks whether a line is due.
 const LOOK: Duration = Duration::from_millis(100);
 
 const NOTES: &str = "\
@@ -38,11 +40,11 @@ Examples:
   namiki-bench sustain --dir /data --log-gb 50 --records 4000000 --value-bytes 1000
   namiki-bench sustain --dir /data --log-gb 2 --records 100000 --every-seconds 5 --threads 4";
 
-/// What `sustain` runs.
+/// Arguments of `sustain`.
 #[derive(Args, Debug)]
 #[command(after_help = NOTES)]
 pub(crate) struct SustainArgs {
-    /// How much log is written
+    /// Total amount of log to write
     #[arg(long, value_name = "GB", default_value = "50", value_parser = RangedU64ValueParser::<u64>::from(1..=1 << 20))]
     log_gb: u64,
     /// Records that the transactions choose from
@@ -54,7 +56,7 @@ pub(crate) struct SustainArgs {
     /// Updates in a transaction
     #[arg(long, value_name = "N", default_value = "10", value_parser = RangedU64ValueParser::<u64>::from(1..=1000))]
     updates: u64,
-    /// Threads that commit, each waiting for its commits
+    /// Threads that commit; each waits for its commits
     #[arg(long, value_name = "N", default_value = "16", value_parser = args::threads())]
     threads: NonZeroU16,
     /// Log streams
@@ -63,32 +65,34 @@ pub(crate) struct SustainArgs {
     /// Protocol
     #[arg(long, value_name = "SPEC", value_parser = args::spec, default_value_t = ProtocolSpec::DEFAULT)]
     spec: ProtocolSpec,
-    /// Bytes of log after which a checkpoint is due, if that is more than half the data [default: the engine's, 1 GiB]
+    /// Bytes of log after which a checkpoint is due, if more than half the data [default: the
+    /// engine's, 1 GiB]
     #[arg(long, value_name = "MIB", value_parser = RangedU64ValueParser::<u64>::from(1..=1 << 30))]
     checkpoint_log_mib: Option<u64>,
-    /// Bytes of keys and values that a checkpoint writes in a second at most [default: as many as the device takes]
+    /// Rate limit of a checkpoint, in bytes of keys and values per second [default: as fast as the
+    /// device]
     #[arg(long, value_name = "MIB")]
     checkpoint_mib_per_second: Option<NonZeroU64>,
-    /// Between two lines
+    /// Interval between lines
     #[arg(long, value_name = "S", default_value = "60", value_parser = args::some_seconds)]
     every_seconds: Duration,
-    /// Makes the transactions repeatable
+    /// Seed that makes the transactions repeatable
     #[arg(long, default_value = "42", value_name = "N")]
     seed: u64,
     #[command(flatten)]
     output: OutputArgs,
-    /// Folder on the disk to write to. The database is written into a folder of its own inside, which is removed at the
-    /// end [default: the system's temporary folder]
+    /// Folder on the disk to write to. The database is written into a subfolder, which is removed
+    /// at the end [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 
-/// A line. The keys are a contract.
+/// A line. The keys are a stable contract.
 #[derive(Clone, Debug, Serialize)]
 struct SustainRow<'a> {
     seconds: f64,
     committed: u64,
-    /// Since the line before.
+    /// Transactions per second since the previous line.
     tps: f64,
     log_gb: f64,
     checkpoints: u64,
@@ -214,7 +218,7 @@ pub(crate) fn run(args: &SustainArgs) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// When the next line is due, and since when it counts.
+/// The time at which the next line is due, and the counters at the previous one.
 struct Lines<'a> {
     args: &'a SustainArgs,
     machine: &'a Machine,

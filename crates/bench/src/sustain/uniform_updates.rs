@@ -1,4 +1,4 @@
-//! Updates of random records, and whether all of them are there.
+//! Updates of random records, and the check that none is lost.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -8,22 +8,22 @@ use namiki_platform::seeded_random::Random;
 use crate::error::BenchError;
 
 const TABLE: &str = "records";
-/// Rows in one transaction of the load, and in one scan of the check.
+/// Number of rows in one transaction of the load, and in one scan of the check.
 const BATCH: u64 = 1000;
 
-/// What is updated, and how.
+/// The parameters of the updates.
 pub(super) struct Updates {
     pub(super) records: u64,
     pub(super) value_bytes: usize,
-    /// In a transaction.
+    /// Updates per transaction.
     pub(super) updates: u64,
     pub(super) seed: u64,
 }
 
-/// How far the threads are.
+/// The progress of the threads.
 pub(super) struct Progress {
     pub(super) stop: AtomicBool,
-    /// How often each record was updated by a transaction that has committed.
+    /// Number of committed updates of each record.
     updated: Vec<AtomicU64>,
 }
 
@@ -42,7 +42,7 @@ impl Updates {
         db.table(TABLE)
     }
 
-    /// Puts all records, never updated.
+    /// Inserts all records with an update count of 0.
     pub(super) fn load(&self, db: &Database) -> Result<Table<u64, [u8]>, Error> {
         let table = self.table(db)?;
         let mut value = Vec::new();
@@ -61,7 +61,7 @@ impl Updates {
         Ok(table)
     }
 
-    /// The value of a record that was updated so often.
+    /// The value of a record after this number of updates.
     fn value_into(&self, value: &mut Vec<u8>, key: u64, updated: u64) {
         value.clear();
         value.extend(key.to_le_bytes());
@@ -69,7 +69,7 @@ impl Updates {
         value.resize(self.value_bytes, (key ^ updated) as u8);
     }
 
-    /// Updates until it is to stop.
+    /// Updates until told to stop.
     pub(super) fn run(
         &self,
         db: &Database,
@@ -99,7 +99,7 @@ impl Updates {
         Ok(())
     }
 
-    /// Compares every record with what was committed.
+    /// Compares every record with the committed updates.
     pub(super) fn check(
         &self,
         db: &Database,
@@ -133,7 +133,7 @@ impl Updates {
     }
 }
 
-/// What a value says of how often it was updated.
+/// The update count in a value.
 fn times_updated(value: &[u8]) -> Option<u64> {
     let bytes = value.get(8..16)?;
     Some(u64::from_le_bytes(bytes.try_into().ok()?))
