@@ -1,4 +1,4 @@
-//! The papers' sentences about a figure, as statements that its medians can bear out or not.
+//! The papers' sentences about a figure, as statements that its medians can confirm or refute.
 
 use super::counted_explanation::Reason;
 use super::run_row::Count;
@@ -6,37 +6,38 @@ use super::run_row::Count;
 /// A sentence of the paper that states a result.
 #[derive(Debug)]
 pub(crate) struct Claim {
-    /// Where it stands, as in `4.1.3`.
+    /// The section of the sentence, as in `4.1.3`.
     pub(crate) section: &'static str,
-    /// The sentence, or the part of it that counts.
+    /// The sentence, or its relevant part.
     pub(crate) sentence: &'static str,
     pub(crate) english: &'static str,
-    /// With fewer cores than these, nothing here could tell.
+    /// With fewer cores, the sentence cannot be tested.
     pub(crate) cores_min: u16,
     /// The sentence holds if all of these do.
     pub(crate) statements: &'static [Statement],
-    /// What was counted beside, and may say why it holds or does not.
+    /// Additional counts, which may explain the verdict.
     pub(crate) beside: &'static [Count],
-    /// Why it does not hold where it was seen not to, if the counts of the run show it. If not, the figure says by
-    /// how much the runs differ, or that no reason is known.
+    /// The known reason for a failure, given if the counts of the run show it. Otherwise the figure
+    /// reports by how much the runs differ, or that no reason is known.
     pub(crate) why_not: Option<Reason>,
 }
 
-/// How many threads a statement is about; or tasks in each thread, where a figure's lines differ by these.
+/// The number of threads that a statement is about; for figures over tasks, the number of tasks per
+/// thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
-    /// As many as the paper says.
+    /// The paper's number.
     Threads(u16),
-    /// The fewest that were measured.
+    /// The smallest measured number.
     Fewest,
-    /// As many as there are cores here, or the next fewer that were measured.
+    /// The number of cores of this machine, or the next smaller measured number.
     Cores,
-    /// The most that were measured, more than there are cores, if so.
+    /// The largest measured number, if it exceeds the number of cores.
     Most,
 }
 
-/// Something about lines of a figure, named as they are in the figure. "Value" is what its vertical
-/// axis shows.
+/// A statement about lines of a figure, which have the names used in the figure. "Value" is the
+/// quantity on the vertical axis.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Statement {
     /// Each of these lines is above every other.
@@ -49,33 +50,33 @@ pub(crate) enum Statement {
         lines: &'static [&'static str],
         at: At,
     },
-    /// Of these lines, each is above the next.
+    /// Each of these lines is above the next.
     Order {
         highest_first: &'static [&'static str],
         at: At,
     },
-    /// The same, for every number of threads that was measured.
+    /// Each of these lines is above the next, for every measured number of threads.
     OrderEverywhere {
         highest_first: &'static [&'static str],
     },
-    /// With each step to more threads, up to so many, the line rises.
+    /// The line rises with each step to more threads, up to `up_to`.
     Rises { line: &'static str, up_to: At },
-    /// From so many threads on, no step to more threads rises by more than a tenth, and with the most of them the
-    /// line is lower than with so many.
+    /// No step beyond `from` threads raises the line by more than a tenth, and with the most
+    /// threads the line is lower than at `from`.
     Falls { line: &'static str, from: At },
-    /// From so many threads on, no step to more threads falls by more than a tenth, and with the most of them the
-    /// line is higher than with so many.
+    /// No step beyond `from` threads lowers the line by more than a tenth, and with the most
+    /// threads the line is higher than at `from`.
     Climbs { line: &'static str, from: At },
-    /// Over reads per second, the line is straight: of a least-squares fit, the coefficient of determination is at
-    /// least this.
+    /// The line is straight over reads per second: a least-squares fit has at least this
+    /// coefficient of determination.
     Linear {
         line: &'static str,
         r_squared_min: f64,
     },
-    /// The fit crosses the vertical axis within a tenth of the line's highest value from zero.
+    /// The fit's intercept is within a tenth of the line's highest value from zero.
     SmallIntercept { line: &'static str },
-    /// The value divided by the reads per second is, where there are the most of these, at most a tenth higher than
-    /// where there are the fewest.
+    /// The quotient of the value and the reads per second is at most a tenth higher at the highest
+    /// rate of reads than at the lowest.
     NoDearer { line: &'static str },
     /// The line is at this value, within a quarter.
     About {
@@ -95,56 +96,57 @@ pub(crate) enum Statement {
         at: At,
         value: f64,
     },
-    /// The line is higher at the one than at the other.
+    /// The line is higher at `to` than at `from`.
     Grows {
         line: &'static str,
         from: At,
         to: At,
     },
-    /// The line is higher at the one than at the other, by a quarter at most.
+    /// The line is higher at `to` than at `from`, by a quarter at most.
     GrowsLittle {
         line: &'static str,
         from: At,
         to: At,
     },
-    /// With more threads than these, up to the number of cores, the line rises by a tenth at most.
+    /// Beyond this number of threads, up to the number of cores, the line rises by a tenth at most.
     StopsRising { line: &'static str, from: u16 },
-    /// With more threads than these, up to the number of cores, the line rises by a tenth at most, and falls by no
-    /// more.
+    /// Beyond this number of threads, up to the number of cores, the line rises and falls by a
+    /// tenth at most.
     Flat { line: &'static str, from: u16 },
-    /// With the next more threads after each of these, the line is lower by a tenth or more.
+    /// At the next larger number of threads after each of these, the line is lower by a tenth or
+    /// more.
     DropsAfter {
         line: &'static str,
         threads: &'static [u16],
     },
-    /// One line is so many times as high as another, within a quarter.
+    /// The ratio of two lines is `times`, within a quarter.
     Ratio {
         upper: &'static str,
         lower: &'static str,
         at: At,
         times: f64,
     },
-    /// The highest point of one line is so many times as high as that of another, within a quarter.
+    /// The ratio of the highest points of two lines is `times`, within a quarter.
     RatioOfPeaks {
         upper: &'static str,
         lower: &'static str,
         times: f64,
     },
-    /// The line is not the highest with the fewest threads, and it is with so many.
+    /// The line is not the highest with the fewest threads, but is the highest at `at`.
     Crosses { line: &'static str, at: At },
-    /// From each pair of lines to the next, the first one's multiple of the second becomes smaller.
+    /// The ratio of the two lines shrinks from each pair to the next.
     RatiosShrink {
         pairs: &'static [(&'static str, &'static str)],
         at: At,
     },
-    /// The first line's multiple of the second is smaller with the one number of threads than with the other.
+    /// The ratio of the two lines is smaller at `to` than at `from`.
     RatioShrinks {
         upper: &'static str,
         lower: &'static str,
         from: At,
         to: At,
     },
-    /// From one number of threads to the other, each line gains more than the next.
+    /// Between the two numbers of threads, each line gains more than the next.
     GainsOrder {
         most_first: &'static [&'static str],
         from: At,

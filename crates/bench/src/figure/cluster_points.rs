@@ -1,4 +1,4 @@
-//! The points of figures that show a cluster: which workers, and the runs of them.
+//! The points of figures with a cluster: their numbers of workers, and their runs.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,15 +12,15 @@ use crate::error::BenchError;
 use crate::interrupt;
 use crate::run_folder::Place;
 
-/// Before the clock starts; where messages travel, queues take longer to fill.
+/// Length of the warm-up. With emulated distances, queues take longer to fill.
 const WARMUP: Duration = Duration::from_secs(1);
 const FAR_WARMUP: Duration = Duration::from_secs(2);
-/// Quick runs show that all works, and nothing else.
+/// Quick runs only show that everything works.
 const QUICK_WORKERS: &[u16] = &[1, 2];
 const QUICK_LENGTH: Duration = Duration::from_secs(1);
 const QUICK_CLIENTS: u32 = 2;
 
-/// A cluster of an experiment, as one point runs it.
+/// A cluster of an experiment at one point.
 #[derive(Debug)]
 pub(crate) struct ClusterPoint {
     pub(crate) line: &'static str,
@@ -29,10 +29,10 @@ pub(crate) struct ClusterPoint {
     each_second: bool,
 }
 
-/// What was asked for, and what the experiment has otherwise.
+/// The requested parameters, and the defaults of the experiment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
-    /// Numbers of workers, if any were given.
+    /// Requested numbers of workers, if any.
     pub(crate) workers: &'a [u16],
     pub(crate) default_workers: &'a [u16],
     pub(crate) length: Duration,
@@ -41,7 +41,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) seed: u64,
 }
 
-/// How long a run is.
+/// The length of a run.
 pub(crate) fn length(given: Option<Duration>, default_seconds: u16, quick: bool) -> Duration {
     let default = if quick {
         QUICK_LENGTH
@@ -51,7 +51,7 @@ pub(crate) fn length(given: Option<Duration>, default_seconds: u16, quick: bool)
     given.unwrap_or(default)
 }
 
-/// Which points an experiment has: for each number of workers every line.
+/// The points of an experiment: every line at each number of workers.
 pub(crate) fn cluster_points(figures: &[&Figure], asked: Asked<'_>) -> Vec<ClusterPoint> {
     let workers = match asked.workers {
         [] if asked.quick => QUICK_WORKERS,
@@ -88,7 +88,7 @@ impl Asked<'_> {
             (work.clients, work.pipeline)
         };
         let warmup = match work.wan {
-            // All of what is looked at each second counts.
+            // If each second is observed, all of them count.
             _ if self.quick || self.each_second => Duration::ZERO,
             Wan::None => WARMUP,
             Wan::Japan | Wan::JapanInHandler => FAR_WARMUP,

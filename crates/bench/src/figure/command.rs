@@ -56,31 +56,31 @@ Examples:
   namiki-bench report --out figures
   namiki-bench report --out figures --seconds 1 --repeat 5 --dir /data";
 
-/// Which figure, and how.
+/// The figure to make, and its options.
 #[derive(Args, Debug)]
 #[command(after_help = NOTES)]
 pub(crate) struct FigureArgs {
     /// The paper, as in tictoc-pwal
     #[arg(required_unless_present = "list")]
     paper: Option<String>,
-    /// The figure's number there
+    /// The figure's number in the paper
     #[arg(required_unless_present = "list")]
     number: Option<u16>,
-    /// Say which figures there are
+    /// List the available figures
     #[arg(long)]
     list: bool,
-    /// Folder for the results; made if there is none
+    /// Folder for the results; created if missing
     #[arg(long, value_name = "DIR", required_unless_present = "list")]
     out: Option<PathBuf>,
     #[command(flatten)]
     run: RunArgs,
 }
 
-/// How to make all figures of the list.
+/// Options for making all figures of the list.
 #[derive(Args, Debug)]
 #[command(after_help = REPORT_NOTES)]
 pub(crate) struct ReportArgs {
-    /// Folder for the results; made if there is none
+    /// Folder for the results; created if missing
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Leave out the figures of these papers
@@ -90,7 +90,7 @@ pub(crate) struct ReportArgs {
     run: RunArgs,
 }
 
-/// A figure that can be made, for a program to read.
+/// An available figure, in machine-readable form.
 #[derive(Serialize)]
 struct Listed {
     paper: &'static str,
@@ -160,7 +160,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<(), BenchError> {
             .filter(|other| same_runs(other))
             .collect();
         outcomes.extend(making.make(figure.experiment, &figures)?);
-        // After each experiment, so that there is a page whatever becomes of the rest.
+        // Written after each experiment, so that a page exists even if later ones fail.
         let page = html_page::page(&outcomes, total - outcomes.len(), &command);
         std::fs::write(&path, page).map_err(BenchError::file("write", &path))?;
     }
@@ -189,7 +189,7 @@ fn list(format: Format) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// What figures are made with.
+/// The parameters for making figures.
 struct Making<'a> {
     args: &'a RunArgs,
     out: &'a Path,
@@ -210,7 +210,7 @@ impl<'a> Making<'a> {
         })
     }
 
-    /// Runs an experiment, and makes figures of it.
+    /// Runs an experiment, and makes its figures.
     fn make(
         &self,
         experiment: &Experiment,

@@ -1,26 +1,26 @@
-//! Why a claim does not hold, said only where the counts of the runs show it.
+//! Reasons for a claim's failure, given only if the counts of the runs show them.
 
 use super::run_row::Count;
 
-/// Up to one in so many commits is few.
+/// A count is low if there is at most one per this number of commits.
 const FEW: f64 = 100.0;
-/// A count that differs by no more than this factor is the same.
+/// Counts within this factor are equal.
 const SAME: f64 = 1.1;
 
-/// An explanation, and what has to be counted for it to be given.
+/// An explanation, and the counts that it requires.
 #[derive(Debug)]
 pub(crate) struct Reason {
     pub(crate) text: &'static str,
-    /// All of these; at least one.
+    /// The required counts, at least one.
     pub(crate) seen: &'static [Seen],
 }
 
-/// Something that counts can show.
+/// An observation that counts can support.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Seen {
-    /// The claim was decided with so many threads.
+    /// The claim was decided at this number of threads.
     Threads(u16),
-    /// On every line, at most one in a hundred commits met a lock, or failed to get one.
+    /// On every line, at most one in a hundred commits met a lock, or failed to acquire one.
     FewMetLocks,
     /// One line counted less than the other.
     Less {
@@ -28,34 +28,34 @@ pub(crate) enum Seen {
         line: &'static str,
         than: &'static str,
     },
-    /// These lines counted none.
+    /// The count of these lines is zero.
     Zero {
         count: Count,
         lines: &'static [&'static str],
     },
-    /// Each of these lines counted at least so many.
+    /// The count of each of these lines has at least this value.
     Many {
         count: Count,
         lines: &'static [&'static str],
         at_least: f64,
     },
-    /// With every number of threads, of two or more, the line counted the same but for a tenth.
+    /// At two or more numbers of threads, the line's count stayed within a tenth.
     Steady { count: Count, line: &'static str },
 }
 
-/// What was counted in the runs of a figure.
+/// The counts in the runs of a figure.
 pub(crate) struct Counted<'a> {
     pub(crate) lines: &'a [&'static str],
-    /// All numbers of threads that were measured.
+    /// All measured numbers of threads.
     pub(crate) threads: &'a [u16],
-    /// Those that decided.
+    /// The number of threads that decided the claim.
     pub(crate) at: u16,
-    /// The median of a line's runs; nothing if it was not counted.
+    /// The median of a line's runs; `None` if it was not counted.
     pub(crate) count: &'a dyn Fn(&str, u16, Count) -> Option<f64>,
 }
 
 impl Reason {
-    /// Whether the counts show all that the explanation rests on.
+    /// Whether the counts support the explanation.
     pub(crate) fn is_seen(&self, counted: &Counted<'_>) -> bool {
         !self.seen.is_empty() && self.seen.iter().all(|seen| seen.in_counts(counted))
     }
@@ -157,7 +157,7 @@ mod tests {
         assert!(!is_seen(steady, 0.0, f64::from, 2));
     }
 
-    /// A device that counts nothing, say.
+    /// For example, a device that counts nothing.
     #[test]
     fn what_was_not_counted_shows_nothing() {
         for seen in [

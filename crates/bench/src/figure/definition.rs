@@ -1,4 +1,4 @@
-//! What a figure is: data, from which its runs, its chart and its verdicts are made.
+//! The definition of a figure as data, which determines its runs, its chart and its verdicts.
 
 use super::claim::Claim;
 use super::run_row::RunRow;
@@ -12,35 +12,35 @@ pub(crate) struct Figure {
     /// The paper's short name, as in `tictoc-pwal`.
     pub(crate) paper: &'static str,
     pub(crate) number: u16,
-    /// Where the paper describes it, as in `4.1.3`.
+    /// The section that describes it, as in `4.1.3`.
     pub(crate) section: &'static str,
-    /// What it shows.
+    /// The title.
     pub(crate) title: &'static str,
     pub(crate) experiment: &'static Experiment,
     pub(crate) lines: &'static [Line],
     pub(crate) across: Across,
     pub(crate) value: Measure,
-    /// What the paper says of it.
+    /// The paper's claims about it.
     pub(crate) claims: &'static [Claim],
-    /// In what this experiment differs from the paper's, for the reader of the verdicts.
+    /// The differences between this experiment and the paper's, for the reader of the verdicts.
     pub(crate) notes: &'static [&'static str],
 }
 
-/// How the lines of a figure are measured. Figures that show different values of the same runs have
-/// the same.
+/// The measurement of a figure's lines. Figures that show different values of the same runs share
+/// it.
 #[derive(Debug)]
 pub(crate) struct Experiment {
-    /// Different for each.
+    /// A unique name.
     pub(crate) name: &'static str,
-    /// As `--device` has it.
+    /// The value of `--device`.
     pub(crate) device: &'static str,
     pub(crate) runs: Runs,
 }
 
-/// What an experiment runs.
+/// The runs of an experiment.
 #[derive(Debug)]
 pub(crate) enum Runs {
-    /// Transactions, or what of them goes to the log.
+    /// Transactions, or only their log writes.
     Transactions {
         threads: Threads,
         transactions: Transactions,
@@ -49,35 +49,35 @@ pub(crate) enum Runs {
     },
     /// The query of `oode`, from an empty cache.
     Queries(Sweep),
-    /// Transfers on a cluster of processes: the distances are those of its lines.
+    /// Transfers on a cluster of processes; each line has its emulated distances.
     Cluster {
         /// The default numbers of workers of each node.
         workers: &'static [u16],
         /// The default length of a run.
         seconds: u16,
-        /// Whether a run is looked at each second, from its first transaction on.
+        /// Whether a run is sampled each second, from its first transaction on.
         each_second: bool,
     },
 }
 
-/// What of a query's execution differs from point to point.
+/// The parameter of a query's execution that varies from point to point.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sweep {
-    /// The number of threads, each with so many tasks.
+    /// The number of threads, with a fixed number of tasks each.
     Threads {
         tasks: u16,
-        /// On a disk.
+        /// The numbers on a disk.
         counts: &'static [u16],
-        /// On emulated drives: the paper's.
+        /// The paper's numbers, on emulated drives.
         emulated: &'static [u16],
     },
-    /// The number of tasks of each thread. There are as many threads as processors.
+    /// The number of tasks of each thread, with one thread per processor.
     Tasks {
-        /// On a disk.
+        /// The numbers on a disk.
         counts: &'static [u16],
-        /// On emulated drives: the paper's.
+        /// The paper's numbers, on emulated drives.
         emulated: &'static [u16],
-        /// The paper's number of threads, for emulated drives.
+        /// The paper's number of threads, on emulated drives.
         emulated_threads: u16,
     },
 }
@@ -85,24 +85,24 @@ pub(crate) enum Sweep {
 /// The default number of threads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Threads {
-    /// 1, 2, 4 and so on up to as many as there are cores, twice as many, and of these those for
-    /// which there are cores.
+    /// 1, 2, 4 and so on up to the number of cores, twice the number of cores, and those numbers of
+    /// `also` for which there are enough cores.
     Cores { also: &'static [u16] },
-    /// So many, whatever the number of cores: most of them wait for the device.
+    /// Fixed numbers, independent of the cores: most threads wait for the device.
     Waiting(&'static [u16]),
 }
 
-/// How many transactions a run has, if it has no given length.
+/// The number of transactions of a run without a given length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Transactions {
-    /// Each thread runs so many.
+    /// The number of transactions of each thread.
     PerThread(u64),
-    /// All threads together run so many.
+    /// The number of transactions of all threads together.
     InAll(u64),
 }
 
 impl Transactions {
-    /// Those of all threads.
+    /// The total over all threads.
     pub(crate) fn in_all(self, threads: u16) -> u64 {
         match self {
             Self::PerThread(number) => number * u64::from(threads),
@@ -110,7 +110,7 @@ impl Transactions {
         }
     }
 
-    /// In words.
+    /// A description for readers.
     pub(crate) fn text(self) -> String {
         match self {
             Self::PerThread(number) => format!("{number} transactions a thread"),
@@ -119,25 +119,26 @@ impl Transactions {
     }
 }
 
-/// A line of a figure: the same over different numbers of threads.
+/// A line of a figure: one workload over different numbers of threads.
 #[derive(Debug)]
 pub(crate) struct Line {
-    /// Different for each of an experiment.
+    /// A unique name within the experiment.
     pub(crate) name: &'static str,
     pub(crate) work: Work,
 }
 
-/// What its threads do.
+/// The work of a line's threads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Work {
-    /// Transactions under a protocol, spelled as `--spec` has it.
+    /// Transactions under a protocol, in the syntax of `--spec`.
     Transactions {
         workload: Workload,
         spec: &'static str,
     },
-    /// The writes of a log, each of so many bytes and as large as those of so many transactions.
+    /// The writes of a log without a log. Each has `bytes` bytes, the log of `transactions`
+    /// transactions.
     LogWrites { bytes: u32, transactions: u64 },
-    /// The query with one task in one thread: what other runs are relative to.
+    /// The query with one task in one thread: the reference of other runs.
     OrderedQuery,
     /// The query with many tasks.
     Query(QueryThreads),
@@ -145,27 +146,27 @@ pub(crate) enum Work {
     Cluster(ClusterWork),
 }
 
-/// What runs on a cluster.
+/// The load of a cluster.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClusterWork {
-    /// Transactions of a group: the paper's GrpSize.
+    /// Transactions per group: the paper's GrpSize.
     pub(crate) group_size: u32,
-    /// Groups of a worker that may be on their way to a majority, if not as many as nodes have by default.
+    /// Groups of a worker that may be in flight to a majority; `None` means the nodes' default.
     pub(crate) groups_in_flight: Option<u32>,
     pub(crate) wan: Wan,
-    /// Only with so many workers, if that is not nothing.
+    /// If given, the line is measured only with this number of workers.
     pub(crate) workers: Option<u16>,
     pub(crate) clients: u32,
-    /// Groups of a client in flight.
+    /// Groups in flight of a client.
     pub(crate) pipeline: u32,
 }
 
-/// How many threads a query has where the number of tasks differs from point to point.
+/// The number of a query's threads in a figure over tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueryThreads {
-    /// As many as the experiment says.
+    /// The number that the experiment gives.
     All,
-    /// One. Not on emulated drives, where that takes hours.
+    /// One thread; omitted on emulated drives, where it takes hours.
     One,
 }
 
@@ -180,13 +181,13 @@ pub(crate) enum Across {
     Workers,
     /// Seconds since a run began.
     Seconds,
-    /// Reads per second, relative to ordered execution: where the points of such numbers lie.
+    /// Reads per second, relative to ordered execution; each point lies at its own rate.
     RelativeIops { of_tasks: bool },
-    /// Kinds of lines, at so many threads: a bar for each line.
+    /// Kinds of lines, at a fixed number of threads: a bar for each line.
     Kinds {
         threads: u16,
         kinds: &'static [&'static str],
-        /// Bars of the same colour: their name, and their line of each kind.
+        /// Bars of the same colour: their name, and their line in each kind.
         bars: &'static [(&'static str, &'static [&'static str])],
     },
 }
@@ -194,31 +195,31 @@ pub(crate) enum Across {
 /// The vertical axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measure {
-    /// Transactions in a second.
+    /// Transactions per second.
     Tps,
     /// Seconds for 100,000 transactions.
     Seconds,
-    /// Aborts among attempts as the paper counts them, a failed lock among them, in percent.
+    /// Abort rate in percent by the paper's count, which includes failed locks.
     PaperAbortPercent,
-    /// Failed attempts to draw a log sequence number, for 100,000 transactions.
+    /// Failed attempts to draw a log sequence number per 100,000 transactions.
     CasMisses,
-    /// A query's time, that of ordered execution being 1.
+    /// A query's time, relative to ordered execution.
     RelativeSeconds,
-    /// A query's reads per second, those of ordered execution being 1.
+    /// A query's reads per second, relative to ordered execution.
     RelativeIops,
     /// Processor time of a query, in percent of all processors.
     CpuPercent,
-    /// From sending a transaction to knowing that it has committed, in milliseconds.
+    /// Mean time from sending a transaction to learning that it has committed, in milliseconds.
     MeanRttMs,
     /// Processor time of the leader's node, in percent of all processors.
     LeaderCpuPercent,
 }
 
-/// As many transactions as one run of `pwal` §6 has.
+/// The number of transactions of one run in `pwal` §6.
 const RUN: f64 = 100_000.0;
 
 impl Measure {
-    /// As a run has it.
+    /// The value of a run.
     pub(crate) fn of(self, run: &RunRow) -> Option<f64> {
         match self {
             Self::Tps => run.tps,
@@ -236,7 +237,7 @@ impl Measure {
         }
     }
 
-    /// What the axis says.
+    /// The axis label.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Tps => "transactions per second",
@@ -251,7 +252,7 @@ impl Measure {
         }
     }
 
-    /// The key of a row.
+    /// The key in a row.
     pub(crate) fn key(self) -> &'static str {
         match self {
             Self::Tps => "tps",
@@ -268,7 +269,7 @@ impl Measure {
 }
 
 impl Across {
-    /// What differs along a line, as a flag is called.
+    /// The flag for the quantity that varies along a line.
     pub(crate) fn flag(self) -> &'static str {
         match self {
             Self::Tasks | Self::RelativeIops { of_tasks: true } => "tasks",
@@ -280,7 +281,7 @@ impl Across {
         }
     }
 
-    /// Where on its line a run lies; nothing if it has no such number.
+    /// The position of a run on its line; `None` if the run has no such number.
     pub(crate) fn place(self, run: &RunRow) -> Option<u16> {
         match self.flag() {
             "tasks" => run.tasks,

@@ -1,5 +1,5 @@
-//! The runs of figures that share an experiment: which points, in turns, each run by the command that
-//! measures such things.
+//! The runs of figures that share an experiment: determines the points, and runs them interleaved,
+//! each by the command that measures its kind.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -28,27 +28,27 @@ use crate::txn::{self, Setup, TxnRow};
 
 /// Runs of each point.
 const REPEAT: u32 = 3;
-/// Before a run of a given length. One of a number of transactions counts from the first.
+/// Warm-up of a run with a given duration. A run with a number of transactions has none.
 const WARMUP: Duration = Duration::from_millis(500);
-/// Quick runs show that all works, and nothing else.
+/// Quick runs only show that everything works.
 const QUICK_THREADS: &[u16] = &[1, 2];
 const QUICK_TRANSACTIONS: u64 = 1000;
 const QUICK_RECORDS: u64 = 10_000;
 const QUICK_CUSTOMERS: u64 = 100;
-/// TPC-H's scale where no tables are given: 150,000 customers, and where it is to be quick.
+/// TPC-H's scale for generated tables, 150,000 customers, and for quick runs.
 const SCALE: f64 = 1.0;
 const QUICK_SCALE: f64 = 0.01;
-/// Customers that a query takes, each with a dozen reads: seconds of ordered execution on a disk, minutes on emulated
-/// drives.
+/// Customers that a query selects, each with about a dozen reads. Ordered execution takes seconds
+/// on a disk, and minutes on emulated drives.
 const CUSTOMERS: u64 = 6_000;
 const EMULATED_CUSTOMERS: u64 = 3_000;
-/// Memory for pages.
+/// Size of the page cache.
 const CACHE_BYTES: usize = 256 << 20;
 
-/// What may differ from the paper's experiment.
+/// Parameters that may differ from the paper's experiment.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RunArgs {
-    /// Few transactions, records and threads, once each: to see that it works
+    /// Few transactions, records and threads, and one run of each: checks that it works
     #[arg(long)]
     pub(crate) quick: bool,
     /// Numbers of threads [default: 1, 2, 4 and so on to twice the cores, or the paper's where threads
@@ -61,29 +61,29 @@ pub(crate) struct RunArgs {
     /// Numbers of workers of a cluster's nodes [default: 1, 2, 4, 8]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = RangedU64ValueParser::<u16>::from(1..=64))]
     pub(crate) workers: Vec<u16>,
-    /// Where `namiki load tpch` put the tables of a query [default: small ones are made]
+    /// Directory of a query's tables, created by `namiki load tpch` [default: small ones are made]
     #[arg(long, value_name = "DIR")]
     pub(crate) tpch: Option<PathBuf>,
     /// Length of a run of transactions in seconds [default: as many transactions as in the paper; on a cluster 3 or 10]
     #[arg(long, value_name = "S", value_parser = args::some_seconds)]
     pub(crate) seconds: Option<Duration>,
-    /// Runs of each point, in turns (A B C A B C …) [default: 3]
+    /// Runs of each point, interleaved (A B C A B C …) [default: 3]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::from(1..=u32::MAX as u64))]
     pub(crate) repeat: Option<u32>,
     /// Records in the table [default: as many as txn has]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::from(1..=1 << 30))]
     pub(crate) records: Option<u64>,
-    /// Makes the transactions repeatable
+    /// Seed that makes the transactions repeatable
     #[arg(long, default_value = "42", value_name = "N")]
     pub(crate) seed: u64,
-    /// Where logs go, as for txn, or what queries read, as for query [default: what the experiment has, nvm:50ns or
-    /// file]
+    /// Device of logs, as for txn, or of queries' reads, as for query [default: the experiment's,
+    /// nvm:50ns or file]
     #[arg(long, value_name = "DEVICE")]
     pub(crate) device: Option<Device>,
     #[command(flatten)]
     pub(crate) shared: SharedArgs,
-    /// Folder on the disk to measure. Each run uses a folder of its own inside, which is removed after
-    /// it; nothing else there is touched [default: the system's temporary folder]
+    /// Folder on the disk to measure. Each run uses its own subfolder, which is removed afterwards;
+    /// nothing else there is touched [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
     #[command(flatten)]
@@ -96,7 +96,7 @@ impl RunArgs {
         self.repeat.unwrap_or(if self.quick { 1 } else { REPEAT })
     }
 
-    /// The flags that differ from their defaults, as one would type them.
+    /// The flags that differ from their defaults, in command-line syntax.
     pub(crate) fn flags(&self) -> String {
         let mut flags = String::new();
         let mut add = |flag: &str, value: Option<String>| {
@@ -135,7 +135,7 @@ impl RunArgs {
         flags
     }
 
-    /// How long a run is, in words.
+    /// The length of a run, in words.
     pub(crate) fn length_text(&self, experiment: &Experiment, prepared: &Prepared) -> String {
         if let Some(queries) = &prepared.0 {
             return queries.borrow().describe();
@@ -159,12 +159,12 @@ impl RunArgs {
         }
     }
 
-    /// Records in the table, if not as many as `txn` has.
+    /// Records in the table; `None` means `txn`'s default.
     fn records(&self) -> Option<u64> {
         self.records.or(self.quick.then_some(QUICK_RECORDS))
     }
 
-    /// The device that is measured.
+    /// The measured device.
     pub(crate) fn device(&self, experiment: &Experiment) -> Result<Device, BenchError> {
         match &self.device {
             Some(device) if experiment.takes(device) => Ok(device.clone()),
@@ -172,7 +172,7 @@ impl RunArgs {
         }
     }
 
-    /// Numbers of threads, fewest first.
+    /// Numbers of threads, ascending.
     fn threads(&self, default: Threads, figures: &[&Figure], cores: usize) -> Vec<u16> {
         if !self.threads.is_empty() {
             let asked: BTreeSet<u16> = self.threads.iter().map(|threads| threads.get()).collect();
@@ -205,7 +205,7 @@ impl RunArgs {
         }
     }
 
-    /// Prepares what the points of an experiment share.
+    /// Prepares the state that the points of an experiment share.
     pub(crate) fn prepare(
         &self,
         experiment: &Experiment,
@@ -232,7 +232,7 @@ impl RunArgs {
         Ok(Prepared(Some(Rc::new(RefCell::new(queries)))))
     }
 
-    /// What to run for figures of one experiment: for each number of threads, or tasks, every line.
+    /// The points of an experiment: every line at each number of threads, or of tasks.
     pub(crate) fn points(
         &self,
         experiment: &Experiment,
@@ -351,7 +351,7 @@ impl RunArgs {
         }
     }
 
-    /// Nothing if it is no matter of transactions.
+    /// `None` if the line does not run transactions.
     fn job(
         &self,
         experiment: &Experiment,
@@ -398,18 +398,18 @@ impl RunArgs {
 }
 
 impl Experiment {
-    /// Whether it can be run on a device.
+    /// Whether the experiment can run on a device.
     pub(crate) fn takes(&self, device: &Device) -> bool {
         match self.runs {
             Runs::Queries(_) => matches!(device, Device::File | Device::Slow(_)),
             Runs::Cluster { .. } => matches!(device, Device::File),
-            // Emulated drives are slow to read, and logs are written.
+            // Emulated drives delay reads only, and logs are written.
             Runs::Transactions { .. } => !matches!(device, Device::Slow(_)),
         }
     }
 }
 
-/// How the transactions of an experiment are run.
+/// The run parameters of an experiment with transactions.
 #[derive(Clone, Copy)]
 struct TransactionRuns {
     transactions: Transactions,
@@ -417,14 +417,14 @@ struct TransactionRuns {
     sequencer: Sequencer,
 }
 
-/// What the points of an experiment share: tables and what queries run on.
+/// State that the points of an experiment share: the tables and the session of queries.
 pub(crate) struct Prepared(Option<Rc<RefCell<FigureQueries>>>);
 
 /// A line at a number of threads, and of tasks.
 pub(crate) struct Point {
     pub(crate) line: &'static str,
     pub(crate) threads: u16,
-    /// Whether it takes so long that the first round has to do.
+    /// Whether a run takes so long that only the first round has one.
     pub(crate) is_rare: bool,
     job: Job,
 }
@@ -436,10 +436,10 @@ enum Job {
     Cluster(ClusterPoint),
 }
 
-/// The writes of a log without a log, as `device` has them.
+/// A log's writes without the log, as `device` issues them.
 struct Writes {
     bytes: u32,
-    /// As many as a write stands for.
+    /// The number of transactions per write.
     transactions: u64,
     threads: u16,
     device: DeviceChoice,
@@ -447,7 +447,7 @@ struct Writes {
 }
 
 impl Point {
-    /// Tasks of each thread, if it is a query.
+    /// Tasks of each thread, if the point runs a query.
     pub(crate) fn tasks(&self) -> Option<u16> {
         match &self.job {
             Job::Query(point, _) => Some(point.tasks),
@@ -455,17 +455,17 @@ impl Point {
         }
     }
 
-    /// Whether it is a cluster.
+    /// Whether the point runs a cluster.
     pub(crate) fn is_cluster(&self) -> bool {
         matches!(self.job, Job::Cluster(_))
     }
 
-    /// Whether other points are relative to it.
+    /// Whether other points are relative to this one.
     pub(crate) fn is_reference(&self) -> bool {
         matches!(&self.job, Job::Query(point, _) if point.is_ordered)
     }
 
-    /// One run, with a row, or several if it is looked at more than once.
+    /// One run, with one row, or several if it is sampled over time.
     pub(crate) fn run(
         &self,
         place: &Place,
@@ -529,8 +529,8 @@ impl Writes {
             work_us: 0,
         };
         let disk: Arc<dyn Disk> = ready.disk.clone();
-        // A log makes the shared file when it is opened. Here no log is, and the writes need as much as one block
-        // and no more than they are measured with elsewhere.
+        // A log creates the shared file when it is opened. Here no log is opened; the writes need
+        // at least one block, and no more than the size with which other devices are measured.
         if let Some((path, region_bytes)) = &ready.shared
             && !path.exists()
         {
@@ -609,7 +609,7 @@ mod tests {
         assert_eq!(threads(&[], &[lines, bars], 2), [1, 2, 4, 8, 16]);
     }
 
-    /// Figures that share an experiment share its runs, and each point is run once a round.
+    /// Figures that share an experiment share its runs; each point runs once per round.
     #[test]
     fn points_are_each_line_at_each_number_of_threads() {
         let both = [figure("pwal", 9), figure("pwal", 11)];

@@ -1,5 +1,5 @@
-//! One page over all figures: charts, verdicts, the machine, and how to make each again. It needs no
-//! other file.
+//! One self-contained page over all figures: charts, verdicts, the machine, and the command that
+//! repeats each one.
 
 use std::fmt::Write;
 
@@ -26,7 +26,7 @@ border-bottom:1px solid var(--rule)}td.n,th.n{text-align:right}\
 pre{background:var(--card);padding:.6rem .9rem;overflow-x:auto;font-size:.88rem}\
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1rem;margin:1rem 0}dd{margin:0}";
 
-/// A verdict's class in the page.
+/// The CSS class of a verdict.
 fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Holds => "holds",
@@ -35,7 +35,7 @@ fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The page. `remaining` figures are still to come, or were not made.
+/// The page. `remaining` figures are pending or were not made.
 pub(crate) fn page(outcomes: &[Outcome], remaining: usize, command: &str) -> String {
     let mut page = Page(String::new());
     page.add(format_args!(

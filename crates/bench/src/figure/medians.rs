@@ -1,5 +1,5 @@
-//! What a figure's runs came to: for each line and number of threads the median, and how far apart the
-//! runs lie. Claims are judged by these, and charts drawn.
+//! The results of a figure's runs: for each line and number of threads the median and the spread of
+//! the runs. They are the basis of verdicts and charts.
 
 use super::claim::At;
 use crate::result_writer::{median, number_text};
@@ -14,7 +14,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Nothing of no runs.
+    /// `None` without runs.
     pub(crate) fn of(numbers: Vec<f64>) -> Option<Self> {
         let runs = numbers.len();
         let low = numbers.iter().copied().min_by(f64::total_cmp)?;
@@ -28,7 +28,7 @@ impl Spread {
         })
     }
 
-    /// A number that no run differs in, however many there are.
+    /// A value without variation, however many runs there are.
     pub(crate) fn exactly(number: f64) -> Self {
         Self {
             low: number,
@@ -38,7 +38,7 @@ impl Spread {
         }
     }
 
-    /// So many times each run.
+    /// The spread of the runs scaled by `factor`.
     pub(crate) fn times(self, factor: f64) -> Self {
         Self {
             low: self.low * factor,
@@ -48,8 +48,8 @@ impl Spread {
         }
     }
 
-    /// Whether some run of one lies among the runs of the other, so that more runs might order the
-    /// medians otherwise.
+    /// Whether some run of one lies within the runs of the other, so that more runs might reverse
+    /// the order of the medians.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         self.low <= other.high && other.low <= self.high
     }
@@ -59,25 +59,25 @@ impl Spread {
 #[derive(Clone, Debug)]
 pub(crate) struct Points {
     cores: u16,
-    /// What a line's points differ by, as a flag is called.
+    /// The flag for the quantity that varies along a line.
     flag: &'static str,
     lines: Vec<&'static str>,
     points: Vec<(&'static str, u16, Spread)>,
     rates: Vec<RateLine>,
 }
 
-/// A line over reads per second: for each of its points these, and the value.
+/// A line over reads per second: each of its points has a rate and a value.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RateLine {
     pub(crate) line: &'static str,
-    /// By place.
+    /// The medians by position.
     pub(crate) medians: Vec<(u16, f64, f64)>,
-    /// Of each round that has all points.
+    /// The points of each complete round.
     pub(crate) rounds: Vec<Vec<(f64, f64)>>,
 }
 
 impl Points {
-    /// The points of these lines on a machine with so many cores.
+    /// The points of these lines on a machine with `cores` cores.
     pub(crate) fn new(
         cores: usize,
         lines: Vec<&'static str>,
@@ -92,7 +92,7 @@ impl Points {
         }
     }
 
-    /// The same, told apart by this flag, and as lines over reads per second.
+    /// The same points, with another flag along lines, and with lines over reads per second.
     pub(crate) fn along(self, flag: &'static str, rates: Vec<RateLine>) -> Self {
         Self {
             flag,
@@ -101,7 +101,7 @@ impl Points {
         }
     }
 
-    /// What a line's points differ by, as a flag is called.
+    /// The flag for the quantity that varies along a line.
     pub(crate) fn flag(&self) -> &'static str {
         self.flag
     }
@@ -111,7 +111,7 @@ impl Points {
         self.rates.iter().find(|rates| rates.line == line)
     }
 
-    /// Processors here.
+    /// Number of processors of this machine.
     pub(crate) fn cores(&self) -> u16 {
         self.cores
     }
@@ -121,7 +121,8 @@ impl Points {
         &self.lines
     }
 
-    /// Numbers of threads, or of what else a line's points differ by, that were measured, fewest first.
+    /// The measured numbers of threads, or of the other quantity that varies along a line,
+    /// ascending.
     pub(crate) fn threads(&self) -> Vec<u16> {
         let mut threads: Vec<u16> = self.points.iter().map(|(_, threads, _)| *threads).collect();
         threads.sort_unstable();
@@ -129,7 +130,7 @@ impl Points {
         threads
     }
 
-    /// The number of threads that is meant, if it was measured.
+    /// The number of threads that `at` stands for, if it was measured.
     pub(crate) fn threads_at(&self, at: At) -> Option<u16> {
         let measured = self.threads();
         match at {
@@ -143,7 +144,7 @@ impl Points {
         }
     }
 
-    /// The runs of a line with so many threads.
+    /// The runs of a line with this number of threads.
     pub(crate) fn get(&self, line: &str, threads: u16) -> Option<Spread> {
         let mut points = self.points.iter();
         let found = points.find(|(of, at, _)| *of == line && *at == threads);
@@ -151,7 +152,7 @@ impl Points {
     }
 }
 
-/// A number for people, however small.
+/// A number for readers, of any magnitude.
 pub(crate) fn short(number: f64) -> String {
     if number != 0.0 && number.abs() < 0.001 {
         return format!("{number:.1e}");

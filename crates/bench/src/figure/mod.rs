@@ -1,8 +1,10 @@
-//! The papers' experiments again, and what the papers say of them: commands `figure` and `report` ([`command`]).
+//! Reproduction of the papers' experiments, and tests of the papers' claims: commands `figure` and
+//! `report` ([`command`]).
 //!
-//! A figure is data ([`definition`], [`catalogue`]): its lines are measured by the commands that measure such
-//! things ([`experiment_runner`]), its medians ([`medians`]) are held against the paper's sentences ([`claim`],
-//! [`judge`]), and both are drawn and written down ([`output`], [`svg_chart`], [`html_page`]).
+//! A figure is data ([`definition`], [`catalogue`]). Its lines are measured by the commands for
+//! their kinds of work ([`experiment_runner`]), and its medians ([`medians`]) are compared with the
+//! paper's sentences ([`claim`], [`judge`]). Both are drawn and written to files ([`output`],
+//! [`svg_chart`], [`html_page`]).
 
 mod catalogue;
 mod claim;

@@ -1,4 +1,5 @@
-//! What came out of a figure: its points, its chart and its claims, for standard output and for files.
+//! The results of a figure: its points, its chart and its claims, for standard output and for
+//! files.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,18 +16,18 @@ use super::run_row::{Count, RunRow};
 use super::svg_chart::{Chart, Places, Series};
 use crate::result_writer::median;
 
-/// How the runs were made, so that they can be repeated.
+/// The parameters of the runs, so that they can be repeated.
 #[derive(Clone, Debug)]
 pub(crate) struct Circumstances {
     pub(crate) machine: Machine,
     pub(crate) device: String,
-    /// As in "1000 transactions".
+    /// The length, as in "1000 transactions".
     pub(crate) length: String,
     pub(crate) repeat: u32,
     pub(crate) command: String,
 }
 
-/// A figure that was measured.
+/// A measured figure.
 pub(crate) struct Outcome {
     pub(crate) figure: &'static Figure,
     pub(crate) circumstances: Circumstances,
@@ -35,10 +36,10 @@ pub(crate) struct Outcome {
     runs: Vec<RunRow>,
 }
 
-/// Medians of what was counted, by name.
+/// Medians of counts, by name.
 type Counts = BTreeMap<&'static str, f64>;
 
-/// A point for a program to read.
+/// A point in machine-readable form.
 #[derive(Debug, Serialize)]
 pub(crate) struct PointRow<'a> {
     kind: &'static str,
@@ -50,7 +51,7 @@ pub(crate) struct PointRow<'a> {
     tasks: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     second: Option<u16>,
-    /// Where a figure's axis is reads per second.
+    /// Present if a figure's axis is reads per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     relative_iops: Option<f64>,
     measure: &'static str,
@@ -62,7 +63,7 @@ pub(crate) struct PointRow<'a> {
     machine: &'a Machine,
 }
 
-/// A claim for a program to read.
+/// A claim in machine-readable form.
 #[derive(Debug, Serialize)]
 pub(crate) struct ClaimRow<'a> {
     kind: &'static str,
@@ -72,20 +73,20 @@ pub(crate) struct ClaimRow<'a> {
     sentence: &'static str,
     english: &'static str,
     verdict: Verdict,
-    /// What decided, or what is missing.
+    /// The decisive numbers, or the missing requirements.
     found: &'a str,
     within_spread: bool,
     cores_min: u16,
-    /// If it does not hold: there is always something to say.
+    /// Always present for a claim that does not hold.
     why_not: Option<String>,
-    /// For each line, what may say why.
+    /// For each line, the counts that may explain the verdict.
     beside: BTreeMap<&'static str, Counts>,
     machine: &'a Machine,
 }
 
 const NO_REASON: &str = "No reason is known. What was counted is all that there is to go by.";
 
-/// A figure for a program to read.
+/// A figure in machine-readable form.
 #[derive(Debug, Serialize)]
 pub(crate) struct FigureDocument<'a> {
     paper: &'static str,
@@ -135,7 +136,7 @@ impl Outcome {
         }
     }
 
-    /// Its points, line by line.
+    /// The figure's points, line by line.
     pub(crate) fn point_rows(&self) -> Vec<PointRow<'_>> {
         let mut rows = Vec::new();
         for &line in self.points.lines() {
@@ -166,7 +167,7 @@ impl Outcome {
         rows
     }
 
-    /// Its claims, in the order of the paper.
+    /// The figure's claims, in the order of the paper.
     pub(crate) fn claim_rows(&self) -> Vec<ClaimRow<'_>> {
         let rows = self.judged.iter().map(|(claim, judged)| ClaimRow {
             kind: "claim",
@@ -186,7 +187,7 @@ impl Outcome {
         rows.collect()
     }
 
-    /// All of it.
+    /// The complete document.
     pub(crate) fn document(&self) -> FigureDocument<'_> {
         FigureDocument {
             paper: self.figure.paper,
@@ -204,7 +205,7 @@ impl Outcome {
         }
     }
 
-    /// Its claims for people.
+    /// The figure's claims for readers.
     pub(crate) fn text(&self) -> String {
         let figure = self.figure;
         let mut text = format!(
@@ -241,8 +242,9 @@ impl Outcome {
         text
     }
 
-    /// A paragraph on a claim that does not hold: how far its runs are from deciding it, if they are, and why it does
-    /// not hold, if the counts show it. If neither is to be said, that is said.
+    /// A paragraph on a claim that does not hold: the distance of its runs from a decision, if they
+    /// are inconclusive, and the reason, if the counts show it. If neither is known, the paragraph
+    /// reports that.
     pub(crate) fn why_not(&self, claim: &Claim, judged: &Judged) -> Option<String> {
         if judged.verdict != Verdict::DoesNotHold {
             return None;
@@ -257,7 +259,7 @@ impl Outcome {
         Some(sentences.join(" "))
     }
 
-    /// Whether the counts where the claim was decided show what the reason rests on.
+    /// Whether the counts at the decisive point support the reason.
     fn shows(&self, claim: &Claim, reason: &Reason) -> bool {
         self.decided_at(claim).is_some_and(|at| {
             reason.is_seen(&Counted {
@@ -275,7 +277,7 @@ impl Outcome {
         first.and_then(|one| self.points.threads_at(one.at()))
     }
 
-    /// What was counted beside a claim that was tested, line by line.
+    /// The additional counts for a tested claim, line by line.
     pub(crate) fn beside(&self, claim: &Claim, judged: &Judged) -> Vec<(&'static str, Counts)> {
         if judged.verdict == Verdict::NotTestable {
             return Vec::new();
@@ -283,7 +285,7 @@ impl Outcome {
         let threads = self.decided_at(claim);
         let lines = self.points.lines().iter();
         let counts = lines.map(|&line| {
-            // Counts say something beside how much was done.
+            // Counts are meaningful only together with the amount of work.
             let which = [&[Count::Committed], claim.beside].concat();
             let counts = threads.map(|threads| self.counts(line, threads, &which));
             (line, counts.unwrap_or_default())
@@ -311,7 +313,7 @@ impl Outcome {
         runs.filter(move |run| run.line == line && across.place(run) == Some(place))
     }
 
-    /// Where a point lies on an axis of reads per second.
+    /// The position of a point on an axis of reads per second.
     fn rate(&self, line: &str, place: u16) -> Option<f64> {
         let Across::RelativeIops { .. } = self.figure.across else {
             return None;
@@ -321,7 +323,7 @@ impl Outcome {
         found.map(|(_, rate, _)| *rate)
     }
 
-    /// Its chart.
+    /// The figure's chart.
     pub(crate) fn chart(&self) -> Chart {
         let figure = self.figure;
         let Circumstances {
@@ -348,7 +350,7 @@ impl Outcome {
             } => self.bars(threads, kinds, bars),
         };
         if matches!(figure.across, Across::Seconds) {
-            // Lines of numbers of workers that were not asked for.
+            // Drops lines for numbers of workers that were not requested.
             series.retain(|one| one.points.iter().any(Option::is_some));
         }
         Chart {
@@ -367,7 +369,7 @@ impl Outcome {
         }
     }
 
-    /// Each point where its reads per second are, and the lines closest to them.
+    /// Each point at its own reads per second, and the fitted lines.
     fn over_rates(&self) -> (Places, Vec<Series>, String) {
         let lines = self.points.lines().iter();
         let lines = lines
@@ -401,7 +403,7 @@ impl Outcome {
                 let ends = [rates.first(), rates.last()];
                 let point = |rate: &f64| {
                     let value = fit.intercept + fit.slope * rate;
-                    // A line has no runs that could differ.
+                    // A fitted line has no runs that could vary.
                     let spread = Spread {
                         runs: 1,
                         ..Spread::exactly(value)
@@ -437,7 +439,7 @@ impl Outcome {
         kinds: &[&str],
         bars: &[(&'static str, &[&str])],
     ) -> (Places, Vec<Series>, String) {
-        // Others are better than none, and the axis says which.
+        // Other numbers are better than none, and the axis names them.
         let asked = self.points.threads_at(At::Threads(threads));
         let measured = asked.or(self.points.threads_at(At::Most));
         let threads = measured.unwrap_or(threads);
@@ -482,7 +484,7 @@ fn rate_line(figure: &Figure, line: &'static str, runs: &[RunRow]) -> RateLine {
     }
 }
 
-/// A verdict with what led to it.
+/// A verdict with the numbers behind it.
 pub(crate) fn verdict_text(judged: &Judged) -> String {
     let text = judged.verdict.text();
     if judged.verdict == Verdict::NotTestable {
@@ -519,7 +521,7 @@ mod tests {
 
     const THREADS: [u16; 9] = [1, 2, 4, 8, 10, 16, 24, 64, 256];
 
-    /// Two runs of each point of a figure, which differ by a part of it.
+    /// Two runs of each point of a figure, which differ by a fraction.
     fn measured(
         figure: &'static Figure,
         value: fn(usize, u16) -> f64,
@@ -570,7 +572,7 @@ mod tests {
         Outcome::of(figure, circumstances, &runs)
     }
 
-    /// By orders that the papers do not claim, and by runs that differ by more than their medians.
+    /// Orders that the papers do not claim, and runs that differ by more than their medians.
     #[test]
     fn only_claims_that_fail_have_a_paragraph() {
         let orders: [fn(usize, u16) -> f64; 4] = [
@@ -608,7 +610,7 @@ mod tests {
         assert!(known > 0 && undecided > 0 && unknown > 0);
     }
 
-    /// Where one in ten commits meets a lock, it is not said that few do.
+    /// If one in ten commits meets a lock, the text must not say that few do.
     #[test]
     fn a_reason_is_not_given_where_counts_speak_against_it() {
         let slowest: fn(usize, u16) -> f64 =

@@ -1,4 +1,4 @@
-//! The points of figures that show a query: which threads and tasks, and the runs of them.
+//! The points of figures with a query: their numbers of threads and tasks, and their runs.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -12,20 +12,20 @@ use super::run_row::RunRow;
 use crate::error::BenchError;
 use crate::query::{Execution, FigureQueries};
 
-/// Quick runs show that all works, and nothing else.
+/// Quick runs only show that everything works.
 const QUICK_THREADS: &[u16] = &[1, 2];
 const QUICK_TASKS: &[u16] = &[1, 4];
 
-/// A query of an experiment, as one point runs it.
+/// A query of an experiment at one point.
 pub(crate) struct QueryPoint {
     pub(crate) line: &'static str,
     pub(crate) threads: u16,
     pub(crate) tasks: u16,
-    /// Whether others are relative to it.
+    /// Whether other points are relative to this one.
     pub(crate) is_ordered: bool,
 }
 
-/// What was asked for.
+/// The requested parameters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) threads: &'a [u16],
@@ -35,7 +35,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) cores: usize,
 }
 
-/// Which points an experiment has: for each number of threads or tasks every line, ordered execution first.
+/// The points of an experiment: every line at each number of threads or tasks, ordered execution
+/// first.
 pub(crate) fn query_points(sweep: Sweep, figures: &[&Figure], asked: Asked<'_>) -> Vec<QueryPoint> {
     let sorted = |numbers: &[u16]| numbers.iter().copied().collect::<BTreeSet<u16>>();
     let choose = |given: &[u16], quick: &[u16], counts: &[u16], emulated: &[u16]| {

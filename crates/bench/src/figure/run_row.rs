@@ -13,13 +13,13 @@ use crate::latency::LatencyUs;
 use crate::result_writer::{Cell, Row};
 use crate::run_stages::quotient;
 
-/// A run. What was not measured, or makes no sense for it, is absent.
+/// A run. Values that were not measured, or that do not apply, are absent.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct RunRow {
     pub(crate) line: &'static str,
-    /// Of a cluster, workers of each node.
+    /// For a cluster, the workers of each node.
     pub(crate) threads: u16,
-    /// Of each thread of a query.
+    /// Tasks of each thread of a query.
     pub(crate) tasks: Option<u16>,
     pub(crate) round: u32,
     pub(crate) workload: Option<String>,
@@ -30,7 +30,7 @@ pub(crate) struct RunRow {
     pub(crate) sequencer: Option<&'static str>,
     pub(crate) seed: u64,
     pub(crate) seconds: f64,
-    /// Transactions that committed, or that wrote their amount of log.
+    /// Transactions that committed, or whose log was written.
     pub(crate) committed: Option<u64>,
     pub(crate) tps: Option<f64>,
     pub(crate) aborted: Option<u64>,
@@ -54,26 +54,27 @@ pub(crate) struct RunRow {
     pub(crate) iops: Option<f64>,
     pub(crate) cpu_us_per_io: Option<f64>,
     pub(crate) cpu_percent: Option<f64>,
-    /// That of ordered execution in the same round being 1.
+    /// Time relative to ordered execution in the same round.
     pub(crate) relative_seconds: Option<f64>,
     pub(crate) relative_iops: Option<f64>,
-    /// Transactions of a group, of a cluster.
+    /// Transactions per group of a cluster.
     pub(crate) group_size: Option<u32>,
     /// Transactions that clients have in flight.
     pub(crate) in_flight: Option<u64>,
     pub(crate) mean_rtt_ms: Option<f64>,
     /// The round trip to the follower that completes a majority, where distances are emulated.
     pub(crate) floor_ms: Option<f64>,
-    /// Groups of a worker that are on their way at the same time: at least so many, by throughput and `floor_ms`.
+    /// Lower bound for the groups of a worker in flight at the same time, from throughput and
+    /// `floor_ms`.
     pub(crate) groups_on_their_way: Option<f64>,
-    /// After so many seconds of a run that is looked at more than once.
+    /// Seconds since the start, in a run that is sampled over time.
     pub(crate) second: Option<u16>,
-    /// Of all processors, by the leader's node, in the second before.
+    /// Use of all processors by the leader's node in the previous second, in percent.
     pub(crate) leader_cpu_percent: Option<f64>,
 }
 
 impl RunRow {
-    /// Notes how the run compares with one of ordered execution.
+    /// Stores the comparison of this run with one of ordered execution.
     ///
     /// Paper: oode §3 (相対処理時間, 相対 IOPS 性能)
     pub(crate) fn relate_to(&mut self, ordered: &Self) {
@@ -140,7 +141,7 @@ impl Row for RunRow {
         "CAS misses",
         "CPU us/tx",
         "seconds",
-        // Last, because the names differ in length.
+        // Last, because the names vary in length.
         "series",
     ];
 
@@ -160,7 +161,7 @@ impl Row for RunRow {
     }
 }
 
-/// A run of a query, as the table for people shows it.
+/// A run of a query, as the table for readers shows it.
 #[derive(Serialize)]
 #[serde(transparent)]
 pub(crate) struct QueryRunRow<'a>(pub(crate) &'a RunRow);
@@ -194,7 +195,7 @@ impl Row for QueryRunRow<'_> {
     }
 }
 
-/// A run of a cluster, as the table for people shows it.
+/// A run of a cluster, as the table for readers shows it.
 #[derive(Serialize)]
 #[serde(transparent)]
 pub(crate) struct ClusterRunRow<'a>(pub(crate) &'a RunRow);
@@ -226,16 +227,16 @@ impl Row for ClusterRunRow<'_> {
     }
 }
 
-/// What is counted beside what a figure shows.
+/// Counts in addition to the values that a figure shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Count {
     Committed,
     Aborted,
-    /// Of these: because a lock stayed taken.
+    /// Aborts because a lock remained held.
     MetLocks,
-    /// Because what was read had changed.
+    /// Aborts because a value read had changed.
     MetChanges,
-    /// Rounds of a commit's locking that failed; most were tried again.
+    /// Failed rounds of a commit's locking; most were retried.
     FailedLocks,
     Flushes,
     Submitted,
@@ -254,7 +255,7 @@ pub(crate) enum Count {
 }
 
 impl Count {
-    /// All that there are.
+    /// All counts.
     pub(crate) const ALL: &[Self] = &[
         Self::Committed,
         Self::Aborted,
@@ -302,7 +303,7 @@ impl Count {
         }
     }
 
-    /// As a run has it.
+    /// The value in a run.
     pub(crate) fn of(self, run: &RunRow) -> Option<f64> {
         let count = match self {
             Self::Committed => run.committed,
@@ -329,7 +330,7 @@ impl Count {
     }
 }
 
-/// A CSV file of runs, each written as soon as it is over.
+/// A CSV file of runs, each of which is written as soon as it ends.
 pub(crate) struct RunsFile {
     file: csv::Writer<BufWriter<File>>,
     path: PathBuf,
@@ -337,7 +338,7 @@ pub(crate) struct RunsFile {
 }
 
 impl RunsFile {
-    /// Begins the file anew.
+    /// Creates or truncates the file.
     pub(crate) fn create(path: &Path, machine: &Machine) -> Result<Self, BenchError> {
         let file = File::create(path).map_err(BenchError::file("write", path))?;
         let mut runs = Self {

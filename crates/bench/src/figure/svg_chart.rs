@@ -1,7 +1,7 @@
-//! Charts as SVG: lines with markers over numbers, or bars over names, each with the spread of its runs.
+//! Charts as SVG: lines with markers over numbers, or bars over names, with the spread of the runs.
 //!
-//! Colours follow the reader's light or dark mode, and lines differ by marker and dashes, too. The style
-//! is the same in all charts, so that many can be put into one page.
+//! Colours follow the reader's light or dark mode; lines also differ by marker and dashes. All
+//! charts have the same style, so that many can be combined in one page.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use super::medians::{Spread, short};
 #[derive(Clone, Debug)]
 pub(crate) struct Chart {
     pub(crate) title: String,
-    /// What else there is to know, a line each.
+    /// Further information, one line each.
     pub(crate) subtitles: Vec<String>,
     pub(crate) x_label: String,
     pub(crate) y_label: String,
@@ -19,20 +19,20 @@ pub(crate) struct Chart {
     pub(crate) series: Vec<Series>,
 }
 
-/// Where on the horizontal axis points may be.
+/// The possible positions on the horizontal axis.
 #[derive(Clone, Debug)]
 pub(crate) enum Places {
-    /// At these numbers, with lines from each to the next.
+    /// Points at these numbers, connected by lines.
     Numbers(Vec<f64>),
-    /// At these names, with bars.
+    /// Bars at these names.
     Names(Vec<String>),
 }
 
-/// What belongs together: one colour, one entry of the legend.
+/// A series: one colour, one entry of the legend.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
     pub(crate) name: String,
-    /// One for each place; nothing where nothing was measured.
+    /// One point for each position; `None` where nothing was measured.
     pub(crate) points: Vec<Option<Spread>>,
 }
 
@@ -41,11 +41,11 @@ const LEFT: f64 = 78.0;
 const RIGHT: f64 = 570.0;
 const PLOT_HEIGHT: f64 = 300.0;
 const LINE_HEIGHT: f64 = 18.0;
-/// From the bottom of the plot to that of the chart.
+/// Distance from the bottom of the plot to the bottom of the chart.
 const FOOT: f64 = 58.0;
-/// Labels that are nearer to each other are left out.
+/// Labels closer than this are left out.
 const LABELS_APART: f64 = 16.0;
-/// So many ticks or a few more on the vertical axis.
+/// Minimal number of ticks on the vertical axis; there may be a few more.
 const TICKS: f64 = 5.0;
 /// Series differ by colour up to this many.
 const COLOURS: usize = 6;
@@ -79,7 +79,7 @@ const DARK: Palette = Palette {
     ],
 };
 
-/// What has no colour.
+/// Styles that do not depend on colours.
 const SHAPES: &str = "\
 .chart{font-family:system-ui,'Helvetica Neue',Arial,'Noto Sans CJK JP',sans-serif;font-size:13px}\
 .chart .soft{font-size:12px}.chart .title{font-size:16px;font-weight:600}\
@@ -87,7 +87,7 @@ const SHAPES: &str = "\
 .chart .whisker{stroke-width:1.3}";
 
 impl Palette {
-    /// Plain colours, no variables: programs that are no browsers draw what they do not know in black.
+    /// Plain colours without variables: programs other than browsers draw unknown values in black.
     fn rules(&self) -> String {
         let Self {
             ground,
@@ -109,7 +109,7 @@ impl Palette {
     }
 }
 
-/// All of it: light, unless the reader prefers dark.
+/// The complete style: light, unless the reader prefers dark.
 fn style() -> String {
     let (light, dark) = (LIGHT.rules(), DARK.rules());
     format!("{SHAPES}{light}@media(prefers-color-scheme:dark){{{dark}}}")
@@ -129,7 +129,7 @@ impl Chart {
         drawing.text
     }
 
-    /// The largest value that is drawn.
+    /// The largest value drawn.
     fn highest(&self) -> f64 {
         let points = self.series.iter().flat_map(|series| &series.points);
         points
@@ -140,7 +140,7 @@ impl Chart {
     }
 }
 
-/// An SVG in the making.
+/// An SVG under construction.
 struct Drawing {
     text: String,
     top: f64,
@@ -151,7 +151,7 @@ struct Drawing {
     most: f64,
 }
 
-/// Escapes what XML has a use for.
+/// Escapes XML's special characters.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
@@ -159,7 +159,7 @@ pub(crate) fn escaped(text: &str) -> String {
         .replace('"', "&quot;")
 }
 
-/// The distance of ticks: 1, 2 or 5 times a power of ten.
+/// The distance between ticks: 1, 2 or 5 times a power of ten.
 fn step(highest: f64) -> f64 {
     if highest <= 0.0 {
         return 1.0;
@@ -175,7 +175,7 @@ fn step(highest: f64) -> f64 {
     lead * power
 }
 
-/// Ticks in thousands or millions, all with the digits that their distance needs.
+/// Tick labels in thousands or millions, all with the digits that their distance requires.
 fn tick(value: f64, step: f64, most: f64) -> String {
     let (unit, name) = match most {
         most if most > 1e6 => (1e6, " M"),
@@ -338,7 +338,7 @@ impl Drawing {
         }
     }
 
-    /// A shape of each series' own, filled, with what it stands for.
+    /// A filled marker with a shape for each series, and its description.
     fn marker(&mut self, (x, y): (f64, f64), colour: usize, words: &str) {
         let shape = match colour {
             0 => "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0Z",

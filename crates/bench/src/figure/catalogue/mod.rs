@@ -1,5 +1,5 @@
-//! The figures that can be made: those of `tictoc-pwal`, `pwal`, `oode` and `raft-pwal` that show measurements, and of what these
-//! papers say of them the sentences that runs can decide.
+//! The reproducible figures: those of `tictoc-pwal`, `pwal`, `oode` and `raft-pwal` that show
+//! measurements, with the papers' sentences about them that runs can decide.
 
 mod oode;
 mod pwal;
@@ -8,7 +8,7 @@ mod tictoc_pwal;
 
 use super::definition::Figure;
 
-/// All of them, paper by paper and in order.
+/// All figures, paper by paper and in order.
 pub(crate) fn figures() -> impl Iterator<Item = &'static Figure> {
     let of_logs = tictoc_pwal::FIGURES.iter().chain(pwal::FIGURES);
     of_logs.chain(oode::FIGURES).chain(raft_pwal::FIGURES)
@@ -25,7 +25,7 @@ mod tests {
     use crate::args;
     use crate::device_choice::Device;
 
-    /// A slip of the pen in a name would show up only on the machine that can test the claim.
+    /// A typo in a name would show up only on a machine that can test the claim.
     #[test]
     fn claims_speak_of_lines_that_there_are() {
         for figure in figures() {

@@ -1,8 +1,9 @@
-//! The figures of `oode`: its query with many tasks in each of a few threads, relative to the same query with one task
-//! in one thread, and what of the processors it uses.
+//! The figures of `oode`: its query with many tasks in each of a few threads, relative to the same
+//! query with one task in one thread, and the use of the processors.
 //!
-//! The paper has 128 logical cores and 192 disk drives. Here the query reads this machine's disk, which has a queue
-//! instead of arms, or with `--device slow:192x5ms` emulated drives, with the paper's numbers of threads and tasks.
+//! The paper has 128 logical cores and 192 disk drives. Here the query reads this machine's disk,
+//! which has a queue instead of arms. With `--device slow:192x5ms` it reads emulated drives
+//! instead, with the paper's numbers of threads and tasks.
 //!
 //! Paper: oode §3.1, figures 2 to 5; §3.2, figures 6 to 9
 
@@ -14,7 +15,7 @@ use super::super::run_row::Count;
 
 const PAPER: &str = "oode";
 
-/// Points of a curve that is nearly straight lie this close to a line.
+/// The minimal coefficient of determination of a curve that is nearly linear.
 const NEARLY_LINEAR: f64 = 0.98;
 
 static THREADS: Experiment = Experiment {
@@ -37,7 +38,7 @@ static TASKS: Experiment = Experiment {
     }),
 };
 
-/// What the runs are relative to, and a point of its own.
+/// The reference of the relative values, which is also a point of its own.
 pub(in crate::figure) const ORDERED: &str = "ordered execution";
 const OUT_OF_ORDER: &str = "out of order";
 const ONE_THREAD: &str = "out of order, one thread";

@@ -1,9 +1,10 @@
-//! The figures of `pwal` that measure: a log per worker against a single one, sizes of groups, and three
-//! kinds of transactions. They lock in two phases and log their operations, as the paper's do. That they release
-//! their locks early is read from what it says and what it does not ([`LOCKS`]).
+//! The figures of `pwal` with measurements: a log per worker against a single one, sizes of groups,
+//! and three kinds of transactions. These use two-phase locking and operation logging, as the
+//! paper's do. Early lock release is inferred from the paper's statements and omissions
+//! ([`LOCKS`]).
 //!
-//! A run is 100,000 transactions, each log record has 512 bytes, and groups are of 16. Most threads wait
-//! for the device, so more of them than there are cores make sense.
+//! A run is 100,000 transactions, each log record has 512 bytes, and groups are of 16. Most threads
+//! wait for the device, so it makes sense to have more of them than cores.
 //!
 //! Paper: pwal §6.1, figures 6 and 7; §6.2, figure 8; §6.3, figures 9 to 11
 
@@ -25,7 +26,7 @@ const PAPER: &str = "pwal";
 /// The paper's transaction manager with its log per worker, and with a single log.
 const P_WAL_SPEC: &str = "S2PL(ELR)+PWAL(16)+ARIES";
 const WAL_SPEC: &str = "S2PL(ELR)+SWAL(16)+ARIES";
-/// The same with groups of other sizes.
+/// The same protocol with other group sizes.
 const GROUPS: [&str; 5] = [
     "S2PL(ELR)+PWAL(1)+ARIES",
     "S2PL(ELR)+PWAL(2)+ARIES",
@@ -39,7 +40,7 @@ const RECORD_BYTES: NonZeroU16 = NonZeroU16::new(512).expect("not 0");
 /// BEGIN, UPDATE, END.
 const RECORDS_OF_UPDATE: u32 = 3;
 const THREADS: &[u16] = &[1, 2, 4, 8, 16];
-/// As many as figure 10 looks at.
+/// The number of threads in figure 10.
 const THREADS_OF_KINDS: u16 = 8;
 
 const fn experiment(name: &'static str) -> Experiment {
@@ -130,7 +131,7 @@ const AHEAD: &str = "A thread runs on while its group waits, as in the paper: co
 
 const WRITING: &[Count] = &[Count::Flushes, Count::WalBytes, Count::CpuUsPerTransaction];
 
-// Why sentences do not hold, where the counts show it.
+// Reasons why claims fail, given if the counts show them.
 const ONE_GROUP_AT_A_TIME: Reason = Reason {
     text: "A single log writes one group after the other, as often with every number of threads (flushes). What a \
         second thread adds is to fill the next group meanwhile, which may gain little, or lose it by contention.",
@@ -306,7 +307,7 @@ pub(super) static FIGURES: &[Figure] = &[
         lines: SIX,
         across: Across::Threads,
         value: Measure::Tps,
-        // What the paper says of these curves, it says of those at 8 threads: figure 10.
+        // The paper's statements on these curves are about 8 threads: figure 10.
         claims: &[],
         notes: &[PROTOCOL, LOCKS, IN_DRAWN_ORDER, READS_LOG_NOTHING],
     },

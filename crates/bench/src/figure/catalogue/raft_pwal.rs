@@ -1,8 +1,9 @@
-//! The figures of `raft-pwal`: a cluster of five nodes, with a log for each worker, under the paper's transfers, which
-//! share no account.
+//! The figures of `raft-pwal`: a cluster of five nodes, with a log for each worker, under the
+//! paper's transfers, which share no account.
 //!
-//! The paper has five machines with 32 processors each. Here five processes share one machine's, so that figures in
-//! transactions per second say little; how lines lie to each other, and what distances do to them, can be compared.
+//! The paper has five machines with 32 processors each. Here five processes share the processors of
+//! one machine, so absolute transactions per second say little. The relative position of lines, and
+//! the effect of distances on them, can be compared.
 //!
 //! Paper: raft-pwal §4.3, figures 2 to 6; §4.4
 
@@ -19,11 +20,12 @@ use crate::cluster::Wan;
 
 const PAPER: &str = "raft-pwal";
 const WORKERS: &[u16] = &[1, 2, 4, 8];
-/// Of the paper: five machines with 32 each. What it says in transactions per second needs them.
+/// The paper's processors: five machines with 32 each. Its claims in transactions per second
+/// require them.
 const PAPER_CORES: u16 = 160;
-/// Of its leader.
+/// The processors of the paper's leader.
 const LEADER_CORES: u16 = 32;
-/// Milliseconds that the paper's authors aim for (§1.1).
+/// The latency goal of the paper's authors, in milliseconds (§1.1).
 const GOAL_MS: f64 = 400.0;
 
 static GROUPS: Experiment = Experiment {
@@ -57,7 +59,7 @@ const FAR_FIVE: &str = "GrpSize 5,000, Japan";
 const FAR_TEN: &str = "GrpSize 10,000, Japan";
 const FAR_TWENTY: &str = "GrpSize 20,000, Japan";
 
-/// Groups of many: 16 of them are in flight.
+/// Large groups: 16 of them are in flight.
 const fn groups(group_size: u32, wan: Wan) -> ClusterWork {
     ClusterWork {
         group_size,
@@ -69,7 +71,7 @@ const fn groups(group_size: u32, wan: Wan) -> ClusterWork {
     }
 }
 
-/// Groups of one: as many in flight as eight workers take.
+/// Groups of one: as many in flight as eight workers accept.
 const fn ones(wan: Wan) -> ClusterWork {
     ClusterWork {
         clients: 32,
@@ -78,7 +80,7 @@ const fn ones(wan: Wan) -> ClusterWork {
     }
 }
 
-/// Groups of one, of which a worker has one on its way.
+/// Groups of one, with one of each worker in flight.
 const fn waiting_ones(wan: Wan) -> ClusterWork {
     ClusterWork {
         groups_in_flight: Some(1),
@@ -112,7 +114,7 @@ const NEAR: &[Line] = &[
     line(TEN, groups(10_000, Wan::None)),
     line(TWENTY, groups(20_000, Wan::None)),
 ];
-/// With distances, and of those without what sentences compare them with.
+/// Lines with distances, and the lines without distances that claims compare them with.
 const FAR: &[Line] = &[
     line(FAR_ONE, ones(Wan::Japan)),
     line(FAR_ONE_WAITING, waiting_ones(Wan::Japan)),
@@ -130,7 +132,7 @@ const W8: &str = "8 workers";
 const W10: &str = "10 workers";
 const W20: &str = "20 workers";
 const W30: &str = "30 workers";
-/// The numbers that can be asked for: the default ones and the paper's.
+/// The possible numbers of workers: the default ones and the paper's.
 const BY_WORKERS: &[Line] = &[
     workers(W1, 1),
     workers("2 workers", 2),
@@ -163,7 +165,7 @@ const BESIDE_FAR: &[Count] = &[
     Count::GroupsOnTheirWay,
 ];
 
-// Why sentences do not hold, where the counts show it.
+// Reasons why claims fail, given if the counts show them.
 const BUSY_TEXT: &str = "Nodes and clients use nine tenths or more of all processors (cpu_percent). Five nodes share what each has to itself in the \
     paper, and a further worker finds no processor.";
 const BUSY: f64 = 90.0;
@@ -217,7 +219,7 @@ const fn claim(
     }
 }
 
-/// What only so many processors can show.
+/// A claim that requires this number of processors.
 const fn with_cores(cores_min: u16, claim: Claim) -> Claim {
     Claim { cores_min, ..claim }
 }

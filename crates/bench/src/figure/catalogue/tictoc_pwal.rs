@@ -1,8 +1,9 @@
-//! The figures of `tictoc-pwal` that measure: TicToc alone, and four ways to log its commits, on many
-//! cores and on very many.
+//! The figures of `tictoc-pwal` with measurements: TicToc alone, and four ways of logging its
+//! commits, on multi-core and many-core machines.
 //!
-//! The paper's "Group" is a group of 16, its "NoGroup" one of 1, and its device memory that pauses for
-//! 50 ns. It does not say how many records there are; here there are as many as `txn` has.
+//! The paper's "Group" is a group of 16, its "NoGroup" one of 1, and its device is memory that
+//! pauses for 50 ns. The paper does not state the number of records; here it is the default of
+//! `txn`.
 //!
 //! Paper: tictoc-pwal §2.1.3, figure 3; §4.1, figures 6 to 9; §4.2, figures 10 to 13
 
@@ -27,7 +28,7 @@ const ELR_NO_GROUP: &str = "TT(ELR)+PWAL(1)";
 const ELR_GROUP: &str = "TT(ELR)+PWAL(16)";
 const SINGLE: &str = "TT(ELR)+SWAL(16)";
 
-/// Cores of the machines that it was measured on: 24, and 64 with four threads each.
+/// Cores of the paper's machines: 24, and 64 with four threads each.
 const MULTI: u16 = 24;
 const MANY: u16 = 64;
 const MANY_THREADS: u16 = 256;
@@ -75,7 +76,7 @@ const fn experiment(name: &'static str, also: &'static [u16], per_thread: u64) -
 
 const ON_MULTI: &[u16] = &[MULTI];
 const ON_MANY: &[u16] = &[10, MANY, 150];
-/// On both sides of where the paper's curve breaks.
+/// Numbers of threads on both sides of the breaks in the paper's curve.
 const AROUND_BREAKS: &[u16] = &[64, 72, 128, 136, 192, 200];
 
 static ALONE: Experiment = experiment("tictoc-pwal without a log", AROUND_BREAKS, 1_000_000);
@@ -86,7 +87,7 @@ static MANY_U1: Experiment = experiment("tictoc-pwal many-core U-1", ON_MANY, 1_
 static MANY_U10: Experiment = experiment("tictoc-pwal many-core U-10", ON_MANY, 1_000_000);
 static MANY_U5R5: Experiment = experiment("tictoc-pwal many-core U-5/R-5", ON_MANY, 1_000_000);
 
-/// The paper's sentences without a number of threads are tested with as many as there are cores.
+/// Claims without a number of threads are tested with one thread per core.
 const fn highest(lines: &'static [&'static str]) -> Statement {
     let at = At::Cores;
     Statement::Highest { lines, at }
@@ -142,7 +143,7 @@ const ABORTS: &[Count] = &[
     Count::MetChanges,
 ];
 
-// Why sentences do not hold, where the counts show it.
+// Reasons why claims fail, given if the counts show them.
 const fn less(count: Count, line: &'static str, than: &'static str) -> Seen {
     Seen::Less { count, line, than }
 }

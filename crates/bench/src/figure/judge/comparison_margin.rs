@@ -1,9 +1,10 @@
-//! By how little a comparison was decided, beside what its runs differ by.
+//! The margin by which a comparison was decided, relative to the variation of its runs.
 
 use super::super::medians::{Spread, short};
 
-/// Of comparisons in which the runs of the two sides overlap: the largest of their differences, and of what a
-/// side differs by from run to run. Both in percent of the larger side's median.
+/// The margin of comparisons in which the runs of the two sides overlap: the largest difference of
+/// medians, and the largest variation of a side's runs. Both are in percent of the larger side's
+/// median.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Doubt {
     apart_percent: f64,
@@ -11,10 +12,10 @@ pub(crate) struct Doubt {
 }
 
 impl Doubt {
-    /// Of one comparison.
+    /// The margin of one comparison.
     pub(super) fn between(one: Spread, other: Spread) -> Self {
         let size = |of: fn(&Spread) -> f64| of(&one).abs().max(of(&other).abs());
-        // Gains may be 0 in the median and not in each run.
+        // A gain may be 0 in the median without being 0 in each run.
         let mut whole = size(|side| side.median);
         if whole == 0.0 {
             whole = size(|side| side.low).max(size(|side| side.high));
@@ -32,7 +33,7 @@ impl Doubt {
         }
     }
 
-    /// Of both.
+    /// The maximum of both.
     pub(super) fn or_more(self, other: Self) -> Self {
         Self {
             apart_percent: self.apart_percent.max(other.apart_percent),
@@ -40,7 +41,7 @@ impl Doubt {
         }
     }
 
-    /// Why nothing follows from a claim that does not hold.
+    /// The reason why a failed claim is inconclusive.
     pub(crate) fn why_not(self) -> String {
         if self.spread_percent == 0.0 {
             return "What is compared is the same on both sides, in every run.".to_owned();

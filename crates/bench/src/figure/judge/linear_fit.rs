@@ -1,8 +1,8 @@
-//! The straight line that lies closest to some points, and how close it lies.
+//! The straight line that is closest to some points, and the quality of this fit.
 
 use super::super::medians::Spread;
 
-/// With fewer points, a line lies close to them whatever they are.
+/// With fewer points, a line fits well whatever they are.
 const POINTS_MIN: usize = 4;
 
 /// A least-squares fit.
@@ -15,7 +15,7 @@ pub(crate) struct LinearFit {
 }
 
 impl LinearFit {
-    /// Of points with different first coordinates; nothing if there are too few.
+    /// Fits points with different first coordinates; `None` if there are too few.
     pub(crate) fn of(points: &[(f64, f64)]) -> Option<Self> {
         if points.len() < POINTS_MIN {
             return None;
@@ -40,7 +40,7 @@ impl LinearFit {
     }
 }
 
-/// The fit of medians, and how far those of single rounds differ.
+/// The fit of the medians, and the variation over single rounds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FitSpread {
     pub(super) points: usize,

@@ -1,4 +1,5 @@
-//! Whether a claim holds on the machine at hand: by the medians, and how far the runs bear them out.
+//! Judges whether a claim holds on this machine: by the medians, and by the support of the runs for
+//! them.
 
 mod comparison_margin;
 mod linear_fit;
@@ -13,18 +14,18 @@ pub(crate) use self::linear_fit::LinearFit;
 use super::claim::{At, Claim, Statement};
 use super::medians::{Points, RateLine, Spread, short};
 
-/// Up to this many times its first value a line has not risen, and as little below it has not fallen.
+/// A line is flat if it rises by at most this factor, and falls by at most the same.
 const FLAT: f64 = 1.1;
-/// A line that grows little grows to this many times its first value at most.
+/// A line grows little if it grows by at most this factor.
 const LITTLE: f64 = 1.25;
-/// A multiple that is claimed is found if it is this many times as large at most, or as small.
+/// A claimed ratio is confirmed if the measured one is within this factor.
 const NEAR: f64 = 1.25;
-/// Nothing, beside a line's highest value.
+/// Values up to this fraction of a line's highest value count as zero.
 const NOTHING: f64 = 0.1;
-/// With fewer runs of a point, nothing says how far runs differ.
+/// With fewer runs of a point, the variation of runs is unknown.
 const RUNS_MIN: usize = 2;
 
-/// What became of a claim.
+/// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) enum Verdict {
     #[serde(rename = "holds")]
@@ -38,7 +39,7 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    /// As the reader sees it.
+    /// The verdict for readers.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Holds => "holds",
@@ -49,18 +50,18 @@ impl Verdict {
     }
 }
 
-/// A claim that was looked into.
+/// A judged claim.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Judged {
     pub(crate) verdict: Verdict,
-    /// The numbers that decided, or what they would need.
+    /// The decisive numbers, or the missing requirements.
     pub(crate) found: String,
-    /// If runs of points that decided overlap: more of them might decide otherwise.
+    /// Present if runs of decisive points overlap: more runs might change the verdict.
     pub(crate) doubt: Option<Doubt>,
 }
 
 impl Judged {
-    /// Whether what decided is less than what the runs differ by.
+    /// Whether the decisive difference is within the variation of the runs.
     pub(crate) fn within_spread(&self) -> bool {
         self.doubt.is_some()
     }
@@ -104,10 +105,10 @@ pub(crate) fn judge(claim: &Claim, points: &Points) -> Judged {
     evidence.judged()
 }
 
-/// A point that a statement needs and that was not measured.
+/// A point that a statement needs but that was not measured.
 struct Missing(String);
 
-/// Comparisons that were made, and the numbers in words.
+/// The comparisons made, and their numbers in words.
 #[derive(Default)]
 struct Evidence {
     comparisons: Vec<Comparison>,
@@ -116,9 +117,9 @@ struct Evidence {
 
 struct Comparison {
     as_claimed: bool,
-    /// Of the side that has fewer.
+    /// The number of runs of the side that has fewer.
     runs: usize,
-    /// If runs of the two sides overlap.
+    /// Present if runs of the two sides overlap.
     doubt: Option<Doubt>,
 }
 
@@ -134,14 +135,14 @@ fn threads_at(at: At, points: &Points) -> Result<u16, Missing> {
 
 fn point(line: &str, threads: u16, points: &Points) -> Result<Spread, Missing> {
     let missing = || match points.flag() {
-        // A line is measured at all of them, or not at all.
+        // A line is measured at all seconds, or at none.
         "seconds" => Missing(format!("needs {line}")),
         flag => Missing(format!("needs {line} at --{flag} {threads}")),
     };
     points.get(line, threads).ok_or_else(missing)
 }
 
-/// One line from some threads on up to others: at least two points.
+/// The points of a line between two numbers of threads: at least two.
 fn stretch(
     line: &str,
     (from, to): (u16, u16),
@@ -160,7 +161,7 @@ fn stretch(
     Ok(found)
 }
 
-/// A line over reads per second, with what lies closest to it.
+/// A line over reads per second, with its linear fit.
 fn rate_line<'p>(line: &str, points: &'p Points) -> Result<(&'p RateLine, FitSpread), Missing> {
     let missing = || Missing(format!("needs {line} at more --{}", points.flag()));
     let rates = points.rates(line).ok_or_else(missing)?;
@@ -169,7 +170,7 @@ fn rate_line<'p>(line: &str, points: &'p Points) -> Result<(&'p RateLine, FitSpr
     Ok((rates, fit.ok_or_else(missing)?))
 }
 
-/// How many times the one is as high as the other, from the least that its runs allow to the most.
+/// The ratio of two values, with the range that their runs allow.
 fn ratio(upper: Spread, lower: Spread) -> Spread {
     Spread {
         low: upper.low / lower.high,
@@ -179,7 +180,7 @@ fn ratio(upper: Spread, lower: Spread) -> Spread {
     }
 }
 
-/// By how much a line rises, from the least that its runs allow to the most.
+/// The rise of a line, with the range that its runs allow.
 fn gain(first: Spread, last: Spread) -> Spread {
     Spread {
         low: last.low - first.high,
@@ -442,7 +443,8 @@ impl Evidence {
         }
     }
 
-    /// Each of these lines against every other, the two put in the order in which they should be.
+    /// Compares each of these lines with every other; `upper_first` orders the two as they should
+    /// be.
     fn against_the_rest(
         &mut self,
         lines: &[&str],
@@ -481,7 +483,7 @@ impl Evidence {
         Ok(())
     }
 
-    /// A line that should rise by little from so many threads on.
+    /// A line that should rise by little from a number of threads on.
     fn levels(
         &mut self,
         line: &str,
@@ -497,7 +499,7 @@ impl Evidence {
         Ok(stretch)
     }
 
-    /// A line that should be higher at the one number of threads than at the other. Returns what it is at both.
+    /// A line that should be higher at one number of threads than at another. Returns both values.
     fn changes(
         &mut self,
         line: &str,
@@ -574,7 +576,7 @@ impl Evidence {
             .iter()
             .filter(|made| holds || !made.as_claimed);
         let doubts: Vec<Option<Doubt>> = deciding.map(|made| made.doubt).collect();
-        // It holds by all of them, and fails by any one.
+        // The claim holds if all statements do, and fails if any one does.
         let in_doubt = if holds {
             doubts.iter().any(Option::is_some)
         } else {

@@ -1,4 +1,4 @@
-//! Every statement holds, fails and is not testable where it should be.
+//! Every statement is tested as holding, failing and not testable.
 
 use super::*;
 
@@ -6,12 +6,12 @@ const UP: &str = "up";
 const FLAT_LINE: &str = "flat";
 const DOWN: &str = "down";
 
-/// Two runs of each point, a hundredth apart.
+/// Two runs of each point, which differ by one percent.
 fn near(number: f64) -> Spread {
     Spread::of(vec![number * 0.995, number * 1.005]).unwrap()
 }
 
-/// On 4 cores: one line rises, one is flat, one falls; 8 threads are more than there are cores.
+/// On 4 cores: one line rises, one is flat, one falls; 8 threads exceed the number of cores.
 fn points() -> Points {
     let mut points = Vec::new();
     for (threads, up, flat, down) in [
@@ -39,7 +39,7 @@ fn claim(cores_min: u16, statements: &'static [Statement]) -> Claim {
     }
 }
 
-/// Both hold and fail where they should, by more than the runs differ.
+/// The statements hold and fail as expected, by more than the variation of the runs.
 #[track_caller]
 fn decided(holds: &'static [Statement], fails: &'static [Statement]) {
     let points = points();
@@ -53,7 +53,7 @@ fn decided(holds: &'static [Statement], fails: &'static [Statement]) {
             assert!(judged.found.starts_with("needs >= 5 cores"), "{judged:?}");
         }
     }
-    // One that fails is enough.
+    // A single failing statement is enough.
     let both: &'static [Statement] = Box::leak(Box::new([holds[0], fails[0]]));
     assert_eq!(
         judge(&claim(1, both), &points).verdict,
@@ -197,7 +197,7 @@ fn falling_reaches_the_end_and_a_drop_the_next_step() {
             },
         ],
         &[
-            // Down by less than a tenth.
+            // It drops by less than a tenth.
             Statement::DropsAfter {
                 line: FLAT_LINE,
                 threads: &[2],
@@ -252,7 +252,7 @@ fn growing_little_is_by_a_quarter_at_most() {
     );
 }
 
-/// Lower at the end, and yet no fall: it rose to more than it began with.
+/// The line is lower at the end, but this is no fall: it rose above its first value.
 #[test]
 fn a_line_that_rises_on_the_way_does_not_fall() {
     let line = |values: [f64; 4]| {
@@ -297,7 +297,7 @@ fn one_run_of_a_deciding_point_is_not_judged() {
         }],
     );
     for (up, verdict) in [(once(2.0), Verdict::NotJudged), (near(2.0), Verdict::Holds)] {
-        // What does not decide may have one run.
+        // Points that do not decide may have one run.
         let all = vec![(UP, 1, up), (DOWN, 1, near(1.0)), (FLAT_LINE, 1, once(9.0))];
         let points = Points::new(4, vec![UP, FLAT_LINE, DOWN], all);
         for claim in [&order, &ratio] {
@@ -346,7 +346,7 @@ fn ratios_are_as_claimed_within_a_quarter_both_ways() {
                 at: At::Threads(8),
                 times: 3.2,
             },
-            // More than is claimed is not what is claimed.
+            // A ratio above the claimed one does not confirm it.
             Statement::Ratio {
                 upper: UP,
                 lower: DOWN,
@@ -457,8 +457,8 @@ fn what_was_not_measured_decides_nothing() {
     assert_eq!(judge(&grows, &alone).verdict, Verdict::NotTestable);
 }
 
-/// A claim that holds is in doubt if any of its comparisons is; one that fails, only if nothing
-/// clear speaks against it.
+/// A claim that holds is in doubt if any of its comparisons is. A claim that fails is in doubt only
+/// if nothing clear contradicts it.
 #[test]
 fn runs_that_overlap_are_named() {
     let wide = |low, high| Spread::of(vec![low, high]).unwrap();
@@ -575,7 +575,7 @@ fn what_needs_more_cores_shows_what_was_measured() {
     assert_eq!(judged.found, "needs >= 128 cores; here: flat: 20.0 at 1");
 }
 
-/// A line with this value at so many reads per second, in two rounds a hundredth apart.
+/// A line with this value at various reads per second, in two rounds that differ by one percent.
 fn over_rates(value: fn(f64) -> f64) -> Points {
     let places = [(1, 2.0), (2, 4.0), (4, 9.0), (8, 15.0), (16, 30.0)];
     let spreads = places.map(|(place, rate)| (UP, place, near(value(rate))));

@@ -1,4 +1,5 @@
-//! The sentences, judged by made-up runs: the paper's numbers, and such as come out on few processors.
+//! The claims, judged by synthetic runs: the paper's numbers, and numbers as measured on few
+//! processors.
 
 use namiki_platform::machine::Machine;
 
@@ -8,10 +9,10 @@ use super::super::super::run_row::RunRow;
 use super::*;
 
 const PLACES: [u16; 3] = [1, 10, 30];
-/// Values of a line at these numbers of workers.
+/// Values of a line at three numbers of workers.
 type Curve = (&'static str, [f64; 3]);
 
-/// Two runs of each point of a figure, a hundredth apart.
+/// Two runs of each point of a figure, which differ by one percent.
 fn outcome(number: u16, curves: &[Curve], cores: usize, more: &RunRow) -> Outcome {
     let figure = FIGURES.iter().find(|figure| figure.number == number);
     let figure = figure.unwrap();
