@@ -13,7 +13,7 @@ use crate::error::BenchError;
 use crate::txn::record_payload::Payload;
 
 const NAME: &str = "fjall";
-/// Room for a million records, so that reads are of memory as they are elsewhere.
+/// Cache size for a million records, so that reads are served from memory, as in the other stores.
 const CACHE_BYTES: u64 = 1 << 30;
 /// Records in one transaction of the load.
 const BATCH_RECORDS: usize = 10_000;
@@ -26,7 +26,7 @@ pub(crate) struct FjallStore {
 }
 
 impl FjallStore {
-    /// Opens it, or creates it.
+    /// Opens the database, or creates it.
     pub(crate) fn open(setting: &Setting<'_>) -> Result<Box<dyn Store>, BenchError> {
         let builder = OptimisticTxDatabase::builder(setting.dir).cache_size(CACHE_BYTES);
         let db = builder.open().map_err(of(NAME))?;
@@ -63,7 +63,7 @@ impl FjallStore {
     }
 }
 
-/// Bytes that are in the order of the keys.
+/// Big-endian bytes, which sort like the keys.
 fn bytes_of(key: u64) -> [u8; 8] {
     key.to_be_bytes()
 }

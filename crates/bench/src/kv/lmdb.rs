@@ -13,13 +13,13 @@ use crate::error::BenchError;
 use crate::txn::record_payload::Payload;
 
 const NAME: &str = "lmdb";
-/// Address space for each record beside its value: pages that are half full, and those that are copied.
+/// Address space per record in addition to its value: half-full pages, and copied pages.
 const OVERHEAD_BYTES: u64 = 200;
 const MAP_BYTES_MIN: u64 = 1 << 30;
-/// More threads than a run can have.
+/// Exceeds the number of threads in any run.
 const READERS_MAX: u32 = 2048;
 
-/// Keys that LMDB compares as numbers: the fastest that it has.
+/// Keys that LMDB compares as numbers, which is its fastest comparison.
 type Records = Database<U64<NativeEndian>, Bytes, IntegerComparator>;
 
 /// An environment with one database.
@@ -30,7 +30,7 @@ pub(crate) struct LmdbStore {
 }
 
 impl LmdbStore {
-    /// Opens it, or creates it.
+    /// Opens the environment, or creates it.
     pub(crate) fn open(setting: &Setting<'_>) -> Result<Box<dyn Store>, BenchError> {
         let record_bytes = u64::from(setting.value_bytes) + OVERHEAD_BYTES;
         let map_bytes = setting.records.saturating_mul(4 * record_bytes);
@@ -40,15 +40,15 @@ impl LmdbStore {
             .map_size(usize::try_from(map_bytes).unwrap_or(usize::MAX))
             .max_readers(READERS_MAX);
         if !setting.durable {
-            // SAFETY: the flag disables durability, and integrity after a crash of the system where the
-            // file system does not keep the order of writes. No memory is unsafe by it: the map is
-            // read-only, and a file that a crash has damaged is not opened again, because the folder is the
-            // run's own.
+            // SAFETY: the flag disables durability. It also disables integrity after a system
+            // crash, if the file system does not keep the order of writes. Memory safety is
+            // unaffected: the map is read-only, and a file damaged by a crash is not reopened,
+            // because the folder is the run's own.
             unsafe { options.flags(EnvFlags::NO_SYNC) };
         }
-        // SAFETY: no other process changes the mapped file. The folder is this run's alone, made by it with
-        // a random name (`Scratch`), LMDB's own lock file guards it against other openings, and it is
-        // closed before the folder is removed: `close` waits for that.
+        // SAFETY: no other process changes the mapped file. The folder is this run's alone, which
+        // created it under a random name (`Scratch`). LMDB's own lock file guards it against other
+        // openings. It is closed before the folder is removed: `close` waits for that.
         let env = unsafe { options.open(setting.dir) }.map_err(of(NAME))?;
         let mut tx = env.write_txn().map_err(of(NAME))?;
         let records = env
@@ -65,7 +65,7 @@ impl LmdbStore {
         }))
     }
 
-    /// Runs a transaction that writes.
+    /// Runs a write transaction.
     fn write(
         &self,
         body: impl FnOnce(&mut RwTxn<'_>) -> Result<(), BenchError>,

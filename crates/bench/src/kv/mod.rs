@@ -1,11 +1,12 @@
-//! `compare kv`: Namiki beside other key-value stores that a program can embed.
+//! `compare kv`: Namiki and other embeddable key-value stores.
 //!
-//! Each store does the same transactions on the same keys, one after the other in turns, each in a folder
-//! of its own on the same disk. What a run left is compared with what its threads know they committed
-//! ([`verify`]), as `txn` does; so are what was read, and what a store holds when it is opened again.
+//! The stores execute the same transactions on the same keys, interleaved, each in its own folder
+//! on the same disk. After a run, the store is compared with the commits that its threads know of
+//! ([`verify`]), as in `txn`. The values read during the run and the store's content after
+//! reopening are checked, too.
 //!
-//! A store is a file ([`store`] says what it has to offer). How it is set up is written there, and in two
-//! columns of every row.
+//! Each store has a file, and [`store`] defines the interface. A store's configuration is described
+//! in its file, and in two columns of every row.
 
 #[cfg(feature = "compare")]
 mod fjall;
@@ -52,7 +53,7 @@ use crate::run_stages::quotient;
 use crate::txn::record_payload::VALUE_BYTES_MIN;
 use crate::txn::workload::{Choice, HotKeys, RECORDS_MAX};
 
-/// The longest value for which Namiki's records have room.
+/// The longest value that fits into Namiki's records.
 const VALUE_BYTES_MAX: u16 = 2040;
 
 const NOTES: &str = "\
@@ -91,7 +92,7 @@ Examples:
   namiki-bench compare kv --stores namiki,lmdb --workload r10,scan100 --threads 2
   namiki-bench compare kv --stores namiki --workload u1 --threads 16 --skew 0,0.99 --format json";
 
-/// What `compare kv` measures.
+/// Arguments of `compare kv`.
 #[derive(Args, Debug)]
 #[command(after_help = NOTES)]
 pub(crate) struct CompareKvArgs {
@@ -113,7 +114,7 @@ pub(crate) struct CompareKvArgs {
         required = true
     )]
     workload: Vec<KvWorkload>,
-    /// Whether a commit waits until the device has it; both with a comma
+    /// Whether a commit waits until it is durable; both with a comma
     #[arg(
         long,
         value_enum,
@@ -143,13 +144,13 @@ pub(crate) struct CompareKvArgs {
     /// Skews of Zipf's law; 0 is uniform
     #[arg(long, value_name = "S,…", value_delimiter = ',', default_value = "0", value_parser = args::skew)]
     skew: Vec<f64>,
-    /// Where the keys are that a skew makes popular: all over the table, or the first ones of it
+    /// Location of the keys that a skew makes popular: scattered over the table, or its first keys
     #[arg(long, value_enum, value_name = "WHERE", default_value = "scattered")]
     hot_keys: HotKeys,
-    /// Open each store again after its run, and check what it holds
+    /// Reopen each store after its run, and check its content
     #[arg(long)]
     verify_recovery: bool,
-    /// Folder in which each run makes one of its own, removed at its end [default: the system's
+    /// Folder in which each run creates a subfolder, removed at its end [default: the system's
     /// temporary folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -157,7 +158,7 @@ pub(crate) struct CompareKvArgs {
     timed: TimedArgs,
 }
 
-/// One combination of what was asked for.
+/// One combination of the requested parameters.
 #[derive(Clone, Copy, Debug)]
 struct Combination {
     store: Chosen,
@@ -210,7 +211,8 @@ impl CompareKvArgs {
         }
     }
 
-    /// Every combination of what may be given more than once, but for those that a store has no part in.
+    /// All combinations of the parameters that may have several values, except those that a store
+    /// does not support.
     fn combinations(&self) -> Result<Vec<Combination>, BenchError> {
         let mut all = Vec::new();
         for &workload in &self.workload {
@@ -253,7 +255,7 @@ impl CompareKvArgs {
         chosen
     }
 
-    /// Namiki with each of its settings.
+    /// Namiki with each of its configurations.
     fn namiki(&self, durable: bool) -> Vec<Chosen> {
         let streams: Vec<_> = if self.streams.is_empty() {
             vec![None]

@@ -1,7 +1,7 @@
-//! Namiki, as a program that embeds it uses it: `transact` from many threads.
+//! Namiki as an embedding program uses it: `transact` from many threads.
 //!
-//! Records of keys that are known together are looked up together (`get_many`, `update_many`). Commits that
-//! are logged but need not be durable are left to tickets without a waiter.
+//! The records of several known keys are looked up as a batch (`get_many`, `update_many`). Commits
+//! that are logged but need not be durable return tickets that are not awaited.
 
 use std::num::NonZeroU16;
 use std::ops::ControlFlow;
@@ -19,12 +19,12 @@ use crate::txn::load::Load;
 use crate::txn::record_payload::Payload;
 use crate::txn::workload::{Records, Workload};
 
-/// How it is opened. All else is left at its default.
+/// The configuration. All other settings have their defaults.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NamikiSetting {
     pub(crate) spec: ProtocolSpec,
     pub(crate) index: IndexKind,
-    /// Nothing: the engine's default.
+    /// `None`: the engine's default.
     pub(crate) streams: Option<NonZeroU16>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct NamikiStore {
 }
 
 impl NamikiStore {
-    /// Opens it, or creates it.
+    /// Opens the database, or creates it.
     pub(crate) fn open(
         setting: &Setting<'_>,
         namiki: NamikiSetting,
@@ -116,7 +116,7 @@ impl Store for NamikiStore {
 
 struct NamikiHandle<'a> {
     store: &'a NamikiStore,
-    /// Where transactions are not waited for.
+    /// The session for transactions that are not awaited.
     ahead: Option<Session>,
     values: Vec<Option<Payload>>,
 }
@@ -181,7 +181,7 @@ impl Handle for NamikiHandle<'_> {
         into: &mut Vec<(u64, Payload)>,
     ) -> Result<Committed, BenchError> {
         let NamikiStore { db, records, .. } = self.store;
-        // Keys are side by side.
+        // Keys are adjacent.
         let range = first..first.saturating_add(count as u64);
         let before = into.len();
         let ((), ended) = transact(db, &mut self.ahead, |tx| {

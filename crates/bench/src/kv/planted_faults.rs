@@ -1,4 +1,4 @@
-//! Plants faults in a store and sees that a run over it fails, each by what is wrong.
+//! Plants faults in a store, and checks that a run over it fails with the right message.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,33 +13,33 @@ use crate::error::BenchError;
 use crate::txn::record_payload::Payload;
 use crate::txn::workload::{Choice, HotKeys};
 
-/// What goes wrong at every hundredth call that it can happen in.
+/// A fault that happens at every hundredth call in which it can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Nothing,
-    /// A write is not done, and returns as if it were.
+    /// A write is not executed, but reports success.
     DropsWrite,
-    /// A transaction is done but for its last write.
+    /// A transaction loses its last write.
     TearsTransaction,
-    /// A value is written shorter than it is.
+    /// A value is truncated.
     CutsValue,
-    /// A read returns a value of another record.
+    /// A read returns the value of another record.
     MixesReads,
     /// A read returns nothing.
     ForgetsReads,
-    /// A scan leaves a record out.
+    /// A scan skips a record.
     Skips,
     /// A scan ends early.
     EndsEarly,
-    /// What is opened again has lost a write.
+    /// A reopened store has lost a write.
     LosesAcknowledged,
-    /// What is loaded has a record less.
+    /// A loaded store lacks a record.
     LoadsLess,
 }
 
 type Map = BTreeMap<u64, Payload>;
 
-/// A correct store but for one fault.
+/// A correct store with one fault.
 struct Faulty {
     map: Arc<Mutex<Map>>,
     fault: Fault,
@@ -47,7 +47,7 @@ struct Faulty {
 }
 
 impl Faulty {
-    /// Whether this call is the one in a hundred.
+    /// Whether the fault happens in this call.
     fn strikes(&self, fault: Fault) -> bool {
         self.fault == fault && self.calls.fetch_add(1, Ordering::Relaxed) % 100 == 99
     }
@@ -91,7 +91,7 @@ impl Store for Faulty {
 struct FaultyHandle<'a>(&'a Faulty);
 
 impl FaultyHandle<'_> {
-    /// Puts what a transaction has made up its mind to.
+    /// Applies the writes of a transaction.
     fn put(&self, map: &mut Map, mut writes: Vec<(u64, Payload)>) {
         let store = self.0;
         if store.strikes(Fault::DropsWrite) {
@@ -163,10 +163,10 @@ impl Handle for FaultyHandle<'_> {
     }
 }
 
-/// Runs a store small, and says how many transactions committed.
+/// Runs a small workload on a store. Returns the number of committed transactions.
 ///
-/// Blind writes are those of one thread. With two, what one of them lost would often be hidden by the last
-/// write of the other; with one, the last write of all is lost, and always missed.
+/// Blind writes use one thread. With two, a write lost by one would often be hidden by the last
+/// write of the other. With one, the last write of all is lost, which is always detected.
 pub(super) fn run_small(workload: KvWorkload, open: &Open<'_>) -> Result<u64, BenchError> {
     let timed = TimedArgs {
         seconds: None,

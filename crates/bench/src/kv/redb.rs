@@ -19,7 +19,7 @@ pub(crate) struct RedbStore {
 }
 
 impl RedbStore {
-    /// Opens it, or creates it.
+    /// Opens the database, or creates it.
     pub(crate) fn open(setting: &Setting<'_>) -> Result<Box<dyn Store>, BenchError> {
         Ok(Box::new(Self {
             db: Database::create(setting.dir.join("redb")).map_err(of(NAME))?,
@@ -31,7 +31,7 @@ impl RedbStore {
         }))
     }
 
-    /// Runs a transaction that writes.
+    /// Runs a write transaction.
     fn write(
         &self,
         durability: Durability,

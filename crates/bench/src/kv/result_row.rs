@@ -6,17 +6,17 @@ use serde::Serialize;
 use crate::latency::LatencyUs;
 use crate::result_writer::{Cell, Row};
 
-/// The keys are a contract: more may come, none is renamed.
+/// The keys are a stable contract: new ones may be added, none is renamed.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct KvRow<'a> {
     pub(crate) store: &'static str,
-    /// Of Namiki.
+    /// Namiki only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) spec: Option<String>,
-    /// Of Namiki.
+    /// Namiki only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) index: Option<String>,
-    /// Of Namiki, if they are not its default.
+    /// Namiki only, if different from its default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) streams: Option<u16>,
     pub(crate) workload: &'static str,
@@ -34,7 +34,8 @@ pub(crate) struct KvRow<'a> {
     pub(crate) abort_rate: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) latency_us: Option<LatencyUs>,
-    /// Of the whole process, maps of files included: what earlier runs left to the allocator is in it.
+    /// Resident memory of the whole process; includes mapped files, and memory that the allocator
+    /// kept from earlier runs.
     pub(crate) rss_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cpu_us_per_transaction: Option<f64>,

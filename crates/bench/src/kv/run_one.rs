@@ -1,4 +1,4 @@
-//! One run of one store: opened, loaded, measured, checked, and opened again if asked for.
+//! One run of one store: opened, loaded, measured, checked, and reopened on request.
 
 use std::path::Path;
 
@@ -16,10 +16,10 @@ use crate::run_stages::{Total, staged};
 use crate::txn::thread_commits::Done;
 use crate::txn::workload::{Choice, Ring, ring_transactions};
 
-/// Beside a transaction in memory, the clock costs too much to be asked each time.
+/// Sampling interval in memory, where reading the clock for each transaction would cost too much.
 const SAMPLE_EVERY_IN_MEMORY: u32 = 13;
 
-/// What is run, whatever the store.
+/// The parameters of a run, for any store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan<'a> {
     pub(crate) workload: KvWorkload,
@@ -31,7 +31,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) timed: &'a TimedArgs,
 }
 
-/// What came out.
+/// The measured results.
 pub(crate) struct Measured {
     pub(crate) total: Total,
     pub(crate) promises: Promises,
@@ -39,11 +39,11 @@ pub(crate) struct Measured {
     pub(crate) cpu_ns: u64,
 }
 
-/// Opens a store.
+/// A function that opens a store.
 pub(crate) type Open<'a> = dyn Fn(&Setting<'_>) -> Result<Box<dyn Store>, BenchError> + 'a;
 
 impl Plan<'_> {
-    /// Runs it in `dir`, which is empty. `name` is for people.
+    /// Runs in `dir`, which must be empty. `name` is for messages.
     pub(crate) fn run(
         &self,
         name: &str,
@@ -80,7 +80,8 @@ impl Plan<'_> {
         Ok(measured)
     }
 
-    /// Runs the threads through warm-up and the timed stage, and says what came out and what each did.
+    /// Runs the threads through the warm-up and the timed stage. Returns the results, and each
+    /// thread's transactions.
     fn measure(&self, name: &str, store: &dyn Store) -> Result<(Measured, Vec<Done>), BenchError> {
         let run = staged(
             usize::from(self.threads),

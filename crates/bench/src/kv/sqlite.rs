@@ -1,4 +1,5 @@
-//! SQLite: a B-tree in one file with a write-ahead log, one connection a thread, one writer at a time.
+//! SQLite: a B-tree in one file with a write-ahead log, one connection per thread, one writer at a
+//! time.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,9 +14,9 @@ use crate::error::BenchError;
 use crate::txn::record_payload::Payload;
 
 const NAME: &str = "sqlite";
-/// The longest wait for the one writer. A waiter polls, with growing delays.
+/// Time limit of a wait for the write lock. A waiter polls, with growing delays.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
-/// Each connection's own cache, in KiB. What is not there is read from the map of the file.
+/// Cache size of each connection, in KiB. Other pages are read from the mapped file.
 const CACHE_KIB: i64 = 64 << 10;
 const MAP_BYTES: i64 = 4 << 30;
 
@@ -31,7 +32,7 @@ pub(crate) struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens it, or creates it.
+    /// Opens the database, or creates it.
     pub(crate) fn open(setting: &Setting<'_>) -> Result<Box<dyn Store>, BenchError> {
         let store = Self {
             path: setting.dir.join("sqlite"),
@@ -57,7 +58,7 @@ impl SqliteStore {
     }
 }
 
-/// A key as SQLite has it. Keys are numbers of records, far below its limit.
+/// A key as SQLite's integer. Keys are numbers of records, far below its limit.
 fn number(key: u64) -> i64 {
     key as i64
 }
@@ -99,7 +100,7 @@ impl Store for SqliteStore {
             put(&tx, key, encoded(payload, &mut value))?;
         }
         tx.commit().map_err(of(NAME))?;
-        // The log goes into the file, as it would in time.
+        // Checkpoints the log into the file, as would happen over time.
         let done = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()));
         done.map_err(of(NAME))
     }

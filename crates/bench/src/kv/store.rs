@@ -1,8 +1,8 @@
-//! What a store has to offer to be measured.
+//! The interface of a measured store.
 //!
-//! A [`Store`] is opened in a folder of its own, loaded, and used through one [`Handle`] for each thread.
-//! Each call of a handle is one transaction: atomic, isolated as well as the store can, and where the run
-//! is durable it returns when the device has it.
+//! A [`Store`] is opened in its own folder, loaded, and used through one [`Handle`] per thread.
+//! Each call of a handle is one transaction: it is atomic, and isolated as well as the store
+//! supports. In a durable run, it returns when the transaction is durable on the device.
 
 use std::path::Path;
 
@@ -11,24 +11,24 @@ use namiki::{Value, ValueBytes};
 use crate::error::BenchError;
 use crate::txn::record_payload::Payload;
 
-/// Records in one step of a check.
+/// Number of records in one step of a check.
 const BATCH_RECORDS: usize = 10_000;
 
-/// What all stores of a run are opened with.
+/// The settings with which all stores of a run are opened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting<'a> {
-    /// A folder that is the store's alone.
+    /// A folder of this store alone.
     pub(crate) dir: &'a Path,
     /// Whether a transaction that returned survives a power cut.
     pub(crate) durable: bool,
-    /// How many records there will be, with keys from 0 on.
+    /// The number of records after the load, with keys from 0.
     pub(crate) records: u64,
     /// The length of each value.
     pub(crate) value_bytes: u16,
 }
 
 impl Setting<'_> {
-    /// What the records of these keys hold at first: each its own number.
+    /// The initial values of these keys: each record holds its own number.
     #[cfg(any(test, feature = "compare"))]
     pub(crate) fn loaded(
         &self,
@@ -39,43 +39,43 @@ impl Setting<'_> {
     }
 }
 
-/// What a store promises under a setting, in a few words.
+/// The guarantees of a store under a setting, in a few words.
 #[derive(Clone, Debug)]
 pub(crate) struct Promises {
     pub(crate) isolation: &'static str,
     pub(crate) durability: String,
 }
 
-/// A transaction has committed.
+/// A committed transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Committed {
-    /// After so many attempts that came to nothing.
+    /// Number of failed attempts before it.
     pub(crate) aborted: u64,
 }
 
 impl Committed {
-    /// At the first attempt.
+    /// Committed at the first attempt.
     pub(crate) const AT_ONCE: Self = Self { aborted: 0 };
 }
 
-/// A store that is open.
+/// An open store.
 pub(crate) trait Store: Sync {
-    /// What it promises.
+    /// Its guarantees.
     fn promises(&self) -> Promises;
 
-    /// Puts all records there, into a store that is empty, and leaves them durable.
+    /// Loads all records into an empty store, and makes them durable.
     fn load(&self, setting: &Setting<'_>) -> Result<(), BenchError>;
 
-    /// What one thread works with.
+    /// Creates the handle of one thread.
     fn handle(&self) -> Result<Box<dyn Handle + Send + '_>, BenchError>;
 
-    /// Whether it writes over what is old: [`Store::contents`] then has nothing of some records.
+    /// Whether it overwrites old data: [`Store::contents`] may then lack some records.
     fn forgets(&self) -> bool {
         false
     }
 
-    /// What each record holds, while no thread writes: the value of every key below `records`, none where
-    /// there is none.
+    /// The content of each record, while no thread writes: the value of every key below `records`,
+    /// or `None` if it is absent.
     fn contents(&self, records: u64) -> Result<Vec<Option<Payload>>, BenchError> {
         let mut handle = self.handle()?;
         let mut found = vec![None; records as usize];
@@ -96,22 +96,22 @@ pub(crate) trait Store: Sync {
         Ok(found)
     }
 
-    /// Closes it in order.
+    /// Closes the store cleanly.
     fn close(self: Box<Self>) -> Result<(), BenchError>;
 }
 
 /// One thread's access to a store. Every call is one transaction.
 pub(crate) trait Handle {
-    /// Puts the same value to all these keys, whatever they hold.
+    /// Puts the same value to all these keys, whatever they hold (a blind write).
     fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Committed, BenchError>;
 
     /// Reads all these keys into `values`, in their order.
     fn read(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<Committed, BenchError>;
 
-    /// Reads each of these keys and puts what [`counted_up`] makes of it.
+    /// Reads each of these keys, and writes the value incremented by [`counted_up`].
     fn read_update(&mut self, keys: &[u64]) -> Result<Committed, BenchError>;
 
-    /// Reads the first `count` records from key `first` on, in order of their keys; fewer at the end.
+    /// Reads the first `count` records from key `first` on, in key order; fewer at the end.
     fn scan(
         &mut self,
         first: u64,
@@ -119,8 +119,8 @@ pub(crate) trait Handle {
         into: &mut Vec<(u64, Payload)>,
     ) -> Result<Committed, BenchError>;
 
-    /// Counts all records in one state of the store, while others write, and adds up their tags, wrapping. Stores whose
-    /// scans are of one state already have nothing of their own to say.
+    /// Counts all records in one consistent state of the store, while others write, and adds up
+    /// their tags, wrapping. Stores with consistent scans keep the default implementation.
     fn sum_all(&mut self) -> Result<(u64, u64), BenchError> {
         let mut all = Vec::new();
         self.scan(0, usize::MAX, &mut all)?;
@@ -129,7 +129,7 @@ pub(crate) trait Handle {
     }
 }
 
-/// What a record holds after a transaction that has read it: one more.
+/// The value of a record after a transaction that has read it: incremented by one.
 pub(crate) fn counted_up(payload: Payload) -> Payload {
     Payload {
         tag: payload.tag.wrapping_add(1),
@@ -137,25 +137,25 @@ pub(crate) fn counted_up(payload: Payload) -> Payload {
     }
 }
 
-/// A value's bytes, in `buffer`, which is reused.
+/// Encodes a value into `buffer`, which is reused.
 pub(crate) fn encoded(payload: Payload, buffer: &mut ValueBytes) -> &[u8] {
     buffer.clear();
     payload.encode(buffer);
     buffer
 }
 
-/// The value that has these bytes.
+/// Decodes the value with these bytes.
 pub(crate) fn decoded(key: u64, bytes: &[u8]) -> Result<Payload, BenchError> {
     Payload::decode(bytes)
         .ok_or_else(|| BenchError::Check(format!("the value of record {key} is not one piece")))
 }
 
-/// A record that must be there is not.
+/// The error for a required record that is absent.
 pub(crate) fn missing(key: u64) -> BenchError {
     BenchError::Check(format!("record {key} is missing"))
 }
 
-/// Names the store in an error of it.
+/// Adds the store's name to its error.
 #[cfg(feature = "compare")]
 pub(crate) fn of<E: std::error::Error + Send + Sync + 'static>(
     store: &'static str,

@@ -1,4 +1,4 @@
-//! The stores by their names, and which of them this program was built with.
+//! The stores by their names, and the check which of them this program was built with.
 
 use clap::ValueEnum;
 
@@ -15,9 +15,9 @@ use crate::error::BenchError;
 /// A store's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StoreName {
-    /// This one.
+    /// Namiki.
     Namiki,
-    /// A log without an index, with group commit: the least that durable commits can cost.
+    /// A log without an index, with group commit: the minimal cost of durable commits.
     Floor,
     /// redb.
     Redb,
@@ -27,9 +27,9 @@ pub(crate) enum StoreName {
     Lmdb,
     /// SQLite, through rusqlite.
     Sqlite,
-    /// RocksDB with batches that are written as one.
+    /// RocksDB with atomic batches.
     Rocksdb,
-    /// The same, with pipelined writes.
+    /// RocksDB with atomic batches and pipelined writes.
     RocksdbPipelined,
     /// RocksDB's `TransactionDB`.
     RocksdbPessimistic,
@@ -37,7 +37,7 @@ pub(crate) enum StoreName {
     RocksdbOptimistic,
 }
 
-/// A store, and what there is to choose about it.
+/// A store, with its configuration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Chosen {
     Namiki(NamikiSetting),
@@ -45,7 +45,7 @@ pub(crate) enum Chosen {
 }
 
 impl StoreName {
-    /// The flag's word for it.
+    /// The flag's name for it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Namiki => "namiki",
@@ -61,7 +61,7 @@ impl StoreName {
         }
     }
 
-    /// Fails if this program was built without it, and says how to build it.
+    /// Fails if this program was built without the store; the error tells how to build it.
     pub(crate) fn check_built(self) -> Result<(), BenchError> {
         let (built, how) = match self {
             Self::Namiki | Self::Floor => return Ok(()),
@@ -87,7 +87,7 @@ impl StoreName {
         }
     }
 
-    /// Why it does not take part in a workload, if it does not.
+    /// The reason why the store does not support a workload, if it does not.
     pub(crate) fn left_out(self, workload: KvWorkload, durable: bool) -> Option<&'static str> {
         match self {
             Self::Floor if !workload.is_blind() => Some("it has no index"),
@@ -101,7 +101,7 @@ impl StoreName {
 }
 
 impl Chosen {
-    /// Its name.
+    /// The store's name.
     pub(crate) fn store(self) -> StoreName {
         match self {
             Self::Namiki(_) => StoreName::Namiki,
@@ -109,7 +109,7 @@ impl Chosen {
         }
     }
 
-    /// Opens it, or creates it.
+    /// Opens the store, or creates it.
     pub(crate) fn open(self, setting: &Setting<'_>) -> Result<Box<dyn Store>, BenchError> {
         let store = match self {
             Self::Namiki(namiki) => return NamikiStore::open(setting, namiki),

@@ -1,10 +1,10 @@
-//! Does the store hold what the threads' transactions left?
+//! Checks a store against the threads' transactions.
 //!
-//! - Blind updates: a record that was written holds the last write of one of its writers.
-//! - Reads with updates: every record was counted up exactly as often as it was updated.
-//! - No writes: every record is as it was loaded.
+//! - Blind updates: a written record holds the last write of one of its writers.
+//! - Reads with updates: every record was incremented exactly as often as it was updated.
+//! - No writes: every record has its loaded value.
 //!
-//! Of a store that forgets, only what it has not forgotten is looked at.
+//! For a store that overwrites old data, only the remaining records are checked.
 
 use super::workload::KvWorkload;
 use crate::error::BenchError;
@@ -14,17 +14,17 @@ use crate::txn::record_payload::Payload;
 use crate::txn::thread_commits::Done;
 use crate::txn::workload::tag;
 
-/// What a run should have left.
+/// The transactions of a run, which determine the expected values.
 pub(crate) struct Expected<'a> {
     pub(crate) workload: KvWorkload,
     pub(crate) value_bytes: u16,
     pub(crate) threads: &'a [Done],
-    /// Whether the store may have nothing of a record.
+    /// Whether the store may lack records.
     pub(crate) forgets: bool,
 }
 
 impl Expected<'_> {
-    /// Compares what was found with what the threads did.
+    /// Compares the values found with the threads' transactions.
     pub(crate) fn check(&self, found: &[Option<Payload>]) -> Result<(), BenchError> {
         let tags = self.tags(found)?;
         let drawn = self.workload.drawn();
@@ -46,8 +46,8 @@ impl Expected<'_> {
         Ok(())
     }
 
-    /// Compares what was found in a store that was opened again with what was there before. A store that forgets may
-    /// not forget by being opened.
+    /// Compares the values found in a reopened store with those before. A store that overwrites old
+    /// data must not lose more by being reopened.
     pub(crate) fn check_again(
         &self,
         before: &[Option<Payload>],
@@ -80,7 +80,7 @@ impl Expected<'_> {
         (0..).zip(found).map(tag).collect()
     }
 
-    /// What each record may hold, where writes were blind and their order is unknown.
+    /// A tag that each record may hold after blind writes in unknown order.
     fn last_tags(&self, records: usize) -> Vec<u64> {
         let mut tags: Vec<u64> = (0..records as u64).collect();
         for done in self.threads {
@@ -112,7 +112,8 @@ fn failed<T>(what: String) -> Result<T, BenchError> {
 mod tests {
     use super::*;
 
-    /// What is filled in for a record that was forgotten is what it must hold, so a lost one would look right.
+    /// The value filled in for an overwritten record is the expected one, so a lost record would
+    /// look right.
     #[test]
     fn a_record_lost_at_opening_is_missed() {
         for forgets in [false, true] {

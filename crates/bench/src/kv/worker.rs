@@ -15,22 +15,22 @@ use crate::txn::thread_commits::Done;
 use crate::txn::workload::tag;
 use crate::worker_threads::share;
 
-/// A thread and all that belongs to it.
+/// A thread and its state.
 pub(crate) struct Worker<'a> {
     pub(crate) handle: Box<dyn Handle + Send + 'a>,
     pub(crate) workload: KvWorkload,
     pub(crate) threads: usize,
     pub(crate) records: u64,
     pub(crate) value_bytes: u16,
-    /// One in this many transactions is timed.
+    /// The sampling interval: one in this many transactions is timed.
     pub(crate) sample_every: u32,
-    /// Its transactions so far, of all stages.
+    /// The transactions of all stages so far.
     pub(crate) done: Done,
-    /// Memory for what transactions work on.
+    /// Buffers of the transactions.
     pub(crate) memory: Memory,
 }
 
-/// What transactions work on, used again by each.
+/// Buffers that the transactions reuse.
 #[derive(Default)]
 pub(crate) struct Memory {
     keys: Vec<u64>,
@@ -39,7 +39,7 @@ pub(crate) struct Memory {
 }
 
 impl Worker<'_> {
-    /// Runs transactions until told to stop or done.
+    /// Runs transactions until told to stop or the stage is complete.
     pub(crate) fn stage(
         &mut self,
         length: Length,

@@ -7,7 +7,7 @@ use crate::txn::workload::Workload;
 /// Records of one scan.
 pub(crate) const SCAN_RECORDS: usize = 100;
 
-/// What each transaction does.
+/// The operations of each transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum KvWorkload {
     /// One blind update of a random record.
@@ -23,7 +23,7 @@ pub(crate) enum KvWorkload {
 }
 
 impl KvWorkload {
-    /// The flag's word for it.
+    /// The flag's name for it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::U1 => "u1",
@@ -34,7 +34,8 @@ impl KvWorkload {
         }
     }
 
-    /// How its keys are drawn and its writes checked: a scan writes nothing, and begins at one key.
+    /// The workload by which its keys are drawn and its writes checked. A scan writes nothing, and
+    /// begins at one key.
     pub(crate) fn drawn(self) -> Workload {
         match self {
             Self::U1 => Workload::Update(1),
@@ -50,7 +51,7 @@ impl KvWorkload {
         !matches!(self, Self::R10 | Self::Scan100)
     }
 
-    /// Whether all it does is to write.
+    /// Whether it only writes.
     pub(crate) fn is_blind(self) -> bool {
         matches!(self, Self::U1 | Self::U10)
     }

@@ -1,4 +1,4 @@
-//! Reads back what is left of the floor's log.
+//! Reads back the rest of the log of store `floor`.
 
 use std::mem;
 
@@ -10,23 +10,23 @@ use crate::error::BenchError;
 use crate::kv::store::decoded;
 use crate::txn::record_payload::Payload;
 
-/// What is read at once, unless a group is longer.
+/// Size of a read, unless a group is longer.
 const READ_BYTES: usize = 1 << 20;
 
-/// What a file has kept of a log.
+/// The part of a log that its file still contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
     /// The number of the oldest group.
     pub(super) first: u64,
-    /// The number of the newest, one less if there is none.
+    /// The number of the newest group; `first - 1` if there is none.
     pub(super) last: u64,
-    /// Where the newest ends.
+    /// The end of the newest group.
     pub(super) end: u64,
-    /// Whether nothing is gone but what was written over.
+    /// Whether only overwritten groups are missing.
     pub(super) reaches_back: bool,
 }
 
-/// Shows the entries of every group that is left, in order, up to the first that is not whole.
+/// Visits the entries of every remaining group, in order, up to the first incomplete group.
 pub(super) fn replay(
     file: &dyn DiskFile,
     mut group: impl FnMut(&[u8]) -> Result<(), BenchError>,
@@ -49,8 +49,8 @@ pub(super) fn replay(
     })
 }
 
-/// Shows the groups of the half of the file that begins at `start`: its numbers go up by one, and what was
-/// written over before has lower ones.
+/// Visits the groups of the half that begins at `start`. Their numbers are consecutive; remains of
+/// overwritten groups have lower numbers.
 fn half(
     file: &dyn DiskFile,
     start: u64,
@@ -87,7 +87,7 @@ fn half(
                 Next::Whole(..) | Next::None => return Ok(found),
             }
         };
-        // There is no more in the half, or the length is not one of a group.
+        // The half has no more bytes, or the length is invalid.
         if missing as u64 > all.end - found.end {
             return Ok(found);
         }
@@ -97,7 +97,8 @@ fn half(
     }
 }
 
-/// What a half of the file has: where it begins, numbers, the last one 0 if it has none, and where they end.
+/// The content of one half: its start, its group numbers (the last is 0 without groups), and the
+/// end of its groups.
 #[derive(Clone, Copy, Debug)]
 struct Half {
     start: u64,
@@ -109,7 +110,7 @@ struct Half {
 enum Next<'a> {
     /// A group's number and entries.
     Whole(u64, &'a [u8]),
-    /// So many bytes are needed to tell.
+    /// A decision needs this number of bytes.
     Longer(usize),
     None,
 }
@@ -136,7 +137,7 @@ fn next_group(bytes: &[u8]) -> Next<'_> {
     }
 }
 
-/// Passes on the records of a group with values of `value_bytes`.
+/// Visits the records of a group with values of `value_bytes`.
 pub(super) fn records(
     entries: &[u8],
     value_bytes: u16,

@@ -1,24 +1,26 @@
-//! A baseline that is a log alone, the store `floor`: the least that a synchronous durable commit of many threads
-//! can cost.
+//! A baseline that is only a log, the store `floor`: the minimal cost of synchronous durable
+//! commits by many threads.
 //!
-//! One preallocated file, one mutex, one open group. A committer adds its transaction to the open group. If
-//! no write is under way, it closes that group, writes it with one durable write and wakes the others;
-//! later committers add to the next group and wait, and the first of them to wake up leads it. With one
-//! thread, that is a lone durable writer. There is no index: nothing can be read but all of it.
+//! One preallocated file, one mutex, one open group. A committer adds its transaction to the open
+//! group. If no write is in progress, it becomes the leader: it closes that group, writes it with
+//! one durable write and wakes the others. Later committers add to the next group and wait, and the
+//! first of them to wake becomes its leader. With one thread, this is a single durable writer.
+//! There is no index: reads can only scan the whole log.
 //!
-//! The file has two halves. When one is full, the other is overwritten from its beginning, as a log is
-//! after a checkpoint: a run may be as long as it likes, and what is older than half the file may be gone.
+//! The file has two halves. When one is full, the other is overwritten from its start, as a log is
+//! after a checkpoint. A run may therefore have any length, and entries older than half the file
+//! may be lost.
 //!
 //! # A group in the file
 //! ```text
 //! | hash (8) | number (8) | bytes of what follows (8) | key (8), value | key, value | … | zeros to the next block |
 //! ```
-//! Groups are numbered from 1 on and lie one behind the other in their half. The hash is of all that follows
-//! it, so that a group that was torn by a crash is no group, and the log ends before it.
+//! Groups are numbered from 1 and contiguous within their half. The hash covers everything after
+//! it. A group torn by a crash is therefore invalid, and the log ends before it.
 //!
 //! # Invariants
-//! - F1. `durable` is the number of the last group which the device has reported as durable. A committer
-//!   returns when that is not below the number of its own.
+//! - F1. `durable` is the number of the last group which the device has reported as durable. A
+//!   committer returns when `durable` is at least the number of its own group.
 //! - F2. Only the thread that has set `writing` writes, so groups become durable in the order of their
 //!   numbers.
 
@@ -42,7 +44,7 @@ const FILE: &str = "floor.log";
 /// Hash, number and length.
 const HEADER_BYTES: usize = 24;
 const KEY_BYTES: usize = 8;
-/// The length of the file: it is filled with zeros before the clock starts.
+/// The length of the file, which is filled with zeros before the clock starts.
 const FILE_BYTES: u64 = 128 << 20;
 
 /// The log.
@@ -51,12 +53,12 @@ pub(crate) struct Floor {
     mode: String,
     value_bytes: u16,
     log: Mutex<Log>,
-    /// A group is durable, or has failed.
+    /// Notified when a group is durable, or has failed.
     written: Condvar,
 }
 
 struct Log {
-    /// The open group, with room for its header.
+    /// The open group, with space for its header.
     open: AlignedBuf,
     /// The number of the open group.
     number: u64,
@@ -64,16 +66,17 @@ struct Log {
     durable: u64,
     /// F2.
     writing: bool,
-    /// A write has failed. It is unknown what the device kept, so nothing more is accepted.
+    /// Set when a write has failed. It is unknown how much the device kept, so no more commits are
+    /// accepted.
     failed: bool,
-    /// Where the group before ends.
+    /// The end of the previous group.
     end: u64,
-    /// The memory of the group before.
+    /// The buffer of the previous group.
     spare: AlignedBuf,
 }
 
 impl Floor {
-    /// Opens the log, or makes one.
+    /// Opens the log, or creates it.
     pub(crate) fn open(setting: &Setting<'_>) -> Result<Box<dyn Store>, BenchError> {
         let path = setting.dir.join(FILE);
         let (disk, mode) =
@@ -91,7 +94,7 @@ impl Floor {
         Ok(Box::new(floor))
     }
 
-    /// Goes on with the log in a file.
+    /// Continues the log in a file.
     fn on(file: Arc<dyn DiskFile>, mode: String, value_bytes: u16) -> Result<Self, BenchError> {
         let kept = replay(&*file, |_| Ok(()))?;
         Ok(Self {
@@ -112,11 +115,11 @@ impl Floor {
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
-        // Nothing panics while it is held that would leave it half changed.
+        // A panic of a holder cannot leave the log half changed.
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Commits a transaction that puts `value` to all keys, and returns when it is durable.
+    /// Commits a transaction that puts `value` to all keys. Returns when it is durable.
     fn commit(&self, keys: &[u64], value: &[u8]) -> Result<Committed, BenchError> {
         let mut log = self.log();
         let bytes = log.open.len() + keys.len() * (KEY_BYTES + value.len());
@@ -145,7 +148,7 @@ impl Floor {
         }
     }
 
-    /// Writes the open group, which is not durable yet.
+    /// Writes the open group as its leader.
     fn lead(&self, mut log: MutexGuard<'_, Log>) -> Result<Committed, BenchError> {
         let number = log.number;
         let next = empty_group(mem::take(&mut log.spare));
@@ -170,7 +173,8 @@ impl Floor {
         Ok(Committed::AT_ONCE)
     }
 
-    /// Where a group goes that comes after `end`: behind it, or where the other half begins.
+    /// The position of the group that follows `end`: directly after it, or at the start of the
+    /// other half.
     fn place(&self, end: u64, bytes: u64) -> u64 {
         let half = half_bytes(&*self.file);
         let in_half = end % half;
@@ -212,7 +216,7 @@ impl Store for Floor {
         }
     }
 
-    /// There is nothing to load: a record that was never in the log holds its number.
+    /// No load is necessary: a record that was never in the log holds its number.
     fn load(&self, _setting: &Setting<'_>) -> Result<(), BenchError> {
         Ok(())
     }
@@ -247,7 +251,7 @@ impl Store for Floor {
             )));
         }
         if first == 1 {
-            // Nothing is forgotten yet, and a record that was never written holds its number.
+            // Nothing is overwritten yet, and a record that was never written holds its number.
             for (key, payload) in (0..).zip(&mut found) {
                 payload.get_or_insert(Payload { tag: key, bytes });
             }
@@ -265,7 +269,7 @@ struct FloorHandle<'a> {
     value: ValueBytes,
 }
 
-/// It is not asked for what it does not have.
+/// The workloads that need an index leave this store out.
 fn no_index() -> BenchError {
     BenchError::Usage("floor has no index, and takes only blind updates".to_owned())
 }

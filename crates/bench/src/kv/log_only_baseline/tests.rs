@@ -28,7 +28,7 @@ fn floor(file: Arc<dyn DiskFile>) -> Floor {
     Floor::on(file, String::new(), VALUE_BYTES).unwrap()
 }
 
-/// A file that holds its first write until it is released.
+/// A file that blocks its first write until it is released.
 #[derive(Debug)]
 struct Gate {
     file: Arc<dyn DiskFile>,
@@ -52,7 +52,7 @@ impl FileLayer for Gate {
         self.file.write_durable(offset, bytes)
     }
 
-    /// Only writes that are waited for can be held.
+    /// Only synchronous writes can be blocked.
     fn begin_write(
         &self,
         _: u64,
@@ -63,7 +63,7 @@ impl FileLayer for Gate {
     }
 }
 
-/// One thread leads, and three come while it writes: how each ended, and the log.
+/// One thread leads, and three follow during its write. Returns their results, and the log.
 fn leader_and_followers(fails: bool) -> (Vec<Result<Committed, BenchError>>, Floor) {
     let dir = tempfile::tempdir().unwrap();
     let (word, open) = channel();
@@ -87,14 +87,14 @@ fn leader_and_followers(fails: bool) -> (Vec<Result<Committed, BenchError>>, Flo
             .map(|thread| scope.spawn(move || commit(thread)))
             .collect();
         let group = HEADER_BYTES + 3 * (KEY_BYTES + usize::from(VALUE_BYTES));
-        // Unless they do not wait, which is what this is about.
+        // Ends also if the followers do not wait, which is the property under test.
         while floor.log().open.len() < group && !followers.iter().any(ScopedJoinHandle::is_finished)
         {
             std::thread::yield_now();
         }
         let waited = !followers.iter().any(ScopedJoinHandle::is_finished);
         let durable = floor.log().durable;
-        // The leader goes home before anything is said of the others.
+        // The leader is released before the assertions, so that it can end.
         word.send(()).unwrap();
         assert!(
             waited,
@@ -158,11 +158,11 @@ fn many_threads_leave_their_last_writes_and_a_usable_log() {
     assert_eq!(again.contents(11).unwrap()[3], Some(value(9, 1)));
 }
 
-/// How many groups of one block there are in a half of such a file.
+/// Number of one-block groups in a half of such a file.
 const BLOCKS: u64 = 10;
 
 fn small_file(dir: &Path) -> Arc<dyn DiskFile> {
-    // A block is not longer.
+    // A block is not longer than this.
     let file = file(dir, 2 * BLOCKS * 4096);
     let block = file.block_bytes() as u64;
     let path = dir.join("small");
@@ -178,7 +178,7 @@ fn a_full_log_is_written_over_from_its_beginning() {
         let mut handle = first.handle().unwrap();
         handle.update(&[number], value(0, number)).unwrap();
         let found = first.contents(7 * BLOCKS).unwrap();
-        // The newest half, full or not, and the one before.
+        // The newest half, full or not, and the previous one.
         let begun = number / BLOCKS * BLOCKS;
         let forgotten = begun.saturating_sub(BLOCKS);
         for key in 0..7 * BLOCKS {
@@ -222,7 +222,7 @@ fn what_no_half_has_room_for_is_refused() {
     assert_eq!(floor.contents(4).unwrap()[3], Some(value(0, 2)));
 }
 
-/// Longer than what is read at once.
+/// The group is longer than one read.
 #[test]
 fn long_groups_are_read_back() {
     let dir = tempfile::tempdir().unwrap();
@@ -236,7 +236,7 @@ fn long_groups_are_read_back() {
     assert!(found.iter().all(|found| *found == Some(value(0, 1))));
 }
 
-/// In the newest half, at its beginning too, and in the one before.
+/// In the newest half, also at its start, and in the previous one.
 #[test]
 fn a_group_that_was_damaged_is_missed() {
     for number in [1, BLOCKS, BLOCKS + 1, BLOCKS + 3] {

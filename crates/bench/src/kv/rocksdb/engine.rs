@@ -1,4 +1,4 @@
-//! What all of RocksDB's databases have in common.
+//! Code that all of RocksDB's database types share.
 
 use std::ops::Range;
 
@@ -18,24 +18,24 @@ use crate::txn::record_payload::Payload;
 /// Records in one batch of the load.
 const BATCH_RECORDS: usize = 10_000;
 
-/// A kind of database.
+/// A type of database.
 pub(super) trait Engine: Send + Sync {
-    /// What its snapshots are of.
+    /// The database type of its snapshots.
     type Db: DBAccess;
-    /// How its transactions are isolated.
+    /// The isolation of its transactions.
     const ISOLATION: &'static str;
 
-    /// The database as it is now.
+    /// A snapshot of the current state.
     fn snapshot(&self) -> SnapshotWithThreadMode<'_, Self::Db>;
 
-    /// Puts these, all or none.
+    /// Puts these records atomically.
     fn put_all<'a>(
         &self,
         pairs: impl Iterator<Item = (u64, &'a [u8])>,
         options: &WriteOptions,
     ) -> Result<(), Error>;
 
-    /// Runs a transaction that reads what it writes, once.
+    /// Attempts a read-update transaction once.
     fn read_update(
         &self,
         options: &WriteOptions,
@@ -44,15 +44,15 @@ pub(super) trait Engine: Send + Sync {
     where
         Self::Db: Sized;
 
-    /// Writes what is in memory into files.
+    /// Flushes the memtable to files.
     fn flush(&self) -> Result<(), Error>;
 }
 
-/// Why a transaction came to nothing.
+/// The reason why a transaction failed.
 pub(super) enum Failed {
-    /// It may do better another time, if this is a conflict.
+    /// Worth a retry if it is a conflict.
     Rocksdb(Error),
-    /// What was read is wrong.
+    /// A value read is wrong.
     Check(BenchError),
 }
 
@@ -84,12 +84,12 @@ impl From<Failed> for BenchError {
     }
 }
 
-/// Bytes that are in the order of the keys.
+/// Big-endian bytes, which sort like the keys.
 fn bytes_of(key: u64) -> [u8; 8] {
     key.to_be_bytes()
 }
 
-/// What every kind has under the same names.
+/// Methods that every type has under the same names.
 macro_rules! own_calls {
     () => {
         fn snapshot(&self) -> ::rocksdb::SnapshotWithThreadMode<'_, Self> {
@@ -111,7 +111,7 @@ macro_rules! own_calls {
 }
 pub(super) use own_calls;
 
-/// One batch of all these.
+/// One batch of all these records.
 pub(super) fn batch<'a, const OF_TRANSACTIONS: bool>(
     pairs: impl Iterator<Item = (u64, &'a [u8])>,
 ) -> WriteBatchWithTransaction<OF_TRANSACTIONS> {
@@ -122,14 +122,14 @@ pub(super) fn batch<'a, const OF_TRANSACTIONS: bool>(
     batch
 }
 
-/// A database that is open.
+/// An open database.
 pub(super) struct RocksdbStore<E> {
     pub(super) engine: E,
     pub(super) durable: bool,
 }
 
 impl<E: Engine> RocksdbStore<E> {
-    /// Puts the records of these keys as they are at first, and flushes them.
+    /// Puts the initial values of these keys, and flushes them.
     fn put(&self, setting: &Setting<'_>, keys: Range<u64>) -> Result<(), BenchError> {
         let options = WriteOptions::default();
         let mut values = Vec::with_capacity(BATCH_RECORDS);
@@ -162,8 +162,8 @@ impl<E: Engine> Store for RocksdbStore<E> {
     }
 
     fn load(&self, setting: &Setting<'_>) -> Result<(), BenchError> {
-        // Logged, and flushed twice: the log of the first half is then there to be written over, as it is
-        // in a store that has run for a while.
+        // Logged, and flushed twice: the log of the first half can then be recycled, as in a store
+        // that has run for a while.
         let half = setting.records / 2;
         self.put(setting, 0..half)?;
         self.put(setting, half..setting.records)
@@ -189,7 +189,7 @@ struct RocksdbHandle<'a, E> {
 }
 
 impl<E: Engine> RocksdbHandle<'_, E> {
-    /// Runs a transaction until it is in no conflict.
+    /// Runs a transaction until it has no conflict.
     fn until_done(
         mut attempt: impl FnMut() -> Result<(), Failed>,
     ) -> Result<Committed, BenchError> {

@@ -1,14 +1,14 @@
 //! RocksDB: a log-structured merge tree. Its modes are databases of different types.
 //!
-//! - plain: batches that are written as one, group commit by its write threads. It has no transactions
-//!   that read.
-//! - pipelined: the same, with the log of one group written while the one before goes to the memtable.
-//! - pessimistic: `TransactionDB`, which locks what is read for update.
-//! - optimistic: `OptimisticTransactionDB`, which validates when it commits.
+//! - plain: atomic batches, with group commit by its write threads. It has no read transactions.
+//! - pipelined: as plain, with the log of one group written while the previous group goes to the
+//!   memtable.
+//! - pessimistic: `TransactionDB`, which locks records read for update.
+//! - optimistic: `OptimisticTransactionDB`, which validates at commit.
 //!
-//! All have a block cache that holds a million records and Bloom filters; log files are used again, as far
-//! as RocksDB can, which is not where nothing is logged, and are allocated ahead; writers of a group fill the
-//! memtable side by side.
+//! All have a block cache for a million records, and Bloom filters. Log files are recycled where
+//! RocksDB supports it, which excludes runs without a log, and are preallocated. The writers of a
+//! group fill the memtable concurrently.
 
 mod engine;
 mod plain;
@@ -27,10 +27,10 @@ const NAME: &str = "rocksdb";
 const CACHE_BYTES: usize = 1 << 30;
 const MEMTABLE_BYTES: usize = 256 << 20;
 const BLOOM_BITS: f64 = 10.0;
-/// Log files that are kept to be written over.
+/// Number of log files kept for recycling.
 const LOG_FILES_KEPT: usize = 4;
 
-/// Which of its databases.
+/// The database type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Plain,
@@ -39,7 +39,7 @@ pub(crate) enum Mode {
     Optimistic,
 }
 
-/// Opens it, or creates it.
+/// Opens the database, or creates it.
 pub(crate) fn open(setting: &Setting<'_>, mode: Mode) -> Result<Box<dyn Store>, BenchError> {
     let (options, dir) = (options(mode, setting.durable), setting.dir);
     Ok(match mode {
@@ -72,7 +72,7 @@ fn options(mode: Mode, durable: bool) -> Options {
     options.create_if_missing(true);
     options.set_block_based_table_factory(&blocks);
     options.set_write_buffer_size(MEMTABLE_BYTES);
-    // RocksDB refuses writes without a log where logs are written over.
+    // With recycled log files, RocksDB refuses writes without a log.
     options.set_recycle_log_file_num(if durable { LOG_FILES_KEPT } else { 0 });
     options.set_allow_concurrent_memtable_write(true);
     options.set_enable_pipelined_write(mode == Mode::Pipelined);

@@ -1,4 +1,4 @@
-//! A process that updates records until it is killed, and what it has left.
+//! A process that updates records until it is killed, and the expected values afterwards.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::kv::store::Setting;
 use crate::kv::stores::StoreName;
 use crate::txn::record_payload::Payload;
 
-/// What it updates.
+/// The store and records to update.
 #[derive(Args, Debug)]
 pub(crate) struct KilledWriterArgs {
     #[arg(long, value_enum)]
@@ -27,21 +27,21 @@ pub(crate) struct KilledWriterArgs {
     seed: u64,
 }
 
-/// The transactions, one after the other.
+/// The transactions, in order.
 pub(super) struct Batches {
     random: Random,
     records: u64,
     number: u64,
 }
 
-/// One of them: it puts its tag to these records.
+/// A transaction: it puts its tag to these records.
 pub(super) struct Batch {
     pub(super) tag: u64,
     pub(super) keys: Vec<u64>,
 }
 
 impl Batch {
-    /// Does to the tags of the records what it does to the store.
+    /// Applies the transaction to the records' tags.
     pub(super) fn apply(&self, tags: &mut [u64]) {
         for key in &self.keys {
             tags[*key as usize] = self.tag;
@@ -74,13 +74,14 @@ impl Iterator for Batches {
         let keys = (0..BATCH).map(|_| self.random.below(self.records));
         Some(Batch {
             keys: keys.collect(),
-            // Apart from what is loaded.
+            // Distinct from the loaded tags.
             tag: u64::MAX / 2 + self.number,
         })
     }
 }
 
-/// Opens a loaded store, and updates it until the process is killed: a byte for each transaction that is durable.
+/// Opens a loaded store, and updates it until the process is killed. Writes one byte for each
+/// durable transaction.
 pub(crate) fn write_until_killed(args: &KilledWriterArgs) -> Result<(), BenchError> {
     let setting = Setting {
         dir: &args.dir,

@@ -1,5 +1,6 @@
-//! `compare upkeep`: what a store takes over time, beside others: how soon it can be read after its process was killed, how
-//! much room it has after many updates, and how long a scan of all records takes while others write.
+//! `compare upkeep`: compares the resources of stores over time: the delay until a store can be
+//! read after its process was killed, its space after many updates, and the duration of a scan of
+//! all records with concurrent writers.
 
 mod killed_writer;
 mod reopening;
@@ -25,7 +26,7 @@ use crate::repetitions::in_turns;
 use crate::result_writer::{Cell, Report, Row};
 use crate::run_folder::Place;
 
-/// Updates in one transaction of what is not measured by itself.
+/// Updates per transaction where transactions are not measured themselves.
 const BATCH: u64 = 100;
 
 const NOTES: &str = "\
@@ -45,7 +46,7 @@ Examples:
   namiki-bench compare upkeep --stores namiki,redb,fjall,lmdb,sqlite --measure reopen
   namiki-bench compare upkeep --stores namiki,rocksdb --measure space,scan --threads 16";
 
-/// What `compare upkeep` measures.
+/// Arguments of `compare upkeep`.
 #[derive(Args, Debug)]
 #[command(after_help = NOTES)]
 pub(crate) struct CompareUpkeepArgs {
@@ -58,7 +59,7 @@ pub(crate) struct CompareUpkeepArgs {
         default_value = "namiki,redb,fjall,lmdb,sqlite"
     )]
     stores: Vec<StoreName>,
-    /// What is measured; several with commas
+    /// Measurements; several with commas
     #[arg(
         long,
         value_enum,
@@ -73,43 +74,44 @@ pub(crate) struct CompareUpkeepArgs {
     /// Bytes of each value
     #[arg(long, value_name = "N", default_value = "100", value_parser = RangedU64ValueParser::<u16>::from(8..=2040))]
     value_bytes: u16,
-    /// Updates that are durable when the process is killed
+    /// Durable updates before the process is killed
     #[arg(long, value_name = "N", default_value = "500000", value_parser = RangedU64ValueParser::<u64>::from(1..=1 << 40))]
     kill_after: u64,
-    /// Updates before the room is measured
+    /// Updates before the space is measured
     #[arg(long, value_name = "N", default_value = "10000000", value_parser = RangedU64ValueParser::<u64>::from(1..=1 << 40))]
     updates: u64,
-    /// Threads that write beside the scan
+    /// Threads that write during the scan
     #[arg(long, value_name = "N", default_value = "16", value_parser = args::threads())]
     threads: NonZeroU16,
-    /// How long the scans are repeated
+    /// Duration of the repeated scans
     #[arg(long, value_name = "S", default_value = "10", value_parser = args::some_seconds)]
     seconds: std::time::Duration,
-    /// Runs of each combination, in turns
+    /// Runs of each combination, interleaved
     #[arg(long, default_value = "1", value_name = "N", value_parser = RangedU64ValueParser::<u32>::from(1..=u32::MAX as u64))]
     repeat: u32,
-    /// Makes the updates repeatable
+    /// Seed that makes the updates repeatable
     #[arg(long, default_value = "42", value_name = "N")]
     seed: u64,
     #[command(flatten)]
     output: OutputArgs,
-    /// Folder in which each run makes one of its own, removed at its end [default: the system's temporary folder]
+    /// Folder in which each run creates a subfolder, removed at its end [default: the system's
+    /// temporary folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 
-/// What is measured.
+/// The measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Measure {
     /// Opening after a kill.
     Reopen,
-    /// Room after many updates.
+    /// Space after many updates.
     Space,
-    /// A scan of all records beside writers.
+    /// A scan of all records with concurrent writers.
     Scan,
 }
 
-/// What came out. What a measure has nothing to say of is left out.
+/// The results. Values that a measurement does not provide are absent.
 #[derive(Clone, Debug, Default, Serialize)]
 struct Outcome {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -128,7 +130,7 @@ struct Outcome {
     closed_bytes: Option<u64>,
 }
 
-/// A result. The keys are a contract.
+/// A result. The keys are a stable contract.
 #[derive(Clone, Debug, Serialize)]
 struct UpkeepRow<'a> {
     store: &'static str,

@@ -1,4 +1,4 @@
-//! How soon a store can be read after its process was killed.
+//! The delay until a store can be read after its process was killed.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -24,7 +24,7 @@ impl UpkeepRun<'_> {
         let loaded = (0..self.args.records).collect();
         let tags = self.check(loaded, durable, &found)?;
         store.close()?;
-        // The same once more, and what was written stays in memory.
+        // Repeated with the written pages still in memory.
         let durable = self.write_and_kill()?;
         let (warm_seconds, store) = self.first_read()?;
         let found = store.contents(self.args.records)?;
@@ -38,7 +38,7 @@ impl UpkeepRun<'_> {
         Ok((outcome, durability))
     }
 
-    /// Opens it, and reads one record.
+    /// Opens the store, and reads one record.
     fn first_read(&self) -> Result<(f64, Box<dyn Store>), BenchError> {
         let began = Instant::now();
         let store = self.open(true)?;
@@ -49,7 +49,8 @@ impl UpkeepRun<'_> {
         Ok((began.elapsed().as_secs_f64(), store))
     }
 
-    /// Lets a process write until enough is durable, and kills it. Returns how many transactions it had said to be durable.
+    /// Runs a writing process until enough is durable, and kills it. Returns the number of
+    /// transactions that it reported as durable.
     fn write_and_kill(&self) -> Result<u64, BenchError> {
         let args = self.args;
         let program = std::env::current_exe().map_err(BenchError::system("find this program"))?;
@@ -95,7 +96,8 @@ impl UpkeepRun<'_> {
         }
     }
 
-    /// Compares the records with what so many transactions leave of these tags, or one more. Returns what they leave.
+    /// Compares the records with the result of `durable` transactions, or of one more. Returns the
+    /// matching result.
     fn check(
         &self,
         mut tags: Vec<u64>,
@@ -109,7 +111,7 @@ impl UpkeepRun<'_> {
         let Some(wrong) = first_wrong(&tags, found) else {
             return Ok(tags);
         };
-        // The one that was under way.
+        // The transaction in progress.
         if let Some(batch) = batches.next() {
             batch.apply(&mut tags);
         }

@@ -1,4 +1,4 @@
-//! A scan of all records in one state, beside threads that write.
+//! A scan of all records in one consistent state, with concurrent writers.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::interrupt;
 use crate::kv::store::Store;
 use crate::txn::record_payload::Payload;
 
-/// Between two looks whether the time is over.
+/// Interval between checks whether the time is over.
 const LOOK: Duration = Duration::from_millis(20);
 
 impl UpkeepRun<'_> {
@@ -52,7 +52,8 @@ impl UpkeepRun<'_> {
         Ok((outcome, durability))
     }
 
-    /// Does this for so long beside the writers. Returns their transactions per second, too.
+    /// Calls `work`, with the duration, while the writers run. Returns the writers' transactions
+    /// per second, too.
     fn beside_writers<T>(
         &self,
         store: &dyn Store,

@@ -1,4 +1,4 @@
-//! How much room a store has after many updates.
+//! The space of a store after many updates.
 
 use super::killed_writer::{Batches, first_wrong};
 use super::{BATCH, Outcome, UpkeepRun};
