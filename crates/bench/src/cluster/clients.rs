@@ -16,35 +16,36 @@ use super::workload::Plan;
 use crate::error::BenchError;
 use crate::latency::Latencies;
 
-/// How long a client goes on asking, at the end of a run, for what it does not know.
+/// Time limit for a client, at the end of a run, to learn the outcomes that it does not know.
 pub(super) const RESOLVE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Between two looks whether the run is over.
+/// Interval between checks for the end of the run.
 pub(super) const INTERVAL: Duration = Duration::from_millis(50);
 
-/// What the clients of a run share.
+/// The shared state of a run's clients.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) plan: Plan,
     pub(super) witness: Witness,
     pub(super) gaps: Gaps,
-    /// Of commands that were acknowledged in the timed part.
+    /// Latencies of commands acknowledged in the timed part.
     pub(super) latencies: Latencies,
     pub(super) latency_sum: Duration,
     pub(super) groups_timed: u64,
     pub(super) commands_timed: u64,
-    /// The timed part: when it has begun, and ended.
+    /// The start and end of the timed part.
     pub(super) timed_from: Option<Instant>,
     pub(super) timed_to: Option<Instant>,
-    /// Nothing new is sent.
+    /// Whether clients must send nothing new.
     pub(super) is_over: bool,
-    /// Between two groups of a client, if there is a pace.
+    /// Interval between two groups of a client, if the rate is limited.
     pub(super) pace: Option<Duration>,
-    /// What the workload `register` has done. It outlives the clients, also if one fails.
+    /// The recorded operations of the workload `register`. The recorder outlives the clients, even
+    /// failed ones.
     pub(super) recorder: Rc<RefCell<Recorder>>,
 }
 
 impl Shared {
-    /// A group was answered that was begun then.
+    /// Records the answer to a group that was started at `begun`.
     pub(super) fn acknowledged(
         &mut self,
         commands: &[Command],
@@ -72,7 +73,7 @@ struct InFlight {
     begun: Instant,
 }
 
-/// One client.
+/// A client.
 pub(super) struct Client {
     pub(super) number: u32,
     pub(super) session: AsyncSession,
@@ -81,7 +82,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Sends groups until the run is over, and waits for the last.
+    /// Sends groups until the run is over, and waits for the last answers.
     pub(super) async fn run(mut self) -> Result<(), BenchError> {
         let (pipeline, pace) = {
             let shared = self.shared.borrow();
@@ -91,7 +92,7 @@ impl Client {
         let mut free: Vec<u32> = (0..pipeline).rev().collect();
         let mut in_flight = HashMap::new();
         let mut version = 0;
-        // Clients do not send at the same moment.
+        // A random delay, so that clients do not send at the same moment.
         let mut next = Instant::now() + pace.unwrap_or_default().mul_f64(random.unit());
         while !self.shared.borrow().is_over {
             let now = Instant::now();
@@ -99,7 +100,8 @@ impl Client {
             while (pace.is_none() || now >= next)
                 && let Some(slot) = free.pop()
             {
-                // Late or not, a command that is sent at a pace is waited for from its time on.
+                // Under a rate limit, latency counts from the scheduled time, even if the command
+                // is sent late.
                 let begun = if pace.is_some() { next } else { now };
                 next += pace.unwrap_or_default();
                 version += 1;
@@ -129,7 +131,7 @@ impl Client {
             let mut until = until;
             while let Some(group) = self.session.next_answered(until).await {
                 free.push(self.take(group, &mut in_flight).await?);
-                // Those that are there already.
+                // Takes the answers that are available already.
                 until = now;
             }
         }
@@ -147,7 +149,7 @@ impl Client {
         Ok(())
     }
 
-    /// Takes the results of a group that is answered. Returns its slot.
+    /// Takes the results of an answered group. Returns its slot.
     async fn take(
         &mut self,
         group: Group,

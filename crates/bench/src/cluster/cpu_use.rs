@@ -1,4 +1,4 @@
-//! Seconds of processor that nodes and clients use.
+//! Processor time of nodes and clients.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::local_cluster::{LocalCluster, cpu_seconds_of};
 use crate::run_stages::quotient;
 
-/// What the processes have used.
+/// The processor time of the processes.
 pub(super) struct CpuUse {
     began: HashMap<u32, f64>,
     last: HashMap<u32, f64>,
@@ -17,10 +17,10 @@ pub(super) struct CpuUse {
     leader_seconds: PerSecond,
 }
 
-/// What a process has used in each second.
+/// The processor time of a process in each second.
 #[derive(Default)]
 struct PerSecond {
-    /// When it was looked at last for this, and what it had used.
+    /// The time of the previous sample, and the processor time used until then.
     last: (Duration, f64),
     shares: Vec<f64>,
 }
@@ -28,7 +28,7 @@ struct PerSecond {
 impl PerSecond {
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// A look, as soon as each second is over.
+    /// Takes a sample, once each second is over.
     fn look(&mut self, wall: Duration, used: f64) {
         let (since, before) = self.last;
         let seconds = u32::try_from(self.shares.len()).unwrap_or(u32::MAX);
@@ -36,7 +36,7 @@ impl PerSecond {
             return;
         }
         let share = quotient(used - before, (wall - since).as_secs_f64());
-        // A look that came late stands for the seconds that it missed.
+        // A late sample fills the seconds that it missed.
         while (self.shares.len() as u64) < wall.as_secs() {
             self.shares.push(share.unwrap_or(0.0));
         }
@@ -60,7 +60,7 @@ impl CpuUse {
     }
 
     pub(super) fn look(&mut self, cluster: &LocalCluster, wall: Duration) {
-        // One that was killed keeps what was seen last.
+        // A killed process keeps its last sample.
         self.last.extend(cluster.cpu_seconds());
         self.own_last = cpu_seconds_of("self").unwrap_or(self.own_last);
         self.wall = wall;
@@ -74,13 +74,13 @@ impl CpuUse {
         Some(self.last.get(&pid)? - self.began.get(&pid)?)
     }
 
-    /// Of all processors in each second, by the node that led.
+    /// Use of all processors in each second, in percent, by the leader's node.
     pub(super) fn leader_percent(&self, cores: f64) -> Vec<f64> {
         let shares = self.leader_seconds.shares.iter();
         shares.map(|share| 100.0 * share / cores).collect()
     }
 
-    /// Of all processors: by the nodes, and by the clients.
+    /// Use of all processors, in percent: by the nodes, and by the clients.
     pub(super) fn percent(&self, cores: f64) -> (Option<f64>, Option<f64>) {
         let used = self.last.iter();
         let used = used.map(|(pid, last)| last - self.began.get(pid).unwrap_or(&0.0));

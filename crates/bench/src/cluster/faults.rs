@@ -1,4 +1,4 @@
-//! Breaks nodes again and again, and mends them.
+//! Injects faults into nodes repeatedly, and repairs them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,15 +14,15 @@ use super::small_disk::SmallDisk;
 use crate::args::seconds;
 use crate::error::BenchError;
 
-/// How often the end of the run is looked for.
+/// Interval between checks for the end of the run.
 const INTERVAL: Duration = Duration::from_millis(10);
-/// How long a leader may take to be elected when the run is over.
+/// Time limit for the election of a leader when the run is over.
 const ELECTION_WAIT: Duration = Duration::from_secs(10);
 
 const EXAMPLE: &str = "write none, or one of kill-leader, stop-leader, cut-leader, kill-follower, stop-follower, cut-follower, \
                        break-leader, mixed, drop-leader, restart-all, slow-disk, full-disk, and how often: kill-leader:5s";
 
-/// What is broken, and how often.
+/// The kind of a fault, and its period.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Fault {
     pub(super) kind: Kind,
@@ -32,7 +32,7 @@ pub(super) struct Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     None,
-    /// One node is harmed.
+    /// One kind of harm to one node.
     Node(Harm, Victim),
     /// Any harm to the leader.
     BreakLeader,
@@ -40,21 +40,21 @@ pub(super) enum Kind {
     Mixed,
     /// Messages from the leader, to it, or both, are dropped.
     DropLeader,
-    /// SIGKILL of all nodes at once, and a start of all.
+    /// SIGKILL of all nodes at once, followed by a restart of all.
     RestartAll,
-    /// The leader's disk takes few writes in a second.
+    /// The leader's disk is limited to a few writes per second.
     SlowDisk,
-    /// The disk of the last node has no room left.
+    /// The disk of the last node is full.
     FullDisk,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Harm {
-    /// SIGKILL; it is started again later.
+    /// SIGKILL; the node is restarted later.
     Kill,
-    /// SIGSTOP; it goes on later.
+    /// SIGSTOP; the node is continued later.
     Stop,
-    /// Its links to all others are cut; they heal later.
+    /// Its links to all others are cut; they are restored later.
     Cut,
 }
 
@@ -64,19 +64,19 @@ pub(super) enum Victim {
     Follower,
 }
 
-/// Something was broken, or mended.
+/// A fault or its repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FaultEvent {
     pub(super) at: Instant,
     pub(super) what: &'static str,
     pub(super) nodes: Vec<u64>,
-    /// Not: it was mended.
+    /// True for a fault, false for its repair.
     pub(super) breaks: bool,
-    /// Another leader was elected after it, or the same one anew.
+    /// Whether a leader was elected after it: another node, or the same one in a new term.
     pub(super) elected: bool,
 }
 
-/// What is broken now.
+/// The current fault.
 enum Broken {
     Node(Harm, u64),
     All,
@@ -164,7 +164,7 @@ impl Fault {
         every: Duration::ZERO,
     };
 
-    /// Breaks something every so often until the run ends, and mends it half-way to the next time.
+    /// Injects a fault periodically until the run ends, and repairs it half-way to the next one.
     pub(super) fn run(
         self,
         cluster: &LocalCluster,
@@ -184,13 +184,13 @@ impl Fault {
             }
             !is_over.load(Ordering::Relaxed)
         };
-        // The last thing that was broken, and the term before.
+        // The last fault, and the term before it.
         let mut last: Option<(usize, u64)> = None;
         for round in 1.. {
             if !wait_until(begin + self.every * round) {
                 break;
             }
-            // Without a leader there is nothing to break.
+            // Without a leader there is no target.
             let Some((leader, term)) = cluster.leader_and_term() else {
                 continue;
             };
@@ -220,7 +220,7 @@ impl Fault {
         Ok(events)
     }
 
-    /// Which nodes are harmed, and how.
+    /// Selects the victims and the harm, and injects the fault.
     fn begin(
         self,
         cluster: &LocalCluster,
@@ -235,7 +235,7 @@ impl Fault {
         let (harm, node) = match self.kind {
             Kind::None => return Ok(None),
             Kind::Node(harm, Victim::Leader) => (harm, leader),
-            // A cluster of one has no other.
+            // A cluster of one has no followers.
             Kind::Node(_, Victim::Follower) if others.is_empty() => return Ok(None),
             Kind::Node(harm, Victim::Follower) => (harm, any(&others, random)),
             Kind::BreakLeader => (any_harm(random), leader),
@@ -289,7 +289,7 @@ impl Fault {
     }
 }
 
-/// A term after that of a break is one in which a leader was elected because of it.
+/// A term after that of a fault means that a leader was elected because of it.
 fn note_election(events: &mut [FaultEvent], last: Option<(usize, u64)>, term: u64) {
     if let Some((index, before)) = last
         && let Some(event) = events.get_mut(index)
@@ -302,7 +302,7 @@ fn any_harm(random: &mut Random) -> Harm {
     [Harm::Kill, Harm::Stop, Harm::Cut][random.below(3) as usize]
 }
 
-/// Mends what is broken.
+/// Repairs the current fault.
 fn end(
     broken: Option<Broken>,
     cluster: &LocalCluster,

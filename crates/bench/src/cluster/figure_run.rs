@@ -17,23 +17,23 @@ use crate::error::BenchError;
 /// The paper's number of nodes.
 const NODES: u16 = 5;
 
-/// What differs from point to point.
+/// The parameters that vary from point to point.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FigureRun {
     pub(crate) workers: u16,
     pub(crate) group_size: u32,
-    /// Of a worker; nothing: as nodes have it by default.
+    /// Groups in flight of a worker; `None` means the nodes' default.
     pub(crate) groups_in_flight: Option<u32>,
     pub(crate) wan: Wan,
     pub(crate) clients: u32,
-    /// Groups of a client in flight.
+    /// Groups in flight of a client.
     pub(crate) pipeline: u32,
     pub(crate) warmup: Duration,
     pub(crate) length: Duration,
     pub(crate) seed: u64,
 }
 
-/// What came out.
+/// The results of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FigureRunResult {
     pub(crate) seconds: f64,
@@ -42,14 +42,15 @@ pub(crate) struct FigureRunResult {
     pub(crate) mean_rtt_ms: Option<f64>,
     /// The round trip to the follower that completes a majority.
     pub(crate) floor_ms: f64,
-    /// Of all processors, by nodes and clients together.
+    /// Use of all processors by nodes and clients together, in percent.
     pub(crate) cpu_percent: Option<f64>,
-    /// Of all processors in each second, by the leader's node.
+    /// Use of all processors in each second by the leader's node, in percent.
     pub(crate) leader_cpu_percent: Vec<f64>,
 }
 
 impl FigureRun {
-    /// Starts a cluster in the folder, runs, checks what the witness knows, and stops the cluster.
+    /// Starts a cluster in the folder, runs the clients, compares with the witness, and stops the
+    /// cluster.
     pub(crate) fn run(&self, dir: &Path, machine: &Machine) -> Result<FigureRunResult, BenchError> {
         let usual = Shape::default();
         let run = Run {

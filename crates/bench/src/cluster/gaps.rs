@@ -1,11 +1,11 @@
-//! How long nothing was acknowledged, around faults.
+//! Gaps between acknowledgements around faults.
 
 use std::time::{Duration, Instant};
 
-/// Shorter gaps are ordinary.
+/// Shorter gaps are normal.
 const SHORTEST: Duration = Duration::from_millis(5);
 
-/// The times between acknowledgements that were long.
+/// The long gaps between acknowledgements.
 #[derive(Debug)]
 pub(super) struct Gaps {
     last: Instant,
@@ -20,7 +20,7 @@ impl Gaps {
         }
     }
 
-    /// Something was acknowledged.
+    /// Records an acknowledgement.
     pub(super) fn acknowledged(&mut self, now: Instant) {
         if now.saturating_duration_since(self.last) >= SHORTEST {
             self.gaps.push((self.last, now));
@@ -28,7 +28,8 @@ impl Gaps {
         self.last = now;
     }
 
-    /// For each fault the longest gap, if there is one, that ended after it and began before the next one: last acknowledgement before to first after.
+    /// For each fault, the longest gap that ended after it and began before the next one, if there
+    /// is one. A gap is the time from the last acknowledgement before to the first after.
     pub(super) fn around(&self, faults: &[Instant]) -> Vec<Option<Duration>> {
         let nexts = faults.iter().skip(1).map(Some).chain([None]);
         let longest = |fault: &Instant, next: Option<&Instant>| {

@@ -1,4 +1,4 @@
-//! Opens the accounts, and reads them at the end.
+//! Creates the accounts, and reads them at the end.
 
 use namiki_client::protocol::{Command, Outcome, Write};
 use namiki_client::{AsyncClient, AsyncSession};
@@ -7,13 +7,13 @@ use super::witness::{Findings, Witness};
 use super::workload::{OPENING_BALANCE, Plan, key_of};
 use crate::error::BenchError;
 
-/// Rows of a command, and commands of a group.
+/// Number of rows in a command, and of commands in a group.
 const ROWS: u64 = 1000;
 const COMMANDS: u64 = 20;
-/// Rows of a read.
+/// Number of rows in a read.
 const READ_ROWS: u64 = 20_000;
 
-/// Writes the accounts of a plan, or nothing into the rows of one without accounts.
+/// Writes the accounts of a plan. For a plan without accounts, deletes its rows.
 pub(super) async fn load(session: &mut AsyncSession, plan: &Plan) -> Result<(), BenchError> {
     let accounts = plan.accounts();
     let rows = if accounts == 0 { plan.pairs } else { accounts };

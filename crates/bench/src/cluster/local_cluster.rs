@@ -1,4 +1,5 @@
-//! A cluster of processes on this machine, which the program `namiki-cluster` starts, breaks and stops.
+//! A cluster of processes on this machine, which is started, harmed and stopped through the program
+//! `namiki-cluster`.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -19,34 +20,35 @@ use crate::error::BenchError;
 use crate::interrupt;
 
 const PROGRAM: &str = "namiki-cluster";
-/// How long a node may take to say what it is.
+/// Time limit for a node to report its status.
 const STATUS_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long it may take until a certain node leads.
+/// Time limit until a certain node leads.
 const LEAD_TIMEOUT: Duration = Duration::from_secs(60);
-/// Long enough for others to elect a leader.
+/// A pause that is long enough for others to elect a leader.
 const LEAD_BACKOFF: Duration = Duration::from_millis(1200);
-/// How long a node may take to look at every row.
+/// Time limit for a node to hash all its rows.
 const HASH_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a node may take to end.
+/// Time limit for a node to exit.
 const END_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(2);
-/// Clock ticks of the system in a second, as `/proc` counts: fixed on Linux.
+/// The system's clock ticks per second in `/proc`: fixed on Linux.
 const TICKS_PER_S: f64 = 100.0;
 
-/// A cluster that runs. It is stopped when it is dropped, unless it ran before.
+/// A running cluster. It is stopped on drop, unless it was running before.
 #[derive(Debug)]
 pub(super) struct LocalCluster {
     program: PathBuf,
     pub(super) dir: PathBuf,
     pub(super) nodes: Vec<Node>,
-    /// How clients connect to it, and to no other that has taken one of its ports.
+    /// The options by which clients connect to this cluster, and to no other one that has taken one
+    /// of its ports.
     pub(super) options: ClientOptions,
-    /// It is to run on.
+    /// Whether it keeps running after drop.
     keep_running: bool,
     pub(super) namespaces: Option<Namespaces>,
 }
 
-/// A node of it.
+/// A node of the cluster.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) id: u64,
@@ -55,9 +57,9 @@ pub(super) struct Node {
 }
 
 impl LocalCluster {
-    /// Starts the cluster in a folder: the one that is there, or a new one.
+    /// Starts the cluster in a folder: the existing one, or a new one.
     pub(super) fn start(dir: &Path, shape: &Shape) -> Result<Self, BenchError> {
-        // As in the command lines of the nodes, by which their processes are known.
+        // An absolute path, as in the nodes' command lines, by which their processes are found.
         let dir = std::path::absolute(dir).map_err(BenchError::file("find", dir))?;
         let mut cluster = Self {
             program: find_program()?,
@@ -114,7 +116,7 @@ impl LocalCluster {
         Ok(())
     }
 
-    /// Starts all nodes, which are down.
+    /// Starts all nodes, which must be down.
     pub(super) fn start_all(&self) -> Result<(), BenchError> {
         let Some(namespaces) = &self.namespaces else {
             return self.run(["start"]);
@@ -123,7 +125,7 @@ impl LocalCluster {
         nodes.try_for_each(|node| namespaces.start_node(&self.program, &self.dir, node.id))
     }
 
-    /// Starts a node again, which is down.
+    /// Restarts a node, which must be down.
     pub(super) fn restart(&self, node: u64) -> Result<(), BenchError> {
         match &self.namespaces {
             None => self.run(["restart", &node.to_string()]),
@@ -184,7 +186,7 @@ impl LocalCluster {
         Err(BenchError::Cluster(said.to_owned()))
     }
 
-    /// How clients connect to it if they have so much time.
+    /// The clients' connection options with this timeout.
     pub(super) fn within(&self, timeout: Duration) -> ClientOptions {
         ClientOptions {
             timeout,
@@ -196,14 +198,14 @@ impl LocalCluster {
         self.nodes.iter().map(|node| node.address.clone()).collect()
     }
 
-    /// What each node that answers says of itself.
+    /// The status of each node that answers.
     pub(super) fn statuses(&self) -> Vec<NodeStatus> {
         let (nodes, options) = (self.nodes.iter(), self.within(STATUS_TIMEOUT));
         let statuses = nodes.filter_map(|node| status(&node.address, &options).ok());
         statuses.collect()
     }
 
-    /// Says on standard error what each node is.
+    /// Prints the status of each node on standard error.
     pub(super) fn describe(&self) {
         for node in &self.nodes {
             match status(&node.address, &self.within(STATUS_TIMEOUT)) {
@@ -224,12 +226,12 @@ impl LocalCluster {
         }
     }
 
-    /// The node that leads.
+    /// The leader's node.
     pub(super) fn leader(&self) -> Option<u64> {
         Some(self.leader_and_term()?.0)
     }
 
-    /// The leader, and the term that it leads in.
+    /// The leader's node, and its term.
     pub(super) fn leader_and_term(&self) -> Option<(u64, u64)> {
         let leaders = self.statuses().into_iter();
         let leaders = leaders.filter(|status| status.role == Role::Leader);
@@ -237,7 +239,7 @@ impl LocalCluster {
         Some((leader.node, leader.term))
     }
 
-    /// The hash of each node's tables, with the LSN that it is of.
+    /// The hash of each node's tables, with the LSN of that state.
     pub(super) fn state_hashes(&self) -> Result<Vec<(u64, u128)>, BenchError> {
         let nodes = self.nodes.iter();
         let hashes = nodes.map(|node| {
@@ -247,7 +249,7 @@ impl LocalCluster {
         hashes.collect()
     }
 
-    /// Sees to it that this node leads: others are paused until they do not.
+    /// Makes this node the leader: other leaders are paused until they lose leadership.
     pub(super) fn let_lead(&self, node: u64) -> Result<(), BenchError> {
         let begin = Instant::now();
         while begin.elapsed() < LEAD_TIMEOUT && !interrupt::asked() {
@@ -268,7 +270,7 @@ impl LocalCluster {
         Err(BenchError::Cluster(why))
     }
 
-    /// The process of the node that leads.
+    /// The process of the leader's node.
     pub(super) fn leader_process(&self) -> Option<u32> {
         self.process_of(self.leader()?)
     }
@@ -281,12 +283,12 @@ impl LocalCluster {
         self.nodes.iter().find(|node| node.id == id)
     }
 
-    /// SIGKILL of all nodes, one right after the other.
+    /// Sends SIGKILL to all nodes, one immediately after the other.
     pub(super) fn kill_all(&self) -> Result<(), BenchError> {
         for node in &self.nodes {
             let process = node.pid().and_then(|pid| Pid::from_raw(pid.cast_signed()));
             if let Some(process) = process {
-                // One that has ended by itself is what the witness looks for.
+                // A process that exited by itself is for the witness to detect.
                 let _ = kill_process(process, Signal::KILL);
             }
         }
@@ -295,7 +297,7 @@ impl LocalCluster {
             .try_for_each(|node| self.wait_for_end(node.id))
     }
 
-    /// Waits until a node's process is gone.
+    /// Waits until a node's process has exited.
     pub(super) fn wait_for_end(&self, node: u64) -> Result<(), BenchError> {
         let begin = Instant::now();
         while self.process_of(node).is_some() {
@@ -310,7 +312,7 @@ impl LocalCluster {
         Ok(())
     }
 
-    /// Fails unless the last thing that a node has said contains this.
+    /// Fails unless the last output of a node contains this text.
     pub(super) fn require_said(&self, node: u64, what: &str) -> Result<(), BenchError> {
         let Some(found) = self.node(node) else {
             return Ok(());
@@ -327,7 +329,7 @@ impl LocalCluster {
         )))
     }
 
-    /// Seconds of processor that each node's process has used.
+    /// Processor seconds used by each node's process.
     pub(super) fn cpu_seconds(&self) -> HashMap<u32, f64> {
         let pids = self.nodes.iter().filter_map(Node::pid);
         let seconds = pids.filter_map(|pid| Some((pid, cpu_seconds_of(&pid.to_string())?)));
@@ -336,7 +338,7 @@ impl LocalCluster {
 }
 
 impl Node {
-    /// The process of the node, if it is there.
+    /// The node's process, if it exists.
     fn pid(&self) -> Option<u32> {
         let text = fs::read_to_string(self.dir.join("pid")).ok()?;
         let pid: u32 = text.trim().parse().ok()?;
@@ -358,15 +360,16 @@ fn read_config(dir: &Path) -> Result<Option<NodeConfig>, BenchError> {
     config.map(Some)
 }
 
-/// Where a new cluster looks for ports: not where other processes look. While all nodes are down, another cluster could take theirs.
+/// The first port to try for a new cluster, which differs between processes. While all nodes are
+/// down, another cluster could take their ports.
 fn first_port() -> u32 {
     14_000 + std::process::id() % 80 * 200
 }
 
-/// Seconds of processor that a process has used, of user and system together.
+/// Processor seconds used by a process, user and system together.
 pub(super) fn cpu_seconds_of(process: &str) -> Option<f64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name, in parentheses, may hold anything.
+    // The name, in parentheses, may contain any characters.
     let (_, fields) = stat.rsplit_once(") ")?;
     let mut ticks = fields.split(' ').skip(11);
     let (user, system): (f64, f64) = (ticks.next()?.parse().ok()?, ticks.next()?.parse().ok()?);
@@ -383,7 +386,7 @@ impl Drop for LocalCluster {
     }
 }
 
-/// The program `namiki-cluster`, which is beside this one or on PATH.
+/// Finds the program `namiki-cluster`, in the folder of this program or on PATH.
 fn find_program() -> Result<PathBuf, BenchError> {
     let beside = std::env::current_exe().ok();
     let beside = beside.as_deref().and_then(Path::parent).map(Path::to_owned);

@@ -1,4 +1,5 @@
-//! `cluster`: transfers on a replicated cluster of real processes, with faults, and a witness of what was acknowledged.
+//! `cluster`: transfers on a replicated cluster of real processes, with faults, and a witness for
+//! acknowledged commands.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -58,7 +59,7 @@ use crate::repetitions::in_turns;
 use crate::result_writer::Report;
 use crate::run_folder::Place;
 
-/// The node in Tokyo, the paper's leader: from elsewhere distances to a majority are others.
+/// The node in Tokyo, the paper's leader: from other cities, the distances to a majority differ.
 const TOKYO: u64 = 1;
 
 const NOTES: &str = "\
@@ -99,35 +100,36 @@ Examples:
   namiki-bench cluster --nodes 5 --workload register --fault mixed:3s --seconds 30 --history run.jsonl
   namiki-bench cluster --nodes 3 --workload single --clients 1000 --pipeline 1";
 
-/// What `cluster` measures.
+/// Arguments of `cluster`.
 #[derive(Args, Debug)]
 #[command(after_help = NOTES)]
 pub(crate) struct ClusterArgs {
-    /// Numbers of nodes [default: 3; here and below, an existing cluster in --dir has its own]
+    /// Numbers of nodes [default: 3; for this and the flags below, an existing cluster in --dir has
+    /// its own]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = RangedU64ValueParser::<u16>::from(1..=9))]
     nodes: Vec<u16>,
-    /// Numbers of workers of a node, each with a log of its own [default: 2]
+    /// Numbers of workers of a node, each with its own log [default: 2]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = RangedU64ValueParser::<u16>::from(1..=64))]
     workers: Vec<u16>,
-    /// Commands of a group of the log, at most [default: 5000]
+    /// Maximal number of commands in a group of the log [default: 5000]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = RangedU64ValueParser::<u32>::from(1..=100_000))]
     group_size: Vec<u32>,
-    /// Commands that a client sends at once [default: as --group-size; 1 of `single`]
+    /// Commands that a client sends together [default: as --group-size; 1 with `single`]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::from(1..=100_000))]
     batch: Option<u32>,
-    /// Distances between nodes that are emulated [default: none]
+    /// Emulated distances between nodes [default: none]
     #[arg(long, value_enum, value_delimiter = ',')]
     wan: Vec<Wan>,
     /// Encrypt and authenticate all connections
     #[arg(long)]
     tls: bool,
-    /// What is sent
+    /// The clients' workload
     #[arg(long, value_enum, default_value = "transfer")]
     workload: Workload,
-    /// Clients, each with a session and a connection
+    /// Clients, each with its own session and connection
     #[arg(long, value_name = "N", default_value = "4", value_parser = RangedU64ValueParser::<u32>::from(1..=100_000))]
     clients: u32,
-    /// Groups of a client in flight. Those of a worker are --groups-in-flight
+    /// Groups in flight of a client. Those of a worker are set by --groups-in-flight
     #[arg(long, value_name = "N", default_value = "2", value_parser = RangedU64ValueParser::<u32>::from(1..=1024))]
     pipeline: u32,
     /// Commands per second of all clients together [default: as fast as they are answered]
@@ -139,35 +141,37 @@ pub(crate) struct ClusterArgs {
     /// Skew of Zipf's law of `payment`; 0 is uniform
     #[arg(long, value_name = "S", default_value = "0.0", value_parser = args::skew)]
     skew: f64,
-    /// Let `payment` use only so many pairs of accounts
+    /// Let `payment` use only this many pairs of accounts
     #[arg(long, value_name = "N", default_value = "0", value_parser = RangedU64ValueParser::<u64>::from(0..=1 << 30))]
     hot_pairs: u64,
     /// Rows of `register`
     #[arg(long, value_name = "N", default_value = "32", value_parser = RangedU64ValueParser::<u64>::from(1..=1 << 20))]
     registers: u64,
-    /// Share of the operations of `register` that only read
+    /// Fraction of the operations of `register` that only read
     #[arg(long, value_name = "SHARE", default_value = "0.3", value_parser = share)]
     reads: f64,
-    /// Keep what clients of `register` have asked and were told, as lines of JSON
+    /// Write the requests and answers of the clients of `register` to this file, as lines of JSON
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
-    /// Give each node a network namespace of its own. Needs root, and the program `ip`
+    /// Give each node its own network namespace. Needs root, and the program `ip`
     #[arg(long)]
     namespaces: bool,
-    /// What is broken, and how often: none, kill-leader:5s, stop-leader:5s, cut-leader:5s, and more: see below
+    /// Fault and its period: none, kill-leader:5s, stop-leader:5s, cut-leader:5s, and more: see
+    /// below
     #[arg(long, value_name = "FAULT", default_value = "none")]
     fault: Fault,
-    /// How long a follower waits for a leader, in milliseconds [default: 300]
+    /// Time for which a follower waits for a leader, in milliseconds [default: 300]
     #[arg(long, value_name = "MS", value_parser = RangedU64ValueParser::<u64>::from(50..=60_000))]
     election_timeout_ms: Option<u64>,
-    /// The longest time that a command waits for its group to fill, in microseconds [default: 1000]
+    /// Maximal time for which a command waits for its group to fill, in microseconds [default:
+    /// 1000]
     #[arg(long, value_name = "US", value_parser = RangedU64ValueParser::<u64>::from(0..=1_000_000))]
     group_wait_us: Option<u64>,
-    /// Groups of a worker that are on their way to a majority at the same time. With 1, the next waits for the one before,
-    /// as in the paper [default: 64]
+    /// Groups of a worker in flight to a majority at the same time. With 1, each waits for the one
+    /// before, as in the paper [default: 64]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::from(1..=u32::MAX as u64))]
     groups_in_flight: Option<u32>,
-    /// How large the logs of a node may become, in MiB [default: 65536]
+    /// Size limit for the logs of a node, in MiB [default: 65536]
     #[arg(long, value_name = "MIB", value_parser = RangedU64ValueParser::<u64>::from(1..=1 << 24))]
     max_log: Option<u64>,
     /// Length of the timed part, in seconds
@@ -176,10 +180,10 @@ pub(crate) struct ClusterArgs {
     /// Seconds to run before the clock starts
     #[arg(long, value_name = "S", default_value = "1", value_parser = args::seconds)]
     warmup: Duration,
-    /// Runs of each combination, in turns, a row each
+    /// Runs of each combination, interleaved; each is one row
     #[arg(long, value_name = "N", default_value = "1", value_parser = RangedU64ValueParser::<u32>::from(1..=u32::MAX as u64))]
     repeat: u32,
-    /// Makes the operations repeatable
+    /// Seed that makes the operations repeatable
     #[arg(long, value_name = "N", default_value = "42")]
     seed: u64,
     #[command(flatten)]
@@ -189,14 +193,15 @@ pub(crate) struct ClusterArgs {
     dir: Option<PathBuf>,
 }
 
-/// Distances by the names of the command line.
+/// Emulated distances, by their names on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Wan {
     /// None.
     None,
     /// Tokyo, Nagoya, Osaka, Fukuoka, Sapporo.
     Japan,
-    /// The same, by followers that sleep while they handle a payload: the paper's way to emulate.
+    /// The same distances, by followers that sleep while they handle a payload: the paper's way to
+    /// emulate.
     JapanInHandler,
 }
 
@@ -217,7 +222,8 @@ impl Wan {
         }
     }
 
-    /// The node that leads when the clients begin, if it matters: that in Tokyo, as in the paper.
+    /// The required leader at the start of the clients, if it matters: the node in Tokyo, as in the
+    /// paper.
     fn leader(self) -> Option<u64> {
         (self != Self::None).then_some(TOKYO)
     }
@@ -231,12 +237,12 @@ impl Wan {
         let mut round_trips: Vec<Duration> =
             others.map(|city| 2 * City::Tokyo.delay_to(*city)).collect();
         round_trips.sort_unstable();
-        // The leader itself is the first.
+        // The leader itself is the first of the majority.
         round_trips[usize::from(nodes) / 2].as_secs_f64() * 1e3
     }
 }
 
-/// The values that were given, or the one that stands for none.
+/// The given values, or the default without any.
 fn or_default<'a, T>(given: &'a [T], default: &'a T) -> &'a [T] {
     if given.is_empty() {
         std::slice::from_ref(default)
@@ -316,7 +322,7 @@ pub(crate) fn run(args: &ClusterArgs) -> Result<(), BenchError> {
 }
 
 impl ClusterArgs {
-    /// Every combination of what is asked for. What is not asked for is as in `default`.
+    /// All combinations of the requested parameters. Others are taken from `default`.
     fn shapes(&self, default: &Shape) -> Vec<Shape> {
         let mut shapes = Vec::new();
         for &wan in or_default(&self.wan, &default.wan) {

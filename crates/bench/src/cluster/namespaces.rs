@@ -1,13 +1,13 @@
-//! A network namespace for each node, joined by a bridge, so that what one node sends to another can be dropped on the way, in one
-//! direction alone. Needs root, and the program `ip`.
+//! A network namespace for each node, joined by a bridge, so that messages between two nodes can be
+//! dropped in one direction alone. Needs root, and the program `ip`.
 //!
 //! ```text
 //!   clients 10.77.B.254 ── bridge ──┬── 10.77.B.1  node 1
 //!                                   ├── 10.77.B.2  node 2
 //!                                   └── …
 //! ```
-//! A direction is dropped by a wrong entry in the sender's table of neighbours: its frames go to an address that no device has. Neither
-//! end is told, as with a broken switch.
+//! To drop a direction, the sender's neighbour table gets a wrong entry: its frames then go to an
+//! address that no device has. Neither end is notified, as with a broken switch.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -23,13 +23,13 @@ use crate::error::BenchError;
 
 const PEER_PORT: u16 = 7400;
 const CLIENT_PORT: u16 = 7500;
-/// An address of devices that none has.
+/// A device address that no device has.
 const NOWHERE: &str = "02:4e:4d:ff:ff:ff";
 
-/// The namespaces and their bridge. They are removed when they are dropped; the nodes must have ended.
+/// The namespaces and their bridge. They are removed on drop; the nodes must have exited before.
 #[derive(Debug)]
 pub(super) struct Namespaces {
-    /// Short, as names of devices are.
+    /// Short, because names of devices are limited.
     name: String,
     subnet: String,
     nodes: u64,
@@ -44,7 +44,7 @@ fn hardware_address(node: u64) -> String {
 }
 
 impl Namespaces {
-    /// Makes them for so many nodes.
+    /// Creates namespaces for `nodes` nodes.
     pub(super) fn create(nodes: u16) -> Result<Self, BenchError> {
         let process = std::process::id();
         let made = Self {
@@ -75,7 +75,7 @@ impl Namespaces {
         format!("{}n{node}", self.name)
     }
 
-    /// Makes the directories of a new cluster, as `namiki cluster start` does.
+    /// Creates the directories of a new cluster, as `namiki cluster start` does.
     pub(super) fn make_nodes(
         &self,
         program: &Path,
@@ -121,7 +121,8 @@ impl Namespaces {
         Ok(())
     }
 
-    /// Starts a node in its namespace. Its process is found as those of `namiki cluster` are.
+    /// Starts a node in its namespace. Its process is found in the same way as those of `namiki
+    /// cluster`.
     pub(super) fn start_node(
         &self,
         program: &Path,
@@ -144,7 +145,7 @@ impl Namespaces {
             .map_err(BenchError::file("run", "ip"))?;
         let path = dir.join("pid");
         fs::write(&path, process.id().to_string()).map_err(BenchError::file("write", &path))?;
-        // Waited for, or it would stay as a zombie when it has ended.
+        // Without a wait, an exited process would stay as a zombie.
         std::thread::spawn(move || {
             let mut process = process;
             process.wait()
@@ -152,12 +153,12 @@ impl Namespaces {
         Ok(())
     }
 
-    /// What one node sends to another is dropped from now on.
+    /// Drops all messages from one node to another from now on.
     pub(super) fn drop_link(&self, from: u64, to: u64) -> Result<(), BenchError> {
         self.set_neighbour(from, to, NOWHERE)
     }
 
-    /// Everything arrives again.
+    /// Restores all links.
     pub(super) fn heal(&self) -> Result<(), BenchError> {
         for from in 1..=self.nodes {
             for to in (1..=self.nodes).filter(|to| *to != from) {

@@ -1,7 +1,9 @@
-//! A client of the workload `register`: one operation after the other, each recorded.
+//! A client of the workload `register`: it executes one operation after the other, and records
+//! each.
 //!
-//! Now and then it is impatient. What is not answered soon then is never asked for again: the client goes on as another one, as a process
-//! would that was started again, and what it asked for stays unknown.
+//! Some operations have a short timeout. The client never repeats an operation that timed out. It
+//! continues under a new identity, as a restarted process would, and the outcome of the operation
+//! remains unknown.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,24 +19,24 @@ use super::registers::{Beliefs, RegisterWrite, some_rows, value_of};
 use super::workload::key_of;
 use crate::error::BenchError;
 
-/// How long an impatient client waits.
+/// The short timeout.
 const IMPATIENCE: Duration = Duration::from_millis(100);
-/// One operation in so many is impatient.
+/// One operation in this many has the short timeout.
 const IMPATIENT_EVERY: u64 = 16;
 
-/// One client.
+/// A client of the workload `register`.
 pub(super) struct RegisterClient {
     pub(super) number: u32,
     pub(super) client: AsyncClient,
     pub(super) session: AsyncSession,
     pub(super) shared: Rc<RefCell<Shared>>,
     pub(super) seed: u64,
-    /// Of the operations, those that only read.
+    /// Fraction of the operations that only read.
     pub(super) reads: f64,
 }
 
 impl RegisterClient {
-    /// Works until the run is over.
+    /// Executes operations until the run is over.
     pub(super) async fn run(mut self) -> Result<(), BenchError> {
         let mut random = Random::stream(self.seed, u64::from(self.number));
         let mut beliefs = Beliefs::default();
@@ -46,7 +48,7 @@ impl RegisterClient {
                 tokio::time::sleep_until(next.min(now + INTERVAL).into()).await;
                 continue;
             }
-            // One that is late does not hurry.
+            // A late operation does not make the next ones catch up.
             next = now + pace;
             let registers = self.shared.borrow().plan.pairs;
             if random.unit() < self.reads {
@@ -134,7 +136,7 @@ impl RegisterClient {
         }
     }
 
-    /// What became of the commands stays unknown.
+    /// Records the commands with unknown outcomes.
     fn give_up(&self, commands: &[Command], submit: Vec<RegisterWrite>, start: Instant) {
         let mut shared = self.shared.borrow_mut();
         shared.witness.give_up(commands);
@@ -147,7 +149,7 @@ impl RegisterClient {
     }
 }
 
-/// Reads rows, and records what was seen.
+/// Reads rows, and records the values.
 pub(super) async fn read_rows(
     client: &mut AsyncClient,
     shared: &RefCell<Shared>,

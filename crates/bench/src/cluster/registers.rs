@@ -1,13 +1,14 @@
-//! The workload `register`: few rows, each written only by commands that know what it holds.
+//! The workload `register`: few rows, each written only by commands that name its current value.
 //!
-//! A command names the values of one to three rows and writes some of them, all with one value that no other command ever writes. A value
-//! is the command's place in the order of what it has seen, and its number:
+//! A command names the values of one to three rows and writes some of these rows, all with one
+//! value that no other command ever writes. A value consists of the command's place in the order of
+//! the values that it has seen, and of its number:
 //! ```text
 //!  63                         32 31            0
 //! | 1 + the largest place seen  |   number      |
 //! ```
-//! So the values of a row rise, and each says which command has left it: what the checker needs to find the order of all
-//! commands. 0 stands for a row that is not there.
+//! Therefore the values of a row rise, and each identifies the command that wrote it, which lets
+//! the checker derive the order of all commands. 0 stands for an absent row.
 
 use std::collections::BTreeMap;
 
@@ -17,25 +18,25 @@ use serde::Serialize;
 
 use super::workload::key_of;
 
-/// What a row that is not there holds.
+/// The value of an absent row.
 pub(super) const NOTHING: u64 = 0;
-/// Rows that a command names, at most.
+/// Maximal number of rows that a command names.
 const ROWS_MAX: u64 = 3;
 
 /// A command of this workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct RegisterWrite {
-    /// Rows, and what they must hold.
+    /// Rows with their required values.
     #[serde(rename = "if")]
     pub(super) conditions: Vec<(u64, u64)>,
-    /// Rows that are written. Each is among the conditions.
+    /// The rows written. Each is among the conditions.
     pub(super) set: Vec<u64>,
-    /// What is written.
+    /// The value written.
     pub(super) value: u64,
 }
 
 impl RegisterWrite {
-    /// As a cluster takes it.
+    /// The command in the cluster's format.
     pub(super) fn command(&self, table: u32) -> Command {
         let condition = |&(row, value): &(u64, u64)| Condition {
             table,
@@ -50,7 +51,7 @@ impl RegisterWrite {
     }
 }
 
-/// What a row holds, as a cluster says it.
+/// Decodes a row's value from the cluster's format.
 pub(super) fn value_of(bytes: Option<&[u8]>) -> Option<u64> {
     match bytes {
         None => Some(NOTHING),
@@ -58,7 +59,7 @@ pub(super) fn value_of(bytes: Option<&[u8]>) -> Option<u64> {
     }
 }
 
-/// What a client believes that rows hold.
+/// A client's assumptions about the values of rows.
 #[derive(Debug, Default)]
 pub(super) struct Beliefs(BTreeMap<u64, u64>);
 
@@ -67,13 +68,13 @@ impl Beliefs {
         self.0.insert(row, value);
     }
 
-    /// Which of these must be read before a command can name them.
+    /// The rows that must be read before a command can name them.
     pub(super) fn unknown(&self, rows: &[u64]) -> Vec<u64> {
         let rows = rows.iter().copied();
         rows.filter(|row| !self.0.contains_key(row)).collect()
     }
 
-    /// A command over rows that are known. It is believed to be done.
+    /// Creates a command over rows with known values, and assumes that it succeeds.
     pub(super) fn write(
         &mut self,
         rows: &[u64],
@@ -85,7 +86,8 @@ impl Beliefs {
         let places = conditions.iter().map(|(_, value)| value >> 32);
         let place = 1 + places.max().unwrap_or(0);
         let value = place << 32 | u64::from(number);
-        // The first is always written; what is only named must not change meanwhile either.
+        // The first row is always written. The rows that are only named must not change before the
+        // command, either.
         let written = rows.iter().enumerate();
         let written = written.filter(|(at, _)| *at == 0 || random.below(2) == 0);
         let set: Vec<u64> = written.map(|(_, row)| *row).collect();
@@ -99,7 +101,7 @@ impl Beliefs {
         }
     }
 
-    /// A command was not done, or it is not known whether it was.
+    /// Discards the assumptions of a command that was not executed, or that has an unknown outcome.
     pub(super) fn forget(&mut self, write: &RegisterWrite) {
         for (row, _) in &write.conditions {
             self.0.remove(row);
@@ -115,7 +117,7 @@ impl Beliefs {
     }
 }
 
-/// Some rows, each once.
+/// Some distinct rows.
 pub(super) fn some_rows(registers: u64, random: &mut Random) -> Vec<u64> {
     let count = (1 + random.below(ROWS_MAX)).min(registers);
     let mut rows = Vec::new();
@@ -143,7 +145,7 @@ mod tests {
         assert_eq!(write.conditions, [(2, NOTHING), (1, 7 << 32 | 3)]);
         assert_eq!(write.value, 8 << 32 | 9);
         assert!(write.set.contains(&2));
-        // The next command of the same group goes on from there.
+        // The next command of the same group builds on that value.
         let next = beliefs.write(&[2], 10, &mut random);
         assert_eq!(next.conditions, [(2, write.value)]);
         beliefs.take(&[write, next], &[Outcome::Done, Outcome::ConditionFailed]);

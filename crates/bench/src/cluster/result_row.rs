@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::result_writer::{Cell, Row};
 
-/// Times in milliseconds from sending a group to having its results.
+/// Times in milliseconds from sending a group to receiving its results.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct RoundTripMs {
     pub(super) mean: f64,
@@ -14,7 +14,7 @@ pub(super) struct RoundTripMs {
     pub(super) max: f64,
 }
 
-/// Times in milliseconds in which nothing was acknowledged.
+/// Times in milliseconds without any acknowledgement.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct FailoverMs {
     pub(super) p50: f64,
@@ -22,42 +22,42 @@ pub(super) struct FailoverMs {
     pub(super) max: f64,
 }
 
-/// What came of the check of all operations.
+/// The result of checking all operations.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct HistoryResult {
     pub(super) strictly_serializable: bool,
     pub(super) operations: usize,
-    /// Commands that were done, and reads.
+    /// Number of executed commands and reads.
     pub(super) transactions: usize,
-    /// Reads of what another transaction has written.
+    /// Number of reads of a value that another transaction has written.
     pub(super) reads_from: usize,
-    /// Reads of what another one has overwritten.
+    /// Number of reads of a value that another transaction has overwritten.
     pub(super) reads_overwritten: usize,
-    /// Commands that clients gave up on: those that were executed, and those that were not.
+    /// Number of abandoned commands: executed ones, and others.
     pub(super) unknown_done: usize,
     pub(super) unknown_not_done: usize,
-    /// Commands that were refused because something had changed, which it had.
+    /// Number of commands that were refused, correctly, because a value had changed.
     pub(super) refused: usize,
-    /// The story, if it is not.
+    /// The explanation, if the history is not serializable.
     #[serde(skip)]
     pub(super) violation: Option<String>,
 }
 
-/// The keys are a contract: more may come, none is renamed.
+/// The keys are a stable contract: new ones may be added, none is renamed.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct ClusterRow<'a> {
     pub(super) nodes: u16,
     pub(super) workers: u16,
     pub(super) group_size: u32,
-    /// Commands that a client sends at once.
+    /// Commands that a client sends together.
     pub(super) batch: u32,
     pub(super) wan: &'static str,
-    /// Whether connections were protected.
+    /// Whether connections use TLS.
     pub(super) tls: bool,
     pub(super) workload: &'static str,
     pub(super) clients: u32,
     pub(super) pipeline: u32,
-    /// Of a worker, on their way to a majority, at most.
+    /// Maximal number of a worker's groups in flight to a majority.
     pub(super) groups_in_flight: u32,
     pub(super) skew: f64,
     pub(super) hot_pairs: u64,
@@ -71,26 +71,27 @@ pub(super) struct ClusterRow<'a> {
     pub(super) rtt_ms: Option<RoundTripMs>,
     /// The round trip to the follower that completes a majority.
     pub(super) floor_ms: f64,
-    /// Of all processors, by the nodes' processes.
+    /// Use of all processors by the nodes' processes, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cpu_percent: Option<f64>,
-    /// The same of the clients.
+    /// Use of all processors by the clients, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) client_cpu_percent: Option<f64>,
-    /// In each whole second of the timed part: of all processors, by the node that led when it began.
+    /// Use of all processors in each whole second of the timed part, in percent, by the node that
+    /// led at its start.
     pub(super) leader_cpu_percent: Vec<f64>,
     pub(super) acknowledged: u64,
     pub(super) rejected: u64,
     pub(super) unresolved: u64,
     pub(super) lost: u64,
     pub(super) duplicated: u64,
-    /// Rows that are missing or hold nonsense.
+    /// Number of rows that are missing or hold invalid values.
     pub(super) damaged: u64,
     pub(super) conserved: bool,
     pub(super) replicas_equal: bool,
-    /// How often something was broken.
+    /// Number of injected faults.
     pub(super) faults: usize,
-    /// How often a leader was elected thereupon.
+    /// Number of leader elections after faults.
     pub(super) failovers: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) failover_ms: Option<FailoverMs>,
@@ -102,7 +103,7 @@ pub(super) struct ClusterRow<'a> {
 }
 
 impl ClusterRow<'_> {
-    /// What is wrong with the run, if anything is.
+    /// A description of the run's failure, if it failed.
     pub(super) fn complaint(&self) -> Option<String> {
         let mut complaints = Vec::new();
         for (count, what) in [

@@ -1,4 +1,4 @@
-//! One run: load, warm-up, timed part, rest, and the comparison with what the witness knows.
+//! One run: load, warm-up, timed part, settling, and the comparison with the witness.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -30,47 +30,47 @@ use crate::interrupt;
 use crate::latency::Latencies;
 use crate::run_stages::quotient;
 
-/// Between two looks at the clock, and at Ctrl-C.
+/// Interval between checks of the clock, and for Ctrl-C.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// How often the processors are asked for.
+/// Interval between samples of processor time.
 const CPU_INTERVAL: Duration = Duration::from_millis(200);
-/// Time between two signs of life.
+/// Interval between progress messages.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
-/// How long the nodes may take to have applied the same.
+/// Time limit for the nodes to apply the same entries.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(120);
-/// A failover is long beyond two election timeouts and this.
+/// A failover is long if it takes more than two election timeouts and this slack.
 const SLACK: Duration = Duration::from_millis(100);
-/// How long a call of a client may take: elections and restarts are shorter.
+/// Time limit for a client's call, which elections and restarts stay below.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a run is like.
+/// The parameters of a run.
 pub(super) struct Run<'a> {
     pub(super) shape: Shape,
     pub(super) workload: Workload,
     pub(super) sizes: PlanSizes,
-    /// Of the operations of the workload `register`, those that only read.
+    /// Fraction of the operations of the workload `register` that only read.
     pub(super) reads: f64,
-    /// Where its operations are kept.
+    /// The file for the history of the operations.
     pub(super) history: Option<&'a Path>,
     pub(super) fault: Fault,
-    /// Commands per second of all clients; nothing: as fast as they are answered.
+    /// Commands per second of all clients; `None`: as fast as they are answered.
     pub(super) rate: Option<f64>,
     pub(super) warmup: Duration,
     pub(super) length: Duration,
     pub(super) floor_ms: f64,
-    /// The node that is to lead when the clients begin, if it matters.
+    /// The required leader at the start of the clients, if it matters.
     pub(super) leader: Option<u64>,
     pub(super) machine: &'a Machine,
     pub(super) round: u32,
 }
 
-/// A client that works.
+/// A running client.
 type ClientFuture = Pin<Box<dyn Future<Output = Result<(), BenchError>>>>;
 
 impl<'a> Run<'a> {
-    /// Does it, in this folder.
+    /// Executes the run in this folder.
     pub(super) fn run(&self, dir: &Path) -> Result<ClusterRow<'a>, BenchError> {
-        // Before the cluster, which ends before it.
+        // Created before the cluster, which is dropped first.
         let small_disk = (self.fault.kind == Kind::FullDisk)
             .then(|| SmallDisk::mount(&dir.join(format!("node-{}", self.shape.nodes))))
             .transpose()?;
@@ -86,7 +86,7 @@ impl<'a> Run<'a> {
             .map_err(BenchError::system("start the clients"))?;
         let local = LocalSet::new();
         std::thread::scope(|scope| {
-            // The faults begin with the clients, not with the loading.
+            // Faults start with the clients, not with the load.
             let (begin, begins) = std::sync::mpsc::channel::<()>();
             let (cluster, is_over) = (&cluster, &is_over);
             let faults = scope.spawn(move || match begins.recv() {
@@ -101,7 +101,8 @@ impl<'a> Run<'a> {
             is_over.store(true, Ordering::Relaxed);
             let faults = faults.join().map_err(|_| BenchError::Panicked)?;
             let known_faults: &[FaultEvent] = faults.as_deref().unwrap_or_default();
-            // The cluster is about to go, and with it what explains the failure.
+            // The cluster is about to be stopped, so its state is printed now to explain the
+            // failure.
             let driven = driven.inspect_err(|_| cluster.describe());
             let verified = driven.and_then(|(shared, cpu)| {
                 let verified = local.block_on(&runtime, self.verify(cluster, shared))?;
@@ -117,7 +118,7 @@ impl<'a> Run<'a> {
                 .then(|| self.check_history(&recorder.borrow(), &faults))
                 .transpose()?;
             let row = self.row(&shared, &cpu, &faults, &findings, conserved, replicas_equal);
-            // A cluster that was there may be protected without being asked for it.
+            // An existing cluster may use TLS without the flag.
             let tls = matches!(cluster.options.security, Security::Tls(_));
             Ok(ClusterRow {
                 tls,
@@ -134,7 +135,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Loads, and lets the clients work.
+    /// Loads the data, and runs the clients.
     async fn drive(
         &self,
         cluster: &LocalCluster,
@@ -200,10 +201,10 @@ impl<'a> Run<'a> {
         Ok((Rc::into_inner(shared).ok_or(BenchError::Panicked)?, cpu))
     }
 
-    /// Between two groups of a client.
+    /// The interval between two groups of a client.
     fn pace(&self, plan: &Plan) -> Option<Duration> {
         let rate = self.rate?;
-        // Groups of registers have from one command to so many.
+        // A group of `register` has between one command and the maximum; the average counts.
         let commands = match plan.workload {
             Workload::Register => f64::from(plan.batch + 1) / 2.0,
             _ => f64::from(plan.batch),
@@ -212,14 +213,14 @@ impl<'a> Run<'a> {
         Some(Duration::from_secs_f64(1.0 / groups_per_s))
     }
 
-    /// Lets the warm-up and the timed part pass, or the time until a client fails.
+    /// Waits for the warm-up and the timed part to end, or for a client to fail.
     async fn time(
         &self,
         cluster: &LocalCluster,
         shared: &RefCell<Shared>,
         clients: &[JoinHandle<Result<(), BenchError>>],
     ) -> CpuUse {
-        // They end when the run is over, and not before.
+        // Clients end when the run is over, and not before.
         let goes_on = || !interrupt::asked() && !clients.iter().any(JoinHandle::is_finished);
         let wait = async |until: Instant| {
             let mut said = Instant::now();
@@ -231,7 +232,7 @@ impl<'a> Run<'a> {
                 }
             }
         };
-        // It takes a while to ask, so that is done before the clock starts.
+        // Asking takes a while, so it happens before the clock starts.
         let leader = cluster.leader_process();
         wait(Instant::now() + self.warmup).await;
         let begin = Instant::now();
@@ -255,7 +256,7 @@ impl<'a> Run<'a> {
     ) -> Result<(Shared, Findings, bool), BenchError> {
         let mut client = AsyncClient::connect(cluster.addresses(), self.options(cluster)).await?;
         if self.workload == Workload::Register {
-            // What was written at last has been seen, too.
+            // The values written last are observed, too.
             let rows = (0..self.sizes.registers).collect();
             read_rows(&mut client, &shared, self.sizes.clients, rows).await?;
         }
@@ -265,7 +266,7 @@ impl<'a> Run<'a> {
         Ok((shared, findings, conserved))
     }
 
-    /// Whether all nodes hold the same rows and sessions, once they have applied the same.
+    /// Whether all nodes hold the same rows and sessions, once they have applied the same entries.
     fn replicas_equal(&self, cluster: &LocalCluster) -> Result<bool, BenchError> {
         let begin = Instant::now();
         loop {
@@ -278,7 +279,7 @@ impl<'a> Run<'a> {
                 && last == applied.first().copied()
             {
                 let hashes = cluster.state_hashes()?;
-                // An election meanwhile leaves an entry.
+                // An election in between adds an entry.
                 if hashes.iter().all(|(lsn, _)| *lsn == hashes[0].0) {
                     return Ok(hashes.iter().all(|(_, hash)| *hash == hashes[0].1));
                 }
@@ -290,7 +291,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Says which failovers were long, and when, so that they are found in the logs of the nodes.
+    /// Prints the long failovers with their times, so that they can be found in the nodes' logs.
     fn tell_long(&self, breaks: &[&FaultEvent], gaps: &[Option<Duration>]) {
         let long = Duration::from_millis(2 * self.shape.election_timeout_ms) + SLACK;
         for (fault, gap) in breaks.iter().zip(gaps) {

@@ -1,4 +1,4 @@
-//! The history of a run: kept where it is asked for, and where something is wrong.
+//! The history of a run: kept on request, and after a failure.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::run::Run;
 use crate::error::BenchError;
 
 impl Run<'_> {
-    /// What a history is about.
+    /// The description of the run in its history.
     fn about(&self) -> About {
         About {
             registers: self.sizes.registers,
@@ -20,14 +20,15 @@ impl Run<'_> {
         }
     }
 
-    /// Where a history is kept that was not asked for.
+    /// The file for a history: the requested one, or a temporary file for one that was not
+    /// requested.
     fn history_of_failure(&self) -> PathBuf {
         let failed = format!("namiki-history-{}.jsonl", std::process::id());
         let failed = std::env::temp_dir().join(failed);
         self.history.map_or(failed, Path::to_owned)
     }
 
-    /// Keeps the history of a run that has failed, as far as it goes. What the run has failed with is the caller's to tell.
+    /// Keeps the incomplete history of a failed run. The caller reports the failure.
     pub(super) fn keep_unfinished(&self, recorder: &Recorder, faults: &[FaultEvent]) {
         let path = self.history_of_failure();
         match recorder.write(&path, &self.about(), faults) {
@@ -36,7 +37,7 @@ impl Run<'_> {
         }
     }
 
-    /// Keeps the history if it is asked for, or if it is not what it must be.
+    /// Checks the history. Keeps it on request, or if the check fails.
     pub(super) fn check_history(
         &self,
         recorder: &Recorder,

@@ -4,25 +4,25 @@ use namiki_cluster::config::NodeConfig;
 
 use super::Wan;
 
-/// See the module.
+/// The shape of a cluster.
 #[derive(Clone, Debug)]
 pub(super) struct Shape {
     pub(super) nodes: u16,
     pub(super) workers: u16,
     pub(super) group_size: u32,
     pub(super) group_wait_us: u64,
-    /// Of a worker.
+    /// Groups in flight of a worker.
     pub(super) groups_in_flight: u32,
     pub(super) wan: Wan,
-    /// Whether connections are protected.
+    /// Whether connections use TLS.
     pub(super) tls: bool,
     pub(super) election_timeout_ms: u64,
     pub(super) max_log_mib: u64,
-    /// Whether each node has a network of its own.
+    /// Whether each node has its own network namespace.
     pub(super) namespaces: bool,
 }
 
-/// What `namiki-bench cluster` makes unless told otherwise. The group is the larger one of the paper's.
+/// The default of `namiki-bench cluster`. The group size is the paper's larger one.
 impl Default for Shape {
     fn default() -> Self {
         Self {
@@ -41,7 +41,7 @@ impl Default for Shape {
 }
 
 impl Shape {
-    /// The shape of a cluster of `nodes` nodes with settings like this one's.
+    /// The shape of a cluster of `nodes` nodes with the settings of `config`.
     pub(super) fn of(config: &NodeConfig, nodes: u16) -> Self {
         let as_u64 = |number: u128| u64::try_from(number).unwrap_or(u64::MAX);
         Self {

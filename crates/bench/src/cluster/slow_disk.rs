@@ -1,4 +1,5 @@
-//! A disk that takes few writes in a second from one process: by the system's control groups, so it needs root.
+//! A disk that limits one process to a few writes per second, by the system's control groups; it
+//! needs root.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -6,22 +7,22 @@ use std::path::{Path, PathBuf};
 
 use crate::error::BenchError;
 
-/// Writes in a second. A flush is one or two.
+/// Writes per second. A flush is one or two writes.
 const WRITES_PER_S: u32 = 20;
-/// Where the first version of control groups is, and the second.
+/// The mount points of the first and the second version of control groups.
 const BLKIO: &str = "/sys/fs/cgroup/blkio";
 const UNIFIED: &str = "/sys/fs/cgroup";
 
-/// A control group: its processes have a slow disk.
+/// A control group in which processes have a slow disk.
 #[derive(Debug)]
 pub(super) struct SlowDisk {
     group: PathBuf,
-    /// Where processes go back to.
+    /// The group to which processes return.
     parent: PathBuf,
 }
 
 impl SlowDisk {
-    /// Makes the group for the device on which a folder is.
+    /// Creates the group for the device that contains a folder.
     pub(super) fn prepare(dir: &Path) -> Result<Self, BenchError> {
         let found = fs::metadata(dir).map_err(BenchError::file("look at", dir))?;
         let (major, minor) = (libc::major(found.dev()), libc::minor(found.dev()));
@@ -47,18 +48,18 @@ impl SlowDisk {
         Ok(made)
     }
 
-    /// From now on the process has a slow disk.
+    /// Slows down the disk of this process from now on.
     pub(super) fn slow_down(&self, process: u32) -> Result<(), BenchError> {
         let path = self.group.join("cgroup.procs");
         fs::write(&path, process.to_string()).map_err(BenchError::file("write to", &path))
     }
 
-    /// All processes have a fast disk again.
+    /// Restores the disk speed of all processes.
     pub(super) fn restore(&self) -> Result<(), BenchError> {
         let path = self.group.join("cgroup.procs");
         let processes = fs::read_to_string(&path).map_err(BenchError::file("read", &path))?;
         for process in processes.lines() {
-            // One that has ended meanwhile cannot be moved.
+            // A process that has exited cannot be moved.
             let _ = fs::write(self.parent.join("cgroup.procs"), process);
         }
         Ok(())
@@ -70,7 +71,7 @@ impl Drop for SlowDisk {
         if let Err(error) = self.restore() {
             eprintln!("{}: {}", self.group.display(), error.with_causes());
         }
-        // A process that is ending keeps it for a moment; an empty group does no harm.
+        // An exiting process keeps the group alive for a moment; an empty group is harmless.
         let _ = fs::remove_dir(&self.group);
     }
 }

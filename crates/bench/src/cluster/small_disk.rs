@@ -1,4 +1,5 @@
-//! A disk of its own for one node, in a file: an ext4 file system that can be filled. It is mounted, so it needs root.
+//! A separate disk for one node, in a file: an ext4 file system that can be filled. Mounting it
+//! needs root.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -10,12 +11,12 @@ use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use super::system_program::run_program;
 use crate::error::BenchError;
 
-/// Room for the files that a node begins with, and some more.
+/// Space for a node's initial files, with some reserve.
 const BYTES: u64 = 2 << 30;
-/// What is left when it is filled.
+/// The free space that remains when it is filled.
 const LEFT_BYTES: u64 = 1 << 20;
 
-/// A mounted file system. It is unmounted when it is dropped.
+/// A mounted file system. It is unmounted on drop.
 #[derive(Debug)]
 pub(super) struct SmallDisk {
     image: PathBuf,
@@ -23,7 +24,7 @@ pub(super) struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// Mounts one at a folder, which is made.
+    /// Mounts a file system at a folder, which is created.
     pub(super) fn mount(at: &Path) -> Result<Self, BenchError> {
         let image = at.with_extension("img");
         fs::create_dir_all(at).map_err(BenchError::file("create", at))?;
@@ -50,7 +51,7 @@ impl SmallDisk {
         self.mounted.join("filler")
     }
 
-    /// Takes what is left of it.
+    /// Fills the free space.
     pub(super) fn fill(&self) -> Result<(), BenchError> {
         let path = self.filler();
         let filled = || -> io::Result<()> {
@@ -65,7 +66,7 @@ impl SmallDisk {
         filled().map_err(BenchError::file("fill", &path))
     }
 
-    /// Gives it back.
+    /// Frees the space again.
     pub(super) fn make_room(&self) -> Result<(), BenchError> {
         let path = self.filler();
         fs::remove_file(&path).map_err(BenchError::file("remove", &path))

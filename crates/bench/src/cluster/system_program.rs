@@ -1,11 +1,11 @@
-//! Programs of the system that faults need.
+//! Runs the system's programs that faults need.
 
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
 
 use crate::error::BenchError;
 
-/// Runs one. Its error says what needed it.
+/// Runs a program. Its error names the feature that needs it.
 pub(super) fn run_program<A: AsRef<OsStr>>(
     what_for: &str,
     program: &str,

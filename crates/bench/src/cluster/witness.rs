@@ -1,7 +1,8 @@
-//! What must be in the tables: an outside witness of what was acknowledged.
+//! An external witness of acknowledged commands, which determines the required content of the
+//! tables.
 //!
-//! It counts for each account the transfers that were acknowledged, and those of which nothing is known. At the end every balance is read
-//! from the leader and compared.
+//! For each account, it counts the acknowledged transfers and those with unknown outcomes. At the
+//! end every balance is read from the leader and compared.
 
 use std::collections::HashMap;
 
@@ -9,30 +10,30 @@ use namiki_client::protocol::{Command, Outcome};
 
 use super::workload::{OPENING_BALANCE, Plan, Workload};
 
-/// What was acknowledged.
+/// The acknowledged commands.
 #[derive(Debug)]
 pub(super) struct Witness {
     workload: Workload,
-    /// By row: transfers of an account, or the last version of a row.
+    /// By row: the number of an account's transfers, or the last version of a row.
     acknowledged: Vec<u64>,
-    /// Transfers of an account of which nothing is known, or a version that may be there.
+    /// Transfers of an account with unknown outcomes, or a version that may be present.
     unknown: HashMap<u64, u64>,
-    /// Commands that were done.
+    /// Number of executed commands.
     pub(super) done: u64,
-    /// Commands that were refused, such as for want of money.
+    /// Number of refused commands, for example because of an insufficient balance.
     pub(super) rejected: u64,
-    /// Commands of which nothing is known.
+    /// Number of commands with unknown outcomes.
     pub(super) unresolved: u64,
 }
 
-/// What the comparison has come to.
+/// The result of the comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Findings {
-    /// Acknowledged, and not there.
+    /// Acknowledged, but absent.
     pub(super) lost: u64,
-    /// There more often than acknowledged, or although never sent.
+    /// Present more often than acknowledged, or present but never sent.
     pub(super) duplicated: u64,
-    /// Rows that are missing, or hold nonsense.
+    /// Rows that are missing, or hold invalid values.
     pub(super) damaged: u64,
     sum: u128,
 }
@@ -42,7 +43,7 @@ impl Witness {
         let rows = match plan.workload {
             Workload::Transfer | Workload::Payment => plan.accounts(),
             Workload::Single => plan.pairs,
-            // The history of all operations says more.
+            // The history of all operations is a stronger check.
             Workload::Register => 0,
         };
         Self {
@@ -55,12 +56,12 @@ impl Witness {
         }
     }
 
-    /// The rows that are compared.
+    /// Number of rows to compare.
     pub(super) fn rows(&self) -> u64 {
         self.acknowledged.len() as u64
     }
 
-    /// A group was acknowledged.
+    /// Records an acknowledged group.
     pub(super) fn acknowledge(&mut self, commands: &[Command], outcomes: &[Outcome]) {
         for (command, outcome) in commands.iter().zip(outcomes) {
             if *outcome != Outcome::Done {
@@ -87,7 +88,7 @@ impl Witness {
         }
     }
 
-    /// The client has given up on a group.
+    /// Records a group that the client has given up on.
     pub(super) fn give_up(&mut self, commands: &[Command]) {
         for command in commands {
             self.unresolved += 1;
@@ -106,7 +107,7 @@ impl Witness {
         }
     }
 
-    /// Compares a row with what must be there.
+    /// Compares a row with its required content.
     pub(super) fn compare(&self, row: u64, value: Option<&[u8]>, findings: &mut Findings) {
         let Some(&acknowledged) = self.acknowledged.get(row as usize) else {
             return;
@@ -155,7 +156,7 @@ impl Witness {
         }
     }
 
-    /// Whether there is as much money as in the beginning, once all rows are compared.
+    /// Whether the total of all balances is unchanged, once all rows are compared.
     pub(super) fn is_conserved(&self, findings: &Findings) -> bool {
         let opened = u128::from(OPENING_BALANCE) * u128::from(self.rows());
         let has_money = matches!(self.workload, Workload::Transfer | Workload::Payment);
@@ -163,7 +164,7 @@ impl Witness {
     }
 }
 
-/// The row that a command writes, and the version that it leaves.
+/// The row that a command writes, and its new version.
 fn write_of(command: &Command) -> Option<(u64, u64)> {
     let Command::Write(write) = command else {
         return None;

@@ -1,29 +1,31 @@
-//! What clients send.
+//! The commands that clients send.
 //!
-//! Accounts come in pairs: the even one of a pair only pays, the odd one only receives, always an amount of 1. So the balance of a payer says
-//! how often it has paid, and a payment that is missing is told from one that was made twice.
+//! Accounts come in pairs: the even one only pays, the odd one only receives, always an amount of
+//! 1. A payer's balance therefore shows how often it has paid, which distinguishes a missing
+//! payment from a duplicated one.
 
 use clap::ValueEnum;
 use namiki_client::protocol::{Command, Write};
 use namiki_platform::seeded_random::Random;
 use namiki_platform::zipf::{Scatter, Zipf};
 
-/// What every account begins with: more than any run pays.
+/// The initial balance of every account, which exceeds the payments of any run.
 pub(super) const OPENING_BALANCE: u64 = 1 << 40;
 
-/// Commands of a batch of `register`, at most.
+/// Maximal number of commands in a batch of `register`.
 const REGISTER_BATCH_MAX: u32 = 4;
 
-/// Workloads by the names of the command line.
+/// Workloads, by their names on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Workload {
-    /// The paper's: every transfer in flight has accounts of its own.
+    /// The paper's workload: every transfer in flight has its own accounts.
     Transfer,
-    /// Payers and payees by Zipf's law, or among few pairs.
+    /// Payers and payees chosen by Zipf's law, or among few pairs.
     Payment,
-    /// One row is written in each request, a row of the client's own.
+    /// Each request writes one row, which belongs to the client.
     Single,
-    /// Few rows, each written only by commands that know what it holds: every operation is recorded and checked.
+    /// Few rows, each written only by commands that name its current value; every operation is
+    /// recorded and checked.
     Register,
 }
 
@@ -38,33 +40,33 @@ impl Workload {
     }
 }
 
-/// The workload of a run: sizes, and how accounts are chosen.
+/// The workload of a run: its sizes, and the choice of accounts.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) workload: Workload,
     pub(super) table: u32,
-    /// Commands that a client sends at once.
+    /// Commands that a client sends together.
     pub(super) batch: u32,
-    /// Batches of a client in flight.
+    /// Batches in flight of a client.
     pub(super) pipeline: u32,
-    /// Pairs of accounts, or rows.
+    /// Number of pairs of accounts, or of rows.
     pub(super) pairs: u64,
     choice: Option<(Zipf, Scatter)>,
-    /// Only the first so many pairs are used, if that is not 0.
+    /// Only this many pairs are used, unless it is 0.
     hot_pairs: u64,
 }
 
-/// What is asked for.
+/// The requested sizes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlanSizes {
     pub(super) clients: u32,
     pub(super) pipeline: u32,
     pub(super) batch: u32,
-    /// Of the workload `payment`.
+    /// Number of pairs in the workload `payment`.
     pub(super) pairs: u64,
     pub(super) skew: f64,
     pub(super) hot_pairs: u64,
-    /// Rows of the workload `register`.
+    /// Number of rows in the workload `register`.
     pub(super) registers: u64,
     pub(super) seed: u64,
 }
@@ -98,7 +100,7 @@ impl Plan {
         }
     }
 
-    /// Rows that must exist before.
+    /// Number of rows that must exist before the run.
     pub(super) fn accounts(&self) -> u64 {
         match self.workload {
             Workload::Transfer | Workload::Payment => 2 * self.pairs,
@@ -106,13 +108,13 @@ impl Plan {
         }
     }
 
-    /// The first pair of those that a client's slot has to itself.
+    /// The first of the pairs reserved for a client's slot.
     pub(super) fn first_pair(&self, client: u32, slot: u32) -> u64 {
         let slots = u64::from(client) * u64::from(self.pipeline) + u64::from(slot);
         slots * u64::from(self.batch)
     }
 
-    /// The commands of a batch. `version` is the value that a single write leaves.
+    /// The commands of a batch. `version` is the value of a single write.
     pub(super) fn commands(
         &self,
         client: u32,
@@ -131,7 +133,7 @@ impl Plan {
                     .map(|(payer, payee)| self.transfer(payer, payee))
                     .collect()
             }
-            // Its clients know what rows hold, and make their commands themselves.
+            // Its clients know the values of rows, and create their commands themselves.
             Workload::Register => Vec::new(),
             Workload::Single => own.map(|row| self.write(row, version)).collect(),
         }

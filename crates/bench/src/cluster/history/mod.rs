@@ -1,6 +1,7 @@
-//! What every client has asked and was told, with times of one clock: for checkers, in this program and in others.
+//! The history of all requests and answers of the clients, with times of one clock: for checkers,
+//! in this program and in others.
 //!
-//! A file of it is lines of JSON, in the order in which they ended:
+//! The file consists of lines of JSON, in the order in which the operations ended:
 //! ```text
 //! {"history":{"version":1,"registers":32,…}}
 //! {"client":0,"start_ns":10,"end_ns":25,"submit":[{"if":[[3,0]],"set":[3],"value":4294967297}],"outcomes":["Done"]}
@@ -8,7 +9,7 @@
 //! {"client":2,"start_ns":30,"end_ns":31,"read":[3,5],"values":[4294967297,0],"lsn":17}
 //! {"at_ns":28,"fault":"kill","nodes":[1]}
 //! ```
-//! Commands of one `submit` are transactions of their own. What values are: `registers.rs`.
+//! Each command of a `submit` is a transaction. `registers.rs` defines the values.
 
 mod refusals;
 mod verdict;
@@ -29,12 +30,12 @@ pub(super) use verdict::check;
 
 const VERSION: u32 = 1;
 
-/// Something that a client has done.
+/// An operation of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Operation {
     pub(super) client: u32,
     pub(super) start_ns: u64,
-    /// Nothing: the client has given up.
+    /// `None`: the client has given up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) end_ns: Option<u64>,
     #[serde(flatten)]
@@ -46,15 +47,15 @@ pub(super) struct Operation {
 pub(super) enum What {
     Submit {
         submit: Vec<RegisterWrite>,
-        /// Nothing: not known.
+        /// `None`: the outcome is unknown.
         #[serde(skip_serializing_if = "Option::is_none")]
         outcomes: Option<Vec<Outcome>>,
     },
     Read {
-        /// Rows.
+        /// The rows read.
         read: Vec<u64>,
         values: Vec<u64>,
-        /// The state that was read: that after this entry of the log.
+        /// The state that was read: the one after this entry of the log.
         lsn: u64,
     },
 }
@@ -86,7 +87,7 @@ impl Recorder {
         }
     }
 
-    /// Nanoseconds since the beginning.
+    /// Nanoseconds since the start.
     pub(super) fn ns(&self, at: Instant) -> u64 {
         let since = at.saturating_duration_since(self.begin);
         u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
@@ -98,7 +99,7 @@ impl Recorder {
         self.numbers
     }
 
-    /// A client was answered, or has given up (no end).
+    /// Records an operation that was answered, or that the client has given up on (no end).
     pub(super) fn record(&mut self, client: u32, start: Instant, end: Option<Instant>, what: What) {
         self.operations.push(Operation {
             client,
@@ -108,7 +109,7 @@ impl Recorder {
         });
     }
 
-    /// Writes it to a file.
+    /// Writes the history to a file.
     pub(super) fn write(
         &self,
         path: &Path,

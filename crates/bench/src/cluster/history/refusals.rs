@@ -1,8 +1,9 @@
-//! Whether commands were refused with reason.
+//! Checks that commands were refused correctly.
 //!
-//! A command is refused if, at one moment between its start and its end, one of the rows that it names does not hold what it names. That is
-//! impossible if every one of them was seen to hold it before the start, or something later, and to hold it after the end, or
-//! something earlier: values of a row rise (`registers.rs`), so it has held it all the time.
+//! A command is refused correctly if, at one moment between its start and its end, one of the named
+//! rows does not hold the named value. This is impossible if every named row was observed with its
+//! value, or a later one, before the start, and with its value, or an earlier one, after the end.
+//! Values of a row only rise (`registers.rs`), so each row then held its value all the time.
 //!
 //! ```text
 //!   write row 3 := 7          read row 3 = 7            nothing newer than 7 can have come before this read began
@@ -10,38 +11,39 @@
 //!                ├─────────┤
 //!                if row 3 = 7: refused            a violation
 //! ```
-//! What other commands of the same operation have changed lies between its start and its end, so nothing is concluded from it.
+//! Changes by other commands of the same operation lie between its start and its end, so no
+//! conclusion is drawn from them.
 
 use std::collections::HashMap;
 
-/// What is known of one row: values, and when.
+/// Observations of one row: values with times.
 #[derive(Debug, Default)]
 struct RowHistory {
     /// At this time at the latest, the row held this value or a later one.
     reached: Vec<(u64, u64)>,
-    /// At this time, the row held this value or an earlier one, or it had not been changed since.
+    /// At this time, the row held this value or an earlier one, or was still unchanged.
     not_beyond: Vec<(u64, u64)>,
 }
 
-/// What is known of all rows.
+/// Observations of all rows.
 #[derive(Debug, Default)]
 pub(super) struct Rows(HashMap<u64, RowHistory>);
 
 impl Rows {
-    /// An operation that ran from `start_ns` has seen that a row held a value.
+    /// Adds an observation: an operation that started at `start_ns` has read this value.
     pub(super) fn saw(&mut self, row: u64, value: u64, start_ns: u64, end_ns: Option<u64>) {
         let known = self.0.entry(row).or_default();
         known.not_beyond.push((start_ns, value));
         known.reached.extend(end_ns.map(|end| (end, value)));
     }
 
-    /// An operation that ended then has written a value.
+    /// Adds an observation: an operation that ended at `end_ns` has written this value.
     pub(super) fn wrote(&mut self, row: u64, value: u64, end_ns: Option<u64>) {
         let known = self.0.entry(row).or_default();
         known.reached.extend(end_ns.map(|end| (end, value)));
     }
 
-    /// Everything has been said.
+    /// Sorts the observations, once all are added.
     pub(super) fn sorted(mut self) -> SortedRows {
         for known in self.0.values_mut() {
             known.reached.sort_unstable();
@@ -61,19 +63,19 @@ impl Rows {
     }
 }
 
-/// What is known of all rows, in the order of time: up to each time the highest value that was reached, from each time on the lowest that
-/// was not exceeded.
+/// Observations of all rows, in order of time: the highest value reached up to each time, and the
+/// lowest value not exceeded from each time on.
 #[derive(Debug)]
 pub(super) struct SortedRows(HashMap<u64, RowHistory>);
 
 impl SortedRows {
-    /// Whether a row has held this value, and no other, at every moment of an operation.
+    /// Whether a row held exactly this value at every moment of an operation.
     fn held_throughout(&self, row: u64, value: u64, start_ns: u64, end_ns: u64) -> bool {
         let Some(known) = self.0.get(&row) else {
             return false;
         };
         let before = known.reached.partition_point(|(end, _)| *end < start_ns);
-        // Without a value it began.
+        // Each row starts without a value.
         let reached = before.checked_sub(1).map_or(0, |at| known.reached[at].1);
         let after = known
             .not_beyond
@@ -82,10 +84,11 @@ impl SortedRows {
         reached >= value && not_beyond.is_some_and(|lowest| lowest <= value)
     }
 
-    /// Whether a command with these conditions may have been refused while its operation ran.
+    /// Checks whether a command with these conditions may have been refused while its operation
+    /// ran.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why not.
     pub(super) fn check_refusal(
         &self,
         conditions: &[(u64, u64)],
@@ -111,7 +114,8 @@ impl SortedRows {
 mod tests {
     use super::*;
 
-    /// Row 1 gets 7 in 0..10, which is seen in 40..50 and replaced by 9 in 60..70, which is seen in 80..90.
+    /// Row 1 is set to 7 in 0..10, which is read in 40..50, and to 9 in 60..70, which is read in
+    /// 80..90.
     fn rows() -> SortedRows {
         let mut rows = Rows::default();
         rows.saw(1, 0, 0, Some(10));
@@ -130,7 +134,7 @@ mod tests {
         for (start, end) in [(11, 20), (11, 59), (30, 45)] {
             let refused = rows.check_refusal(&[(1, 7)], start, end);
             assert!(refused.unwrap_err().contains("row 1 held 7"));
-            // Nothing was ever in row 2.
+            // Row 2 never had a value.
             assert!(rows.check_refusal(&[(1, 7), (2, 0)], start, end).is_err());
         }
     }
@@ -139,15 +143,15 @@ mod tests {
     fn a_refusal_may_be_true_while_the_value_changes() {
         let rows = rows();
         let possible = [
-            // Before it was written for certain, and while it may be replaced.
+            // Before it was certainly written, and while it may be overwritten.
             (&[(1, 7)][..], 5, 20),
             (&[(1, 7)], 10, 20),
             (&[(1, 7)], 11, 60),
             (&[(1, 7)], 65, 68),
-            // What is not there any more, or not yet.
+            // A value that is no longer there, or not yet.
             (&[(1, 0)], 11, 20),
             (&[(1, 9)], 11, 20),
-            // One row is enough, and nothing is known of row 3.
+            // One row suffices, and nothing is known about row 3.
             (&[(1, 7), (2, 5)], 11, 20),
             (&[(1, 7), (3, 0)], 11, 20),
         ];

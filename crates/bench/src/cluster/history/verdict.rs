@@ -1,10 +1,12 @@
-//! Whether a history is strictly serializable.
+//! Checks whether a history is strictly serializable.
 //!
-//! Each command that is done is a transaction: it has read the rows that it names and written some of them. A read is a transaction,
-//! too. A command of which nothing is known counts as done if anything has seen what it writes. That is enough, because a value is only
-//! ever replaced by a command that names it, and at the end all rows are read: what was done has been seen.
+//! Each executed command is a transaction: it has read the rows that it names and written some of
+//! them. A read is a transaction, too. A command with an unknown outcome counts as executed if
+//! anything has observed the value that it writes. That suffices: a value is only overwritten by a
+//! command that names it, and all rows are read at the end, so every executed command is observed.
 //!
-//! A command that is refused has read, too: it must have been possible to see something else than it demanded (`refusals.rs`).
+//! A refused command has read, too: it must have been possible to observe something other than it
+//! demanded (`refusals.rs`).
 
 use std::collections::HashMap;
 
@@ -15,28 +17,29 @@ use super::super::registers::RegisterWrite;
 use super::refusals::Rows;
 use super::{Operation, What};
 
-/// In stories of the checker, transactions are called by the line of the history's file, and their place in it.
+/// In the checker's explanations, a transaction is identified by its line in the history file, and
+/// its position in that line.
 const PLACES: u64 = 100;
 
-/// What was checked.
+/// The counts of a successful check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Verdict {
     pub(in super::super) transactions: usize,
-    /// Reads of what another transaction has written.
+    /// Number of reads of a value that another transaction has written.
     pub(in super::super) reads_from: usize,
-    /// Reads of what another transaction has overwritten.
+    /// Number of reads of a value that another transaction has overwritten.
     pub(in super::super) reads_overwritten: usize,
-    /// Commands that clients gave up on: those that were executed, and those that were not.
+    /// Number of abandoned commands: executed ones, and others.
     pub(in super::super) unknown_done: usize,
     pub(in super::super) unknown_not_done: usize,
-    /// Commands that were refused, each because it could have seen something else than it demanded.
+    /// Number of refused commands; each could have observed something other than it demanded.
     pub(in super::super) refused: usize,
 }
 
-/// Checks what clients have done.
+/// Checks the operations of all clients.
 ///
 /// # Errors
-/// What contradicts strict serializability, as a story.
+/// An explanation of the violation of strict serializability.
 pub(in super::super) fn check(operations: &[Operation]) -> Result<Verdict, String> {
     require_rising_lsns(operations)?;
     let unknown = Unknown::sort_out(operations);
@@ -86,7 +89,7 @@ pub(in super::super) fn check(operations: &[Operation]) -> Result<Verdict, Strin
     Ok(verdict)
 }
 
-/// Checks every command that was refused. Returns how many there are.
+/// Checks every refused command. Returns their number.
 fn check_refusals(operations: &[Operation], unknown: &Unknown<'_>) -> Result<usize, String> {
     let mut rows = Rows::default();
     for operation in operations {
@@ -139,7 +142,7 @@ fn check_refusals(operations: &[Operation], unknown: &Unknown<'_>) -> Result<usi
     Ok(refused)
 }
 
-/// A history with rows by their numbers.
+/// A history in which rows have numbers.
 #[derive(Default)]
 struct Translation {
     history: History,
@@ -165,9 +168,9 @@ impl Translation {
     }
 }
 
-/// Commands of which clients do not know what came of them.
+/// Commands with outcomes unknown to the clients.
 struct Unknown<'a> {
-    /// By the value that they write, with whether they were done.
+    /// By the value that they write, with a flag whether they were executed.
     writes: HashMap<u64, (&'a RegisterWrite, bool)>,
 }
 
@@ -193,7 +196,7 @@ impl<'a> Unknown<'a> {
                 }
             }
         }
-        // What was done has seen something, too.
+        // An executed command has observed something, too.
         while let Some(value) = seen.pop() {
             if let Some((write, is_done)) = writes.get_mut(&value)
                 && !std::mem::replace(is_done, true)
@@ -204,7 +207,7 @@ impl<'a> Unknown<'a> {
         Self { writes }
     }
 
-    /// Whether a command was done, the `place`-th of an operation with these outcomes.
+    /// Whether a command was executed: the one at `place` in an operation with these outcomes.
     fn is_done_at(
         &self,
         write: &RegisterWrite,
@@ -218,7 +221,8 @@ impl<'a> Unknown<'a> {
     }
 }
 
-/// A read says which state it has seen. One that begins after another has ended must not see an earlier one.
+/// A read reports the state that it has observed. A read that starts after another has ended must
+/// not observe an earlier state.
 fn require_rising_lsns(operations: &[Operation]) -> Result<(), String> {
     let mut reads: Vec<(u64, u64, u64)> = Vec::new();
     for operation in operations {
@@ -290,7 +294,7 @@ mod tests {
         assert!(said.contains(because), "{said}");
     }
 
-    /// One writes rows 1 and 2, the next row 1, and both are read.
+    /// The first command writes rows 1 and 2, the next one row 1, and both are read.
     fn sound() -> Vec<Operation> {
         vec![
             write((0, Some(10)), &[(1, 0), (2, 0)], &[1, 2], 11, Outcome::Done),
@@ -320,17 +324,17 @@ mod tests {
             let times = (times.0, Some(times.1));
             write(times, conditions, &[1], 24, outcome)
         };
-        // Row 1 has held 11 since 10 ns at the latest, and until 20 ns for certain.
+        // Row 1 held 11 from 10 ns at the latest, and certainly until 20 ns.
         let mut history = sound();
         let both = [(1, 11), (2, 11)];
         history.push(demand((15, 19), &both, Outcome::ConditionFailed));
         is_refused(&history, "row 1 held 11 and row 2 held 11 all the time");
-        // Not yet, or not any more, as far as is known.
+        // It may not be there yet, or no longer.
         for times in [(9, 19), (15, 20)] {
             history[5] = demand(times, &both, Outcome::ConditionFailed);
             assert_eq!(check(&history).unwrap().refused, 2, "{times:?}");
         }
-        // What is seen at the end has been there since it was written.
+        // A value read at the end has been there since it was written.
         history[5] = demand((31, 31), &[(1, 22)], Outcome::ConditionFailed);
         is_refused(&history, "row 1 held 22");
         history[5] = demand((9, 19), &both, Outcome::InsufficientBalance);
@@ -375,7 +379,7 @@ mod tests {
     #[test]
     fn an_unknown_command_counts_if_it_was_seen() {
         let mut history = sound();
-        // What was refused because of it would be refused falsely if it was not done.
+        // If that command was not executed, the refusal because of it was wrong.
         history.remove(3);
         history[2] = write((20, None), &[(1, 11)], &[1], 22, Outcome::Done);
         let verdict = check(&history).unwrap();
@@ -383,7 +387,7 @@ mod tests {
         history[3] = read((32, 34), &[(1, 11), (2, 11)], 6);
         let verdict = check(&history).unwrap();
         assert_eq!((verdict.unknown_done, verdict.unknown_not_done), (0, 1));
-        // Seen only by another one of which nothing is known, which was seen.
+        // It is observed only by another command with an unknown outcome, which is observed itself.
         history.push(write((22, None), &[(1, 22)], &[1], 33, Outcome::Done));
         history[3] = read((32, 34), &[(1, 33), (2, 11)], 6);
         assert_eq!(check(&history).unwrap().unknown_done, 2);
