@@ -63,7 +63,7 @@ pub(crate) enum Device {
     Nvm(Duration),
     /// Discards every write.
     Null,
-    /// Files whose reads wait for emulated drives.
+    /// Files with reads that wait for emulated drives.
     Slow(SlowDrives),
 }
 

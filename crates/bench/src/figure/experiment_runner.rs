@@ -424,7 +424,7 @@ pub(crate) struct Prepared(Option<Rc<RefCell<FigureQueries>>>);
 pub(crate) struct Point {
     pub(crate) line: &'static str,
     pub(crate) threads: u16,
-    /// Whether a run takes so long that only the first round has one.
+    /// Whether a run is so slow that only the first round has one.
     pub(crate) is_rare: bool,
     job: Job,
 }

@@ -30,7 +30,7 @@ pub(crate) struct RunRow {
     pub(crate) sequencer: Option<&'static str>,
     pub(crate) seed: u64,
     pub(crate) seconds: f64,
-    /// Transactions that committed, or whose log was written.
+    /// Transactions that committed, or had their log written.
     pub(crate) committed: Option<u64>,
     pub(crate) tps: Option<f64>,
     pub(crate) aborted: Option<u64>,

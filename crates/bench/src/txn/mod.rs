@@ -665,8 +665,8 @@ impl TxnArgs {
     }
 }
 
-/// The length of a log file. Each stream's file is filled with zeros at the start, so many streams
-/// share the bytes for which the start can wait.
+/// The length of a log file. Each stream's file is filled with zeros at the start, so the total for
+/// which the start can wait is divided among the streams.
 fn log_file_bytes(streams: NonZeroU16) -> u64 {
     let share = LOG_FILES_BYTES / u64::from(streams.get());
     let whole = share / LOG_FILE_BYTES_MIN * LOG_FILE_BYTES_MIN;

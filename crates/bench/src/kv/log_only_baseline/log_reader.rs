@@ -18,7 +18,7 @@ const READ_BYTES: usize = 1 << 20;
 pub(super) struct Kept {
     /// The number of the oldest group.
     pub(super) first: u64,
-    /// The number of the newest group; `first - 1` if there is none.
+    /// The number of the newest group; `first - 1` without groups.
     pub(super) last: u64,
     /// The end of the newest group.
     pub(super) end: u64,
