@@ -1,4 +1,4 @@
-//! `namiki-bench cluster` as its user sees it.
+//! Tests of `namiki-bench cluster` through its command line.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -20,7 +20,8 @@ fn bench(arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// The program that runs nodes. A test of this package alone does not build it, and without it nothing would be tested.
+/// The program that runs nodes. A test of this package alone does not build it; without it the test
+/// would check nothing.
 fn nodes_program() -> PathBuf {
     let beside = Path::new(env!("CARGO_BIN_EXE_namiki-bench")).with_file_name("namiki-cluster");
     assert!(
@@ -31,7 +32,7 @@ fn nodes_program() -> PathBuf {
     beside
 }
 
-/// Runs three nodes with a fault, and returns the row and the history.
+/// Runs three nodes with a fault. Returns the row and the history.
 fn run_three(arguments: &[&str]) -> (Value, String) {
     nodes_program();
     let dir = tempfile::tempdir().unwrap();
@@ -61,7 +62,7 @@ fn a_killed_leader_loses_nothing_and_reorders_nothing() {
     assert_eq!(row["history"]["strictly_serializable"], true, "{row}");
     assert_eq!(row["replicas_equal"], true, "{row}");
     assert!(row["acknowledged"].as_u64().unwrap() > 100, "{row}");
-    // The file is complete: what it is about, the operations, the fault and its end.
+    // The file is complete: the description, the operations, the fault and its end.
     let lines: Vec<Value> = history
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
@@ -92,7 +93,7 @@ fn rows_of_an_earlier_run_are_no_violation() {
     }
 }
 
-/// The only node loses its directory in mid-run, and begins anew: no client can go on.
+/// The only node loses its directory during the run, and starts empty: no client can continue.
 #[test]
 fn a_run_that_fails_leaves_its_history() {
     let program = nodes_program();

@@ -1,4 +1,5 @@
-//! Every command, run small: the keys of its rows, its exit status, and what it refuses.
+//! Runs every command at a small size: the keys of its rows, its exit status, and the arguments
+//! that it refuses.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{BufRead, BufReader};
@@ -69,7 +70,7 @@ fn every_workload_is_run_and_checked() {
     }
 }
 
-/// Of every workload and index, before and after a recovery.
+/// Checked for every workload and index, before and after a recovery.
 #[test]
 fn keys_of_every_shape_run_and_are_checked() {
     let args = [
@@ -104,7 +105,7 @@ fn keys_of_every_shape_run_and_are_checked() {
     }
 }
 
-/// Each look has a table of its own in a folder that is kept.
+/// Each shape of keys has a table of its own in a kept folder.
 #[test]
 fn keys_of_different_looks_live_side_by_side() {
     let dir = tempfile::tempdir().unwrap();
@@ -229,7 +230,7 @@ fn a_given_folder_is_kept_and_its_database_continued() {
         assert_eq!(rows[0]["committed"], 600, "{workload}");
     }
     assert!(data.join("MANIFEST").exists());
-    // Keys would be drawn from records that are not there, or not from all that are.
+    // Keys would be drawn from absent records, or not from all present ones.
     let args = ["txn", "--workload", "u1", "--dir", text(&data)];
     for (size, word) in [
         (["--records", "5000"], "made with --records 3000"),
@@ -242,7 +243,7 @@ fn a_given_folder_is_kept_and_its_database_continued() {
     rows(&[&args[..], SMALL].concat());
 }
 
-/// Only `txn` works on what is in the folder.
+/// Only `txn` continues the database in the folder.
 #[test]
 fn other_commands_leave_a_given_folder_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
@@ -272,7 +273,7 @@ fn other_commands_leave_a_given_folder_as_it_was() {
     }
 }
 
-/// A folder in memory is no device.
+/// A folder in memory is not on a device.
 #[test]
 fn a_folder_in_memory_is_said_to_be_one() {
     let memory = Path::new("/dev/shm");
@@ -355,7 +356,8 @@ fn the_log_is_measured_beside_its_device() {
     }
 }
 
-/// A region is not written twice: a timed run ends when it is full, and operations have to fit.
+/// A region is not overwritten: a timed run ends when it is full, and a given number of operations
+/// must fit.
 ///
 /// Paper: pwal §5.7 (one device for all logs)
 #[test]
@@ -430,7 +432,7 @@ fn a_log_is_recovered_as_it_was_written() {
     }
 }
 
-/// A database with that much log takes a checkpoint when it is closed, unless it is told not to.
+/// A database with this much log takes a checkpoint when it is closed, unless configured otherwise.
 #[test]
 fn a_log_worth_a_checkpoint_is_recovered_repeatedly() {
     let args = ["recover", "--log-mb", "20", "--record-bytes", "512"];
@@ -440,7 +442,7 @@ fn a_log_worth_a_checkpoint_is_recovered_repeatedly() {
     for row in &rows {
         assert_eq!(row["equal_to_oracle"], true);
         assert_eq!(row["transactions"], rows[0]["transactions"]);
-        // What makes a checkpoint due at the end, and more.
+        // More than the amount that makes a checkpoint due at the end.
         assert!(row["log_bytes"].as_u64().unwrap() > 16 << 20, "{row}");
     }
 }
@@ -560,7 +562,7 @@ fn what_makes_no_sense_is_refused_by_name() {
     );
 }
 
-/// Every number that is none is answered with its flag, and one that is out of its range with that, too.
+/// An argument that is not a number, or out of range, gives an error that names the flag.
 #[test]
 fn numbers_out_of_range_are_refused_with_flag_and_range() {
     let txn = ["txn", "--workload", "u1"];
@@ -614,14 +616,14 @@ fn numbers_out_of_range_are_refused_with_flag_and_range() {
     }
 }
 
-/// Some command lines turn out to make no sense only when the engine refuses what they lead to.
+/// Some command lines are found to be invalid only when the engine refuses the resulting settings.
 #[test]
 fn engine_refusals_name_the_flag_to_change() {
     let dir = tempfile::tempdir().unwrap();
     let raw = format!("raw:{}", text(&dir.path().join("device")));
     let txn = ["txn", "--spec", "TT(NLR)+PWAL(16)", "--ops", "600"];
     let shared = ["--device", &raw, "--raw-mb", "1"];
-    // Too little for the log buffers of all streams.
+    // Too small for the log buffers of all streams.
     let many = ["--workload", "u1", "--threads", "16"];
     refused(&[&txn[..], &many, &shared].concat(), 2, "raise --raw-mb");
     let output = Command::new(env!("CARGO_BIN_EXE_namiki-bench"))
@@ -634,7 +636,7 @@ fn engine_refusals_name_the_flag_to_change() {
     assert!(errors.contains("absent; --dir or TMPDIR names"), "{errors}");
 }
 
-/// A table for people has headings, and medians where there is something to take them of.
+/// A table for readers has headings, and medians if runs were repeated.
 #[test]
 fn a_table_is_the_default() {
     let args = [
@@ -656,7 +658,7 @@ fn a_table_is_the_default() {
     assert!(table.contains("medians"), "{table}");
 }
 
-/// A program that is going to be sent signals, and the folder that its temporary ones are in.
+/// A program that will get signals, and the folder of its temporary folders.
 struct Running {
     child: Child,
     errors: BufReader<ChildStderr>,
@@ -682,7 +684,7 @@ impl Running {
         }
     }
 
-    /// Returns with the first line on standard error that has these words.
+    /// Returns the first line on standard error with these words.
     fn wait_for_line(&mut self, words: &str) {
         let mut line = String::new();
         while !line.contains(words) {
@@ -692,7 +694,7 @@ impl Running {
         }
     }
 
-    /// Returns when the program has made a file or folder with a path that ends like this.
+    /// Waits until the program has created a file or folder with a path that ends like this.
     fn wait_for_file(&mut self, ending: &str) {
         while !has_file(self.temporary.path(), ending) {
             assert!(self.child.try_wait().unwrap().is_none(), "it has ended");
@@ -704,7 +706,7 @@ impl Running {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Its exit status, what it printed, and what it left behind.
+    /// The program's exit status, its output, and the number of entries left behind.
     fn end(mut self) -> (Option<i32>, String, usize) {
         let output = self.child.stdout.take().unwrap();
         let printed = std::io::read_to_string(output).unwrap();
@@ -715,7 +717,7 @@ impl Running {
 }
 
 fn has_file(dir: &Path, ending: &str) -> bool {
-    // Whatever is gone meanwhile is not it.
+    // An entry that has been removed in the meantime cannot be the one.
     let Ok(entries) = std::fs::read_dir(dir) else {
         return false;
     };
@@ -731,7 +733,7 @@ const LONG: &[&str] = &["txn", "--workload", "u1", "--seconds", "600"];
 fn an_interrupted_run_prints_its_row() {
     let args = ["--spec", "NOLOG", "--records", "1000", "--warmup", "0"];
     let mut running = Running::start(&[LONG, &args].concat());
-    // The first sign of life: by then, transactions have been committed.
+    // After the first progress message, transactions have been committed.
     running.wait_for_line(": 10 s");
     running.send(Signal::INT);
     let (status, printed, left) = running.end();
@@ -740,12 +742,12 @@ fn an_interrupted_run_prints_its_row() {
     assert_keys(&serde_json::from_str(&printed).unwrap(), &[TXN]);
 }
 
-/// Before the first transaction there is nothing to print, and nothing to wait for.
+/// Before the first transaction there is nothing to print or to wait for.
 #[test]
 fn a_signal_before_the_run_ends_it() {
     for (ending, args) in [
-        // The manifest is there before the load; the folders are, too, and files of log come to be
-        // in the load and in the warm-up.
+        // The manifest exists before the load, and so do the folders. Log files are created during
+        // the load and the warm-up.
         ("MANIFEST", &["--records", "100000000"][..]),
         ("0000", &["--threads", "100"]),
         (
@@ -764,7 +766,8 @@ fn a_signal_before_the_run_ends_it() {
     }
 }
 
-/// Whatever the first signal began, the second ends, and leaves nothing behind either.
+/// The second signal ends the program, whatever the first one started, and leaves nothing behind
+/// either.
 #[test]
 fn a_second_signal_removes_what_is_temporary() {
     let mut running = Running::start(&[LONG, &["--records", "300000", "--warmup", "0"]].concat());

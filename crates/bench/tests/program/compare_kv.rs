@@ -1,4 +1,5 @@
-//! `compare kv`, run small: the keys of its rows, what is checked, and what it refuses.
+//! Runs `compare kv` at a small size: the keys of its rows, its checks, and the arguments that it
+//! refuses.
 
 use serde_json::Value;
 
@@ -30,7 +31,7 @@ fn kv(args: &[&str]) -> Vec<Value> {
     rows(&[&["compare", "kv"], args, SMALL].concat())
 }
 
-/// Each store, and how many of the five workloads it takes part in.
+/// Each store, with the number of the five workloads that it supports.
 fn all_do_the_same(stores: &str, parts: &[(&str, usize)]) {
     let every = ["--workload", "u1,u10,r10,u5r5,scan100", "--stores", stores];
     for more in [
@@ -45,7 +46,7 @@ fn all_do_the_same(stores: &str, parts: &[(&str, usize)]) {
         let durable = more.len() == 3;
         for (store, workloads) in parts {
             let count = rows.iter().filter(|row| row["store"] == *store).count();
-            // Numbers of threads, and skews.
+            // The number of combinations of threads and skews.
             let each = if durable { 4 } else { 2 };
             let workloads = if *store == "floor" && !durable {
                 0

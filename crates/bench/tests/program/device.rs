@@ -1,4 +1,4 @@
-//! What `device` measures, and what it refuses.
+//! Tests the measurements of `device`, and the arguments that it refuses.
 
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ fn the_device_is_measured_in_every_mode() {
         assert_keys(row, &[KEYS, &["depth", "device"], MACHINE]);
         assert_eq!(row["bytes"], 4096);
     }
-    // Where io_uring is refused there is no bare loop of it.
+    // Without io_uring there is no bare loop.
     let queue = rows[0]["queue"].as_str().unwrap();
     if queue.starts_with("io_uring") {
         let rows = measured("--mode read-bare --depth 3");
@@ -62,7 +62,7 @@ fn emulated_drives_are_named_in_every_row() {
     for mode in ["read", "read-blocking"] {
         let rows = measured(&format!("--mode {mode} --depth 8 --device slow:8x1ms"));
         assert_eq!(rows[0]["device"], "slow:8x1ms");
-        // Each of 50 reads takes a millisecond, eight at a time.
+        // Each of 50 reads takes one millisecond, with eight at a time.
         assert!(rows[0]["ops_per_s"].as_f64().unwrap() <= 8000.0);
         if mode == "read" {
             assert!(rows[0]["queue"].as_str().unwrap().contains("EMULATED"));

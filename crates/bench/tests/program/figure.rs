@@ -1,4 +1,4 @@
-//! `figure` and `report`, run small: what they print and write.
+//! Runs `figure` and `report` at a small size: their output and their files.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -54,7 +54,7 @@ fn of_kind<'a>(rows: &'a [Value], kind: &str) -> Vec<&'a Value> {
     found
 }
 
-/// How many elements of the name the SVG has, which must be XML.
+/// The number of elements with this name in the SVG, which must be XML.
 fn elements(path: &Path, name: &str) -> usize {
     let svg = std::fs::read_to_string(path).unwrap();
     let document = roxmltree::Document::parse(&svg).unwrap();
@@ -80,14 +80,14 @@ fn a_tictoc_pwal_figure_has_four_lines_and_claims() {
             .iter()
             .all(|row| VERDICTS.contains(&row["verdict"].as_str().unwrap()))
     );
-    // Whatever does not hold has a paragraph.
+    // Every claim that does not hold has a paragraph.
     for claim in &claims {
         let is_told = claim["verdict"] == "does not hold here";
         assert_eq!(claim["why_not"].is_string(), is_told, "{claim}");
     }
     assert_eq!(elements(&out.join("tictoc-pwal-7.svg"), "polyline"), 4);
 
-    // Two runs of four lines at two numbers of threads, in turns.
+    // Two runs of four lines at two numbers of threads, interleaved.
     let runs = lines(&out.join("tictoc-pwal-7.csv"));
     assert_eq!(runs.len(), 1 + 16);
     assert!(
@@ -135,7 +135,7 @@ fn a_pwal_figure_writes_the_papers_records_to_disk() {
     let (points, claims) = (of_kind(&rows, "point"), of_kind(&rows, "claim"));
     assert_eq!((points.len(), claims.len()), (6, 5));
     let line = |name: &str| points.iter().find(|row| row["line"] == name).unwrap();
-    // BEGIN, UPDATE and END of 512 bytes each, and whole blocks of frames around them.
+    // BEGIN, UPDATE and END of 512 bytes each, framed in whole blocks.
     for name in ["P-WAL", "WAL"] {
         let bytes = line(name)["counts"]["wal_bytes"].as_f64().unwrap();
         assert!(bytes >= 1000.0 * 1536.0, "{name}: {bytes}");
@@ -151,7 +151,7 @@ fn a_pwal_figure_writes_the_papers_records_to_disk() {
         .find(|claim| claim["found"] == "needs --threads 16")
         .unwrap();
     assert_eq!(at_16["verdict"], "not testable here");
-    // What a run leaves behind is what was asked for.
+    // The run leaves exactly the requested files behind.
     let mut left: Vec<String> = std::fs::read_dir(dir.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -226,7 +226,8 @@ fn what_is_no_figure_is_refused() {
     );
 }
 
-/// The paper's own setting is a device that all logs share. Here it is a file, which each run makes and removes.
+/// The paper's setting is a device that all logs share. Here it is a file, which each run creates
+/// and removes.
 #[test]
 fn pwal_figures_run_on_a_raw_file() {
     for number in ["6", "7"] {
@@ -272,7 +273,7 @@ fn an_oode_figure_lies_over_relative_reads_per_second() {
         }
         let runs = lines(&dir.path().join(format!("oode-{number}.csv")));
         assert_eq!(runs.len(), 1 + 2 * points_of_lines);
-        // The lines of the figure that have two points or more, and what lies closest to them.
+        // The lines of the figure with at least two points, and their fits.
         let polylines = elements(&dir.path().join(format!("oode-{number}.svg")), "polyline");
         assert!(
             polylines >= if number == "5" { 2 } else { 4 },
@@ -338,8 +339,8 @@ fn an_oode_figure_runs_on_emulated_drives() {
     );
 }
 
-/// Every figure of the list but those of the cluster, which needs another program; one page, and each experiment run
-/// once.
+/// All figures of the list except those of the cluster, which needs another program; one page, and
+/// one run of each experiment.
 #[test]
 fn a_report_is_one_page_over_all_figures() {
     let dir = tempfile::tempdir().unwrap();
@@ -380,7 +381,7 @@ fn a_report_is_one_page_over_all_figures() {
         }
         elements(&dir.path().join(format!("{slug}.svg")), "rect");
     }
-    // Aborts are drawn as the paper counts them.
+    // Aborts are drawn by the paper's count.
     for point in of_kind(&rows, "point") {
         let is_of_aborts =
             point["paper"] == "tictoc-pwal" && matches!(point["figure"].as_u64(), Some(9 | 13));

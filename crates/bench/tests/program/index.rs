@@ -1,4 +1,5 @@
-//! `index` and `compare index`, run small: what they print, and what they refuse.
+//! Runs `index` and `compare index` at a small size: their output, and the arguments that they
+//! refuse.
 
 use serde_json::Value;
 
@@ -88,7 +89,7 @@ fn every_tree_does_all_six_operations_and_is_checked() {
     }
 }
 
-/// The hash table keeps no order, and does everything else.
+/// The hash table keeps no order, and supports everything else.
 #[test]
 fn the_hash_table_does_all_that_needs_no_order() {
     let mix = "read=30,write=20,insert=20,update=15,delete=15";
@@ -192,7 +193,7 @@ fn the_table_says_the_rate_at_the_yardstick() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("at 151 ns"), "{text}");
     assert!(!text.contains('{'), "{text}");
-    // Four combinations, each run once, so there are no medians over any.
+    // Four combinations with one run each, so there are no medians.
     assert_eq!(text.lines().count(), 5, "{text}");
 }
 

@@ -1,4 +1,5 @@
-//! `query`, run small: what it prints, and that all orders of execution give one answer.
+//! Runs `query` at a small size: its output, and the equality of answers over all orders of
+//! execution.
 
 use std::collections::BTreeSet;
 
@@ -24,11 +25,11 @@ const KEYS: &[&str] = &[
     "crc_us_per_page",
     "search_us_per_io",
 ];
-/// Of queries that read single pages.
+/// Keys of queries that read single pages.
 const LOOKUP_KEYS: &[&str] = &["iops_limit", "iops_limit_depth1"];
-/// Of those that scan.
+/// Keys of queries that scan.
 const SCAN_KEYS: &[&str] = &["mb_per_second", "mb_per_second_limit"];
-/// Tables at the smallest scale that there is: 1,500 customers.
+/// Tables at the smallest scale: 1,500 customers.
 const SMALL: &str = "query --scale 0.01 --cache-mb 8 --warmup 0";
 
 fn query(more: &str) -> Vec<Value> {
@@ -152,7 +153,7 @@ fn planner_residency_and_windows_give_the_same_answer() {
         let is_planned = row["join"] == "planner";
         let plan = row["plan"].as_str().unwrap();
         assert_eq!(plan.contains("hash join"), is_planned, "{plan}");
-        // Checked against the same answer by the program itself.
+        // The program itself has checked this against the same answer.
         let is_plain = row.get("plain_seconds").is_some();
         assert_eq!(is_plain, is_resident && !is_planned, "{row}");
     }

@@ -1,4 +1,4 @@
-//! `restart`, run small: what it prints, and that no row is missing.
+//! Runs `restart` at a small size: its output, and that no row is missing.
 
 use crate::support::{MACHINE, assert_keys, rows};
 

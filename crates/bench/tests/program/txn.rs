@@ -1,4 +1,5 @@
-//! What `txn` can be asked for beyond workloads, protocols and devices, which are in `commands.rs`.
+//! Tests the flags of `txn` other than workloads, protocols and devices, which are in
+//! `commands.rs`.
 
 use crate::support::{MACHINE, assert_keys, refused, rows};
 
@@ -12,7 +13,8 @@ const LOCK_WAITS: [&str; 5] = [
     "lock_wait_us_max",
 ];
 
-/// Reads and writes of few popular records, under two-phase locking and beside it.
+/// Reads and writes of a few popular records, under two-phase locking and under a protocol without
+/// it.
 #[test]
 fn two_phase_locking_takes_a_wait_policy() {
     let args = ["txn", "--workload", "u5r5,u10", "--threads", "2"];
@@ -39,7 +41,7 @@ fn two_phase_locking_takes_a_wait_policy() {
             for key in LOCK_WAITS {
                 assert_eq!(row[key].is_number(), locks, "{key} in {row}");
             }
-            // No transaction waits then, and none is wounded.
+            // With no-wait, no transaction waits or is wounded.
             if locks && policy == "no-wait" {
                 assert_eq!(row["lock_waits"], 0, "{row}");
                 assert_eq!(row["lock_wounds"], 0, "{row}");
@@ -57,7 +59,8 @@ fn two_phase_locking_takes_a_wait_policy() {
     );
 }
 
-/// Beyond any run's length none is closed; the shortest is closed at every look at the clock.
+/// An epoch longer than the run is never closed; the shortest one is closed at every check of the
+/// clock.
 #[test]
 fn epochs_have_a_length_and_closed_ones_are_counted() {
     let args = ["txn", "--workload", "u1", "--spec", "NOLOG", "--ops"];
@@ -74,7 +77,7 @@ fn epochs_have_a_length_and_closed_ones_are_counted() {
     }
 }
 
-/// Tasks that await, in turn with threads that wait themselves.
+/// Tasks that await, interleaved with threads that wait themselves.
 #[test]
 fn tasks_that_await_their_commits_are_checked_too() {
     let args = ["txn", "--workload", "u1,payment", "--await", "0,1,16"];
@@ -98,7 +101,8 @@ fn tasks_that_await_their_commits_are_checked_too() {
     );
 }
 
-/// Batches that do not divide the run, in groups that do not divide the batches; some groups are larger than all of them.
+/// Batches that do not divide the run, in groups that do not divide the batches; some groups exceed
+/// all batches together.
 #[test]
 fn batches_are_checked_and_answered_as_a_whole() {
     let args = ["txn", "--workload", "payment,u1", "--threads", "1,2"];

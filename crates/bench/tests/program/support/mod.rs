@@ -1,10 +1,10 @@
-//! Runs the program and looks at what it printed.
+//! Runs the program and examines its output.
 
 use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// What every row says of the machine.
+/// The machine's keys in every row.
 pub(crate) const MACHINE: &[&str] = &["machine.cores", "machine.cpu", "machine.disk"];
 
 pub(crate) fn run(args: &[&str]) -> Output {
@@ -35,7 +35,7 @@ pub(crate) fn assert_keys(row: &Value, keys: &[&[&str]]) {
     }
 }
 
-/// An ordinary error with this status that names `word`.
+/// Checks for an ordinary error with this status that names `word`.
 pub(crate) fn refused(args: &[&str], status: i32, word: &str) {
     let output = run(args);
     let errors = String::from_utf8_lossy(&output.stderr);
