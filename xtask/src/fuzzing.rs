@@ -1,9 +1,10 @@
-//! Fuzzing guided by coverage: builds the programs of `fuzz/` with libFuzzer and runs each of them for a while.
+//! Coverage-guided fuzzing: builds the programs of `fuzz/` with libFuzzer and runs each of them for
+//! a while.
 //!
-//! The compiler counts which edges of the product an input takes, by options that a stable toolchain has; inputs that take
-//! new ones are kept and changed further. What a run has found is in `fuzz-corpus/` inside the target folder, so the next
-//! one begins where it ended. `--keep` takes of that into `fuzz/corpus/`, which is in the repository, the few
-//! inputs that reach most.
+//! The compiler counts the edges of the product that an input takes, by options that a stable
+//! toolchain has. Inputs that take new edges are kept and mutated further. Inputs found by a run
+//! are in `fuzz-corpus/` inside the target folder, so the next run starts with them. `--keep`
+//! copies the few inputs with the largest coverage into `fuzz/corpus/`, which is in the repository.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +13,7 @@ use std::process::{Command, Output};
 
 use crate::long_runs::{TARGET, build_folder, number_flag, run, shown, without_flag};
 
-/// Counts edges, and hands the operands of comparisons to libFuzzer: as `cargo fuzz` has it.
+/// Counts edges, and passes the operands of comparisons to libFuzzer, as `cargo fuzz` does.
 const COVERAGE: &[&str] = &[
     "--cfg fuzzing",
     "-Cpasses=sancov-module",
@@ -22,20 +23,21 @@ const COVERAGE: &[&str] = &[
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
 ];
 
-/// Longer inputs reach nothing more: files and pages of the targets are small.
+/// Longer inputs reach nothing more, because files and pages of the targets are small.
 const INPUT_BYTES_MAX: u32 = 8192;
-/// One input, in seconds: they take microseconds.
+/// Time limit for one input, in seconds; inputs take microseconds.
 const INPUT_SECONDS_MAX: u32 = 10;
-/// What a program may have of memory, beside the limits of the targets.
+/// Memory limit of a program, in addition to the limits of the targets.
 const MEMORY_MIB_MAX: u32 = 1024;
 
-/// How many inputs of a target `--keep` takes, beside seeds and those that have found mistakes.
+/// Maximal number of inputs of a target that `--keep` takes, in addition to seeds and inputs that
+/// found bugs.
 const FOUND_MAX: usize = 40;
 
-/// Keeps what reaches something new.
+/// The flag that keeps inputs with new coverage.
 const KEEP: &str = "--keep";
 
-/// Runs the targets that are named, or all.
+/// Runs the named targets, or all.
 pub(crate) fn fuzz(root: &Path, args: &[String]) -> Result<(), String> {
     let seconds = number_flag(args, "--seconds")?.unwrap_or(60);
     let left = without_flag(args, "--seconds");
@@ -60,7 +62,7 @@ pub(crate) fn fuzz(root: &Path, args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Each has a file in `fuzz/fuzz_targets`.
+/// The targets; each has a file in `fuzz/fuzz_targets`.
 fn targets(root: &Path) -> Result<Vec<String>, String> {
     let folder = root.join("fuzz/fuzz_targets");
     let files = fs::read_dir(&folder);
@@ -75,7 +77,7 @@ fn targets(root: &Path) -> Result<Vec<String>, String> {
 }
 
 fn build(root: &Path, targets: &[String]) -> Result<(), String> {
-    // The versions of all dependencies are the product's; libFuzzer is added to them.
+    // The versions of all dependencies are those of the product; libFuzzer is added.
     let (from, to) = (root.join("Cargo.lock"), root.join("fuzz/Cargo.lock"));
     let copied = fs::copy(&from, &to);
     copied.map_err(|error| {
@@ -88,7 +90,7 @@ fn build(root: &Path, targets: &[String]) -> Result<(), String> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo
         .args(["build", "--release", "--manifest-path", "fuzz/Cargo.toml"])
-        // Then the flags are not those of macros and build scripts.
+        // With a target, the flags do not apply to macros and build scripts.
         .args(["--target", TARGET])
         .env("RUSTFLAGS", COVERAGE.join(" "))
         .env("CARGO_TARGET_DIR", build_folder(root, "fuzz"))
@@ -106,13 +108,13 @@ fn build(root: &Path, targets: &[String]) -> Result<(), String> {
 /// A target's program and its folders.
 struct Program {
     path: PathBuf,
-    /// What runs have found on this machine.
+    /// Inputs that runs have found on this machine.
     found: PathBuf,
-    /// In the repository.
+    /// The corpus in the repository.
     corpus: PathBuf,
-    /// For inputs that fail.
+    /// The folder for failing inputs.
     failures: PathBuf,
-    /// For a merge.
+    /// The folder for a merge.
     scratch: PathBuf,
 }
 
@@ -165,11 +167,12 @@ impl Program {
         Ok(())
     }
 
-    /// Takes of all that is known as few inputs into the repository as reach most of what all of them reach.
+    /// Keeps a small set of known inputs in the repository that reaches most of what all inputs
+    /// reach.
     fn keep(&self) -> Result<(), String> {
         let failed = |error| format!("cannot write {}: {error}", self.corpus.display());
         let (merged, control) = (self.scratch.join("merged"), self.scratch.join("control"));
-        // What a merge has left would be taken for its beginning.
+        // A merge would continue from the remains of an earlier one.
         let _ = fs::remove_dir_all(&self.scratch);
         fs::create_dir_all(&merged).map_err(failed)?;
         let mut command = self.command();
@@ -198,17 +201,18 @@ impl Program {
     }
 }
 
-/// Whether a file of the corpus stays, whatever it reaches: the product has written it, or it has found a mistake.
+/// Whether a file of the corpus always stays: the product has written it, or it has found a bug.
 fn is_kept(file: &Path) -> bool {
     let name = file.file_name().and_then(|name| name.to_str());
     name.is_some_and(|name| name.starts_with("seed-") || name.starts_with("mistake-"))
 }
 
-/// Inputs, and the numbers of what each reaches.
+/// Inputs, and the numbers of the features that each reaches.
 type Reached = Vec<(PathBuf, BTreeSet<u64>)>;
 
-/// From what a merge of libFuzzer writes: the number of inputs, how many of them were there before, a line for each with
-/// its file, and then, for each one that was run, `FT`, its place among them and what it reaches.
+/// Parses the control file of a libFuzzer merge. It has the number of inputs, the number of those
+/// that existed before, and a line with the file of each. For each input that was run, a line `FT`
+/// follows with its index and the features that it reaches.
 fn reached(control: &str) -> Reached {
     let mut lines = control.lines();
     let count = lines.next().and_then(|line| line.parse().ok()).unwrap_or(0);
@@ -227,7 +231,8 @@ fn reached(control: &str) -> Reached {
     reached
 }
 
-/// The files that stay in any case, and of the others at most so many, each time the one that reaches most that is new.
+/// Greedy set cover: the files that always stay, and at most `others_max` others, each time the one
+/// that reaches the most new features.
 fn cover(reached: &Reached, stays: impl Fn(&Path) -> bool, others_max: usize) -> BTreeSet<PathBuf> {
     let (kept, mut others): (Vec<_>, Vec<_>) = reached.iter().partition(|(file, _)| stays(file));
     let mut known: BTreeSet<u64> = kept.iter().flat_map(|(_, it)| it).copied().collect();
@@ -247,7 +252,7 @@ fn cover(reached: &Reached, stays: impl Fn(&Path) -> bool, others_max: usize) ->
     chosen
 }
 
-/// Runs a command, and shows the end of what it says if it fails.
+/// Runs a command, and shows the end of its output if it fails.
 fn quietly(mut command: Command) -> Result<Output, String> {
     let text = shown(&command);
     println!("$ {text}");
@@ -280,7 +285,7 @@ mod tests {
         };
         assert_eq!(names(0), ["a/seed-1"]);
         assert_eq!(names(1), ["a/seed-1", "b/two"]);
-        // The others reach nothing more.
+        // The other inputs reach nothing more.
         assert_eq!(names(9), ["a/seed-1", "b/two"]);
     }
 }

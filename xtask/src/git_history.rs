@@ -1,4 +1,4 @@
-//! The commits of the repository.
+//! Reads the commits of the repository.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,20 +12,20 @@ pub(crate) struct Commit {
     pub(crate) is_merge: bool,
 }
 
-/// Where a rule about commits begins.
+/// The baseline of a rule about commits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Baseline<'a> {
-    /// The last commit that is not looked at; nor is what it descends from.
+    /// The last commit that is exempt; its ancestors are exempt, too.
     pub(crate) hash: &'a str,
-    /// When it was committed, in seconds since 1970: what a clone goes by that does not reach back to it.
+    /// Its time, in seconds since 1970, for clones that do not reach back to it.
     pub(crate) seconds: u64,
 }
 
-/// The commits that led to what is checked out and are not in the baseline; none where `root` is not a repository
-/// of its own.
+/// The ancestors of the checked-out commit that are not in the baseline; none if `root` is not a
+/// repository of its own.
 ///
 /// # Errors
-/// There is a repository, and git does not read it.
+/// Fails if there is a repository that git cannot read.
 pub(crate) fn commits_since(root: &Path, baseline: Baseline<'_>) -> Result<Vec<Commit>, String> {
     if !root.join(".git").exists() {
         return Ok(Vec::new());
@@ -59,7 +59,8 @@ pub(crate) fn commits_since(root: &Path, baseline: Baseline<'_>) -> Result<Vec<C
     Ok(commits)
 }
 
-/// As the commit itself says: where a shallow clone ends, git shows none.
+/// The number of parents as recorded in the commit: at the boundary of a shallow clone, git shows
+/// none.
 fn parents(root: &Path, hash: &str) -> Result<usize, String> {
     let commit = git(root, &["cat-file", "commit", hash])?;
     let head = commit.lines().take_while(|line| !line.is_empty());
@@ -69,7 +70,7 @@ fn parents(root: &Path, hash: &str) -> Result<usize, String> {
 fn git(root: &Path, args: &[&str]) -> Result<String, String> {
     let mut command = Command::new("git");
     command.args(args).current_dir(root);
-    // What git tells its hooks would lead back to the repository that they are run for.
+    // Git's variables for hooks would redirect to the repository that runs the hook.
     for pinned in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
         command.env_remove(pinned);
     }

@@ -1,19 +1,21 @@
-//! The paths in a Rust file that name other modules of its crate, read from the crate's root.
+//! Finds the paths in a Rust file that name other modules of its crate, resolved from the crate's
+//! root.
 
 use crate::rust_lexer::{Token, starts_with};
 
-/// One path: `a`, `b`, `C` for `crate::a::b::C`, for `super::b::C` in a module of `a`, and for each name of a
-/// group.
+/// A path: `a`, `b`, `C` for `crate::a::b::C`, and for `super::b::C` in a module of `a`. A group
+/// yields one path for each of its names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Import {
-    /// From the crate's root. The last one is `*` for a glob; `self` stands only for the root itself.
+    /// Segments from the crate's root. The last one is `*` for a glob; `self` stands only for the
+    /// root itself.
     pub(crate) segments: Vec<Token>,
-    /// The name it has here, if a `use` gives it one: `C`, or what follows `as`.
+    /// The name that a `use` binds it to: `C`, or the name after `as`.
     pub(crate) bound: Option<String>,
 }
 
 impl Import {
-    /// The segments' names.
+    /// The names of the segments.
     pub(crate) fn names(&self) -> Vec<&str> {
         self.segments
             .iter()
@@ -21,13 +23,13 @@ impl Import {
             .collect()
     }
 
-    /// The line it stands on.
+    /// The line of the path.
     pub(crate) fn line(&self) -> usize {
         self.segments.last().map_or(0, |part| part.line)
     }
 }
 
-/// The module that a file of a crate is, from the file's path inside `src/`: nothing for the root.
+/// The module of a crate's file, from its path inside `src/`; empty for the root.
 pub(crate) fn module_of(inside: &str) -> Vec<&str> {
     let mut parts: Vec<&str> = inside.trim_end_matches(".rs").split('/').collect();
     if matches!(parts[..], ["lib" | "main"]) || parts.last() == Some(&"mod") {
@@ -36,14 +38,14 @@ pub(crate) fn module_of(inside: &str) -> Vec<&str> {
     parts
 }
 
-/// All paths of the file of `module` that begin with `crate`, `self` or `super`, and those of its `use` items that
-/// begin with one of its own `children`.
+/// All paths in the file of `module` that start with `crate`, `self` or `super`, and those of its
+/// `use` items that start with one of its own `children`.
 pub(crate) fn imports(tokens: &[Token], module: &[&str], children: &[&str]) -> Vec<Import> {
     let mut reader = Reader {
         module: module.iter().map(|part| name_at(part, 0)).collect(),
         found: Vec::new(),
     };
-    // Each with the number of braces around what is inside it.
+    // Each inline module with the depth of braces inside it.
     let mut inline_modules: Vec<usize> = Vec::new();
     let mut braces: usize = 0;
     let mut at = 0;
@@ -91,13 +93,14 @@ pub(crate) fn imports(tokens: &[Token], module: &[&str], children: &[&str]) -> V
 }
 
 struct Reader {
-    /// Where what is read stands.
+    /// The module that contains the tokens.
     module: Vec<Token>,
     found: Vec<Import>,
 }
 
 impl Reader {
-    /// Reads a path that begins here, if it leads into this crate; how many tokens it begins with.
+    /// Reads a path that starts here, if it leads into this crate. Returns the number of tokens of
+    /// its prefix.
     fn path(&mut self, tokens: &[Token], is_use: bool) -> usize {
         let steps = |word: &str, from: usize| starts_with(&tokens[from..], &[word, ":", ":"]);
         if steps("crate", 0) {
@@ -117,7 +120,7 @@ impl Reader {
         read
     }
 
-    /// Reads what follows `base::`: names, then perhaps a group, a glob or another name for it.
+    /// Reads the rest after `base::`: names, then possibly a group, a glob or an alias.
     fn tree(&mut self, base: Vec<Token>, tokens: &[Token], is_use: bool) {
         let mut segments = base;
         let mut rest = tokens;
@@ -163,7 +166,7 @@ fn name_at(text: &str, line: usize) -> Token {
     }
 }
 
-/// The parts between the commas of the group that `tokens` begin with.
+/// The parts between the commas of the group at the start of `tokens`.
 fn parts_of_group(tokens: &[Token]) -> Vec<&[Token]> {
     let mut parts = Vec::new();
     let mut depth = 0;

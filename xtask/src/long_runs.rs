@@ -1,4 +1,4 @@
-//! The runs that are too long for every change: loom, AddressSanitizer, crashes.
+//! Runs that are too long for every change: loom, AddressSanitizer, crashes.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -33,7 +33,8 @@ pub(crate) fn loom(root: &Path, args: &[String]) -> Result<(), String> {
     }
     if let Some(seconds) = seconds {
         cargo.env("LOOM_MAX_DURATION", seconds.to_string());
-        // How many orders of the threads go by until Loom looks at the clock. Its default, 20,000, can take minutes.
+        // Number of interleavings between Loom's checks of the clock. Its default, 20,000, can take
+        // minutes.
         cargo.env("LOOM_CHECKPOINT_INTERVAL", "100");
     }
     match run_counting_tests(cargo)? {
@@ -75,7 +76,7 @@ pub(crate) fn asan(root: &Path, args: &[String]) -> Result<(), String> {
                 .to_owned(),
         );
     }
-    // The toolchain is chosen by rustup's `cargo`, not by the one that runs us.
+    // The toolchain is selected by rustup's `cargo`, not by the one that runs this program.
     let mut cargo = Command::new("cargo");
     cargo
         .arg("+nightly")
@@ -96,7 +97,8 @@ pub(crate) fn asan(root: &Path, args: &[String]) -> Result<(), String> {
         .env("RUSTFLAGS", "-Zsanitizer=address --cfg asan")
         .env("CARGO_TARGET_DIR", build_folder(root, "asan"))
         .current_dir(root);
-    // What cargo tells the programs it runs would pin the toolchain of `cargo xtask` again.
+    // Cargo's variables for the programs that it runs would pin the toolchain of `cargo xtask`
+    // again.
     for pinned in ["RUSTUP_TOOLCHAIN", "CARGO", "RUSTC", "RUSTDOC"] {
         cargo.env_remove(pinned);
     }
@@ -109,14 +111,14 @@ pub(crate) fn asan(root: &Path, args: &[String]) -> Result<(), String> {
     }
 }
 
-/// Runs the tests that mount a file system and shut it down without a flush: what the disks call
-/// durable, and what the database acknowledges, is there afterwards.
+/// Runs the tests that mount a file system and shut it down without a flush. Writes that the disks
+/// report as durable, and commits that the database acknowledges, must exist afterwards.
 pub(crate) fn power_cut(root: &Path) -> Result<(), String> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo
-        // Not by their package: that would build all of it again, with other features.
+        // Not selected by package, which would rebuild everything with other features.
         .args(["test", "--test", "power_cut"])
-        // Where the power cannot be cut, that is a failure here.
+        // A machine on which the power cannot be cut fails this test.
         .env("NAMIKI_REQUIRE_POWERCUT", "1")
         .current_dir(root);
     match run_counting_tests(cargo)? {
@@ -125,7 +127,7 @@ pub(crate) fn power_cut(root: &Path) -> Result<(), String> {
     }
 }
 
-/// Kills processes that pay, with these arguments.
+/// Kills paying processes, with these arguments.
 pub(crate) fn kill(root: &Path, args: &[String]) -> Result<(), String> {
     run(harness(root, "kill", args))
 }
@@ -140,8 +142,9 @@ pub(crate) fn crash(root: &Path, args: &[String]) -> Result<(), String> {
     run(harness(root, "crash", args))
 }
 
-/// Runs the crash harness, or with `trees` as the first argument the indexes, with fresh seeds until that fails or
-/// the time is over. With `views`, a number of transfers under views; with `specs`, the tests under all protocols.
+/// Runs the crash harness, or with `trees` as the first argument the indexes, with fresh seeds
+/// until a failure or the end of the time. With `views`, runs a number of transfers under views;
+/// with `specs`, the tests under all protocols.
 pub(crate) fn soak(root: &Path, args: &[String]) -> Result<(), String> {
     if let Some(("views", args)) = args
         .split_first()
@@ -165,11 +168,12 @@ pub(crate) fn soak(root: &Path, args: &[String]) -> Result<(), String> {
     run(crashes_for(root, &args, minutes, seed))
 }
 
-/// The tests, under all protocols where they run under a covering array of them before a merge.
+/// Runs the tests under all protocols, where before a merge they run under a covering array of
+/// them.
 fn soak_specs(root: &Path, args: &[String]) -> Result<(), String> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo
-        // Not by their packages: that would build all of it again, with other features.
+        // Not selected by package, which would rebuild everything with other features.
         .args(["test", "--lib", "--tests", "--no-fail-fast"])
         .args(args)
         .env("NAMIKI_SPECS", "all")
@@ -183,7 +187,8 @@ fn soak_specs(root: &Path, args: &[String]) -> Result<(), String> {
     }
 }
 
-/// The crash harness by the clock. It goes round all combinations itself and prints their seeds.
+/// The crash harness with a time limit. It iterates over all combinations itself and prints their
+/// seeds.
 fn crashes_for(root: &Path, args: &[String], minutes: u64, seed: u64) -> Command {
     let mut all = vec!["--minutes".to_owned(), minutes.to_string()];
     if !has_flag(args, "--seed") {
@@ -193,7 +198,7 @@ fn crashes_for(root: &Path, args: &[String], minutes: u64, seed: u64) -> Command
     harness(root, "crash", &all)
 }
 
-/// The indexes again and again, with ever new seeds.
+/// Runs the indexes repeatedly, with a new seed each time.
 fn soak_indexes(root: &Path, args: &[String], minutes: u64, seed: u64) -> Result<(), String> {
     let until = Instant::now() + Duration::from_secs(60 * minutes);
     for (round, seed) in (seed..).enumerate() {
@@ -212,17 +217,16 @@ fn soak_indexes(root: &Path, args: &[String], minutes: u64, seed: u64) -> Result
     Ok(())
 }
 
-/// The benchmark of the indexes as a test, unless the arguments say otherwise: all six operations over every
-/// tree and over a tree with a hash table beside it, and those that need no order over the hash table, by
-/// twice as many threads as this machine has processors, and a look at whether they can have left what is
-/// there.
+/// The index benchmark as a test, unless the arguments choose otherwise. It runs all six operations
+/// over every tree and over a tree with a hash table, and the unordered operations over the hash
+/// table. There are twice as many threads as processors, and the final content is checked.
 fn over_indexes(root: &Path, args: &[String]) -> Vec<Command> {
     let ordered = (
         "all,art+hash",
         "read=30,scan=1,write=20,insert=15,update=20,delete=14",
     );
     let unordered = ("hash", "read=31,write=20,insert=15,update=20,delete=14");
-    // Arguments that name trees or a mix say it all. Nothing scans the hash table.
+    // Arguments that name trees or a mix determine the runs. The hash table has no scans.
     let names_hash =
         (values_of(args, "--tree").flat_map(|trees| trees.split(','))).any(|tree| tree == "hash");
     let runs = if names_hash {
@@ -236,7 +240,7 @@ fn over_indexes(root: &Path, args: &[String]) -> Vec<Command> {
     runs.iter().copied().map(command).collect()
 }
 
-/// One run of it.
+/// One run of the index benchmark.
 fn operations(root: &Path, args: &[String], trees: &str, mix: &str) -> Command {
     let threads = 2 * std::thread::available_parallelism().map_or(1, usize::from);
     let mut cargo = program(root, "namiki-bench", "namiki-bench");
@@ -260,14 +264,14 @@ fn operations(root: &Path, args: &[String], trees: &str, mix: &str) -> Command {
     cargo
 }
 
-/// A long form of the suites.
+/// A long run of a test suite's harness.
 fn harness(root: &Path, suite: &str, args: &[String]) -> Command {
     let mut cargo = program(root, "namiki-tests", "namiki-harness");
     cargo.arg(suite).args(args);
     cargo
 }
 
-/// A program, built for speed.
+/// A program, built with optimisation.
 fn program(root: &Path, package: &str, name: &str) -> Command {
     let mut cargo = Command::new(env!("CARGO"));
     cargo
@@ -276,7 +280,7 @@ fn program(root: &Path, package: &str, name: &str) -> Command {
     cargo
 }
 
-/// Cargo with a build folder of its own, so that its flags do not throw away the ordinary build.
+/// Cargo with a separate build folder, so that its flags do not invalidate the ordinary build.
 fn cargo(root: &Path, build: &str) -> Command {
     let mut cargo = Command::new(env!("CARGO"));
     cargo
@@ -285,7 +289,7 @@ fn cargo(root: &Path, build: &str) -> Command {
     cargo
 }
 
-/// Beside the ordinary build, wherever that is.
+/// The path next to the ordinary build folder, wherever that is.
 pub(crate) fn build_folder(root: &Path, build: &str) -> PathBuf {
     let ordinary = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     root.join(ordinary.unwrap_or_else(|| "target".into()))
@@ -305,7 +309,7 @@ pub(crate) fn run(mut command: Command) -> Result<(), String> {
     }
 }
 
-/// Runs `cargo test`, lets its output through, and counts the tests that passed.
+/// Runs `cargo test`, passes its output through, and counts the passed tests.
 pub(crate) fn run_counting_tests(mut command: Command) -> Result<usize, String> {
     let said = shown(&command);
     println!("$ {said}");
@@ -384,7 +388,7 @@ fn has_flag(args: &[String], flag: &str) -> bool {
     without_flag(args, flag).len() < args.len()
 }
 
-/// What a flag is given, each time it is.
+/// The values of a flag, one for each occurrence.
 pub(crate) fn values_of<'a>(args: &'a [String], flag: &str) -> impl Iterator<Item = &'a str> {
     let next = args.iter().skip(1).map(String::as_str).chain([""]);
     let flag = flag.to_owned();

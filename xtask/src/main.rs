@@ -1,7 +1,7 @@
 //! Repository chores: `cargo xtask help` lists them.
 //!
-//! Nothing here depends on anything but the standard library, so it builds in seconds on a machine
-//! where the database does not build yet.
+//! Depends only on the standard library, so it builds in seconds on a machine where the database
+//! does not build yet.
 #![expect(clippy::print_stdout, reason = "a command speaks on standard output")]
 
 mod documented;
@@ -103,8 +103,9 @@ fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let command = args.next().unwrap_or_default();
     let args: Vec<String> = args.collect();
-    // `cargo xtask` runs anywhere in the repository; the chores run at its root. Cargo names it when it runs this program,
-    // which another copy of the repository may have built into a shared target folder.
+    // `cargo xtask` works anywhere in the repository; its commands run at the root. Cargo passes
+    // the root when it runs this program, which another copy of the repository may have built into
+    // a shared target folder.
     let package = std::env::var_os("CARGO_MANIFEST_DIR");
     let package = package.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     let Some(root) = Path::new(&package).parent() else {

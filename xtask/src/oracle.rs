@@ -1,22 +1,23 @@
-//! Random plans of queries against DuckDB, which is an oracle that shares no code with the engine.
+//! Compares random query plans with DuckDB, an oracle that shares no code with the engine.
 //!
-//! DuckDB comes from PyPI, by `pip`, into a virtual environment inside the target folder; nothing else on the machine changes.
-//! The plans and the comparison are a test of `namiki-exec` (`tests/queries/sql_oracle/`).
+//! `pip` installs DuckDB from PyPI into a virtual environment inside the target folder; nothing
+//! else on the machine changes. The plans and the comparison are a test of `namiki-exec`
+//! (`tests/queries/sql_oracle/`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::long_runs::{build_folder, number_flag, run_counting_tests, shown, without_flag};
 
-/// Any release with this first number.
+/// Any release of this major version.
 const DUCKDB: &str = "duckdb>=2,<3";
 
 const TEST: &str = "random_plans_have_the_answer_of_duckdb";
 
-/// Says that the oracle is not to be had.
+/// The flag that tolerates an unavailable oracle.
 const UNLESS_UNREACHABLE: &str = "--unless-unreachable";
 
-/// Installs DuckDB where it is missing, and compares.
+/// Installs DuckDB if it is missing, and compares.
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<(), String> {
     let plans = number_flag(args, "--plans")?.unwrap_or(3_000);
     let seed = number_flag(args, "--seed")?.unwrap_or(0);
@@ -37,7 +38,7 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<(), String> {
     };
     let mut cargo = Command::new(env!("CARGO"));
     cargo
-        // Not by their package: that would build all of it again, with other features.
+        // Not selected by package, which would rebuild everything with other features.
         .args(["test", "--test", "queries"])
         .arg("--")
         .args(["--nocapture", TEST])
@@ -51,7 +52,7 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<(), String> {
     }
 }
 
-/// A Python that has DuckDB; inside, why pip could not get it.
+/// A Python interpreter with DuckDB; the inner error is the reason why pip could not get it.
 fn python_with_duckdb(root: &Path) -> Result<Result<PathBuf, String>, String> {
     let folder = build_folder(root, "duckdb");
     let python = folder.join("bin").join("python");
@@ -89,7 +90,7 @@ fn python_with_duckdb(root: &Path) -> Result<Result<PathBuf, String>, String> {
     }
 }
 
-/// Runs a command, and says what it says if it fails.
+/// Runs a command. The error is its output, if it fails.
 fn said(command: &mut Command) -> Result<(), String> {
     let text = shown(command);
     println!("$ {text}");

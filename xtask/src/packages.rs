@@ -1,10 +1,11 @@
-//! `cargo xtask package`: the packages that are for others, made and looked at as a registry would.
+//! `cargo xtask package`: creates the published packages and checks them as a registry would.
 //!
 //! ```text
 //!   manifests without `publish = false` ──► cargo package, all of them at once ──► no warning, a file for each
 //!                                                                                  --into: unpacked, as a registry of paths
 //! ```
-//! They depend on each other by version. Cargo finds the versions that no registry has among those that it is packing.
+//! The packages depend on each other by version. Cargo resolves versions that no registry has among
+//! the packages that it is packing.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,10 +14,11 @@ use std::process::{Command, Stdio};
 
 use crate::repository_files::Tree;
 
-/// The start of what cargo warns of each test that is left out of a package. That is as it is meant to be.
+/// The start of cargo's warning about a test that a package leaves out, which is intended.
 const LEFT_OUT: &str = "warning: ignoring test `";
 
-/// Makes the packages; with `--build` builds each from the others as they are packaged; with `--into` unpacks them.
+/// Creates the packages. With `--build`, builds each from the other packages; with `--into`,
+/// unpacks them.
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<(), String> {
     let (mut is_built, mut folder) = (false, None);
     let mut args = args.iter();
@@ -59,7 +61,7 @@ struct Package {
 }
 
 impl Package {
-    /// Of its folder.
+    /// The name of its folder.
     fn stem(&self) -> String {
         format!("{}-{}", self.name, self.version)
     }
@@ -72,7 +74,7 @@ impl Package {
 /// The packages of the workspace.
 struct Packages {
     public: Vec<Package>,
-    /// With `publish = false`.
+    /// Packages with `publish = false`.
     private: Vec<String>,
 }
 
@@ -87,7 +89,7 @@ impl Packages {
                 continue;
             };
             let says = |said: &str| file.text.lines().any(|line| line == said);
-            // A workspace of its own is none of this one's members.
+            // A separate workspace is not a member of this one.
             if says("[workspace]") {
                 continue;
             }
@@ -101,7 +103,7 @@ impl Packages {
         Self { public, private }
     }
 
-    /// Packs them; returns the warnings that have to be looked at.
+    /// Packs the packages. Returns the unexpected warnings.
     fn make(&self, root: &Path, is_built: bool) -> Result<Vec<String>, String> {
         let mut cargo = Command::new(env!("CARGO"));
         cargo.current_dir(root);
@@ -141,7 +143,8 @@ impl Packages {
         Ok(warnings(&told))
     }
 
-    /// Unpacks them side by side, with a configuration of cargo that puts them in the place of a registry's.
+    /// Unpacks the packages next to each other, with a cargo configuration that substitutes them
+    /// for a registry's.
     fn unpack(&self, made: &Path, folder: &Path) -> Result<(), String> {
         let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
         let config_folder = folder.join(".cargo");
@@ -163,7 +166,7 @@ impl Packages {
     }
 }
 
-/// Lines of warnings, but those of tests that are left out.
+/// Lines with warnings, except those about tests that are left out.
 fn warnings(told: &str) -> Vec<String> {
     let lines = told.lines().filter(|line| line.starts_with("warning: "));
     let unexpected = lines.filter(|line| !line.starts_with(LEFT_OUT));

@@ -1,4 +1,4 @@
-//! The files of the repository, read once and handed to every check.
+//! The files of the repository, which are read once and passed to every check.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use crate::rust_lexer::{self, Token};
 
 /// One text file.
 pub(crate) struct SourceFile {
-    /// From the root, with `/` between folders.
+    /// The path from the root, with `/` between folders.
     pub(crate) path: String,
     pub(crate) text: String,
     /// The tokens of a Rust file without comments and literals; empty for all others.
     pub(crate) tokens: Vec<Token>,
-    /// Its comments; of all but Rust files none.
+    /// Its comments; empty for all other files.
     pub(crate) comments: Vec<Token>,
 }
 
@@ -37,15 +37,15 @@ impl SourceFile {
     }
 }
 
-/// All text files that are, or are about to be, in the repository.
+/// All text files that are in the repository, or about to be.
 pub(crate) struct Tree {
-    /// Where it lies, unless it was made up for a test.
+    /// Its location, unless a test created it.
     pub(crate) root: Option<PathBuf>,
     pub(crate) files: Vec<SourceFile>,
 }
 
 impl Tree {
-    /// Reads the tree at `root`. What is ignored is left out; what is not text too.
+    /// Reads the tree at `root`, without ignored files and without binary files.
     pub(crate) fn read(root: &Path) -> Result<Self, String> {
         let mut paths = match listed_by_git(root) {
             Some(paths) => paths,
@@ -54,9 +54,9 @@ impl Tree {
         paths.sort();
         let mut files = Vec::new();
         for path in paths {
-            // A file that was deleted but not yet committed is listed and not there.
+            // A file that was deleted but not yet committed is listed, but absent.
             let path_on_disk = root.join(&path);
-            // What a link leads to is listed under its own name.
+            // The target of a link is listed under its own name.
             if path_on_disk.is_symlink() {
                 continue;
             }
@@ -77,7 +77,7 @@ impl Tree {
         self.files.iter().find(|file| file.path == path)
     }
 
-    /// A tree out of thin air, for the tests of the checks.
+    /// A synthetic tree for the tests of the checks.
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         Self {
@@ -114,7 +114,7 @@ fn listed_by_git(root: &Path) -> Option<Vec<String>> {
     Some(paths)
 }
 
-/// For a copy of the tree that is no checkout: everything but builds and hidden repositories.
+/// For a copy of the tree that is not a checkout: everything except builds and hidden repositories.
 fn found_on_disk(root: &Path) -> Result<Vec<String>, String> {
     let mut found = Vec::new();
     let mut folders = vec![PathBuf::new()];

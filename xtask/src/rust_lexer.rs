@@ -1,13 +1,13 @@
-//! Just enough of Rust's grammar to tell code from comments and literals.
+//! The part of Rust's lexical grammar that separates code from comments and literals.
 
-/// A name, a keyword or a single punctuation character, and the line it stands on (from 1).
+/// A name, a keyword or a single punctuation character, with its line number (from 1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
     pub(crate) text: String,
     pub(crate) line: usize,
 }
 
-/// Whether `tokens` begin with these texts.
+/// Whether `tokens` start with these texts.
 pub(crate) fn starts_with(tokens: &[Token], texts: &[&str]) -> bool {
     tokens.len() >= texts.len()
         && tokens
@@ -22,8 +22,8 @@ pub(crate) fn tokens(text: &str) -> Vec<Token> {
     code_and_comments(text).0
 }
 
-/// The code of a Rust file, and each comment as it stands there. Comments, strings, characters, numbers and
-/// lifetimes leave no token in the code.
+/// The code of a Rust file, and the text of each comment. Comments, strings, characters, numbers
+/// and lifetimes leave no token in the code.
 pub(crate) fn code_and_comments(text: &str) -> (Vec<Token>, Vec<Token>) {
     let mut scanner = Scanner {
         rest: text,

@@ -1,4 +1,5 @@
-//! The commands that a document names: in its code blocks, and in the `code` of its sentences.
+//! Finds the commands that a document names: in its code blocks, and in the `code` of its
+//! sentences.
 //!
 //! ```text
 //!  namiki check DIR                  verify every checksum        two blanks end a command, an explanation follows
@@ -9,7 +10,7 @@
 
 use crate::repository_files::SourceFile;
 
-/// What can begin a command.
+/// Programs that can start a command.
 const PROGRAMS: &[&str] = &[
     "cargo",
     "namiki",
@@ -21,17 +22,17 @@ const PROGRAMS: &[&str] = &[
 /// A command that a document names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Documented {
-    /// The document.
+    /// The path of the document.
     pub(super) file: String,
-    /// Where it begins there, from 1 on.
+    /// The line at which it starts, from 1.
     pub(super) line: usize,
-    /// In one line.
+    /// The command in one line.
     pub(super) text: String,
-    /// In a block of code, and not in a sentence.
+    /// Whether it is in a code block, and not in a sentence.
     pub(super) is_in_block: bool,
 }
 
-/// The commands of a document, in its order.
+/// The commands of a document, in order.
 pub(super) fn of(document: &SourceFile) -> Vec<Documented> {
     let mut found = Vec::new();
     let mut lines = document.text.lines().enumerate();
@@ -67,17 +68,17 @@ pub(super) fn of(document: &SourceFile) -> Vec<Documented> {
     found
 }
 
-/// Sentences between two code blocks: a piece of code may go on in the next line.
+/// The text between two code blocks, in which inline code may continue in the next line.
 #[derive(Default)]
 struct Prose {
     text: String,
-    /// Where each line begins in the text, and which one it is.
+    /// The start of each line in the text, with its line number.
     lines: Vec<(usize, usize)>,
 }
 
 impl Prose {
     fn add(&mut self, at: usize, line: &str) {
-        // An empty line ends what was not closed.
+        // An empty line ends unclosed inline code.
         if line.trim().is_empty() && self.text.matches('`').count() % 2 == 1 {
             self.text.push('`');
         }
@@ -106,14 +107,14 @@ impl Prose {
     }
 }
 
-/// A line of a code block up to two blanks that follow something, without its prompt.
+/// The part of a code block's line before the first two blanks, without its prompt.
 fn without_explanation(line: &str) -> &str {
     let line = line.trim();
     let line = line.strip_prefix("$ ").unwrap_or(line);
     line.split("  ").next().unwrap_or(line).trim_end()
 }
 
-/// Whether it begins with a program, and says what that is to do.
+/// Whether the text starts with a program and has arguments.
 fn is_command(text: &str) -> bool {
     let mut words = text.split(' ');
     let program = words.next().unwrap_or_default();

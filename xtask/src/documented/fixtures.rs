@@ -1,4 +1,5 @@
-//! The folder in which the commands of one document run, one after the other: what they name is there.
+//! The folder in which the commands of one document run, one after the other. It contains the files
+//! that they name.
 //!
 //! ```text
 //!  DIR, data/shop      databases with a row, KEY, in the table TABLE
@@ -15,10 +16,10 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// A command that takes longer hangs, or lacks a rule.
+/// Time limit: a command that takes longer hangs, or lacks a rule.
 const LIMIT: Duration = Duration::from_secs(600);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// So much of what a command that failed has said is shown.
+/// Number of bytes shown of a failed command's output.
 const SHOWN_BYTES: u64 = 4000;
 
 const NODE: &str = "\
@@ -36,16 +37,16 @@ const PLAN: &str = r#"{
   "aggregate": { "input": { "scan": { "table": "TABLE" } }, "calculate": [{ "function": "count", "as": "rows" }] }
 }"#;
 
-/// A folder, with what commands name, until it is dropped.
+/// A folder with the files that commands name; removed on drop.
 pub(super) struct Ground {
     folder: PathBuf,
-    /// Where cargo's commands run.
+    /// The folder in which cargo's commands run.
     root: PathBuf,
     path: String,
 }
 
 impl Ground {
-    /// One with the programs of this folder.
+    /// Creates a folder for commands of the programs in `programs`.
     pub(super) fn new(root: &Path, programs: &Path) -> Result<Self, String> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -79,14 +80,14 @@ impl Ground {
         fs::write(self.folder.join("node.toml"), NODE)
     }
 
-    /// Runs a command as a shell does.
+    /// Runs a command in a shell.
     ///
     /// # Errors
-    /// What it has said, and how it ended, unless it ended well.
+    /// The command's output and exit status, if it failed.
     pub(super) fn run(&self, text: &str) -> Result<(), String> {
         let cannot = |error: std::io::Error| format!("cannot run `{text}`: {error}");
         let is_chore = text.starts_with("cargo ");
-        // A chore writes into a folder of the document, too.
+        // An xtask command may write into the document's folder, too.
         let text = if is_chore {
             text.replace(
                 "FOLDER",
@@ -138,7 +139,7 @@ impl Ground {
 }
 
 impl Drop for Ground {
-    /// Ends what a document has started and not ended.
+    /// Stops everything that a document has started but not stopped.
     fn drop(&mut self) {
         if self.folder.join("namiki-cluster").exists() {
             let _ = self.run("namiki cluster stop");

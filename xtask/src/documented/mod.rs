@@ -6,8 +6,8 @@
 //! | `rules.rs` | which are run smaller or otherwise, which are not, and why: one table of each |
 //! | `fixtures.rs` | the folder that a document's commands run in, one after the other |
 //!
-//! What a command prints is not looked at: tests do that. A command that is only named in a sentence, without anything to do
-//! it with, has to exist, which its `--help` shows.
+//! The output of commands is not checked: tests do that. A command that a sentence only names,
+//! without arguments, must exist, which its `--help` proves.
 
 mod commands;
 mod fixtures;
@@ -21,32 +21,32 @@ use self::commands::Documented;
 use self::fixtures::Ground;
 use crate::repository_files::Tree;
 
-/// The command that needs the stores and indexes of others in the program.
+/// The prefix of commands that need peer stores and indexes in the program.
 const PEERS: &str = "namiki-bench compare ";
 
-/// What was asked for.
+/// The options of this command.
 #[derive(Default)]
 struct Asked {
-    /// Only commands with these words.
+    /// Run only commands with these words.
     only: Option<String>,
-    /// Says what would be run.
+    /// Only list the commands.
     list: bool,
     measured: bool,
     rocksdb: bool,
-    /// Without the stores and indexes of others.
+    /// Leave out peer stores and indexes.
     no_peers: bool,
-    /// Programs that are built already.
+    /// The folder of programs that are built already.
     programs: Option<PathBuf>,
 }
 
-/// What becomes of a command.
+/// The plan for a command.
 #[derive(Debug, PartialEq, Eq)]
 enum Plan {
     Run(String),
     LeftOut(&'static str),
 }
 
-/// Runs the chore.
+/// Runs `cargo xtask documented`.
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<(), String> {
     let asked = Asked::read(args)?;
     let tree = Tree::read(root)?;
@@ -145,7 +145,7 @@ impl Asked {
         only.is_none_or(|only| command.text.contains(only) || command.file.contains(only))
     }
 
-    /// Builds the programs, and returns their folder.
+    /// Builds the programs. Returns their folder.
     fn build(&self, root: &Path) -> Result<PathBuf, String> {
         let mut cargo = Command::new(env!("CARGO"));
         cargo
@@ -172,7 +172,7 @@ impl Asked {
     }
 }
 
-/// What is run for a command.
+/// Determines the plan for a command.
 fn plan(command: &Documented, rocksdb: bool) -> Plan {
     let text = command.text.trim_end_matches(['…', ' ']);
     let text = text.strip_prefix("target/release/").unwrap_or(text);
@@ -211,18 +211,18 @@ fn plan(command: &Documented, rocksdb: bool) -> Plan {
     Plan::Run(text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// Whether a text begins with these words.
+/// Whether a text starts with these words.
 fn begins(text: &str, words: &str) -> bool {
     let rest = text.strip_prefix(words);
     rest.is_some_and(|rest| rest.is_empty() || words.ends_with(' ') || rest.starts_with(' '))
 }
 
-/// The first row with words that the text begins with.
+/// The first row with words that start the text.
 fn begun<'a, R>(rows: &'a [R], text: &str, words: impl Fn(&R) -> &'a str) -> Option<&'a R> {
     rows.iter().find(|row| begins(text, words(row)))
 }
 
-/// The command with a flag of another value, unless it has a smaller one, or with the flag.
+/// The command with this value for a flag, unless it has a smaller one. A missing flag is added.
 fn sized(text: &str, flag: &str, value: &str) -> String {
     let number = |text: &str| text.parse::<f64>().ok();
     let is_smaller = |given: &str| match (number(given), number(value)) {

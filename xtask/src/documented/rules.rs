@@ -1,9 +1,11 @@
-//! How the commands of the documents are run: where, at which size, and which are not, and why.
+//! The rules for running the commands of the documents: their folder and size, and the commands
+//! left out, with reasons.
 //!
-//! A placeholder such as `DIR` needs no rule: it is the name of something in the folder where the commands of a document
-//! run (`fixtures.rs`). Numbers are those of the document unless a row here says otherwise.
+//! A placeholder such as `DIR` needs no rule: it is the name of a file in the folder in which the
+//! commands of a document run (`fixtures.rs`). Numbers are those of the document unless a row here
+//! changes them.
 
-/// Commands that are not run. The first row that the command begins with counts.
+/// Commands that are not run. The first row that the command starts with applies.
 pub(super) const LEFT_OUT: &[(&str, &str)] = &[
     ("cargo test", "the gate runs it"),
     ("cargo doc", "the gate makes the documentation"),
@@ -31,7 +33,7 @@ pub(super) const LEFT_OUT: &[(&str, &str)] = &[
     ),
 ];
 
-/// Commands that stand for others: by their beginning, what is run in its place.
+/// Replacements of commands: the start of a command, and the text that replaces it.
 pub(super) const INSTEAD: &[(&str, &str)] = &[
     ("cargo run --release -p namiki-cli -- ", "namiki "),
     (
@@ -43,7 +45,7 @@ pub(super) const INSTEAD: &[(&str, &str)] = &[
         "namiki-bench ",
     ),
     ("namiki COMMAND ", "namiki check "),
-    // Beside the backup of the same name.
+    // Exported next to the backup of the same name.
     (
         "namiki export /data/shop --all /backup/shop",
         "namiki export data/shop --all backup/exported",
@@ -56,7 +58,7 @@ pub(super) const INSTEAD: &[(&str, &str)] = &[
         "namiki cluster certificates DIR",
         "namiki cluster certificates CERTIFICATES",
     ),
-    // Each in a folder of its own, and ended.
+    // Each in its own folder, and stopped afterwards.
     (
         "namiki cluster start --tls",
         "namiki cluster start --tls --dir of-tls && namiki cluster stop --dir of-tls",
@@ -67,7 +69,7 @@ pub(super) const INSTEAD: &[(&str, &str)] = &[
     ),
 ];
 
-/// Words that are run otherwise, and why.
+/// Words that are replaced, with the reason.
 pub(super) const WORDS: &[(&str, &str, &str)] = &[
     ("--watch", "", "it would not end"),
     (
@@ -92,22 +94,23 @@ pub(super) const WORDS: &[(&str, &str, &str)] = &[
 
 const ROCKSDB: &str = "many minutes of C++ to build; --with-rocksdb has it";
 
-/// Whether a row of [`WORDS`] is for want of RocksDB.
+/// Whether a row of [`WORDS`] applies because RocksDB is not built.
 pub(super) fn is_for_rocksdb(why: &str) -> bool {
     why == ROCKSDB
 }
 
-/// A flag that gets another value than documented unless that is smaller, or one where the document gives none.
+/// A flag that gets this value unless the documented one is smaller; it is added if the document
+/// omits it.
 pub(super) struct Sized {
-    /// Words that the command begins with.
+    /// The start of the commands concerned.
     pub(super) command: &'static str,
-    /// With its dashes.
+    /// The flag, with its dashes.
     pub(super) flag: &'static str,
-    /// Its value here.
+    /// The value.
     pub(super) value: &'static str,
-    /// Only if the command has the flag.
+    /// Whether to change only commands that have the flag.
     pub(super) if_given: bool,
-    /// Not if the command has this one, which excludes it.
+    /// A flag that excludes this one: commands with it are not changed.
     pub(super) unless: &'static str,
 }
 
@@ -128,8 +131,8 @@ const fn given(command: &'static str, flag: &'static str, value: &'static str) -
     }
 }
 
-/// The fractions. What a command does is the same with fewer rows, for less time, once: that is what is looked at here, and
-/// no number is measured.
+/// The reduced sizes. A command works the same with fewer rows, for less time, and once. That
+/// suffices here, because no number is measured.
 pub(super) const SIZES: &[Sized] = &[
     always("namiki demo", "--accounts", "20000"),
     always("namiki demo", "--seconds", "1"),
@@ -182,11 +185,11 @@ pub(super) const SIZES: &[Sized] = &[
     given("namiki-bench report", "--seconds", "0.2"),
 ];
 
-/// Flags without a value that are added, by the beginning of the command.
+/// Flags without a value that are added, by the start of the command.
 pub(super) const ADDED: &[(&str, &str)] = &[
     ("namiki-bench figure tictoc-pwal", "--quick"),
     ("namiki-bench figure oode", "--quick"),
     ("namiki-bench figure raft-pwal", "--quick"),
-    // The figures of the cluster take minutes each: those that the documents name are run.
+    // The figures of the cluster take minutes each; only those that the documents name are run.
     ("namiki-bench report", "--quick --threads 1 --device null"),
 ];

@@ -1,10 +1,10 @@
-//! A commit has a subject that fits a line of `git log`; the why is in its body.
+//! A commit has a subject that fits into a line of `git log`; its body gives the reason.
 
 use super::Finding;
 use crate::git_history::{Baseline, Commit, commits_since};
 use crate::repository_files::Tree;
 
-/// Older commits stay as they are.
+/// Older commits are exempt.
 const BASELINE: Baseline<'_> = Baseline {
     hash: "a3c411729cdd653266b1fca10b157a5547daff3e",
     seconds: 1795543222,
@@ -36,7 +36,7 @@ fn commits(tree: &Tree) -> Result<Vec<Commit>, String> {
 fn judge(commit: &Commit) -> Option<Finding> {
     let length = commit.subject.chars().count();
     let advice = match length {
-        // git writes these.
+        // git writes the subjects of merges.
         _ if commit.is_merge => return None,
         0 => "its subject is empty; say what it does".to_owned(),
         1..=CHARACTERS_MAX => return None,

@@ -1,5 +1,6 @@
-//! Inside core a file imports only from folders before its own, and within a folder only from modules before its
-//! own, so the engine can be read from the first to the last and nothing needs what comes later.
+//! Inside core a file imports only from folders before its own, and within a folder only from
+//! modules before its own. The engine can therefore be read from start to end, and nothing needs
+//! later code.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +10,8 @@ use crate::repository_files::{SourceFile, Tree};
 
 const SOURCE: &str = "crates/core/src/";
 
-/// The modules of core. A new one is put where its imports allow. The longest entry that a path begins with is the
-/// one that counts.
+/// The modules of core. A new one goes where its imports allow. The longest entry that is a prefix
+/// of a path applies.
 const ORDER: &[&str] = &[
     "storage/index",
     "open_error",
@@ -151,7 +152,7 @@ const ORDER: &[&str] = &[
     "backup/tests",
 ];
 
-/// The file that lists the order, for the advice.
+/// The file with the order, for the advice.
 const HERE: &str = "xtask/src/tidy/core_module_layers.rs";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -167,7 +168,8 @@ fn check_order(tree: &Tree, order: &[&str]) -> Vec<Finding> {
         };
         let mut module: Vec<&str> = inside.trim_end_matches(".rs").split('/').collect();
         module.pop_if(|last| *last == "mod");
-        // The crate's root shows the modules to the world and may name them all; a folder only declares its own.
+        // The crate's root exports the modules and may name them all; a folder only declares its
+        // own.
         if inside == "lib.rs" || is_folder(&module, order) {
             continue;
         }
@@ -195,7 +197,7 @@ fn check_order(tree: &Tree, order: &[&str]) -> Vec<Finding> {
     findings
 }
 
-/// Where a module is in the order: the longest entry that it begins with.
+/// The position of a module in the order: that of the longest entry that is its prefix.
 fn place_of(module: &[&str], order: &[&str]) -> Option<usize> {
     (1..=module.len()).rev().find_map(|length| {
         let path = module[..length].join("/");
@@ -203,7 +205,7 @@ fn place_of(module: &[&str], order: &[&str]) -> Option<usize> {
     })
 }
 
-/// Whether entries of the order lie in this module, which is none itself.
+/// Whether this module is not an entry itself, but contains entries of the order.
 fn is_folder(module: &[&str], order: &[&str]) -> bool {
     let inside = format!("{}/", module.join("/"));
     place_of(module, order).is_none() && order.iter().any(|entry| entry.starts_with(&inside))
@@ -232,7 +234,7 @@ fn judge(
             "`{own}` imports `{}`, which comes after it; move what both need into `{own}` or before it",
             order[other]
         ),
-        // A module without a place is told once, at its own file.
+        // A module without a position is reported once, at its own file.
         None if !is_folder(&path[..1], order) && has_module(tree, path[0]) => return None,
         None => format!(
             "`crate::{name}` goes through a root and hides where it comes from; import it from its module"

@@ -1,10 +1,10 @@
-//! A crate depends only on layers below its own. Cargo refuses circles; it does not refuse an index
-//! that knows the log.
+//! A crate depends only on layers below its own. Cargo rejects dependency cycles, but not an index
+//! that depends on the log.
 
 use super::Finding;
 use crate::repository_files::{SourceFile, Tree};
 
-/// Which of our packages each of our packages may depend on, in tests and build scripts too.
+/// The packages that each of our packages may depend on, also in tests and build scripts.
 ///
 /// ```text
 ///  cli  cluster-cli  bench  tests      xtask (stands alone); fuzz, in a workspace of its own, is above tests
@@ -22,7 +22,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("namiki-log", &["namiki-platform"]),
     ("namiki-segment", &["namiki-platform"]),
     ("namiki-derive", &[]),
-    // `namiki` in its examples alone, which use tables.
+    // `namiki` only for its examples, which use tables.
     ("namiki-data", &["namiki-derive", "namiki"]),
     (
         "namiki-exec",
@@ -136,11 +136,11 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// What a Cargo.toml says about dependencies. Reads the lines people write, not all of TOML.
+/// The dependencies in a Cargo.toml. Parses the lines in common use, not all of TOML.
 #[derive(Default)]
 struct Manifest {
     package: String,
-    /// With the line each stands on.
+    /// Each dependency with its line number.
     dependencies: Vec<(usize, String)>,
 }
 
@@ -193,7 +193,7 @@ fn is_dependencies(section: &str) -> bool {
     )
 }
 
-/// `target.'cfg(unix)'.dependencies` in its parts. Dots inside quotes part nothing.
+/// Splits `target.'cfg(unix)'.dependencies` into its parts. Dots inside quotes do not split.
 fn dotted(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut quote = None;

@@ -1,10 +1,11 @@
-//! An error that has its cause in its message, and also gives it as its source, is read twice: an error is printed with its
-//! causes behind it.
+//! An error must not have its cause both in its message and as its source: errors are printed with
+//! their causes, so the cause would appear twice.
 
 use super::Finding;
 use crate::repository_files::Tree;
 
-/// What the attribute with a message begins with. Put together here so that this file does not find itself.
+/// The start of the attribute with a message. It is concatenated so that this file does not match
+/// itself.
 const MESSAGE: &str = concat!("#[", "error(");
 
 const ADVICE: &str = "the message has the error's source in it, which is printed behind it once more; leave it out of the message, \
@@ -23,13 +24,13 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Whether the attribute that begins here has the source of the variant behind it in its message.
+/// Whether the attribute that starts here has the source of its variant in its message.
 fn says_its_source(text: &str) -> bool {
     let Some(message) = brackets(&text[1..]) else {
         return false;
     };
     let mut rest = &text[1 + message.len()..];
-    // Comments and other attributes stand between.
+    // Comments and other attributes may be in between.
     loop {
         rest = rest.trim_start();
         if rest.starts_with("//") {
@@ -50,7 +51,7 @@ fn says_its_source(text: &str) -> bool {
     source_of(fields).is_some_and(|source| message.contains(&format!("{{{source}")))
 }
 
-/// What begins with a bracket, up to the one that closes it.
+/// The text from an opening bracket to its closing one.
 fn brackets(text: &str) -> Option<&str> {
     let mut depth = 0_usize;
     let mut in_text = false;
@@ -75,7 +76,7 @@ fn brackets(text: &str) -> Option<&str> {
     None
 }
 
-/// What the source is called in a message: the name of a field, or the number of one without a name.
+/// The source's name in a message: the name of a field, or the number of an unnamed one.
 fn source_of(fields: &str) -> Option<String> {
     let marks = [concat!("#[", "from]"), concat!("#[", "source]")];
     let marked = marks.iter().find_map(|mark| {

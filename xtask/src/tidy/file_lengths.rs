@@ -1,11 +1,11 @@
-//! A file past 800 lines is two concepts.
+//! A file of more than 800 lines contains two concepts.
 
 use super::Finding;
 use crate::repository_files::Tree;
 
 const LINES_MAX: usize = 800;
 
-/// Files that may be longer, each with its reason.
+/// Exempt files, each with its reason.
 const LONGER: &[(&str, &str)] = &[];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {

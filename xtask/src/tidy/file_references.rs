@@ -1,18 +1,19 @@
 //! Comments and documents name files that exist, and a rule's code leads to the file that defines it.
 //!
-//! A name like `node.rs` or `art/node.rs` stands for a file whose path ends so. A line `//! - N2. …` defines the rule
-//! `N2`, which other comments use in brackets: `(N2)`. Where several files define a rule of that code, a file that
-//! uses it and defines none names the one that is meant, anywhere in its comments.
+//! A name like `node.rs` or `art/node.rs` stands for any file with a path that ends with it. A line
+//! `//! - N2. …` defines the rule `N2`, which other comments use in brackets: `(N2)`. If several
+//! files define a rule with that code, a file that uses it without defining one must name the right
+//! file, anywhere in its comments.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::Finding;
 use crate::repository_files::{SourceFile, Tree};
 
-/// Words that look like names of files.
+/// Words that look like file names.
 const SITES: &[&str] = &["docs.rs"];
 
-/// The longest text in brackets that is looked at, in bytes.
+/// The longest text in brackets that is examined, in bytes.
 const BRACKETS_BYTES_MAX: usize = 120;
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -34,13 +35,13 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// `art/node.rs` and `node.rs` of `art/node.rs`.
+/// The endings of a path: `art/node.rs` and `node.rs` for `art/node.rs`.
 fn endings(path: &str) -> impl Iterator<Item = &str> {
     let behind_slashes = path.match_indices('/').map(|(at, _)| &path[at + 1..]);
     std::iter::once(path).chain(behind_slashes)
 }
 
-/// Lines in which files are named: comments of Rust files, and documents.
+/// Lines that may name files: comments of Rust files, and documents.
 fn texts(file: &SourceFile) -> Vec<(usize, &str)> {
     if file.is_rust() {
         lines_of_comments(file).collect()
@@ -60,13 +61,13 @@ fn lines_of_comments(file: &SourceFile) -> impl Iterator<Item = (usize, &str)> {
 fn file_names(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|c: char| !(c.is_alphanumeric() || "_-./".contains(c)));
     words.filter_map(|word| {
-        // What is behind the colon of an address.
+        // The part after the colon of an address.
         if word.starts_with("//") || SITES.contains(&word) {
             return None;
         }
         let name = word.trim_end_matches('.').trim_start_matches(['.', '/']);
         let stem = name.strip_suffix(".rs")?.rsplit('/').next()?;
-        // `NAME.rs` stands for any.
+        // `NAME.rs` stands for any file.
         let is_file = stem.chars().any(|c| c.is_ascii_lowercase());
         is_file.then_some(name)
     })
@@ -80,12 +81,12 @@ fn is_code(word: &str) -> bool {
         && digits.chars().all(|c| c.is_ascii_digit())
 }
 
-/// What stands behind the slashes of a comment's line.
+/// The text after the slashes of a comment's line.
 fn said(line: &str) -> &str {
     line.trim_start_matches(['/', '!']).trim()
 }
 
-/// The rules by their codes, with the files that define them.
+/// Maps the codes of rules to the files that define them.
 fn defined_rules(tree: &Tree) -> BTreeMap<&str, BTreeSet<&str>> {
     let mut defined: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for file in tree.files.iter().filter(|file| file.is_rust()) {
@@ -101,7 +102,8 @@ fn defined_rules(tree: &Tree) -> BTreeMap<&str, BTreeSet<&str>> {
     defined
 }
 
-/// The rules that a file uses while several others define one of that code, none of which it names.
+/// The rules that a file uses ambiguously: several other files define that code, and it names none
+/// of them.
 fn unclear_rules(file: &SourceFile, defined: &BTreeMap<&str, BTreeSet<&str>>) -> Vec<Finding> {
     let mut text = String::new();
     let mut line_of = Vec::new();
@@ -134,7 +136,7 @@ fn unclear_rules(file: &SourceFile, defined: &BTreeMap<&str, BTreeSet<&str>>) ->
     unclear.into_values().collect()
 }
 
-/// The codes at the beginning of each part of a text in brackets, and where they stand.
+/// The codes at the start of each part of a text in brackets, with their offsets.
 fn used_codes(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.match_indices('(').flat_map(|(open, _)| {
         let inside = text[open + 1..]

@@ -1,8 +1,10 @@
-//! The files of a crate import each other in one direction, so that each can be understood after those it needs.
+//! The files of a crate import each other without cycles, so that each can be understood after
+//! those it needs.
 //!
-//! A file needs another one if a path in it leads there. What a module passes on (`pub use leaf::Leaf`) is looked up
-//! where it comes from. A folder, with its own file and all that lies in it, counts as one file among those beside it.
-//! Not counted: `mod` items; a folder's own file for what lies in the folder; and what is compiled for tests alone.
+//! A file needs another one if a path in it leads there. Re-exports (`pub use leaf::Leaf`) are
+//! followed to their origin. A folder, with its own file and all its content, counts as one file
+//! among its siblings. Not counted: `mod` items; a folder's own file for the content of the folder;
+//! and code that is compiled only for tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +13,7 @@ use crate::imports::{Import, imports, module_of};
 use crate::repository_files::{SourceFile, Tree};
 use crate::rust_lexer::{Token, starts_with};
 
-/// Circles that may stay: the modules of one behind the crate's `src/`, and why.
+/// Permitted cycles: the modules of each inside the crate's `src/`, and the reason.
 const MAY_STAY: &[(&[&str], &str)] = &[];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -29,7 +31,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The `src/` of every package.
+/// The `src/` folder of every package.
 fn source_folders(tree: &Tree) -> Vec<String> {
     let manifests = tree.files.iter().map(|file| file.path.as_str());
     let folders = manifests.filter_map(|path| path.strip_suffix("Cargo.toml"));
@@ -39,12 +41,12 @@ fn source_folders(tree: &Tree) -> Vec<String> {
 struct File<'t> {
     path: &'t str,
     module: Vec<&'t str>,
-    /// Its code without what is compiled for tests alone.
+    /// Its code without code that is compiled only for tests.
     tokens: Vec<Token>,
     imports: Vec<Import>,
-    /// What its own items are called.
+    /// The names of its own items.
     items: BTreeSet<String>,
-    /// The modules that it declares for tests alone.
+    /// The modules that it declares only for tests.
     modules_for_tests: BTreeSet<String>,
 }
 
@@ -54,10 +56,10 @@ struct Crate<'t> {
     needs: Needs<'t>,
 }
 
-/// A module with all that lies in it.
+/// A module with all its content.
 type Part<'t> = Vec<&'t str>;
 
-/// For each part those beside it that it needs, and a file with the line that says so.
+/// For each part the siblings that it needs, each with a file and the line that proves it.
 type Needs<'t> = BTreeMap<Part<'t>, BTreeMap<Part<'t>, (usize, usize)>>;
 
 impl<'t> Crate<'t> {
@@ -67,7 +69,7 @@ impl<'t> Crate<'t> {
             let Some(inside) = file.path.strip_prefix(source) else {
                 continue;
             };
-            // Each file of `bin/` is a crate of its own.
+            // Each file of `bin/` is a separate crate.
             if !inside.starts_with("bin/") {
                 files.push(File::new(file, module_of(inside)));
             }
@@ -117,8 +119,8 @@ impl<'t> Crate<'t> {
         needs
     }
 
-    /// The file that holds what a path names: that of the longest beginning that is a module, or the one
-    /// from which this has the next name.
+    /// The file of the item that a path names: the file of the longest prefix that is a module, or
+    /// the file from which that re-exports the next name.
     fn file_of(&self, path: &[&str], followed: usize) -> Option<usize> {
         let (length, at) = (0..=path.len())
             .rev()
@@ -127,7 +129,7 @@ impl<'t> Crate<'t> {
         let Some(name) = path.get(length) else {
             return Some(at);
         };
-        // Names that lead back to themselves are no Rust; they end here.
+        // Re-exports that lead back to themselves are invalid Rust; they end here.
         if file.items.contains(*name) || followed > 8 {
             return Some(at);
         }
@@ -136,7 +138,7 @@ impl<'t> Crate<'t> {
             if import.bound.as_deref() == Some("*") {
                 target.pop();
                 target.push(name);
-                // A glob has the name only if its module does.
+                // A glob provides the name only if its module does.
                 let found = self.file_of(&target, followed + 1)?;
                 return self.files[found].items.contains(*name).then_some(found);
             }
@@ -149,7 +151,7 @@ impl<'t> Crate<'t> {
         Some(file.imports.iter().find_map(on_from).unwrap_or(at))
     }
 
-    /// Names the parts, and of each the ones of the circle that it needs.
+    /// Names the parts, and for each the parts of the cycle that it needs.
     fn describe(&self, circle: &[Part<'_>]) -> Finding {
         let mut says = Vec::new();
         let mut path = "";
@@ -174,7 +176,7 @@ impl<'t> Crate<'t> {
     }
 }
 
-/// The groups of parts in which each leads to each, by Tarjan's algorithm.
+/// The strongly connected components of parts, by Tarjan's algorithm.
 fn circles<'t>(needs: &Needs<'t>) -> Vec<Vec<Part<'t>>> {
     let mut search = Search {
         needs,
@@ -192,14 +194,14 @@ fn circles<'t>(needs: &Needs<'t>) -> Vec<Vec<Part<'t>>> {
 
 struct Search<'a, 't> {
     needs: &'a Needs<'t>,
-    /// Their numbers, in the order of visits.
+    /// The parts' numbers, in order of visits.
     visited: BTreeMap<&'a Part<'t>, usize>,
     open: Vec<&'a Part<'t>>,
     circles: Vec<Vec<Part<'t>>>,
 }
 
 impl<'a, 't> Search<'a, 't> {
-    /// Returns the lowest number of an open part that this one leads to.
+    /// Returns the lowest number of an open part that this one reaches.
     fn visit(&mut self, part: &'a Part<'t>) -> usize {
         let number = self.visited.len();
         let mut lowest = number;
@@ -237,7 +239,7 @@ impl<'t> File<'t> {
         }
     }
 
-    /// Whether it is one of the modules that `other` declares for tests alone, or lies in one.
+    /// Whether this is one of the modules that `other` declares only for tests, or is inside one.
     fn is_for_tests_of(&self, other: &Self) -> bool {
         let inside = self.module.strip_prefix(&other.module[..]);
         let first = inside.and_then(|inside| inside.first());
@@ -245,8 +247,8 @@ impl<'t> File<'t> {
     }
 }
 
-/// The code without the items under `#[cfg(test)]`, `#[cfg(loom)]` and `#[cfg(all(test, …))]`, and the modules
-/// among these.
+/// The code without the items under `#[cfg(test)]`, `#[cfg(loom)]` and `#[cfg(all(test, …))]`, and
+/// the modules among these.
 fn without_tests(tokens: &[Token]) -> (Vec<Token>, BTreeSet<String>) {
     let mut kept = Vec::new();
     let mut modules = BTreeSet::new();
@@ -291,7 +293,8 @@ fn is_for_tests(tokens: &[Token]) -> bool {
     false
 }
 
-/// Up to its `;` or the end of its body; of a field, a statement or an arm, up to the comma.
+/// The length up to its `;` or the end of its body; for a field, a statement or an arm, up to the
+/// comma.
 fn length_of_item(tokens: &[Token]) -> usize {
     const WORDS: [&str; 14] = [
         "async", "const", "enum", "extern", "fn", "impl", "mod", "pub", "static", "struct",
@@ -312,7 +315,7 @@ fn length_of_item(tokens: &[Token]) -> usize {
     at
 }
 
-/// How many tokens there are from the bracket at the beginning to the one that closes it.
+/// The number of tokens from the bracket at the start to its closing one.
 fn enclosed(tokens: &[Token]) -> usize {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate() {
@@ -330,7 +333,7 @@ fn enclosed(tokens: &[Token]) -> usize {
     tokens.len()
 }
 
-/// The names of the items outside all braces.
+/// The names of the items outside of all braces.
 fn items(tokens: &[Token]) -> BTreeSet<String> {
     const WORDS: [&str; 9] = [
         "const",

@@ -1,7 +1,7 @@
-//! `cargo xtask tidy`: the rules of the house that the compiler cannot check.
+//! `cargo xtask tidy`: the project's rules that the compiler cannot check.
 //!
-//! Each rule is one file here, with its data at the top and tests that break it. A rule looks at the
-//! tree and returns what it found; nothing is ever changed.
+//! Each rule is one file here, with its data at the top and with tests that violate it. A rule
+//! examines the tree and returns its findings; nothing is ever changed.
 
 mod commit_subjects;
 mod core_module_layers;
@@ -23,13 +23,13 @@ use std::path::Path;
 
 use crate::repository_files::Tree;
 
-/// One thing to put right.
+/// A finding of a rule.
 #[derive(Debug, PartialEq, Eq)]
 struct Finding {
     path: String,
-    /// From 1; 0 when the whole file is meant.
+    /// The line, from 1; 0 for the whole file.
     line: usize,
-    /// What is wrong and what to do.
+    /// The problem and its remedy.
     advice: String,
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for Finding {
 
 type Rule = fn(&Tree) -> Vec<Finding>;
 
-/// What a rule has measured, whether or not it found anything.
+/// The measurement of a rule, which is printed with or without findings.
 type Measure = fn(&Tree) -> String;
 
 const RULES: &[(&str, Rule)] = &[
@@ -90,14 +90,14 @@ const RULES: &[(&str, Rule)] = &[
     ("names have the field's words", vocabulary::check),
 ];
 
-/// Printed beside the rule of that name.
+/// Measurements, printed with the rule of the same name.
 const MEASURED: &[(&str, Measure)] = &[
     (commit_subjects::RULE, commit_subjects::measure),
     (person_words::IN_RUST, person_words::measure_rust),
     (person_words::IN_DOCUMENTS, person_words::measure_documents),
 ];
 
-/// Checks every rule and says what to do about what it found.
+/// Checks every rule, and prints the findings with their remedies.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let tree = Tree::read(root)?;
     let mut count = 0;

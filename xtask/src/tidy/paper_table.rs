@@ -1,13 +1,14 @@
-//! The "paper → code" table of ARCHITECTURE.md is true: every row points to a file, and the file
-//! says so itself.
+//! The "paper → code" table of ARCHITECTURE.md is correct: every row points to a file, and the file
+//! has the same reference.
 //!
 //! ```text
 //! | paper | what | where |
 //! |---|---|---|
 //! | `pwal` §4.3.3 | merge of the logs at recovery | `crates/log/src/read/merge.rs` |
 //! ```
-//! and in that file a comment line `Paper: pwal §4.3.3, Algorithm 4`. A row may name several sections
-//! and several files; every file carries every section, or one above or below it (§4.2 and §4.2.1).
+//! and in that file a comment line `Paper: pwal §4.3.3, Algorithm 4`. A row may name several
+//! sections and several files; every file has every section, or one above or below it (§4.2 and
+//! §4.2.1).
 
 use super::Finding;
 use crate::repository_files::{SourceFile, Tree};
@@ -45,7 +46,7 @@ struct Row {
     paths: Vec<String>,
 }
 
-/// The table rows that begin with the slug of a paper.
+/// The table rows that start with the short name of a paper.
 fn rows(file: &SourceFile) -> Vec<Row> {
     let mut rows = Vec::new();
     for (index, line) in file.text.lines().enumerate() {
@@ -83,7 +84,7 @@ fn paths(cell: &str) -> Vec<String> {
     paths
 }
 
-/// The numbers behind every `§`: `["3", "4.2"]` in `§3, §4.2`.
+/// The numbers after every `§`: `["3", "4.2"]` in `§3, §4.2`.
 fn sections(text: &str) -> Vec<String> {
     let number = |part: &str| {
         let end = part
@@ -97,7 +98,7 @@ fn sections(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// §4.2 is about §4.2.1 and the other way round.
+/// §4.2 covers §4.2.1, and the other way round.
 fn is_about(one: &str, other: &str) -> bool {
     let below = |lower: &str, upper: &str| {
         lower
@@ -165,7 +166,7 @@ fn tags(file: &SourceFile) -> Vec<Tag> {
             continue;
         };
         let words = said.split(|c: char| c.is_whitespace() || ",;()`".contains(c));
-        // The first word has to be a paper; later ones may be, or say "figure".
+        // The first word must be a paper; later words may be papers, or "figure".
         for (place, word) in words.filter(|word| !word.is_empty()).enumerate() {
             if place == 0 || SLUGS.contains(&word) {
                 let (slug, sections) = (word.to_owned(), Vec::new());

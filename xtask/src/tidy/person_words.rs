@@ -1,7 +1,7 @@
-//! A thread, a transaction or a caller is no person. The field names them by what they do: caller, reader, writer,
-//! waiter, holder, committer, flusher, recovery.
+//! Threads, transactions and callers are not persons. They are named by their role: caller, reader,
+//! writer, waiter, holder, committer, flusher, recovery.
 //!
-//! People do occur, readers of a document for one; so a few of these words may stay.
+//! A few of these words may stay, because persons do occur: readers of a document, for example.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ const WORDS: &[&str] = &[
     "himself",
 ];
 
-/// For every 10,000 words.
+/// Maximal number per 10,000 words.
 const RATE_MAX: usize = 2;
 
 pub(super) const IN_RUST: &str = "threads are no persons in code";
@@ -47,7 +47,7 @@ pub(super) fn measure_documents(tree: &Tree) -> String {
     documents(tree).measured()
 }
 
-/// What comments say, and what identifiers say, each of a file once.
+/// The words in comments and in identifiers; each identifier counts once per file.
 fn rust(tree: &Tree) -> Count {
     let mut count = Count::default();
     for file in tree.files.iter().filter(|file| file.is_rust()) {
@@ -100,7 +100,7 @@ impl Count {
         self.found.push(Finding::new(&file.path, line, advice));
     }
 
-    /// All places, if there are too many.
+    /// All places, if the rate is too high.
     fn findings(self) -> Vec<Finding> {
         if self.found.len() * 10_000 > self.words * RATE_MAX {
             self.found
@@ -125,7 +125,7 @@ impl Count {
 mod tests {
     use super::*;
 
-    /// So many words, and then `text`.
+    /// A text of `words` words, followed by `text`.
     fn after(words: usize, begin: &str, text: &str) -> String {
         format!("{begin}{}\n{text}", "word ".repeat(words))
     }

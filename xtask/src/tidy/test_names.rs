@@ -1,6 +1,7 @@
-//! The name of a test says what holds, in a few words; its story is in its doc comment.
+//! The name of a test states its property in a few words; the doc comment explains it.
 //!
-//! Macros make tests of names that are passed to them, so every name is looked at, not only those behind `#[test]`.
+//! Macros create tests from names passed to them. Every name is therefore checked, not only those
+//! after `#[test]`.
 
 use std::collections::BTreeSet;
 

@@ -1,10 +1,10 @@
-//! Features for tests are turned on by dev-dependencies alone: Cargo leaves these out of a build of programs, so that no
-//! measurement pays for them.
+//! Only dev-dependencies enable features for tests: Cargo ignores these when it builds programs, so
+//! measurements do not pay for them.
 
 use super::Finding;
 use crate::repository_files::Tree;
 
-/// Features of our packages that only tests may turn on.
+/// Features of our packages that only tests may enable.
 const FOR_TESTS: &[&str] = &["fault-injection"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {

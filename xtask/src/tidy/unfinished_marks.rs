@@ -3,8 +3,8 @@
 use super::Finding;
 use crate::repository_files::Tree;
 
-/// What is looked for in Rust files, and what to do instead. Put together here so that this file
-/// does not find itself.
+/// Patterns in Rust files, with their remedies. They are concatenated so that this file does not
+/// match itself.
 const IN_RUST: &[(&str, &str)] = &[
     (
         concat!("todo", "!("),
@@ -20,7 +20,7 @@ const IN_RUST: &[(&str, &str)] = &[
 /// A test that never runs proves nothing.
 const IGNORED: &str = concat!("#[", "ignore");
 
-/// What is looked for in every file.
+/// Patterns in every file.
 const ANYWHERE: &[(&str, &str)] = &[(concat!("FIX", "ME"), "mend it, or open an issue")];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {

@@ -1,7 +1,8 @@
-//! Names have the field's words: what this project once called otherwise must not come back.
+//! Names use the field's words: the project's former private names must not return.
 //!
-//! Most of the old words are fine elsewhere (a log has a place, a hint is a place in a page), so each row says where
-//! they are not. Names in files on disk and in the benchmark's JSON stand in strings, which are not looked at.
+//! Most of the former words are fine elsewhere (a log has a place, a hint is a place in a page), so
+//! each row lists the paths in which they are forbidden. Names in files on disk and in the
+//! benchmark's JSON are in strings, which are not checked.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +10,10 @@ use super::Finding;
 use crate::repository_files::{SourceFile, Tree};
 use crate::rust_lexer::words_of_identifier;
 
-/// A row: the words, where they are not to be used, and what to say instead.
+/// A row: the words, the paths in which they are forbidden, and the replacement.
 struct Row {
     words: &'static [Word],
-    /// Beginnings of paths.
+    /// Prefixes of paths.
     within: &'static [&'static str],
     say: &'static str,
 }
@@ -20,9 +21,9 @@ struct Row {
 enum Word {
     /// An identifier.
     Is(&'static str),
-    /// Identifiers with these words in them, one after the other.
+    /// Identifiers that contain these words in sequence.
     Has(&'static [&'static str]),
-    /// A file or a folder, with the module that it is.
+    /// A file or a folder, as a module.
     File(&'static str),
 }
 
@@ -38,7 +39,7 @@ const TRANSACTIONS: &[&str] = &[
 ];
 const LOG: &[&str] = &["crates/log/"];
 const CORE_AND_LOG: &[&str] = &["crates/core/src/", "crates/log/"];
-/// A stream's low-water mark, in `horizon/lsn_horizon.rs`, is one.
+/// Without `horizon/lsn_horizon.rs`: a stream's low-water mark is a mark.
 const EPOCHS: &[&str] = &[
     "crates/log/src/config.rs",
     "crates/log/src/horizon/epoch",
@@ -51,10 +52,10 @@ const BZTREE: &[&str] = &["crates/trees/src/bztree/", "crates/trees/src/bwtree/"
 const MASSTREE: &[&str] = &["crates/trees/src/masstree/"];
 const ANYWHERE: &[&str] = &["crates/", "tests/"];
 
-/// A word behind these has another meaning.
+/// After these words, a word has another meaning.
 const IDIOMS: &[(&str, &str)] = &[("in", "place")];
 
-/// The file that lists the rows, for the advice.
+/// The file with the rows, for the advice.
 const HERE: &str = "xtask/src/tidy/vocabulary.rs";
 
 #[rustfmt::skip]
@@ -94,7 +95,7 @@ const ROWS: &[Row] = &[
     Row { words: &[Has(&["place"]), Has(&["placed"])], within: TRANSACTIONS, say: "`find_or_create_record`, `resolve_…`" },
     Row { words: &[File("put_off"), Has(&["put", "off"])], within: ANYWHERE, say: "`defer_write`" },
     Row { words: &[File("pending")], within: CORE, say: "`DeferredWrite`" },
-    // Futures have one, too.
+    // Futures have a `Pending`, too.
     Row { words: &[Is("Pending")], within: TRANSACTIONS, say: "`DeferredWrite`" },
     Row { words: &[Has(&["settle"])], within: CORE, say: "`resolve_writes`" },
     Row { words: &[File("adding"), Is("add_up")], within: &["crates/core/src/", "tests/"], say: "`increment.rs`, `apply_increments`" },
@@ -103,14 +104,14 @@ const ROWS: &[Row] = &[
     Row { words: &[Is("missing")], within: TRANSACTIONS, say: "`read_absent`" },
     Row { words: &[File("recent"), Is("Recent")], within: CORE, say: "`lookup_cache.rs`" },
     Row { words: &[File("durably")], within: CORE, say: "`read_durability.rs`" },
-    // What is public.
+    // Public names.
     Row { words: &[File("choose")], within: CORE, say: "`autotune.rs`" },
     Row { words: &[Is("Choice")], within: CORE, say: "`TunedConfig`" },
     Row { words: &[Is("Protocol")], within: ANYWHERE, say: "`ProtocolChoice`" },
     Row { words: &[Is("Spec")], within: ANYWHERE, say: "`ProtocolSpec`" },
     Row { words: &[Is("Planted")], within: ANYWHERE, say: "`FaultInjection`" },
     Row { words: &[Is("Sound")], within: &["crates/core/", "tests/"], say: "`NoFaults`" },
-    // A flush under way.
+    // Flushes in progress.
     Row { words: &[Is("Flight")], within: LOG, say: "`FlushBatch`" },
     Row { words: &[Has(&["depart"]), Has(&["departed"]), Has(&["departs"])], within: LOG, say: "`seal`" },
     Row { words: &[Is("launch_from"), Is("launches_from")], within: ANYWHERE, say: "`async_flush_min_commits`" },
@@ -184,7 +185,7 @@ fn check_words(tree: &Tree) -> Vec<Finding> {
 }
 
 impl Word {
-    /// The first place of a file with it, and what else there is of it.
+    /// The first occurrence in a file, with the number of further ones.
     fn first_in(&self, file: &SourceFile, row: &Row) -> Option<Finding> {
         let (line, name, times) = match *self {
             File(name) => {
@@ -193,7 +194,7 @@ impl Word {
                     .iter()
                     .find_map(|within| file.path.strip_prefix(within))?;
                 let mut parts = inside.trim_end_matches(".rs").split('/');
-                // Once for a folder: at the file that stands for it.
+                // Reported once per folder: at the file of its module.
                 let own = parts.by_ref().last().is_some_and(|last| last == name)
                     || inside.ends_with(&format!("{name}/mod.rs"));
                 own.then_some((0, name.to_owned(), 1))?
@@ -260,7 +261,7 @@ mod tests {
         for row in ROWS {
             for within in row.within {
                 for word in row.words {
-                    // Where a row names a file, that file.
+                    // If a row names a file, this is that file.
                     let folder = within.strip_suffix(".rs");
                     let anywhere =
                         folder.map_or(format!("{within}x/new.rs"), |folder| format!("{folder}.rs"));
