@@ -19,83 +19,81 @@ use std::path::Path;
 use std::process::ExitCode;
 
 const HELP: &str = "\
-Repository chores of Namiki. Times are those of two processors; the first run of a chore builds what it runs, which
-takes minutes more.
+Repository chores of Namiki. Times are for two processors. The first run of a chore builds its programs, which
+takes some more minutes.
 
-    cargo xtask tidy            check what the compiler cannot: which module imports which, and none in a
-                                circle; where unsafe code lives; that the paper -> code table is true;
-                                the subjects of new commits; names and words; lengths of files. Seconds.
-    cargo xtask package         make the packages that are for others, and look at them as a registry
-                                would. Seconds.
-        --build                   build each from the others as they are packaged. Minutes.
+    cargo xtask tidy            check rules that the compiler cannot: imports between modules, without
+                                cycles; the places of unsafe code; the paper -> code table; the subjects
+                                of new commits; names and words; lengths of files. Seconds.
+    cargo xtask package         create the published packages, and check them as a registry would.
+                                Seconds.
+        --build                   build each from the other packages. Minutes.
         --into FOLDER             unpack them there: a program in FOLDER depends on `namiki = \"0.1\"`
     cargo xtask documented      run every command that the README and docs/*.md name, at a fraction of the
                                 documented size where that takes long (xtask/src/documented/rules.rs has
-                                the fractions, and what is left out), and fail where one fails. Minutes.
-        --list                    say what would be run
+                                the fractions and the exceptions), and fail if one fails. Minutes.
+        --list                    only list the commands
         --only TEXT               only commands, or documents, with these words
-        --without-peers           leave out what compares Namiki with others, which have to be built
-        --with-rocksdb            RocksDB among the stores that are compared; it takes long to build
-        --measured                with programs that are built for speed
-        --programs FOLDER         with the programs in this folder
+        --without-peers           skip comparisons with other stores and indexes, which must be built
+        --with-rocksdb            include RocksDB in the comparisons; its build takes long
+        --measured                use programs that are optimised for measurements
+        --programs FOLDER         use the programs in this folder
     cargo xtask loom            run the loom models (tests with `model` in their path, of the crates
-                                that depend on loom): every interleaving of a few threads, up to a
-                                bound on interruptions that each model chooses, two to four. Five minutes.
-        --preemptions N           another bound for all models: how often threads may be interrupted.
-                                  Four is for a night.
-        --preemptions-max N       a bound for models that chose a larger one. CI takes two.
-        --seconds N               the longest that a model runs, which makes the long ones samples. CI
-                                  takes 3.
+                                that depend on loom): every interleaving of a few threads, with a
+                                bound on preemptions that each model chooses, two to four. Five minutes.
+        --preemptions N           another bound for all models. Four takes a night.
+        --preemptions-max N       a limit for models with a larger bound. CI uses two.
+        --seconds N               time limit for each model, which turns the long ones into samples. CI
+                                  uses 3.
     cargo xtask asan            run the tests of platform, index, trees and core under AddressSanitizer.
                                 Needs a nightly toolchain. Minutes.
-    cargo xtask fuzz [TARGET]   fuzz what reads foreign bytes, guided by coverage: the log reader, pages of
-                                segments, image lists and manifests, plans, frames of clients and of
-                                nodes. All targets, a minute each. Needs a C++ compiler. An input that
-                                fails is kept, and its file is named.
-        --seconds N               how long each target is run
-        --keep                    take the few inputs that reach most into fuzz/corpus/, which
+    cargo xtask fuzz [TARGET]   coverage-guided fuzzing of the readers of untrusted bytes: the log reader,
+                                pages of segments, image lists and manifests, plans, frames of clients and
+                                of nodes. All targets, a minute each. Needs a C++ compiler. A failing input
+                                is kept, and its file is named.
+        --seconds N               duration for each target
+        --keep                    copy the few inputs with the largest coverage into fuzz/corpus/, which
                                   `cargo test` runs
     cargo xtask power-cut       cut the power of a loop-mounted file system under the real disks, and
-                                under processes that pay. Needs root. Seconds.
-    cargo xtask kill [ARGS]     kill processes that pay, as long as you say, and look whether anything
-                                acknowledged is lost. ARGS go to `namiki-harness kill`; with --power, the
-                                power is cut instead, which needs root. Without ARGS 1000 kills.
+                                under paying processes. Needs root. Seconds.
+    cargo xtask kill [ARGS]     kill paying processes repeatedly, and check that no acknowledged payment is
+                                lost. ARGS go to `namiki-harness kill`; with --power, the power is cut
+                                instead, which needs root. Without ARGS 1000 kills.
     cargo xtask crash [ARGS]    run the crash harness once, over every protocol, both placements of the
-                                log and all kinds of runs: what CI does with 16 transactions a run, with
-                                60, at every event, and more of what may be lost. ARGS go to
+                                log and all kinds of runs: as in CI, but with 60 transactions a run instead
+                                of 16, at every event, and with more possible losses. ARGS go to
                                 `namiki-harness crash`; try `cargo xtask crash --help`. Hours; with
                                 `--transactions 8 --subsets 4 --sectors 8 --second 0.003`, minutes.
     cargo xtask sim [ARGS]      simulate clusters from seeds: --minutes N, or --seeds N --seed FIRST; with
-                                --fault all, see that every planted fault is found
-    cargo xtask soak [ARGS]     the same with fresh seeds until it fails or the time is over, on all
-                                processors. The first round is an eighth as deep, so that every
-                                combination is crashed within minutes; the next ones a quarter, a half,
-                                and the whole. Each visit prints its seed; one that fails prints the
+                                --fault all, check that every planted fault is found
+    cargo xtask soak [ARGS]     run the crash harness with fresh seeds until a failure or the time limit, on
+                                all processors. The first round is an eighth as deep, so that every
+                                combination is crashed within minutes; the next ones are a quarter, half,
+                                and fully as deep. Each visit prints its seed; a failing one prints the
                                 arguments that repeat it. ARGS go to `namiki-harness crash`.
-        --minutes N               how long (default 60); the first round is always finished
+        --minutes N               time limit (default 60); the first round is always completed
     cargo xtask soak specs [ARGS]
                                 the tests under all 57 protocols; before a merge they run under a covering array of
                                 them. ARGS go to `cargo test`: `--test isolation`, or `-- part_of_a_name`. Half an hour.
     cargo xtask soak trees [ARGS]
-                                the same with the indexes instead, every tree and the hash table: all
-                                their operations by many threads, and a look at whether they can have
-                                left what is there. ARGS go to `namiki-bench index`; try
-                                `--keys 10000000` or `--key-bytes 64`.
-        --minutes N               how long (default 60); a round that has begun is finished
+                                run every tree and the hash table with fresh seeds: all their operations
+                                by many threads, and a check of the final content. ARGS go to
+                                `namiki-bench index`; try `--keys 10000000` or `--key-bytes 64`.
+        --minutes N               time limit (default 60); a round in progress is completed
     cargo xtask soak views [ARGS]
-                                transfers between accounts under every protocol and release, ten million unless
-                                --transfers says otherwise, while views add all of them up. ARGS go to
+                                transfers between accounts under every protocol and release, ten million by
+                                default (--transfers), while views add up all accounts. ARGS go to
                                 `namiki-harness views`. Minutes.
-    cargo xtask oracle          run random plans of queries and compare the answers with those of DuckDB, which
+    cargo xtask oracle          run random query plans and compare the answers with those of DuckDB, which
                                 pip installs into the target folder. A minute.
-        --plans N                 how many (default 3000); CI takes 300
-        --seed FIRST              other tables and plans: ten plans for each number from this one on
-        --unless-unreachable      where pip cannot get DuckDB, say so and be content
+        --plans N                 number of plans (default 3000); CI uses 300
+        --seed FIRST              other tables and plans: ten plans for each seed from this one on
+        --unless-unreachable      succeed with a message if pip cannot get DuckDB
 
-Every command exits with 0 when all is well. loom, asan and fuzz build in loom/, asan/ and fuzz/ inside the
-target folder, so they do not throw away your ordinary build. `.ci/run` is all that must hold before a
-merge: tidy, clippy, packages, all tests with samples of crashes and power cuts among them, documentation, a
-sample of loom, and the programs together. Meant to take fifteen minutes, twenty-five on a fresh
+Every command exits with 0 on success. loom, asan and fuzz build in loom/, asan/ and fuzz/ inside the
+target folder, so they do not invalidate your ordinary build. `.ci/run` runs everything that must pass before a
+merge: tidy, clippy, packages, all tests including samples of crashes and power cuts, documentation, a
+sample of loom, and the programs together. It should take fifteen minutes, twenty-five on a fresh
 machine; it prints the time of each step.
 ";
 
