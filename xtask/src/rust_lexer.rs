@@ -61,8 +61,8 @@ pub(crate) fn code_and_comments(text: &str) -> (Vec<Token>, Vec<Token>) {
     (tokens, comments)
 }
 
-/// The words of an identifier, in lower case: `lock`, `wait`, `max` of `lock_wait_max`, `LockWaitMax` and
-/// `LOCK_WAIT_MAX`.
+/// The words of an identifier, in lower case: `lock`, `wait`, `max` for `lock_wait_max`,
+/// `LockWaitMax` and `LOCK_WAIT_MAX`.
 pub(crate) fn words_of_identifier(name: &str) -> Vec<String> {
     let mut words = Vec::new();
     for part in name.split('_') {

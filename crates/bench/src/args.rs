@@ -16,7 +16,7 @@ const THREADS_MAX: u64 = 1024;
 /// The default length of the timed part of a run.
 const SECONDS: Duration = Duration::from_secs(3);
 
-/// How results are printed.
+/// The format of printed results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// A table for readers, with medians at its end.
@@ -59,7 +59,7 @@ pub(crate) struct TimedArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// How to print results.
+/// Flags for the output of results.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct OutputArgs {
     /// A table for readers, or one JSON object a line

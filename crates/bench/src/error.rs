@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use namiki::{LogError, OpenError, ReadError};
 use namiki_index::IndexError;
 
-/// Why a command did not run to its end.
+/// The reason why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BenchError {
     /// The command line asks for something that does not exist.

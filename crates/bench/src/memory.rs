@@ -50,7 +50,8 @@ pub(crate) struct MemoryArgs {
     /// processes
     #[arg(long, hide = true, value_name = "WHAT")]
     measure: Option<Measured>,
-    /// Folder for the databases, which are removed at the end [default: the system's temporary folder]
+    /// Folder for the databases, which are removed at the end [default: the system's temporary
+    /// folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     #[command(flatten)]

@@ -4,7 +4,7 @@
 //! ```text
 //!  namiki check DIR                  verify every checksum        two blanks end a command, an explanation follows
 //!  $ namiki cluster stop                                          a prompt does not belong to it
-//!  namiki-bench index --tree bwtree \                             it goes on in the next line
+//!  namiki-bench index --tree bwtree \                             continued in the next line
 //!      --mix write=100
 //! ```
 

@@ -1,4 +1,5 @@
-//! `cargo xtask documented`: runs every command that the README and the documents name, and fails where one fails.
+//! `cargo xtask documented`: runs every command that the README and the documents name, and fails
+//! if one fails.
 //!
 //! | file | what it is |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! Comments and documents name files that exist, and a rule's code leads to the file that defines it.
+//! Comments and documents name only files that exist, and a rule's code leads to the file that
+//! defines it.
 //!
 //! A name like `node.rs` or `art/node.rs` stands for any file with a path that ends with it. A line
 //! `//! - N2. …` defines the rule `N2`, which other comments use in brackets: `(N2)`. If several

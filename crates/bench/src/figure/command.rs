@@ -1,4 +1,5 @@
-//! The commands `figure` and `report`: run the experiments of one figure or of all, and write the results.
+//! The commands `figure` and `report`: run the experiments of one figure or of all, and write the
+//! results.
 
 use std::fmt::Display;
 use std::io::{self, Write};

@@ -51,8 +51,8 @@ pub(crate) struct RunArgs {
     /// Few transactions, records and threads, and one run of each: checks that it works
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Numbers of threads [default: 1, 2, 4 and so on to twice the cores, or the paper's where threads
-    /// wait for a disk]
+    /// Numbers of threads [default: 1, 2, 4 and so on to twice the cores, or the paper's where
+    /// threads wait for a disk]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = args::threads())]
     pub(crate) threads: Vec<NonZeroU16>,
     /// Numbers of tasks in each thread of a query [default: the paper's]
@@ -64,7 +64,8 @@ pub(crate) struct RunArgs {
     /// Directory of a query's tables, created by `namiki load tpch` [default: small ones are made]
     #[arg(long, value_name = "DIR")]
     pub(crate) tpch: Option<PathBuf>,
-    /// Length of a run of transactions in seconds [default: as many transactions as in the paper; on a cluster 3 or 10]
+    /// Length of a run of transactions in seconds [default: as many transactions as in the paper;
+    /// on a cluster 3 or 10]
     #[arg(long, value_name = "S", value_parser = args::some_seconds)]
     pub(crate) seconds: Option<Duration>,
     /// Runs of each point, interleaved (A B C A B C …) [default: 3]

@@ -218,8 +218,9 @@ mod tests {
         places.map(|place| operations.number(place)).collect()
     }
 
-    /// Chi-square against formula (1), over ranks that are expected at least 20 times and the rest as one
-    /// class. With d classes it is about d ± sqrt(2 d); six of those are allowed.
+    /// A chi-square test against formula (1), over ranks that are expected at least 20 times, with
+    /// the rest as one class. With d classes, the statistic is about d ± sqrt(2 d); six of these
+    /// deviations are allowed.
     ///
     /// Paper: bwtree §5.1, formula (1)
     #[test]

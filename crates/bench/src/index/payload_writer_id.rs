@@ -18,9 +18,9 @@ pub(crate) enum Writer {
     Load(u64),
     /// This operation of a thread.
     Operation {
-        /// From 0.
+        /// The thread's number, from 0.
         thread: usize,
-        /// From 0, among the thread's.
+        /// The operation's number among the thread's, from 0.
         number: u64,
     },
 }

@@ -80,7 +80,7 @@ impl Expected<'_> {
         (0..).zip(found).map(tag).collect()
     }
 
-    /// A tag that each record may hold after blind writes in unknown order.
+    /// For each record, one tag that it may hold after blind writes in unknown order.
     fn last_tags(&self, records: usize) -> Vec<u64> {
         let mut tags: Vec<u64> = (0..records as u64).collect();
         for done in self.threads {

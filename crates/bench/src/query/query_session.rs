@@ -45,7 +45,7 @@ pub(crate) struct QuerySession {
     executors: BTreeMap<usize, Executor>,
 }
 
-/// How a plan is executed.
+/// The execution parameters of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Execution {
     pub(crate) mode: Mode,

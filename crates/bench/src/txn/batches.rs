@@ -1,4 +1,5 @@
-//! One thread of a run that receives its transactions in batches, as a server does from its clients.
+//! One thread of a run that receives its transactions in batches, as a server does from its
+//! clients.
 //!
 //! A batch is answered when all of its transactions are durable. Until then the thread runs the
 //! batches that follow. In the closed loop, a fixed number of batches of each thread is in flight:

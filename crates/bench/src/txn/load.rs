@@ -34,8 +34,8 @@ impl Baseline {
         }
     }
 
-    /// The first transaction number that no tag in the table has. It separates the tags of earlier
-    /// runs from those of the next.
+    /// One above the largest transaction number in the table's tags. It separates the tags of
+    /// earlier runs from those of the next.
     pub(crate) fn next_number(&self) -> u64 {
         match self {
             Self::Loaded(_) => 0,

@@ -5,7 +5,7 @@
 //! ```text
 //! {"history":{"version":1,"registers":32,…}}
 //! {"client":0,"start_ns":10,"end_ns":25,"submit":[{"if":[[3,0]],"set":[3],"value":4294967297}],"outcomes":["Done"]}
-//! {"client":1,"start_ns":12,"submit":[…]}                                   no end: it is not known what came of it
+//! {"client":1,"start_ns":12,"submit":[…]}                                   no end: its outcome is unknown
 //! {"client":2,"start_ns":30,"end_ns":31,"read":[3,5],"values":[4294967297,0],"lsn":17}
 //! {"at_ns":28,"fault":"kill","nodes":[1]}
 //! ```

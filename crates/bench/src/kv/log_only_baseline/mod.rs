@@ -21,8 +21,8 @@
 //! # Invariants
 //! - F1. `durable` is the number of the last group which the device has reported as durable. A
 //!   committer returns when `durable` is at least the number of its own group.
-//! - F2. Only the thread that has set `writing` writes, so groups become durable in the order of their
-//!   numbers.
+//! - F2. Only the thread that has set `writing` writes, so groups become durable in the order of
+//!   their numbers.
 
 mod log_reader;
 #[cfg(test)]
