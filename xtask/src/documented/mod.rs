@@ -1,11 +1,11 @@
 //! `cargo xtask documented`: runs every command that the README and the documents name, and fails
 //! if one fails.
 //!
-//! | file | what it is |
+//! | file | content |
 //! |---|---|
 //! | `commands.rs` | finds the commands in a document |
-//! | `rules.rs` | which are run smaller or otherwise, which are not, and why: one table of each |
-//! | `fixtures.rs` | the folder that a document's commands run in, one after the other |
+//! | `rules.rs` | tables of the commands that run smaller, run differently or not at all, with reasons |
+//! | `fixtures.rs` | the folder in which a document's commands run, one after the other |
 //!
 //! The output of commands is not checked: tests do that. A command that a sentence only names,
 //! without arguments, must exist, which its `--help` proves.

@@ -1,17 +1,17 @@
 //! `cluster`: transfers on a replicated cluster of real processes, with faults, and a witness for
 //! acknowledged commands.
 //!
-//! | file | what it is |
+//! | file | content |
 //! |---|---|
-//! | `shape.rs`, `local_cluster.rs` | the cluster, as the program `namiki` starts and breaks it |
-//! | `workload.rs`, `load.rs` | what is sent, and the accounts |
-//! | `clients.rs`, `run.rs` | clients, and the run |
-//! | `faults.rs`, `slow_disk.rs`, `small_disk.rs`, `namespaces.rs` | what is broken |
-//! | `gaps.rs` | how long that was noticed |
+//! | `shape.rs`, `local_cluster.rs` | the cluster, started and harmed through the program `namiki` |
+//! | `workload.rs`, `load.rs` | the commands, and the accounts |
+//! | `clients.rs`, `run.rs` | the clients, and the run |
+//! | `faults.rs`, `slow_disk.rs`, `small_disk.rs`, `namespaces.rs` | the injected faults |
+//! | `gaps.rs` | gaps between acknowledgements |
 //! | `registers.rs`, `register_client.rs` | the workload `register` |
-//! | `history/` | what its clients have asked and were told, and whether that is strictly serializable |
-//! | `witness.rs` | what must be there |
-//! | `cpu_use.rs` | what the processes use |
+//! | `history/` | its history, and the check for strict serializability |
+//! | `witness.rs` | the required content of the tables |
+//! | `cpu_use.rs` | processor time of the processes |
 //! | `figure_run.rs` | a run as a point of a figure |
 //!
 //! Paper: raft-pwal §4

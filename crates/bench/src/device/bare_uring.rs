@@ -5,9 +5,9 @@
 //! nothing else.
 //!
 //! # Invariants
-//! - Y1. `memory` holds `bytes` for each buffer, at `buffer × bytes`. A buffer that is not in `free`
-//!   belongs to one slot, which has one read in flight at most. Only the kernel writes to buffers,
-//!   and nothing reads them.
+//! - Y1. `memory` holds `bytes` for each buffer, at `buffer × bytes`. A buffer that is not in
+//!   `free` belongs to one slot, which has one read in flight at most. Only the kernel writes to
+//!   buffers, and nothing reads them.
 //! - Y2. Drop waits until nothing is in flight.
 #![expect(unsafe_code, reason = "the kernel writes to memory after the call")]
 
