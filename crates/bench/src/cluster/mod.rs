@@ -3,7 +3,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `shape.rs`, `local_cluster.rs` | the cluster, started and harmed through the program `namiki` |
+//! | `shape.rs`, `local_cluster.rs` | the cluster, started and harmed through `namiki-cluster` |
 //! | `workload.rs`, `load.rs` | the commands, and the accounts |
 //! | `clients.rs`, `run.rs` | the clients, and the run |
 //! | `faults.rs`, `slow_disk.rs`, `small_disk.rs`, `namespaces.rs` | the injected faults |
