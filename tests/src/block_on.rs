@@ -1,4 +1,4 @@
-//! Running a future on the thread at hand.
+//! Runs a future on the current thread.
 
 use std::future::Future;
 use std::pin::pin;
@@ -14,7 +14,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Polls the future until it ends, and parks in between.
+/// Polls the future until it completes, and parks between polls.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut future = pin!(future);

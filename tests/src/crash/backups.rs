@@ -1,4 +1,4 @@
-//! The backups of a run, each into the directory of the one before.
+//! The backups of a run, each into the same directory as the one before.
 
 use std::ops::{AddAssign, Range};
 use std::sync::Arc;
@@ -7,22 +7,22 @@ use std::time::Duration;
 use namiki::{BackupError, BackupOptions, Database, Error, Stamp};
 use namiki_platform::disk::{Disk, SimDisk};
 
-/// The directory.
+/// The directory of the backups.
 pub(super) const COPY: &str = "/copy";
-/// Longer than any run: no earlier backup goes.
+/// Longer than any run, so that no earlier backup is deleted.
 const KEPT: Duration = Duration::from_hours(24);
 
-/// What there was of backups.
+/// The backups taken in a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Backups {
-    /// From how many events to how many, and the stamp, of each that was taken.
+    /// For each backup taken: the numbers of events at its beginning and end, and its stamp.
     taken: Vec<(Range<usize>, Stamp)>,
-    /// Why some of them failed.
+    /// The errors of the failed backups.
     failures: Vec<Arc<BackupError>>,
 }
 
 impl Backups {
-    /// Takes one. The database goes on if it fails.
+    /// Takes a backup. The database continues if it fails.
     pub(super) fn take(&mut self, db: &Database, disk: &SimDisk) -> Result<(), Error> {
         let before = disk.events();
         match back_up(db, disk) {
@@ -34,18 +34,18 @@ impl Backups {
         Ok(())
     }
 
-    /// Why one failed, if any did.
+    /// The error of a failed backup, if there is one.
     pub(super) fn failure(&self) -> Option<&BackupError> {
         self.failures.first().map(|error| &**error)
     }
 
-    /// Whether a crash after so many events was in the middle of one.
+    /// Whether a crash after `events` events was in the middle of a backup.
     pub(super) fn has_within(&self, events: usize) -> bool {
         let mut spans = self.taken.iter().map(|(span, _)| span);
         spans.any(|span| span.start < events && events < span.end)
     }
 
-    /// The stamp of the last one that had been taken after so many events.
+    /// The stamp of the last backup that was complete after `events` events.
     pub(super) fn acknowledged(&self, events: usize) -> Option<Stamp> {
         let taken = self.taken.iter().filter(|(span, _)| span.end <= events);
         taken.map(|(_, stamp)| *stamp).max()
@@ -59,10 +59,10 @@ impl AddAssign for Backups {
     }
 }
 
-/// Takes one; nothing where the log, or a part of it, is on a shared device.
+/// Takes a backup; `None` if the log, or a part of it, is on a shared device.
 ///
 /// # Errors
-/// Why there is none.
+/// The error of the backup.
 pub(super) fn back_up(db: &Database, disk: &SimDisk) -> Result<Option<Stamp>, BackupError> {
     let options = BackupOptions::default().disk(arc(disk)).keep(KEPT);
     match db.backup_with(COPY, &options) {

@@ -1,4 +1,4 @@
-//! What a crash leaves of backups, and the next one.
+//! The backups that survive a crash, and the next backup after it.
 
 use namiki::files::Manifest;
 use namiki::{BackupOptions, Database, Stamp};
@@ -10,14 +10,14 @@ use super::shown_views::ShownView;
 use super::{Oracle, Setup, Tables};
 use crate::key_encoding::Numbered;
 
-/// Where a state is restored, on a disk of its own.
+/// The directory into which a state is restored, on a disk of its own.
 const RESTORED: &str = "/restored";
 
-/// Looks at the backup that a crash after so many events has left: it is the state of its stamp, and so is each earlier one.
-/// Returns how many states were looked at.
+/// Checks the backup left by a crash after `events` events: it is the state of its stamp, and so is
+/// each earlier backup. Returns the number of states checked.
 ///
 /// # Errors
-/// What is wrong.
+/// The first mismatch.
 pub(super) fn check_left<K: Numbered>(
     image: &SimDisk,
     setup: Setup,
@@ -77,10 +77,10 @@ fn shown<K: Numbered>(disk: &SimDisk, dir: &str, setup: Setup) -> Result<ShownVi
     read.map_err(|error| format!("{dir}: {error:?}"))
 }
 
-/// Takes the next backup of a database that was recovered, and compares the two.
+/// Takes the next backup of a recovered database, and compares the two.
 ///
 /// # Errors
-/// What is wrong.
+/// The first mismatch.
 pub(super) fn check_next<K: Numbered>(
     db: &Database,
     tables: &Tables<K>,

@@ -1,51 +1,53 @@
-//! In which order runs of every protocol, on every layout, are crashed, and how deeply.
+//! The order in which a campaign crashes runs of every protocol on every layout, and the depth of
+//! each.
 //!
-//! One *pass* visits each combination once. A campaign of some passes makes all of them alike. One that goes by the
-//! clock begins with a shallow pass, so that each combination is visited soon, and makes each pass twice as deep as
-//! the one before until it is as deep as was asked for.
+//! One *pass* visits each combination once. A campaign with a fixed number of passes makes all of
+//! them alike. A campaign with a time limit begins with a shallow pass, so that it visits each
+//! combination early. Each further pass is twice as deep as the one before, up to the requested
+//! depth.
 
 use namiki::ProtocolSpec;
 
 use super::{Depth, Kind, Sweep, combinations, round};
 
-/// How a campaign goes through the combinations.
+/// How a campaign visits the combinations.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Of the first pass; each pass has the next one.
+    /// The seed of the first pass; each pass uses the next one.
     pub seed: u64,
-    /// Of each run.
+    /// Transactions in each run.
     pub transactions: u64,
-    /// Of each run.
+    /// The depth of each run.
     pub depth: Depth,
     /// Whether the first passes are shallow.
     pub deepens: bool,
 }
 
-/// A combination in a pass: five runs, one of each kind.
+/// The visit of a combination in a pass: five runs, one of each kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Visit {
     /// The protocol, and whether its log lies on one shared device.
     pub combination: (ProtocolSpec, bool),
-    /// From 0.
+    /// The pass, from 0.
     pub pass: u64,
-    /// Of the pass: what a plan that does not deepen is given to see this again.
+    /// The seed of the pass: a plan that does not deepen repeats this visit with it.
     pub seed: u64,
-    /// Of each run.
+    /// Transactions in each run.
     pub transactions: u64,
-    /// Of each run.
+    /// The depth of each run.
     pub depth: Depth,
-    /// The seed of its runs.
+    /// The seed of the visit's runs.
     of_run: u64,
 }
 
 impl Plan {
-    /// How many visits a pass has.
+    /// Number of visits in a pass.
     #[must_use]
     pub fn visits_of_a_pass() -> u64 {
         combinations(ProtocolSpec::all_durable()).len() as u64
     }
 
-    /// A visit, from 0; there is no last one.
+    /// Visit number `number`, from 0; there is no last one.
     ///
     /// # Panics
     /// If there is no protocol.
@@ -55,7 +57,7 @@ impl Plan {
         let count = combinations.len() as u64;
         let pass = number / count;
         let seed = self.seed.wrapping_add(pass);
-        // The last pass may be broken off: each begins elsewhere.
+        // The last pass may be cut short, so each begins with another combination.
         let begins = if self.deepens { seed % count } else { 0 };
         let which = (begins + number % count) % count;
         // An eighth, a quarter, a half, the whole.
@@ -74,7 +76,8 @@ impl Plan {
                 subsets: at_least(self.depth.subsets),
                 ..self.depth
             },
-            // Odd, so that what goes by the parity of a run's number meets the other layout in the next pass.
+            // Odd, so that a choice by the parity of a run's number meets the other layout in the
+            // next pass.
             of_run: seed.wrapping_mul(count | 1).wrapping_add(which),
         }
     }
@@ -84,17 +87,17 @@ impl Visit {
     /// Runs and crashes every kind of run.
     ///
     /// # Errors
-    /// What was found wrong.
+    /// The first mismatch.
     pub fn make(&self) -> Result<Sweep, String> {
         let mut all = Sweep::default();
         for kind in Kind::ALL {
             let depth = match kind {
-                // Not much of such a run is unlike the others.
+                // Such a run differs little from the others.
                 Kind::FullDisk => Depth {
                     events: self.depth.events * 0.1,
                     ..self.depth
                 },
-                // Its crashes take long.
+                // Crashes of such a run take long.
                 Kind::Large => Depth {
                     events: self.depth.events * 0.3,
                     ..self.depth
@@ -112,7 +115,7 @@ impl Visit {
         Ok(all)
     }
 
-    /// The arguments of `cargo xtask crash` that see this again.
+    /// The arguments of `cargo xtask crash` that repeat this visit.
     #[must_use]
     pub fn arguments(&self) -> String {
         let (spec, shared) = self.combination;
@@ -129,7 +132,7 @@ impl Visit {
     }
 }
 
-/// What a placement of the log is called.
+/// The name of a placement of the log.
 #[must_use]
 pub fn layout(shared: bool) -> &'static str {
     if shared { "device" } else { "files" }
@@ -187,7 +190,7 @@ mod tests {
         assert_eq!(depths(false), [(60, 128); 5]);
     }
 
-    /// What is printed of a visit makes the same runs when it is given back.
+    /// The printed arguments of a visit reproduce the same runs.
     #[test]
     fn a_visit_is_repeated_by_its_seed_and_depth() {
         let visit = plan(true).visit(3 * Plan::visits_of_a_pass() / 2);

@@ -1,23 +1,23 @@
-//! The checkpoints of a run, and which of its events were within one.
+//! The checkpoints of a run, and the events within them.
 
 use std::ops::{AddAssign, Range};
 
 use namiki::{Database, Error};
 use namiki_platform::disk::SimDisk;
 
-/// What there was of checkpoints.
+/// The checkpoints taken in a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Checkpoints {
-    /// From how many events to how many, of each that was taken or failed.
+    /// The numbers of events at the beginning and the end of each checkpoint, failed ones included.
     spans: Vec<Range<usize>>,
-    /// Why some of them failed.
+    /// The errors of the failed checkpoints.
     pub(super) failures: Vec<Error>,
-    /// Files of the log that they have freed.
+    /// Log files that the checkpoints have freed.
     pub(super) log_files_freed: u64,
 }
 
 impl Checkpoints {
-    /// Takes one. The database goes on if it fails.
+    /// Takes a checkpoint. The database continues if it fails.
     pub(super) fn take(&mut self, db: &Database, disk: &SimDisk) -> Result<(), Error> {
         let before = disk.events();
         let taken = db.checkpoint();
@@ -32,12 +32,12 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// How many were taken.
+    /// Number of checkpoints taken.
     pub(super) fn taken(&self) -> u64 {
         (self.spans.len() - self.failures.len()) as u64
     }
 
-    /// Whether a crash after so many events was in the middle of one.
+    /// Whether a crash after `events` events was in the middle of a checkpoint.
     pub(super) fn has_within(&self, events: usize) -> bool {
         let mut spans = self.spans.iter();
         spans.any(|span| span.start < events && events < span.end)

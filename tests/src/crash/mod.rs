@@ -1,6 +1,7 @@
 //! Crashes on a simulated disk, at every event of a run, with every kind of loss.
 //!
-//! Runs take checkpoints while transactions are open, and read views; what a view shows is the state of its stamp.
+//! Runs take checkpoints while transactions are open, and read views; a view shows the state of its
+//! stamp.
 //!
 //! ```text
 //!   run ──► trace of events and acknowledgements ──► for each event, for each loss: an image
@@ -9,18 +10,20 @@
 //!                        is it what the oracle allows? ──► sometimes: more commits, crash again,
 //!                                                          the recovery's own events included
 //! ```
-//! What must hold of every image:
+//! Invariants of every image:
 //! - it opens;
-//! - every transaction acknowledged before the event is there, and what an acknowledged reader saw;
-//! - transactions are there as a whole or not at all (each writes two markers beside its data);
-//! - with each, those that wrote the versions it read or overwrote (under release by epochs: read);
-//! - so also for tables made while transactions ran;
-//! - each key holds its last version among those kept, with the stamp it was committed with;
-//! - everything at or below the stamp of a view is there that was read before the event;
-//! - the last backup that was taken before the event is there, or the one that was under way, and is the state of its stamp; so is
-//!   each earlier one; and the next one succeeds;
-//! - new stamps lie above all those;
-//! - after a second crash, exactly those that the first recovery kept are still there.
+//! - every transaction acknowledged before the event is there, and so is every version that an
+//!   acknowledged reader saw;
+//! - transactions are atomic (each writes two markers in addition to its data);
+//! - each transaction is there together with the writers of the versions it read or overwrote
+//!   (under release by epochs: read);
+//! - the same holds for tables created while transactions ran;
+//! - each key holds its last version among those kept, with the stamp of its commit;
+//! - everything at or below the stamp of a view that was read before the event is there;
+//! - the last backup taken before the event is there, or the one that was under way, and is the
+//!   state of its stamp; so is each earlier backup; and the next one succeeds;
+//! - new stamps are above all of these;
+//! - after a second crash, exactly the transactions that the first recovery kept are still there.
 
 mod backups;
 mod backups_left;
@@ -57,7 +60,7 @@ pub use workload::{Acknowledge, Clients, Failure, run_shuffled, run_threads};
 
 const DIR: &str = "/db";
 const SHARED: &str = "/db/shared-log";
-/// A few transactions go round it.
+/// Small enough that a few transactions wrap around the region.
 const REGION_BYTES: u64 = 24 << 10;
 const LARGE_REGION_BYTES: u64 = 512 << 10;
 const LOG_FILE_BYTES: u64 = 16 << 10;
@@ -71,35 +74,36 @@ pub struct Setup {
     pub streams: u16,
     /// All streams on one preallocated file.
     pub shared: bool,
-    /// The papers' log records, of 512 bytes.
+    /// The papers' fixed log records of 512 bytes.
     pub fixed: bool,
     /// How the log is replayed.
     pub order: ReplayOrder,
-    /// By how many threads.
+    /// Number of recovery threads.
     pub recovery_threads: u16,
-    /// Milliseconds until a group is flushed; nothing for never.
+    /// Milliseconds until a group is flushed; `None` for never.
     pub group_wait_ms: Option<u64>,
     /// Whether each commit closes an epoch; otherwise the first one never ends.
     pub epochs: bool,
     /// The index of every table.
     pub index: IndexKind,
-    /// The keys of every table; those of a database stay what they are.
+    /// The key spelling of every table; an existing database keeps its own.
     pub keys: Spelling,
     /// Whether some transactions are longer than a log buffer, or than a log file.
     pub large: bool,
-    /// How long the runs of an image get. The shorter, the more of them are kept by the next checkpoint.
+    /// Size limit of an image's runs. The shorter they are, the more of them the next checkpoint
+    /// keeps.
     pub run_bytes: u64,
 }
 
-/// Runs of a few rows each, sometimes; more files make more events, and each image takes longer.
+/// Sometimes runs of a few rows each: more files make more events, and each image takes longer.
 fn run_bytes(random: &mut Random) -> u64 {
     if random.chance(0.2) { 400 } else { 32 << 20 }
 }
 
 impl Setup {
-    /// Settings for the first opening of run number `run`. Runs one after the other have every tree and the
-    /// hash table, then the trees with a hash table beside each, then all of it again with the other keys.
-    /// The rest is chosen by chance.
+    /// Settings for the first opening of run number `run`. Consecutive runs use every tree and the
+    /// hash table, then each tree together with a hash table, then all of these again with the
+    /// other key spelling. The rest is random.
     #[must_use]
     pub fn of_run(run: u64, spec: ProtocolSpec, shared: bool, random: &mut Random) -> Self {
         // A single log takes one region of a shared device.
@@ -121,7 +125,7 @@ impl Setup {
         }
     }
 
-    /// Settings for opening again what was written with `self`: often others.
+    /// Settings for reopening a database that was written with `self`; often different ones.
     #[must_use]
     pub fn again(self, random: &mut Random) -> Self {
         static SPECS: LazyLock<Vec<ProtocolSpec>> = LazyLock::new(ProtocolSpec::all_durable);
@@ -131,7 +135,8 @@ impl Setup {
         } else {
             SPECS[random.index(SPECS.len())]
         };
-        // A shared device has room for as many streams as it was made for, perhaps just now.
+        // A shared device has room only for the streams it was made for, which may be the current
+        // number.
         let streams = if !shared {
             1 + random.below(4) as u16
         } else if is_single(spec) {
@@ -167,7 +172,7 @@ impl Setup {
             .index(self.index)
             .streams(some(self.streams))
             .disk(disk)
-            // Where there are threads anyway, one more makes the log files.
+            // Where other threads run anyway, one more prepares the log files.
             .prepare(match self.group_wait_ms {
                 Some(_) => Prepare::Background,
                 None => Prepare::Inline,
@@ -187,7 +192,7 @@ impl Setup {
             } else {
                 Duration::MAX
             })
-            // Groups of one are waited for, and larger ones left to the disk.
+            // Groups of one are flushed synchronously, larger ones asynchronously.
             .async_flush_min_commits(NonZeroU32::MIN.saturating_add(1))
             .buffer_bytes(8 << 10)
             .log_file_bytes(LOG_FILE_BYTES)
@@ -199,7 +204,7 @@ impl Setup {
             _ => builder,
         };
         if self.shared {
-            // No thread takes a checkpoint: each run has to come back with its seed.
+            // No background checkpoints: each run must be reproducible from its seed.
             builder
                 .shared_device(SHARED, self.region_bytes())
                 .checkpoint_log_bytes(u64::MAX)
@@ -216,8 +221,8 @@ impl Setup {
         }
     }
 
-    /// How often the streams of a shared device have gone round their regions, as the manifest has it: those together that
-    /// it names.
+    /// Number of times the streams of a shared device have wrapped around their regions: the sum
+    /// over the streams that the manifest names.
     fn laps(self, disk: &SimDisk) -> Result<u64, OpenError> {
         let manifest = Manifest::read(disk, Path::new(DIR))?;
         let generations = manifest.map_or_else(Vec::new, |manifest| manifest.generations);
@@ -238,7 +243,7 @@ impl Setup {
 /// The trees, and the hash table.
 const KINDS: u64 = TreeKind::ALL.len() as u64 + 1;
 
-/// Every index in `2 * KINDS` turns.
+/// Visits every index once in `2 * KINDS` turns.
 fn index_of(turn: u64) -> IndexKind {
     match TreeKind::ALL.get((turn % KINDS) as usize) {
         None => IndexKind::Hash,

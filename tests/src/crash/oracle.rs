@@ -1,4 +1,4 @@
-//! What transactions did, and which of them a database may hold after a crash.
+//! The effects of transactions, and the states that a database may have after a crash.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,18 +13,18 @@ use crate::key_encoding::Numbered;
 /// The transactions that a recovery kept.
 pub type Kept = BTreeSet<u64>;
 
-/// What one transaction did.
+/// The effects of one transaction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Done {
-    /// Unknown if the commit's outcome is.
+    /// `None` if the outcome of the commit is unknown.
     pub(super) stamp: Option<u64>,
     /// The versions that it read: key and stamp.
     pub(super) reads: Vec<(u64, u64)>,
     /// A value for each key, or a deletion.
     pub(super) writes: BTreeMap<u64, Option<Vec<u8>>>,
-    /// It was released by epochs, and may be kept without what it overwrote unread.
+    /// Released by epochs: it may be kept without the versions that it overwrote unread.
     pub(super) by_epochs: bool,
-    /// The table made during the run into which it wrote, too.
+    /// The table created during the run into which it also wrote.
     pub(super) extra: Option<u64>,
 }
 
@@ -32,11 +32,11 @@ pub(super) struct Done {
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
     done: BTreeMap<u64, Done>,
-    /// How many were refused because the disk was full. Nothing of them may be there.
+    /// Number of transactions refused because the disk was full. None of their writes may be there.
     refused: u64,
-    /// What views have shown, by their marks.
+    /// The data that views have shown, by their marks.
     shown: BTreeMap<u64, ShownView>,
-    /// The checkpoints that were taken meanwhile.
+    /// The checkpoints of the run.
     pub(super) checkpoints: Checkpoints,
     /// The backups.
     pub(super) backups: Backups,
@@ -45,13 +45,13 @@ pub struct Oracle {
 /// The writers of each key, by stamp.
 type Versions = BTreeMap<u64, BTreeMap<u64, u64>>;
 
-/// What a database holds.
+/// The contents of a database.
 struct Found {
     data: BTreeMap<u64, Vec<u8>>,
     stamps: BTreeMap<u64, u64>,
     first: BTreeMap<u64, u64>,
     last: BTreeMap<u64, u64>,
-    /// Tables made during the run, and the transactions that wrote into them.
+    /// Tables created during the run, and the transactions that wrote into them.
     extra: BTreeSet<(u64, u64)>,
 }
 
@@ -78,13 +78,13 @@ impl Oracle {
         self.backups += other.backups;
     }
 
-    /// How many were refused because the disk was full.
+    /// Number of transactions refused because the disk was full.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// Fails if a checkpoint or a backup has failed, on a disk that does not fail.
+    /// Fails if a checkpoint or a backup has failed on a disk without faults.
     pub(super) fn check_nothing_failed(&self) -> Result<(), String> {
         if let Some(error) = self.backups.failure() {
             return Err(format!("a backup has failed: {error:?}"));
@@ -95,19 +95,20 @@ impl Oracle {
         })
     }
 
-    /// How many transactions there were.
+    /// Number of transactions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.done.len()
     }
 
-    /// Whether there were none.
+    /// Whether the oracle has no transactions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.done.is_empty()
     }
 
-    /// Forgets writers that were lost: if they came back, they would be unknown. And what was only of the run.
+    /// Forgets lost writers, so that they would be unknown if they reappeared, and everything that
+    /// belongs to the run only.
     pub(super) fn retain(&mut self, kept: &Kept, stamps: &BTreeMap<u64, u64>) {
         self.shown.clear();
         self.checkpoints = Checkpoints::default();
@@ -116,18 +117,18 @@ impl Oracle {
             .retain(|id, done| kept.contains(id) || done.writes.is_empty());
         for (id, done) in &mut self.done {
             done.stamp = done.stamp.or_else(|| stamps.get(id).copied());
-            // What the readers among them saw has been checked.
+            // The versions that these readers saw have been checked.
             if done.writes.is_empty() {
                 done.reads.clear();
             }
         }
     }
 
-    /// Compares a database with what it may hold after a crash before which `acknowledged` had
-    /// been acknowledged.
+    /// Compares a database with the states that it may have after a crash, given the transactions
+    /// in `acknowledged`.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first mismatch.
     pub(super) fn verify<K: Numbered>(
         &self,
         db: &Database,
@@ -161,7 +162,7 @@ impl Oracle {
         Ok((kept, stamps))
     }
 
-    /// The stamps of all, those of unknown outcome that turned out to be kept included.
+    /// Returns the stamps of all kept transactions, including those of unknown outcome.
     fn check_kept(&self, kept: &Kept, found: &Found) -> Result<BTreeMap<u64, u64>, String> {
         let mut stamps = BTreeMap::new();
         for (id, done) in &self.done {
@@ -195,7 +196,7 @@ impl Oracle {
                 return Err(format!("T{id} was acknowledged and is lost"));
             }
         }
-        // Readers leave no trace of their own: what they saw has to be there.
+        // Readers leave no trace of their own: the versions they saw have to be there.
         let versions = self.versions(&self.known_stamps());
         for id in acknowledged {
             let Some(done) = self.done.get(id) else {
@@ -209,13 +210,14 @@ impl Oracle {
         Ok(())
     }
 
-    /// Remembers what a view has shown after transaction `id`, and returns the mark for it.
+    /// Records the data that a view has shown after transaction `id`, and returns its mark.
     pub(super) fn show(&mut self, id: u64, shown: ShownView) -> u64 {
         self.shown.insert(ShownView::mark(id), shown);
         ShownView::mark(id)
     }
 
-    /// Compares what views have shown with the transactions replayed up to their stamps. Returns how many were read.
+    /// Compares the data shown by views with the transactions replayed up to their stamps. Returns
+    /// the number of views.
     pub(super) fn check_shown(&self) -> Result<u64, String> {
         for shown in self.shown.values() {
             let same = self.check_is_state_at(shown);
@@ -231,7 +233,7 @@ impl Oracle {
         self.check_is_state(&shown.data, &versions, is_below)
     }
 
-    /// Whether everything is kept that the view with this mark, if it is one, has shown.
+    /// If the mark is that of a view, checks that everything the view has shown is kept.
     fn check_kept_as_shown(
         &self,
         mark: u64,
@@ -358,7 +360,7 @@ impl Oracle {
 }
 
 impl Found {
-    /// All there is, or of tables that cannot be scanned, all of the transactions `ids`.
+    /// Reads all rows; from a table that cannot be scanned, the rows of transactions `ids`.
     fn read<K: Numbered>(
         db: &Database,
         session: &mut Session,
@@ -396,7 +398,7 @@ impl Found {
     }
 }
 
-/// What a table holds for a transaction; if it cannot be scanned, of these keys.
+/// The rows of a table for a transaction; if it cannot be scanned, those of the given keys.
 fn rows_in<K: Numbered, V: Value + ?Sized>(
     tx: &mut Transaction,
     table: &Table<K, V>,

@@ -1,4 +1,4 @@
-//! Whole rounds: a run, and all its crashes.
+//! Whole rounds: a run and all its crashes.
 
 use std::io::ErrorKind;
 
@@ -13,26 +13,27 @@ use super::{
 };
 use crate::key_encoding::{Numbered, Spelling, Spelt};
 
-/// What kind of run is crashed.
+/// The kind of run to crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Sessions shuffled on one thread: every crash of it comes back with its seed.
+    /// Sessions shuffled on one thread: its seed reproduces every crash.
     Shuffled,
-    /// Threads, and several writes under way at a time.
+    /// Several threads, with several writes under way at a time.
     Threads,
-    /// Shuffled, and a write fails somewhere: nothing more is acknowledged then, and what the write
-    /// left on the disk may come to light at any later crash.
+    /// Shuffled, and one write fails. Nothing more is acknowledged after it, and the bytes that it
+    /// left on the disk may surface at any later crash.
     FailedWrite,
-    /// Shuffled, and the disk has no room for all of the log's files until most of the run is over: what has no
-    /// room is refused, and whatever has goes on. (A shared device has its room; what is refused there is tables.)
+    /// Shuffled, and the disk lacks room for all log files until most of the run is over. Writes
+    /// without room are refused, and all others succeed. (A shared device is preallocated; the
+    /// operations refused there are those of tables.)
     FullDisk,
-    /// Shuffled, with transactions that are longer than a log buffer or a log file among small ones; in every third run
-    /// one of the steps that these take fails.
+    /// Shuffled, with some transactions longer than a log buffer or a log file. In every third run
+    /// one of the steps of these fails.
     Large,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 5] = [
         Self::Shuffled,
         Self::Threads,
@@ -42,7 +43,7 @@ impl Kind {
     ];
 }
 
-/// Each of these protocols, in files of its own and on one shared device.
+/// Each of these protocols, with its log in files and on one shared device.
 #[must_use]
 pub fn combinations(specs: Vec<ProtocolSpec>) -> Vec<(ProtocolSpec, bool)> {
     specs
@@ -51,7 +52,7 @@ pub fn combinations(specs: Vec<ProtocolSpec>) -> Vec<(ProtocolSpec, bool)> {
         .collect()
 }
 
-/// Those of the protocols that a test of every protocol runs under.
+/// The protocols among these that a test of every protocol runs under.
 #[must_use]
 pub fn tested_combinations() -> Vec<(ProtocolSpec, bool)> {
     combinations(ProtocolSpec::tested())
@@ -60,7 +61,7 @@ pub fn tested_combinations() -> Vec<(ProtocolSpec, bool)> {
 /// Runs `transactions` transactions and crashes them.
 ///
 /// # Errors
-/// What was found wrong, with all that is needed to see it again.
+/// The first mismatch, with everything needed to reproduce it.
 pub fn round(
     kind: Kind,
     (spec, shared): (ProtocolSpec, bool),
@@ -84,7 +85,7 @@ fn round_of<K: Numbered>(
     transactions: u64,
     depth: Depth,
 ) -> Result<Sweep, String> {
-    // On the one, the sync of any directory makes all names durable that were given before.
+    // On one kind of disk, a sync of any directory makes all earlier names durable.
     let mut disk = if seed.is_multiple_of(2) {
         SimDisk::new()
     } else {
@@ -116,7 +117,7 @@ fn round_of<K: Numbered>(
     sweep::<K>(&disk, setup, &oracle, depth, seed).map_err(failed)
 }
 
-/// The run itself, up to what is planned to end it.
+/// Runs until the planned end.
 fn run_of<K: Numbered>(
     kind: Kind,
     setup: Setup,
@@ -130,7 +131,7 @@ fn run_of<K: Numbered>(
         let clients = Clients {
             acknowledge: Acknowledge::WhenDurable,
             large: setup.large,
-            // They would take the room that is measured.
+            // Backups would take the room that is measured.
             backs_up: kind != Kind::FullDisk,
         };
         run_shuffled::<K>(db, disk, 3, first_id, transactions, clients, random)
@@ -163,7 +164,7 @@ fn run_of<K: Numbered>(
         Kind::FullDisk => {
             Tables::<K>::of(db)?;
             let files = 1 + random.below(u64::from(setup.streams));
-            // And the catalogue.
+            // Room for the catalogue.
             disk.set_capacity(Some(files * LOG_FILE_BYTES + (8 << 10)));
             let refused = transactions * 2 / 3;
             let mut oracle = whole(shuffled(1, refused, random))?;
@@ -175,12 +176,12 @@ fn run_of<K: Numbered>(
     }
 }
 
-/// Whether one of the steps of a run of large transactions fails.
+/// Whether one step of a run of large transactions fails.
 fn is_large_with_fault(seed: u64) -> bool {
     seed.is_multiple_of(3)
 }
 
-/// A run that nothing should have ended early.
+/// Rejects a run that ended early.
 fn whole((oracle, failure): (Oracle, Option<Failure>)) -> Result<Oracle, Failure> {
     failure.map_or(Ok(oracle), Err)
 }

@@ -1,4 +1,4 @@
-//! What read views have shown: the state of their stamp, which no crash may take back.
+//! The data that read views have shown: the state of their stamp, which no crash may undo.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::key_encoding::Numbered;
 /// Marks of views are above those of transactions.
 const MARKS_FROM: u64 = 1 << 63;
 
-/// What a view has shown when it was read.
+/// The data that a view has shown.
 #[derive(Clone, Debug)]
 pub(super) struct ShownView {
     pub(super) stamp: Stamp,
@@ -28,7 +28,7 @@ impl ShownView {
         })
     }
 
-    /// What the disk is told when a view has been read after transaction `id`.
+    /// The mark on the disk for a view read after transaction `id`.
     pub(super) fn mark(id: u64) -> u64 {
         MARKS_FROM | id
     }

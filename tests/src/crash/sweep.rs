@@ -1,4 +1,4 @@
-//! Every crash of a run, and what comes after.
+//! Every crash of a run, and its consequences.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,23 +11,25 @@ use super::backups_left::{check_left, check_next};
 use super::{Acknowledge, Clients, Kept, Oracle, Setup, Tables, run_shuffled};
 use crate::key_encoding::{Numbered, Spelling};
 
-/// How many crashes to look at.
+/// Number of crashes to check.
 #[derive(Clone, Copy, Debug)]
 pub struct Depth {
-    /// Random subsets of what was pending, at each event.
+    /// Random subsets of the pending writes, at each event.
     pub subsets: u64,
-    /// Of so many pending sectors, each is lost alone once, and kept alone once; of more, as many as there are subsets.
+    /// Up to this number of pending sectors, each is lost alone once, and kept alone once; above
+    /// it, as many as there are subsets.
     pub sectors_each_max: usize,
-    /// Look at each event with this probability.
+    /// The probability of checking an event.
     pub events: f64,
-    /// Go on after a recovery, and crash that and what follows it, with this probability.
+    /// The probability of continuing after a recovery, and of crashing that recovery and the
+    /// commits after it.
     pub second: f64,
     /// The same after the recovery of such an image. No image is crashed a fourth time.
     pub third: f64,
 }
 
 impl Depth {
-    /// For every change.
+    /// The depth for every change.
     pub const CI: Self = Self {
         subsets: 3,
         sectors_each_max: 8,
@@ -35,7 +37,7 @@ impl Depth {
         second: 0.002,
         third: 0.002,
     };
-    /// For the long runs.
+    /// The depth for long runs.
     pub const LONG: Self = Self {
         subsets: 128,
         sectors_each_max: 100,
@@ -45,7 +47,7 @@ impl Depth {
     };
 }
 
-/// What a sweep looked at.
+/// Counts of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sweep {
     /// Events of the run.
@@ -54,25 +56,25 @@ pub struct Sweep {
     pub images: u64,
     /// Images of second crashes, also counted above.
     pub second: u64,
-    /// Images of third crashes, also counted above, as second ones too.
+    /// Images of third crashes, also counted above, including in `second`.
     pub third: u64,
-    /// Recoveries that had to cut something off.
+    /// Recoveries that had to truncate the log.
     pub cut: u64,
-    /// Acknowledgements that were looked for.
+    /// Acknowledgements checked.
     pub acknowledged: u64,
     /// Transactions of the run that a full disk refused.
     pub refused: u64,
-    /// Checkpoints of the runs, those after second crashes included.
+    /// Checkpoints of the runs, including those after second crashes.
     pub checkpoints: u64,
-    /// Checkpoints that failed, as was planned.
+    /// Checkpoints that failed as planned.
     pub checkpoints_failed: u64,
-    /// Files of the log that they have freed.
+    /// Log files that the checkpoints freed.
     pub log_files_freed: u64,
-    /// How often the streams of shared devices have gone round their regions in the runs.
+    /// Number of times the streams of shared devices have wrapped around their regions in the runs.
     pub laps: u64,
     /// Images of crashes in the middle of a checkpoint.
     pub in_checkpoint: u64,
-    /// Images of second crashes, or third ones, in the middle of a recovery.
+    /// Images of second or third crashes in the middle of a recovery.
     pub in_recovery: u64,
     /// Images of crashes in the middle of a backup.
     pub in_backup: u64,
@@ -117,20 +119,20 @@ impl std::ops::AddAssign for Sweep {
     }
 }
 
-/// What was there before the events of a disk's trace: those kept by the recovery before.
+/// The state before the events of a disk's trace: the transactions that the previous recovery kept.
 struct Before<'a> {
     kept: &'a Kept,
     ids_below: u64,
-    /// How many crashes came before.
+    /// Number of earlier crashes.
     crashes: u64,
-    /// So many events of the trace are those of the recovery.
+    /// Number of events at the start of the trace that belong to the recovery.
     recovery_events: usize,
 }
 
-/// Crashes a run at its events and verifies what is left.
+/// Crashes a run at its events and verifies the recovered state.
 ///
 /// # Errors
-/// What is wrong with the first image that is.
+/// The mismatch of the first wrong image.
 pub fn sweep<K: Numbered>(
     disk: &SimDisk,
     setup: Setup,
@@ -206,7 +208,7 @@ fn sweep_from<K: Numbered>(
     Ok(swept)
 }
 
-/// What may get lost at an event: everything that is pending, in many subsets.
+/// The possible losses at an event: many subsets of the pending writes.
 fn losses(disk: &SimDisk, at: usize, depth: Depth, random: &mut Random) -> Vec<Loss> {
     let (sectors, names) = (disk.pending_sectors(at), disk.pending_names(at));
     let mut losses = vec![Loss::None];
@@ -215,12 +217,12 @@ fn losses(disk: &SimDisk, at: usize, depth: Depth, random: &mut Random) -> Vec<L
     }
     losses.push(Loss::All);
     if at > 0 && disk.describe(at - 1).starts_with("mark") {
-        // Nothing but the acknowledgement is new.
+        // Only the acknowledgement is new.
         return losses;
     }
     losses.extend((0..names).map(Loss::NamesAfter));
     if sectors > depth.sectors_each_max {
-        // A large transaction, or an image: the first and the last, and some between.
+        // A large transaction or an image: the first and the last sector, and some between.
         for _ in 0..depth.subsets {
             losses.push(Loss::Only(random.index(sectors)));
             losses.push(Loss::OnlyKept(random.index(sectors)));
@@ -231,21 +233,21 @@ fn losses(disk: &SimDisk, at: usize, depth: Depth, random: &mut Random) -> Vec<L
         losses.extend((0..sectors).map(Loss::Only));
         losses.extend((0..sectors).map(Loss::OnlyKept));
     }
-    // With so many draws, every subset of few is among them.
+    // With this number of draws, every subset of a small set is among them.
     let all = 16_u64 << (sectors + names).min(32);
     let subsets = depth.subsets.min(all);
     losses.extend((0..subsets).map(|_| Loss::Seeded(random.next_u64())));
     losses
 }
 
-/// One image, and what is known about it.
+/// One image and its known history.
 struct Crash<'a> {
     image: &'a SimDisk,
     setup: Setup,
     oracle: &'a Oracle,
     acknowledged: &'a [u64],
     before: Option<&'a Before<'a>>,
-    /// It was after so many.
+    /// The number of events before the crash.
     events: usize,
 }
 
@@ -370,7 +372,7 @@ fn check_stamp<K: Numbered>(
         tx.commit_async()
     };
     let committed = match commit() {
-        // A region that is full has room after a checkpoint.
+        // A checkpoint makes room in a full region.
         Err(Error::DiskFull(LogError::RegionFull { .. })) => db.checkpoint().and_then(|_| commit()),
         committed => committed,
     };

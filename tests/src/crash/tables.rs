@@ -1,4 +1,4 @@
-//! The tables that transactions of these runs work on.
+//! The tables that the transactions of these runs use.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,21 @@ use namiki::{Database, Error, Table};
 
 use crate::key_encoding::Numbered;
 
-/// How many keys transactions choose from: few, so that transactions depend on each other.
+/// Number of keys: few, so that transactions depend on each other.
 pub(super) const KEYS: u64 = 7;
 
 /// The tables of these runs.
 pub struct Tables<K> {
-    /// What transactions work on.
+    /// The rows that transactions read and write.
     pub(super) data: Table<K, [u8]>,
-    /// Each writes its id and the number of its writes here, before its data,
+    /// Each transaction writes its id and the number of its writes here, before its data,
     pub(super) first: Table<K, u64>,
     /// and here, after it.
     pub(super) last: Table<K, u64>,
 }
 
 impl<K: Numbered> Tables<K> {
-    /// The tables of a database, made if they are not there yet.
+    /// The tables of a database, created if they do not exist yet.
     ///
     /// # Errors
     /// Those of the engine.
@@ -33,7 +33,7 @@ impl<K: Numbered> Tables<K> {
     }
 }
 
-/// What a scan has found; if the table cannot be scanned, what there is of these keys.
+/// The rows that a scan finds; if the table cannot be scanned, those of the given keys.
 pub(super) fn rows<K: Numbered, V>(
     scanned: Result<Vec<(K, V)>, Error>,
     keys: &[u64],

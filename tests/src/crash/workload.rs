@@ -16,30 +16,30 @@ use super::tables::KEYS;
 use super::{Oracle, Tables};
 use crate::key_encoding::Numbered;
 
-/// Why a run stopped early: the disk failed as planned, or something is wrong.
+/// The reason that a run stopped early: a planned disk failure or a mismatch.
 pub type Failure = Error;
 
-/// When a client is told that a transaction is done.
+/// When a client is told that a transaction is committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledge {
-    /// When it may be.
+    /// Once the transaction is durable.
     WhenDurable,
-    /// A bug, to see it found: writers are told at once.
+    /// A planted bug: writers are acknowledged at once.
     WritersTooEarly,
-    /// A bug, to see it found: readers are told at once.
+    /// A planted bug: readers are acknowledged at once.
     ReadersTooEarly,
-    /// A bug, to see it found: what a view shows is flushed, and not certified.
+    /// A planted bug: the contents of a view are flushed, and not certified.
     ViewsTooEarly,
 }
 
-/// How the clients of a run behave.
+/// The behaviour of the clients in a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Clients {
-    /// When they are told that a transaction is done.
+    /// When they are told that a transaction is committed.
     pub acknowledge: Acknowledge,
-    /// Whether some of their transactions are longer than a log buffer, or than a log file.
+    /// Whether some transactions are longer than a log buffer or a log file.
     pub large: bool,
-    /// Whether backups are taken meanwhile.
+    /// Whether the run takes backups.
     pub backs_up: bool,
 }
 
@@ -53,7 +53,7 @@ impl From<Acknowledge> for Clients {
     }
 }
 
-/// Views that a worker has open at a time.
+/// Maximum number of open views in a worker.
 const VIEWS_MAX: usize = 2;
 
 /// A session, and its commits that are not acknowledged yet.
@@ -61,7 +61,7 @@ struct Worker<K> {
     session: Session,
     /// On the same stream: flushes it in the middle of a transaction.
     flusher: Session,
-    /// Has written, and never commits.
+    /// A transaction that has written and never commits.
     open: Option<Transaction>,
     views: Vec<View>,
     random: Random,
@@ -69,7 +69,7 @@ struct Worker<K> {
     oracle: Oracle,
     clients: Clients,
     db: Database,
-    /// A table made during the run, and its number.
+    /// A table created during the run, and its number.
     extra: Option<(u64, Table<K, ()>)>,
 }
 
@@ -89,7 +89,7 @@ impl<K: Numbered> Worker<K> {
         })
     }
 
-    /// Tells the disk what is acknowledged by now.
+    /// Tells the disk which commits are acknowledged by now.
     fn poll(&mut self, disk: &SimDisk) {
         let session = &self.session;
         let too_early = |id| match self.clients.acknowledge {
@@ -106,7 +106,7 @@ impl<K: Numbered> Worker<K> {
         });
     }
 
-    /// One transaction; conflicts, and what has no room, come to nothing.
+    /// Runs one transaction; conflicts and a full disk abort it.
     fn transact(&mut self, tables: &Tables<K>, id: u64) -> Result<bool, Error> {
         let release = self.db.spec().release;
         let mut done = Done {
@@ -121,7 +121,7 @@ impl<K: Numbered> Worker<K> {
                 Err(error) => return Err(error),
             }
         }
-        // Now the run does not wait for its own transaction.
+        // The run must not wait for its own transaction.
         self.open = None;
         let (extra, flusher) = (&self.extra, &self.flusher);
         let large = self.clients.large;
@@ -153,7 +153,7 @@ impl<K: Numbered> Worker<K> {
                 Ok(true)
             }
             Err(Error::Conflict(_) | Error::Aborted(_)) => Ok(false),
-            // Until the next checkpoint, or the end of what holds the log back.
+            // No room until the next checkpoint, or until the log is no longer held back.
             Err(Error::DiskFull(LogError::RegionFull { .. })) => Ok(false),
             Err(error) if is_full(&error) => {
                 self.oracle.refuse();
@@ -168,8 +168,8 @@ impl<K: Numbered> Worker<K> {
         }
     }
 
-    /// Sometimes a view, which is read for a while; sometimes a checkpoint, whatever is open. `id` is the transaction's
-    /// that came before.
+    /// Sometimes opens a view, which is read for a while; sometimes takes a checkpoint, even with
+    /// transactions open. `id` is that of the previous transaction.
     fn look(&mut self, tables: &Tables<K>, disk: &SimDisk, id: u64) -> Result<(), Error> {
         if self.views.len() < VIEWS_MAX && self.random.chance(0.06) {
             let view = match self.clients.acknowledge {
@@ -208,7 +208,7 @@ impl<K: Numbered> Worker<K> {
         self.oracle.checkpoints.take(&self.db, disk)
     }
 
-    /// Sometimes a flush, sometimes a wait, sometimes a transaction that is left open.
+    /// Sometimes flushes, sometimes waits, sometimes leaves a transaction open.
     fn idle(&mut self, tables: &Tables<K>, percent: u64) -> Result<(), Error> {
         if self.random.below(100) < percent {
             self.session.flush()?;
@@ -273,14 +273,14 @@ fn write<K: Numbered>(
         }
         let read_before = done.reads.iter().any(|(read, _)| *read == key);
         if read_before && random.chance(0.2) {
-            // A deletion of what is not there leaves no trace, so it must be known.
+            // Deleting an absent key leaves no trace, so the result must be known.
             if tx.delete(&tables.data, &K::from(key))? {
                 done.writes.insert(key, None);
             }
             continue;
         }
         let filler = match random.below(12) {
-            // A buffer takes 8 KiB, and a file 16.
+            // A log buffer holds 8 KiB, and a log file 16 KiB.
             _ if large && random.chance(0.15) => 5_000 + random.index(40_000),
             0 => 500 + random.index(1200),
             1..5 => 0,
@@ -300,7 +300,7 @@ fn write<K: Numbered>(
     tx.put(&tables.last, &K::from(id), &writes)
 }
 
-/// Where operations are logged, what a transaction has done so far reaches the disk.
+/// Where operations are logged, flushes the work of an open transaction to the disk.
 fn flush_sometimes(flusher: &Session, random: &mut Random) -> Result<(), Error> {
     if random.chance(0.1) {
         flusher.flush()
@@ -309,7 +309,7 @@ fn flush_sometimes(flusher: &Session, random: &mut Random) -> Result<(), Error> 
     }
 }
 
-/// Writes what must never be seen.
+/// Writes values that must never be seen.
 fn scribble<K: Numbered>(
     tx: &mut Transaction,
     tables: &Tables<K>,
@@ -327,7 +327,7 @@ fn scribble<K: Numbered>(
     tx.put(&tables.first, &K::from(u64::MAX - 1), &u64::MAX)
 }
 
-/// A transaction that is rolled back, perhaps in the middle of it first.
+/// A transaction that is rolled back, perhaps after a partial rollback.
 fn give_up<K: Numbered>(
     tx: &mut Transaction,
     tables: &Tables<K>,
@@ -348,7 +348,7 @@ fn give_up<K: Numbered>(
     tx.abort("as planned")
 }
 
-/// A transaction that is still open at whatever comes next; nothing if a lock is in its way.
+/// Leaves a transaction open; `None` if a lock prevents it.
 fn leave_open<K: Numbered>(
     db: &Database,
     tables: &Tables<K>,
@@ -363,7 +363,8 @@ fn leave_open<K: Numbered>(
     }
 }
 
-/// Whether this says that the disk or a region has no room, and so that nothing has come of it.
+/// Whether the error says that the disk or a region has no room, so that the transaction had no
+/// effect.
 fn is_full(error: &Error) -> bool {
     match error {
         Error::DiskFull(LogError::DiskFull { .. } | LogError::RegionFull { .. }) => true,
@@ -372,7 +373,7 @@ fn is_full(error: &Error) -> bool {
     }
 }
 
-/// Writes one key again and again, more than a log buffer holds, and takes it back.
+/// Writes one key repeatedly, more than a log buffer holds, and rolls back.
 fn write_much<K: Numbered>(
     tx: &mut Transaction,
     tables: &Tables<K>,
@@ -387,9 +388,9 @@ fn write_much<K: Numbered>(
 }
 
 /// Runs `transactions` transactions with ids from `first_id` on, on one thread, in an order and on
-/// `sessions` sessions chosen by `random`. Everything that is acknowledged is marked on the disk.
+/// `sessions` sessions chosen by `random`. Every acknowledgement is marked on the disk.
 ///
-/// Returns what was done, and the error that ended the run early, if one did.
+/// Returns the transactions, and the error that ended the run early, if one did.
 pub fn run_shuffled<K: Numbered>(
     db: &Database,
     disk: &SimDisk,
@@ -447,7 +448,7 @@ fn shuffle<K: Numbered>(
         }
     }
     for worker in workers.iter_mut() {
-        // Not all of them: some crash with a group that is not full.
+        // Not all workers: some crash with a group that is not full.
         if random.chance(0.7) {
             worker.session.flush()?;
             worker.poll(disk);
@@ -460,7 +461,7 @@ fn shuffle<K: Numbered>(
 /// at a time.
 ///
 /// # Errors
-/// Those of the engine that are no conflicts.
+/// Errors of the engine other than conflicts.
 pub fn run_threads<K: Numbered>(
     db: &Database,
     disk: &SimDisk,

@@ -1,5 +1,5 @@
-//! Runs transactions on a simulated disk and crashes them everywhere; what `cargo xtask crash` and
-//! `cargo xtask soak` run.
+//! Runs transactions on a simulated disk and crashes them at every event. `cargo xtask crash` and
+//! `cargo xtask soak` run it.
 
 use std::num::NonZeroUsize;
 use std::panic::catch_unwind;
@@ -11,32 +11,34 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use namiki_tests::crash::{Depth, Plan, Sweep, Visit, layout};
 
-/// Crashes runs of transactions at every event, with every kind of loss, and checks what recovers.
+/// Crashes runs of transactions at every event, with every kind of loss, and checks the recovered
+/// state.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many rounds, each with another seed: every protocol, every layout, every kind of run.
+    /// Number of rounds, each with another seed: every protocol, every layout, every kind of run.
     #[arg(long, default_value_t = 1)]
     rounds: u64,
-    /// Go on for so long instead, and at least for one round. The first three rounds are an eighth, a quarter and a
-    /// half as deep as the others.
+    /// Run for this time instead, and at least for one round. The first three rounds are an eighth,
+    /// a quarter and a half as deep as the others.
     #[arg(long, conflicts_with = "rounds")]
     minutes: Option<u64>,
-    /// Transactions of a run.
+    /// Transactions in a run.
     #[arg(long, default_value_t = 60)]
     transactions: u64,
-    /// Random subsets of what was pending, at each event.
+    /// Random subsets of the pending writes, at each event.
     #[arg(long, default_value_t = Depth::LONG.subsets)]
     subsets: u64,
-    /// Of so many pending sectors, each is lost alone, and kept alone; of more, as many as there are subsets.
+    /// Up to this number of pending sectors, each is lost alone, and kept alone; above it, as many
+    /// as there are subsets.
     #[arg(long, default_value_t = Depth::LONG.sectors_each_max)]
     sectors: usize,
-    /// The probability to go on after a recovery and crash again.
+    /// The probability of continuing after a recovery and crashing again.
     #[arg(long, default_value_t = Depth::LONG.second)]
     second: f64,
-    /// The same for such an image.
+    /// The probability of a third crash after that.
     #[arg(long, default_value_t = Depth::LONG.third)]
     third: f64,
     /// Only these protocols: part of their name.
@@ -45,7 +47,7 @@ pub(crate) struct Arguments {
     /// Only `files` or `device`.
     #[arg(long, default_value = "", value_parser = ["", layout(false), layout(true)])]
     layout: String,
-    /// How many runs are crashed at a time; as many as there are processors if not given.
+    /// Number of runs crashed at a time; by default the number of processors.
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
 }
@@ -81,7 +83,7 @@ impl Arguments {
     }
 }
 
-/// Runs it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     let plan = arguments.plan();
     if (0..Plan::visits_of_a_pass()).all(|number| !arguments.wants(&plan.visit(number))) {
@@ -153,7 +155,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     Ok(())
 }
 
-/// What a thread that has panicked has left is whole.
+/// Locks a mutex. A thread that panicked leaves its data whole, so poisoning is ignored.
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Writes a directory like the one in `tests/fixtures`, with the program as it is now.
+//! Writes a directory like the one in `tests/fixtures` with the current program.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,14 +9,14 @@ use namiki_tests::fixture_contents::{LIVES, live};
 /// Writes a database directory in a few lives, some of which end without closing it.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The directory, which must not be there yet.
+    /// The directory, which must not exist yet.
     dir: PathBuf,
-    /// Only this life: what the program runs itself for.
+    /// Only this life: the program runs itself with this argument.
     #[arg(long, hide = true)]
     life: Option<usize>,
 }
 
-/// Runs it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     match arguments.life {
         Some(life) => live(&arguments.dir, life),

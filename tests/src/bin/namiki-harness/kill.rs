@@ -1,23 +1,23 @@
-//! Kills processes that pay, or cuts the power under them, and looks whether anything acknowledged
-//! is lost; what `cargo xtask kill` runs.
+//! Kills processes that make payments, or cuts the power under them, and checks that nothing
+//! acknowledged is lost. `cargo xtask kill` runs it.
 
 use clap::{Args, Subcommand};
 use namiki_tests::kill::{Cut, Opening, PowerCut, Witness, Witnessed, pay};
 
-/// After so many rounds, a database has grown enough.
+/// After this number of rounds a database has grown enough.
 const ROUNDS_PER_DIRECTORY: u64 = 30;
 
-/// Kills processes that pay, or cuts the power under them, and looks whether anything acknowledged
-/// is lost.
+/// Kills processes that make payments, or cuts the power under them, and checks that nothing
+/// acknowledged is lost.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// How many processes are killed.
+    /// Number of processes to kill.
     #[arg(long, default_value_t = 1000)]
     rounds: u64,
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Cut the power of an ext4 in a file under them, for which this needs root.
+    /// Cut the power of an ext4 file system in a file under the processes; needs root.
     #[arg(long)]
     power: bool,
     #[command(subcommand)]
@@ -29,12 +29,12 @@ enum Role {
     /// The process that is killed.
     #[command(hide = true)]
     Pay {
-        /// As `Opening` gives them.
+        /// The arguments that `Opening` produces.
         opening: Vec<String>,
     },
 }
 
-/// Runs it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     match &arguments.role {
         Some(Role::Pay { opening }) => Opening::parse(opening).and_then(|opening| pay(&opening)),
@@ -67,8 +67,8 @@ fn rounds(arguments: &Arguments) -> Result<(), String> {
                 }
                 None => witness.round(Cut::Kill).map_err(told)?,
             }
-            // Not always: a child that opens a database which has not been opened since the last kill can
-            // be killed while it recovers.
+            // Not always: a child can be killed while it recovers only if its database has not been
+            // opened since the last kill.
             if round % 2 == 1 || round + 1 == of_this {
                 witness.check().map_err(told)?;
             }

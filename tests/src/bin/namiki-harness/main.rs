@@ -1,4 +1,4 @@
-//! The long forms of the suites, and what the suites start as processes of their own; `cargo xtask` runs them.
+//! The long forms of the suites, and the processes that the suites start; `cargo xtask` runs them.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Runs the suites for as long as they are told to.
+/// Runs the suites for as long as requested.
 #[derive(Parser)]
 #[command(name = "namiki-harness")]
 struct Arguments {

@@ -1,4 +1,5 @@
-//! Simulates clusters from seeds until the time is over, or something does not hold; what `cargo xtask sim` runs.
+//! Simulates clusters from seeds until the time is over or a check fails. `cargo xtask sim` runs
+//! it.
 
 use std::panic::catch_unwind;
 use std::time::{Duration, Instant};
@@ -7,31 +8,33 @@ use clap::Args;
 use namiki_cluster::Fault;
 use namiki_cluster::simulation::{self, SimOptions};
 
-/// Simulates whole clusters: real nodes on simulated disks and a simulated network, in virtual time. Each seed is another run, and the
-/// same seed is always the same run. Ends with an error at the first run in which something does not hold, and says its seed.
+/// Simulates whole clusters: real nodes on simulated disks and a simulated network, in virtual
+/// time. Each seed is another run, and the same seed always gives the same run. Ends with an error
+/// at the first failing run and prints its seed.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// How long to go on.
+    /// The time to run.
     #[arg(long, conflicts_with = "seeds")]
     minutes: Option<u64>,
-    /// How many seeds.
+    /// Number of seeds.
     #[arg(long, default_value_t = 1000)]
     seeds: u64,
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Seconds of virtual time in which faults happen, of each seed.
+    /// Seconds of virtual time with faults in each seed's run.
     #[arg(long, default_value_t = 15)]
     fault_seconds: u64,
     /// Threads.
     #[arg(long, default_value_t = 2)]
     threads: u64,
-    /// A rule to break, as `ForgetSessions`: the first seed that finds it is printed. `all`: every one, by the first 200 seeds.
+    /// A rule to break, such as `ForgetSessions`: prints the first seed that finds it. `all`: every
+    /// rule, each within the first 200 seeds.
     #[arg(long)]
     fault: Option<String>,
 }
 
-/// Sums over seeds.
+/// Sums over all seeds.
 #[derive(Default)]
 struct Totals {
     seeds: u64,
@@ -45,7 +48,7 @@ struct Totals {
     simulated: Duration,
 }
 
-/// Runs it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     match &arguments.fault {
         Some(fault) => find_fault(arguments, fault),
@@ -60,7 +63,7 @@ fn options(arguments: &Arguments, seed: u64) -> SimOptions {
     }
 }
 
-/// A panic is a failure like any other; it has printed its message.
+/// Treats a panic as a failure like any other; its message is already printed.
 fn run_caught(options: &SimOptions) -> Result<simulation::SimReport, String> {
     catch_unwind(|| simulation::run(options))
         .unwrap_or_else(|_| Err("a node has panicked".to_owned()))

@@ -1,5 +1,5 @@
-//! Moves money under every protocol and release while views are read, and looks whether one ever sees a part of it; what
-//! `cargo xtask soak views` runs.
+//! Transfers money under every protocol and release rule while views are read, and checks that no
+//! view sees part of a transfer. `cargo xtask soak views` runs it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,10 +10,11 @@ use namiki_platform::disk::DelayedDisk;
 use namiki_tests::tested_specs::add_unlogged;
 use namiki_tests::transfers_under_views::{Seen, transfer};
 
-/// Moves money under every protocol and release while views are read, and looks whether one ever sees a part of it.
+/// Transfers money under every protocol and release rule while views are read, and checks that no
+/// view sees part of a transfer.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Transfers, evenly over all protocols.
+    /// Number of transfers, divided evenly over all protocols.
     #[arg(long, default_value_t = 10_000_000)]
     transfers: u64,
     /// The first seed.
@@ -24,7 +25,7 @@ pub(crate) struct Arguments {
     spec: String,
 }
 
-/// Runs it.
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     let mut specs = add_unlogged(ProtocolSpec::all_durable());
     specs.retain(|spec| spec.to_string().contains(&arguments.spec));
@@ -38,7 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
         let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
         let builder = Database::builder()
             .spec(spec)
-            // What a sync waits for has nothing to do with what views see.
+            // The duration of a sync has no influence on the contents of views.
             .disk(Arc::new(DelayedDisk::new(Duration::ZERO)))
             .checkpoint_log_bytes(4 << 20);
         all += transfer(builder, &dir.path().join("data"), seed, each)?;
