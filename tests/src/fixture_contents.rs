@@ -1,5 +1,6 @@
-//! The contents of the directory in `tests/fixtures`, which an earlier build of the program wrote: a few lives of one
-//! database, each with another protocol, and what the tables hold after each.
+//! The contents of the directory in `tests/fixtures`, which an earlier build of the program wrote:
+//! several lives of one database, each with another protocol, and the rows of the tables after
+//! each.
 //!
 //! `namiki-harness fixture` writes such a directory: checkpoints in the middle of most lives, restore points, images of
 //! several runs, and two loaded tables, one of which is taken into memory ([`LoadedRows`]).
@@ -13,8 +14,8 @@ use std::time::Duration;
 use namiki::query::{Column, ColumnType, Datum, Schema, decode_row, encode_key, encode_row};
 use namiki::{Builder, Database, Error, NewTable, Table};
 
-/// How the database was opened for each of its lives, and whether it was closed at the end. The others ended with
-/// the process.
+/// For each life of the database: its protocol, its number of streams, and whether it was closed at
+/// the end. The other lives ended with the process.
 pub const LIVES: [(&str, u16, bool); 8] = [
     ("TT(NLR)+PWAL(1)", 2, true),
     ("TT(EPOCH)+PWAL(auto)", 2, false),
@@ -26,11 +27,11 @@ pub const LIVES: [(&str, u16, bool); 8] = [
     ("SILO(EPOCH)+PWAL(1)", 2, false),
 ];
 
-/// Transactions of a life.
+/// Transactions in a life.
 const TRANSACTIONS: u64 = 24;
-/// After so many of them there is a checkpoint, but in the first life.
+/// A life other than the first takes a checkpoint after this number of transactions.
 const BEFORE_CHECKPOINT: u64 = 10;
-/// A run of an image has a few rows.
+/// Small enough that a run of an image has a few rows.
 const RUN_BYTES: u64 = 400;
 
 /// The rows of every table.
@@ -40,18 +41,18 @@ pub struct Rows {
     pub accounts: BTreeMap<u64, i64>,
     /// Table `names`.
     pub names: BTreeMap<String, String>,
-    /// Table `orders`; some values are longer than their room in a record.
+    /// Table `orders`; some values are longer than the space in a record.
     pub orders: BTreeMap<(u32, String), Vec<u8>>,
     /// Table `flags`, from the third life on.
     pub flags: BTreeMap<i32, bool>,
 }
 
-/// The rows of the tables that were loaded: numbers and names.
+/// The rows of the loaded tables: numbers and names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadedRows {
-    /// Table `cities`, which transactions have changed.
+    /// Table `cities`, which transactions have changed since.
     pub cities: BTreeMap<u64, String>,
-    /// Table `nations`, which was only loaded.
+    /// Table `nations`, unchanged since it was loaded.
     pub nations: BTreeMap<u64, String>,
 }
 
@@ -72,7 +73,7 @@ fn loaded_row(id: u64, table: &str) -> [Datum; 2] {
 }
 
 impl LoadedRows {
-    /// What was loaded, and changed since.
+    /// The loaded rows with all later changes.
     #[must_use]
     pub fn written() -> Self {
         let rows = |table: &str| {
@@ -89,10 +90,10 @@ impl LoadedRows {
         }
     }
 
-    /// What the tables of an open database hold. Both are in memory afterwards.
+    /// Reads the loaded tables of an open database. Both are in memory afterwards.
     ///
     /// # Errors
-    /// Why they cannot be read.
+    /// The error of the read.
     pub fn read(db: &Database) -> Result<Self, String> {
         let schema = loaded_schema()?;
         let rows = |table: &str| -> Result<BTreeMap<u64, String>, String> {
@@ -153,7 +154,7 @@ impl Tables {
     }
 }
 
-/// One change. `None` deletes.
+/// One change. `None` deletes the row.
 enum Change {
     Account(u64, Option<i64>),
     Name(String, Option<String>),
@@ -161,7 +162,7 @@ enum Change {
     Flag(i32, Option<bool>),
 }
 
-/// What a transaction changes.
+/// The changes of a transaction.
 fn changes(life: u64, transaction: u64) -> Vec<Change> {
     let number = life * TRANSACTIONS + transaction;
     let account = number * 7 % 40;
@@ -208,7 +209,7 @@ fn set<K: Ord, V>(rows: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
 }
 
 impl Rows {
-    /// What the tables hold after all lives.
+    /// The rows of the tables after all lives.
     #[must_use]
     pub fn written() -> Self {
         let mut rows = Self::default();
@@ -227,10 +228,10 @@ impl Rows {
         rows
     }
 
-    /// What the tables of an open database hold.
+    /// Reads the tables of an open database.
     ///
     /// # Errors
-    /// Those of the transaction that reads.
+    /// Those of the reading transaction.
     pub fn read(db: &Database) -> Result<Self, Error> {
         let tables = Tables::of(db, true)?;
         db.transact(|tx| {
@@ -247,10 +248,11 @@ impl Rows {
     }
 }
 
-/// The settings of a life. Log files are small, so that there are several and a fixture is short.
+/// The settings of a life. Log files are small, so that there are several of them and the fixture
+/// stays short.
 ///
 /// # Errors
-/// The protocol cannot be parsed.
+/// If the protocol cannot be parsed.
 pub fn builder(life: usize) -> Result<Builder, String> {
     let (spec, streams, _) = LIVES[life];
     let streams = NonZeroU16::new(streams).ok_or("no streams")?;
@@ -265,11 +267,11 @@ pub fn builder(life: usize) -> Result<Builder, String> {
         .image_run_bytes(RUN_BYTES))
 }
 
-/// Runs one life of the database. Where it is not to be closed, the process aborts at the end, with the changes of
-/// one transaction made and not committed.
+/// Runs one life of the database. If the life is not to be closed, the process aborts at the end,
+/// with one transaction's changes made and not committed.
 ///
 /// # Errors
-/// Why it could not.
+/// The reason for the failure.
 pub fn live(dir: &Path, life: usize) -> Result<(), String> {
     let told = |error: Error| error.to_string();
     let db = builder(life)?
@@ -305,7 +307,7 @@ pub fn live(dir: &Path, life: usize) -> Result<(), String> {
         Change::Account(1000, Some(life as i64)),
     )
     .map_err(told)?;
-    // Something behind it in its stream, so that operations of it are in the log.
+    // Later commits in the same stream, so that operations of the open transaction reach the log.
     for key in [3, 5] {
         let mut again = db.begin().map_err(told)?;
         let unchanged = again.get(&tables.accounts, &key).map_err(told)?;

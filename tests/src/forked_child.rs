@@ -1,4 +1,4 @@
-//! A child that is forked and runs on in this program, as a server forks its workers.
+//! A forked child that continues in this program, as a server forks its workers.
 #![expect(unsafe_code, reason = "forks, which no library here does")]
 
 use std::io;
@@ -7,17 +7,17 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A child that has not ended by then hangs.
+/// A child that runs longer is considered hung.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// A user without rights.
+/// The id of an unprivileged user.
 const UNPRIVILEGED: u32 = 65534;
 
-/// Runs `work` in a forked child and says how that ended: true if it returned true. The child ends
-/// without running what this process has registered for its own end.
+/// Runs `work` in a forked child. Returns true if the child returned true. The child ends without
+/// running this process's exit handlers.
 ///
 /// # Panics
-/// If there can be no child, or it hangs: it is killed then.
+/// If the child cannot be created, or hangs; then it is killed.
 pub fn in_forked_child(work: impl FnOnce() -> bool) -> bool {
     match fork_here() {
         Some(done) => done,
@@ -25,15 +25,15 @@ pub fn in_forked_child(work: impl FnOnce() -> bool) -> bool {
     }
 }
 
-/// Forks a child that goes on where its parent is: nothing in the child; in the parent, once the child has ended, whether
-/// it did so by [`end_child`] with true.
+/// Forks a child that continues at this point. Returns `None` in the child. In the parent, returns
+/// after the child has ended: true if it called [`end_child`] with true.
 ///
 /// # Panics
-/// If there can be no child, or it hangs: it is killed then.
+/// If the child cannot be created, or hangs; then it is killed.
 pub fn fork_here() -> Option<bool> {
-    // SAFETY: the child runs on with a copy of this thread alone. It uses the memory allocator, which
-    // the C library keeps usable after a fork, and nothing that another thread of this process may
-    // have locked: that is what the caller promises, or is there to find out.
+    // SAFETY: the child continues with a copy of this thread alone. It uses the memory allocator,
+    // which the C library keeps usable after a fork, and nothing that another thread of this
+    // process may have locked: the caller promises that, or tests it.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "cannot fork");
     if child == 0 {
@@ -57,14 +57,14 @@ pub fn fork_here() -> Option<bool> {
     }
 }
 
-/// Ends a forked child, without running what its parent has registered for its own end.
+/// Ends a forked child without running the exit handlers of its parent.
 pub fn end_child(done: bool) -> ! {
     // SAFETY: ends this process, and touches none of its memory.
     unsafe { libc::_exit(i32::from(!done)) }
 }
 
-/// Drops in a forked child what other threads of this process borrow and go on with; then runs `look` there, and says
-/// whether it returned true.
+/// Drops a value in a forked child that other threads of this process borrow and continue to use.
+/// Then runs `look` in the child, and returns whether it returned true.
 ///
 /// # Panics
 /// As [`in_forked_child`].
@@ -77,19 +77,19 @@ pub fn dropped_in_forked_child<T>(borrowed: &T, look: impl FnOnce() -> bool) -> 
     })
 }
 
-/// From now on this process can start no thread, for ever: it gives up root, which no limit binds, and
-/// allows its user no further one. To be called in a forked child.
+/// Prevents this process from starting threads for the rest of its life: it sets the limit of its
+/// user to zero, and gives up root, which is exempt from the limit. Call it in a forked child.
 ///
 /// # Panics
-/// If the system refuses.
+/// If the system call fails.
 pub fn allow_no_threads() {
     let none = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: changes limits of this process alone, and reads `none`, which lives meanwhile.
+    // SAFETY: changes limits of this process alone, and reads `none`, which lives during the call.
     assert!(unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &raw const none) } == 0);
-    // SAFETY: changes what this process may do, and no memory.
+    // SAFETY: changes the process's privileges, and no memory.
     if unsafe { libc::geteuid() } == 0 {
         // SAFETY: as above.
         assert!(unsafe { libc::setresuid(UNPRIVILEGED, UNPRIVILEGED, UNPRIVILEGED) } == 0);
@@ -97,12 +97,12 @@ pub fn allow_no_threads() {
     assert!(thread::Builder::new().spawn(|| ()).is_err());
 }
 
-/// Lets this process have a file or directory when it has given up root.
+/// Keeps a file or directory accessible to this process after it has given up root.
 ///
 /// # Errors
-/// Whatever the system says.
+/// Those of the system call.
 pub fn give_to_unprivileged(path: &Path) -> io::Result<()> {
-    // SAFETY: asks for a number.
+    // SAFETY: only returns a number.
     if unsafe { libc::geteuid() } != 0 {
         return Ok(());
     }

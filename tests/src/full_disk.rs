@@ -1,43 +1,43 @@
-//! A table that fills a disk, and what it is to hold.
+//! A table that fills a disk, and its expected contents.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 
 use namiki::{Database, Error, Table};
 
-/// Which rows fill it.
+/// The rows that fill the disk.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows {
     bytes: usize,
-    /// In each transaction.
+    /// Rows in each transaction.
     together: u64,
 }
 
 impl Rows {
-    /// Of 20 kB, one at a time.
+    /// Rows of 20 kB, one in each transaction.
     pub const LARGE: Self = Self {
         bytes: 20_000,
         together: 1,
     };
-    /// Of 100 bytes, some at a time.
+    /// Rows of 100 bytes, several in each transaction.
     pub const SMALL: Self = Self {
         bytes: 100,
         together: 40,
     };
 
-    /// Of 100 bytes, so many at a time that a transaction is longer than a log buffer of 32 KiB.
+    /// Rows of 100 bytes, enough in each transaction to exceed a log buffer of 32 KiB.
     pub const MANY: Self = Self {
         bytes: 100,
         together: 400,
     };
 
-    /// Rows of another length.
+    /// The same with rows of another length.
     #[must_use]
     pub const fn of(self, bytes: usize) -> Self {
         Self { bytes, ..self }
     }
 
-    /// So many in each transaction.
+    /// The same with this number of rows in each transaction.
     #[must_use]
     pub fn together(self, rows: u64) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl Rows {
     }
 }
 
-/// The table `rows`: which keys it has, and the first byte of their values.
+/// The expected contents of table `rows`: its keys, and the first byte of their values.
 #[derive(Debug)]
 pub struct Filling {
     rows: Rows,
@@ -56,7 +56,7 @@ pub struct Filling {
 }
 
 impl Filling {
-    /// Of an empty table.
+    /// The expected contents of an empty table.
     #[must_use]
     pub fn new(rows: Rows) -> Self {
         Self {
@@ -66,13 +66,13 @@ impl Filling {
         }
     }
 
-    /// The bytes of a value.
+    /// The length of a value in bytes.
     #[must_use]
     pub fn row_bytes(&self) -> u64 {
         self.rows.bytes as u64
     }
 
-    /// The bytes of all values.
+    /// The length of all values in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         (self.expected.len() * self.rows.bytes) as u64
@@ -87,10 +87,10 @@ impl Filling {
         db.table("rows").unwrap()
     }
 
-    /// Asserts that the table has what it is to have.
+    /// Asserts that the table has the expected contents.
     ///
     /// # Panics
-    /// If it has not.
+    /// If it differs.
     pub fn check(&self, db: &Database) {
         let table = Self::table(db);
         let rows = db.read(|view| view.scan(&table, ..)).unwrap();
@@ -101,10 +101,10 @@ impl Filling {
         assert!(rows.eq(self.expected.iter().map(|(key, byte)| (*key, *byte))));
     }
 
-    /// Writes these keys, some in each transaction.
+    /// Writes these keys, several in each transaction.
     ///
     /// # Errors
-    /// Of the transaction that was refused.
+    /// The error of the refused transaction.
     pub fn put_all(
         &mut self,
         db: &Database,
@@ -122,10 +122,10 @@ impl Filling {
         Ok(())
     }
 
-    /// Inserts until the disk is full.
+    /// Inserts rows until the disk is full.
     ///
     /// # Panics
-    /// If anything else ends it.
+    /// On any other error.
     pub fn fill(&mut self, db: &Database, told: &str) {
         loop {
             let next = self.expected.keys().next_back().map_or(0, |last| last + 1);
@@ -137,10 +137,10 @@ impl Filling {
         }
     }
 
-    /// Deletes every other row, some in each transaction: none may be refused.
+    /// Deletes every other row, several in each transaction; no deletion may be refused.
     ///
     /// # Panics
-    /// If one is.
+    /// If a deletion is refused.
     pub fn delete_half(&mut self, db: &Database, told: &str) {
         let table = Self::table(db);
         let keys: Vec<u64> = self.expected.keys().copied().step_by(2).collect();
@@ -156,10 +156,10 @@ impl Filling {
         }
     }
 
-    /// Writes half of the rows that are there again: after the deletions there is room for them.
+    /// Writes half of the remaining rows again: after the deletions there is room for them.
     ///
     /// # Panics
-    /// If one is refused.
+    /// If a write is refused.
     pub fn put_a_quarter(&mut self, db: &Database, told: &str) {
         let keys: Vec<u64> = self.expected.keys().copied().step_by(2).collect();
         let put = self.put_all(db, keys);

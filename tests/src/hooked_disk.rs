@@ -1,4 +1,4 @@
-//! A disk whose calls a test can watch, delay and precede with something of its own.
+//! A disk on which a test can observe and delay calls, and run code before them.
 
 use std::fmt;
 use std::io;
@@ -9,7 +9,7 @@ use namiki_platform::disk::{
     AlignedBuf, Appender, DirLock, Disk, DiskFile, DiskLayer, FileEntry, FileLayer, PendingWrite,
 };
 
-/// What is asked of a disk or a file.
+/// An operation of a disk or a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskCall {
     /// [`Disk::open`].
@@ -30,7 +30,7 @@ pub enum DiskCall {
 
 type Hook = Arc<dyn Fn(DiskCall, &Path) + Send + Sync>;
 
-/// Calls a function of the test before each call that it passes on.
+/// Calls a function of the test before each call that it forwards.
 #[derive(Clone)]
 pub struct HookedDisk {
     disk: Arc<dyn Disk>,
@@ -40,7 +40,7 @@ pub struct HookedDisk {
 }
 
 impl HookedDisk {
-    /// Over this disk.
+    /// Wraps this disk.
     pub fn new(
         disk: Arc<dyn Disk>,
         before: impl Fn(DiskCall, &Path) + Send + Sync + 'static,
@@ -53,7 +53,7 @@ impl HookedDisk {
         }
     }
 
-    /// As on a file system that does not lock: any number of programs have a directory.
+    /// Imitates a file system without locks: any number of programs may open a directory.
     #[must_use]
     pub fn without_locks(self) -> Self {
         Self {
@@ -62,7 +62,7 @@ impl HookedDisk {
         }
     }
 
-    /// Over this disk, with files of larger blocks.
+    /// Wraps this disk, with files of larger blocks.
     #[must_use]
     pub fn with_blocks(disk: Arc<dyn Disk>, block_bytes: usize) -> Self {
         Self {
@@ -158,7 +158,7 @@ impl FileLayer for HookedFile {
         self.file.write_durable(offset, bytes)
     }
 
-    /// A hook may wait, so writes are those that are waited for.
+    /// Always writes synchronously, because a hook may block.
     fn begin_write(
         &self,
         _: u64,

@@ -1,5 +1,5 @@
-//! How the numbers that runs draw as keys are spelt in a table: as they are, for indexes of eight-byte
-//! keys, or as byte strings, which indexes keep in another way.
+//! How tables spell the numbers that runs draw as keys: as they are, for indexes of eight-byte
+//! keys, or as byte strings, which indexes store in another way.
 
 use namiki::{AsKey, Key, KeyBytes};
 
@@ -10,7 +10,7 @@ pub trait Numbered:
     /// The number of a key's bytes.
     ///
     /// # Panics
-    /// If it is no such key.
+    /// If the bytes are no such key.
     fn number(bytes: &[u8]) -> u64 {
         match Self::decode(bytes) {
             Some(key) => key.into(),
@@ -22,7 +22,7 @@ pub trait Numbered:
 impl Numbered for u64 {}
 impl Numbered for Spelt {}
 
-/// Which of them.
+/// The spelling of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Spelling {
     /// `u64`: eight bytes.
@@ -32,17 +32,17 @@ pub enum Spelling {
 }
 
 impl Spelling {
-    /// Both.
+    /// Both spellings.
     pub const ALL: [Self; 2] = [Self::Plain, Self::Long];
 
-    /// One after the other.
+    /// The spelling for this turn: the two alternate.
     #[must_use]
     pub const fn of(turn: u64) -> Self {
         Self::ALL[(turn % 2) as usize]
     }
 }
 
-/// What all keys begin with: longer than what any index keeps in one node, and no multiple of eight.
+/// The common prefix of all keys: longer than any index keeps in one node, and no multiple of eight.
 const SHARED: &[u8] = b"what all keys of the table have in common/";
 
 /// A number as a byte string:
@@ -50,7 +50,7 @@ const SHARED: &[u8] = b"what all keys of the table have in common/";
 /// ```text
 ///  SHARED | number / 4, eight bytes, big-endian | 5 × (number % 4) bytes, all zero
 /// ```
-/// So of every four keys, each but the last begins those after it.
+/// In each group of four keys, every key but the last is a prefix of the later ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Spelt(u64);
 

@@ -1,4 +1,5 @@
-//! A small table with two indexes that is loaded into segments, and what has to be found of it: for tests of loads.
+//! A small table with two indexes that is loaded into segments, and its expected contents, for
+//! tests of loads.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::convert::Infallible;
@@ -13,12 +14,12 @@ use namiki_platform::disk::sim::Step;
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_segment::{Cursor, Found, MemoryPages, Segment};
 
-/// Where the databases are.
+/// The directory of the databases.
 pub const DIR: &str = "/db";
 /// The name of the table.
 pub const TABLE: &str = "parts";
 
-/// What a load, and an opening of a loaded table, ask of a disk: each step may fail.
+/// The disk operations of a load, and of opening a loaded table: each may fail.
 pub const STEPS: [Step; 7] = [
     Step::Append,
     Step::Sync,
@@ -44,7 +45,7 @@ pub fn parts() -> NewTable {
         .index("by_price", &["price", "name"])
 }
 
-/// Its first rows, in the order of the key.
+/// The first rows of the table, in the order of the key.
 pub fn rows(count: u64) -> impl Iterator<Item = Vec<Datum>> + Clone {
     (0..count).map(|row| {
         vec![
@@ -59,31 +60,31 @@ pub fn rows(count: u64) -> impl Iterator<Item = Vec<Datum>> + Clone {
     })
 }
 
-/// Rows of a source that cannot fail.
+/// Rows from a source that cannot fail.
 pub fn sound(
     rows: impl IntoIterator<Item = Vec<Datum>>,
 ) -> impl Iterator<Item = Result<Vec<Datum>, Infallible>> {
     rows.into_iter().map(Ok)
 }
 
-/// Loads so many rows, sorting through files.
+/// Loads this number of rows, with an external sort.
 ///
 /// # Errors
-/// What the load said.
+/// The error of the load.
 pub fn load(db: &Database, count: u64) -> Result<ImageTable, LoadError> {
     let options = LoadOptions::default().sort_bytes(1);
     db.load_sorted_with(&parts(), sound(rows(count)), &options)
 }
 
-/// The names of the files of the image; none if there is no directory of it.
+/// The files in the image directory; empty if the directory does not exist.
 #[must_use]
 pub fn image_files(disk: &SimDisk) -> Vec<PathBuf> {
     let files = disk.list(&image_dir(Path::new(DIR))).unwrap_or_default();
     files.into_iter().map(|file| file.path).collect()
 }
 
-/// What is wrong with the database's image, which has to be that of so many rows, or none; nothing if all is well.
-/// Without files that no manifest names, too.
+/// Compares the loaded tables of the database with the table of `expected` rows, or with none.
+/// Returns the mismatch, if there is one. A file that the manifest does not name is a mismatch, too.
 #[must_use]
 pub fn wrong_image(disk: &SimDisk, expected: Option<u64>) -> Option<String> {
     let manifest = Manifest::read(disk, Path::new(DIR)).unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Small databases of one table, for tests of what is told when something is wrong.
+//! Small databases of one table, for tests of error reports.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroU16;
@@ -16,7 +16,7 @@ pub type Numbers = Table<u64, u64>;
 /// Every order in which logs are replayed.
 pub const BOTH_ORDERS: [ReplayOrder; 2] = [ReplayOrder::HighestStamp, ReplayOrder::Merge];
 
-/// Settings under which every write is made by the commit that needs it, with files that fill quickly.
+/// Settings under which each commit makes its own writes, with files that fill quickly.
 #[must_use]
 pub fn builder(spec: &str, disk: &SimDisk) -> Builder {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
@@ -39,13 +39,13 @@ pub fn numbers(db: &Database) -> Numbers {
 /// Commits one row.
 ///
 /// # Errors
-/// What the commit said.
+/// The error of the commit.
 pub fn put(db: &Database, key: u64) -> Result<(), Error> {
     let table = numbers(db);
     db.transact(|tx| tx.put(&table, &key, &key))
 }
 
-/// What the table holds.
+/// The rows of the table.
 #[must_use]
 pub fn keys(db: &Database) -> Vec<u64> {
     let table = numbers(db);

@@ -1,10 +1,11 @@
-//! Small file systems of the operating system, for what depends on how a real one counts its bytes. They need root.
+//! Small file systems of the operating system, for tests that depend on how a real one accounts for
+//! space. They need root.
 
 use std::path::{Path, PathBuf};
 
 use crate::kill::{PowerCut, run};
 
-/// A file system that is mounted while this lives.
+/// A file system, mounted during the lifetime of the value.
 #[derive(Debug)]
 pub enum SmallFileSystem {
     /// An ext4 in a file.
@@ -24,7 +25,7 @@ impl SmallFileSystem {
     /// An ext4.
     ///
     /// # Errors
-    /// Why that is not possible here: it needs root, `mkfs.ext4` and a loop device.
+    /// If this machine does not allow it: it needs root, `mkfs.ext4` and a loop device.
     pub fn ext4(bytes: u64) -> Result<Self, String> {
         PowerCut::of_bytes(bytes).map(Self::Ext4)
     }
@@ -32,7 +33,7 @@ impl SmallFileSystem {
     /// A tmpfs.
     ///
     /// # Errors
-    /// Why that is not possible here: it needs root.
+    /// If this machine does not allow it: it needs root.
     pub fn tmpfs(bytes: u64) -> Result<Self, String> {
         let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
         let mounted = dir.path().to_owned();
@@ -42,7 +43,7 @@ impl SmallFileSystem {
         Ok(Self::Tmpfs(Tmpfs { mounted, _dir: dir }))
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     #[must_use]
     pub fn path(&self) -> &Path {
         match self {

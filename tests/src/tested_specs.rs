@@ -1,9 +1,9 @@
-//! Which protocols a test is about: those of [`ProtocolSpec::tested`], or some of them, or more.
+//! The protocols of a test: those of [`ProtocolSpec::tested`], some of them, or more.
 
 use namiki::{ConcurrencyControl, ProtocolSpec};
 
-/// The durable ones under which others can change what a transaction has read, which then cannot commit. (Where
-/// reads are locked, the others wait.)
+/// The durable protocols that validate reads: another transaction can change what a transaction has
+/// read, which then cannot commit. (Where reads are locked, the other waits.)
 #[must_use]
 pub fn optimistic() -> Vec<ProtocolSpec> {
     let locks = |spec: &ProtocolSpec| spec.concurrency == ConcurrencyControl::TwoPhase;
@@ -13,16 +13,16 @@ pub fn optimistic() -> Vec<ProtocolSpec> {
         .collect()
 }
 
-/// The durable ones, and each concurrency control without a log.
+/// The durable protocols, and each concurrency control without a log.
 #[must_use]
 pub fn with_and_without_log() -> Vec<ProtocolSpec> {
     add_unlogged(ProtocolSpec::tested())
 }
 
-/// These, and each concurrency control without a log.
+/// The given protocols, and each concurrency control without a log.
 ///
 /// # Panics
-/// Never: the names are right.
+/// Never: the names are valid.
 #[must_use]
 pub fn add_unlogged(mut specs: Vec<ProtocolSpec>) -> Vec<ProtocolSpec> {
     let unlogged = ["TT(NLR)+NOLOG", "SILO(NLR)+NOLOG", "S2PL(NLR)+NOLOG"];

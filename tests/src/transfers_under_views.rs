@@ -1,4 +1,5 @@
-//! Money moves between accounts under full load, and no view sees it anywhere else, whatever the protocol and the release.
+//! Transfers money between accounts under full load, and checks that every view sees the same sum,
+//! whatever the protocol and the release rule.
 
 use std::ops::{AddAssign, ControlFlow};
 use std::path::Path;
@@ -7,24 +8,24 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use namiki::{Builder, Database, Direction, Error, Stamp, Table, View};
 use namiki_platform::seeded_random::Random;
 
-/// Few, so that transfers meet.
+/// Few, so that transfers conflict.
 const ACCOUNTS: u64 = 1000;
 const BALANCE: i64 = 100;
 /// Threads that transfer.
 const PAYERS: u64 = 3;
-/// Transfers of a thread after which it waits for the log.
+/// Transfers of a thread between two waits for the log.
 const UNWAITED_MAX: u64 = 64;
-/// After so many other views, one that has stayed open is read again, and ends.
+/// A view that stays open is read again and closed after this number of other views.
 const VIEWS_OF_OLD: u64 = 8;
 
-/// What there was.
+/// Counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Transfers that were committed.
+    /// Committed transfers.
     pub transfers: u64,
-    /// Scans of all accounts in a view, each of which had the whole sum.
+    /// Scans of all accounts in a view, each of which found the whole sum.
     pub scans: u64,
-    /// Checkpoints that were taken meanwhile.
+    /// Checkpoints taken during the run.
     pub checkpoints: u64,
 }
 
@@ -36,10 +37,11 @@ impl AddAssign for Seen {
     }
 }
 
-/// Transfers on several threads while one opens views and scans them, forward and backward, an old one among them.
+/// Transfers on several threads while one thread opens views and scans them, forward and backward.
+/// One view stays open for longer.
 ///
 /// # Errors
-/// The first view that is wrong, or what the engine says.
+/// The first wrong view, or the error of the engine.
 pub fn transfer(builder: Builder, dir: &Path, seed: u64, transfers: u64) -> Result<Seen, String> {
     let db = builder.open(dir).map_err(|error| error.to_string())?;
     let told = |error: Error| format!("{}, seed {seed}: {error}", db.spec());
@@ -105,7 +107,8 @@ fn pay(
     session.flush()
 }
 
-/// Opens views one after the other, and scans them; one stays open beside the next ones. Returns how many scans there were.
+/// Opens views one after the other and scans them; one stays open while the next ones are read.
+/// Returns the number of scans.
 fn look(
     db: &Database,
     accounts: &Table<u64, i64>,

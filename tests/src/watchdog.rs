@@ -1,14 +1,14 @@
-//! Threads that must come to an end.
+//! Runs threads with a deadline.
 
 use std::sync::Barrier;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-/// Far longer than any of it takes.
+/// Far longer than any of these tests takes.
 const LONGEST: Duration = Duration::from_secs(240);
 
-/// Runs the same on threads that begin together and have numbers from 0 on. If they do not come to an end, the whole
-/// process does.
+/// Runs a closure on threads that start together and are numbered from 0. If they do not end in
+/// time, the process aborts.
 pub fn on_threads(threads: u64, one: impl Fn(u64) + Sync) {
     let (done, watch) = mpsc::channel::<()>();
     let together = Barrier::new(threads as usize);
@@ -23,7 +23,7 @@ pub fn on_threads(threads: u64, one: impl Fn(u64) + Sync) {
         }
         drop(done);
         if watch.recv_timeout(LONGEST) == Err(RecvTimeoutError::Timeout) {
-            // Nothing else could end the threads.
+            // No other means could end the threads.
             eprintln!("deadlock: the threads do not come to an end");
             std::process::abort();
         }

@@ -1,4 +1,4 @@
-//! What clients send to a node, and what a node sends to them: frames behind each other.
+//! Frames between clients and nodes, one after the other.
 //!
 //! ```text
 //!  flags u8 | step u8 | what arrives, in pieces of 1 + step bytes
@@ -9,7 +9,7 @@ use namiki_cluster::transport::hostile_bytes::requests;
 
 use super::Input;
 
-/// It arrives at a client, otherwise at a node.
+/// Set if the bytes arrive at a client; otherwise they arrive at a node.
 pub(super) const AT_CLIENT: u8 = 1;
 
 pub(super) fn accepts(bytes: &[u8]) -> bool {

@@ -1,4 +1,4 @@
-//! Files in an input: mostly zeros, so only their other parts are there.
+//! Files in an input. They are mostly zeros, so the input has only the other parts.
 //!
 //! ```text
 //!  file:  chunks u8 | chunk …          the file has its full length, unless bit 7 of `chunks` is set:
@@ -13,7 +13,7 @@ use super::Input;
 /// Bit 7 of the number of chunks.
 const IS_CUT: u8 = 0x80;
 
-/// The next file of an input.
+/// Takes the next file from an input.
 pub(super) fn take_file(input: &mut Input<'_>, len_bytes: usize) -> Vec<u8> {
     let chunks = input.byte();
     let cut = (chunks & IS_CUT != 0).then(|| usize::from(input.u16()));
@@ -31,10 +31,11 @@ pub(super) fn take_file(input: &mut Input<'_>, len_bytes: usize) -> Vec<u8> {
     file
 }
 
-/// A file of the full length as part of an input.
+/// Appends a file of the full length to an input.
 ///
 /// # Panics
-/// If its last sector that is not zero, or the number of stretches of such sectors, is beyond what an input can say.
+/// If its last non-zero sector, or the number of stretches of such sectors, exceeds the limits of
+/// the encoding.
 pub(super) fn put_file(file: &[u8], into: &mut Vec<u8>) {
     let mut chunks: Vec<(usize, &[u8])> = Vec::new();
     let sectors = file.chunks(SECTOR_BYTES).enumerate();

@@ -1,4 +1,4 @@
-//! The list of an image, or the manifest that names it: texts with a checksum, and JSON in them.
+//! The list of an image, or the manifest that names it: text with a checksum, and JSON in it.
 //!
 //! ```text
 //!  flags u8 | the file; with MENDS what follows its first line
@@ -16,7 +16,7 @@ use super::Input;
 
 pub(super) const MENDS: u8 = 1;
 pub(super) const IS_MANIFEST: u8 = 1 << 1;
-/// Of the list: no file of an image has a larger number.
+/// The file number of the list: no file of an image has a larger one.
 const NUMBER: FileNumber = FileNumber(1 << 30);
 
 pub(super) fn accepts(bytes: &[u8]) -> bool {
@@ -87,8 +87,8 @@ fn reads_list(file: &[u8]) -> bool {
     true
 }
 
-/// The database and the name that a list says it has, as far as it says anything: otherwise no change of it would come
-/// past the comparison.
+/// The database identity and the name in a list, as far as they can be read. Otherwise every
+/// mutation of them would fail the comparison.
 fn what_names(file: &[u8]) -> (u128, NamedList) {
     let body = file.splitn(2, |byte| *byte == b'\n').nth(1);
     let json: Value = (body.and_then(|body| serde_json::from_slice(body).ok())).unwrap_or_default();
@@ -102,7 +102,7 @@ fn what_names(file: &[u8]) -> (u128, NamedList) {
     (database.unwrap_or_default(), named)
 }
 
-/// Refused by an error that names the file; never for want of it.
+/// Accepts only an error that names the damage; a missing file is no such error.
 fn is_typed(error: &OpenError) -> bool {
     match error {
         OpenError::DamagedImageList { why, .. } | OpenError::DamagedManifest { why, .. } => {

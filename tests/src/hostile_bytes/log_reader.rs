@@ -1,4 +1,4 @@
-//! The files of a log's stream, or a shared device, and what the manifest says of the generation.
+//! The files of a log's stream, or a shared device, and the manifest's entry for the generation.
 //!
 //! ```text
 //!  flags u8 | last sequence of the seal u8 | where the stream begins u8 | file, as in file_chunks.rs, …
@@ -20,10 +20,10 @@ use namiki_platform::disk::{Disk, MemoryDisk};
 use super::Input;
 use super::file_chunks::take_file;
 
-/// The database's, in every file and every checksum.
+/// The identity of the database, in every file and every checksum.
 pub(super) const IDENTITY: u128 = 0x6e61_6d69_6b69;
 pub(super) const GENERATION: Generation = Generation(1);
-/// Of a file, and of the only region of a device.
+/// The length of a file, and of the only region of a device.
 pub(super) const FILE_BYTES: usize = 16 << 10;
 
 pub(super) const MENDS: u8 = 1;
@@ -68,7 +68,7 @@ pub(super) fn accepts(bytes: &[u8]) -> bool {
     read(&disk, dir, &info)
 }
 
-/// What the manifest says.
+/// The manifest's entry for the generation.
 fn generation(flags: u8, last_sequence: u8, start: u8) -> GenerationInfo {
     let has = |flag| flags & flag != 0;
     let cut = match (has(CUT_BY_LSN), has(CUT_BY_EPOCH)) {
@@ -126,7 +126,8 @@ fn begins_at(is_ring: bool, start: u8) -> StreamStart {
     }
 }
 
-/// Reads the stream as recovery does: all frames, what is in their records, and the end, which is made durable.
+/// Reads the stream as recovery does: all frames, their records, and the end, which is made
+/// durable.
 fn read(disk: &Arc<dyn Disk>, dir: &Path, info: &GenerationInfo) -> bool {
     let opened = StreamReader::open(Arc::clone(disk), dir, IDENTITY, info, WORKER);
     let Ok(mut reader) = opened else {
@@ -161,7 +162,7 @@ fn read(disk: &Arc<dyn Disk>, dir: &Path, info: &GenerationInfo) -> bool {
     harden_tail(disk, dir, info, WORKER, &end).is_ok()
 }
 
-/// A record's bytes as everything that they can be.
+/// Decodes a record's bytes as every kind of record.
 fn look_into(payload: &[u8]) {
     let mut bytes = 0;
     for change in Changes::new(payload) {

@@ -1,9 +1,11 @@
-//! Targets of fuzzing: what reads bytes that a disk, a user or a network can have changed, behind one function each.
+//! Fuzz targets: one function for each parser of bytes that a disk, a user or a network can have
+//! changed.
 //!
-//! A target takes any bytes. It hands them to the parser of the product, and to whatever uses what the parser has accepted.
-//! It ends in an answer or in a typed error, within its memory; what can be written again comes back the same. Anything
-//! else is a panic. Where the product compares a checksum first, the first byte of the input says whether the target
-//! mends it: otherwise no mutation would come past it.
+//! A target takes any bytes. It hands them to the parser of the product, and hands accepted values
+//! to the code that uses them. It returns a result or a typed error, within its memory limit. A
+//! value that can be written again must be equal after the round trip. Everything else is a panic.
+//! Where the product compares a checksum first, the first byte of the input says whether the target
+//! corrects it: otherwise no mutation would pass the comparison.
 //!
 //! ```text
 //!  cargo xtask fuzz ──► fuzz/fuzz_targets/NAME.rs ──┐                            ┌──► the product
@@ -11,8 +13,8 @@
 //!  cargo test ────────► every file of               │    this folder             └──► the `hostile_bytes` of its crates:
 //!                       fuzz/corpus/NAME/ ──────────┘                                 checksums, what is private
 //! ```
-//! `fuzz/corpus/NAME/` has *seeds*, which the product has written (`seeds.rs`), inputs of fuzzing that reach something
-//! new, and one for each mistake that was found.
+//! `fuzz/corpus/NAME/` has *seeds*, which the product has written (`seeds.rs`), inputs of fuzzing
+//! that reach new code, and one input for each bug found.
 
 mod client_frames;
 mod file_chunks;
@@ -30,17 +32,18 @@ use std::path::{Path, PathBuf};
 use namiki_platform::counting_allocator::CountingAllocator;
 pub use seeds::seeds;
 
-/// A parser, and how much memory it may take.
+/// A parser and its memory limit.
 pub struct Target {
-    /// Its name, which is that of its program, and of the folder of its corpus.
+    /// The name of the target, of its program, and of the folder of its corpus.
     pub name: &'static str,
-    /// Hands bytes to it; whether they were accepted to their end.
+    /// Passes bytes to the parser. Returns whether they were accepted completely.
     accepts: fn(&[u8]) -> bool,
-    /// The most bytes that may be live at once, beside [`MEMORY_FACTOR`] times the input.
+    /// The maximum of live bytes, in addition to [`MEMORY_FACTOR`] times the input.
     memory_bytes_max: isize,
 }
 
-/// What an input may take of memory for each of its bytes: a command has three bytes on the wire, and a hundred in memory.
+/// Bytes of memory allowed for each byte of input: a command has three bytes on the wire, and a
+/// hundred in memory.
 const MEMORY_FACTOR: isize = 256;
 
 /// All targets.
@@ -77,11 +80,11 @@ pub const TARGETS: &[Target] = &[
     },
 ];
 
-/// Hands bytes to the target of this name; whether they were accepted to their end.
+/// Passes bytes to the target of this name. Returns whether they were accepted completely.
 ///
 /// # Panics
-/// If there is no such target, if it panics, or if it takes too much memory. That is seen only in programs with
-/// [`CountingAllocator`], whose other threads rest.
+/// If there is no such target, if it panics, or if it takes too much memory. Memory is measured
+/// only in programs with [`CountingAllocator`] whose other threads are idle.
 pub fn run(name: &str, bytes: &[u8]) -> bool {
     let target = TARGETS.iter().find(|target| target.name == name);
     let target = target.expect("there is a target of this name");
@@ -108,7 +111,7 @@ pub fn corpus_folder(target: &str) -> PathBuf {
 /// The inputs in a target's corpus, with the names of their files.
 ///
 /// # Errors
-/// Where the folder cannot be read.
+/// If the folder cannot be read.
 pub fn corpus(target: &str) -> io::Result<Vec<(String, Vec<u8>)>> {
     let files = fs::read_dir(corpus_folder(target))?;
     let read = files.map(|file| {
@@ -119,7 +122,7 @@ pub fn corpus(target: &str) -> io::Result<Vec<(String, Vec<u8>)>> {
     read.collect()
 }
 
-/// Takes an input apart, from its beginning. What is beyond its end is zero.
+/// Takes an input apart from its beginning. Bytes beyond its end are zero.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -131,7 +134,7 @@ impl<'a> Input<'a> {
         u16::from(self.byte()) | u16::from(self.byte()) << 8
     }
 
-    /// So many bytes, or as many as there are.
+    /// Takes this number of bytes, or all that remain.
     fn take(&mut self, bytes: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(bytes.min(self.0.len()));
         self.0 = rest;

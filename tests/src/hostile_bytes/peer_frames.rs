@@ -1,4 +1,4 @@
-//! What nodes send to each other: frames behind each other on a lane, the hello among them.
+//! Frames between nodes on a lane, one after the other, including the hello.
 //!
 //! ```text
 //!  lane u8 | step u8 | what arrives, in pieces of 1 + step bytes

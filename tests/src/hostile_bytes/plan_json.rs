@@ -1,4 +1,5 @@
-//! The text of a plan file, as it is; what is read is written, read again, and explained over a few tables.
+//! The unmodified text of a plan file. An accepted plan is written, read again, and explained over
+//! several tables.
 
 use std::sync::{Arc, LazyLock};
 
@@ -8,7 +9,7 @@ use namiki_exec::source::{MemoryTable, Table, Tables};
 use namiki_exec::{Executor, Options};
 use namiki_platform::disk::{Disk, MemoryDisk};
 
-/// Made once: an executor maps memory for pages.
+/// Created once, because an executor maps memory for pages.
 static EXECUTOR: LazyLock<Executor> = LazyLock::new(|| {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     Executor::new(&disk, 0).expect("there is memory for pages")
@@ -21,7 +22,7 @@ static TABLES: LazyLock<Tables> = LazyLock::new(|| {
     tables
 });
 
-/// A column of each type, the first the key; two rows.
+/// A table with a column of each type, the first the key, and two rows.
 fn table() -> Table {
     let decimal = ColumnType::Decimal { scale: 2 };
     let columns = vec![
@@ -58,7 +59,7 @@ pub(super) fn accepts(bytes: &[u8]) -> bool {
     let written = serde_json::to_string(&plan).expect("what was read can be written");
     let again: Plan = written.parse().expect("what was written can be read");
     assert_eq!(again, plan, "{written}");
-    // A plan is written the same way whether it was built by functions or read.
+    // A plan has one written form, whether functions built it or it was read.
     assert_eq!(serde_json::to_string(&again).ok(), Some(written));
     assert!(plan.tables().len() <= text.len());
     match EXECUTOR.explain(&plan, &TABLES, &Options::default()) {

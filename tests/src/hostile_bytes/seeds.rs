@@ -1,5 +1,5 @@
-//! The first inputs of each target: what the product has written. A test writes them into `fuzz/corpus/`
-//! (`NAMIKI_WRITE_SEEDS=1 cargo test --test counted_memory seeds`), from where fuzzing takes them.
+//! The first inputs of each target, written by the product. A test writes them into `fuzz/corpus/`
+//! (`NAMIKI_WRITE_SEEDS=1 cargo test --test counted_memory seeds`), where fuzzing reads them.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroU16;
@@ -58,7 +58,7 @@ fn of_logs() -> Vec<(String, Vec<u8>)> {
             seeds.push((format!("seed-{name}-{ended}"), log(&disk, cut, files)));
         }
     }
-    // In two files.
+    // Spans two files.
     let disk = written("TT(NLR)+PWAL(1)", 40, false);
     let files: Vec<_> = log_files(&disk, 0);
     let files = files.iter().map(|file| disk.read(file).unwrap()).collect();
@@ -85,7 +85,7 @@ fn shared_device() -> SimDisk {
     disk
 }
 
-/// The files of the first generation as an input: with the identity that the target expects.
+/// The files of the first generation as an input, with the identity that the target expects.
 fn log(disk: &SimDisk, cut: u8, files: Vec<Vec<u8>>) -> Vec<u8> {
     let manifest = Manifest::read(disk, Path::new("/db")).unwrap().unwrap();
     let info: &GenerationInfo = &manifest.generations[0];

@@ -1,4 +1,4 @@
-//! Pages of a data segment: those of a segment that the product has written, or zeros, with changes.
+//! Pages of a data segment: those of a segment written by the product, or zeros, with changes.
 //!
 //! ```text
 //!  flags u8 | which segment u8, or how many zero pages | draws u8 | changes u8 | change …
@@ -24,11 +24,11 @@ pub(super) const MENDS: u8 = 1;
 const OF_ZEROS: u8 = 1 << 1;
 const IS_CUT: u8 = 1 << 2;
 
-/// What the segments have: rows, bytes of a prefix that their keys share, bytes of a value; of every tenth value a hundred
-/// times as many.
+/// For each segment: rows, length of the keys' common prefix, length of a value. Every tenth value
+/// is a hundred times as long.
 const SEGMENTS: &[(u64, usize, usize)] = &[(1, 0, 5), (40, 12, 70), (300, 3, 20), (30, 0, 300)];
 
-/// Made once. Each input changes a copy.
+/// Created once; each input changes a copy.
 static WRITTEN: LazyLock<Vec<Vec<u8>>> =
     LazyLock::new(|| SEGMENTS.iter().map(|of| written(*of)).collect());
 
@@ -57,7 +57,7 @@ fn written((rows, shared, value_bytes): (u64, usize, usize)) -> Vec<u8> {
     disk.read(path).expect("it was written")
 }
 
-/// How many segments there are to change.
+/// Number of segments to change.
 pub(super) fn segments() -> u8 {
     SEGMENTS.len() as u8
 }

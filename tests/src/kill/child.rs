@@ -10,16 +10,16 @@ use namiki_platform::seeded_random::Random;
 
 use super::{ACCOUNTS, BALANCE, Bank, Opening, attachment, told};
 
-/// Threads that pay.
+/// Threads that make payments.
 const THREADS: u64 = 3;
-/// Commits of a thread that wait for their acknowledgement.
+/// Maximum of commits in a thread that wait for their acknowledgement.
 const WAITING_MAX: usize = 40;
 
-/// Opens the database and pays until the process is killed. The numbers of acknowledged payments go to
-/// standard output, eight bytes each.
+/// Opens the database and makes payments until the process is killed. Writes the numbers of
+/// acknowledged payments to standard output, eight bytes each.
 ///
 /// # Errors
-/// What went wrong. A pipe without a reader is no error.
+/// The failure. A pipe without a reader is no error.
 pub fn pay(opening: &Opening) -> Result<(), String> {
     let db = opening
         .builder()
@@ -35,7 +35,7 @@ pub fn pay(opening: &Opening) -> Result<(), String> {
         Ok(())
     })
     .map_err(|error| told(&error))?;
-    // Straight to the pipe: a write of eight bytes is whole or not there.
+    // Unbuffered writes to the pipe: a write of eight bytes is atomic.
     let stdout = std::io::stdout().as_fd().try_clone_to_owned();
     let pipe = File::from(stdout.map_err(|error| told(&error))?);
     std::thread::scope(|scope| {
@@ -53,7 +53,7 @@ pub fn pay(opening: &Opening) -> Result<(), String> {
     })
 }
 
-/// Returns when the pipe is closed.
+/// Makes payments until the pipe is closed.
 fn pay_on(
     db: &Database,
     bank: &Bank,

@@ -1,5 +1,6 @@
-//! The backup that follows the database of the processes that are killed: whatever happened, it is a state of the database, and so
-//! is each point to which it can be restored; and no point is missing that it has to keep.
+//! The backup that follows the database of the killed processes. After every kill it is a state of
+//! the database, and so is each point to which it can be restored. No point within the retention
+//! time is missing.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,10 +13,10 @@ use namiki_platform::seeded_random::Random;
 
 use super::{Bank, told};
 
-/// For how long earlier backups are kept: a few lives.
+/// Retention time of earlier backups: several lives.
 const KEPT: Duration = Duration::from_millis(300);
 
-/// Where the backup of the database in a directory is.
+/// The directory of the backup of a database.
 fn copy_of(dir: &Path) -> PathBuf {
     dir.with_file_name("copy")
 }
@@ -28,19 +29,19 @@ pub(super) fn follow(builder: Builder, dir: &Path) -> Builder {
         .backup_to(copy_of(dir), Duration::ZERO, options)
 }
 
-/// What is known of the backup.
+/// The known state of the backup.
 #[derive(Debug, Default)]
 pub(super) struct FollowedCopy {
-    /// That it had when it was looked at last.
+    /// The restore points at the last check.
     points: Vec<RestorePoint>,
     payments: BTreeSet<u64>,
 }
 
 impl FollowedCopy {
-    /// Compares the backup with the payments that the database has. Returns how many of its states were looked at.
+    /// Compares the backup with the payments in the database. Returns the number of states checked.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The first mismatch.
     pub(super) fn check(
         &mut self,
         dir: &Path,
@@ -84,11 +85,11 @@ impl FollowedCopy {
     }
 }
 
-/// The payments of a sound state, all of which the database has.
+/// The payments of a consistent state, all of which the database has.
 fn payments_in(dir: &Path, found: &BTreeSet<u64>) -> Result<BTreeSet<u64>, String> {
     let db = Database::builder().open_read_only(dir);
     let db = db.map_err(|error| format!("{} does not open: {}", dir.display(), told(&error)))?;
-    // The first backup may have been taken before there was anything.
+    // The first backup may be older than the tables.
     if db.tables().len() < Bank::TABLES {
         return Ok(BTreeSet::new());
     }

@@ -1,18 +1,21 @@
-//! What the names in a database's folder of image files tell of its checkpoints, while another process takes them.
+//! Reads the state of checkpoints from the file names in a database's image folder, while another
+//! process takes them.
 //!
-//! The list of an image has a larger number than its other files, and its lasting name only when all of it counts.
+//! The list of an image has a larger number than its other files. It gets its final name only when
+//! all of them are valid.
 
 use std::path::Path;
 
-/// Whether a checkpoint is under way, or did not end: from its first file until the list has its lasting name, and what
-/// it has superseded is gone.
+/// Whether a checkpoint is under way, or was interrupted: from its first file until the list has
+/// its final name and the superseded files are deleted.
 pub(super) fn checkpoint_is_under_way(dir: &Path) -> bool {
     let files = files(dir);
     let last = files.iter().map(|(number, _)| *number).max();
     files.iter().any(|(_, ending)| ending == "list.new") || last > number_of_list(&files)
 }
 
-/// The number of the image that the database opens with, if it has one and no checkpoint is about to replace it.
+/// The number of the image that the database opens with, if it has one and no checkpoint is about
+/// to replace it.
 pub(super) fn image_number(dir: &Path) -> Option<u32> {
     number_of_list(&files(dir))
 }
@@ -22,7 +25,7 @@ fn number_of_list(files: &[(u32, String)]) -> Option<u32> {
     lists.map(|(number, _)| *number).max()
 }
 
-/// The numbers and endings of the files.
+/// The numbers and extensions of the files.
 fn files(dir: &Path) -> Vec<(u32, String)> {
     let entries = std::fs::read_dir(dir.join("image"));
     let names = entries.into_iter().flatten().flatten();

@@ -1,4 +1,4 @@
-//! The process that kills, and looks what is left.
+//! The witness: kills child processes and checks the remaining data.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -14,9 +14,9 @@ use super::followed_copy::FollowedCopy;
 use super::image_folder::{checkpoint_is_under_way, image_number};
 use super::{Bank, Opening, PowerCut, told};
 
-/// A child that does nothing for so long is killed in any case.
+/// A child without progress for this time is killed in any case.
 const STALL_TIMEOUT: Duration = Duration::from_secs(20);
-/// Between two looks whether a checkpoint is under way.
+/// Poll interval while waiting for a checkpoint to begin.
 const LOOK: Duration = Duration::from_micros(200);
 
 /// How a child's life ends.
@@ -31,11 +31,11 @@ pub enum Cut<'a> {
 /// When a child's life ends.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
-    /// So long after its start: it may still be opening the database.
+    /// This time after its start: it may still be opening the database.
     After(Duration),
-    /// When it has acknowledged so many payments.
+    /// When it has acknowledged this number of payments.
     Payments(usize),
-    /// So long after a checkpoint has begun.
+    /// This time after the beginning of a checkpoint.
     InCheckpoint(Duration),
 }
 
@@ -49,7 +49,7 @@ impl Moment {
     }
 }
 
-/// What a witness saw.
+/// Counts of a witness.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Witnessed {
     /// Children killed.
@@ -62,7 +62,7 @@ pub struct Witnessed {
     pub checked: u64,
     /// Children killed in the middle of a checkpoint.
     pub in_checkpoint: u64,
-    /// Children that left another image than they had found.
+    /// Children that left another image than they found.
     pub new_images: u64,
     /// States of the backup that were compared with the database.
     pub copied: u64,
@@ -80,25 +80,25 @@ impl AddAssign for Witnessed {
     }
 }
 
-/// Kills children that work in one directory, and knows what was acknowledged there.
+/// Kills children that work in one directory, and remembers the acknowledged payments.
 pub struct Witness {
     /// The program with the child command `kill pay`.
     program: PathBuf,
     dir: PathBuf,
     random: Random,
     acknowledged: BTreeSet<u64>,
-    /// Payments that a check has seen: never to disappear again.
+    /// Payments that a check has seen: they must never disappear.
     seen: BTreeSet<u64>,
     seen_by_all: Witnessed,
     forgetful: bool,
     lives: u64,
-    /// The number of the last image that was there after a life.
+    /// The number of the last image after a life.
     image: Option<u32>,
     copy: FollowedCopy,
 }
 
 impl Witness {
-    /// A witness of what children of `program` do in `dir`.
+    /// A witness for children of `program` in `dir`.
     #[must_use]
     pub fn new(program: &Path, dir: &Path, seed: u64) -> Self {
         Self {
@@ -122,17 +122,16 @@ impl Witness {
         self
     }
 
-    /// What was seen so far.
+    /// The counts up to now.
     #[must_use]
     pub fn witnessed(&self) -> Witnessed {
         self.seen_by_all
     }
 
-    /// One child, from its start to its end.
+    /// Runs one child from its start to its end.
     ///
     /// # Errors
-    /// What is wrong: a child that failed by itself, above all because it could not open the
-    /// database.
+    /// A failure of the child itself, most likely because it could not open the database.
     pub fn round(&mut self, cut: Cut<'_>) -> Result<(), String> {
         let mut opening = Opening::random(&self.dir, &mut self.random);
         opening.forgetful = self.forgetful;
@@ -163,10 +162,10 @@ impl Witness {
         Ok(())
     }
 
-    /// Opens the database and compares it with what was acknowledged.
+    /// Opens the database and compares it with the acknowledged payments.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The first mismatch.
     pub fn check(&mut self) -> Result<(), String> {
         let opening = Opening {
             is_followed: false,
@@ -206,13 +205,13 @@ impl Witness {
 struct End {
     acknowledged: Vec<u64>,
     in_checkpoint: bool,
-    /// The number of the image that was there, if there was one.
+    /// The number of the image, if there was one.
     image: Option<u32>,
     failed_by_itself: bool,
     stderr: String,
 }
 
-/// Reads what the child acknowledges, and ends it.
+/// Reads the child's acknowledgements, and ends it.
 fn watch(mut child: Child, cut: Cut<'_>, moment: Moment, dir: &Path) -> Result<End, String> {
     let (Some(mut stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
         return Err("the child has no pipes".to_owned());
@@ -220,7 +219,7 @@ fn watch(mut child: Child, cut: Cut<'_>, moment: Moment, dir: &Path) -> Result<E
     let (delay, payments) = match moment {
         Moment::After(delay) => (delay, usize::MAX),
         Moment::Payments(payments) => (STALL_TIMEOUT, payments),
-        // What the life before has left of a checkpoint is gone by then.
+        // The remains of the previous life's checkpoint are deleted by then.
         Moment::InCheckpoint(_) => (STALL_TIMEOUT, 1),
     };
     let (enough, told_enough) = mpsc::channel::<()>();
@@ -233,7 +232,7 @@ fn watch(mut child: Child, cut: Cut<'_>, moment: Moment, dir: &Path) -> Result<E
                 bytes.extend_from_slice(&chunk[..count]);
                 if bytes.len() / 8 >= payments && !said {
                     said = true;
-                    // The receiver is gone when the child is dead already.
+                    // The receiver is gone if the child is already dead.
                     let _ = enough.send(());
                 }
             }
@@ -255,7 +254,7 @@ fn watch(mut child: Child, cut: Cut<'_>, moment: Moment, dir: &Path) -> Result<E
             std::thread::sleep(delay);
         }
         let mut cut_error = None;
-        // After the cut, nothing can be read there.
+        // After the cut, the directory cannot be read.
         let mut left = (checkpoint_is_under_way(dir), image_number(dir));
         if let Cut::Power(power) = cut {
             cut_error = power.cut().err();
@@ -274,7 +273,8 @@ fn watch(mut child: Child, cut: Cut<'_>, moment: Moment, dir: &Path) -> Result<E
         let (ids, _) = bytes.as_chunks::<8>();
         Ok(End {
             acknowledged: ids.iter().map(|id| u64::from_le_bytes(*id)).collect(),
-            // Before it has acknowledged any, it may have been opening: then another has left that.
+            // Before its first acknowledgement the child may have been opening: then the files are
+            // of an earlier life.
             in_checkpoint: left.0 && !ids.is_empty(),
             image: left.1,
             failed_by_itself: ended || (matches!(cut, Cut::Kill) && status.code().is_some()),

@@ -1,14 +1,16 @@
 //! Real processes that are killed, and file systems that lose their power.
 //!
-//! A child process pays from account to account on several threads, and writes the number of each
-//! acknowledged payment into a pipe. Its parent, the witness, kills it at some moment and opens the
-//! database: every payment that was acknowledged is there, whole, and no money was lost or made.
+//! A child process makes payments between accounts on several threads, and writes the number of
+//! each acknowledged payment into a pipe. Its parent, the witness, kills it at some moment and
+//! opens the database: every acknowledged payment is there as a whole, and the sum of all money is
+//! unchanged.
 //!
-//! Checkpoints run by themselves meanwhile, and a good part of the kills hits one. A backup follows many of the children, and is
-//! looked at, too.
+//! Background checkpoints run during the payments, and a good part of the kills hits one. A backup
+//! follows many of the children, and is checked too.
 //!
-//! A kill cannot find a missing sync, because what a dead process wrote is still in the page cache.
-//! So other rounds cut the power: of an ext4 in a file, which is shut down without a flush.
+//! A kill cannot detect a missing sync, because the writes of a dead process are still in the page
+//! cache. Therefore other rounds cut the power of an ext4 in a file, which is shut down without a
+//! flush.
 
 mod child;
 mod followed_copy;
@@ -32,7 +34,7 @@ pub use kill_and_verify::{Cut, Witness, Witnessed};
 pub use power_cut::PowerCut;
 pub(crate) use power_cut::run;
 
-/// Accounts, and what each holds at first.
+/// Number of accounts, and the first balance of each.
 const ACCOUNTS: u64 = 40;
 const BALANCE: i64 = 1000;
 
@@ -44,7 +46,8 @@ struct Bank {
     attachments: Table<u64, [u8]>,
 }
 
-/// What belongs to one payment in 32, and makes its transaction longer than a log buffer, and often than a log file.
+/// The attachment of one payment in 32. It makes the transaction longer than a log buffer, and
+/// often than a log file.
 fn attachment(id: u64) -> Option<Vec<u8>> {
     let bytes = 10_000 + id / 32 % 16 * 9_000;
     let word = |at: u64| at.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ id;
@@ -53,7 +56,7 @@ fn attachment(id: u64) -> Option<Vec<u8>> {
 }
 
 impl Bank {
-    /// How many there are.
+    /// Number of tables.
     const TABLES: usize = 3;
 
     fn of(db: &Database) -> Result<Self, Error> {
@@ -64,10 +67,10 @@ impl Bank {
         })
     }
 
-    /// The payments that a database holds.
+    /// Reads the payments in a database.
     ///
     /// # Errors
-    /// What is wrong, if the accounts and attachments are not those that the payments make.
+    /// The mismatch, if the accounts and attachments are not those that result from the payments.
     fn check(db: &Database) -> Result<BTreeSet<u64>, String> {
         let read = Self::of(db).and_then(|bank| {
             db.transact(|tx| {
@@ -82,7 +85,7 @@ impl Bank {
         let (accounts, payments, attachments) = read.map_err(|error| told(&error))?;
         let found: BTreeSet<u64> = payments.iter().map(|(id, _)| *id).collect();
         if accounts.is_empty() && found.is_empty() {
-            // Of before anything was there.
+            // The state before the accounts were created.
             return Ok(found);
         }
         let mut expected: Vec<(u64, i64)> = (0..ACCOUNTS).map(|key| (key, BALANCE)).collect();
@@ -119,18 +122,18 @@ pub struct Opening {
     pub spec: ProtocolSpec,
     /// Log streams.
     pub streams: u16,
-    /// A bug, to see it found: writes to the log are not synced.
+    /// A planted bug: writes to the log are not synced.
     pub forgetful: bool,
-    /// Which child this is: its payments' numbers begin with it.
+    /// The number of the child: the numbers of its payments begin with it.
     pub life: u64,
-    /// Whether checkpoints are taken after a while, too, and not only when the log is long.
+    /// Whether checkpoints are also taken by time, in addition to log length.
     pub checkpoints_by_time: bool,
     /// Whether a backup follows the database.
     pub is_followed: bool,
 }
 
 impl Opening {
-    /// A protocol and a number of streams chosen by chance.
+    /// A random protocol and number of streams.
     fn random(dir: &Path, random: &mut Random) -> Self {
         let specs = ProtocolSpec::all_durable();
         Self {
@@ -165,14 +168,14 @@ impl Opening {
             .spec(self.spec)
             .streams(NonZeroU16::new(self.streams).unwrap_or(NonZeroU16::MIN))
             .group_wait_max(Duration::from_millis(1))
-            // Groups of one are waited for, and larger ones left to the disk.
+            // Groups of one are flushed synchronously, larger ones asynchronously.
             .async_flush_min_commits(NonZeroU32::MIN.saturating_add(1))
-            // Small, so that a round goes through several files.
+            // Small, so that a round fills several files.
             .log_file_bytes(64 << 10)
             .buffer_bytes(16 << 10)
     }
 
-    /// The same, for the command line of a child.
+    /// Passes the settings on the command line of a child.
     fn give(&self, command: &mut Command) {
         command
             .arg(&self.dir)
@@ -184,10 +187,10 @@ impl Opening {
             .arg(self.is_followed.to_string());
     }
 
-    /// Reads what `give` wrote.
+    /// Parses the arguments that `give` wrote.
     ///
     /// # Errors
-    /// What is wrong with the arguments.
+    /// The invalid argument.
     pub fn parse(arguments: &[String]) -> Result<Self, String> {
         let [dir, spec, streams, forgetful, life, by_time, followed] = arguments else {
             return Err(
@@ -207,7 +210,7 @@ impl Opening {
     }
 }
 
-/// An error with everything that caused it.
+/// An error with its chain of causes.
 fn told(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,5 +1,5 @@
-//! A file system with a power cut on demand: an ext4 in a file, mounted from a loop device, and shut down
-//! without a flush.
+//! A file system with a power cut on demand: an ext4 in a file, mounted from a loop device, and
+//! shut down without a flush.
 #![expect(unsafe_code, reason = "the request that shuts a file system down")]
 
 use std::fs::File;
@@ -10,10 +10,10 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// How often it is tried to unmount, with pauses of 20 ms.
+/// Maximum of unmount attempts, with pauses of 20 ms.
 const UNMOUNT_ATTEMPTS_MAX: u32 = 500;
 
-/// A small ext4 in a file, mounted while this lives.
+/// A small ext4 in a file, mounted during the lifetime of the value.
 #[derive(Debug)]
 pub struct PowerCut {
     image: PathBuf,
@@ -25,12 +25,12 @@ impl PowerCut {
     /// Makes the file system and mounts it.
     ///
     /// # Errors
-    /// Why that is not possible here: it needs root, `mkfs.ext4` and a loop device.
+    /// If this machine does not allow it: it needs root, `mkfs.ext4` and a loop device.
     pub fn new() -> Result<Self, String> {
         Self::of_bytes(128 << 20)
     }
 
-    /// The same of another size.
+    /// The same with another size.
     ///
     /// # Errors
     /// As [`PowerCut::new`].
@@ -50,7 +50,7 @@ impl PowerCut {
         Ok(disk)
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.mounted
@@ -60,8 +60,8 @@ impl PowerCut {
         run("mount", &["-o", "loop"], &[&self.image, &self.mounted])
     }
 
-    /// Cuts the power: nothing more reaches the device, and what waits in the page cache and in the
-    /// journal's memory is lost. Every access fails from now on.
+    /// Cuts the power: no further write reaches the device, and everything in the page cache and in
+    /// the journal's memory is lost. Every access fails from now on.
     ///
     /// # Errors
     /// The kernel's.
@@ -88,9 +88,9 @@ impl PowerCut {
     /// Restarts after a cut. No file may be open there.
     ///
     /// # Errors
-    /// What the tools said.
+    /// The output of the tools.
     pub fn restore(&self) -> Result<(), String> {
-        // A write that a killed process had begun keeps its file open until it has failed.
+        // A pending write of a killed process keeps its file open until the write has failed.
         let mut attempts = 0;
         while let Err(why) = run("umount", &[], &[&self.mounted]) {
             attempts += 1;
@@ -105,7 +105,7 @@ impl PowerCut {
 
 impl Drop for PowerCut {
     fn drop(&mut self) {
-        // It may not be mounted.
+        // It may be unmounted already.
         let _ = run("umount", &[], &[&self.mounted]);
     }
 }

@@ -1,4 +1,4 @@
-//! One run of a transaction, and what it saw.
+//! One attempt at a transaction, and the versions it saw.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -11,14 +11,14 @@ use super::own_write_effect::{Own, below};
 use super::{Numbers, Step};
 use crate::key_encoding::Numbered;
 
-/// An instant after all that were taken before: a transaction that has ended before another begins has
-/// smaller ones.
+/// Returns a larger instant than all earlier calls: a transaction that ended before another one
+/// began has smaller instants.
 pub(super) fn instant() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::SeqCst)
 }
 
-/// A version and the value that came with it.
+/// A version and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) key: u64,
@@ -27,19 +27,19 @@ pub(super) struct Seen {
     pub(super) value: Option<u64>,
 }
 
-/// One run of a transaction, which may yet fail.
+/// One attempt at a transaction, which may still fail.
 #[derive(Debug)]
 pub struct Attempt {
     pub(super) id: u64,
     pub(super) seen: Vec<Seen>,
-    /// What it will have written.
+    /// Its pending writes.
     pub(super) own: BTreeMap<u64, Own>,
     values: u64,
     pub(super) began: u64,
 }
 
 impl Attempt {
-    /// An attempt that has done nothing, and begins now. Ids are below 2⁴⁸ and differ.
+    /// Begins an attempt without steps. Ids are below 2⁴⁸ and distinct.
     #[must_use]
     pub fn new(id: u64) -> Self {
         Self {
@@ -101,7 +101,8 @@ impl Attempt {
                 if self.own.contains_key(&key) {
                     assert_eq!(old, before, "an update sees its transaction's own write");
                 }
-                // If not its own, it may have changed in between; the commit will fail then.
+                // Another transaction's value may have changed in between; then the commit will
+                // fail.
                 if updated {
                     self.own.insert(key, Own::Value(Some(value)));
                 }
@@ -144,8 +145,8 @@ impl Attempt {
         }
     }
 
-    /// Reads a key, and notes the version unless it is the transaction's own; of one that it has added to, the
-    /// version below.
+    /// Reads a key, and records the version unless it is the transaction's own. For a key that the
+    /// transaction has added to, records the version below.
     fn read<K: Numbered>(
         &mut self,
         tx: &mut Transaction,
@@ -171,8 +172,8 @@ impl Attempt {
         Ok(value)
     }
 
-    /// Notes a version, and that the transaction finds this value there. If it has added to the key, that is the sum
-    /// from now on.
+    /// Records a version and the value that the transaction finds there. If it has added to the
+    /// key, the value is the sum from now on.
     fn saw(&mut self, key: u64, version: Version, found: Option<u64>) {
         let value = match self.own.get(&key) {
             Some(&Own::Added(amount)) => {
@@ -189,7 +190,7 @@ impl Attempt {
         });
     }
 
-    /// Notes the versions only afterwards: they are those below its own writes.
+    /// Records the versions only afterwards: they are those below its own writes.
     fn update_many<K: Numbered>(
         &mut self,
         tx: &mut Transaction,
@@ -231,7 +232,7 @@ impl Attempt {
         key: u64,
         random: &mut Random,
     ) -> Result<(), Error> {
-        // Sometimes the gap is read first, sometimes the insertion is the first to look.
+        // Sometimes the gap is read first; sometimes the insertion is the first access.
         let looked = random.chance(0.5);
         if looked {
             self.read(tx, table, key, random)?;
@@ -292,7 +293,7 @@ impl Attempt {
         })?;
         let ordered = found.is_sorted_by(|a, b| if backward { a.0 > b.0 } else { a.0 < b.0 });
         assert!(ordered, "a scan is in order: {found:?}");
-        // Only as far as the scan went.
+        // A scan that stopped early covers only the range up to its last key.
         let (from, to) = match found.last() {
             Some(&(last, _)) if found.len() >= limit && backward => (last, to),
             Some(&(last, _)) if found.len() >= limit => (from, last),
@@ -310,7 +311,8 @@ impl Attempt {
                 assert_eq!(value, *own, "a scan sees its transaction's own {key}");
                 continue;
             }
-            // Of one that is not in the index, or has no version, it is told which deletion came before.
+            // For a key that is not in the index, or has no version, `version` returns the deletion
+            // before it.
             let version = match versions.get(&key) {
                 Some(version) if version.stamp > Stamp(0) => *version,
                 _ => tx.version(table, &K::from(key))?,

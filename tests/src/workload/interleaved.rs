@@ -9,14 +9,14 @@ use crate::key_encoding::Numbered;
 struct Open {
     tx: Transaction,
     attempt: Attempt,
-    /// Still to do, last first.
+    /// The remaining steps, last first.
     steps: Vec<Step>,
 }
 
 /// Runs `transactions` transactions, up to `open_max` at a time.
 ///
 /// # Errors
-/// Those of the engine that are no conflicts.
+/// Errors of the engine other than conflicts.
 pub fn run(
     db: &Database,
     table: &Numbers<impl Numbered>,
@@ -77,7 +77,7 @@ pub fn run(
             }
             Err(Error::Conflict(conflict)) => {
                 run.conflicts += 1;
-                // Held by a group of another worker, which no other thread would flush.
+                // A group of another worker holds the lock, and no other thread would flush it.
                 if matches!(conflict, Conflict::ReadLocked | Conflict::WriteLocked) {
                     for ticket in tickets.drain(..) {
                         db.wait(&ticket)?;

@@ -1,20 +1,21 @@
-//! Random transactions at high contention, and the histories that they leave behind.
+//! Random transactions at high contention, and their histories.
 //!
-//! Few keys, many transactions. The keys in use move on slowly ([`Mix::transactions_per_key`]), so that
-//! there are always some that were never written: only these can be phantoms, because a key that was
-//! written once keeps its record when it is deleted.
+//! Few keys, many transactions. The set of keys moves on slowly ([`Mix::transactions_per_key`]), so
+//! that some keys were never written. Only these can be phantoms, because a key that was written
+//! once keeps its record when it is deleted.
 //!
 //! Three ways to run them:
 //! - [`interleaved`]: many open transactions, their steps shuffled by a seed, on **one** thread:
-//!   thousands of schedules a second, each of which comes back with its seed;
+//!   thousands of schedules a second, each reproducible from its seed;
 //! - [`nested`]: the same with sessions, one running inside the other, so that bugs can be planted;
-//! - [`threads`]: real ones.
+//! - [`threads`]: real threads.
 //!
-//! What an attempt has seen counts only if it commits: then its reads must be of committed versions, with
-//! the values that were written, the history must have no cycle, and the final contents must be the last
-//! versions. A transaction that adds to a key without reading it reads nothing; the version that it writes
-//! must hold the sum of the amount and of the version before it, whichever that turned out to be. So what
-//! is there in the end is the sum of all amounts that were added since a value was put.
+//! The reads of an attempt count only if it commits. Then they must be of committed versions, with
+//! the values that were written; the history must have no cycle; and the final contents must be the
+//! last versions. A transaction that adds to a key without reading it reads nothing. The version
+//! that it writes must hold the sum of the amount and of the version before it, whichever that
+//! turned out to be. The final value of such a key is the sum of all amounts added since a value
+//! was put.
 
 mod attempt;
 pub mod interleaved;
@@ -31,10 +32,11 @@ use crate::history::Promise;
 pub use attempt::Attempt;
 pub use run_result::{Run, contents};
 
-/// The table that all of them work on. However its keys are [spelt](crate::key_encoding), they are numbers.
+/// The table that all of them use. Its keys are numbers, whatever their
+/// [spelling](crate::key_encoding).
 pub type Numbers<K = u64> = namiki::Table<K, u64>;
 
-/// What histories under a protocol are checked for.
+/// The guarantee that histories under a protocol are checked for.
 #[must_use]
 pub fn promise_of(spec: ProtocolSpec) -> Promise {
     if spec.concurrency.is_strict() {
@@ -47,26 +49,26 @@ pub fn promise_of(spec: ProtocolSpec) -> Promise {
 /// One step of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Looks at a key.
+    /// Reads a key.
     Read(u64),
-    /// Writes a key without looking.
+    /// Writes a key without reading it.
     Put(u64),
-    /// Adds to a key's value without looking.
+    /// Adds to a key's value without reading it.
     Add(u64),
     /// Replaces a key's value, if it is there.
     Update(u64),
-    /// Replaces the values of so many keys that follow each other, and of the first once more.
+    /// Replaces the values of consecutive keys, and of the first once more.
     UpdateMany {
         /// The first key.
         from: u64,
-        /// How many.
+        /// Number of keys.
         count: u64,
     },
     /// Adds a key, if it is not there.
     Insert(u64),
     /// Removes a key, if it is there.
     Delete(u64),
-    /// Looks at keys in a range, at most so many that are there.
+    /// Reads the keys in a range, up to a limit.
     Scan {
         /// The first key.
         from: u64,
@@ -74,25 +76,25 @@ pub enum Step {
         to: u64,
         /// From the last key down.
         backward: bool,
-        /// How many keys are enough.
+        /// Maximum number of keys found.
         limit: usize,
     },
-    /// Writes a key or adds to it, and takes that back.
+    /// Writes a key or adds to it, and rolls that back.
     WriteAndRollBack(u64),
 }
 
-/// What random transactions are made of.
+/// The composition of random transactions.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
-    /// How many keys are in use at any time.
+    /// Number of keys in use at any time.
     pub keys: u64,
-    /// After so many transactions, the keys in use move on by one.
+    /// The keys in use move on by one after this number of transactions.
     pub transactions_per_key: u64,
-    /// The most steps of a transaction.
+    /// Maximum number of steps in a transaction.
     pub steps_max: u64,
-    /// How many steps in a hundred are scans.
+    /// Percentage of steps that are scans.
     pub scans_percent: u64,
-    /// How many steps in a hundred write.
+    /// Percentage of steps that write.
     pub writes_percent: u64,
 }
 
@@ -150,7 +152,7 @@ impl Mix {
             2 => Step::Update(key),
             3 => Step::UpdateMany {
                 from: key,
-                // Each key that is missing is a gap that was read, and few of many keys are there.
+                // Each absent key is a gap that was read, and few of many keys are there.
                 count: if self.keys > 100 { 1 } else { 1 + key % 3 },
             },
             4 | 5 => Step::Insert(key),

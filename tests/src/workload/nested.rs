@@ -1,7 +1,7 @@
 //! Sessions that run inside one another, on one thread, so that bugs can be planted.
 //!
-//! Between any two steps of a transaction, another one may run from its beginning to its end, on
-//! the next session, and inside that one another.
+//! Between any two steps of a transaction, another one may run from its beginning to its end on the
+//! next session, and a third one inside that.
 
 use namiki::faults::Checks;
 use namiki::{Error, Session};
@@ -17,10 +17,10 @@ struct Nest<'a> {
     started: u64,
 }
 
-/// Runs at least `transactions` transactions, as deep inside one another as there are sessions.
+/// Runs at least `transactions` transactions, nested as deeply as there are sessions.
 ///
 /// # Errors
-/// Those of the engine that are no conflicts.
+/// Errors of the engine other than conflicts.
 pub fn run<C: Checks>(
     sessions: &mut [Session],
     table: &Numbers,

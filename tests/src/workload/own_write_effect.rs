@@ -1,17 +1,17 @@
-//! What a transaction makes of a key.
+//! The effect of a transaction on a key.
 
-/// What a transaction will have written.
+/// A pending write of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Own {
-    /// This value; nothing if it is a deletion.
+    /// This value; `None` for a deletion.
     Value(Option<u64>),
-    /// So much more than the version before it holds, which the transaction has not read; a key that is not there
-    /// holds zero.
+    /// An increment of the version before it, which the transaction has not read. An absent key
+    /// counts as zero.
     Added(u64),
 }
 
 impl Own {
-    /// Whether the key is there after it.
+    /// Whether the key exists after the write.
     pub(super) fn is_present(self) -> bool {
         self != Self::Value(None)
     }
@@ -24,7 +24,7 @@ impl Own {
         }
     }
 
-    /// The value of a version that holds this and comes after one of value `before`.
+    /// The value of a version with this effect, written over a version of value `before`.
     pub(super) fn on(self, before: Option<u64>) -> Option<u64> {
         match self {
             Self::Value(value) => value,
@@ -33,14 +33,14 @@ impl Own {
     }
 }
 
-/// What is below an amount that was added and then read: its transaction found the sum, and whether the version
-/// below says that the key is there.
+/// The value below an amount that was added and then read. The transaction found the sum; `present`
+/// says whether the version below has a value.
 ///
 /// # Panics
 /// If the transaction found nothing.
 pub(super) fn below(sum: Option<u64>, amount: u64, present: bool) -> Option<u64> {
     let sum = sum.expect("a transaction sees what it has added");
-    // If the sum is wrong, no transaction will have written this.
+    // If the sum is wrong, no transaction will have written the difference.
     match sum.wrapping_sub(amount) {
         0 if !present => None,
         before => Some(before),

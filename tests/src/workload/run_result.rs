@@ -1,4 +1,4 @@
-//! What a run leaves behind, and whether it is right.
+//! The result of a run, and its checks.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use super::{Attempt, Numbers};
 use crate::history::{History, Promise, Proof, Transaction, Violation, check, require};
 use crate::key_encoding::Numbered;
 
-/// Everything that committed.
+/// All committed attempts of a run.
 #[derive(Debug, Default)]
 pub struct Run {
     /// For the checker.
     pub history: History,
-    /// What each version holds, by key and stamp.
+    /// The effect of each version, by key and stamp.
     written: BTreeMap<(u64, u64), Own>,
     seen: Vec<(u64, Seen)>,
-    /// Rules of stamps that were broken.
+    /// Violated rules of stamps.
     broken: Vec<String>,
     /// Attempts that committed.
     pub committed: u64,
@@ -27,7 +27,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run that begins with what is in the table now.
+    /// A run that begins with the current contents of the table.
     ///
     /// # Errors
     /// Those of the engine.
@@ -50,7 +50,7 @@ impl Run {
         Ok(run)
     }
 
-    /// Notes that an attempt committed.
+    /// Records a committed attempt.
     pub fn committed(&mut self, attempt: Attempt, stamp: Stamp) {
         let Attempt {
             id,
@@ -80,7 +80,7 @@ impl Run {
         self.committed += 1;
     }
 
-    /// Adds what another thread noted.
+    /// Merges the records of another thread.
     pub fn absorb(&mut self, other: Self) {
         self.history.absorb(other.history);
         self.written.extend(other.written);
@@ -90,7 +90,7 @@ impl Run {
         self.conflicts += other.conflicts;
     }
 
-    /// The value of each version, by key and stamp; nothing if it is a deletion.
+    /// The value of each version, by key and stamp; `None` for a deletion.
     fn values(&self) -> BTreeMap<(u64, u64), Option<u64>> {
         let mut before = None;
         let value = |(&(key, stamp), own): (&(u64, u64), &Own)| {
@@ -102,7 +102,7 @@ impl Run {
         self.written.iter().map(value).collect()
     }
 
-    /// The contents that the last versions make.
+    /// The contents that the last versions imply.
     #[must_use]
     pub fn contents(&self) -> BTreeMap<u64, u64> {
         // The last version of a key comes after those before it.
@@ -115,19 +115,19 @@ impl Run {
         last.into_iter().filter_map(present).collect()
     }
 
-    /// Checks the history for circles.
+    /// Checks the history for cycles.
     ///
     /// # Errors
-    /// The shortest one.
+    /// The shortest cycle.
     pub fn check(&self, promise: Promise) -> Result<Proof, Violation> {
         check(&self.history, promise)
     }
 
-    /// Checks that values are those of their versions, that stamps keep their rules, and that
+    /// Checks that values belong to their versions, that stamps follow their rules, and that
     /// `contents` are the last versions.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first mismatch.
     pub fn check_contents(&self, contents: &BTreeMap<u64, u64>) -> Result<(), String> {
         if let Some(broken) = self.broken.first() {
             return Err(broken.clone());
@@ -153,10 +153,10 @@ impl Run {
         Ok(())
     }
 
-    /// All of the above, with the table's contents read by one transaction.
+    /// Runs all checks above, with the table's contents read by one transaction.
     ///
     /// # Panics
-    /// With what is wrong, `context`, and where the history is kept if that is it.
+    /// With the mismatch, `context`, and the place of the saved history if that is wrong.
     pub fn assert_right(
         &self,
         table: &Numbers<impl Numbered>,
@@ -174,7 +174,7 @@ impl Run {
     }
 }
 
-/// What is in the table now.
+/// The current contents of the table.
 ///
 /// # Errors
 /// Those of the engine.

@@ -10,14 +10,14 @@ use namiki_platform::seeded_random::Random;
 use super::{Attempt, Mix, Numbers, Run};
 use crate::key_encoding::Numbered;
 
-/// How often the same steps are retried. Without retries, transactions that conflict often would hardly
-/// appear in a history, above all writers among readers that wait for no lock.
+/// Maximum of attempts at the same steps. Without retries, transactions that conflict often would
+/// hardly appear in a history, above all writers among readers that wait for no lock.
 const ATTEMPTS: u32 = 64;
 
 /// Runs transactions until `transactions` have committed, on `threads` threads.
 ///
 /// # Errors
-/// Those of the engine that are no conflicts.
+/// Errors of the engine other than conflicts.
 pub fn run<C: Checks>(
     db: &Database,
     table: &Numbers<impl Numbered>,
@@ -84,9 +84,9 @@ pub fn run<C: Checks>(
     })
 }
 
-/// Lets another thread do a step, so that transactions meet on few and busy processors, too.
+/// Lets another thread do a step, so that transactions overlap even on few and busy processors.
 ///
-/// It gives up in the end: all other threads may be done, or wait for the log.
+/// It gives up in the end: all other threads may have finished, or wait for the log.
 fn let_another_step(steps_done: &AtomicU64, done: u64) {
     for _ in 0..200 {
         std::thread::yield_now();
