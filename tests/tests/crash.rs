@@ -1,10 +1,11 @@
-//! Killed at any point, with torn and reordered writes: nothing acknowledged is lost, nothing partial
-//! is seen, for every protocol and both layouts of the log.
+//! Crashes at any point, with torn and reordered writes. No acknowledged transaction is lost and no
+//! partial one is visible, for every protocol and both layouts of the log.
 //!
-//! What is left out here, `cargo xtask crash` and `cargo xtask soak` do: all protocols, more than one seed for each
-//! protocol and layout, runs of more than 16 transactions, every event (here it is every third one, and of the other kinds
-//! of runs fewer), and at each event more than 3 random subsets of what was pending (1 or 2 for the others). Few images are
-//! crashed a second or a third time.
+//! `cargo xtask crash` and `cargo xtask soak` cover the rest: all protocols, more than one seed for
+//! each protocol and layout, runs of more than 16 transactions, and every event (here every third
+//! one, and fewer for the other kinds of runs). They also try more than 3 random subsets of the
+//! pending writes at each event (1 or 2 for the other kinds). Few images are crashed a second or a
+//! third time here.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -20,10 +21,10 @@ use namiki_tests::crash::{
 };
 use namiki_tests::key_encoding::Spelling;
 
-/// Of each run.
+/// Transactions in each run.
 const TRANSACTIONS: u64 = 16;
 
-/// Every kind's runs go on where those of the kind before ended, so that together they crash every tree,
+/// The seeds of each kind continue those of the kind before. Together the kinds crash every tree,
 /// with a hash table and without, over both kinds of keys.
 fn rounds(kind: Kind, depth: Depth) {
     let combinations = tested_combinations();
@@ -38,7 +39,7 @@ fn rounds(kind: Kind, depth: Depth) {
     assert_reached_enough(kind, depth, runs, &swept);
 }
 
-/// That so many runs had enough to crash.
+/// Asserts that the runs had enough events of each kind to crash.
 fn assert_reached_enough(kind: Kind, depth: Depth, runs: u64, swept: &Sweep) {
     for tree in TreeKind::ALL {
         let over = [IndexKind::Ordered(*tree), IndexKind::OrderedAndHash(*tree)];
@@ -50,11 +51,11 @@ fn assert_reached_enough(kind: Kind, depth: Depth, runs: u64, swept: &Sweep) {
         "{kind:?}: no hash table"
     );
     if kind == Kind::Threads {
-        // How much there is to crash depends on how the threads were scheduled.
+        // The amount of events depends on the scheduling of the threads.
         assert!(swept.images > 0 && swept.acknowledged > 0, "{swept:?}");
         return;
     }
-    // Of a hundred runs; which are more than there are before a merge.
+    // Minima for a hundred runs, which are more than a merge makes.
     let at_least = |of_hundred: u64| of_hundred * runs / 100;
     assert!(swept.checkpoints > at_least(18), "{swept:?}");
     assert!(swept.views > at_least(45), "{swept:?}");
@@ -131,8 +132,8 @@ fn every_crash_among_large_transactions_recovers_what_was_acknowledged() {
     rounds(Kind::Large, depth);
 }
 
-/// On a shared device, long enough for each stream to go round its region several times, with a checkpoint whenever half of
-/// it is used.
+/// A shared device, with runs that wrap around each stream's region several times, and a checkpoint
+/// whenever half of it is used.
 #[test]
 fn every_crash_of_rings_that_go_round_recovers_acknowledged_commits() {
     let depth = Depth {
@@ -156,7 +157,8 @@ fn every_crash_of_rings_that_go_round_recovers_acknowledged_commits() {
     assert!(swept.acknowledged > 17 * runs, "{swept:?}");
 }
 
-/// Runs with a bug until the sweep finds it, under each of these protocols, in files and on a shared device.
+/// Runs with a planted bug until the sweep finds it, under each of these protocols, in files and on
+/// a shared device.
 fn assert_caught(when: Acknowledge, specs: [&str; 3], words: &str) {
     let specs = specs.map(|spec| spec.parse::<ProtocolSpec>().unwrap());
     for (spec, shared) in combinations(specs.into()) {
@@ -210,7 +212,7 @@ fn an_acknowledgement_that_came_too_early_is_found() {
     );
 }
 
-/// Under early lock release, a reader may have seen what is not durable yet.
+/// Under early lock release, a reader may have seen versions that are not durable yet.
 #[test]
 fn a_reader_acknowledged_too_early_is_found() {
     let specs = [
@@ -221,8 +223,9 @@ fn a_reader_acknowledged_too_early_is_found() {
     assert_caught(Acknowledge::ReadersTooEarly, specs, "it read, is lost");
 }
 
-/// Under release by epochs, recovery cuts off what a stream that wrote nothing has not certified: of groups, for a commit
-/// that is flushed alone depends on nothing that is not durable. (Step by step: `epoch_commit_durability.rs`.)
+/// Under release by epochs, recovery truncates the commits that a stream without writes has not
+/// certified. That applies to groups, because a commit that is flushed alone depends only on
+/// durable versions. (Step by step: `epoch_commit_durability.rs`.)
 #[test]
 fn a_view_that_only_flushes_is_found() {
     let specs = [

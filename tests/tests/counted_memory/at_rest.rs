@@ -1,4 +1,4 @@
-//! A database at rest holds its records and nothing of what has happened to them.
+//! A database at rest holds the memory of its records and nothing of its past operations.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use namiki_platform::disk::{Disk, SimDisk};
 
 use crate::alone;
 
-/// Lets the collector free all that is retired, and returns the bytes that remain.
+/// Lets the collector free all retired memory, and returns the bytes that remain.
 fn live_after_collection() -> isize {
     CountingAllocator::live_after(|| crossbeam_epoch::pin().flush())
 }
 
 fn open() -> Database {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-    // Without a log: the simulated disk remembers all that was ever written.
+    // Without a log: the simulated disk keeps everything ever written.
     let spec = "TT(NLR)+NOLOG".parse().unwrap();
     Database::builder()
         .spec(spec)
@@ -28,8 +28,8 @@ fn open() -> Database {
 
 const KEYS: u64 = 2_000;
 
-/// Inserts, overwrites, conflicts, deletions and reads of values that lie in boxes and of some that do
-/// not; at the end every key has one of 500 bytes.
+/// Inserts, overwrites, conflicts, deletions and reads of values, some boxed and some inline. At
+/// the end every key has a value of 500 bytes.
 fn work(db: &Database) {
     let table = db.table_with_room::<u64, [u8]>("values", 16).unwrap();
     thread::scope(|scope| {
@@ -72,7 +72,8 @@ fn work(db: &Database) {
 #[test]
 fn old_versions_and_dropped_databases_are_freed() {
     let _alone = alone();
-    // Whatever the runtime and the collector keep for themselves is there before we count.
+    // Warm-up: memory that the runtime and the collector keep for themselves is allocated before
+    // the count begins.
     work(&open());
     let start = live_after_collection();
     let db = open();
@@ -83,7 +84,7 @@ fn old_versions_and_dropped_databases_are_freed() {
     for round in 0..4 {
         work(&db);
         let more = live_after_collection() - first;
-        // A value has 500 bytes: not even 1 in 20 may be left of those that were overwritten.
+        // A value has 500 bytes: fewer than 1 in 20 of the overwritten values may remain.
         assert!(
             more < (KEYS * 500 / 20) as isize,
             "round {round}: {more} bytes more"

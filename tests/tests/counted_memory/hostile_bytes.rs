@@ -1,4 +1,5 @@
-//! What fuzzing has found and what the product writes, through the targets of fuzzing: `cargo xtask fuzz` takes it from here.
+//! Runs the fuzz targets on the corpora: inputs found by fuzzing and seeds written by the product.
+//! `cargo xtask fuzz` continues from them.
 
 use std::fs;
 
@@ -6,7 +7,7 @@ use namiki_tests::hostile_bytes::{TARGETS, corpus, corpus_folder, run, seeds};
 
 use crate::alone;
 
-/// Each file of the corpora ends in an answer or in a typed error, within its memory.
+/// Each file of the corpora ends in a result or in a typed error, within the memory limit.
 #[test]
 fn fuzzing_corpora_end_without_a_panic() {
     let _alone = alone();
@@ -20,8 +21,8 @@ fn fuzzing_corpora_end_without_a_panic() {
     }
 }
 
-/// So the targets reach what they are for, whatever becomes of the formats. With `NAMIKI_WRITE_SEEDS` the seeds are written into
-/// the corpora.
+/// Checks that each target still accepts valid inputs after changes of the formats. With
+/// `NAMIKI_WRITE_SEEDS` it writes the seeds into the corpora.
 #[test]
 fn seeds_are_accepted_to_their_end() {
     let _alone = alone();

@@ -1,4 +1,4 @@
-//! Suites that count what is allocated: one test at a time, in a process of their own.
+//! Suites that count allocations: one test at a time, in a process of their own.
 
 mod at_rest;
 mod hostile_bytes;
@@ -10,7 +10,7 @@ use namiki_platform::counting_allocator::CountingAllocator;
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// No other test runs while this is held.
+/// Serializes the tests: only one holds this guard at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

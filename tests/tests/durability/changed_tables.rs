@@ -1,5 +1,5 @@
-//! Dropping, clearing and renaming tables: each as a whole or not at all, whatever happens to the disk, the process, or
-//! the transactions that are under way.
+//! Dropping, clearing and renaming tables: each change is atomic, whatever happens to the disk, the
+//! process, or the transactions under way.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -18,7 +18,8 @@ use namiki_tests::loaded_table::{self, DIR, TABLE, image_files};
 use namiki_tests::on_another_thread::on_another_thread;
 use namiki_tests::small_database::builder;
 
-/// Two of each protocol, with and without groups that hold locks, one of them with operations in its log.
+/// Every concurrency control, with and without groups that hold locks; one protocol logs
+/// operations.
 const SPECS: [&str; 6] = [
     "TT(EPOCH)+PWAL(1)",
     "TT(NLR)+PWAL(4)",
@@ -29,13 +30,13 @@ const SPECS: [&str; 6] = [
 ];
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// The rows of each table that has any.
+/// The rows of each non-empty table.
 type State = BTreeMap<String, BTreeMap<u64, u64>>;
 
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Put(&'static str, u64, u64),
-    /// Of one transaction, in two tables.
+    /// Two writes of one transaction, in two tables.
     PutBoth(u64, u64),
     Drop(&'static str),
     Clear(&'static str),
@@ -75,7 +76,7 @@ impl Action {
         }
     }
 
-    /// What an action that succeeded makes of the state.
+    /// Applies a successful action to the state.
     fn apply(self, state: &mut State) {
         match self {
             Self::Put(name, key, value) => {
@@ -155,7 +156,7 @@ fn every_crash_leaves_a_change_whole_or_undone() {
                     "{place}: {found:?} is none of {expected:?}"
                 );
                 images += 1;
-                // A table that is made now has none of the rows of one that was dropped.
+                // A table that is created now has no rows of a dropped one.
                 if random.chance(0.05) {
                     Action::Put("new", 1, 1).perform(&db).unwrap();
                     drop(db);
@@ -170,7 +171,7 @@ fn every_crash_leaves_a_change_whole_or_undone() {
     assert!(images > 3_000 && tables_changed > 40);
 }
 
-/// What is committed after a change that failed survives a crash, and where nothing can be committed, it says so.
+/// A commit after a failed change survives a crash. Where no commit is possible, the error says so.
 #[test]
 fn a_change_that_fails_loses_no_later_commit() {
     let changes = [
@@ -207,7 +208,7 @@ fn a_change_that_fails_loses_no_later_commit() {
                 };
                 let committed = match later.perform(&db) {
                     Ok(()) if changed.is_err() && !matches!(change, Action::Rename(..)) => {
-                        // The row of before is there.
+                        // The earlier row is still there.
                         possible.truncate(1);
                         as_before += 1;
                         true
@@ -222,7 +223,8 @@ fn a_change_that_fails_loses_no_later_commit() {
                 if committed {
                     for state in &mut possible {
                         match change {
-                            // In the one table that there is, whichever name it has.
+                            // The change applied to the only remaining table, whichever name it
+                            // has.
                             Action::Rename(_, to) if changed.is_err() && state.contains_key(to) => {
                                 Action::Put("b", 2, 2).apply(state);
                             }
@@ -247,8 +249,8 @@ fn a_change_that_fails_loses_no_later_commit() {
     assert!(as_before > 10 && shut > 10, "{as_before}, {shut}");
 }
 
-/// The rows of a table are copied by a transaction that is not waited for, and the table is dropped: they are in one of
-/// the two after every crash.
+/// A transaction that is not waited for copies the rows of a table, and the table is dropped. After
+/// every crash the rows are in one of the two.
 #[test]
 fn a_drop_is_not_durable_before_earlier_commits() {
     for spec in ProtocolSpec::tested() {
@@ -279,8 +281,9 @@ fn a_drop_is_not_durable_before_earlier_commits() {
     }
 }
 
-/// A transaction that writes the table, after which another clears it and says so, and that reads what that says. It
-/// must come after the clearing, and its row would be lost.
+/// A transaction writes a table, then another transaction clears the table and records that, and
+/// the first one reads the record. The first one is ordered after the clearing, and its row would
+/// be lost.
 fn committed_across_a_clearing<C: Checks>(spec: ProtocolSpec) -> Result<bool, Error> {
     let disk = SimDisk::new();
     let db = open(&spec.to_string(), &disk);
@@ -326,14 +329,14 @@ fn readers_of_a_dropped_table_fail_with_what_they_read() {
                 Ok(())
             })
         };
-        // Another table is not its affair.
+        // Dropping another table does not affect the transaction.
         read("c").unwrap();
         let refused = read("a").unwrap_err();
         assert!(
             matches!(refused, Error::TableDropped { .. }),
             "{spec}: {refused}"
         );
-        // The session has used it, and the next transaction does not.
+        // The session has used the table, and its next transaction does not.
         session.try_transact_async(|tx| tx.get(&b, &1)).unwrap();
     }
 }
@@ -379,7 +382,7 @@ fn old_handles_are_refused_by_name() {
         );
     }
     db.table::<u64, u64>("a").unwrap();
-    // Of other types than those of before.
+    // With other types than before.
     db.table::<String, String>("b").unwrap();
     assert!(matches!(db.rename_table("a", "b"), Err(Error::TableExists { table }) if table == "b"));
     assert!(matches!(
@@ -391,8 +394,8 @@ fn old_handles_are_refused_by_name() {
     assert_eq!(open(SPECS[0], &disk).tables(), ["a", "b"]);
 }
 
-/// Rows and their copies are written together, while the table of the rows is cleared again and again: no row without
-/// a copy, and each row that was committed by a handle of the last table.
+/// Transactions write rows together with copies, while the table of the rows is cleared repeatedly.
+/// Every row has a copy, and every row was committed through a handle of the last table.
 #[test]
 fn clearing_beside_writers_keeps_transactions_whole() {
     for spec in SPECS {
@@ -555,7 +558,7 @@ fn a_log_of_a_table_that_never_was_is_damage() {
     let db = open(SPECS[0], &disk);
     db.drop_table("a").unwrap();
     db.close().unwrap();
-    // A log that changes a table which no manifest ever had is damaged all the same.
+    // A log that changes a table unknown to every manifest is damaged in any case.
     let forgotten = head().replace("\"dropped\": 1,", "\"dropped\": 0,");
     let (_, body) = forgotten.split_once('\n').unwrap();
     let text = namiki_platform::checked_text::encode("namiki-manifest", FORMAT, body);

@@ -1,5 +1,6 @@
-//! Checkpoints: a database that is written to takes them by itself, its directory stays bounded, and after a crash it opens
-//! from its image and what is left of the log, with everything acknowledged.
+//! Checkpoints: a database under writes takes them in the background, and its directory stays
+//! bounded. After a crash it opens from its image and the rest of the log, with everything
+//! acknowledged.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -39,14 +40,14 @@ fn contents(db: &Database) -> Contents {
         .collect()
 }
 
-/// All bytes of the directory.
+/// The total bytes of the directory.
 fn bytes(disk: &SimDisk) -> u64 {
     let dirs = ["/db", "/db/image", "/db/wal/0000", "/db/wal/0001"];
     let files = dirs.iter().filter_map(|dir| disk.list(Path::new(dir)).ok());
     files.flatten().map(|file| file.len_bytes).sum()
 }
 
-/// Puts and deletes some keys in a transaction.
+/// Puts and deletes several keys in a transaction.
 fn write_some(db: &Database, table: &Values, random: &mut Random, expected: &mut Contents) {
     let changes: BTreeMap<u64, Option<Vec<u8>>> = (0..1 + random.below(3))
         .map(|_| {
@@ -93,7 +94,7 @@ fn after_a_crash_image_and_log_have_everything() {
                     assert_eq!(report.tables, 1, "{spec}");
                 }
             }
-            // What was left of the log is enough, and what was not is gone.
+            // The rest of the log is enough, and the truncated part is deleted.
             image = image.crash_image(image.events(), Loss::All);
         }
         let db = builder(spec, &image).open("/db").unwrap();
@@ -156,7 +157,7 @@ fn the_directory_stays_bounded_under_updates() {
         let table = table(&db);
         let mut largest = 0;
         let mut written = 0_u64;
-        // Data of 100,000 bytes, and log of 8 million.
+        // The data has 100,000 bytes, and the log 8 million.
         for round in 0..400_u64 {
             for key in (0..100).map(|at| (at * 7 + round) % 100).take(20) {
                 db.transact(|tx| tx.put(&table, &key, &[round as u8; 1000]))
@@ -165,7 +166,7 @@ fn the_directory_stays_bounded_under_updates() {
             }
             largest = largest.max(bytes(&disk));
             if round % 40 == 39 {
-                // The thread that takes checkpoints is given the time that the device gives it elsewhere.
+                // Gives the checkpoint thread the time that a real device would take.
                 std::thread::sleep(Duration::from_millis(150));
             }
         }

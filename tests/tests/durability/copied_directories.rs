@@ -1,4 +1,4 @@
-//! A closed database that was copied by a tool that leaves out empty directories, as git, rclone and zip do.
+//! A closed database, copied by a tool that omits empty directories, as git, rclone and zip do.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -15,7 +15,7 @@ fn builder(spec: &str, checkpoint_at_close: Option<u64>) -> Builder {
         .checkpoint_at_close(checkpoint_at_close)
 }
 
-/// Copies files, and the directories that have any.
+/// Copies files, and only directories with files.
 fn copy_files(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let path = entry.unwrap().path();
@@ -38,7 +38,8 @@ fn a_copy_without_empty_directories_opens() {
         "S2PL(ELR)+PWAL(1)+ARIES",
     ] {
         for checkpoint_at_close in [None, Some(1)] {
-            // Rows by one session: the other streams have no file. Without rows, none has.
+            // One session writes the rows, so the other streams have no file. Without rows, no
+            // stream has one.
             for rows in [0, 50_u64] {
                 let told = format!("{spec}, {checkpoint_at_close:?}, {rows} rows");
                 let dir = tempfile::tempdir().unwrap();

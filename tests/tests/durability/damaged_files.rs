@@ -1,4 +1,5 @@
-//! Damaged, deleted and foreign files: named by file and byte, and nothing is changed.
+//! Damaged, deleted and foreign files: the error names the file and the byte, and nothing is
+//! changed.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -14,7 +15,7 @@ fn damage_inside_a_log_names_file_and_byte() {
             for order in BOTH_ORDERS {
                 let disk = written(spec, 10, closed);
                 let file = log_files(&disk, 0).remove(0);
-                // The file's header takes the first block, each commit one of the next.
+                // The file's header takes the first block, each commit one more.
                 disk.damage(&file, 3 * 512 + 100, &[0xAA; 3]).unwrap();
                 let error = builder(spec, &disk)
                     .replay_order(order)
@@ -60,7 +61,7 @@ fn a_damaged_file_header_is_named() {
     }
 }
 
-/// No crash leaves more behind a log's end than one frame.
+/// A crash leaves at most one frame beyond the end of a log.
 #[test]
 fn damage_at_the_end_is_no_torn_frame() {
     for spec in ["TT(EPOCH)+PWAL(1)", "TT(NLR)+PWAL(1)", "TT(ELR)+SWAL(1)"] {
@@ -100,7 +101,7 @@ fn damage_at_the_end_is_no_torn_frame() {
 fn a_deleted_log_file_is_missed() {
     for spec in ["TT(NLR)+PWAL(1)", "TT(ELR)+PWAL(1)"] {
         for order in BOTH_ORDERS {
-            // Three log files; the last commits are in the third.
+            // Three log files; the last commits are in the third one.
             for deleted in 0..3 {
                 let disk = written(spec, 90, true);
                 let files = log_files(&disk, 0);

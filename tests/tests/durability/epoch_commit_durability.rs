@@ -1,4 +1,5 @@
-//! Release by epochs: what is acknowledged when, and what a crash leaves of it, under every concurrency control.
+//! Release by epochs: when a commit is acknowledged, and which commits survive a crash, under every
+//! concurrency control.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroU16;
@@ -10,17 +11,17 @@ use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::Loss;
 use namiki_tests::small_database::{BOTH_ORDERS, Numbers, builder, keys, numbers};
 
-/// Every concurrency control with this group.
+/// Every concurrency control with this group size.
 fn of_group(group: &str) -> [String; 3] {
     ["TT", "SILO", "S2PL"].map(|concurrency| format!("{concurrency}(EPOCH)+PWAL({group})"))
 }
 
-/// And with every group.
+/// Every concurrency control with every group size.
 fn specs() -> impl Iterator<Item = String> {
     ["1", "16", "auto"].into_iter().flat_map(of_group)
 }
 
-/// These, each with every order in which logs are replayed.
+/// The given protocols, each with every replay order.
 fn in_both_orders(
     specs: impl IntoIterator<Item = String>,
 ) -> impl Iterator<Item = (String, ReplayOrder)> {
@@ -28,7 +29,7 @@ fn in_both_orders(
     specs.into_iter().flat_map(each)
 }
 
-/// Three streams, and no thread but the test's: nothing is written unasked.
+/// Three streams, and only the test's thread: nothing is written in the background.
 fn open(spec: &str, disk: &SimDisk, order: ReplayOrder) -> Database {
     let settings = builder(spec, disk).streams(NonZeroU16::new(3).unwrap());
     let settings = settings.epoch_length(Duration::MAX).replay_order(order);
@@ -39,13 +40,13 @@ fn sessions(db: &Database) -> [Session; 3] {
     [0, 1, 2].map(|worker| db.session_on(WorkerId(worker)).unwrap())
 }
 
-/// Writes without having read.
+/// A blind write.
 fn put(session: &mut Session, table: &Numbers, key: u64) -> Ticket {
     let put = session.transact_async(|tx| tx.put(table, &key, &1));
     put.unwrap().1
 }
 
-/// Reads one key, which is there, and writes another.
+/// Reads one existing key, and writes another.
 fn derive(session: &mut Session, table: &Numbers, from: u64, key: u64) -> Ticket {
     let derived = session.transact_async(|tx| {
         let value = tx.get(table, &from)?.unwrap();
@@ -54,7 +55,7 @@ fn derive(session: &mut Session, table: &Numbers, from: u64, key: u64) -> Ticket
     derived.unwrap().1
 }
 
-/// Everything that was not durable is lost.
+/// A crash that loses every write that was not durable.
 fn crash(disk: &SimDisk) -> SimDisk {
     disk.crash_image(disk.events(), Loss::All)
 }
@@ -82,7 +83,7 @@ fn readers_of_lost_versions_are_cut_off_for_good() {
             let mut expected = vec![3];
             expected.extend(10..10 + round);
             assert_eq!(keys(&db), expected, "{spec}, {order:?}");
-            // Epochs begin anew, and go beyond those that were cut off.
+            // Epochs start anew, above those that were truncated.
             let table = numbers(&db);
             let [mut writer, mut reader, _] = sessions(&db);
             let put = put(&mut writer, &table, 10 + round);
@@ -96,8 +97,8 @@ fn readers_of_lost_versions_are_cut_off_for_good() {
     }
 }
 
-/// The keys that a crash leaves after a view has shown the keys 1 and 2, the second of a transaction that had read the
-/// first before it was durable.
+/// The keys that survive a crash after a view has shown the keys 1 and 2. The transaction that
+/// wrote 2 had read 1 before it was durable.
 fn left_after_a_view<C: Checks>(spec: &str, order: ReplayOrder) -> Vec<u64> {
     let disk = SimDisk::new();
     let db = open(spec, &disk, order);
@@ -110,7 +111,8 @@ fn left_after_a_view<C: Checks>(spec: &str, order: ReplayOrder) -> Vec<u64> {
     keys(&open(spec, &crash(&disk), order))
 }
 
-/// To be flushed is not enough: recovery cuts off what a stream that wrote nothing has not certified.
+/// Flushing alone is not enough: recovery truncates the commits that a stream without writes has
+/// not certified.
 #[test]
 fn a_crash_takes_nothing_away_that_a_view_has_shown() {
     for (spec, order) in in_both_orders(of_group("16")) {
@@ -121,7 +123,7 @@ fn a_crash_takes_nothing_away_that_a_view_has_shown() {
     }
 }
 
-/// An amount is added to a value that the transaction never saw, but its sum contains it.
+/// A transaction adds an amount to a value that it never read, and the sum contains that value.
 #[test]
 fn increments_of_a_lost_value_are_cut_off() {
     for (spec, order) in in_both_orders(of_group("16")) {
@@ -157,13 +159,13 @@ fn what_was_acknowledged_survives_beside_a_stream_that_rests() {
         let db = open(&spec, &disk, order);
         let table = numbers(&db);
         let [mut writer, mut reader, mut resting] = sessions(&db);
-        // The last frame of this stream, for the rest of its life.
+        // The last frame of this stream for the rest of the run.
         let rests = put(&mut resting, &table, 100);
         resting.wait(&rests).unwrap();
         for round in 0..4 {
             put(&mut writer, &table, 2 * round);
             let depends = derive(&mut reader, &table, 2 * round, 2 * round + 1);
-            // In groups of one, what it has read is durable by now.
+            // In groups of one, the version it has read is durable by now.
             let at_once = spec.ends_with("PWAL(1)");
             assert_eq!(db.is_acknowledged(&depends), at_once, "{spec}");
             reader.wait(&depends).unwrap();
@@ -178,7 +180,7 @@ fn what_was_acknowledged_survives_beside_a_stream_that_rests() {
 
 #[test]
 fn what_was_not_waited_for_is_never_half_there() {
-    // At every event of a run: a reader is there only with what it read.
+    // At every event of a run: a reader survives only together with the versions it read.
     for (spec, order) in in_both_orders(of_group("1")) {
         let disk = SimDisk::new();
         let db = open(&spec, &disk, order);
@@ -222,14 +224,14 @@ fn a_read_only_transaction_waits_for_its_reads() {
         let after = open(&spec, &crash(&disk), ReplayOrder::HighestStamp);
         assert_eq!(keys(&after), [1], "{spec}");
 
-        // What is known to be durable is not waited for, and costs no write.
+        // A read of durable versions needs no wait and no write.
         let writes = db.counters().log.flushes;
         let (_, again) = reader.transact_async(|tx| tx.get(&table, &1)).unwrap();
         assert!(db.is_acknowledged(&again), "{spec}");
         reader.transact(|tx| tx.get(&table, &2)).unwrap();
         assert_eq!(db.counters().log.flushes, writes, "{spec}");
 
-        // Nor may a failure be told that rests on what could be lost.
+        // A failure that depends on versions that could be lost must not be reported either.
         put(&mut writer, &table, 5);
         let failed = reader.transact(|tx| match tx.get(&table, &5)? {
             Some(_) => tx.abort::<()>("it is there"),
@@ -284,8 +286,8 @@ fn closing_acknowledges_what_was_accepted() {
     }
 }
 
-/// Without writes, far more epochs pass than floors are remembered: no marker is written for what is long
-/// certified.
+/// Without writes, far more epochs pass than floors are remembered. No marker is written for epochs
+/// that were certified long ago.
 #[test]
 fn reading_certified_versions_writes_nothing() {
     for spec in of_group("auto") {

@@ -1,4 +1,4 @@
-//! Disks that are full or fail: what was acknowledged stays, and what is unknown is said to be.
+//! Full and failing disks: acknowledged commits survive, and unknown outcomes are reported as such.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::ErrorKind;
@@ -33,7 +33,7 @@ fn a_full_disk_refuses_commits_and_loses_nothing() {
         }
         assert!(!error.is_retryable());
         assert!(acknowledged.len() > 20, "{spec}: {}", acknowledged.len());
-        // Reading goes on.
+        // Reads continue to work.
         assert_eq!(keys(&db), acknowledged, "{spec}");
         let name = db.table::<u64, u64>(&"long name ".repeat(20));
         if let Err(error) = name {
@@ -62,7 +62,7 @@ fn a_full_disk_refuses_commits_and_loses_nothing() {
 #[test]
 fn a_full_region_refuses_commits_until_moved() {
     let disk = SimDisk::new();
-    // Without checkpoints, which free it again.
+    // Without checkpoints, which would free it again.
     let shared = |builder: Builder| {
         let builder = builder.checkpoint_log_bytes(u64::MAX);
         builder.shared_device("/db/log", 16 << 10)
@@ -103,7 +103,8 @@ fn a_failed_opening_on_a_full_disk_harms_nothing() {
     assert_eq!(keys(&db), [0, 1, 2, 3, 4]);
 }
 
-/// What stands in the way of the next log file, for as long as it does: nothing was written, so nothing is in doubt.
+/// An obstacle to creating the next log file, while it lasts: nothing was written, so no outcome is
+/// unknown.
 #[test]
 fn commits_resume_when_the_next_log_file_can_be_made() {
     let causes = [
@@ -132,7 +133,7 @@ fn commits_resume_when_the_next_log_file_can_be_made() {
         assert!(matches!(error, Error::NoLogFile(_)), "{spec}: {error:?}");
         let told = format!("{error:?}");
         assert!(told.contains("nothing was changed"), "{told}");
-        // Reading goes on, and so do views: all that they show is durable.
+        // Reads and views continue to work: everything that they show is durable.
         assert_eq!(keys(&db), acknowledged, "{spec}");
         assert_eq!(view.get(&table, &0).unwrap(), Some(0), "{spec}");
         let count = db.read(|view| view.count(&table, ..));
@@ -156,7 +157,8 @@ fn commits_resume_when_the_next_log_file_can_be_made() {
     }
 }
 
-/// A log that has failed for good: what an open view shows is durable, and what a new one would show need not be.
+/// A log that has failed permanently: the contents of an open view are durable, and those of a new
+/// one may not be.
 #[test]
 fn open_views_outlive_the_log_and_none_is_opened() {
     for spec in ProtocolSpec::tested() {
@@ -190,7 +192,7 @@ fn after_a_failed_write_nothing_is_acknowledged() {
             put(&db, key).unwrap();
         }
         let mut session = db.session().unwrap();
-        // Its stream has its file by now.
+        // The stream has created its file by now.
         session.transact(|tx| tx.put(&table, &4, &4)).unwrap();
         let mut open = db.begin().unwrap();
         assert_eq!(open.get(&table, &1).unwrap(), Some(1));
@@ -201,11 +203,11 @@ fn after_a_failed_write_nothing_is_acknowledged() {
             "{spec}: {error:?}"
         );
         assert!(!error.is_retryable());
-        // The disk works again, but it is unknown what it kept.
+        // The disk works again, but the state of its writes is unknown.
         disk.heal();
         let error = put(&db, 6).unwrap_err();
         assert!(matches!(error, Error::LogFailed(_)), "{spec}: {error:?}");
-        // What a reader would see may be lost.
+        // The versions that a reader would see may be lost.
         let error = db.transact(|tx| tx.get(&table, &5)).unwrap_err();
         assert!(matches!(error, Error::LogFailed(_)), "{spec}: {error:?}");
         let written = open.put(&table, &7, &7);
@@ -233,8 +235,8 @@ fn after_a_failed_write_nothing_is_acknowledged() {
     }
 }
 
-/// A write that was reported as failed may be readable nevertheless, and what can be read need not be
-/// durable. It could vanish in a power cut after a reader has seen it.
+/// A write that was reported as failed may be readable, and a readable write need not be durable.
+/// It could vanish in a power cut after a reader has seen it.
 #[test]
 fn a_failed_write_shown_once_stays() {
     for (spec, shared) in tested_combinations() {
@@ -254,9 +256,9 @@ fn a_failed_write_shown_once_stays() {
             put(&db, 0).unwrap();
             let table = numbers(&db);
             let mut session = db.session_on(WorkerId(0)).unwrap();
-            // The stream has its file.
+            // The first commit creates the stream's file.
             session.transact(|tx| tx.put(&table, &1, &1)).unwrap();
-            // What comes to light is a frame, or in a device the head that covers it.
+            // The torn write contains a frame, or on a device the head that covers it.
             let fault = Fault::once(Step::Write, shared.into(), ErrorKind::Other);
             disk.inject(fault.torn(seed));
             let failed = session.transact(|tx| tx.put(&table, &2, &2));
@@ -268,7 +270,7 @@ fn a_failed_write_shown_once_stays() {
             let found = keys(&db);
             shown += u32::from(found == [0, 1, 2]);
             assert!(found == [0, 1, 2] || found == [0, 1], "{spec}: {found:?}");
-            // Nothing was committed since, which might have made it durable by the way.
+            // No commit since then could have made it durable.
             let crashed = disk.crash_image(disk.events(), Loss::All);
             assert_eq!(keys(&open(&crashed)), found, "{spec}, {shared}, {seed}");
         }
@@ -363,7 +365,7 @@ fn closing_again_after_a_failure_gives_the_same_answer() {
                 let again = db.clone().close().unwrap_err();
                 assert_eq!(format!("{again:?}"), format!("{error:?}"));
             }
-            // The directory is free all the same.
+            // The lock on the directory is released in any case.
             let db = builder(spec, &disk).open("/db").unwrap();
             assert!(!db.recovery().closed);
             let found = keys(&db);
@@ -372,7 +374,8 @@ fn closing_again_after_a_failure_gives_the_same_answer() {
     }
 }
 
-/// A checkpoint that was due at the end and failed is told if the end failed as well; if not, the log has all.
+/// The error of a final checkpoint is reported if closing failed, too; otherwise the log has
+/// everything.
 #[test]
 fn a_failed_close_tells_of_its_checkpoint() {
     let disk = SimDisk::new();

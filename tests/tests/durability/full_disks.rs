@@ -1,5 +1,5 @@
-//! A disk that other programs have filled: room that was taken ahead lets checkpoints go on, these free the log, and so
-//! transactions go on; until then they are refused, with an error that says so.
+//! A disk filled by other programs. Preallocated space lets checkpoints continue, and these free
+//! the log, so that transactions continue. Until then they are refused with an error that says so.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::seeded_random::Random;
 
 pub(crate) const KEYS: u64 = 300;
-/// So often a transaction that was refused is tried again, ten milliseconds later each time.
+/// Maximum of retries of a refused transaction, at intervals of ten milliseconds.
 const REFUSALS_MAX: u32 = 1000;
 
 pub(crate) type Values = Table<u64, [u8]>;
@@ -30,7 +30,7 @@ pub(crate) fn builder(spec: ProtocolSpec, disk: &SimDisk) -> Builder {
         .disk(disk)
 }
 
-/// What files take, and room that is taken ahead.
+/// The bytes in files, and preallocated space.
 fn used_bytes(db: &Database, disk: &SimDisk) -> u64 {
     let dirs = ["/db", "/db/image", "/db/wal/0000", "/db/wal/0001"];
     let files = dirs.iter().filter_map(|dir| disk.list(Path::new(dir)).ok());
@@ -38,7 +38,8 @@ fn used_bytes(db: &Database, disk: &SimDisk) -> u64 {
     files + db.stats().checkpoints.preallocated_bytes
 }
 
-/// Writes 200 bytes under a key, and again as long as there is no room. Returns how often there was none.
+/// Writes 200 bytes under a key, and retries while there is no room. Returns the number of
+/// refusals.
 pub(crate) fn put(db: &Database, table: &Values, key: u64, number: u64) -> u32 {
     let value = [number as u8; 200];
     for refusals in 0..REFUSALS_MAX {
@@ -81,7 +82,7 @@ fn updates_go_on_after_the_disk_was_filled() {
         db.checkpoint().unwrap();
         put(&db, &table, 0, 0);
         expected.insert(0, 0);
-        // Its thread looks ten times a second what room the next checkpoint will need.
+        // Ten times a second, the checkpoint thread computes the space for the next checkpoint.
         while db.stats().checkpoints.preallocated_bytes == 0 {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -118,7 +119,7 @@ fn new_rows_are_refused_until_there_is_room() {
     };
     assert!(matches!(refused, Error::DiskFull(_)), "{refused:?}");
     assert!(rows > 1000, "{rows}");
-    // What is there can be read, and nothing of what was refused is there.
+    // The existing rows are readable, and the refused row is not there.
     let count = || db.read(|view| view.count(&table, ..)).unwrap();
     assert_eq!(count() as u64, rows);
     disk.set_capacity(Some(8 << 20));

@@ -1,4 +1,4 @@
-//! Loads of tables into segments: all of the table or nothing of it, whatever happens to the disk or the process.
+//! Loads of tables into segments are atomic, whatever happens to the disk or the process.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::ErrorKind;
@@ -21,14 +21,14 @@ use namiki_tests::small_database::{builder, keys, put};
 const SPEC: &str = "TT(EPOCH)+PWAL(1)";
 /// Enough for several leaves, and for several runs of each sort.
 const ROWS: u64 = 3_000;
-/// Few, where each event is tried.
+/// Few, for tests that try each event.
 const FEW_ROWS: u64 = 300;
 
 fn open(disk: &SimDisk) -> Database {
     builder(SPEC, disk).open(DIR).unwrap()
 }
 
-/// What may get lost of what is pending at an event.
+/// The possible losses of pending writes at an event.
 fn losses(disk: &SimDisk, at: usize, random: &mut Random) -> Vec<Loss> {
     let (sectors, names) = (disk.pending_sectors(at), disk.pending_names(at));
     let mut losses = vec![Loss::None];
@@ -40,7 +40,7 @@ fn losses(disk: &SimDisk, at: usize, random: &mut Random) -> Vec<Loss> {
     losses
 }
 
-/// A commit before the load, one while it runs, and one after it: they are the log's affair, and stay.
+/// The log keeps one commit before the load, one during it, and one after it.
 #[test]
 fn every_crash_of_a_load_leaves_all_or_nothing() {
     let seed = 22;
@@ -117,14 +117,15 @@ fn a_load_that_fails_at_any_step_leaves_nothing() {
                 let place = format!("{step:?} {after}, {kind:?}");
                 let Err(error) = loaded else {
                     assert_eq!(wrong_image(&disk, Some(FEW_ROWS)), None, "{place}");
-                    // A manifest that finds no room has some that is kept for it.
+                    // A manifest without free space uses the space reserved for it.
                     if kind == ErrorKind::StorageFull && after < 3 {
                         continue;
                     }
                     break;
                 };
                 failed += 1;
-                // Before an opening puts it in order: all of the table is named and there, or nothing of it.
+                // Before an opening repairs the directory, either all of the table is named and
+                // there, or nothing of it.
                 let named = Manifest::read(&disk, Path::new(DIR)).unwrap().unwrap();
                 let is_named = !named.image.tables.is_empty();
                 let wrong = wrong_image(&disk, is_named.then_some(FEW_ROWS));
@@ -135,7 +136,7 @@ fn a_load_that_fails_at_any_step_leaves_nothing() {
                         "{place}: {error:?}"
                     );
                 }
-                // Transactions, and a second attempt.
+                // Commits, and a second attempt to load.
                 put(&db, 2).unwrap();
                 assert!(db.loaded_tables().is_empty(), "{place}");
                 load(&db, FEW_ROWS).unwrap();
@@ -150,10 +151,11 @@ fn a_load_that_fails_at_any_step_leaves_nothing() {
     }
 }
 
-/// Also where the very last step fails: then the next opening finds the table or not, and never half of it.
+/// Even after a failure of the very last step, the next opening finds the whole table or nothing of
+/// it.
 #[test]
 fn a_crash_after_a_failed_load_leaves_nothing_partial() {
-    // A crash loses nothing because of a read.
+    // A failed read causes no loss in a crash.
     for step in STEPS.into_iter().filter(|step| *step != Step::Read) {
         for after in 0.. {
             let disk = SimDisk::new();
@@ -218,7 +220,7 @@ fn a_name_is_either_in_memory_or_in_the_image() {
         matches!(&error, LoadError::InMemory { table } if table == "taken"),
         "{error:?}"
     );
-    // While the rows are made, the name is the load's.
+    // While the rows are produced, the name is reserved by the load.
     let during = rows(3).inspect(|_| {
         let error = db.table::<u64, u64>(TABLE).unwrap_err();
         assert!(matches!(error, Error::TableBeingLoaded { .. }), "{error:?}");
@@ -243,7 +245,7 @@ fn a_name_is_either_in_memory_or_in_the_image() {
     refused(&open(&disk));
 }
 
-/// A record of a creation that failed may be in the table journal; the name was free to be loaded.
+/// The table journal may have a record of a creation that failed; a load may use the name.
 #[test]
 fn a_failed_creation_does_not_come_back_beside_a_load() {
     for after in 0..6 {
@@ -297,12 +299,12 @@ fn wrong_rows_are_refused_with_their_number() {
         .unwrap_err();
     assert!(error.to_string().contains("`nothing`"), "{error}");
     assert!(image_files(&disk).is_empty());
-    // A table without rows is one all the same.
+    // A table without rows is a table, too.
     load(&db, 0).unwrap();
     assert_eq!(wrong_image(&disk, Some(0)), None);
 }
 
-/// When its row comes, not after all rows were sorted.
+/// The error comes with the row, not after all rows were sorted.
 #[test]
 fn a_key_too_long_for_a_segment_names_its_row() {
     let disk = SimDisk::new();
@@ -409,7 +411,7 @@ fn an_image_without_its_manifest_is_left_as_it_is() {
     assert_eq!(image_files(&disk), files);
 }
 
-/// The checksum is right, and the contents are made by hand.
+/// A valid checksum over handmade contents.
 #[test]
 fn hostile_images_in_a_manifest_are_damage() {
     let disk = SimDisk::new();

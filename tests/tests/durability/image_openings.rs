@@ -1,5 +1,5 @@
-//! Openings of databases with loaded tables: by a manifest that is older than they are, beside another program, and
-//! after a load that did not end. No acknowledged table is lost to any of them.
+//! Openings of databases with loaded tables: with a manifest older than the tables, concurrent with
+//! another program, and after an unfinished load. None of them loses an acknowledged table.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::ErrorKind;
@@ -25,14 +25,14 @@ fn manifest_path() -> PathBuf {
     Manifest::path(Path::new(DIR))
 }
 
-/// What is directly in the database's directory and in its image.
+/// The entries of the database's directory and of its image directory.
 fn listed(disk: &SimDisk) -> Vec<FileEntry> {
     let mut files = disk.list(Path::new(DIR)).unwrap();
     files.extend(disk.list(&image_dir(Path::new(DIR))).unwrap());
     files
 }
 
-/// No commit was logged since, so the log says nothing of it.
+/// No commit was logged since the load, so the log does not mention it.
 #[test]
 fn a_manifest_older_than_a_load_is_refused() {
     for spec in [SPEC, "TT(NLR)+NOLOG"] {
@@ -67,7 +67,7 @@ fn a_manifest_older_than_a_load_is_refused() {
     }
 }
 
-/// Both tables were loaded by one opening.
+/// One opening loaded both tables.
 #[test]
 fn a_manifest_between_two_loads_is_refused() {
     let disk = SimDisk::new();
@@ -95,7 +95,8 @@ fn lockless(disk: &SimDisk, before: impl Fn(DiskCall, &Path) + Send + Sync + 'st
     builder(SPEC, disk).disk(Arc::new(hooked))
 }
 
-/// One program has read the manifest and recovers; meanwhile another one, which has the database open, loads a table.
+/// One program has read the manifest and recovers while another one, which has the database open,
+/// loads a table.
 #[test]
 fn an_opening_beside_a_load_takes_nothing_away() {
     type When = fn(DiskCall, &Path) -> bool;
@@ -129,7 +130,8 @@ fn an_opening_beside_a_load_takes_nothing_away() {
     }
 }
 
-/// Another program has opened the database and removed the files of a load that it takes for interrupted.
+/// Another program has opened the database and removed the files of a load that it considers
+/// interrupted.
 #[test]
 fn a_load_without_its_files_is_not_acknowledged() {
     for file in 0..3 {
@@ -155,7 +157,8 @@ fn a_load_without_its_files_is_not_acknowledged() {
     }
 }
 
-/// Where the device is measured first, there is no room for that.
+/// An automatic choice of protocol measures the device first, and the leftover leaves no room for
+/// that.
 #[test]
 fn what_a_load_has_left_fills_no_disk_for_ever() {
     for isolation in [None, Some(Isolation::Serializable)] {

@@ -23,7 +23,7 @@ fn open(disk: &SimDisk) -> Database {
     builder(SPEC, disk).open(DIR).unwrap()
 }
 
-/// The loaded table as the plain evaluator has it.
+/// The loaded table for the plain evaluator.
 fn plain() -> Tables {
     let table = MemoryTable::new(parts().schema().clone(), rows(ROWS)).unwrap();
     let by_name = Arc::new(table.index(&["name"]).unwrap());
@@ -49,7 +49,7 @@ fn sum(of: &str) -> AggregateCall {
     AggregateCall::new("sum", AggregateFunction::Sum, column(of))
 }
 
-/// Before and after the database is opened again.
+/// The answers are the same before and after a reopening.
 #[test]
 fn loaded_rows_answer_like_the_plain_evaluator() {
     let range = |equal: Datum| KeyRange {
@@ -82,7 +82,7 @@ fn loaded_rows_answer_like_the_plain_evaluator() {
     }
 }
 
-/// Long texts, which lie in pages of their own, and columns without values.
+/// Long texts, which have pages of their own, and columns without values.
 #[test]
 fn long_and_missing_values_come_back_from_segments() {
     let columns = vec![
@@ -136,7 +136,7 @@ fn a_table_in_memory_joins_one_in_segments() {
         vec![label, Datum::I64(7)]
     };
     assert_eq!(sorted(rows), [expected(-3), expected(5)]);
-    // The other way round: the table in memory is looked up.
+    // The reverse direction: the table in memory is looked up.
     let plan = Plan::scan(TABLE)
         .lookup("labels", &["group"])
         .aggregate(&["label"], vec![AggregateCall::count("parts")]);
@@ -148,7 +148,7 @@ fn a_table_in_memory_joins_one_in_segments() {
     assert_eq!(sorted(rows), [expected(-3), expected(5)]);
 }
 
-/// Of every index, and with keys and values of every type that queries read.
+/// Every index, with keys and values of every type that queries read.
 #[test]
 fn every_kind_of_table_in_memory_answers() {
     let all = [
@@ -221,7 +221,8 @@ fn every_kind_of_table_in_memory_answers() {
     }
 }
 
-/// Threads divide the keys between them, dense ones, clusters, and single ones far away, while rows go from key to key.
+/// Threads divide the keys among themselves: dense keys, clusters and isolated keys. Rows move from
+/// key to key at the same time.
 #[test]
 fn every_number_of_threads_sees_each_row_once() {
     for index in ["art", "art+hash", "bwtree"] {
@@ -262,7 +263,7 @@ fn every_number_of_threads_sees_each_row_once() {
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                // Each round takes some rows to keys of their own.
+                // Each round moves some rows to keys of its own.
                 let mut round = 0;
                 while !over.load(Ordering::Relaxed) {
                     for number in (0..rows).step_by(97) {
@@ -283,7 +284,7 @@ fn every_number_of_threads_sees_each_row_once() {
         });
         drop(table);
         db.close().unwrap();
-        // From the image, whether or not it is loaded by then.
+        // Reads the image, whether or not it is loaded by then.
         let db = builder().open(DIR).unwrap();
         let table = db.table::<(u64, u64), i64>("amounts").unwrap();
         check(&db, &table);
@@ -292,7 +293,7 @@ fn every_number_of_threads_sees_each_row_once() {
     }
 }
 
-/// Each value says the same twice; no reader sees halves of two of them.
+/// Each value holds the same number twice; no reader sees halves of two values.
 #[test]
 fn records_are_read_atomically_while_they_are_written() {
     let disk = SimDisk::new();
@@ -376,7 +377,7 @@ fn tables_that_a_query_cannot_read_are_refused_by_name() {
     assert!(matches!(error, QueryError::Closed), "{error:?}");
 }
 
-/// The threads of a query may drop it some time after its rows were dropped.
+/// A query's threads may drop the table some time after its rows were dropped.
 #[test]
 fn rows_do_not_keep_a_database_open() {
     let disk = SimDisk::new();
@@ -393,7 +394,7 @@ fn rows_do_not_keep_a_database_open() {
     }
 }
 
-/// The manifest says one thing, and the files are those of another load.
+/// The manifest and the files come from different loads.
 #[test]
 fn segments_of_another_load_are_not_read() {
     let (disk, other) = (SimDisk::new(), SimDisk::new());

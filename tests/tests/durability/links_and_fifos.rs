@@ -1,4 +1,5 @@
-//! Files of a database that were replaced: a link is followed, and what is no file is named. Nothing hangs.
+//! Replaced files of a database: a link is followed, and the error names an entry that is no file.
+//! Nothing hangs.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -31,14 +32,14 @@ fn disks(dir: &Path) -> [Arc<dyn Disk>; 2] {
     [open_best(dir).unwrap().0, Arc::new(SyncedDisk::new())]
 }
 
-/// A database with several log files, not closed in order.
+/// A database with several log files, not closed cleanly.
 fn killed() -> (TempDir, Vec<PathBuf>) {
     let dir = tempfile::tempdir().unwrap();
     let db = builder(Arc::new(SyncedDisk::new()))
         .open(dir.path().join("db"))
         .unwrap();
     (0..COMMITS).for_each(|key| put(&db, key).unwrap());
-    // What a kill leaves: closing would change it.
+    // The state after a kill: closing would change it.
     let copy = dir.path().join("killed");
     copy_all(&dir.path().join("db"), &copy);
     drop(db);
@@ -63,7 +64,7 @@ fn copy_all(from: &Path, to: &Path) {
     }
 }
 
-/// Opens in a thread of its own: what hangs fails.
+/// Opens in another thread, so that an opening that hangs fails the test.
 fn open(builder: Builder, dir: PathBuf) -> Result<Database, OpenError> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || drop(sender.send(builder.open(dir))));
@@ -71,7 +72,7 @@ fn open(builder: Builder, dir: PathBuf) -> Result<Database, OpenError> {
     opened.expect("opening does not come to an end")
 }
 
-/// Puts something else in the place of a file.
+/// Replaces a file by an entry of another kind.
 fn replace(path: &Path, kind: FileKind) {
     fs::remove_file(path).unwrap();
     match kind {
@@ -106,7 +107,7 @@ fn files_that_were_moved_and_linked_are_read() {
         }
         let db = open(builder(disk), copy.clone()).unwrap();
         assert_eq!(keys(&db), (0..COMMITS).collect::<Vec<_>>());
-        // The next generation is written beside them.
+        // The next generation is written into the same directories.
         put(&db, COMMITS).unwrap();
         db.close().unwrap();
         fs::remove_dir_all(copy).unwrap();
@@ -158,7 +159,7 @@ fn a_non_file_as_manifest_or_lock_is_named() {
     }
 }
 
-/// A manifest is replaced through a name of its own, under which something may lie.
+/// A manifest is replaced through a temporary name, under which an entry may exist.
 #[test]
 fn a_fifo_under_the_manifests_temporary_name_hangs_nothing() {
     let (dir, _) = killed();

@@ -1,4 +1,4 @@
-//! Tables that were loaded into segments and are opened: in memory where they fit, and else read where they lie.
+//! Loaded tables that are opened: in memory where they fit, and otherwise read in their segments.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ const TABLE: &str = "orders";
 const ROWS: u64 = 500;
 
 type Orders = Table<(String, u64), [u8]>;
-/// What the table has: the amount of each order.
+/// The contents of the table: the amount of each order.
 type Model = BTreeMap<(String, u64), i64>;
 
 fn schema() -> Schema {
@@ -88,7 +88,7 @@ fn open(spec: &str, disk: &SimDisk) -> Database {
     builder(spec, disk).open(DIR).unwrap()
 }
 
-/// With room for no table that was loaded.
+/// A memory limit that admits no loaded table.
 fn without_room(disk: &SimDisk) -> Builder {
     builder(SPEC, disk).loaded_tables_bytes_max(0)
 }
@@ -99,7 +99,7 @@ fn encoded(model: &Model) -> Vec<((String, u64), Vec<u8>)> {
         .collect()
 }
 
-/// What a query says of the table: how many rows, and the sum of the amounts.
+/// The result of a query over the table: the number of rows, and the sum of the amounts.
 fn summed(db: &Database) -> Vec<Datum> {
     let sum = AggregateCall::new("sum", AggregateFunction::Sum, column("amount"));
     let plan = Plan::scan(TABLE).aggregate(&[], vec![AggregateCall::count("rows"), sum]);
@@ -116,7 +116,7 @@ fn expected_sum(model: &Model) -> Vec<Datum> {
     vec![Datum::I64(count), sum]
 }
 
-/// A query of a database without a handle of the table, a view, and a transaction all see the model.
+/// A query without a table handle, a view, and a transaction all see the model.
 fn assert_is(db: &Database, model: &Model, place: &str) {
     let sum = |rows: &[Datum]| rows.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(sum(&summed(db)), sum(&expected_sum(model)), "{place}");
@@ -128,7 +128,7 @@ fn assert_is(db: &Database, model: &Model, place: &str) {
     assert_eq!(sum(&summed(db)), sum(&expected_sum(model)), "{place}");
 }
 
-/// Changes, deletes and inserts a row, in a transaction of its own each.
+/// Changes, deletes and inserts a row, each in a transaction of its own.
 fn change(db: &Database, model: &mut Model, step: u64) {
     let table = orders(db);
     let changed = (customer(step), step);
@@ -144,7 +144,7 @@ fn change(db: &Database, model: &mut Model, step: u64) {
     model.insert(new, 7);
 }
 
-/// The files of the image are those that the manifest and its list name.
+/// Asserts that the image directory has exactly the files that the manifest and its list name.
 fn assert_no_other_files(disk: &SimDisk, place: &str) {
     let dir = Path::new(DIR);
     let manifest = Manifest::read(disk, dir).unwrap().unwrap();
@@ -181,7 +181,7 @@ fn a_loaded_table_takes_transactions_and_survives() {
             change(&db, &mut model, 30 * step);
             put(&db, step + 2).unwrap();
             assert_is(&db, &model, &place);
-            // Without and with an image from a checkpoint, by a crash and by closing.
+            // Without and with an image from a checkpoint, after a crash and after closing.
             if step == 1 {
                 db.checkpoint().unwrap();
                 change(&db, &mut model, 30 * step + 10);
@@ -200,7 +200,7 @@ fn a_loaded_table_takes_transactions_and_survives() {
     }
 }
 
-/// The log's commits may have been made before the table was loaded, and no checkpoint taken yet.
+/// The log may have commits from before the load, and no checkpoint was taken yet.
 #[test]
 fn commits_before_the_first_image_are_kept() {
     for spec in SPECS {
@@ -256,7 +256,7 @@ fn the_first_checkpoint_rewrites_only_changed_ranges() {
     db.transact(|tx| tx.put(&texts, &1, &short)).unwrap();
     let taken = db.checkpoint().unwrap();
     assert_eq!((taken.files_kept, taken.rows), (2, 8), "{taken:?}");
-    // And one at which nothing has changed keeps all.
+    // A checkpoint without changes keeps all files.
     let taken = db.checkpoint().unwrap();
     assert_eq!((taken.files_kept, taken.rows), (3, 0), "{taken:?}");
     db.close().unwrap();
@@ -378,11 +378,11 @@ fn an_opening_that_fails_at_any_step_changes_nothing() {
                     error.contains("nothing was changed") || error.contains("cannot be used"),
                     "{error}"
                 );
-                // A crash now leaves either.
+                // A crash now leaves either state.
                 let image = disk.crash_image(disk.events(), Loss::Seeded(after));
                 assert_is(&open(SPEC, &image), &model, &place);
             }
-            // And it can be tried again.
+            // The operation can be retried.
             assert_is(&db, &model, &place);
             change(&db, &mut model, 9);
             let image = disk.crash_image(disk.events(), Loss::All);
@@ -392,7 +392,7 @@ fn an_opening_that_fails_at_any_step_changes_nothing() {
             drop(db);
             assert_is(&open(SPEC, &disk), &model, &place);
             assert_no_other_files(&disk, &place);
-            // Some steps may fail, and the opening goes on.
+            // Some failed steps do not fail the opening.
             quiet = if opened.is_ok() { quiet + 1 } else { 0 };
             if quiet > 3 {
                 break;
@@ -429,7 +429,7 @@ fn a_table_too_large_is_read_where_it_lies() {
         drop(tx);
         let mut session = db.session().unwrap();
         refused(session.transact(|tx| tx.delete(&table, &key)).unwrap_err());
-        // Other tables are none of its business.
+        // Other tables are not affected.
         put(&db, 1).unwrap();
         let view = db.view().unwrap();
         assert!(view.scan(&table, ..).unwrap() == encoded(&model));
@@ -459,7 +459,7 @@ fn a_table_too_large_is_read_where_it_lies() {
     let db = open(SPEC, &disk);
     change(&db, &mut model, 9);
     assert_is(&db, &model, "with room");
-    // From then on it is a table as any other.
+    // From then on it is a table like any other.
     drop(db);
     let db = without_room(&disk).open(DIR).unwrap();
     change(&db, &mut model, 90);
@@ -491,7 +491,7 @@ fn all_loaded_tables_together_keep_to_the_limit() {
     let db = db.open(DIR).unwrap();
     assert_eq!(taken(count(&db, "c")), of_two);
     db.drop_table("a").unwrap();
-    // Decided for as long as the database is open.
+    // The decision holds while the database is open.
     assert_eq!(taken(count(&db, "c")), of_two);
     db.close().unwrap();
     let db = builder(SPEC, &disk).loaded_tables_bytes_max(150_000);
@@ -591,7 +591,7 @@ fn a_handle_of_a_dropped_table_in_segments_is_refused() {
     let view = db.view().unwrap();
     assert!(view.scan(&table, ..).unwrap() == encoded(&model));
     db.drop_table(TABLE).unwrap();
-    // A view from before has its file open.
+    // A view from before the drop keeps the file open.
     assert!(view.scan(&table, ..).unwrap() == encoded(&model));
     let later = db.view().unwrap();
     let refused = later.count(&table, ..).unwrap_err();
@@ -616,7 +616,7 @@ fn threads_that_open_one_table_get_the_same() {
         let is_open = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let (db, begin, is_open) = (&db, &begin, &is_open);
-            // Other tables are created meanwhile, which takes numbers.
+            // Concurrent creations of tables also take file numbers.
             scope.spawn(move || {
                 begin.wait();
                 for number in 0.. {
@@ -650,7 +650,7 @@ fn threads_that_open_one_table_get_the_same() {
     }
 }
 
-/// A row that was deleted before an opening, and is in a run: the first checkpoint that is taken writes that run anew.
+/// A row deleted before an opening is in a run: the first checkpoint rewrites that run.
 #[test]
 fn a_deleted_row_stays_deleted_when_a_checkpoint_has_failed() {
     let disk = SimDisk::new();
@@ -707,7 +707,8 @@ fn a_backup_has_tables_of_both_kinds() {
     };
     back_up(0);
     restored(0, &model);
-    // Into the same directory once it is in memory, and once more after changes and a checkpoint.
+    // Backups into the same directory: once the table is in memory, and again after changes and a
+    // checkpoint.
     orders(&db);
     back_up(0);
     change(&db, &mut model, 3);
@@ -716,7 +717,7 @@ fn a_backup_has_tables_of_both_kinds() {
     db.checkpoint().unwrap();
     change(&db, &mut model, 33);
     back_up(0);
-    // A backup is read as any other database, and by a restore.
+    // A backup is readable like any other database, and by a restore.
     let copied = builder(SPEC, &disk).open_read_only(copy(0)).unwrap();
     assert_is(&copied, &model, "copied");
     drop(copied);
@@ -729,7 +730,7 @@ fn a_backup_has_tables_of_both_kinds() {
     );
 }
 
-/// The image cuts keys that are almost as long as a segment's longest ones, and segments do not.
+/// The image cuts keys of almost the maximum length of a segment's keys; segments do not.
 #[test]
 fn the_longest_keys_are_read_in_both_places() {
     let columns = vec![

@@ -1,5 +1,5 @@
-//! A log that cannot be started, or is not where the manifest says: a typed error, the manifest as it
-//! was, and the next opening with the right settings finds everything.
+//! A log that cannot be started, or is not at the place in the manifest: a typed error, and the
+//! manifest is unchanged. The next opening with the right settings finds everything.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -213,8 +213,9 @@ fn a_missing_shared_device_is_not_an_empty_database() {
     }
 }
 
-/// The rename of a manifest is visible, and its directory was not synced. The next opening, which begins a
-/// generation on a device that lies elsewhere, is killed by a power cut that takes the manifest back.
+/// The rename of a manifest is visible, and its directory was not synced. The next opening begins a
+/// generation on a device in another directory, and is killed by a power cut that reverts the
+/// manifest.
 #[test]
 fn an_unsynced_manifest_announces_no_generation() {
     let open = |disk: &SimDisk| shared(disk, "/device/log", REGION_BYTES).open("/db");
@@ -254,7 +255,7 @@ fn an_unsynced_manifest_announces_no_generation() {
     assert!(failed >= 6, "{failed}");
 }
 
-/// Copies a directory and all below it.
+/// Copies a directory recursively.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -296,7 +297,7 @@ fn a_missing_stream_directory_is_not_an_empty_stream() {
         if closed {
             db.close().unwrap();
         }
-        // What a process leaves behind that is killed now.
+        // The state of a process that is killed now.
         copy(&running, &found);
         let before = fs::read(Manifest::path(&found)).unwrap();
         let stream = found.join("wal").join("0002");
@@ -304,7 +305,8 @@ fn a_missing_stream_directory_is_not_an_empty_stream() {
         let kept = place.path().join("kept");
         fs::rename(&stream, &kept).unwrap();
         match open(&found) {
-            // The seal says that the stream has no frame: it was copied by a tool that leaves out what is empty.
+            // According to the seal, the stream has no frame: a copying tool omitted its empty
+            // directory.
             Ok(db) if closed && !used => {
                 assert_eq!(keys(&db), expected);
                 continue;

@@ -1,4 +1,5 @@
-//! What is on the disk: nothing that was acknowledged or loaded is lost, and what is damaged or foreign is named.
+//! The state on the disk: nothing acknowledged or loaded is lost, and errors name damaged and
+//! foreign files.
 
 mod changed_tables;
 mod checkpoints;

@@ -1,5 +1,5 @@
-//! A directory that is moved away while it is open, with a copy in its place: the copy is another database, perhaps of
-//! another program, and nothing acknowledged is lost in either.
+//! A directory moved away while it is open, with a copy in its place. The copy is another database,
+//! possibly of another program, and neither loses an acknowledged commit.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ fn contents(dir: &Path, into: &mut BTreeMap<PathBuf, Vec<u8>>) {
     }
 }
 
-/// An open database with one row, its directory after that was moved, and a copy in its place.
+/// Returns an open database with one row, its new directory, and a copy in its old place.
 fn moved(dir: &Path) -> (Database, PathBuf, PathBuf) {
     let (db, old) = (dir.join("db"), dir.join("old"));
     let open = open(&db);
@@ -60,7 +60,7 @@ fn moved(dir: &Path) -> (Database, PathBuf, PathBuf) {
     (open, old, db)
 }
 
-/// Whether an error comes from the directory's move.
+/// Whether the directory's move caused the error.
 fn names_the_move(error: &Error) -> bool {
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     while let Some(error) = cause {
@@ -113,7 +113,7 @@ fn a_table_is_not_made_in_another_directory() {
     let mut after = BTreeMap::new();
     contents(&path, &mut after);
     assert!(before == after);
-    // Where it is now, and where it was when it was opened.
+    // At its current path, and at the path at which it was opened.
     assert_eq!(keys(&open(&old)), [0]);
     assert_eq!(keys(&open(&path)), [0]);
 }

@@ -1,4 +1,4 @@
-//! Directories that an earlier program wrote: they open with everything in them.
+//! Directories written by an earlier program open with all their contents.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -9,7 +9,8 @@ use namiki::{Database, ReplayOrder};
 use namiki_platform::disk::SyncedDisk;
 use namiki_tests::fixture_contents::{LIVES, LoadedRows, Rows};
 
-/// The directory that `namiki-harness fixture` wrote. A change of the formats before the first release replaces it.
+/// The directory written by `namiki-harness fixture`. A change of the formats before the first
+/// release replaces it.
 fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/format-1")
 }
@@ -27,7 +28,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// So that the other tests are about what they say.
+/// Checks that the fixture contains what the other tests assume.
 #[test]
 fn the_directory_has_every_part() {
     let manifest = Manifest::read(&SyncedDisk::new(), &fixture());
@@ -40,7 +41,8 @@ fn the_directory_has_every_part() {
     let with_columns: Vec<&str> = with_columns.map(|it| &*it.name).collect();
     assert_eq!(with_columns, ["cities"]);
     assert!(manifest.generations.iter().any(|it| it.restore_points));
-    // A checkpoint has recycled what came before, and the last life has written after its checkpoint.
+    // A checkpoint has recycled the earlier generations, and the last life has written after its
+    // checkpoint.
     assert!(manifest.generations.len() < LIVES.len());
     let files = fs::read_dir(fixture().join("image")).unwrap();
     assert!(files.count() > 8);

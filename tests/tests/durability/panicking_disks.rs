@@ -1,8 +1,8 @@
-//! A disk with a bug that makes a call panic instead of failing: the calling thread unwinds, all others get
-//! an error, none waits for ever, and the next opening has what was acknowledged.
+//! A disk with a bug: a call panics instead of failing. The calling thread unwinds, all others get
+//! an error, none waits for ever, and the next opening has every acknowledged commit.
 //!
-//! The disk panics at every such step from then on, and a panic during another's unwinding ends the
-//! process: so clean-up must not touch the disk.
+//! The disk panics at every such step from then on. A panic during another's unwinding aborts the
+//! process, so clean-up must not touch the disk.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ fn plan_panics(disk: &SimDisk, step: Step, after: u64) {
     disk.inject(fault.and_ever_after().panicking());
 }
 
-/// Whether this is what is told of a log that a panic has ended.
+/// Whether the error is that of a log that a panic has ended.
 fn tells_of_a_panic(error: &Error) -> bool {
     matches!(
         error,
@@ -36,7 +36,8 @@ fn tells_of_a_panic(error: &Error) -> bool {
     )
 }
 
-/// The database is closed and gone in the end, and what is left of it on the disk, and after a power cut, is shown.
+/// Closes and drops the database. Then shows its state on the disk, and the state after a power
+/// cut.
 fn shown_afterwards(db: Database, disk: &SimDisk, show: impl Fn(&Database, &str)) {
     let spec = db.spec().to_string();
     on_threads(1, |_| {
@@ -84,10 +85,11 @@ fn a_panic_while_closing_is_reported_at_every_close() {
 }
 
 const THREADS: u64 = 3;
-/// Where each thread's number is, and once more, so that half a transaction would show.
+/// The key of a thread's number. Each transaction writes it in two places, so that a partial
+/// transaction would show.
 const OWN: u64 = 10;
 const MIRROR: u64 = 20;
-/// The sum of those of all threads.
+/// The key of the sum over all threads.
 const SUM: u64 = 0;
 
 fn count(tx: &mut Transaction, table: &Numbers, thread: u64) -> Result<u64, Error> {
@@ -99,8 +101,8 @@ fn count(tx: &mut Transaction, table: &Numbers, thread: u64) -> Result<u64, Erro
     Ok(number)
 }
 
-/// Threads that need the same record and each other's flushes, until the disk panics; if everything is written by
-/// the commit that needs it, that happens to one of them.
+/// Threads that need the same record and each other's flushes, until the disk panics. If each
+/// commit makes its own writes, the panic happens in one of these threads.
 fn threads_meet_a_panic(spec: &str, prepare: Prepare, step: Step, after: u64) {
     let disk = SimDisk::new();
     let db = builder(spec, &disk).prepare(prepare).open("/db").unwrap();
@@ -119,7 +121,7 @@ fn threads_meet_a_panic(spec: &str, prepare: Prepare, step: Step, after: u64) {
             Ok(error) => assert!(tells_of_a_panic(&error), "{spec}: {error:?}"),
             Err(_) => drop(panics.fetch_add(1, Ordering::SeqCst)),
         }
-        // A later caller is told immediately.
+        // A later caller gets the error immediately.
         let read = db.transact(|tx| tx.get(&table, &SUM)).unwrap_err();
         assert!(tells_of_a_panic(&read), "{spec}: {read:?}");
         let begun = db.begin().unwrap_err();
@@ -138,7 +140,7 @@ fn threads_meet_a_panic(spec: &str, prepare: Prepare, step: Step, after: u64) {
         for (thread, acknowledged) in (0..).zip(acknowledged) {
             let found = at(OWN + thread);
             assert_eq!(found, at(MIRROR + thread), "{spec}: half a transaction");
-            // The outcome of the last one is unknown.
+            // The outcome of the last commit is unknown.
             let may_be = acknowledged..=acknowledged + 1;
             assert!(may_be.contains(&found), "{spec}: {found} of {acknowledged}");
         }
@@ -148,7 +150,8 @@ fn threads_meet_a_panic(spec: &str, prepare: Prepare, step: Step, after: u64) {
     });
 }
 
-/// The protocols in turns, so that each meets several of the steps that are planned by the number of the run.
+/// The protocols in turn, so that each is combined with several of the steps that the number of the
+/// run selects.
 fn runs() -> impl Iterator<Item = (u64, ProtocolSpec)> {
     let specs = ProtocolSpec::tested();
     let count = specs.len().max(40);
@@ -158,7 +161,7 @@ fn runs() -> impl Iterator<Item = (u64, ProtocolSpec)> {
 #[test]
 fn a_panic_in_a_flush_reaches_every_caller() {
     for (run, spec) in runs() {
-        // The first writes make the streams' files.
+        // The first writes create the streams' files.
         threads_meet_a_panic(
             &spec.to_string(),
             Prepare::Inline,
@@ -178,7 +181,7 @@ fn a_panic_making_a_log_file_reaches_every_caller() {
     }
 }
 
-/// Groups without waiters are flushed by the flusher, in which a panic would go unnoticed.
+/// The flusher flushes groups without waiters, and a panic in it would go unnoticed.
 #[test]
 fn a_panic_in_an_unattended_flush_reaches_every_caller() {
     for spec in [
@@ -192,10 +195,10 @@ fn a_panic_in_an_unattended_flush_reaches_every_caller() {
         let table = numbers(&db);
         on_threads(1, |_| {
             let mut session = db.session().unwrap();
-            // Makes the stream's file.
+            // Creates the stream's file.
             session.transact(|tx| tx.put(&table, &1, &1)).unwrap();
             plan_panics(&disk, Step::Write, 0);
-            // Fails if the log had something to write already.
+            // Fails if the log already had a write pending.
             let put = session.transact_async(|tx| tx.put(&table, &1, &2));
             let told = loop {
                 match session.transact_async(|_| Ok(())) {
@@ -219,7 +222,7 @@ fn a_panic_in_an_unattended_flush_reaches_every_caller() {
     }
 }
 
-/// Strict two-phase locking: a group has a lock, and the waiter for it flushes the group.
+/// Strict two-phase locking: a group holds a lock, and the waiter for it flushes the group.
 #[test]
 fn a_panic_in_a_lock_waiters_flush_frees_its_locks() {
     for spec in ["S2PL(NLR)+PWAL(16)", "S2PL(NLR)+PWAL(16)+ARIES"] {
@@ -248,10 +251,11 @@ fn a_panic_in_a_lock_waiters_flush_frees_its_locks() {
             }
             _ => {
                 wait_for(&locked);
-                // Not on the stream of the group, which it would flush before it waits.
+                // Not on the stream of the group, which the session would flush before it waits.
                 let mut session = db.session_on(WorkerId(1)).unwrap();
                 match session.transact(|tx| tx.get(&table, &1)) {
-                    // It has waited for so long that the other gave way to it, and waited again.
+                    // It waited long enough that the other transaction yielded to it and waited
+                    // again.
                     Ok(read) => assert_eq!(read, Some(0), "{spec}"),
                     Err(error) => assert!(tells_of_a_panic(&error), "{spec}: {error:?}"),
                 }
@@ -279,21 +283,22 @@ fn wait_for(flag: &AtomicBool) {
     }
 }
 
-/// Long enough for another thread to park; what is asserted holds if it does not, too.
+/// Long enough for another thread to park; the assertions hold even if it does not.
 fn let_others_wait() {
     std::thread::sleep(Duration::from_millis(5));
 }
 
-/// What a session's transaction had was given back when it panicked.
+/// The panic released everything that the session's transaction held.
 fn assert_can_be_used_again(session: &mut Session) {
     let again = session.transact(|_| Ok(())).unwrap_err();
     assert!(tells_of_a_panic(&again), "{again:?}");
 }
 
-/// A transaction longer than the log buffer, in the middle of which the disk begins to panic. It has changed key 0.
+/// A transaction longer than the log buffer, during which the disk begins to panic. It has changed
+/// key 0.
 type Long = fn(&mut Session, &Database, &Texts, &dyn Fn());
 
-/// More than a buffer holds.
+/// Writes more than a buffer holds.
 fn write_much(tx: &mut Transaction, table: &Texts) -> Result<(), Error> {
     (0..20).try_for_each(|n| tx.put(table, &(n % 10), &format!("{n:01000}")))
 }
@@ -334,7 +339,7 @@ const LONG: [(&str, Long); 6] = [
     ("a change that fails", |session, _, table, begin| {
         let ended = session.transact(|tx| {
             write_much(tx, table)?;
-            // It is too long, and the transaction undone for it.
+            // The value is too long, so the transaction is undone.
             begin();
             tx.put(table, &1, &"x".repeat(10_000))
         });

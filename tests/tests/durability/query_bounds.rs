@@ -1,5 +1,5 @@
-//! Bounds and look-ups of queries at the edges of keys, over tables of a database: typed ones in memory, and loaded ones in
-//! segments and in memory. The answers are those of a filter over all rows.
+//! Bounds and look-ups of queries at the edges of keys, over typed tables in memory and over loaded
+//! tables in segments and in memory. The answers are those of a filter over all rows.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroUsize;
@@ -26,7 +26,7 @@ fn open(disk: &SimDisk) -> Database {
         .unwrap()
 }
 
-/// What a query compares the first column of a key with.
+/// The values that a query compares the first column of a key with.
 fn bounds(column_type: ColumnType) -> Vec<Datum> {
     let signed = [
         i64::MIN,
@@ -120,7 +120,8 @@ fn bounds(column_type: ColumnType) -> Vec<Datum> {
     }
 }
 
-/// Of a database and of the plain evaluator: a table `t` with the columns `a`, and `b` if there are two in its key.
+/// A database and the plain evaluator, both with a table `t` with column `a`, and `b` if its key
+/// has two columns.
 struct Both<'d> {
     query: &'d dyn Fn() -> Query,
     plain: Tables,
@@ -156,7 +157,7 @@ impl<'d> Both<'d> {
         assert!(answer == expected, "{}", said());
     }
 
-    /// Every comparison of `a` with each of these, and of `b` where `a` equals one of them.
+    /// Every comparison of `a` with each of these values, and of `b` where `a` equals one of them.
     fn check_all(&self, a: &[Datum], b: Option<&[Datum]>) {
         for value in a {
             self.check_comparisons("a", &[], value);
@@ -209,7 +210,7 @@ impl<'d> Both<'d> {
     }
 }
 
-/// Fills a table of these keys, and checks it.
+/// Fills a table with these keys, and checks it.
 fn check_typed<K: Key<Owned = K> + Clone>(
     types: &[ColumnType],
     keys: &[K],
@@ -247,7 +248,7 @@ fn check_typed<K: Key<Owned = K> + Clone>(
     Both::new(&query, plain).check_all(&bounds[0], bounds.get(1).map(Vec::as_slice));
 }
 
-/// A table of one row, to look up from.
+/// A table of one row, the outer side of look-ups.
 fn load_one(db: &Database) {
     let schema = Schema::new(vec![Column::new("one", ColumnType::Bool)], &["one"]).unwrap();
     db.load_sorted(
@@ -293,7 +294,7 @@ fn u64s() -> Vec<u64> {
     bounds(ColumnType::U64).iter().filter_map(value).collect()
 }
 
-/// A few values of a list, the first and the last of them among them.
+/// Some values of a list, including the first and the last.
 fn some<T: Clone>(all: &[T]) -> Vec<T> {
     let step = (all.len() / 4).max(1);
     let mut some: Vec<T> = all.iter().step_by(step).cloned().collect();
@@ -316,7 +317,7 @@ fn bounds_of_typed_keys_keep_what_a_filter_keeps() {
     check_typed(&[I64], &i64s(), |key| vec![(*key).into()]);
     check_typed(&[Text], &texts, |key| vec![key.clone().into()]);
     check_typed(&[Bytes], &all_bytes, |key| vec![Datum::Bytes(key.clone())]);
-    // Together with another part, a text may not be as long as a key.
+    // In a key with another part, a text must be shorter than a whole key.
     let texts: Vec<String> = texts.into_iter().filter(|text| text.len() < 9).collect();
     check_typed(&[U64, Text], &pairs(&u64s(), &texts), |(a, b)| {
         vec![(*a).into(), b.clone().into()]
@@ -329,7 +330,7 @@ fn bounds_of_typed_keys_keep_what_a_filter_keeps() {
     });
 }
 
-/// A table with a key of one column of this type, loaded.
+/// Loads a table with a key of one column of this type.
 fn loaded(column_type: ColumnType, nullable: bool) -> (Schema, Vec<Vec<Datum>>) {
     let a = Column::new("a", column_type);
     let a = if nullable { a.nullable() } else { a };
@@ -349,7 +350,7 @@ fn loaded(column_type: ColumnType, nullable: bool) -> (Schema, Vec<Vec<Datum>>) 
     (schema, rows.collect())
 }
 
-/// Takes a loaded table into memory, as keys of the type that it opens with.
+/// Takes a loaded table into memory, with keys of the type that it opens with.
 fn take_into_memory(db: &Database, column_type: ColumnType, nullable: bool) {
     match column_type {
         _ if nullable => drop(db.table::<[u8], [u8]>("t").unwrap()),

@@ -1,4 +1,5 @@
-//! Directories that are no database, and settings that do not fit: refused, and nothing is changed.
+//! Directories without a database, and settings that do not match: the opening is refused, and
+//! nothing is changed.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroU16;
@@ -197,7 +198,7 @@ fn a_database_being_created_is_in_use() {
         let begin = Barrier::new(4);
         let open = || {
             begin.wait();
-            // A file of the database's own, in its directory.
+            // One of the database's own files, in its directory.
             let device = dir.path().join("device");
             let opened = Database::builder()
                 .shared_device(device, 1 << 20)
@@ -218,7 +219,7 @@ fn a_database_being_created_is_in_use() {
     }
 }
 
-/// What a crash cuts off was seen by no caller, but its stamps are on the disk.
+/// No caller saw the commits that a crash cuts off, but their stamps are on the disk.
 #[test]
 fn new_stamps_lie_above_cut_off_commits() {
     for order in BOTH_ORDERS {
@@ -226,7 +227,8 @@ fn new_stamps_lie_above_cut_off_commits() {
         let db = builder("TT(ELR)+PWAL(16)", &disk).open("/db").unwrap();
         let table = numbers(&db);
         let [mut first, mut second] = [0, 1].map(|worker| db.session_on(WorkerId(worker)).unwrap());
-        // The first is not flushed. What was read from it, or came after it, goes with it.
+        // The first commit is not flushed. The commits that read from it, or came after it, are
+        // lost with it.
         first.transact_async(|tx| tx.put(&table, &1, &1)).unwrap();
         let mut last = Stamp(0);
         for value in 0..5 {

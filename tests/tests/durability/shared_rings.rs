@@ -1,5 +1,5 @@
-//! A log on a shared device of any size lasts for ever: checkpoints free its regions while transactions run, and what has no
-//! room meanwhile is refused, with an error that says so.
+//! A log on a shared device of any size never ends: checkpoints free its regions while transactions
+//! run. A commit without room is refused until then, with an error that says so.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -16,19 +16,19 @@ use crate::full_disks::{KEYS, Values, assert_has, builder, put};
 const DEVICE: &str = "/db/device";
 const REGION: u64 = 64 << 10;
 
-/// Checkpoints are taken for nothing but full regions.
+/// Only full regions trigger checkpoints.
 fn shared(spec: ProtocolSpec, disk: &SimDisk) -> Builder {
     let builder = builder(spec, disk).checkpoint_log_bytes(1 << 30);
     builder.shared_device(DEVICE, REGION)
 }
 
-/// None is taken but those that are asked for.
+/// Only explicit checkpoints.
 fn by_hand(spec: &str, disk: &SimDisk) -> Builder {
     let builder = shared(spec.parse().unwrap(), disk);
     builder.checkpoint_log_bytes(u64::MAX)
 }
 
-/// How often the streams have gone round, by the manifest.
+/// Number of times the streams have wrapped around, according to the manifest.
 fn laps(disk: &SimDisk) -> u64 {
     let manifest = Manifest::read(disk, Path::new("/db")).unwrap().unwrap();
     let starts = &manifest.generations.last().unwrap().starts;
@@ -39,7 +39,7 @@ fn laps(disk: &SimDisk) -> u64 {
         .unwrap()
 }
 
-/// Updates until there is no room. Returns how many there were.
+/// Updates until there is no room. Returns the number of updates.
 fn fill(db: &Database, table: &Values, expected: &mut BTreeMap<u64, u64>) -> u64 {
     for number in 0.. {
         let value = [number as u8; 200];
@@ -84,7 +84,7 @@ fn updates_go_round_the_regions_in_every_life() {
         assert!(laps(&disk) >= 4, "{spec}: {}", laps(&disk));
         let device = disk.open(Path::new(DEVICE)).unwrap();
         assert!(device.len_bytes() <= 2 * REGION);
-        // And in files from then on, without the device once an image has what is on it.
+        // In files from then on. The device is no longer needed once an image has its contents.
         let db = builder(spec, &disk).open("/db").unwrap();
         assert_has(&db, &db.table("values").unwrap(), &expected);
         db.checkpoint().unwrap();
@@ -107,7 +107,8 @@ fn a_full_region_has_room_after_a_checkpoint() {
             assert_has(&db, &table, &expected);
             for round in 0..4 {
                 counts.push(fill(&db, &table, &mut expected));
-                // Reading goes on, in views too, however many: where nothing was committed, they write nothing.
+                // Reads and views continue to work, however many: without commits, they write
+                // nothing.
                 for _ in 0..50 {
                     assert_has(&db, &table, &expected);
                 }
@@ -116,7 +117,8 @@ fn a_full_region_has_room_after_a_checkpoint() {
                 }
             }
         }
-        // What is refused after an opening, because the one before has left no room, a checkpoint makes room for.
+        // A refusal after an opening, for which the previous life left no room, ends with a
+        // checkpoint.
         assert_eq!(counts[4], 0, "{spec}: {counts:?}");
         let full = counts.iter().filter(|count| **count > 40);
         assert_eq!(full.count(), 11, "{spec}: {counts:?}");
@@ -127,7 +129,7 @@ fn a_full_region_has_room_after_a_checkpoint() {
     }
 }
 
-/// Generations that no checkpoint has looked at begin somewhere in a ring that had gone round before.
+/// Generations without a checkpoint begin anywhere in a ring that has wrapped around before.
 #[test]
 fn lives_without_checkpoints_follow_each_other_in_a_ring() {
     for spec in [
@@ -161,7 +163,7 @@ fn lives_without_checkpoints_follow_each_other_in_a_ring() {
     }
 }
 
-/// Where operations are logged, the log is kept from the beginning of the oldest transaction on.
+/// Where operations are logged, the log is kept from the beginning of the oldest transaction.
 #[test]
 fn an_old_transaction_keeps_a_region_full_until_it_ends() {
     for spec in ["S2PL(ELR)+SWAL(1)+ARIES", "S2PL(NLR)+SWAL(1)+ARIES"] {
@@ -186,7 +188,7 @@ fn an_old_transaction_keeps_a_region_full_until_it_ends() {
     }
 }
 
-/// An image without a commit, and a log without the beginning of what was rolled back before.
+/// An image without a commit, and a log that no longer has the beginning of an earlier rollback.
 #[test]
 fn what_was_rolled_back_before_any_commit_is_recycled() {
     for on_device in [false, true] {

@@ -1,5 +1,6 @@
-//! Disks that a database fills by itself, in one life and over several: what is refused is refused only where a checkpoint
-//! could make no room, deletions always go on, and what they free is used again.
+//! Disks that a database fills by itself, in one life and over several. A commit is refused only if
+//! a checkpoint could make no room. Deletions always succeed, and the space that they free is used
+//! again.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::error::Error as _;
@@ -21,7 +22,7 @@ const SPECS: [&str; 6] = [
     "S2PL(NLR)+PWAL(1)+ARIES",
     "S2PL(ELR)+SWAL(1)+ARIES",
 ];
-/// Longer than a log buffer, and not than the log file of one stream.
+/// Longer than a log buffer, and shorter than the log file of one stream.
 const LONG: Rows = Rows::LARGE.of(45_000);
 /// Longer than a log file.
 const VERY_LONG: Rows = Rows::LARGE.of(90_000);
@@ -42,7 +43,7 @@ fn on_disk_of(bytes: u64) -> SimDisk {
     disk
 }
 
-/// What all files have together, with those that have no name.
+/// The bytes of all files, including unlinked ones.
 fn used_bytes(disk: &SimDisk) -> u64 {
     let room = disk.preallocation(Path::new("/")).unwrap().unwrap();
     disk.set_capacity(Some(u64::MAX));
@@ -50,7 +51,8 @@ fn used_bytes(disk: &SimDisk) -> u64 {
     space.total_bytes - space.free_bytes
 }
 
-/// Thirty megabytes of rows were refused for ever on 150, when 410 of them were written: scaled down.
+/// Regression test, scaled down: on a disk of 150 MB, thirty megabytes of rows were refused for
+/// ever after 410 MB of writes.
 #[test]
 fn overwriting_goes_on_for_ever() {
     for (number, spec) in SPECS.into_iter().enumerate() {
@@ -78,7 +80,7 @@ fn overwriting_goes_on_for_ever() {
     }
 }
 
-/// Inserts only, until there is no room; then deletions, and what these have freed is written again.
+/// Inserts until there is no room, then deletions; the freed space is written again.
 #[test]
 fn a_full_disk_takes_deletions_and_then_rows() {
     for (number, spec) in SPECS.into_iter().enumerate() {
@@ -137,7 +139,8 @@ fn a_table_that_is_dropped_or_cleared_makes_room() {
     }
 }
 
-/// Another program has taken all there is: reading goes on, in this life and the next, and so does dropping a table.
+/// Another program has taken all free space: reads work in this life and the next, and so does
+/// dropping a table.
 #[test]
 fn a_disk_without_a_free_byte_opens() {
     for spec in SPECS {
@@ -178,7 +181,7 @@ fn a_disk_without_a_free_byte_opens() {
     }
 }
 
-/// In one transaction, where that needs no more room than there is; and in several, in any case.
+/// In one transaction, if that needs no more than the free space; in several, in any case.
 #[test]
 fn many_rows_are_deleted_at_once_or_in_parts() {
     for spec in SPECS {
@@ -216,7 +219,7 @@ fn many_rows_are_deleted_at_once_or_in_parts() {
     }
 }
 
-/// Where the caller ends its transactions by itself, and runs again what was refused.
+/// The caller commits its transactions explicitly, and retries a refused one.
 #[test]
 fn a_refused_commit_passes_when_it_is_run_again() {
     let disk = on_disk_of(6 * MIB);

@@ -1,6 +1,6 @@
-//! The same as on simulated disks (`small_disks.rs`) on real file systems of 40 to 200 MB, which count their bytes as they like, and with
-//! the thread that makes files ready. That needs root; where it is impossible, the tests say so and pass, unless
-//! `NAMIKI_REQUIRE_POWERCUT` is set.
+//! The tests of `small_disks.rs` on real file systems of 40 to 200 MB, with their own accounting of
+//! space and with the thread that prepares files. They need root. Where that is impossible, the
+//! tests say so and pass, unless `NAMIKI_REQUIRE_POWERCUT` is set.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -18,12 +18,12 @@ use namiki_tests::small_file_system::SmallFileSystem;
 
 const MIB: u64 = 1 << 20;
 
-/// What one database is opened with, and how large its disk is.
+/// The settings of a database, and the size of its disk.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     is_ext4: bool,
     mib: u64,
-    /// Nothing: as long as they are by default.
+    /// `None`: the default length.
     log_file_bytes: Option<u64>,
     streams: u16,
     rows: Rows,
@@ -61,7 +61,7 @@ fn cases() -> impl Iterator<Item = Case> {
 }
 
 impl Case {
-    /// Nothing, with the reason printed, where that is impossible.
+    /// `None`, with the reason printed, if no file system can be mounted.
     fn disk(&self) -> Option<SmallFileSystem> {
         let bytes = self.mib * MIB;
         let made = if self.is_ext4 {
@@ -86,7 +86,7 @@ impl Case {
         opened.unwrap_or_else(|error| panic!("{self:?}: {error:?}"))
     }
 
-    /// What is free in the end.
+    /// Fills the free space with a file.
     fn fill_with_a_file(&self, disk: &SmallFileSystem) {
         let mut file = fs::File::create(disk.path().join("filler")).unwrap();
         for bytes in [MIB as usize, 4096, 512, 1] {
@@ -102,7 +102,7 @@ impl Case {
     }
 }
 
-/// A fifth of the disk, written again and again.
+/// Rows of a fifth of the disk, written repeatedly.
 #[test]
 fn overwriting_goes_on_on_any_file_system() {
     for case in cases() {
@@ -144,7 +144,7 @@ fn a_full_file_system_takes_deletions_and_then_rows() {
             filling.check(&db);
             db.close().unwrap();
         }
-        // Another program takes what is left, and reading goes on; then a table is dropped.
+        // Another program takes the rest, and reads continue to work; then a table is dropped.
         case.fill_with_a_file(&disk);
         let db = case.open(&dir);
         filling.check(&db);

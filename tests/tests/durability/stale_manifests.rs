@@ -1,5 +1,5 @@
-//! A manifest that is older than the log, or was changed: opening by it would forget what was
-//! acknowledged since, so it is an error that names the file, and nothing is changed.
+//! A manifest that is older than the log, or was changed. Opening with it would lose later
+//! acknowledged commits, so it is an error that names the file, and nothing is changed.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use namiki_tests::small_database::{BOTH_ORDERS, builder, keys, numbers, put};
 const MANIFEST: &str = "/db/MANIFEST";
 const REGION_BYTES: u64 = 64 << 10;
 
-/// Log files, and one device of all streams.
+/// Log files, or one device for all streams.
 fn both_places(spec: &str, disk: &SimDisk, shared: bool) -> Builder {
     let builder = builder(spec, disk);
     if shared {
@@ -22,7 +22,8 @@ fn both_places(spec: &str, disk: &SimDisk, shared: bool) -> Builder {
     }
 }
 
-/// Opens a disk by the manifest that is put there, and expects a file of this name to be unknown to it.
+/// Opens a disk with the manifest that is there, and expects an error that names this file as
+/// missing from it.
 fn assert_not_in_manifest(builder: Builder, disk: &SimDisk, file: &Path, of: Generation) {
     let before = disk.read(Path::new(MANIFEST)).unwrap();
     match builder.open("/db") {
@@ -81,7 +82,8 @@ fn written_file(disk: &SimDisk, name: &str) -> PathBuf {
     found.find(|path| disk.read(path).is_ok()).unwrap()
 }
 
-/// The streams of the last generation were begun, and the manifest was not replaced.
+/// A crash after the streams of the last generation were created and before the manifest was
+/// replaced.
 #[test]
 fn an_unannounced_generation_is_no_damage() {
     for shared in [false, true] {
@@ -108,7 +110,7 @@ fn an_unannounced_generation_is_no_damage() {
     }
 }
 
-/// The manifest with this in the place of that, and the checksum that belongs to it.
+/// Replaces a text in the manifest, and updates its checksum.
 fn change(disk: &SimDisk, from: &str, to: &str) {
     let text = String::from_utf8(disk.read(Path::new(MANIFEST)).unwrap()).unwrap();
     let (_, body) = text.trim_end().split_once('\n').unwrap();
@@ -119,7 +121,7 @@ fn change(disk: &SimDisk, from: &str, to: &str) {
     disk.replace(Path::new(MANIFEST), text.as_bytes()).unwrap();
 }
 
-/// What a manifest says of where so many streams begin in the rings of a new device.
+/// The beginnings of `streams` streams in the rings of a new device, as text in a manifest.
 fn begins(streams: usize) -> String {
     let first = r#"{
           "file_number": 1,
@@ -149,7 +151,7 @@ fn a_manifest_with_fewer_streams_than_hold_frames_is_refused() {
         let disk = disk.crash_image(disk.events(), Loss::All);
         change(&disk, "\"streams\": 2", "\"streams\": 1");
         let file = if shared {
-            // In the ring of a region, each stream has a beginning.
+            // In the ring of a region, each stream has its own beginning.
             change(&disk, &begins(2), &begins(1));
             PathBuf::from("/db/log")
         } else {

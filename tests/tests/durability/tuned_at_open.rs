@@ -44,7 +44,7 @@ fn the_tuned_config_is_reported_kept_and_used() {
     assert_eq!(keys(&db), [0, 1, 2, 3]);
 }
 
-/// Whatever the opening before was: the manifest only tells of it.
+/// The choice does not depend on the previous opening: the manifest only records it.
 #[test]
 fn an_opening_without_a_spec_is_strict() {
     let disk = SimDisk::new();
@@ -104,7 +104,7 @@ fn an_unmeasurable_device_is_reported_and_harms_nothing() {
     assert_eq!(keys(&db), [1]);
 }
 
-/// At every event of a creation, with the files that are written to measure.
+/// At every event of a creation, including those of the files written to measure.
 #[test]
 fn a_crash_while_the_device_is_measured_is_no_obstacle() {
     let disk = SimDisk::new();

@@ -1,4 +1,4 @@
-//! Commits that a full disk refuses wait for a checkpoint, and for nothing that could last for ever.
+//! Commits refused by a full disk wait for a checkpoint, and for nothing that could last for ever.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::{NonZeroU16, NonZeroU64};
@@ -28,7 +28,7 @@ fn on_disk_of(bytes: u64) -> SimDisk {
     disk
 }
 
-/// A future's waits are those of `transact`.
+/// A future waits like `transact`.
 #[test]
 fn a_task_waits_for_room_as_a_thread_does() {
     let disk = on_disk_of(6 * MIB);
@@ -40,7 +40,7 @@ fn a_task_waits_for_room_as_a_thread_does() {
         block_on(put).unwrap_or_else(|error| panic!("{number}: {error:?} {}", db.stats()));
     }
     assert!(db.stats().checkpoints.taken > 1);
-    // Where a checkpoint can make no room, it is refused, and returns.
+    // If a checkpoint can make no room, the commit is refused and returns.
     let mut key = 50;
     let refused = loop {
         let put = db.transact_in_task(|tx| tx.put(&table, &key, &[7; 20_000]));
@@ -52,7 +52,8 @@ fn a_task_waits_for_room_as_a_thread_does() {
     assert!(matches!(refused, Error::DiskFull(_)), "{refused:?}");
 }
 
-/// Of a full disk on which a checkpoint could make room: half of the rows are deleted, and the log has it.
+/// A full disk on which a checkpoint could make room: half of the rows are deleted, and the log has
+/// the deletions.
 fn full_and_half_deleted(disk: &SimDisk) -> (Database, Filling) {
     let db = builder(disk, 1).open("/db").unwrap();
     let mut filling = Filling::new(Rows::LARGE);
@@ -61,7 +62,8 @@ fn full_and_half_deleted(disk: &SimDisk) -> (Database, Filling) {
     (db, filling)
 }
 
-/// By what the backup calls, and by other threads: the checkpoint that could make room comes after the backup.
+/// From the backup's callback, and from other threads: the checkpoint that could make room comes
+/// after the backup.
 #[test]
 fn commits_beside_a_backup_are_refused_and_do_not_wait() {
     let disk = on_disk_of(4 * MIB);
@@ -102,7 +104,8 @@ fn commits_beside_a_backup_are_refused_and_do_not_wait() {
     filling.check(&db);
 }
 
-/// The backup that follows a database is deferred: it copies a byte in a second, and would hold the checkpoint up for days.
+/// The backup that follows a database is deferred: it copies one byte a second, and would delay the
+/// checkpoint for days.
 #[test]
 fn a_following_backup_gives_way_to_refused_commits() {
     let disk = on_disk_of(6 * MIB);

@@ -1,5 +1,5 @@
-//! A process that changes its working directory, as daemons do: a database that was opened by a relative path goes on, with
-//! its backup and its device.
+//! A process that changes its working directory, as daemons do: a database opened by a relative
+//! path continues to work, and so do its backup and its device.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::env;
@@ -31,7 +31,7 @@ fn fill(db: &Database) {
     db.table::<u64, u64>("more").unwrap();
 }
 
-/// The process that changes it. It begins in a directory of its own.
+/// The process that changes its directory. It begins in a directory of its own.
 fn child() {
     let home = env::current_dir().unwrap();
     let options = BackupOptions::default();
