@@ -1,5 +1,5 @@
-//! No acknowledged payment is lost when the process is killed. (When the power is cut: `power_cut.rs`.) The long form is
-//! `cargo xtask kill`.
+//! No acknowledged payment is lost when the process is killed. (Power cuts: `power_cut.rs`.) The
+//! long form is `cargo xtask kill`.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -21,7 +21,7 @@ fn a_killed_process_loses_nothing_acknowledged() {
         for round in 0..20 {
             let told = |why: String| -> String { format!("seed {seed}, round {round}: {why}") };
             witness.round(Cut::Kill).map_err(told).unwrap();
-            // The others are recovered by the next child, which may be killed at that.
+            // In the other rounds the next child recovers, and may be killed during that.
             if round % 2 == 1 {
                 witness.check().map_err(told).unwrap();
             }

@@ -1,6 +1,6 @@
-//! Memory is bounded by the bytes that are in use, not by how many values, tables or keys there were.
+//! Memory is bounded by the bytes in use, not by the number of past values, tables or keys.
 //!
-//! The tests run one after the other, so that every allocation counted is that of one of them.
+//! The tests run one after the other, so that every counted allocation belongs to the running test.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::borrow::Borrow;
@@ -21,12 +21,12 @@ fn alone() -> MutexGuard<'static, ()> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Bytes that are allocated now; nothing is collected before.
+/// The allocated bytes; nothing is collected before.
 fn live() -> isize {
     CountingAllocator::live()
 }
 
-/// A database with a log that is written to nowhere.
+/// A database with a log on a disk that discards all writes.
 fn open(spec: &str, buffer_bytes: usize) -> (tempfile::TempDir, Database) {
     open_with(spec, buffer_bytes, buffer_bytes)
 }
@@ -69,7 +69,7 @@ fn overwritten_large_values_are_freed_while_others_are_written() {
         let start = live();
         let peak = CountingAllocator::peak_of(|| (0..50).for_each(|_| put()));
         let (more, peak) = (live() - start, peak - start);
-        // At most the new value and the one it replaces; and while it runs, its copies.
+        // At most the new value and the one it replaces; during the transaction, its copies, too.
         assert!(more <= 5 * MIB, "{spec}: {more} bytes more");
         assert!(peak <= 40 * MIB, "{spec}: {peak} bytes at the peak");
     }
@@ -99,7 +99,7 @@ fn a_refused_value_is_neither_copied_nor_kept() {
         let (more, peak) = (live() - start, peak - start);
         assert!(peak <= 256 * KIB, "{spec}: {peak} bytes at the peak");
         assert!(more <= 64 * KIB, "{spec}: {more} bytes more");
-        // What replaces a value is made by the caller, and copied no further.
+        // The caller creates the new value, and the engine makes no copy of it.
         let peak = CountingAllocator::peak_of(|| {
             refused(db.transact(|tx| tx.update(&table, &key, |_| value.clone()).map(drop)));
             let all = |_, _| value.clone();
@@ -118,7 +118,7 @@ fn a_refused_value_is_neither_copied_nor_kept() {
     }
 }
 
-/// A value that does not say how long it is.
+/// A value that does not report its length.
 struct Secretive(usize);
 
 impl Borrow<Secretive> for Vec<u8> {
@@ -148,7 +148,7 @@ fn a_large_transaction_leaves_no_large_buffer_behind() {
         let table = db.table::<u64, Secretive>("values").unwrap();
         let start = live();
         for turn in 0..3 {
-            // Refused after it has been encoded, or read and deleted.
+            // With a log, refused after it has been encoded; without one, read and deleted later.
             let bytes = if has_log { 100 << 20 } else { 50 << 20 };
             let put = db.transact(|tx| tx.put(&table, &1, &Secretive(bytes)));
             assert_eq!(put.is_err(), has_log, "{spec}");
@@ -159,7 +159,7 @@ fn a_large_transaction_leaves_no_large_buffer_behind() {
                 tx.delete(&table, &1)
             })
             .unwrap();
-            // Many small ones.
+            // Many small values.
             let many = (2..30_000_u64).map(|key| (turn + 1) * 1_000_000 + key % 8_000);
             db.transact(|tx| {
                 many.clone()
@@ -176,14 +176,15 @@ fn a_large_transaction_leaves_no_large_buffer_behind() {
             .transact(|_| Ok(()))
             .map(|()| table.memory_bytes())
             .unwrap() as isize;
-        // Those that still wait to leave the index are noted.
+        // The keys that still wait to leave the index are counted.
         assert_eq!(db.take_out_deleted_keys().unwrap(), 0, "{spec}");
         let more = live() - start - records;
         assert!(more <= 6 * MIB, "{spec}: {more} bytes more");
     }
 }
 
-/// What is longer than a log buffer is encoded, and may be written, apart from it.
+/// A record longer than a log buffer is encoded in memory of its own, and may be written from
+/// there.
 #[test]
 fn a_large_transactions_memory_is_returned() {
     let _alone = alone();
@@ -202,14 +203,15 @@ fn a_large_transactions_memory_is_returned() {
             let peak = CountingAllocator::peak_of(put);
             let (more, peak) = (live() - start, peak - start);
             assert!(more <= 6 * MIB, "{spec}, {bytes}: {more} bytes more");
-            // What was written, in a buffer that grew to as much again; the record; and the rows beside the old ones.
+            // The written bytes, in a buffer that grew to twice their length; the record; and the
+            // new rows next to the old ones.
             let most = 4 * bytes as isize + 8 * MIB;
             assert!(peak <= most, "{spec}, {bytes}: {peak} bytes at the peak");
         }
     }
 }
 
-/// The bytes that each of many tables without a row takes.
+/// The bytes for each of many tables without rows.
 fn bytes_of_an_empty_table(index: IndexKind) -> isize {
     const TABLES: isize = 200;
     let dir = tempfile::tempdir().unwrap();
@@ -221,7 +223,7 @@ fn bytes_of_an_empty_table(index: IndexKind) -> isize {
         .unwrap();
     let create = |from: isize| {
         for table in from..from + TABLES {
-            // Every second one with keys of any length.
+            // Every other table has keys of any length.
             match table % 2 {
                 0 => drop(db.table::<u64, u64>(&format!("table {table}")).unwrap()),
                 _ => drop(db.table::<str, u64>(&format!("table {table}")).unwrap()),
@@ -291,7 +293,7 @@ fn deleted_keys_leave_nothing_behind_when_it_is_opened_again() {
                     tx.delete(&names, &key)?;
                     tx.delete(&texts, &text(key)).map(drop)
                 });
-                // A few stay, and one comes back.
+                // Some rows stay, and one reappears.
                 db.transact(|tx| {
                     tx.put(&names, &7, &70)?;
                     tx.put(&texts, &text(9), "ninety")
@@ -308,7 +310,7 @@ fn deleted_keys_leave_nothing_behind_when_it_is_opened_again() {
                     let bytes_max = if index == "hash" { 24 << 10 } else { 8 << 10 };
                     assert!(bytes <= bytes_max, "{case}: {bytes} bytes in a table");
                 }
-                // What is written now is above all that was deleted, whichever way it is replayed.
+                // New writes are above all deletions, in either replay order.
                 let check = |db: &Database, expected: &[(u64, Option<u64>)]| {
                     let names = db.table::<u64, u64>("numbers").unwrap();
                     for (key, value) in expected {

@@ -1,12 +1,15 @@
-//! What the real disks call durable, and what a database acknowledges, survives a power cut.
+//! Writes that the real disks report as durable, and commits that a database acknowledges, survive
+//! a power cut.
 //!
 //! The power of a file system in a file is cut: an ext4 mounted from a loop device is shut down
-//! without a flush, unmounted, and mounted again. A killed process cannot find a missing sync;
-//! this does. Each promise of the disks is tested as the last thing done before the cut, because a later
+//! without a flush, unmounted, and mounted again. A killed process cannot detect a missing sync;
+//! this test does. Each guarantee of the disks is tested with the last operation before the cut,
+//! because a later sync would hide a missing one.
 //! sync would cover for a missing one.
 //!
-//! That needs root and a loop device. Where it is impossible the tests say so and pass, unless
-//! `NAMIKI_REQUIRE_POWERCUT` is set, as `cargo xtask power-cut` does. The long form is `cargo xtask kill --power`.
+//! The tests need root and a loop device. Where that is impossible they say so and pass, unless
+//! `NAMIKI_REQUIRE_POWERCUT` is set, as `cargo xtask power-cut` does. The long form is `cargo xtask
+//! kill --power`.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -22,15 +25,16 @@ use namiki_tests::kill::{Cut, PowerCut, Witness};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_namiki-harness");
 
-/// One test at a time. A program that is being started has, for a moment, all files open that we have: beside
-/// another test, a file system would be busy. And some children are killed after so many payments, and have to come
-/// that far.
+/// Serializes the tests. A program that is being started briefly inherits all open files of this
+/// process, so another test would find its file system busy. In addition, some children are killed
+/// after a number of payments, and must be fast enough to reach it.
 fn one_at_a_time() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A file system to cut the power of; nothing, with the reason printed, where that is impossible.
+/// A file system with a power cut; `None`, with the reason printed, if this machine does not allow
+/// it.
 fn power_cut() -> Option<PowerCut> {
     let why = match PowerCut::new() {
         Ok(disk) => return Some(disk),
@@ -42,7 +46,7 @@ fn power_cut() -> Option<PowerCut> {
     None
 }
 
-/// Loses everything not yet on the device, and comes back.
+/// Loses everything not yet on the device, and restarts.
 fn cut(power: &PowerCut) {
     power.cut().unwrap();
     power.restore().unwrap();
@@ -139,7 +143,7 @@ fn a_power_cut_loses_nothing_that_was_acknowledged() {
     let mut witness = Witness::new(Path::new(PROGRAM), &dir, 77);
     for round in 0..12 {
         let told = |why: String| -> String { format!("round {round}: {why}") };
-        // What a kill left, and a recovery has read, must survive the cut after it.
+        // The writes that a kill left, and a recovery has read, must survive the cut after it.
         witness.round(Cut::Kill).map_err(told).unwrap();
         if round % 2 == 0 {
             witness.check().map_err(told).unwrap();
@@ -157,7 +161,7 @@ fn a_power_cut_loses_nothing_that_was_acknowledged() {
     assert!(seen.copied > 0, "{seen:?}");
 }
 
-/// The control: without the sync, a power cut loses what a kill does not.
+/// The control: without the sync, a power cut loses commits that survive a kill.
 #[test]
 fn a_missing_sync_is_found_by_a_power_cut() {
     let _alone = one_at_a_time();
@@ -170,7 +174,7 @@ fn a_missing_sync_is_found_by_a_power_cut() {
     }
     for _ in 0..20 {
         if witness.round(Cut::Power(&disk)).is_err() {
-            // It could not open what the power cut before had left.
+            // The child could not open the database after the previous power cut.
             return;
         }
         disk.restore().unwrap();

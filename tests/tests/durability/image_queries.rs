@@ -377,7 +377,7 @@ fn tables_that_a_query_cannot_read_are_refused_by_name() {
     assert!(matches!(error, QueryError::Closed), "{error:?}");
 }
 
-/// A query's threads may drop the table some time after its rows were dropped.
+/// A query's threads may release the database some time after the query's rows were dropped.
 #[test]
 fn rows_do_not_keep_a_database_open() {
     let disk = SimDisk::new();

@@ -1,5 +1,5 @@
-//! The textbook's interleavings, step by step: each is refused, and each is committed, and told by
-//! the checker, when the check that refuses it is left out.
+//! The textbook anomalies, step by step. Each is refused; each is committed, and found by the
+//! checker, when the check that refuses it is left out.
 //!
 //! One transaction runs inside another, so there is one thread and one order of steps.
 //!
@@ -25,7 +25,7 @@ const Y: u64 = 2;
 const Z: u64 = 3;
 const HOT: u64 = 9;
 
-/// A database with x = y = z = 0, and the history of what commits in it.
+/// A database with x = y = z = 0, and the history of its commits.
 struct Book {
     db: Database,
     table: Numbers,
@@ -33,7 +33,7 @@ struct Book {
     ids: u64,
 }
 
-/// What one transaction has done so far.
+/// The reads and writes of one transaction so far.
 #[derive(Default)]
 struct Page {
     reads: Vec<(u64, u64)>,
@@ -54,9 +54,9 @@ impl Page {
 }
 
 impl Book {
-    /// In an epoch that does not end.
+    /// A book in an epoch that does not end.
     fn new() -> Self {
-        // Not this one's subject: no group, so that no lock is held between transactions.
+        // Groups of one, so that no lock is held between transactions.
         Self::of("TT(ELR)+PWAL(1)", Duration::MAX)
     }
 
@@ -90,7 +90,7 @@ impl Book {
         self.db.session().unwrap()
     }
 
-    /// A whole transaction, by itself.
+    /// Runs a whole transaction.
     fn commit(
         &mut self,
         body: impl FnOnce(&mut Page, &mut Transaction, &Numbers) -> Result<(), Error>,
@@ -134,7 +134,7 @@ impl Book {
         self.ids
     }
 
-    /// Runs a transaction around what `between` does.
+    /// Runs a transaction with `between` in the middle of it.
     fn around<C: Checks>(
         &mut self,
         first: impl FnOnce(&mut Page, &mut Transaction, &Numbers) -> Result<(), Error>,
@@ -151,8 +151,8 @@ impl Book {
         ended.map(|((), ticket)| self.push(page, ticket.stamp()))
     }
 
-    /// Lets the version of `key` be read at a stamp far from now: by a reader that also reads a
-    /// key overwritten so often.
+    /// Extends the read timestamp of `key` far beyond the present: a reader also reads a key that
+    /// was overwritten `overwritten` times.
     fn read_far_ahead(&mut self, key: u64, overwritten: u64) {
         for _ in 0..overwritten {
             self.commit(|page, tx, table| page.write(tx, table, HOT));
@@ -202,8 +202,8 @@ fn lost_update<C: Checks>(book: &mut Book) -> Result<u64, Error> {
     )
 }
 
-/// Protocols under which other transactions go on, and a transaction that has read what they changed cannot
-/// commit.
+/// Protocols that validate reads: other transactions continue, and a transaction that has read
+/// versions they changed cannot commit.
 fn optimistic_books() -> impl Iterator<Item = Book> {
     let specs = ["TT(ELR)+PWAL(1)", "SILO(ELR)+PWAL(1)", "SILO(NLR)+NOLOG"];
     specs.into_iter().map(|spec| Book::of(spec, Duration::MAX))
@@ -251,8 +251,9 @@ fn a_write_skew_is_refused() {
     book.assert_anomaly("write skew");
 }
 
-/// The published bug: x was overwritten more than once, and the stamp of the last to commit lies
-/// below the wts of the present version but not of the one after that which it read.
+/// The published bug: x was overwritten more than once. The stamp of the last transaction to commit
+/// is below the wts of the present version, and not below the wts of the version that follows the
+/// one it read.
 #[test]
 fn a_version_that_is_no_predecessor_is_refused() {
     let mut book = Book::new();
@@ -304,9 +305,9 @@ fn a_read_is_repeatable_or_refused() {
     book.assert_serial();
 }
 
-/// The circle that a re-check of leaf versions alone would miss, because the order of stamps is not
-/// that of time: T2 reads y, valid far ahead; T1 scans the gap of k, writes y further ahead and
-/// commits; T2 inserts k at a low stamp. T2 read y before T1 wrote it, and T1 read the gap before
+/// The cycle that a re-check of leaf versions alone would miss, because the order of stamps is not
+/// that of time. T2 reads y, valid far ahead. T1 scans the gap of k, writes y further ahead and
+/// commits. T2 inserts k at a low stamp. T2 read y before T1 wrote it, and T1 read the gap before
 /// T2 filled it.
 fn phantom<C: Checks>(book: &mut Book) -> Result<u64, Error> {
     const K: u64 = 5;
@@ -356,8 +357,9 @@ fn a_key_appearing_in_a_read_range_is_refused() {
 }
 
 /// Once a transaction has put a key into a gap that it had read, others find the key's record and
-/// no longer change the leaf. The record has to answer for the gap from then on: it did not once,
-/// and updates were lost. (Found by the shuffled transactions, `TT(NLR)+PWAL(16)`, seed 1.)
+/// no longer change the leaf. From then on the record protects the gap. In an earlier version it
+/// did not, and updates were lost. (Found by the shuffled transactions, `TT(NLR)+PWAL(16)`, seed
+/// 1.)
 #[test]
 fn a_gap_filled_by_its_reader_is_still_guarded() {
     for rolled_back in [false, true] {
@@ -388,8 +390,8 @@ fn a_gap_filled_by_its_reader_is_still_guarded() {
     }
 }
 
-/// A word has 15 bits for how far a version's last read lies above its wts. A read further on moves
-/// the wts, and the version is still the one that others have read.
+/// A word has 15 bits for the distance of a version's last read from its wts. A read further ahead
+/// moves the wts, and the version is still the one that others have read.
 #[test]
 fn a_version_read_far_ahead_stays_the_same() {
     const FAR: u64 = 40_000;
@@ -408,8 +410,8 @@ fn a_version_read_far_ahead_stays_the_same() {
     book.assert_serial();
 }
 
-/// The floor of the epoch is for writers. A reader at the floor would move the rts of every record that was
-/// not read in this epoch.
+/// The floor of the epoch is for writers. A reader at the floor would move the rts of every record
+/// that no transaction has read in this epoch.
 #[test]
 fn readers_are_ordered_by_reads_writers_above_the_floor() {
     let mut book = Book::of("TT(NLR)+PWAL(1)", Duration::ZERO);
@@ -427,7 +429,7 @@ fn readers_are_ordered_by_reads_writers_above_the_floor() {
     book.assert_serial();
 }
 
-/// The history that TicToc allows, see below: Silo finds that z has changed.
+/// The history that TicToc allows (see below): Silo detects that z has changed.
 #[test]
 fn silo_is_strictly_serializable() {
     for spec in ["SILO(ELR)+PWAL(1)", "SILO(NLR)+NOLOG"] {
@@ -446,7 +448,8 @@ fn silo_is_strictly_serializable() {
     }
 }
 
-/// The same: under strict two-phase locking T_a cannot overwrite what T_c has read and still holds.
+/// The same history: under strict two-phase locking T_a cannot overwrite z while T_c, which has
+/// read it, holds the lock.
 #[test]
 fn strict_two_phase_locking_is_strictly_serializable() {
     for spec in ["S2PL(ELR)+PWAL(1)", "S2PL(NLR)+NOLOG"] {
@@ -467,10 +470,10 @@ fn strict_two_phase_locking_is_strictly_serializable() {
     }
 }
 
-/// What TicToc does not promise, and why it is never offered where external consistency is: T_c reads
-/// z and is about to write w; T_a overwrites z and returns; then T_b begins, reads w as it was, and
-/// returns; then T_c commits. The only serial order is T_b, T_c, T_a, although T_a had returned
-/// before T_b began.
+/// The anomaly that TicToc permits; therefore it is never offered where external consistency is
+/// required. T_c reads z and is about to write w. T_a overwrites z and returns. Then T_b begins,
+/// reads the old w, and returns. Then T_c commits. The only serial order is T_b, T_c, T_a, although
+/// T_a had returned before T_b began.
 #[test]
 fn tictoc_is_serializable_but_not_strictly() {
     const W: u64 = X;

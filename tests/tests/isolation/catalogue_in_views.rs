@@ -1,5 +1,5 @@
-//! A view is a snapshot of the catalogue, too: tables that are created, loaded, renamed, cleared or dropped after its moment
-//! change nothing of what it answers, or are refused by it.
+//! A view is a snapshot of the catalogue, too. Later creations, loads, renames, clearings and drops
+//! of tables leave its answers unchanged, or the view refuses the table.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -47,7 +47,7 @@ fn value(key: i64, amount: i64) -> Vec<u8> {
     encode_row(&schema(), &row(key, amount)).unwrap()
 }
 
-/// Holds what loads tables after an opening.
+/// Blocks the threads that load tables after an opening.
 #[derive(Default)]
 struct Gate {
     is_shut: Mutex<bool>,
@@ -66,33 +66,33 @@ impl Gate {
     }
 }
 
-/// A table that there is or was.
+/// A present or past table.
 struct Known {
     rows: Rows,
-    /// Nothing once it was dropped or cleared.
+    /// `None` once it was dropped or cleared.
     name: Option<&'static str>,
-    /// Whether the catalogue knows its columns: it was loaded.
+    /// Whether the catalogue knows its columns, because it was loaded.
     has_columns: bool,
-    /// Whether it lies in segments.
+    /// Whether it is stored in segments.
     is_in_segments: bool,
-    /// One for each time it was asked for, in this opening.
+    /// All handles obtained in this opening.
     handles: Vec<Handle>,
 }
 
-/// A view, and what there was at its moment.
+/// A view, and the expected contents at its moment.
 struct OpenView {
     view: View,
-    /// By their numbers.
+    /// The rows, by table number.
     rows: BTreeMap<usize, Rows>,
     names: BTreeMap<&'static str, usize>,
-    /// Tables with larger numbers are younger.
+    /// Tables with larger numbers are younger than the view.
     tables: usize,
 }
 
 struct World {
     disk: SimDisk,
     spec: &'static str,
-    /// No table that was loaded is taken into memory.
+    /// Whether loaded tables stay out of memory.
     stays: bool,
     gate: Arc<Gate>,
     db: Database,
@@ -256,7 +256,7 @@ impl World {
         self.views.push(view);
     }
 
-    /// Opens the database again, and perhaps changes tables and reads views before the tables are loaded.
+    /// Reopens the database. Sometimes changes tables and reads views before the tables are loaded.
     fn reopen(&mut self) {
         self.views.clear();
         for table in &mut self.tables {
@@ -306,7 +306,7 @@ impl World {
         }
     }
 
-    /// Compares what views and queries answer with what there was.
+    /// Compares the answers of views and queries with the expected contents.
     fn check(&self) {
         for then in &self.views {
             for (number, table) in self.tables.iter().enumerate() {
@@ -341,14 +341,14 @@ impl World {
         assert_eq!(first.as_ref(), expected.first());
         let found = then.view.get(handle, &3).unwrap();
         assert_eq!(found, rows.get(&3).map(|amount| value(3, *amount)));
-        // Under the name that the table had, before the view is given or after.
+        // Under the old name of the table, with the view given before or after it.
         let mut names = then.names.iter();
         let (name, _) = names.find(|(_, own)| **own == number).unwrap();
         let query = self.db.query().table_of_rows(handle, schema()).unwrap();
         let query = query.in_view(&then.view).unwrap();
         let answer = query.run(&Plan::scan(name));
         assert_eq!(&rows_of(answer.unwrap()), rows);
-        // And under no other.
+        // Under no other name.
         let present = handle.name();
         if !then.names.contains_key(&*present) {
             let query = self.db.query().in_view(&then.view).unwrap();
@@ -397,7 +397,7 @@ fn views_answer_as_of_their_moment_whatever_happens_to_tables() {
     }
 }
 
-/// The cases by themselves.
+/// Each case alone.
 #[test]
 fn a_view_refuses_younger_tables_and_reads_older_ones() {
     let gate = Arc::default();
@@ -433,7 +433,7 @@ fn a_view_refuses_younger_tables_and_reads_older_ones() {
     assert_eq!(later.count(&new_b, ..).unwrap(), 3);
 }
 
-/// A table that is described is meant under the name that it had at the moment at which the query reads it.
+/// A described table is found under its name at the moment that the query reads.
 #[test]
 fn a_query_in_a_view_means_names_of_its_moment() {
     let db = open(&SimDisk::new(), SPECS[0], false, &Arc::default());
@@ -457,7 +457,7 @@ fn a_query_in_a_view_means_names_of_its_moment() {
         rows.map(|rows| rows_of(rows).into_keys().collect::<Vec<_>>())
     };
     let described_before = [of(then(), &[&one, &two]), of(now(), &[&one, &two])];
-    // They change their names, and a younger one gets one of these.
+    // The tables are renamed, and a younger table gets one of the old names.
     db.rename_table("one", "away").unwrap();
     db.rename_table("two", "one").unwrap();
     let younger = table("two");
@@ -474,13 +474,13 @@ fn a_query_in_a_view_means_names_of_its_moment() {
     let [in_view, in_none] = described_before.map(Result::unwrap);
     assert_eq!(keys(in_view, "two").unwrap(), [2]);
     assert_eq!(keys(in_none, "one").unwrap(), [2]);
-    // The younger one alone: the name stood for a table that was not described.
+    // The younger table alone: the name belonged to a table that was not described.
     let refused = keys(of(then(), &[&younger]).unwrap(), "two").unwrap_err();
     assert!(matches!(refused, QueryError::NotDescribed { .. }));
 }
 
-/// A change of the catalogue has its place between commits: a view that has one has what returned before it, and one that has not
-/// has nothing that began after it.
+/// A change of the catalogue is ordered among the commits. A view that includes it includes
+/// everything that returned before it. A view without it has nothing that began after it.
 #[test]
 fn changes_of_tables_have_their_place_between_commits() {
     const TABLES: i64 = 150;

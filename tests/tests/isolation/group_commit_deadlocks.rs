@@ -1,9 +1,9 @@
-//! The two rules that keep groups under normal lock release out of deadlocks, each with the proof
-//! that without it nothing moves.
+//! The two rules that prevent deadlocks of groups under normal lock release, each with the proof
+//! that nothing moves without it.
 //!
-//! Two workers each hold locks of a group that is not full and that no other thread flushes, and each wants
-//! what the other holds. The engine bounds its waits, so a deadlock does not show as a thread that hangs
-//! but as one that meets a conflict in every attempt.
+//! Two workers each hold locks of a group that is not full and that no other thread flushes, and
+//! each wants the other's locks. The engine bounds its waits, so a deadlock shows as a conflict in
+//! every attempt, not as a hanging thread.
 //!
 //! Paper: tictoc-pwal §3.2.2
 #![allow(
@@ -24,15 +24,16 @@ use namiki_tests::on_another_thread::on_another_thread;
 
 type Numbers = Table<u64, u64>;
 
-/// The rules are for protocols that lock at the commit, and hold the locks until their group is durable.
+/// The rules are for protocols that lock at the commit and hold the locks until their group is
+/// durable.
 const SPECS: [&str; 2] = ["TT(NLR)+PWAL(1000)", "SILO(NLR)+PWAL(1000)"];
 
-/// What each worker holds in its group.
+/// The key that each worker's group holds.
 const HELD: [u64; 2] = [1, 2];
-/// What each worker writes when it only wants to read.
+/// The key that each worker writes when it only wants to read the other's.
 const OWN: [u64; 2] = [11, 12];
 
-/// What a worker does with the key that the other one holds.
+/// How a worker uses the key that the other one holds.
 #[derive(Clone, Copy, PartialEq)]
 enum Wants {
     ToWrite,
@@ -88,8 +89,8 @@ fn attempt<C: Checks>(
     }
 }
 
-/// The attempts of both workers in turn, on one thread; a worker that is done flushes and stops. Returns
-/// whether both got what they wanted.
+/// The attempts of both workers in turn, on one thread. A worker that is done flushes and stops.
+/// Returns whether both succeeded.
 fn in_turn<C: Checks>(spec: &str, wants: Wants, rounds: u32) -> bool {
     let (db, table) = open(spec);
     let mut sessions = [0, 1].map(|worker| db.session_on(WorkerId(worker)).unwrap());
@@ -126,8 +127,8 @@ fn in_turn<C: Checks>(spec: &str, wants: Wants, rounds: u32) -> bool {
     false
 }
 
-/// Two threads that try until they are done, or one of them has tried `attempts_max` times. Returns
-/// whether both got what they wanted.
+/// Two threads that retry until both are done, or one of them has tried `attempts_max` times.
+/// Returns whether both succeeded.
 fn in_parallel<C: Checks>(spec: &str, wants: Wants, attempts_max: u32) -> bool {
     let (db, table) = open(spec);
     let together = Barrier::new(2);
@@ -143,7 +144,8 @@ fn in_parallel<C: Checks>(spec: &str, wants: Wants, attempts_max: u32) -> bool {
                 gave_up.store(true, Ordering::Relaxed);
             }
             if gave_up.load(Ordering::Relaxed) {
-                // The session lives on: its end would flush the group, and free the other one.
+                // The session stays open: its end would flush the group, and unblock the other
+                // worker.
                 return (false, session);
             }
             std::thread::yield_now();
@@ -168,7 +170,7 @@ fn a_failed_lock_flushes_the_group_and_frees_its_locks() {
     }
 }
 
-/// The same without the rule: it would hang.
+/// Without the rule it would hang.
 #[test]
 fn no_flush_on_failed_lock_deadlocks_two_groups() {
     for spec in SPECS {
@@ -194,7 +196,7 @@ fn a_read_wait_flushes_the_group() {
     }
 }
 
-/// The same without the rule: it would hang.
+/// Without the rule it would hang.
 #[test]
 fn no_flush_on_read_wait_deadlocks_two_groups() {
     for spec in SPECS {
@@ -211,7 +213,7 @@ fn no_flush_on_read_wait_deadlocks_two_groups() {
     }
 }
 
-/// A worker that finds its own group in the way flushes it, and does not wait for ever.
+/// A worker blocked by its own group flushes the group, and does not wait for ever.
 #[test]
 fn a_group_does_not_block_its_own_worker() {
     for spec in SPECS {
@@ -227,8 +229,8 @@ fn a_group_does_not_block_its_own_worker() {
     }
 }
 
-/// A transaction that finds a lock taken and is lost anyway, because what it read has changed, aborts
-/// immediately (tictoc-pwal §2.1): it need not free its group's locks for a wait.
+/// A transaction that finds a lock taken, and cannot commit because its reads have changed, aborts
+/// immediately (tictoc-pwal §2.1): it need not release its group's locks for a wait.
 #[test]
 fn a_lost_transaction_does_not_flush_its_group() {
     for spec in SPECS {

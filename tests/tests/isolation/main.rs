@@ -1,4 +1,4 @@
-//! Transactions beside others: serializable, free of deadlocks, and none starves.
+//! Concurrent transactions: serializable, free of deadlocks, and free of starvation.
 
 mod anomalies;
 mod catalogue_in_views;

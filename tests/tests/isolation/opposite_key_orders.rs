@@ -1,9 +1,9 @@
-//! Transactions that want the same keys in opposite orders come to an end under every concurrency control, and none of
-//! them starves.
+//! Transactions that want the same keys in opposite orders all complete under every concurrency
+//! control, and none starves.
 //!
-//! Where reads are locked, transactions wait for each other, and one that would close a cycle is wounded.
-//! Where reads are validated, or under `NoWait`, no transaction waits while it holds a lock; there the
-//! loser must not lose for ever.
+//! Where reads are locked, transactions wait for each other, and one that would close a cycle is
+//! wounded. Where reads are validated, or under `NoWait`, no transaction waits while it holds a
+//! lock; there the loser must win in the end.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -46,14 +46,14 @@ const SPECS: [&str; 20] = [
     "TT(EPOCH)+PWAL(auto)",
 ];
 
-/// Each as it is, and where reads are locked also without waits for locks.
+/// Each protocol; where reads are locked also without waits for locks.
 fn runs() -> impl Iterator<Item = (&'static str, WaitPolicy)> {
     let waiting = SPECS.into_iter().map(|spec| (spec, WaitPolicy::WoundWait));
     let locking = SPECS.into_iter().filter(|spec| spec.starts_with("S2PL"));
     waiting.chain(locking.map(|spec| (spec, WaitPolicy::NoWait)))
 }
 
-/// No thread flushes a group except those that conflict.
+/// Only conflicting threads flush a group.
 fn builder(spec: &str) -> Builder {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     Database::builder()
@@ -72,8 +72,8 @@ fn filled(builder: Builder) -> (Database, Numbers) {
     (db, table)
 }
 
-/// A group holds locks until it is durable, and its waiters accumulate more commits for an hour: not if
-/// another transaction wants one of the locks.
+/// A group holds locks until it is durable, and its waiters would accumulate more commits for an
+/// hour. They stop when another transaction wants one of the locks.
 #[test]
 fn a_waiter_for_a_groups_lock_flushes_the_group() {
     for (spec, policy) in runs().filter(|(it, _)| it.contains("(NLR)+PWAL(16)")) {
@@ -101,7 +101,7 @@ fn a_waiter_for_a_groups_lock_flushes_the_group() {
                 while !is_appended.load(Ordering::Acquire) {
                     std::thread::yield_now();
                 }
-                // Also once the other has parked.
+                // Also once the other thread has parked.
                 std::thread::sleep(Duration::from_millis(5));
                 add(&mut session, &0);
                 session.flush().unwrap();
@@ -127,7 +127,8 @@ fn keys_in_adversarial_orders_do_not_deadlock() {
                     session
                         .transact_async(|tx| {
                             for key in &keys[..3] {
-                                // Where reads are locked, by a shared lock and its upgrade, or at once.
+                                // Where reads are locked: a shared lock and its upgrade, or an
+                                // exclusive lock at once.
                                 let value = match key % 20 {
                                     0 => tx.get(&table, key)?,
                                     _ => tx.get_for_update(&table, key)?,
@@ -153,7 +154,7 @@ fn keys_in_adversarial_orders_do_not_deadlock() {
     }
 }
 
-/// Gaps in adversarial orders: ranges are read and keys come into them.
+/// Gaps in adversarial orders: transactions read ranges and insert keys into them.
 #[test]
 fn gaps_in_adversarial_orders_do_not_deadlock() {
     for (seed, (spec, policy)) in (1..).zip(runs()) {
@@ -184,8 +185,8 @@ fn gaps_in_adversarial_orders_do_not_deadlock() {
     }
 }
 
-/// A long transaction against many short ones that want the same keys in the opposite order. It comes to them first,
-/// so that whatever the others change until it ends is in its way.
+/// A long transaction against many short ones that want the same keys in the opposite order. It
+/// reads the keys first, so that every later change by the others conflicts with it.
 #[test]
 fn an_old_transaction_gets_through() {
     for (spec, policy) in runs() {

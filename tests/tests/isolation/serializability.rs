@@ -1,5 +1,5 @@
-//! Every history is serializable, for every protocol, at contention high enough to matter; and the
-//! checker that says so catches planted bugs.
+//! Every history is serializable, for every protocol, at high contention. The checker that verifies
+//! it also catches planted bugs.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -34,8 +34,8 @@ fn rounds() -> u64 {
     std::env::var("NAMIKI_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap())
 }
 
-/// With an even seed each commit closes an epoch, so that floors keep moving; with an odd one the first
-/// epoch never ends, so that stamps come from the records alone.
+/// With an even seed each commit closes an epoch, so that floors keep moving. With an odd one the
+/// first epoch never ends, so that stamps come from the records alone.
 fn open(spec: ProtocolSpec, disk: &SimDisk, wait: Duration, seed: u64) -> Database {
     open_over(index_of(TreeKind::default(), seed), spec, disk, wait, seed)
 }
@@ -83,7 +83,7 @@ fn settings(
         .streams(STREAMS)
         .disk(disk)
         .group_wait_max(wait)
-        // Groups of one are waited for, and larger ones left to the disk.
+        // Groups of one are flushed synchronously, larger ones asynchronously.
         .async_flush_min_commits(NonZeroU32::MIN.saturating_add(1))
         .buffer_bytes(16 << 10)
         .log_file_bytes(256 << 10)
@@ -93,7 +93,7 @@ fn table<K: Numbered>(db: &Database) -> Numbers<K> {
     db.table("numbers").unwrap()
 }
 
-/// The contents come back when the database is opened again, under another protocol.
+/// The contents are unchanged when the database is reopened under another protocol.
 fn assert_reopens(run: &Run, spec: ProtocolSpec, disk: &SimDisk, seed: u64) {
     if spec.logging == Logging::None {
         return;
@@ -117,7 +117,7 @@ fn transactions_of(mix: Mix) -> u64 {
 fn shuffled_transactions_on_one_thread_are_serializable_under_every_protocol() {
     for spec in with_and_without_log() {
         let (mut committed, mut conflicts, mut overwritten) = (0, 0, 0);
-        // Of every four, each is opened in another way.
+        // Four consecutive seeds open the database in four ways.
         for seed in 0..4 * rounds() {
             for mix in [Mix::HOT, Mix::PHANTOMS, Mix::WIDE] {
                 let disk = SimDisk::new();
@@ -158,7 +158,8 @@ fn shuffled_transactions_on_one_thread_are_serializable_under_every_protocol() {
     }
 }
 
-/// What recovery leaves behind, stamps and gaps where deleted keys were, is as good as before.
+/// After a recovery, the stamps, and the gaps of deleted keys, protect transactions as well as
+/// before.
 #[test]
 fn transactions_on_a_recovered_database_are_serializable() {
     for (seed, spec) in (3000..3000 + 16 * rounds()).zip(ProtocolSpec::tested().into_iter().cycle())
@@ -212,7 +213,8 @@ fn transactions_of_four_threads_are_serializable_under_every_protocol() {
     );
 }
 
-/// A transaction that meets a lock of another thread, or of a group of any stream, does not wait for it.
+/// A transaction that meets a lock of another thread, or of a group of any stream, does not wait
+/// for it.
 #[test]
 fn transactions_of_threads_that_wait_for_no_lock_are_serializable() {
     let locks_reads = |spec: &ProtocolSpec| spec.concurrency == ConcurrencyControl::TwoPhase;
@@ -223,7 +225,7 @@ fn transactions_of_threads_that_wait_for_no_lock_are_serializable() {
     threads_under(&specs, WaitPolicy::NoWait, 5000, 900, [4, 16]);
 }
 
-/// Threads of each mix, so many, under each of these protocols.
+/// Runs each mix with its number of threads under each of these protocols.
 fn threads_under(
     specs: &[ProtocolSpec],
     policy: WaitPolicy,
@@ -231,12 +233,13 @@ fn threads_under(
     transactions: u64,
     threads: [u64; 2],
 ) {
-    // How often threads meet is the scheduler's choice in each run, so it is asked of all together.
+    // The scheduler decides the number of conflicts of each run, so the minimum is asserted for all
+    // runs together.
     let (mut conflicts, mut overwritten, mut runs) = (0, 0, 0);
     for round in 0..rounds() {
         for (number, &spec) in (first_seed..).zip(specs) {
             let mixes = [Mix::HOT, Mix::PHANTOMS].into_iter().zip(threads);
-            // What goes by the seed is another thing for the other mix, and in the next round.
+            // The settings that depend on the seed differ between the mixes, and between rounds.
             for (seed, (mix, threads)) in (number + round..).zip(mixes) {
                 let disk = SimDisk::new().with_yields(seed);
                 let index = index_of(TreeKind::default(), seed);
@@ -271,11 +274,12 @@ fn threads_under(
     );
 }
 
-/// Whatever tree the table's index is: every concurrency control with every release, shuffled and by threads.
+/// Every concurrency control with every release over every tree, shuffled and by threads.
 ///
-/// Runs take turns at the protocols (eleven), at the ways in which [`open_over`] and the keys differ from seed to seed
-/// (eight), and at the number of threads (three). No two of these have a divisor in common, so each protocol meets
-/// each of the others over some tree, and each tree each of them under some protocol.
+/// Runs take turns at the protocols (eleven), at the settings of [`open_over`] and the keys that
+/// depend on the seed (eight), and at the number of threads (three). These numbers are pairwise
+/// coprime. So each protocol is combined with each of the others over some tree, and each tree with
+/// each of them under some protocol.
 #[test]
 fn transactions_over_every_tree_are_serializable() {
     let specs: [ProtocolSpec; 11] = [
@@ -307,7 +311,7 @@ fn transactions_over_every_tree_are_serializable() {
     }
 }
 
-/// The conflicts of the threads among these runs.
+/// Returns the number of conflicts in the threaded runs among these.
 fn conflicts_over<K: Numbered>(
     index: IndexKind,
     spec: ProtocolSpec,
@@ -351,7 +355,7 @@ fn sessions(db: &Database, count: u16) -> Vec<Session> {
         .collect()
 }
 
-/// Runs with a bug until a look at what was done, and at what is left, finds something wrong.
+/// Runs with a planted bug until `look` finds a mismatch in the history or in the contents.
 fn found<C: Checks, W: Display>(
     spec: &str,
     mix: Mix,
@@ -371,7 +375,7 @@ fn found<C: Checks, W: Display>(
     panic!("the bug was not caught");
 }
 
-/// Runs with a bug until the checker finds a circle.
+/// Runs with a planted bug until the checker finds a cycle.
 fn caught<C: Checks>(spec: &str, mix: Mix) -> Violation {
     let promise = promise_of(spec.parse().unwrap());
     found::<C, _>(spec, mix, |run, _| run.check(promise).map(drop))
@@ -414,19 +418,19 @@ fn reads_and_gaps_that_are_not_locked_are_caught() {
     }
 }
 
-/// Where operations are logged, records change before the commit: a reader without locks sees what may
-/// never commit.
+/// Where operations are logged, records change before the commit: a reader without locks sees
+/// versions that may never commit.
 #[test]
 fn a_read_of_what_has_not_committed_is_caught() {
     for spec in ["S2PL(NLR)+PWAL(auto)+ARIES", "S2PL(ELR)+PWAL(16)+ARIES"] {
         let look = |run: &Run, left: &BTreeMap<_, _>| run.check_contents(left);
         let wrong = found::<faults::NoReadLocks, _>(spec, Mix::HOT, look);
-        // What is left is right, but for the reader.
+        // The contents are right; only a reader was wrong.
         assert!(wrong.contains(" saw "), "{spec}: {wrong}");
     }
 }
 
-/// A version that is about to be overwritten, by a transaction with a decided place in the order, is no
+/// A version that a transaction with a decided place in the order is about to overwrite is no
 /// longer valid.
 #[test]
 fn a_lock_that_is_overlooked_is_caught() {
@@ -436,7 +440,7 @@ fn a_lock_that_is_overlooked_is_caught() {
     ));
 }
 
-/// An increment reads nothing, so there is no cycle, but a version that does not hold the sum.
+/// An increment reads nothing, so the history has no cycle, and a version does not hold the sum.
 #[test]
 fn an_increment_of_an_older_version_is_caught() {
     for spec in ["TT(NLR)+PWAL(16)", "SILO(ELR)+PWAL(1)", "S2PL(NLR)+NOLOG"] {
@@ -454,8 +458,8 @@ fn an_increment_of_an_older_version_is_caught() {
     }
 }
 
-/// The bug of a published TicToc with a timestamp history.
-/// The record of a deleted key serves another key, or none, when a transaction that has met it before writes it.
+/// The bug of a published TicToc with a timestamp history. The record of a deleted key serves
+/// another key, or none, when a transaction that found it earlier writes it.
 #[test]
 fn a_record_that_serves_another_key_is_caught() {
     for spec in ["TT(NLR)+NOLOG", "TT(EPOCH)+PWAL(1)", "SILO(ELR)+PWAL(1)"] {
@@ -472,7 +476,8 @@ fn a_record_that_serves_another_key_is_caught() {
     }
 }
 
-/// Deleted keys leave the index as soon as they can, while other transactions look at it and insert them anew.
+/// Deleted keys leave the index as soon as possible, while other transactions read it and insert
+/// the keys anew.
 #[test]
 fn keys_that_leave_the_index_disturb_no_transaction() {
     for (seed, spec) in (6000..).zip(with_and_without_log()) {

@@ -8,7 +8,7 @@ use namiki::{Database, Error, ProtocolSpec};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::seeded_random::Random;
 
-/// A value that tells whether it is whole: its length, and bytes that follow from its seed.
+/// A self-describing value: its length, and bytes derived from its seed.
 fn value(seed: u64, len: usize) -> Vec<u8> {
     let mut value = vec![0; 16 + len];
     Random::seeded(seed).fill(&mut value[16..]);
@@ -24,8 +24,8 @@ fn assert_whole(read: &[u8]) {
     assert!(read == value(seed, len as usize), "a torn value: {read:x?}");
 }
 
-/// Some fit into their record, some do not; keys come and go. What a transaction reads is whole
-/// even if it cannot commit.
+/// Some values fit into their record, some do not; keys come and go. A transaction reads whole
+/// values even if it cannot commit.
 #[test]
 fn a_value_is_read_whole_or_not() {
     const KEYS: u64 = 3;

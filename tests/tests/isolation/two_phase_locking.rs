@@ -1,5 +1,5 @@
-//! Strict two-phase locking: waits, wounds, and progress of all transactions. (Under every concurrency
-//! control: `opposite_key_orders.rs`.)
+//! Strict two-phase locking: waits, wounds, and progress of all transactions. (Under every
+//! concurrency control: `opposite_key_orders.rs`.)
 //!
 //! Paper: pwal §5.4, raft-pwal §2.1
 #![allow(
@@ -56,7 +56,7 @@ fn unwaiting(spec: &str) -> (Database, Numbers) {
     filled(builder(spec).wait_policy(WaitPolicy::NoWait))
 }
 
-/// One attempt of a transaction of another session.
+/// One attempt of a transaction in another session.
 fn attempt<T>(
     db: &Database,
     body: impl FnOnce(&mut namiki::Transaction) -> Result<T, Error>,
@@ -88,7 +88,7 @@ fn reads_share_and_writes_exclude() {
         assert_locked(attempt(&db, |tx| tx.get_for_update(&table, &10)));
         assert_locked(attempt(&db, |tx| tx.update(&table, &10, |it| it + 1)));
         assert_locked(attempt(&db, |tx| tx.delete(&table, &10)));
-        // Its own lock conflicts with those of others only.
+        // Its own lock conflicts only with locks of others.
         assert!(reader.update(&table, &10, |it| it + 1).unwrap());
         assert_locked(attempt(&db, |tx| tx.get(&table, &10)));
         attempt(&db, |tx| tx.put(&table, &20, &1)).unwrap();
@@ -132,11 +132,11 @@ fn a_gap_that_was_read_gets_no_key() {
             read(&mut reader, &table);
             assert_locked(attempt(&db, |tx| tx.insert(&table, &15, &1)));
             assert_locked(attempt(&db, |tx| tx.put(&table, &16, &1)));
-            // Elsewhere they come in.
+            // Insertions into other gaps succeed.
             attempt(&db, |tx| tx.insert(&table, &25, &1)).unwrap();
             attempt(&db, |tx| tx.put(&table, &5, &1)).unwrap();
-            // The reader's lock conflicts with those of others only, and a key of its own divides the gap,
-            // not the lock.
+            // The reader's lock conflicts only with locks of others, and a key of its own divides
+            // the gap, not the lock.
             reader.insert(&table, &15, &2).unwrap();
             assert_locked(attempt(&db, |tx| tx.put(&table, &14, &1)));
             assert_locked(attempt(&db, |tx| tx.put(&table, &16, &1)));
@@ -169,7 +169,7 @@ fn the_ends_of_a_table_are_gaps_too() {
         assert_locked(attempt(&db, |tx| tx.put(&table, &1, &1)));
         drop(reader);
 
-        // A limit ends the lock, too.
+        // The lock ends at the limit of a scan, too.
         let mut reader = db.begin().unwrap();
         let mut left = 2;
         reader
@@ -201,7 +201,8 @@ fn an_absent_hash_key_is_locked_by_itself() {
     }
 }
 
-/// So its readers do not wait for one another, whichever came first; one that may write it does.
+/// Readers of an absent key in a hash index do not wait for one another, in any order; a
+/// transaction that may write the key waits.
 #[test]
 fn an_absent_hash_key_has_several_readers() {
     for spec in SPECS {
@@ -218,7 +219,7 @@ fn an_absent_hash_key_has_several_readers() {
             assert_locked(attempt(&db, |tx| tx.put(&table, &key, &1)));
         }
         reader.commit().unwrap();
-        // Nor does a transaction that wants to write it begin as a reader.
+        // A transaction that wants to write the key does not begin as a reader either.
         let mut writer = db.begin().unwrap();
         assert_eq!(writer.get_for_update(&table, &35).unwrap(), None);
         assert!(!writer.update(&table, &45, |it| it).unwrap());
@@ -241,7 +242,7 @@ fn a_lock_wait_times_out() {
             matches!(waited, Err(Error::LockTimeout { .. })),
             "{waited:?}"
         );
-        // A body that goes on all the same cannot commit.
+        // A body that ignores the error cannot commit.
         let waited = db.transact(|tx| {
             drop(tx.get_for_update(&table, &10));
             tx.put(&table, &20, &1)
@@ -284,8 +285,8 @@ fn locks_end_with_the_transaction_however_it_ends() {
     }
 }
 
-/// No transaction was wounded, except for one that the scheduler delayed until it was boosted above all
-/// others: then one for each of the keys that it locks.
+/// Asserts that no transaction was wounded. One exception: the scheduler delayed a transaction
+/// until it was boosted above all others; then one wound for each of the keys that it locks.
 fn check_no_wounds(db: &Database, keys: u64) {
     let counters = db.counters();
     assert!(
@@ -326,7 +327,8 @@ fn transactions_that_lock_all_keys_first_never_give_way() {
     }
 }
 
-/// Also where they have to be made first: each round's keys are new to the first transaction.
+/// This also holds where the records must be created first: each round's keys are new to the first
+/// transaction.
 #[test]
 fn locking_all_keys_first_never_wounds() {
     for spec in SPECS {
@@ -400,12 +402,12 @@ fn keys_of_several_tables_are_locked_in_one_order_too() {
     }
 }
 
-/// A transaction that has locked another record first and comes to a hot one last is the only one not in
-/// order.
+/// The only transaction out of order: it has locked another record first, and comes to a hot one
+/// last.
 #[test]
 fn a_transaction_out_of_order_gets_a_hot_key() {
     for spec in ["S2PL(NLR)+NOLOG", "S2PL(ELR)+PWAL(16)"] {
-        // The records of keys that come in one by one lie in no known order: both are tried.
+        // The order of the records of consecutive keys is unknown, so both orders are tried.
         for [cold, hot] in [[0, 90], [90, 0]] {
             let (db, table) = filled(builder(spec));
             let over = AtomicBool::new(false);
@@ -444,7 +446,7 @@ fn a_groups_lock_is_waited_for_at_the_disk() {
     let mut holder = db.session_on(WorkerId(0)).unwrap();
     let ((), held) = holder.transact_async(|tx| tx.put(&table, &10, &1)).unwrap();
     assert!(!db.is_acknowledged(&held), "its group is not full");
-    // On the same stream and on another, to read and to write.
+    // On the same stream and on another, for reading and for writing.
     for worker in [0, 1] {
         let mut other = db.session_on(WorkerId(worker)).unwrap();
         let (found, _) = other.transact_async(|tx| tx.get(&table, &10)).unwrap();
@@ -460,7 +462,7 @@ fn a_groups_lock_is_waited_for_at_the_disk() {
     }
 }
 
-/// Two transactions each want what the other has: one of them is wounded.
+/// Two transactions each want the other's lock: one of them is wounded.
 fn wound(db: &Database, table: &Numbers) {
     let wounded = AtomicU64::new(0);
     let both_have_one = Barrier::new(2);
@@ -477,8 +479,8 @@ fn wound(db: &Database, table: &Numbers) {
     assert_eq!(wounded.into_inner(), 1, "{}", db.spec());
 }
 
-/// Holders of locks here wait for something other than a processor, such as user input: no transaction
-/// waits for them twice.
+/// Here holders of locks wait for something other than a processor, such as user input: no
+/// transaction waits for them twice.
 #[test]
 fn after_a_wound_processors_limit_lock_holders() {
     type Access = fn(&mut Transaction, &Numbers) -> Result<(), Error>;
@@ -532,7 +534,7 @@ fn a_waiter_learns_that_the_database_is_closed() {
             assert!(matches!(waited, Err(Error::Closed)), "{waited:?}");
         }
         _ => {
-            // Whether it waits by now or not.
+            // Whether it already waits or not.
             std::thread::yield_now();
             db.close().unwrap();
         }

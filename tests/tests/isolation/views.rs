@@ -1,5 +1,5 @@
-//! Views under load: what each sees is the state of its stamp, under every protocol and release, and planted bugs in what
-//! commits keep for views are found.
+//! Views under load: each sees the state of its stamp, under every protocol and release rule.
+//! Planted bugs in the versions that commits keep for views are found.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -22,7 +22,8 @@ use namiki_tests::transfers_under_views::{Seen, transfer};
 use namiki_tests::watchdog::on_threads;
 
 const KEYS: u64 = 64;
-/// How many values are longer than a log buffer: their commits wait for the disk before they install anything.
+/// The fraction of values longer than a log buffer: their commits wait for the disk before they
+/// install anything.
 const LARGE: f64 = 0.002;
 
 fn open(spec: ProtocolSpec, epochs: Duration) -> (Database, Table<u64, [u8]>) {
@@ -50,7 +51,7 @@ fn contents(view: &View, table: &Table<u64, [u8]>) -> Contents {
     view.scan(table, ..).unwrap().into_iter().collect()
 }
 
-/// What a commit has written.
+/// The writes of a commit.
 type Written = Vec<(u64, Option<Vec<u8>>)>;
 
 /// All commits, by their stamps: the oracle.
@@ -58,7 +59,7 @@ type Written = Vec<(u64, Option<Vec<u8>>)>;
 struct History(Mutex<Vec<(Stamp, Written)>>);
 
 impl History {
-    /// The state of this stamp.
+    /// The state at this stamp.
     fn at(&self, stamp: Stamp) -> Contents {
         let mut last: BTreeMap<u64, (Stamp, Option<Vec<u8>>)> = BTreeMap::new();
         for (at, written) in &*self.0.lock().unwrap() {
@@ -76,7 +77,7 @@ impl History {
     }
 }
 
-/// Writes some keys at random: values that fit into a record, longer ones, and none.
+/// Writes random keys: values that fit into a record, longer ones, and deletions.
 fn write_some<C: Checks>(
     session: &mut Session,
     table: &Table<u64, [u8]>,
@@ -106,7 +107,7 @@ fn write_some<C: Checks>(
             for (key, value) in &written {
                 let is_written = match value {
                     Some(value) => tx.put(table, key, value).map(|()| true)?,
-                    // One of a key that is not there writes nothing.
+                    // Deleting an absent key writes nothing.
                     None => tx.delete(table, key)?,
                 };
                 if is_written {
@@ -130,7 +131,7 @@ fn write_some<C: Checks>(
     }
 }
 
-/// Runs writers and views together. Returns a view that was wrong.
+/// Runs writers and views together. Returns the number of views, or the first wrong one.
 fn run<C: Checks>(disk: SimDisk, spec: ProtocolSpec, seed: u64) -> Result<u64, String> {
     let transactions = 400;
     let epochs = match seed % 2 {
@@ -158,7 +159,7 @@ fn run<C: Checks>(disk: SimDisk, spec: ProtocolSpec, seed: u64) -> Result<u64, S
             let (db, table, seen, done) = (&db, &table, &seen, &done);
             scope.spawn(move || {
                 let mut random = Random::seeded(seed << 8 | 128 | reader);
-                // Views that end in any order, each read once or more.
+                // Views end in any order; each is read at least once.
                 let mut views: Vec<View> = vec![db.faulty_view::<C>().unwrap()];
                 while !views.is_empty() {
                     if views.len() < 4 && !done.load(Ordering::Relaxed) {
@@ -197,7 +198,7 @@ fn run<C: Checks>(disk: SimDisk, spec: ProtocolSpec, seed: u64) -> Result<u64, S
 fn every_view_is_the_state_of_its_stamp() {
     for (seed, spec) in (0..).zip(with_and_without_log()) {
         for seed in [2 * seed, 2 * seed + 1] {
-            // A view that misses what was there before a change in place would look for it for ever.
+            // A view that misses the version before a change in place would search for it for ever.
             on_threads(1, |_| {
                 let views = run::<NoFaults>(SimDisk::new(), spec, seed).unwrap();
                 assert!(views > 0);
@@ -226,7 +227,7 @@ fn views_without_kept_versions_are_found_out() {
     ]);
 }
 
-/// (Under the other releases, what it waits for then, the log, waits for most commits, too.)
+/// Under the other releases the view waits for the log instead, and so waits for most commits, too.
 #[test]
 fn views_that_do_not_wait_for_commits_are_found_out() {
     assert_found::<faults::ViewWaitsForNoCommit>([
@@ -255,7 +256,7 @@ fn no_view_sees_half_a_transfer() {
 fn a_view_of_an_idle_database_writes_nothing() {
     for spec in with_and_without_log() {
         let disk = SimDisk::new();
-        // No thread of its own writes meanwhile.
+        // No background thread writes during the test.
         let builder = Database::builder()
             .spec(spec)
             .epoch_length(Duration::MAX)
@@ -265,7 +266,7 @@ fn a_view_of_an_idle_database_writes_nothing() {
         let table = db.table::<u64, u64>("t").unwrap();
         for round in 0..3 {
             db.transact(|tx| tx.put(&table, &1, &round)).unwrap();
-            // It makes all of this durable, whatever it takes.
+            // The view makes all of this durable.
             drop(db.view().unwrap());
             let events = disk.events();
             for _ in 0..5 {
@@ -279,7 +280,7 @@ fn a_view_of_an_idle_database_writes_nothing() {
 #[test]
 fn a_view_includes_what_was_acknowledged_before() {
     for spec in with_and_without_log() {
-        // No epoch passes by itself.
+        // No epoch ends by itself.
         let (db, table) = open(spec, Duration::MAX);
         for at in 0..20_u64 {
             db.transact(|tx| tx.put(&table, &(at % 3), &at.to_le_bytes()))
@@ -357,7 +358,7 @@ fn a_view_reads_a_table_that_was_dropped_since() {
     let view = db.view().unwrap();
     db.transact(|tx| tx.put(&table, &1, &[2])).unwrap();
     db.drop_table("values").unwrap();
-    // Its records, if they were freed, would be these.
+    // If its records were freed, these would reuse them.
     let other = db.table::<u64, [u8]>("other").unwrap();
     db.transact(|tx| (0..1000).try_for_each(|at| tx.put(&other, &at, &[3])))
         .unwrap();

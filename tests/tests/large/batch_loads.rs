@@ -1,4 +1,4 @@
-//! `Database::load`: batches, each a transaction; resumed behind the last key that is durable.
+//! `Database::load`: each batch is a transaction; a load resumes after the last durable key.
 
 use std::cell::Cell;
 use std::error::Error as _;
@@ -165,7 +165,7 @@ fn a_full_disk_stops_a_load_behind_a_key() {
         let last = report.last_key.unwrap();
         assert_eq!(report.durable.rows, last + 1, "{spec}");
         assert!((10..1000).contains(&last), "{spec}: {last}");
-        // What is told to be durable is.
+        // The rows reported as durable are durable.
         let image = disk.crash_image(disk.events(), Loss::All);
         let there = found(&open(&image));
         assert!(there[..=last as usize] == all[..=last as usize], "{spec}");
@@ -201,7 +201,7 @@ fn progress_is_told_and_an_interrupt_stops_the_load() {
     assert!(pulled.get() < 520, "{}", pulled.get());
     assert_eq!(stopped.report.durable.rows, 500);
     let told = told.lock().unwrap();
-    // The last one is the end's.
+    // The last report is the final one.
     assert_eq!(told.last(), Some(&stopped.report.durable));
     assert!(told.is_sorted_by_key(|progress| progress.rows));
     assert!(stopped.report.durable.rows_per_second() > 0.0);

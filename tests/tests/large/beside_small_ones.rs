@@ -1,4 +1,4 @@
-//! Large transactions and small ones at the same time, from several threads.
+//! Large and small transactions at the same time, from several threads.
 
 use std::num::NonZeroU16;
 use std::time::Duration;

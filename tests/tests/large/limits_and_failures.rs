@@ -1,4 +1,5 @@
-//! What is too large, or has no room, is refused with a typed error: nothing of it is seen, and the database goes on.
+//! A transaction that is too large, or has no room, is refused with a typed error. None of its
+//! writes is visible, and the database continues.
 
 use std::io::ErrorKind;
 
@@ -18,7 +19,7 @@ fn a_transaction_at_the_limit_commits_and_none_above() {
         let open = || builder(&spec.to_string(), &disk).transaction_bytes_max(limit);
         let db = open().open("/db").unwrap();
         let table: Texts = db.table("texts").unwrap();
-        // What a record has beside the value depends on how it is logged.
+        // The overhead of a record depends on the log format.
         let put = |bytes| db.transact(|tx| tx.put(&table, &bytes, &value(1, 1, bytes as usize)));
         let Err(Error::TransactionTooLarge {
             len_bytes,
@@ -62,7 +63,7 @@ fn a_full_disk_refuses_a_large_transaction_alone() {
         put(1, 200_000).unwrap();
         put(2, 100).unwrap();
         if shared {
-            // Its regions have 2 MiB, and a transaction has less than half of that.
+            // Each region has 2 MiB, and the limit of a transaction is less than half of that.
             put(3, 960_000).unwrap();
         } else {
             disk.set_capacity(Some(400 << 10));
@@ -95,7 +96,7 @@ fn a_full_disk_refuses_a_large_transaction_alone() {
     }
 }
 
-/// Each step of its commit fails once: then it is not known whether it happened, or known that it did not.
+/// Each step of its commit fails once: then its outcome is unknown, or it is known to have failed.
 #[test]
 fn a_failing_disk_loses_nothing_but_the_large_transaction() {
     let steps = [
@@ -120,7 +121,7 @@ fn a_failing_disk_loses_nothing_but_the_large_transaction() {
                 let ended = put(3, 50_000);
                 disk.heal();
                 if let Err(Error::NoLogFile(_)) = &ended {
-                    // Nothing was written, and what was in the way has gone.
+                    // Nothing was written, and the obstacle is gone.
                     put(4, 10).unwrap();
                 } else if let Err(error) = &ended {
                     let unknown = matches!(error, Error::OutcomeUnknown(_));

@@ -1,4 +1,4 @@
-//! What a large transaction wrote is there: at once, when the database was closed, and after a crash.
+//! The rows of a large transaction are there: at once, after a close, and after a crash.
 
 use std::num::NonZeroU16;
 
@@ -10,7 +10,7 @@ use namiki_tests::small_database::{BOTH_ORDERS, builder};
 /// The table of these tests.
 pub(crate) type Texts = Table<u64, [u8]>;
 
-/// A value that tells its key and version, and is no repetition of a block.
+/// A value that identifies its key and version, and repeats no block.
 pub(crate) fn value(key: u64, version: u64, bytes: usize) -> Vec<u8> {
     let word = |at: u64| at.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ key << 32 ^ version;
     let mut value = Vec::with_capacity(bytes + 8);
@@ -52,7 +52,7 @@ pub(crate) fn small(spec: ProtocolSpec, shared: bool, disk: &SimDisk) -> Builder
     }
 }
 
-/// Lengths of transactions, as many as log files or buffers of `builder` take and as not.
+/// Lengths of transactions: some fill whole log files or buffers of `builder`, others do not.
 const LENGTHS: [usize; 9] = [
     9_000, 100, 40_000, 12_000, 70_000, 70_000, 300, 15_900, 200_000,
 ];

@@ -1,4 +1,5 @@
-//! Processes that fork in the middle of a backup, and while tables are loaded: the child is refused, and the parent goes on.
+//! Processes that fork during a backup, and while tables are loaded: the child is refused, and the
+//! parent continues.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +13,7 @@ use namiki_tests::forked_child::{end_child, fork_here, in_forked_child};
 use crate::image_forks::Forks;
 
 const ROWS: u64 = 300;
-/// Of a backup.
+/// Forks during a backup.
 const FORKS: u64 = 3;
 
 /// A database with some rows in its image and some in its log.
@@ -34,7 +35,7 @@ fn rows_in(dir: &Path) -> u64 {
     db.read(|view| view.count(&table, ..)).unwrap() as u64
 }
 
-/// Where the progress is told, of a live database and of one that is closed.
+/// In the progress callback, for a live database and for a closed one.
 #[test]
 fn a_child_forked_in_a_backup_leaves_it_alone() {
     for is_live in [true, false] {
@@ -68,10 +69,10 @@ fn a_child_forked_in_a_backup_leaves_it_alone() {
     }
 }
 
-/// What holds the threads that load until it is open.
+/// Blocks the loading threads until it is open.
 #[derive(Default)]
 struct Gate {
-    /// How many threads have come, and whether it is open.
+    /// The number of threads that have arrived, and whether the gate is open.
     state: Mutex<(u64, bool)>,
     changed: Condvar,
 }
@@ -129,7 +130,7 @@ fn a_child_forked_while_tables_are_loaded_is_refused() {
                     && matches!(db.backup(&copy), Err(BackupError::Database(Error::Forked)))
                     && db.loading() == LoadingProgress::default()
                     && db.stats().backup.is_none();
-                // Of the parent's, nothing is released.
+                // Releases nothing of the parent's.
                 drop(db);
                 is_refused
             }));

@@ -1,5 +1,5 @@
-//! A forked child has a copy of its parent's queries, and none of the threads that run them: it is refused, and waits for
-//! nothing.
+//! A forked child has a copy of its parent's queries, without the threads that run them: it is
+//! refused, and waits for nothing.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::cell::Cell;
@@ -27,7 +27,7 @@ fn tables() -> Tables {
     tables
 }
 
-/// At any moment of the query: its threads may hold every lock when the child is made.
+/// At any moment of the query: its threads may hold any lock at the fork.
 #[test]
 fn a_forked_child_does_not_wait_for_a_query() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
@@ -50,7 +50,7 @@ fn a_forked_child_does_not_wait_for_a_query() {
             let mut inherited = rows.take().unwrap();
             let canceller = inherited.canceller();
             canceller.cancel();
-            // What was there already may come.
+            // Rows that were already produced may be returned.
             while let Ok(Some(_)) = inherited.next_row() {}
             let is_over = matches!(inherited.next_row(), Ok(None));
             let knows_nothing = inherited.statistics() == Statistics::default();
@@ -85,7 +85,7 @@ fn loaded_rows(db: &Database) -> usize {
     rows.collect_all().unwrap().len()
 }
 
-/// Its threads are not in the child, and the page cache is their affair.
+/// The executor's threads, which manage the page cache, do not exist in the child.
 #[test]
 fn a_forked_child_leaves_the_executor_as_it_is() {
     let disk = SimDisk::new();

@@ -1,4 +1,5 @@
-//! Processes that fork in the middle of a load: the child is refused and takes nothing away, and the parent goes on.
+//! Processes that fork during a load: the child is refused and deletes nothing, and the parent
+//! continues.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +18,7 @@ use namiki_tests::loaded_table::{TABLE, parts, rows, sound};
 /// Enough for several runs of each index.
 const ROWS: u64 = 3_000;
 
-/// Where the forks are, and how the children end.
+/// The forks of a test, and the results of the children.
 #[derive(Default)]
 pub(crate) struct Forks {
     children: AtomicU64,
@@ -25,17 +26,17 @@ pub(crate) struct Forks {
 }
 
 impl Forks {
-    /// Whether this is one of the children.
+    /// Whether this process is one of the children.
     pub(crate) fn is_in_child(&self) -> bool {
         self.is_child.load(Ordering::Relaxed)
     }
 
-    /// How many there were.
+    /// Number of children.
     pub(crate) fn children(&self) -> u64 {
         self.children.load(Ordering::Relaxed)
     }
 
-    /// Forks here, and waits for the child's end. In the child, the code that called this goes on.
+    /// Forks, and waits for the child's end. In the child, the caller continues.
     pub(crate) fn fork(&self) {
         if self.is_in_child() {
             return;
@@ -59,7 +60,8 @@ fn listed(dir: &Path) -> Vec<String> {
     names
 }
 
-/// Loads a table in a directory, with forks before such calls of the disk and at such rows.
+/// Loads a table into a directory, with forks before the selected disk calls and at the selected
+/// rows.
 fn load_with_forks(
     at_call: impl Fn(DiskCall, &Path) -> bool + Send + Sync + 'static,
     at_row: impl Fn(u64) -> bool,
@@ -114,7 +116,7 @@ fn a_child_forked_by_the_rows_leaves_the_load_alone() {
     assert_eq!(forked, 2);
 }
 
-/// The rows' segment is whole then, and the runs of the sorts are read.
+/// At this point the segment of the rows is complete, and the runs of the sorts are being read.
 #[test]
 fn a_child_forked_between_segments_leaves_the_load_alone() {
     let of_an_index = |call, path: &Path| {

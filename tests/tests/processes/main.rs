@@ -1,6 +1,8 @@
-//! What the system gives and does to a process: forks, a second process with the same directory, few threads.
+//! Effects of the system on a process: forks, a second process with the same directory, few
+//! threads.
 //!
-//! A program of their own: a forked child has a copy of everything that other tests of its program are in the middle of.
+//! These tests have a program of their own, because a forked child copies the state of all other
+//! running tests of its program.
 
 mod backup_forks;
 mod forked_queries;

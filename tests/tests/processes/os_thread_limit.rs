@@ -1,5 +1,5 @@
-//! A system that allows few threads, as a container does: the database opens with those there are, and
-//! does all it does with more.
+//! A system that allows few threads, such as a container: the database opens with the available
+//! threads, and has all its functions.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::future::Future;
@@ -25,7 +25,8 @@ fn many_threads(protocol: impl Into<ProtocolChoice>) -> Builder {
         .log_file_bytes(64 << 10)
 }
 
-/// Opens the database, in which these keys are, and writes a few more, over several log files.
+/// Opens the database, which has keys below `before`, and writes a few more, over several log
+/// files.
 fn open_and_write(dir: &Path, protocol: impl Into<ProtocolChoice>, before: u64) -> u64 {
     let db = many_threads(protocol).open(dir).unwrap();
     assert_eq!(keys(&db), (0..before).collect::<Vec<_>>());
@@ -64,7 +65,7 @@ fn a_database_opens_with_as_many_threads_as_there_are() {
     }
 }
 
-/// No thread of the log flushes for it, so it must not wait for one.
+/// No thread of the log flushes for the task, so it must not wait for one.
 #[test]
 fn a_task_is_acknowledged_where_no_thread_flushes() {
     for spec in ["TT(NLR)+PWAL(16)", "TT(ELR)+PWAL(16)", "TT(EPOCH)+PWAL(16)"] {
@@ -83,7 +84,7 @@ fn a_task_is_acknowledged_where_no_thread_flushes() {
     }
 }
 
-/// What no thread of the log flushes, a loop that asks for it does.
+/// Where no thread of the log flushes, a loop that polls the tickets does.
 #[test]
 fn polls_flush_what_is_overdue_where_no_thread_flushes() {
     let specs = [
@@ -105,8 +106,8 @@ fn polls_flush_what_is_overdue_where_no_thread_flushes() {
                 let ((), written) = writer
                     .transact_async(|tx| tx.put(&table, &1, &round))
                     .unwrap();
-                // Of another stream. Under early release it reads what is not durable; under normal release it waits
-                // for the locks of a group.
+                // A session of another stream. Under early release it reads versions that are not
+                // durable; under normal release it waits for the locks of a group.
                 let mut reader = db.session().unwrap();
                 let read = reader.transact_async(|tx| {
                     let read = tx.get(&table, &1)?;
@@ -128,7 +129,7 @@ fn polls_flush_what_is_overdue_where_no_thread_flushes() {
     }
 }
 
-/// The system's own limit, which binds threads that nothing here starts as well.
+/// The system's own limit, which also applies to threads that this crate does not start.
 #[test]
 fn a_database_opens_where_the_system_allows_no_thread() {
     let dir = tempfile::tempdir().unwrap();

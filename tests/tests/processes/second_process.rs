@@ -1,5 +1,5 @@
-//! One process at a time has a database open. The lock file may be removed, the process may fork, and
-//! another program may have written the manifest all the same: nothing acknowledged is lost to that.
+//! One process at a time has a database open. Even if the lock file is removed, the process forks,
+//! or another program writes the manifest, no acknowledged commit is lost.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::cell::Cell;
@@ -25,11 +25,12 @@ use namiki_tests::forked_child::{dropped_in_forked_child, in_forked_child};
 use namiki_tests::hooked_disk::{DiskCall, HookedDisk};
 use namiki_tests::small_database::{builder, keys, numbers, put};
 
-/// What files hold.
+/// The contents of files.
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 
-/// Whether another process finds the directory in use. A child of a process with many threads must start none: the
-/// list of parked threads, one for the whole process, is not usable there. So it opens nothing that is free.
+/// Whether another process finds the directory in use. A forked child of a multi-threaded process
+/// must start no threads: the list of parked threads, one for the whole process, is not usable
+/// there. So the child must not open a free directory.
 fn is_in_use_for_another_process(dir: &Path) -> bool {
     in_forked_child(|| {
         let locked = SyncedDisk::new().lock_dir(dir);
@@ -38,7 +39,7 @@ fn is_in_use_for_another_process(dir: &Path) -> bool {
     })
 }
 
-/// All files below a directory and what they hold.
+/// All files in a directory and its subdirectories, with their contents.
 fn contents(dir: &Path) -> Files {
     let mut found = Files::new();
     for entry in std::fs::read_dir(dir).unwrap() {
@@ -91,7 +92,7 @@ fn a_forked_child_drops_its_copy_and_changes_nothing() {
         let mut begun = db.begin().unwrap();
         begun.put(&table, &3, &3).unwrap();
         let before = contents(dir.path());
-        // The child drops copies of what this process goes on with.
+        // The child drops copies of values that this process continues to use.
         let mine = Cell::new(Some((db, session, begun)));
         let dropped = in_forked_child(|| {
             drop(mine.take());
@@ -113,7 +114,7 @@ fn a_forked_child_drops_its_copy_and_changes_nothing() {
     }
 }
 
-/// The threads of the log are not there in the child, and a write may be under way.
+/// The threads of the log do not exist in the child, and a write may be under way.
 #[test]
 fn a_forked_child_does_not_wait_for_threads_or_writes() {
     for round in 0..8 {
@@ -167,7 +168,7 @@ fn a_forked_child_is_refused_whatever_it_asks_for() {
     assert_eq!(keys(&db), [1, 5]);
 }
 
-/// The threads that would flush are not there, and those that would have to be waited for.
+/// Neither the threads that would flush nor those to wait for exist in the child.
 #[test]
 fn a_forked_child_waits_for_no_inherited_ticket() {
     let specs = [
@@ -204,7 +205,7 @@ fn a_forked_child_waits_for_no_inherited_ticket() {
                     Poll::Ready(outcome) => is_refused(outcome),
                     Poll::Pending => false,
                 };
-                // What it knows, it may say.
+                // It may answer from its own state.
                 let knows = |result: Result<(), Error>| result.is_ok() || is_refused(result);
                 is_ready(awaited(pending))
                     && is_refused(db.wait(&pending))
@@ -236,7 +237,7 @@ fn while_a_table_is_created(dir: &Path, check: impl FnOnce(&Database)) {
     });
     let db = Database::builder().disk(Arc::new(disk)).open(dir).unwrap();
     let db = &db;
-    // A check that fails drops the sender, which ends the creation.
+    // A failed check drops the sender, which ends the creation.
     thread::scope(move |scope| {
         let creation = scope.spawn(|| db.table::<u64, u64>("new").map(drop));
         is_entered.recv().unwrap();
@@ -259,7 +260,7 @@ fn a_forked_child_does_not_wait_for_a_table() {
     });
 }
 
-/// What a child keeps open stays locked after the end of its parent, if that is killed.
+/// Files that a child keeps open stay locked after its parent is killed.
 #[test]
 fn a_forked_child_drops_the_directory_whatever_is_under_way() {
     let dir = tempfile::tempdir().unwrap();
@@ -276,7 +277,7 @@ fn a_forked_child_drops_the_directory_whatever_is_under_way() {
     });
 }
 
-/// The thread that the log's drop joins is not there in the child.
+/// The thread that the log's drop joins does not exist in the child.
 #[test]
 fn a_log_that_a_forked_child_drops_goes_on() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
@@ -303,7 +304,7 @@ impl Wake for WaitingTask {
     fn wake(self: Arc<Self>) {}
 }
 
-/// A task that waits is in a list of the log, which a thread of the parent may have had locked.
+/// A waiting task is in a list of the log, which a thread of the parent may have locked.
 #[test]
 fn a_future_that_a_forked_child_drops_leaves_no_list() {
     let dir = tempfile::tempdir().unwrap();
@@ -345,7 +346,8 @@ fn a_forked_child_keeps_no_simulated_disk_locked_or_free() {
     put(&db.take().unwrap(), 1).unwrap();
 }
 
-/// That a database is refused what would replace this manifest of another writer.
+/// Asserts that a database refuses every operation that would replace this manifest of another
+/// writer.
 fn assert_kept_from(db: &Database, disk: &SimDisk, written: &[u8]) {
     let path = Path::new("/db/MANIFEST");
     disk.replace(path, written).unwrap();
@@ -359,7 +361,7 @@ fn assert_kept_from(db: &Database, disk: &SimDisk, written: &[u8]) {
     assert_eq!(disk.read(path).unwrap(), written);
 }
 
-/// As on a file system that does not lock.
+/// As on a file system without locks.
 #[test]
 fn a_manifest_of_another_writer_is_not_replaced() {
     let spec = "TT(NLR)+PWAL(1)";
@@ -372,7 +374,7 @@ fn a_manifest_of_another_writer_is_not_replaced() {
     assert_kept_from(&db, &disk, &written);
 }
 
-/// They began the same generation, or have none.
+/// Both writers began the same generation, or have no log.
 #[test]
 fn writers_that_opened_at_once_are_told_apart() {
     for spec in ["TT(NLR)+PWAL(1)", "TT(NLR)+NOLOG"] {
@@ -382,7 +384,7 @@ fn writers_that_opened_at_once_are_told_apart() {
     }
 }
 
-/// The other one checks and writes at the same time.
+/// The other opening checks and writes at the same time.
 #[test]
 fn an_opening_looks_once_more_after_its_write() {
     for spec in ["TT(NLR)+PWAL(1)", "TT(NLR)+NOLOG"] {
@@ -400,7 +402,7 @@ fn an_opening_looks_once_more_after_its_write() {
     }
 }
 
-/// A child goes on with the random numbers of its parent.
+/// A child continues with the random number generator of its parent.
 #[test]
 fn forked_children_number_their_openings_differently() {
     let dir = tempfile::tempdir().unwrap();
@@ -421,8 +423,8 @@ fn forked_children_number_their_openings_differently() {
     assert_ne!(one.1, other.1);
 }
 
-/// A database with one row, and the manifest that another program leaves which opens it at the same time, on a file
-/// system that does not lock.
+/// A database with one row, and the manifest of another program that opens it at the same time, on
+/// a file system without locks.
 fn contested(spec: &str) -> (SimDisk, Vec<u8>) {
     let disk = SimDisk::new();
     let db = builder(spec, &disk).open("/db").unwrap();
@@ -449,8 +451,8 @@ fn sim_contents(disk: &SimDisk) -> Files {
     found
 }
 
-/// Opens with one stream more than before, while another program replaces the manifest just before this call. The
-/// error, and all files before the opening and after it.
+/// Opens with one stream more than before, while another program replaces the manifest just before
+/// the selected call. Returns the error, and all files before the opening and after it.
 fn opened_while_another_does(
     spec: &str,
     when: impl Fn(DiskCall, &Path) -> bool + Send + Sync + 'static,
@@ -488,7 +490,7 @@ fn nothing_is_begun_after_another_writer_in_recovery() {
         call == DiskCall::List && path == Path::new("/db/wal/0000")
     });
     assert_another_writer(&error);
-    // Not even the directory of the new stream.
+    // Not even the directory of the new stream was created.
     assert!(before == after);
 }
 
