@@ -1,4 +1,4 @@
-//! What a program sees: transactions, tables, tickets.
+//! The programming interface: transactions, tables, tickets.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -34,7 +34,7 @@ fn open(disk: &SimDisk) -> Database {
     open_with(ProtocolSpec::DEFAULT, disk, Duration::from_millis(1))
 }
 
-/// Every protocol; what a program sees is the same under all of them.
+/// Every protocol; the interface behaves the same under all of them.
 fn each_spec(check: impl Fn(&Database, Table<u64, i64>)) {
     let mut specs = ProtocolSpec::tested();
     specs.push("TT(NLR)+NOLOG".parse().unwrap());
@@ -108,7 +108,7 @@ fn a_savepoint_takes_back_only_later_writes() {
             tx.put(&table, &1, &2)?;
             let outer = tx.savepoint();
             tx.put(&table, &1, &3)?;
-            // More writes than are looked for one by one.
+            // More writes than are searched linearly.
             for key in 100..150 {
                 tx.put(&table, &key, &0)?;
             }
@@ -120,7 +120,7 @@ fn a_savepoint_takes_back_only_later_writes() {
             tx.put(&table, &120, &1)?;
             tx.rollback_to(&outer)?;
             assert_eq!(tx.scan(&table, ..)?, [(1, 2)]);
-            // A savepoint can be returned to more than once.
+            // A transaction can return to a savepoint more than once.
             tx.put(&table, &3, &5)?;
             tx.put(&table, &1, &9)?;
             tx.rollback_to(&outer)?;
@@ -132,8 +132,8 @@ fn a_savepoint_takes_back_only_later_writes() {
     });
 }
 
-/// Writes are deferred until their records are needed, which must not be observable: two tables against two
-/// maps.
+/// Writes are deferred until their records are needed, which must not be observable: two tables are
+/// compared with two maps.
 #[test]
 fn whatever_comes_between_writes_sees_them_all() {
     const KEYS: u64 = 40;
@@ -257,7 +257,7 @@ fn a_closure_that_fails_or_panics_leaves_nothing_behind() {
             }));
             assert!(panicked.is_err());
         }
-        // Nothing stays locked, in the sessions either that were cut short.
+        // Nothing stays locked, and the sessions that were cut short still work.
         db.transact(|tx| {
             assert_eq!(tx.scan(&table, ..)?, [(1, 1)]);
             tx.update(&table, &1, |old| old + 1)?;
@@ -284,7 +284,7 @@ fn an_open_transaction_moves_between_threads_without_blocking() {
         let mut tx = db.begin().unwrap();
         assert_eq!(tx.get(&table, &1).unwrap(), Some(1));
         tx.put(&table, &2, &2).unwrap();
-        // An idle transaction has locked nothing that it has only written, unless that is done at once.
+        // An idle transaction holds no locks for blind writes, unless writes are applied at once.
         if db.spec().style() != Some(LogStyle::Operations) {
             db.transact(|tx| tx.put(&table, &2, &9)).unwrap();
         }
@@ -339,7 +339,8 @@ fn a_conflict_is_told_apart_and_run_again() {
     });
 }
 
-/// A commit that gives up has failed to lock many times; one that meets no lock, never.
+/// A commit that gives up counts many failed rounds of locking; a commit that meets no lock counts
+/// none.
 #[test]
 fn each_failed_round_of_locking_is_counted() {
     let db = open_with(
@@ -400,7 +401,8 @@ fn a_ticket_is_acknowledged_by_its_groups_flush() {
     }
 }
 
-/// A group that is flushed asynchronously is acknowledged when its ticket is polled, once it is written.
+/// The commits of an asynchronously flushed group are acknowledged when their tickets are polled
+/// after the write.
 #[test]
 fn a_submitted_group_is_acknowledged_on_request() {
     for spec in ["TT(NLR)+PWAL(3)", "TT(ELR)+PWAL(3)"] {
@@ -428,7 +430,7 @@ fn a_submitted_group_is_acknowledged_on_request() {
             tickets.iter().all(|ticket| db.is_acknowledged(ticket)),
             "{spec}"
         );
-        // Never by itself: a waiter completes it, and so does a transaction that needs its records.
+        // The write completes only when a waiter needs it, or a transaction that needs its records.
         disk.complete_after(u64::MAX);
         let tickets = [4, 5, 6].map(&mut commit);
         assert!(!db.is_acknowledged(&tickets[2]), "{spec}");
@@ -449,7 +451,7 @@ fn a_submitted_group_is_acknowledged_on_request() {
     }
 }
 
-/// An asynchronous flush that is written delays no thread, whichever stream it is on and whichever thread
+/// A completed asynchronous flush delays no thread, whichever stream it is on and whichever thread
 /// asks.
 #[test]
 fn a_submitted_group_is_visible_once_written() {
@@ -471,7 +473,7 @@ fn a_submitted_group_is_visible_once_written() {
             put(key).unwrap();
             put(key + 1).unwrap().1
         };
-        // Its group holds the lock (NLR), and no commit follows on that stream.
+        // Its group holds the lock (NLR), and no further commit follows on that stream.
         fill(1);
         let ((), overwritten) = other
             .try_transact_async(|tx| tx.put(&table, &1, &2))
@@ -479,7 +481,7 @@ fn a_submitted_group_is_visible_once_written() {
         fill(3);
         let (read, reader) = other.try_transact_async(|tx| tx.get(&table, &3)).unwrap();
         assert_eq!(read, Some(1), "{spec}");
-        // A reader that waits for a lock has flushed its own group; then it takes two to fill one.
+        // A reader that waits for a lock has flushed its own group; then two more commits fill one.
         let [last, _] = [5, 6].map(|key| {
             let put = other.try_transact_async(|tx| tx.put(&table, &key, &1));
             put.unwrap().1
@@ -491,7 +493,7 @@ fn a_submitted_group_is_visible_once_written() {
     }
 }
 
-/// Under early release a reader may have seen what is not durable yet.
+/// Under early release a reader may have seen a version that is not durable yet.
 #[test]
 fn a_reader_under_early_release_waits_for_what_it_read() {
     for spec in ["TT(ELR)+PWAL(100)", "TT(ELR)+SWAL(100)"] {
@@ -504,7 +506,7 @@ fn a_reader_under_early_release_waits_for_what_it_read() {
         let (value, read) = reader.transact_async(|tx| tx.get(&table, &1)).unwrap();
         assert_eq!(value, Some(1), "{spec}: it sees what is not durable");
         assert!(!db.is_acknowledged(&written) && !db.is_acknowledged(&read));
-        // Waiting makes it durable.
+        // Waiting for the ticket makes it durable.
         let value = reader.transact(|tx| tx.get(&table, &1)).unwrap();
         assert_eq!(value, Some(1));
         assert!(db.is_acknowledged(&written) && db.is_acknowledged(&read));
@@ -564,7 +566,7 @@ fn values_of_any_length_come_back() {
             db.transact(|tx| tx.put(&table, &key, &value(len)[..]))
                 .unwrap();
         }
-        // Longer and shorter ones in the same record.
+        // Longer and shorter values in the same record.
         for len in [1 << 20, 0, 100, 24, 1 << 20, 3] {
             db.transact(|tx| tx.put(&table, &99, &value(len)[..]))
                 .unwrap();
@@ -652,7 +654,7 @@ fn deleted_keys_stay_deleted_after_recovery_and_can_come_again() {
     }
 }
 
-/// Many keys, more than one transaction's worth, opened again by two threads and in both orders.
+/// More keys than one transaction writes, recovered by two threads in both replay orders.
 #[test]
 fn many_keys_come_back() {
     let count = if cfg!(debug_assertions) {

@@ -1,5 +1,5 @@
-//! Operation logging: records change before the commit, and everything that does not commit is undone, at once
-//! or by the next recovery.
+//! Operation logging: records change before the commit, and every change without a commit is
+//! undone, at once or by the next recovery.
 //!
 //! Paper: pwal §5.3, §5.5, §5.6
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -29,7 +29,8 @@ fn specs() -> Vec<ProtocolSpec> {
         .collect()
 }
 
-/// Two streams with buffers of 4 KiB, and no thread but the test's: nothing is written unasked.
+/// Two streams with buffers of 4 KiB, and only the test's thread: nothing is written in the
+/// background.
 fn settings(spec: ProtocolSpec, disk: &SimDisk) -> Builder {
     builder(&spec.to_string(), disk)
         .streams(NonZeroU16::new(2).unwrap())
@@ -62,7 +63,7 @@ fn all_old() -> BTreeMap<u64, String> {
     (0..10).map(|key| (key, "old".to_owned())).collect()
 }
 
-/// What a crash leaves, opened under every protocol in turn, each after the crash of the one before.
+/// Recovers a crash image under every protocol in turn, each after a crash of the previous one.
 fn survives(disk: &SimDisk, loss: Loss, expected: &BTreeMap<u64, String>) {
     let mut disk = disk.crash_image(disk.events(), loss);
     for spec in ProtocolSpec::tested() {
@@ -167,7 +168,7 @@ fn transactions_larger_than_the_buffer_commit_and_roll_back() {
         for key in 0..100 {
             tx.put(&table, &key, &long(key + 1)).unwrap();
         }
-        // Most of it is on the disk, and is undone by recovery.
+        // Most of the changes are on the disk, and recovery undoes them.
         let crashed = disk.crash_image(disk.events(), Loss::All);
         survives(&crashed, Loss::All, &expected);
         tx.rollback();
@@ -186,7 +187,8 @@ fn whole_commits_are_within_the_limit_or_refused() {
     assert!(matches!(refused, Err(Error::TransactionTooLarge { .. })));
 }
 
-/// A change beyond the limit is refused before anything of it is logged or done, so that the transaction can go on.
+/// A change beyond the limit is refused before any of it is logged or applied, so the transaction
+/// can continue.
 #[test]
 fn a_value_beyond_the_limit_is_refused_alone() {
     for spec in specs() {
@@ -254,8 +256,8 @@ fn sessions(db: &Database) -> [Session; 2] {
     [0, 1].map(|worker| db.session_on(WorkerId(worker)).unwrap())
 }
 
-/// What the log has of a transaction is on the disk, but not that it was rolled back; and another one has committed
-/// on the same key since, or has not.
+/// The log records of a transaction are on the disk, without the records of its rollback. Another
+/// transaction has committed on the same key since, or has not.
 #[test]
 fn a_lost_rollback_undoes_no_later_change() {
     for spec in specs() {
@@ -361,7 +363,7 @@ fn the_log_holds_the_papers_records() {
             tx.put(&table, &1, "c")
         })
         .unwrap();
-    // A reader logs nothing, and neither that nor a rollback counts in a group.
+    // A reader logs nothing. Neither a reader nor a rollback counts in a group.
     session.transact_async(|tx| tx.get(&table, &2)).unwrap();
     session
         .transact_async(|tx| {
@@ -423,7 +425,8 @@ fn losers_are_counted_and_stay_losers() {
             assert_eq!(db.recovery().replayed, 1 + round, "{spec}");
             assert_eq!(contents(&db)[&1], "old");
             let table: Texts = db.table("texts").unwrap();
-            // The records that it had changed go on, with stamps above those before.
+            // The records that the transaction had changed remain usable, with stamps above the
+            // earlier ones.
             let before = db.transact(|tx| tx.version(&table, &0)).unwrap();
             db.transact(|tx| tx.put(&table, &0, "new")).unwrap();
             let after = db.transact(|tx| tx.version(&table, &0)).unwrap();
@@ -434,7 +437,7 @@ fn losers_are_counted_and_stay_losers() {
     }
 }
 
-/// What it has logged is before the seal that closing writes, and has no end.
+/// Its log records are before the seal that closing writes, without an end record.
 #[test]
 fn an_open_transaction_is_undone_at_every_opening() {
     for spec in specs() {
@@ -463,7 +466,8 @@ fn an_open_transaction_is_undone_at_every_opening() {
     }
 }
 
-/// Its locks are released when it meets a lock of another transaction, not when its code notices.
+/// A transaction that meets another's lock releases its own locks then, before its code notices the
+/// failure.
 #[test]
 fn a_failed_transaction_is_undone_before_releasing_locks() {
     for spec in specs() {
@@ -500,7 +504,7 @@ fn a_failed_transaction_is_undone_before_releasing_locks() {
     }
 }
 
-/// On a device that is nearly full, some compensations have room and some have none.
+/// On a device that is nearly full, some compensations fit and some do not.
 #[test]
 fn compensations_without_room_leave_a_log_that_opens() {
     let long = "x".repeat(3000);
@@ -538,7 +542,7 @@ fn compensations_without_room_leave_a_log_that_opens() {
                     drop(tx);
                 }
                 assert_eq!(contents(&db), expected, "{spec}, {filler}");
-                // A later transaction, if there is room, is not undone with it.
+                // A later transaction that commits is not undone with it.
                 if db.transact(|tx| tx.put(&table, &1, "won")).is_ok() {
                     expected.insert(1, "won".to_owned());
                 }
@@ -554,8 +558,8 @@ fn compensations_without_room_leave_a_log_that_opens() {
     }
 }
 
-/// In records of a fixed length, a shorter operation may take one record more: what is left of the last record is
-/// nothing, or room for a padding's header.
+/// In records of a fixed length, a shorter operation may need one more record: the rest of the last
+/// record is empty, or holds a padding's header.
 #[test]
 fn changes_that_fill_the_buffer_can_be_undone() {
     let spec: ProtocolSpec = "S2PL(NLR)+PWAL(1)+ARIES".parse().unwrap();
@@ -567,14 +571,14 @@ fn changes_that_fill_the_buffer_can_be_undone() {
     let (mut changed, mut refused) = (0, 0);
     for bytes in 3700..4096 {
         let long = "x".repeat(bytes);
-        // Without an image of the one before.
+        // Without a before-image of the previous value.
         db.transact(|tx| tx.delete(&table, &1)).unwrap();
         if db.transact(|tx| tx.put(&table, &1, &long)).is_err() {
             continue;
         }
         for after in ["", "a", "ab", "abc", "abcdefgh"] {
             let mut tx = db.begin().unwrap();
-            // So that the operation before the one at hand has a number of some length.
+            // Gives the previous operation a number of some length.
             tx.put(&table, &2, after).unwrap();
             let savepoint = tx.savepoint();
             match tx.put(&table, &1, after) {

@@ -17,13 +17,13 @@ use namiki_platform::disk::{Disk, SimDisk};
 use namiki_tests::small_database::{Numbers, numbers};
 use namiki_tests::watchdog::on_threads;
 
-/// Longer than any test: a flusher is there, and flushes nothing.
+/// Longer than any test: the flusher exists, and flushes nothing.
 const NEVER: Duration = Duration::from_secs(3600);
 
-/// Far longer than a task that is woken takes.
+/// Far longer than a task needs after it is woken.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Wakes a thread that runs one task, and counts.
+/// Wakes a thread that runs one task, and counts the wake-ups.
 struct ParkedTask {
     thread: Thread,
     woken: AtomicU32,
@@ -41,7 +41,7 @@ impl ParkedTask {
         self.woken.load(Ordering::SeqCst)
     }
 
-    /// Returns how often the task has been woken once that is more often than it was.
+    /// Parks until the task has been woken again, and returns the number of its wake-ups.
     fn sleep(&self, before: u32) -> u32 {
         let began = Instant::now();
         while self.woken() == before {
@@ -59,7 +59,7 @@ impl Wake for ParkedTask {
     }
 }
 
-/// Runs a task to its end, and polls it only when it was woken.
+/// Runs a task to its end, and polls it only after a wake-up.
 fn run<F: Future>(task: F) -> F::Output {
     let mut task = pin!(task);
     let parked = ParkedTask::here();
@@ -91,7 +91,7 @@ fn commit(session: &mut Session, table: &Numbers, key: u64) -> Ticket {
     ended.unwrap().1
 }
 
-/// Whether one poll ends the task; with what wakes it otherwise.
+/// Polls a task once. Returns the result, and the waker that was registered.
 fn poll<F: Future>(task: Pin<&mut F>) -> (Poll<F::Output>, Arc<ParkedTask>) {
     let parked = ParkedTask::here();
     let waker = Arc::clone(&parked).into();
@@ -139,12 +139,13 @@ fn a_flush_wakes_a_task() {
         assert!(polled.is_pending());
         let task = thread::scope(|scope| {
             let task = scope.spawn(|| run(db.acknowledged(ticket)));
-            // Where its own group does not acknowledge it, the log's own thread flushes the other.
+            // Where its own group does not acknowledge the ticket, the log's own thread flushes the
+            // other stream.
             other.flush().unwrap();
             task.join().unwrap()
         });
         task.unwrap();
-        // The one that asked first, and did not ask again, was woken once, by whatever came first.
+        // The task that polled once was woken once, by the first event.
         assert_eq!(parked.sleep(0), 1, "{spec}");
     }
 }
@@ -163,7 +164,7 @@ fn a_task_learns_of_any_streams_failure() {
             let (polled, parked) = poll(task.as_mut());
             assert!(polled.is_pending());
             sessions[failing].flush().unwrap_err();
-            // The log's own thread wakes those of the other stream.
+            // The log's own thread wakes the tasks of the other stream.
             parked.sleep(0);
             let (polled, _) = poll(task);
             db.close().unwrap_err();
@@ -189,13 +190,13 @@ fn tasks_of_all_streams_learn_that_the_flusher_failed() {
         let (db, table) = open(spec.parse().unwrap(), &disk, wait);
         let mut sessions = [0, 1].map(|worker| db.session_on(WorkerId(worker)).unwrap());
         for session in &mut sessions {
-            // With this, the stream has its file.
+            // This commit creates the stream's file.
             commit(session, &table, 0);
             session.flush().unwrap();
         }
         disk.inject(Fault::once(Step::Write, 0, ErrorKind::Other));
         let tickets = [0, 1].map(|at| commit(&mut sessions[at], &table, at as u64));
-        // The first stream is the first that it flushes.
+        // The flusher visits the first stream first.
         for ticket in tickets.into_iter().rev() {
             let outcome = run(db.acknowledged(ticket));
             assert!(
@@ -206,8 +207,8 @@ fn tasks_of_all_streams_learn_that_the_flusher_failed() {
     }
 }
 
-/// What is awaited is flushed at once, and so are the other stream and the epoch that it needs: the longest wait is an
-/// hour here.
+/// An awaited commit is flushed at once, and so are the other stream and the epoch that it needs:
+/// here the group wait is an hour.
 #[test]
 fn an_awaited_commit_on_an_idle_database_needs_no_tick() {
     for spec in [
@@ -224,7 +225,7 @@ fn an_awaited_commit_on_an_idle_database_needs_no_tick() {
             let [mut one, mut other] =
                 [0, 1].map(|worker| db.session_on(WorkerId(worker)).unwrap());
             for key in 0..20 {
-                // It has no waiter.
+                // This commit has no waiter.
                 commit(&mut one, &table, key);
                 let added = |tx: &mut Transaction| {
                     let sum = tx.get(&table, &key)?.unwrap_or(0) + 1;
@@ -243,7 +244,7 @@ fn an_awaited_commit_on_an_idle_database_needs_no_tick() {
     }
 }
 
-/// Where nothing else is committed, the log's own thread proves the epoch of what was read.
+/// Without other commits, the log's own thread certifies the epoch of the read.
 #[test]
 fn polling_a_read_ends_in_an_acknowledgement() {
     let spec = "TT(EPOCH)+PWAL(16)".parse().unwrap();
@@ -252,7 +253,8 @@ fn polling_a_read_ends_in_an_acknowledgement() {
     for asks_the_session in [true, false] {
         on_threads(1, |_| {
             let mut session = session.lock().unwrap();
-            // It has read nothing, so it waits for its own group only, and nothing waits for its epoch.
+            // It has read nothing, so it waits only for its own group, and nothing waits for its
+            // epoch.
             session.transact(|tx| tx.put(&table, &1, &1)).unwrap();
             let (_, ticket) = session.transact_async(|tx| tx.get(&table, &1)).unwrap();
             let is_acknowledged = || {
@@ -281,7 +283,7 @@ fn a_task_learns_that_the_database_was_closed_in_order() {
     });
 }
 
-/// Does as it is told when it is called.
+/// A waker that calls a function.
 struct Caller<F: Fn() + Send + Sync>(F);
 
 impl<F: Fn() + Send + Sync + 'static> Wake for Caller<F> {
@@ -306,15 +308,15 @@ fn a_panicking_waker_harms_no_other() {
         let mut kept = pin!(db.acknowledged(ticket));
         let (polled, behind) = poll(kept.as_mut());
         assert!(polled.is_pending());
-        // From before the one that stays.
+        // Registered before the task that stays.
         drop(leaving);
-        // The last of these flushes the group, in the middle of the next commit's life.
+        // The last of these commits flushes the group, in the middle of the next commit.
         for key in 10..25 {
             commit(&mut session, &table, key);
         }
         assert!(db.is_acknowledged(&ticket));
         assert_eq!((behind.woken(), gone.woken()), (1, 0));
-        // No lock was left behind.
+        // No lock is left held.
         let again = commit(&mut session, &table, 24);
         session.flush().unwrap();
         assert!(db.is_acknowledged(&again));
@@ -322,7 +324,7 @@ fn a_panicking_waker_harms_no_other() {
     db.close().unwrap();
 }
 
-/// A task that is polled over and over, as beside others in one future, is woken once.
+/// A task that is polled repeatedly, as one of several in a joined future, is woken once.
 #[test]
 fn a_task_that_asks_often_is_in_the_list_once() {
     for spec in ["TT(NLR)+PWAL(16)", "TT(ELR)+PWAL(16)"] {
@@ -344,7 +346,8 @@ fn a_task_that_asks_often_is_in_the_list_once() {
     }
 }
 
-/// As where an executor is gone, and the waker was all that kept a task.
+/// The waker holds the last handle, as when the executor is gone and only the waker kept the task
+/// alive.
 #[test]
 fn the_last_handle_may_go_where_the_log_wakes() {
     for spec in ["TT(NLR)+PWAL(16)", "TT(EPOCH)+PWAL(16)"] {
@@ -358,7 +361,7 @@ fn the_last_handle_goes(spec: ProtocolSpec) {
     let mut session = db.session_on(WorkerId(0)).unwrap();
     let mut ticket = commit(&mut session, &table, 1);
     if spec.release == LockRelease::EpochEarly {
-        // It waits for an epoch, which the log's own thread proves.
+        // The read waits for an epoch, which the log's own thread certifies.
         session.flush().unwrap();
         ticket = session.transact_async(|tx| tx.get(&table, &1)).unwrap().1;
     }
@@ -374,7 +377,7 @@ fn the_last_handle_goes(spec: ProtocolSpec) {
     let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
     assert!(polled.is_pending());
     drop(waker);
-    // The log's own thread flushes, wakes, and so closes the database.
+    // The log's own thread flushes, wakes, and thereby closes the database.
     while gone.load(Ordering::SeqCst) == 0 {
         thread::yield_now();
     }

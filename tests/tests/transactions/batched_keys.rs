@@ -1,4 +1,4 @@
-//! Many keys at once: read, updated, and asked for ahead.
+//! Batches of keys: read, updated, and prefetched.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -15,12 +15,12 @@ use namiki_platform::disk::{Disk, SimDisk};
 use namiki_tests::on_another_thread::on_another_thread;
 use namiki_tests::tested_specs::optimistic;
 
-/// Every protocol; what a program sees is the same under all of them.
+/// Every protocol; the interface behaves the same under all of them.
 fn each_spec(check: impl Fn(&Database, Table<u64, i64>)) {
     each_of(ProtocolSpec::tested(), check);
 }
 
-/// Those under which others can change what was read.
+/// The protocols under which others can change versions that were read.
 fn each_optimistic(check: impl Fn(&Database, Table<u64, i64>)) {
     each_of(optimistic(), check);
 }
@@ -49,7 +49,8 @@ fn assert_conflict<T: Debug>(ended: Result<T, Error>, expected: Conflict) {
     );
 }
 
-/// More keys than are looked up together, present, absent, deleted, written by the transaction, twice.
+/// More keys than one batch looks up: present, absent, deleted, written by the transaction, and
+/// duplicates.
 #[test]
 fn many_keys_are_read_as_one_by_one() {
     each_spec(|db, table| {
@@ -81,11 +82,11 @@ fn many_keys_are_read_as_one_by_one() {
     });
 }
 
-/// A key that is there and one that is not, with what a transaction fails with that has read both when
-/// another one writes them.
+/// A present and an absent key. With each, the conflict of a transaction that has read both when
+/// another one writes that key.
 const CHANGED: [(u64, Conflict); 2] = [(2, Conflict::ReadChanged), (3, Conflict::Phantom)];
 
-/// Each of two transactions reads what the other writes, a value or a gap, so one of them must fail.
+/// Each of two transactions reads a value or a gap that the other writes, so one of them must fail.
 #[test]
 fn keys_read_in_a_batch_are_protected() {
     for (changed, conflict) in CHANGED {
@@ -106,7 +107,7 @@ fn keys_read_in_a_batch_are_protected() {
                     })
                 });
                 assert!(other.is_ok());
-                // Else its group holds its locks, and those are in the way.
+                // Otherwise its group holds its locks, and those conflict.
                 inner.flush().unwrap();
                 tx.put(&table, &100, &2)
             });
@@ -157,7 +158,8 @@ fn many_keys_are_updated_as_one_by_one() {
     });
 }
 
-/// Each of two transactions updates or misses what the other changes, so one of them must fail.
+/// Each of two transactions updates or misses a key that the other changes, so one of them must
+/// fail.
 #[test]
 fn keys_updated_in_a_batch_are_protected() {
     for (changed, conflict) in CHANGED {
@@ -175,7 +177,7 @@ fn keys_updated_in_a_batch_are_protected() {
                     })
                 });
                 assert!(other.is_ok());
-                // Else its group holds its locks, and those are in the way.
+                // Otherwise its group holds its locks, and those conflict.
                 inner.flush().unwrap();
                 tx.put(&table, &100, &2)
             });
@@ -209,14 +211,14 @@ fn an_update_that_is_taken_back_has_been_a_read() {
     });
 }
 
-/// Places in the first sixteen keys, which are looked up together, and in those that follow.
+/// Positions among the first sixteen keys, which are looked up together, and among the later ones.
 #[test]
 fn keys_before_an_impossible_one_are_processed() {
     each_spec(|db, _| {
         let names: Table<str, i64> = db.table("names").unwrap();
         let key = |at: usize| format!("{at:03}");
         let too_long = "x".repeat(1 << 20);
-        // Every third is missing.
+        // Every third key is absent.
         let there = |at: usize| at % 3 != 2;
         db.transact(|tx| {
             let mut present = (0..40).filter(|at| there(*at));
@@ -226,7 +228,7 @@ fn keys_before_an_impossible_one_are_processed() {
         for bad in [0, 1, 15, 16, 17, 31, 32, 39] {
             let mut keys: Vec<String> = (0..40).map(key).collect();
             keys[bad].clone_from(&too_long);
-            // A second one changes nothing.
+            // A second bad key changes nothing.
             keys[39].clone_from(&too_long);
             let mut found = vec![Some(5)];
             let updated = db
@@ -246,7 +248,7 @@ fn keys_before_an_impossible_one_are_processed() {
                         new.map(|(key, _)| key)
                             .eq(changed.iter().map(|at| key(*at)))
                     );
-                    // So that the next round finds what this one has.
+                    // Restores the values for the next round.
                     tx.update_many(&names, changed.iter().map(|at| key(*at)), |_, old| {
                         old - 100
                     })?;
@@ -265,7 +267,7 @@ fn is_too_long<T>(ended: &Result<T, Error>) -> bool {
     matches!(ended, Err(Error::KeyTooLong { table, .. }) if table == "names")
 }
 
-/// A batch that misses a key before the bad one has read its gap, as if it had asked for that key alone.
+/// A batch that misses a key before the bad one has read its gap, as if it had read that key alone.
 #[test]
 fn keys_before_one_that_no_table_can_hold_are_protected() {
     each_optimistic(|db, numbers| {
@@ -308,7 +310,8 @@ fn asking_for_keys_ahead_reads_nothing() {
             tx.prefetch(&table, 0..100);
             // No table has room for such a key.
             tx.prefetch(&names, ["a", &"b".repeat(1 << 20), "c"]);
-            // Had it read what the other writes, and the gap at 50, it could not commit.
+            // If the prefetch had read the other's key, and the gap at 50, this transaction could
+            // not commit.
             let other = on_another_thread(|| {
                 inner.try_transact_async(|other| {
                     other.get(&table, &100)?;

@@ -1,5 +1,5 @@
-//! Blind writes get their records at the commit, after gaps may have been read: no phantom slips
-//! between, and a transaction that does not commit leaves nothing.
+//! Blind writes find their records at the commit, after gaps may have been read. No phantom occurs
+//! in between, and a transaction that does not commit leaves nothing.
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ fn each_release(check: impl Fn(&Database, &Table<u64, i64>)) {
     }
 }
 
-/// Write skew over two gaps: each finds the other's key missing and writes its own. The order of the
-/// looks and the writes, and whether the write is alone, must not matter.
+/// Write skew over two gaps: each transaction finds the other's key absent and writes its own.
+/// Neither the order of the reads and the writes, nor the number of writes, may matter.
 #[test]
 fn of_two_missing_readers_at_most_one_commits() {
     let cases = (0..16_u8).map(|bits| [0, 1, 2, 3].map(|bit| bits >> bit & 1 == 1));
@@ -109,7 +109,8 @@ fn writes_of_a_transaction_that_does_not_commit_leave_nothing() {
     });
 }
 
-/// Nothing that was read can change while they wait, and early release holds locks for a moment only.
+/// No version that was read can change while the writes wait for locks, and early release holds
+/// locks only briefly.
 #[test]
 fn blind_writes_wait_under_early_release() {
     const KEYS: u64 = 24;
@@ -127,7 +128,7 @@ fn blind_writes_wait_under_early_release() {
                         tx.put(table, &(key * (thread + 1) % KEYS), &round)
                             .expect("room");
                     }
-                    // Its ticket is not waited for: all want the locks all the time.
+                    // The ticket is not waited for, so all threads want the locks all the time.
                     tx.commit_async()
                         .map(drop)
                         .expect("without reads there are no conflicts");

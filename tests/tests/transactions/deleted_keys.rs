@@ -1,5 +1,5 @@
-//! Deleted keys leave nothing behind while the database runs: no record, no entry of the index, and no trace in what
-//! transactions, views and openings find.
+//! Deleted keys leave nothing behind in a running database: no record, no index entry, and no
+//! effect on the results of transactions, views and openings.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -58,7 +58,8 @@ fn a_queue_takes_no_more_memory_the_longer_it_runs() {
         push_and_pop(500, 2_500);
         assert_eq!(db.take_out_deleted_keys().unwrap(), 0, "{spec}");
         let late = bytes_of(&db, "queue");
-        // Not a word for each row that has come and gone. Threads of other tests may hold back what was retired last.
+        // Less than a word for each row that was inserted and deleted. Threads of other tests may
+        // delay the reclamation of the last retired memory.
         let most = early + 6 * 2_000;
         assert!(late <= most, "{spec} {index}: {early}, then {late}");
         for n in 2_500..2_510 {
@@ -97,13 +98,13 @@ fn keys_that_were_only_tried_leave_nothing() {
         let early = record_bytes_of(&db, "tried");
         try_some(1_000..3_000);
         let late = record_bytes_of(&db, "tried");
-        // Chunks of records double: without reuse there would be four times as much.
+        // Chunks of records double: without reuse they would need four times as much memory.
         assert!(late <= 2 * early + 1024, "{spec}: {early}, then {late}");
     }
 }
 
-/// Before an image, after one, and with one in between: what was deleted stays deleted, and what was inserted anew is
-/// there, although memory does not know of the deletions any more.
+/// Before an image, after one, and with one in between: deleted keys stay deleted, and keys
+/// inserted anew are there, although memory no longer has the deletions.
 #[test]
 fn what_was_taken_out_stays_deleted_after_a_crash() {
     for (seed, spec) in (0..).zip(ProtocolSpec::tested()) {

@@ -1,4 +1,4 @@
-//! Tickets and savepoints belong to the opening and the transaction that gave them out.
+//! Tickets belong to the opening, and savepoints to the transaction, that issued them.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use namiki::{Database, Error, ProtocolSpec, Session, Ticket};
@@ -29,7 +29,7 @@ fn a_ticket_of_another_database_or_opening_is_foreign() {
         for db in [&before, &another] {
             let table = numbers(db);
             let mut session = db.session().unwrap();
-            // Of a durable commit, of one that is not, and of one that wrote nothing.
+            // Tickets of a durable commit, of one that is not durable, and of one without writes.
             let durable = commit(&mut session, &table, 1);
             session.flush().unwrap();
             assert!(db.is_acknowledged(&durable), "{spec}");
@@ -46,7 +46,8 @@ fn a_ticket_of_another_database_or_opening_is_foreign() {
         for ticket in &foreign {
             assert_foreign(&db, &session, ticket);
         }
-        // As many commits here as there: the numbers in the tickets fit, their owner does not.
+        // As many commits here as there: the numbers in the tickets match, and their owner does
+        // not.
         let own: Vec<_> = (3..9)
             .map(|key| commit(&mut session, &table, key))
             .collect();
@@ -79,7 +80,7 @@ fn a_savepoint_of_another_transaction_is_stale() {
         let refused = tx.rollback_to(stale);
         assert!(matches!(refused, Err(Error::StaleSavepoint)), "{refused:?}");
     }
-    // Nothing was taken back, and both go on.
+    // Nothing was rolled back, and both transactions continue.
     two.rollback_to(&of_two).unwrap();
     two.put(&table, &4, &4).unwrap();
     one.commit().unwrap();
@@ -128,7 +129,7 @@ fn a_savepoint_that_was_taken_back_is_stale() {
         let inner = tx.savepoint();
         tx.put(&table, &3, &3)?;
         tx.rollback_to(&outer)?;
-        // As many writes as there were when the inner one was made.
+        // As many writes as when the inner savepoint was made.
         tx.put(&table, &5, &5)?;
         tx.put(&table, &6, &6)?;
         let refused = tx.rollback_to(&inner);

@@ -1,5 +1,5 @@
-//! Tables with indexes that have no room for another key: what needs none goes on, and a transaction that
-//! needs some fails as a whole.
+//! Tables with indexes that have no room for another key: operations without a new key continue,
+//! and a transaction that needs a new key fails as a whole.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use namiki::{Conflict, Database, Error, IndexKind, Savepoint, Transaction, TreeKind};
@@ -14,12 +14,12 @@ struct Full {
     db: Database,
     table: Numbers,
     refused: u64,
-    /// Keys from 0 on that the table has, far more than are looked up together.
+    /// The table has the keys below this one, far more than one batch looks up.
     there: u64,
     name: String,
 }
 
-/// One transaction can write all the keys that the smallest such table has.
+/// Allows one transaction to write all the keys of the smallest such table.
 fn open(disk: &SimDisk, index: IndexKind) -> Database {
     builder("TT(NLR)+PWAL(1)", disk)
         .buffer_bytes(256 << 10)
@@ -29,7 +29,7 @@ fn open(disk: &SimDisk, index: IndexKind) -> Database {
         .unwrap()
 }
 
-/// Bw-trees are left out: their pages grow when they cannot be split.
+/// Without Bw-trees: their pages grow when they cannot be split.
 fn each_full_table(check: impl Fn(&Full)) {
     let refusing = TreeKind::ALL.iter().filter(|tree| {
         let name = tree.to_string();
@@ -79,7 +79,7 @@ impl Full {
         self.db.transact(|tx| tx.scan(&self.table, ..)).unwrap()
     }
 
-    /// Whether all keys that the table has can still be read and written.
+    /// Asserts that all keys of the table can still be read and written.
     fn assert_works(&self, with: u64) {
         self.db
             .transact(|tx| {
@@ -117,7 +117,7 @@ fn an_insert_without_room_ends_nothing() {
     });
 }
 
-/// The operation by which a transaction may learn that a deferred write found no room.
+/// The operation at which a transaction may get the error of a deferred write that found no room.
 type Learns = fn(&mut Transaction, &Numbers) -> Result<(), Error>;
 
 #[test]
@@ -130,7 +130,7 @@ fn a_put_without_room_fails_its_transaction_as_a_whole() {
         |tx, table| tx.scan(table, ..).map(drop),
         |tx, table| tx.versions(table, ..).map(drop),
         |tx, table| tx.insert(table, &1, &9),
-        // Whatever it makes of the error.
+        // The error is returned again, even if the body ignores it.
         |tx, table| {
             for _ in 0..2 {
                 assert!(matches!(tx.get(table, &1), Err(Error::TableFull { .. })));
@@ -146,7 +146,7 @@ fn a_put_without_room_fails_its_transaction_as_a_whole() {
         let (table, name) = (&full.table, &full.name);
         let mut session = full.db.session().unwrap();
         for (how, learn) in learns.iter().enumerate() {
-            // Alone, the first and the last that are looked up together, and further on.
+            // Alone, at the first and the last position of a batch, and further on.
             for (before, after) in [(0, 0), (0, 30), (15, 0), (16, 10), (50, 50)] {
                 let put = |tx: &mut Transaction| {
                     let keys = (0..before)
@@ -192,7 +192,7 @@ fn a_put_without_room_after_a_savepoint_ends_nothing() {
     });
 }
 
-/// It may have put the key because of them.
+/// The inconsistent reads may be the reason that the transaction put the key.
 #[test]
 fn missing_room_after_inconsistent_reads_is_not_reported() {
     each_full_table(|full| {

@@ -66,7 +66,7 @@ fn a_transaction_sees_what_it_has_added() {
             assert_eq!(tx.scan(table, ..)?, [(1, 110)]);
             assert!(tx.update(table, &1, |it| it * 2)?);
             tx.add(table, &1, 1)?;
-            // And to what it has written itself.
+            // And to a value that the transaction has written itself.
             tx.put(table, &2, &7)?;
             tx.add(table, &2, 1)?;
             tx.add(table, &3, 9)?;
@@ -85,7 +85,7 @@ fn a_transaction_sees_what_it_has_added() {
     });
 }
 
-/// The sum is made while the insertion's own value is at hand.
+/// The sum is computed while the insertion has a value of its own.
 #[test]
 fn an_insertion_that_meets_an_amount_leaves_the_sum() {
     each_spec(|db, table| {
@@ -143,7 +143,7 @@ fn a_sum_that_is_too_large_changes_nothing() {
         }
         let seen = db.transact(|tx| {
             tx.add(table, &1, 1)?;
-            // Whatever is made of the error.
+            // Whatever the body does with the error.
             let seen = tx.get(table, &1);
             assert!(matches!(seen, Err(Error::Overflow { .. })), "{seen:?}");
             tx.put(table, &2, &2)
@@ -154,7 +154,8 @@ fn a_sum_that_is_too_large_changes_nothing() {
     });
 }
 
-/// Two that read and write would have to run again; these need not, even when one commits inside the other.
+/// Two transactions that read and write would conflict. Two increments do not, even if one commits
+/// inside the other.
 #[test]
 fn increments_of_one_key_do_not_conflict() {
     each_spec(|db, table| {
@@ -164,7 +165,7 @@ fn increments_of_one_key_do_not_conflict() {
             on_another_thread(|| inner.try_transact_async(|tx| tx.add(table, &1, 10)))?;
             inner.flush()
         };
-        // Where amounts are added at once, the other one would wait.
+        // Where increments are applied at once, the other one would wait.
         let at_once = db.spec().style() == Some(LogStyle::Operations);
         outer
             .try_transact_async(|tx| {
@@ -217,7 +218,8 @@ fn sums_come_back_after_a_crash() {
     }
 }
 
-/// Where amounts are added at the commit, a sum that is no longer needed may be as large as it likes.
+/// Where increments are applied at the commit, an intermediate sum may overflow if it is no longer
+/// needed.
 #[test]
 fn a_sum_that_is_taken_back_or_overwritten_fails_nothing() {
     each_spec(|db, table| {

@@ -1,5 +1,5 @@
-//! Tables with each kind of index: the same contents, the same serializability; and one that keeps no order
-//! says so.
+//! Tables with each kind of index have the same contents and the same serializability. Operations
+//! that need an order fail on an index without one.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroU16;
@@ -20,7 +20,7 @@ fn kinds() -> impl Iterator<Item = IndexKind> {
     ])
 }
 
-/// The other suites mean every tree when they go through all of them.
+/// The other suites assume that this list has every tree.
 #[test]
 fn every_tree_is_in_this_build() {
     assert!(TreeKind::ALL.iter().copied().eq(TreeKind::in_build()));
@@ -38,7 +38,7 @@ fn open(disk: &SimDisk, index: IndexKind) -> (Database, Table<u64, u64>, Table<s
     (db, numbers, names)
 }
 
-/// What one index was filled with, the next recovers: nothing of an index is stored.
+/// The contents written with one index are recovered with the next: no index is stored.
 #[test]
 fn contents_outlive_the_index() {
     let disk = SimDisk::new();
@@ -103,7 +103,7 @@ fn a_scan_of_an_unordered_table_ends_nothing() {
     assert_eq!(both.unwrap(), (Some(2), vec![(1, 2)]));
 }
 
-/// Each of two transactions finds absent what the other inserts: they cannot both commit.
+/// Each of two transactions finds a key absent that the other inserts: at most one can commit.
 #[test]
 fn absence_that_was_read_is_kept() {
     for index in kinds() {
@@ -118,7 +118,7 @@ fn absence_that_was_read_is_kept() {
             b.put(&numbers, &one, &1).unwrap();
             let committed = [a.commit().is_ok(), b.commit().is_ok()];
             assert_ne!(committed, [true, true], "{index} {round}");
-            // What it has found absent itself, a transaction can insert.
+            // A transaction can insert a key that it has found absent itself.
             let mut alone = db.begin().unwrap();
             assert_eq!(alone.get(&names, one_name.as_str()).unwrap(), None);
             alone.put(&names, one_name.as_str(), &1).unwrap();
@@ -127,7 +127,7 @@ fn absence_that_was_read_is_kept() {
     }
 }
 
-/// Threads count in records that one of them has to make first.
+/// Threads count in records that one of them has to create first.
 #[test]
 fn no_count_is_lost() {
     for index in kinds() {

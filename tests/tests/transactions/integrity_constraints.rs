@@ -1,8 +1,8 @@
-//! Constraints that no single transaction breaks: none is broken by many at once, whatever the concurrency control,
-//! the tree and the number of threads.
+//! Constraints that every single transaction preserves hold under concurrency, whatever the
+//! concurrency control, the tree and the number of threads.
 //!
-//! Each transaction looks first and writes only if the constraint would still hold. A write skew or a phantom
-//! would break it.
+//! Each transaction reads first, and writes only if the constraint would still hold. A write skew
+//! or a phantom would break it.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -18,11 +18,11 @@ use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::seeded_random::Random;
 
 const THREADS: [u64; 4] = [1, 2, 5, 16];
-/// Transactions of a run, of all threads together.
+/// Transactions of a run, over all threads.
 const TRANSACTIONS: u64 = 240;
 
-/// Releases, groups and logs differ from run to run. There are so many that their turns are not those of the
-/// numbers of threads, nor of the trees.
+/// Releases, groups and logs differ from run to run. The length of the list is coprime to the
+/// numbers of threads and of trees.
 const RESTS: [&str; 7] = [
     "(NLR)+PWAL(16)",
     "(EPOCH)+PWAL(auto)",
@@ -32,13 +32,13 @@ const RESTS: [&str; 7] = [
     "(EPOCH)+PWAL(1)",
     "(NLR)+SWAL(auto)",
 ];
-/// The same where operations are logged.
+/// The same for operation logging.
 const OPERATIONS: [&str; 3] = [
     "(NLR)+PWAL(16)+ARIES",
     "(ELR)+PWAL(auto)+ARIES",
     "(ELR)+SWAL(1)+ARIES",
 ];
-/// What goes with what.
+/// The combinations of concurrency control and rest.
 const PROTOCOLS: [(&str, &[&str]); 4] = [
     ("TT", &RESTS),
     ("SILO", &RESTS),
@@ -46,7 +46,7 @@ const PROTOCOLS: [(&str, &[&str]); 4] = [
     ("S2PL", &OPERATIONS),
 ];
 
-/// What a run is of.
+/// The settings of a run.
 #[derive(Clone, Copy)]
 struct Run {
     concurrency: &'static str,
@@ -108,7 +108,7 @@ fn each_run(check: impl Fn(&Database, u64, u64)) {
         let db = Database::builder()
             .spec(spec)
             .index(tree)
-            // One thread would wait for each of its groups.
+            // A single thread would wait for each of its groups.
             .group_wait_max(Duration::from_micros(50))
             .disk(disk)
             .open("/db")
@@ -126,7 +126,7 @@ fn each_run(check: impl Fn(&Database, u64, u64)) {
     assert!(conflicts > 0, "the transactions never met");
 }
 
-/// Runs the same on so many threads.
+/// Runs a closure on this number of threads.
 fn on_threads(threads: u64, seed: u64, one: impl Fn(&mut Random) + Sync) {
     std::thread::scope(|scope| {
         for thread in 0..threads {
@@ -141,7 +141,8 @@ fn on_threads(threads: u64, seed: u64, one: impl Fn(&mut Random) + Sync) {
     });
 }
 
-/// Doctors on call: of each pair at least one stays, although each looks only whether the other is there.
+/// Doctors on call: at least one of each pair stays on call, although each only checks that the
+/// other is there.
 #[test]
 fn no_write_skew_happens() {
     each_run(|db, threads, seed| {
@@ -174,7 +175,8 @@ fn no_write_skew_happens() {
     });
 }
 
-/// Seats of a row: never more than there are, although each counts those that are taken and then takes a new key.
+/// Seats of a row: never overbooked, although each transaction counts the taken seats and then
+/// inserts a new key.
 #[test]
 fn no_phantom_happens() {
     each_run(|db, threads, seed| {
@@ -208,7 +210,7 @@ fn no_phantom_happens() {
     });
 }
 
-/// A key that was looked for and not found is not there when it is written, either.
+/// A key that was read as absent is still absent when it is written.
 #[test]
 fn a_name_is_given_once() {
     each_run(|db, threads, seed| {

@@ -1,4 +1,4 @@
-//! What a program does with tables and transactions, and what it is told.
+//! The interface of tables and transactions, and its errors.
 
 mod api;
 mod aries;

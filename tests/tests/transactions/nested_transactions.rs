@@ -1,4 +1,5 @@
-//! A transaction in the body of another one: refused at once on the same thread and database, and free anywhere else.
+//! A transaction in the body of another one: refused at once on the same thread and database, and
+//! allowed everywhere else.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,7 +31,7 @@ fn assert_nested<T: std::fmt::Debug>(refused: Result<T, Error>, what: &str) {
     );
 }
 
-/// What a program may call that runs a transaction, each putting a number under the key 1. None of it runs.
+/// Every call that runs a transaction, each putting a number under key 1. Every call is refused.
 fn each_call(db: &Database, session: &mut Session, table: &Numbers, mut visit: impl FnMut(&str)) {
     let key = 1;
     let mut refused = |what: &str, done: Result<(), Error>| {
@@ -80,7 +81,7 @@ fn a_nested_transaction_is_refused_at_once() {
         assert_eq!((runs, calls), (1, 11), "{spec}");
         let found = db.transact(|tx| tx.scan(&table, ..)).unwrap();
         assert_eq!(found, [(2, 2)], "{spec}");
-        // Whatever runs the outer one.
+        // The same for every way to run the outer transaction.
         let mut outer = db.session().unwrap();
         let once = outer.try_transact_async(|_| {
             each_call(&db, &mut session, &table, |_| {});
@@ -96,7 +97,7 @@ fn a_nested_transaction_is_refused_at_once() {
     }
 }
 
-/// The error that is passed on ends the outer transaction, and says what to do.
+/// The propagated error ends the outer transaction, and tells what to do.
 #[test]
 fn a_helper_that_just_saves_something_ends_the_transaction() {
     let (db, table) = open(SPECS[0]);
@@ -136,7 +137,7 @@ fn transactions_that_are_begun_views_and_tables_are_free() {
         tx.put(&table, &2, &2)
     })
     .unwrap();
-    // A body of one that was begun is none: there is nothing that runs again.
+    // An explicit transaction has no body, so there is nothing to rerun.
     let mut begun = db.begin().unwrap();
     begun.put(&table, &3, &3).unwrap();
     db.transact(|tx| tx.put(&table, &4, &4)).unwrap();
@@ -175,7 +176,7 @@ fn another_thread_is_free_and_so_is_what_follows() {
     let later = db.transact(|tx| {
         on_another_thread(|| db.transact(|tx| tx.put(&table, &1, &1)))?;
         tx.put(&table, &2, &2)?;
-        // Made in the body, and run behind it.
+        // Created in the body, and run after it.
         Ok(db.transact_in_task(|tx| tx.put(&table, &3, &3)))
     });
     block_on(later.unwrap()).unwrap();

@@ -1,4 +1,5 @@
-//! Creating tables: each is durable before it is used, and many take linearly many bytes.
+//! Creating tables: each table is durable before it is used, and the bytes written are linear in
+//! the number of tables.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::borrow::Cow;
@@ -21,7 +22,7 @@ const SPEC: &str = "TT(EPOCH)+PWAL(auto)";
 const TABLES: &str = "/db/TABLES";
 const MANIFEST: &str = "/db/MANIFEST";
 
-/// With one stream and the files of [`builder`].
+/// Settings with one stream and the files of [`builder`].
 fn opening(disk: &SimDisk) -> Builder {
     builder(SPEC, disk).streams(NonZeroU16::MIN)
 }
@@ -30,12 +31,13 @@ fn name(number: u64) -> String {
     format!("table {number}")
 }
 
-/// The longest name, of characters that take two bytes each in a record: the record has two sectors.
+/// The longest name, of characters that take two bytes each in a record: the record takes two
+/// sectors.
 fn long_name(number: u64) -> String {
     format!("{number:\"<255}")
 }
 
-/// A type with a name that no sector holds.
+/// A type with a name longer than a sector.
 struct Wordy;
 
 impl Value for Wordy {
@@ -53,14 +55,14 @@ impl Value for Wordy {
     }
 }
 
-/// Creates this table and commits a row that only it has.
+/// Creates this table and commits a row that no other table has.
 fn create(db: &Database, number: u64) {
     let table = db.table::<u64, u64>(&name(number)).unwrap();
     db.transact(|tx| tx.put(&table, &number, &(number + 1)))
         .unwrap();
 }
 
-/// That the database has these tables first, each with its row.
+/// Asserts that the database has these tables first, each with its row.
 fn assert_created(db: &Database, numbers: impl Iterator<Item = u64>) {
     let tables = db.tables();
     for (at, number) in numbers.enumerate() {
@@ -71,7 +73,7 @@ fn assert_created(db: &Database, numbers: impl Iterator<Item = u64>) {
     }
 }
 
-/// A disk that counts the bytes that it is told to write.
+/// A disk that counts the bytes written to it.
 #[derive(Debug)]
 struct CountingDisk {
     disk: SimDisk,
@@ -117,7 +119,7 @@ impl FileLayer for CountingFile {
         self.file.write_durable(offset, bytes)
     }
 
-    /// So that each write is counted once.
+    /// Counts each write once.
     fn begin_write(
         &self,
         _: u64,
@@ -128,7 +130,7 @@ impl FileLayer for CountingFile {
     }
 }
 
-/// The bytes that are written for so many new tables.
+/// The bytes written for this number of new tables.
 fn bytes_for(tables: u64) -> u64 {
     let written = Arc::new(AtomicU64::new(0));
     let disk = CountingDisk {
@@ -155,7 +157,7 @@ fn many_creations_write_linearly_many_bytes() {
     );
 }
 
-/// Tables on a disk, and the names that they have.
+/// A disk's block size, and the names of its tables.
 #[derive(Clone, Copy)]
 struct Crashes {
     block_bytes: usize,
@@ -168,8 +170,8 @@ impl Crashes {
         opening(disk).disk(Arc::new(blocks)).open("/db")
     }
 
-    /// The database after a crash at this event, with what had been acknowledged before. An even mark is a table's
-    /// creation, the odd one after it the commit of its row.
+    /// Checks the database after a crash at this event against the earlier acknowledgements. An
+    /// even mark is the creation of a table, the next odd one the commit of its row.
     fn assert_kept(self, disk: &SimDisk, at: usize, loss: Loss) {
         let image = disk.crash_image(at, loss);
         let db = match self.open(&image) {
@@ -188,11 +190,12 @@ impl Crashes {
             let row = db.transact(|tx| tx.get(&table, &number)).unwrap();
             assert_eq!(row, Some(number + 1), "event {at}, {loss:?}");
         }
-        // And another one can be created.
+        // Another table can be created.
         create(&db, tables.len() as u64);
     }
 
-    /// Creates this table and commits its row, both marked. Returns whether the manifest was replaced.
+    /// Creates this table and commits its row, with a mark after each. Returns whether the manifest
+    /// was replaced.
     fn create(self, disk: &SimDisk, db: &Database, number: u64) -> bool {
         let before = read(disk, MANIFEST);
         let table = db.table::<u64, u64>(&(self.name)(number)).unwrap();
@@ -203,8 +206,8 @@ impl Crashes {
         read(disk, MANIFEST) != before
     }
 
-    /// Crashes in two lives. The first fills a journal of so many tables; the second begins with one that has to be
-    /// taken in.
+    /// Crashes in two lives. The first fills a journal of this number of tables. The second begins
+    /// with a journal whose tables have to be moved into the manifest.
     fn run(self, journal: u64) {
         let mut disk = SimDisk::new();
         for numbers in [0..journal + 8, journal + 8..journal + 18] {
@@ -247,7 +250,7 @@ fn a_crash_at_any_event_keeps_created_tables() {
     short.run(127);
 }
 
-/// A power cut leaves some sectors of their records.
+/// A power cut keeps only some sectors of their records.
 #[test]
 fn a_crash_at_any_event_keeps_tables_of_several_sectors() {
     let long = Crashes {
@@ -268,7 +271,7 @@ fn a_crash_at_any_event_keeps_tables_in_large_blocks() {
     }
 }
 
-/// They are compared by their names through a map: see `TableIds`.
+/// Names are compared through a map: see `TableIds`.
 #[test]
 fn twenty_thousand_tables_can_be_created() {
     let disk = SimDisk::new();
@@ -285,7 +288,7 @@ fn twenty_thousand_tables_can_be_created() {
     assert_eq!(row, Some(20_000));
 }
 
-/// Open, with two tables in the manifest and two in its journal.
+/// An open database with two tables in the manifest and two in its journal.
 fn with_journal() -> (SimDisk, Database) {
     let disk = SimDisk::new();
     let db = opening(&disk).open("/db").unwrap();
@@ -316,7 +319,7 @@ fn only_an_open_database_has_a_journal() {
     assert!(read(&disk, TABLES).is_none());
     assert_created(&opening(&disk).open("/db").unwrap(), 0..4);
 
-    // An opening takes the tables in, and the journal is gone.
+    // An opening moves the tables into the manifest, and deletes the journal.
     let db = opening(&image).open("/db").unwrap();
     assert!(read(&image, TABLES).is_none());
     assert_created(&db, 0..4);
@@ -381,7 +384,7 @@ fn a_journal_never_counts_beside_another_manifest() {
         assert_eq!(db.tables().len(), 4);
         db.close().unwrap();
     }
-    // An older manifest is not taken for the one that the journal continues.
+    // A journal does not continue an older manifest.
     let db = opening(&disk).open("/db").unwrap();
     create(&db, 4);
     let image = crashed(&disk);
@@ -397,7 +400,7 @@ fn a_journal_never_counts_beside_another_manifest() {
         matches!(&error, OpenError::DamagedManifest { path, .. } if path == Path::new(MANIFEST)),
         "{error:?}"
     );
-    // Of another database.
+    // The journal of another database.
     let other = written(SPEC, 1, true);
     other
         .replace(Path::new(TABLES), &read(&image, TABLES).unwrap())
@@ -433,7 +436,7 @@ fn files_that_vanish_meanwhile_are_written_anew() {
     }
 }
 
-/// Each step fails once, or from then on, while tables are created.
+/// Each step fails once, or permanently, while tables are created.
 #[test]
 fn a_failing_disk_loses_no_created_table() {
     for step in [
@@ -480,7 +483,7 @@ fn a_failing_disk_loses_no_created_table() {
     }
 }
 
-/// A record that is on the disk, although its write failed, does not come back in another table's place.
+/// A record on the disk, although its write failed, does not reappear in place of another table.
 #[test]
 fn a_failed_creation_gives_its_place_away() {
     let (disk, db) = with_journal();
@@ -488,7 +491,7 @@ fn a_failed_creation_gives_its_place_away() {
     disk.inject(Fault::once(Step::Rename, 0, io::ErrorKind::Other));
     db.table::<u64, u64>("failed").unwrap_err();
     disk.heal();
-    // Its record may come to light in a crash: then the table is there, which no caller was told.
+    // A crash may reveal its record: then the table exists, although no caller was told.
     let image = disk.crash_image(disk.events(), Loss::None);
     let found = opening(&image).open("/db").unwrap();
     assert_created(&found, 0..4);
@@ -501,7 +504,8 @@ fn a_failed_creation_gives_its_place_away() {
     assert_eq!(found.tables().len(), 5);
 }
 
-/// Where commits changed a table of a lost journal, the error says what to put back; where none did, the table is gone.
+/// If commits changed a table of a lost journal, the error says which file to restore. Otherwise
+/// the table is gone.
 #[test]
 fn a_change_of_a_lost_table_names_its_journal() {
     let (disk, _db) = with_journal();
@@ -524,7 +528,7 @@ fn a_change_of_a_lost_table_names_its_journal() {
     assert!(db.tables().is_empty());
 }
 
-/// Its record would be longer than a torn one may be.
+/// Its record would exceed the maximum length of a torn one.
 #[test]
 fn a_table_with_very_long_type_names_is_kept() {
     let disk = SimDisk::new();

@@ -1,5 +1,5 @@
-//! What a transaction's body makes of errors: its own are told only if what it has read may stand,
-//! and a conflict ends the attempt whatever the body says.
+//! Errors in a transaction's body: its own error is returned only if its reads are valid, and a
+//! conflict ends the attempt whatever the body returns.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroU32;
@@ -16,7 +16,7 @@ use namiki_tests::tested_specs::optimistic;
 const X: u64 = 1;
 const Y: u64 = 2;
 
-/// A hundred on X, nothing on Y.
+/// A balance of 100 on X, and 0 on Y.
 fn two_accounts(db: &Database) -> Numbers {
     let table = numbers(db);
     db.transact(|tx| {
@@ -39,7 +39,7 @@ fn a_body_failing_on_inconsistent_reads_is_run_again() {
             runs += 1;
             let x = tx.get(&table, &X)?.unwrap();
             if runs == 1 {
-                // Another transaction pays in between.
+                // Another transaction transfers in between.
                 on_another_thread(|| {
                     db.transact(|tx| {
                         tx.put(&table, &X, &0)?;
@@ -61,7 +61,7 @@ fn a_body_failing_on_inconsistent_reads_is_run_again() {
     }
 }
 
-/// The same for a row that was not there: its gap has to stand, too.
+/// The same for an absent row: its gap must be unchanged, too.
 #[test]
 fn a_body_failing_on_a_new_row_is_run_again() {
     for spec in optimistic() {
@@ -82,7 +82,7 @@ fn a_body_failing_on_a_new_row_is_run_again() {
     }
 }
 
-/// What it would have written itself makes no difference.
+/// Pending writes of the failed transaction make no difference.
 #[test]
 fn a_failure_after_inconsistent_reads_is_not_reported() {
     for updates in [false, true] {
@@ -160,7 +160,7 @@ fn a_body_that_swallows_a_conflict_does_not_commit() {
             matches!(ended, Err(Error::Conflict(_))),
             "{spec}: {ended:?}"
         );
-        // No other error takes its place, either.
+        // No other error replaces it, either.
         let ended = other.try_transact_async(|tx| match tx.get(&table, &X) {
             Err(_) => tx.abort::<()>("cannot read"),
             Ok(_) => panic!("the lock was free"),
@@ -172,12 +172,12 @@ fn a_body_that_swallows_a_conflict_does_not_commit() {
         holder.flush().unwrap();
         let rows = db.transact(|tx| tx.scan(&table, ..)).unwrap();
         assert_eq!(rows, [(X, 1), (Y, 0)], "{spec}");
-        // The next transaction of the session knows nothing of it.
+        // The next transaction of the session is not affected.
         other.transact(|tx| tx.put(&table, &Y, &3)).unwrap();
     }
 }
 
-/// An error that is not the engine's.
+/// An error that does not come from the engine.
 #[derive(Debug)]
 enum Refusal {
     Refused(Option<u64>),
@@ -217,7 +217,7 @@ fn an_own_error_rolls_back_what_was_written_before_it() {
             let rows = session.transact(|tx| tx.scan(&table, ..)).unwrap();
             assert_eq!(rows, [(X, 100), (Y, 0)], "{spec}");
         }
-        // What is not refused commits, and its ticket is one.
+        // A body without a refusal commits, and its ticket is valid.
         let pay = |tx: &mut Transaction| {
             tx.update(&table, &X, |old| old - 10)?;
             Ok::<_, Refusal>(tx.update(&table, &Y, |old| old + 10)?)
@@ -231,7 +231,7 @@ fn an_own_error_rolls_back_what_was_written_before_it() {
     }
 }
 
-/// The engine's own errors come as the caller's type; a duplicate is the body's to pass on.
+/// The engine's errors are converted to the caller's type; the body may return a duplicate.
 #[test]
 fn errors_of_the_engine_arrive_as_the_callers_type() {
     let db = builder("TT(EPOCH)+PWAL(16)", &SimDisk::new())
@@ -251,16 +251,16 @@ fn errors_of_the_engine_arrive_as_the_callers_type() {
     );
 }
 
-/// What a body does with the conflict that its read met.
+/// The reaction of a body to the conflict of its read.
 #[derive(Clone, Copy, Debug)]
 enum Makes {
-    /// Goes on as if nothing had been.
+    /// Continues as if nothing had happened.
     Nothing,
     /// Returns an error of its own.
     AnOwnError,
 }
 
-/// A conflict is retried whatever the body makes of it: the lock is free at the second attempt.
+/// A conflict is retried whatever the body returns: the lock is free at the second attempt.
 #[test]
 fn a_conflict_is_retried_whatever_the_body_returns() {
     for spec in ["TT(NLR)+PWAL(16)", "TT(NLR)+PWAL(auto)"] {
@@ -283,7 +283,7 @@ fn a_conflict_is_retried_whatever_the_body_returns() {
                     (read, _) => Ok(read?),
                 }
             };
-            // Asked to run once, the session reports the conflict and not what was made of it.
+            // A session that runs the body once returns the conflict, not the body's result.
             let once = other.try_transact_async_with(|tx| body(tx, false));
             assert!(
                 matches!(once, Err(Refusal::Engine(Error::Conflict(_)))),
@@ -297,7 +297,7 @@ fn a_conflict_is_retried_whatever_the_body_returns() {
     }
 }
 
-/// A refusal that was decided by what was never there together is not returned.
+/// A refusal based on inconsistent reads is not returned.
 #[test]
 fn an_own_error_over_stale_reads_is_retried() {
     for spec in optimistic() {
@@ -328,8 +328,8 @@ fn an_own_error_over_stale_reads_is_retried() {
     }
 }
 
-/// Starvation avoidance: a transaction that reads all rows, while others change one after the other without
-/// end. Each of its attempts would come too late without commit priority.
+/// Starvation avoidance: one transaction reads all rows, while others continuously change them one
+/// by one. Without commit priority, each of its attempts would be too late.
 #[test]
 fn a_long_transaction_gets_through_many_short_ones() {
     for spec in [
@@ -365,7 +365,7 @@ fn a_long_transaction_gets_through_many_short_ones() {
                     for row in 0..ROWS {
                         sum += tx.get(&table, &row)?.unwrap();
                         if row % 50 == 0 {
-                            // So that the others come in between on few processors, too.
+                            // Lets the other threads run in between, even on few processors.
                             std::thread::yield_now();
                         }
                     }
@@ -380,9 +380,9 @@ fn a_long_transaction_gets_through_many_short_ones() {
     }
 }
 
-/// Two transactions that take longer than others wait for them at first, while another changes what they
-/// have read at each of their attempts: they get commit priority one after the other, and the others wait
-/// longer for them.
+/// Two transactions take longer than others wait for them at first, and another one changes their
+/// reads at each attempt. They get commit priority one after the other, and the others wait longer
+/// for them.
 #[test]
 fn transactions_longer_than_others_wait_for_them_get_through() {
     const QUICK: u32 = 64;
@@ -402,7 +402,7 @@ fn transactions_longer_than_others_wait_for_them_get_through() {
                 tx.update(&table, &X, |it| it + 1)?;
                 match attempts {
                     ..=QUICK => {
-                        // The first may have been before it was read.
+                        // The first change may have been before the read.
                         while changed.load(Ordering::Relaxed) < before + 2 {
                             std::thread::yield_now();
                         }

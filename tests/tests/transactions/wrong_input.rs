@@ -1,4 +1,4 @@
-//! Keys, values, tables and calls that cannot be: a typed error that names the thing.
+//! Invalid keys, values, tables and calls: a typed error names the cause.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroU32;
@@ -41,7 +41,7 @@ fn a_key_that_is_too_long_ends_nothing() {
         tx.put(&table, &b"short"[..], &2)
     })
     .unwrap();
-    // The longest that fits.
+    // The longest key that fits.
     db.transact(|tx| tx.put(&table, &long[..65_536], &3))
         .unwrap();
     drop(db);
@@ -87,7 +87,7 @@ fn a_transaction_beyond_the_limit_changes_nothing() {
             }
             other => panic!("{spec}: {other:?}"),
         }
-        // No lock is left behind.
+        // No lock is left held.
         let read = db.transact(|tx| {
             tx.update(&table, &1, |old| old + 1)?;
             Ok((tx.get(&table, &1)?, tx.get(&blobs, &1)?))
@@ -101,7 +101,7 @@ fn a_transaction_beyond_the_limit_changes_nothing() {
     }
 }
 
-/// A program's own type. Its later release writes other bytes under the same name.
+/// A program's own type. A later release of the program writes other bytes under the same name.
 struct Earlier;
 struct Later;
 
@@ -180,7 +180,7 @@ fn records_have_room_for_2040_bytes_and_no_more() {
     for _ in 0..2 {
         let db = builder("TT(NLR)+PWAL(1)", &disk).open("/db").unwrap();
         for room in [2041, 1 << 20, usize::MAX] {
-            // Whether the table is there or not.
+            // Whether or not the table exists.
             for name in ["absent", "least", "most"] {
                 let error = db.table_with_room::<u64, [u8]>(name, room).unwrap_err();
                 match &error {
@@ -197,7 +197,7 @@ fn records_have_room_for_2040_bytes_and_no_more() {
                 }
             }
         }
-        // Room is no limit: longer values fit into either table, and come back whole.
+        // The room is no limit: longer values fit into either table, and are read back unchanged.
         for (name, room) in [("least", 0), ("most", 2040)] {
             let table = db.table_with_room::<u64, [u8]>(name, room).unwrap();
             for len in [0, 1, 8, 9, 2040, 2041, 5000] {
@@ -256,7 +256,7 @@ fn a_closed_database_says_so() {
     closed(db.begin().map(drop));
     closed(db.session().map(drop));
     closed(db.table::<u64, u64>("more").map(drop));
-    // What was committed before is durable, and the directory is free although the handle lives.
+    // The earlier commits are durable, and the directory is unlocked although the handle lives.
     let again = builder("TT(ELR)+PWAL(16)", &disk).open("/db").unwrap();
     assert_eq!(keys(&again), [1]);
 }
@@ -274,7 +274,7 @@ fn too_many_conflicts_are_reported_and_not_retried_for_ever() {
         .transact(|tx| {
             attempts += 1;
             tx.get(&table, &1)?;
-            // Another transaction is always faster.
+            // Another transaction always commits first.
             let mut other = db.begin()?;
             other.update(&table, &1, |old| old + 1)?;
             other.commit()?;
@@ -288,8 +288,8 @@ fn too_many_conflicts_are_reported_and_not_retried_for_ever() {
     assert_eq!(attempts, 3);
 }
 
-/// The records of a table live as long as its database. A transaction of another one would not keep
-/// them alive, and once it did not.
+/// The records of a table live as long as its database. A transaction of another database would not
+/// keep them alive. (In an earlier version such a transaction was accepted.)
 #[test]
 fn a_table_of_another_database_or_opening_is_foreign() {
     let disk = SimDisk::new();
@@ -328,8 +328,8 @@ fn a_table_of_another_database_or_opening_is_foreign() {
     assert_eq!(keys(&db), [1]);
 }
 
-/// Closing while others commit: each commit either returns and is there, or says that the database
-/// is closed.
+/// Closing while others commit: each commit either returns and is durable, or reports that the
+/// database is closed.
 #[test]
 fn a_database_closed_under_running_transactions_keeps_what_it_acknowledged() {
     for spec in ProtocolSpec::tested() {
