@@ -13,16 +13,16 @@ use crate::format::Found;
 use crate::format::log_file::{LogFileHeader, file_name, stream_dir};
 use crate::generation::GenerationInfo;
 
-/// A log file that is not what was copied.
+/// A log file that differs from the copied one.
 #[derive(Debug)]
 pub struct WrongLogFile {
     /// Its file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The difference.
     pub why: WrongLogFileKind,
 }
 
-/// What is wrong with a log file of a copy.
+/// The difference between a log file of a copy and its original.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WrongLogFileKind {

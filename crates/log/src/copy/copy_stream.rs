@@ -29,10 +29,10 @@ use crate::read::{ReadError, StreamReader};
 const PIECE_BYTES: usize = 1 << 20;
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// Up to where a stream was copied.
+/// The position up to which a stream was copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopiedThrough {
-    /// The sequence number of the last frame; 0 if there was none.
+    /// The sequence number of the last frame; 0 without frames.
     pub sequence: u64,
     /// Its log file.
     pub file_number: u64,

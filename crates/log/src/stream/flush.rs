@@ -53,8 +53,8 @@ impl<H: GroupResource> Stream<H> {
     /// before: one at a time is under way. If another thread has begun to harden the commit, what
     /// came after it is left to fill its own group.
     ///
-    /// What was begun is hardened at the next append, flush or wait, at a call of [`Stream::poll`],
-    /// or by the flusher.
+    /// A write begun here is hardened at the next append, flush or wait, at a call of
+    /// [`Stream::poll`], or by the flusher.
     ///
     /// # Errors
     /// As [`Stream::wait_hardened`]; but an error of the write that was begun comes later.

@@ -57,7 +57,7 @@ pub(super) struct GroupPolicy {
     /// Batches since the mode changed, and with how many it changes again.
     batches: u32,
     batches_max: u32,
-    /// What was hardened, and in what time, since it settled.
+    /// The commits hardened since it settled, and the time they took.
     commits: u64,
     elapsed: Duration,
     last_completion: Option<Instant>,

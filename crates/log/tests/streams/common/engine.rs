@@ -16,7 +16,7 @@ use namiki_platform::{Epoch, Generation, Stamp, WorkerId};
 use super::manifest::Manifest;
 use super::{IDENTITY, config, create, info, put, read, shared, wal};
 
-/// Streams that an engine has at most.
+/// Maximum number of streams of an engine.
 const STREAMS_MAX: u16 = 3;
 
 pub(crate) fn recycling(placement: &Placement, streams: u16, generation: Generation) -> LogConfig {
@@ -33,7 +33,7 @@ pub(crate) fn placements() -> [Placement; 2] {
     [config(1).placement, shared(32 << 10)]
 }
 
-/// What a generation holds beyond the image, by its stamps.
+/// The stamps in a generation that the image lacks.
 pub(crate) fn stamps_of(
     disk: &Arc<dyn Disk>,
     info: &GenerationInfo,
@@ -52,7 +52,7 @@ pub(crate) fn stamps_of(
     Ok(found)
 }
 
-/// What all generations hold beyond the image.
+/// The stamps in all generations that the image lacks.
 pub(crate) fn recovered(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Result<Vec<u64>, ReadError> {
     check_all_announced(
         &**disk,
@@ -68,7 +68,7 @@ pub(crate) fn recovered(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Result<Vec
     Ok(found)
 }
 
-/// Drops what the image of everything through `stamp` makes superfluous.
+/// Drops the generations that the image of everything through `stamp` makes superfluous.
 pub(crate) fn drop_generations(manifest: &mut Manifest, stamp: Stamp) {
     manifest.image = stamp;
     let (dropped, kept) = split_superfluous(&manifest.generations, stamp);
@@ -79,7 +79,7 @@ pub(crate) fn drop_generations(manifest: &mut Manifest, stamp: Stamp) {
     }
 }
 
-/// An engine without tables, opened over what is on the disk.
+/// An engine without tables, opened over the contents of the disk.
 pub(crate) struct Engine {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) log: Arc<Log<()>>,
@@ -88,7 +88,7 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Recovers, removes what is superfluous, seals, and begins the next generation.
+    /// Recovers, removes superfluous files, seals, and begins the next generation.
     pub(crate) fn open(sim: &SimDisk, placement: &Placement, streams: u16) -> Self {
         Self::open_on(Arc::new(sim.clone()), placement, streams)
     }
@@ -147,7 +147,8 @@ impl Engine {
         }
     }
 
-    /// Commits to any stream, and marks that. A commit without room has some after a checkpoint.
+    /// Commits to any stream, and marks the commit on the disk. A commit without room is retried
+    /// after a checkpoint.
     pub(crate) fn commit(&mut self, sim: &SimDisk, random: &mut Random) {
         let worker = WorkerId(random.below(self.log.streams() as u64) as u16);
         let payload = vec![self.next_stamp as u8; random.below(1500) as usize];
@@ -183,7 +184,7 @@ impl Engine {
     }
 }
 
-/// Makes the shared device, if there is to be one, with room for all streams that there may be.
+/// Makes the shared device, if the placement has one, with room for the maximum number of streams.
 fn make_device(disk: &dyn Disk, placement: &Placement) {
     if let Placement::Shared { path, region_bytes } = placement
         && disk.open(path).is_err()

@@ -1,10 +1,10 @@
-//! A gate at which one step of a disk waits.
+//! A gate that blocks one step of a disk.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-/// What the test keeps of a gate.
+/// The test's side of a gate.
 pub(crate) struct Gate {
     /// Closes the gate, for the next step.
     pub(crate) closed: Arc<AtomicBool>,
@@ -14,7 +14,7 @@ pub(crate) struct Gate {
     pub(crate) open: Sender<()>,
 }
 
-/// A gate, and what a step has to call to pass it.
+/// Returns a gate, and the function that a step calls to pass it.
 pub(crate) fn gate() -> (Gate, impl Fn() + Send + Sync + 'static) {
     let closed = Arc::<AtomicBool>::default();
     let (arrive, arrived) = channel();

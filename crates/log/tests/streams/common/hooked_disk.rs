@@ -1,4 +1,4 @@
-//! A disk that calls the test before it does something, with blocks as long as the test wants them.
+//! A disk that calls the test before each step, with blocks of a length that the test chooses.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -17,7 +17,7 @@ pub(crate) enum Step {
     Write(u64),
     /// A write has been done.
     Wrote(u64),
-    /// A write is begun at this offset; an error says that the disk cannot.
+    /// A write is begun at this offset; an error means that the disk does not support it.
     Begin(u64),
 }
 
@@ -72,7 +72,8 @@ impl HookedFile {
         Ok(())
     }
 
-    /// Blocks that are shorter than those of the disk below take the rest of those with them.
+    /// Writes to the disk below. If its blocks are longer, the write includes the rest of those
+    /// blocks.
     fn write_below(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let block = self.file.block_bytes() as u64;
         let end = offset + bytes.len() as u64;

@@ -1,5 +1,4 @@
-//! A manifest as an engine keeps one: the generations of the log, and up to which stamp an image
-//! has all commits.
+//! A manifest as an engine keeps one: the generations of the log, and the stamp of the image.
 
 use std::path::Path;
 
@@ -10,12 +9,12 @@ use serde_json::json;
 
 const PATH: &str = "/db/manifest";
 
-/// What the engine knows without its log.
+/// The engine's state outside of its log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Manifest {
     pub(crate) generations: Vec<GenerationInfo>,
     pub(crate) next: Generation,
-    /// Earlier generations are gone.
+    /// Earlier generations are deleted.
     pub(crate) oldest: Generation,
     /// Everything at or below it is in the image.
     pub(crate) image: Stamp,
@@ -31,7 +30,7 @@ impl Manifest {
         }
     }
 
-    /// The generation that is written.
+    /// The current generation.
     pub(crate) fn last(&mut self) -> &mut GenerationInfo {
         self.generations.last_mut().unwrap()
     }

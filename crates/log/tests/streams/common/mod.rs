@@ -1,4 +1,4 @@
-//! What the tests of the log share.
+//! Helpers for the tests of the log.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 pub(crate) mod engine;
@@ -111,7 +111,7 @@ pub(crate) fn payloads(disk: &Arc<dyn Disk>, info: &GenerationInfo, worker: u16)
     all.into_iter().map(|(_, _, payload)| payload).collect()
 }
 
-/// What `run` returns; a watchdog for what would otherwise hang the test.
+/// Returns the result of `run`; a watchdog for tests that could hang.
 pub(crate) fn within_reason<T: Send + 'static>(
     what: &str,
     run: impl FnOnce() -> T + Send + 'static,

@@ -1,4 +1,4 @@
-//! A task that runs on a thread which parks until it is woken.
+//! A task on a thread that parks until the task is woken.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

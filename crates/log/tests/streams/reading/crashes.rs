@@ -1,4 +1,4 @@
-//! Crashes at every event of runs with many threads, and what must be found afterwards.
+//! Crashes at every event of runs with many threads, and the expected state after each.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -97,7 +97,7 @@ fn enumerate(config: &LogConfig, seed: u64) {
                 );
             }
             if config.sequencer != SequencerKind::None {
-                // Nothing that is kept can depend on something that is not.
+                // No kept commit may depend on one that is lost.
                 let mut lsns: Vec<_> = kept.values().map(|lsn| lsn.0).collect();
                 lsns.sort_unstable();
                 assert_eq!(lsns, (1..=kept.len() as u64).collect::<Vec<_>>());
@@ -204,7 +204,7 @@ fn a_log_is_created_again_after_a_crash() {
                         }
                     }
                     let log: Arc<Log<()>> = create(&disk, config.clone());
-                    // What is found may not have been durable before: it is now.
+                    // The files found may not have been durable before; now they are.
                     let again = image.crash_image(image.events(), Loss::All);
                     let again: Arc<dyn Disk> = Arc::new(again);
                     for stream in 0..streams {
@@ -221,7 +221,7 @@ fn a_log_is_created_again_after_a_crash() {
     }
 }
 
-/// A process may die where the machine does not: what is there is then not durable.
+/// A process may die while the machine survives: the files that it left need not be durable.
 #[test]
 fn creating_again_hardens_a_failed_attempts_leftovers() {
     for placement in [config(1).placement, shared(64 << 10)] {
@@ -248,8 +248,8 @@ fn creating_again_hardens_a_failed_attempts_leftovers() {
     }
 }
 
-/// A write that failed may come to light at any later crash. The generation it belonged to is
-/// sealed by then, and the next one writes over its place or elsewhere.
+/// A failed write may surface at any later crash. Its generation is sealed by then, and the next
+/// one writes over its place or elsewhere.
 #[test]
 fn a_failed_write_that_comes_to_light_later_changes_nothing() {
     for placement in [config(1).placement, shared(64 << 10)] {
@@ -273,11 +273,11 @@ fn a_failed_write_that_comes_to_light_later_changes_nothing() {
                 }
                 acknowledged += 1;
             }
-            // Without a first file nothing was written, and nothing is in doubt.
+            // Without a first file nothing was written, so no outcome is unknown.
             assert!(log.poisoned().is_some() || acknowledged == 0);
             drop(log);
 
-            // The next opening reads, seals, and goes on; it is crashed at every event.
+            // The next opening reads, seals, and continues; it is crashed at every event.
             let mut first = info(&config);
             let (records, end) = read(&disk, &first, 0).unwrap();
             let found = records.len();
@@ -307,7 +307,7 @@ fn a_failed_write_that_comes_to_light_later_changes_nothing() {
                     let kept = payloads(&disk, &first, 0).len();
                     assert_eq!(kept, found, "event {at}, {loss:?}");
                     if at < created {
-                        // Not announced: the same generation is created again.
+                        // The generation was not announced, so it is created again.
                         let log: Arc<Log<()>> = create(&disk, config.clone());
                         put(log.stream(stream), 9, b"second").unwrap();
                         log.close().unwrap();
@@ -339,7 +339,7 @@ fn a_failed_write_that_comes_to_light_later_changes_nothing() {
                 }
             }
         }
-        // Some of the frames that failed were there to be read, as a whole.
+        // Some of the failed frames were readable as a whole.
         assert!(surprises > 0);
     }
 }

@@ -1,4 +1,4 @@
-//! Where frames go: their group is told, and readers say the same.
+//! Positions of frames: the group gets them, and readers return the same.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,7 +13,7 @@ use namiki_platform::{Epoch, Stamp, WorkerId};
 
 type Frames = Arc<Mutex<Vec<(FramePosition, Vec<Vec<u8>>)>>>;
 
-/// The payloads of a group, which go to a list with the position of their frame.
+/// The payloads of a group, which are added to a list with the position of their frame.
 #[derive(Default)]
 struct Group {
     payloads: Vec<Vec<u8>>,
@@ -29,7 +29,7 @@ impl GroupResource for Group {
     }
 
     fn release(&mut self) {
-        // It was told before.
+        // The position was reported before.
         let frames = self.frames.as_ref().map(|frames| frames.lock().unwrap());
         assert!(frames.is_none_or(|it| it.last().unwrap().1 == self.payloads));
         self.payloads.clear();
@@ -49,7 +49,7 @@ fn groups_and_readers_know_the_same_positions() {
             config.layout = layout;
             config.placement = placement;
             config.group = count(5);
-            // Full groups are left to the disk, where it can write on its own.
+            // Full groups are flushed asynchronously, if the disk supports that.
             config.async_flush_min_commits = NonZeroU32::new(5);
             let log: Arc<Log<Group>> = create(&disk, config.clone());
             let frames = Frames::default();

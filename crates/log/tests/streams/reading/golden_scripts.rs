@@ -1,7 +1,7 @@
-//! Reading a log that was written, cut short or damaged, as scripts in `tests/golden/`.
+//! Reading a log that was written, truncated or damaged, as scripts in `tests/golden/`.
 //!
-//! `log` and `append` write a log. All other commands work on a copy of it and of its manifest, as
-//! a killed process leaves them: in each block a new copy for each prefix.
+//! `log` and `append` write a log. All other commands work on a copy of the log and its manifest,
+//! in the state after a kill. Each block makes a new copy for each prefix.
 //!
 //! | command | meaning |
 //! |---|---|
@@ -15,7 +15,7 @@
 //!
 //! A FILE is the number of a log file of stream 0, or `device`.
 //!
-//! `UPDATE_GOLDENFILES=1 cargo test -p namiki-log --test streams golden` writes what was found
+//! `UPDATE_GOLDENFILES=1 cargo test -p namiki-log --test streams golden` writes the expected output
 //! anew.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -95,7 +95,7 @@ proptest! {
     }
 }
 
-/// LSNs 1 to 9 over three streams, of which the middle one has lost all after LSN 4.
+/// LSNs 1 to 9 over three streams, of which the middle one has lost everything after LSN 4.
 fn with_a_gap() -> Arc<dyn Disk> {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let log: Arc<Log<()>> = create(&disk, config(3));
@@ -159,7 +159,7 @@ fn reading_can_be_stopped_and_says_how_much_was_read() {
     let stopped = SortedRun::read_with(open(), on_frame);
     assert!(matches!(stopped, Err(Stop::Asked)));
     assert_eq!(frames.get(), 20);
-    // From here on it goes through; the other twenty cannot be the twentieth.
+    // The second read is not stopped: the count has passed twenty.
     let (run, _) = SortedRun::read_with(open(), on_frame).unwrap();
     assert_eq!((run.len(), frames.get()), (40, 60));
 
@@ -194,7 +194,7 @@ fn a_sealed_merge_ends_at_its_last_lsn() {
 #[test]
 fn gaps_are_allowed_below_the_first_required_lsn() {
     let disk = with_a_gap();
-    // As if everything up to 7 were in an image.
+    // As if everything up to LSN 7 were in an image.
     let mut merge = by_lsn(&disk, 3, 8, None);
     assert_eq!(lsns(&mut merge), [1, 2, 3, 4, 5, 6, 8, 9]);
     assert_eq!(merge.finish().unwrap().last_lsn, Lsn(9));

@@ -110,7 +110,7 @@ fn damage_before_the_last_frame_names_file_and_byte() {
         .unwrap();
     let disk: Arc<dyn Disk> = Arc::new(image.clone());
     assert_eq!(payloads(&disk, &info, 0).len(), 39);
-    // Unless a seal says that it was hardened.
+    // Unless a seal says that the frame was hardened.
     let mut sealed = info;
     sealed.seal = Some(GenerationEnd {
         last_sequences: vec![40],
@@ -125,7 +125,7 @@ fn damage_before_the_last_frame_names_file_and_byte() {
 fn recycled_files_never_resurrect_old_frames() {
     let mut config = config(1);
     config.retain = Retain::Last(NonZeroU32::new(2).unwrap());
-    // The counts make the stream end at every place of a recycled log file.
+    // With these counts the stream ends at every position of a recycled log file.
     for frames in 60..95 {
         let sim = SimDisk::new();
         let info = write(&sim, &config, frames, 700);
@@ -185,7 +185,7 @@ fn a_seal_cuts_off_later_frames_for_ever() {
             });
             assert_eq!(payloads(&disk, &info, 0).len() as u64, kept);
         }
-        // A later generation changes nothing about that.
+        // A later generation makes no difference.
         let mut next = config.clone();
         next.generation = Generation(2);
         let log: Arc<Log<()>> = create(&disk, next.clone());
@@ -247,7 +247,7 @@ fn a_crash_between_body_and_header_loses_only_the_unacknowledged() {
                 found == acknowledged || found == acknowledged + 1,
                 "event {at}, {loss:?}: {found} of {acknowledged}"
             );
-            // The next generation starts over whatever the crash left, and hides none of it.
+            // The next generation begins on top of the remains of the crash, and hides none of them.
             let mut next = config.clone();
             next.generation = Generation(2);
             let log: Arc<Log<()>> = create(&disk, next.clone());
@@ -277,7 +277,8 @@ fn a_stream_that_was_never_used_is_empty() {
     }
 }
 
-/// Every block size and every parity of head writes, so that either slot is the one that counts.
+/// Every block size and both parities of head writes, so that each slot is the valid one in some
+/// case.
 #[test]
 fn other_block_sizes_are_read_or_refused() {
     for (written, present) in [
@@ -308,7 +309,7 @@ fn other_block_sizes_are_read_or_refused() {
                 assert_eq!((records.len() as u64, end.torn), (frames, false));
                 namiki_log::harden_tail(&moved, &wal(), &info, WorkerId(1), &end).unwrap();
                 assert!(sim.events() > before);
-                // Nothing was changed by it.
+                // The read changed nothing.
                 assert_eq!(read(&moved, &info, 1).unwrap(), (records.clone(), end));
                 info.seal = Some(GenerationEnd {
                     last_sequences: vec![0, frames],

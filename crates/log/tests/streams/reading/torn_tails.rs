@@ -1,4 +1,5 @@
-//! What may lie beyond the last frame of a stream: damage is told from what a crash leaves.
+//! The bytes beyond the last frame of a stream: damage is distinguished from the state after a
+//! crash.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -21,7 +22,7 @@ fn log_file(number: u64) -> PathBuf {
     PathBuf::from(format!("/db/wal/0000/000001-{number:08}.log"))
 }
 
-/// Frames with payloads of these lengths, as a kill leaves them.
+/// Frames with payloads of these lengths, in the state after a kill.
 fn written(config: &LogConfig, sizes: impl IntoIterator<Item = usize>) -> (SimDisk, u64) {
     let sim = SimDisk::new();
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
@@ -53,12 +54,12 @@ fn damage(sim: &SimDisk, info: &GenerationInfo) -> (PathBuf, u64, &'static str) 
     }
 }
 
-/// Puts other bytes in the place of a file.
+/// Replaces the contents of a file.
 fn put_file(sim: &SimDisk, path: &Path, bytes: &[u8]) {
     sim.replace(path, bytes).unwrap();
 }
 
-/// Holes of terabytes, in a log file and behind one: read through, they would take hours.
+/// Holes of terabytes, in a log file and after one: reading through them would take hours.
 #[test]
 fn holes_in_and_behind_a_file_are_not_read() {
     for is_behind in [true, false] {
@@ -95,7 +96,7 @@ fn read_over_holes(is_behind: bool) {
     }
     let announced = info(&config);
     let (looked, of) = (Arc::clone(&disk), wal.clone());
-    // Generation 1 is still to come: what is there would have to be a frame.
+    // Generation 1 does not exist yet: the contents would have to be a frame.
     let told = within_reason("looking for frames in holes", move || {
         namiki_log::check_all_announced(&*looked, &of, IDENTITY, &[], Generation(1))
     });
@@ -127,13 +128,13 @@ fn recycling() -> LogConfig {
     config
 }
 
-/// The numbers of the log files that are there.
+/// The numbers of the existing log files.
 fn numbers(sim: &SimDisk) -> Vec<u64> {
     let there = |number: &u64| sim.read(&log_file(*number)).is_ok();
     (1..100).filter(there).collect()
 }
 
-/// Where a rename is lost, the first has the header of the last, and none of its frames.
+/// If a rename is lost, the first file has the header of the last one, and none of its frames.
 #[test]
 fn a_last_file_moved_over_the_first_is_damage() {
     let (sim, _) = written(&recycling(), [700; 70]);
@@ -145,7 +146,7 @@ fn a_last_file_moved_over_the_first_is_damage() {
     put_file(&sim, &log_file(first), &moved);
     sim.remove(&log_file(last)).unwrap();
     assert_eq!(damage(&sim, &info).0, log_file(first), "{whole:?}");
-    // Without frames it is what a crash leaves.
+    // Without frames it is a legal state after a crash.
     sim.damage(&log_file(first), 512, &vec![0; LOG_FILE as usize - 512])
         .unwrap();
     assert!(found(&sim, &info).unwrap().frames > 0);
@@ -169,7 +170,7 @@ fn damage_in_recycled_files_is_found() {
                 .damage(&log_file(number), offset + 700, &[1; 9])
                 .unwrap();
             if (at + 1, frame + 1) == (numbers.len(), of_last) {
-                // As a crash leaves it.
+                // In the state after a crash.
                 assert_eq!(found(&image, &info).unwrap().frames + 1, whole.frames);
             } else {
                 assert_eq!(
@@ -225,7 +226,7 @@ fn what_is_no_directory_in_a_streams_place_is_named() {
     }
 }
 
-/// A head from before the last two frames: their own heads are gone.
+/// A head older than the last two frames: their own heads are lost.
 #[test]
 fn a_region_with_an_old_head_is_damage() {
     let mut config = config(1);
@@ -245,8 +246,8 @@ fn a_region_with_an_old_head_is_damage() {
     }
 }
 
-/// Garbage, truncation, swaps and headers, anywhere: everything is there, or it is an error. What
-/// one torn frame can explain is excepted.
+/// Garbage, truncation, swaps and headers, anywhere: either all frames are there, or the read
+/// fails. The exception is damage that one torn frame explains.
 #[test]
 fn no_damage_loses_more_than_the_last_frame() {
     for seed in 0..4000 {
@@ -271,7 +272,7 @@ fn no_damage_loses_more_than_the_last_frame() {
         let kind = random.below(4);
         let mut target = at(&mut random);
         if recycles && kind == 0 {
-            // To the end of the last log file it may be what is old there: only a later frame
+            // Damage up to the end of the last log file may be old contents: only a later frame
             // tells.
             target %= files.len() - 1;
         }
@@ -281,7 +282,7 @@ fn no_damage_loses_more_than_the_last_frame() {
             0 => {
                 let from = random.below(LOG_FILE) as usize;
                 let len = 1 + random.below(LOG_FILE - from as u64) as usize;
-                // Never a zero: zeros are what was never written.
+                // Never a zero: zeros are unwritten bytes.
                 bytes[from..from + len].fill_with(|| 1 + random.below(255) as u8);
                 put_file(&sim, &target, &bytes);
             }

@@ -1,5 +1,5 @@
-//! Generations that end, and go as a whole when an image has all that they held; and a manifest
-//! that is older than that.
+//! Ended generations, which are dropped as a whole when an image has all their contents, and a
+//! manifest older than the drop.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -19,7 +19,7 @@ use namiki_platform::disk::{Disk, SyncedDisk};
 use namiki_platform::seeded_random::Random;
 use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 
-/// The generations of the files that are there.
+/// The generations of the existing files.
 fn generations_on(disk: &dyn Disk, streams: u16) -> Vec<u32> {
     let mut found = Vec::new();
     for worker in 0..streams {
@@ -33,7 +33,7 @@ fn generations_on(disk: &dyn Disk, streams: u16) -> Vec<u32> {
     found
 }
 
-/// Several lives of a log with checkpoints in each; some end in order and some do not.
+/// Several lives of a log with checkpoints in each; some are closed cleanly, others not.
 fn several_lives(sim: &SimDisk, placement: &Placement, seed: u64) -> usize {
     let mut random = Random::seeded(seed);
     let mut from = 0;
@@ -55,7 +55,7 @@ fn several_lives(sim: &SimDisk, placement: &Placement, seed: u64) -> usize {
             let seal = engine.log.close().unwrap();
             engine.manifest.last().seal = Some(seal);
             if random.chance(0.5) {
-                // As a database does that is closed in order.
+                // As a cleanly closed database does.
                 drop_generations(&mut engine.manifest, Stamp(engine.next_stamp - 1));
             }
             engine.manifest.write(&*engine.disk);
@@ -65,7 +65,7 @@ fn several_lives(sim: &SimDisk, placement: &Placement, seed: u64) -> usize {
     from
 }
 
-/// Regions are rings that go round a few times in these lives.
+/// Regions are rings that wrap around several times in these lives.
 #[test]
 fn no_crash_in_several_lives_loses_a_commit() {
     for placement in placements() {
@@ -98,7 +98,7 @@ fn crashed(sim: &SimDisk, placement: &Placement, (at, loss): (usize, Loss), what
     assert_eq!(found, (first..=last).collect::<Vec<_>>(), "{what}");
     assert!(last >= acknowledged, "{what}: {last} of {acknowledged}");
 
-    // And opened, with all of it, and nothing that no manifest names any more.
+    // Then opens it: everything is there, and no file remains that no manifest names.
     let engine = Engine::open(&image, placement, 2);
     assert_eq!(engine.next_stamp, last + 1, "{what}");
     assert_eq!(recovered(&disk, &engine.manifest).unwrap(), found, "{what}");
@@ -130,8 +130,8 @@ fn generations_are_dropped_from_the_oldest_on() {
     }
 }
 
-/// Whatever was dropped since, what the older manifest names is missing, or what it does not know
-/// is there. In a ring it may not be overwritten yet.
+/// After later drops, files that the older manifest names are missing, or files that it does not
+/// know exist. In a ring the old contents may not be overwritten yet.
 #[test]
 fn an_older_manifest_is_refused_after_generations_were_dropped() {
     for placement in placements() {
@@ -198,7 +198,7 @@ fn the_next_opening_removes_what_could_not_be() {
     assert_eq!(recovered(&engine.disk, &engine.manifest).unwrap().len(), 1);
 }
 
-/// As where directories of streams were lost, or left out of a copy.
+/// As after a loss of stream directories, or a copy without them.
 #[test]
 fn files_behind_a_missing_directory_are_found() {
     let dir = tempfile::tempdir().unwrap();
@@ -214,7 +214,7 @@ fn files_behind_a_missing_directory_are_found() {
         put(stream, 1, b"something").unwrap();
         stream.flush().unwrap();
     }
-    // As of a process that was killed.
+    // As after a kill.
     std::mem::forget(
         log.stream(WorkerId(2))
             .prepare_oversize(ImageEffect::Longer, 50_000, |_| {}),

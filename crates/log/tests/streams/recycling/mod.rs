@@ -1,4 +1,5 @@
-//! Recycling: what an image makes superfluous goes, in log files and in rings.
+//! Recycling: parts of the log that an image makes superfluous are removed, in log files and in
+//! rings.
 
 mod dropping_generations;
 mod recycled_files;

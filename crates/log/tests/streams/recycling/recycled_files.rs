@@ -1,4 +1,4 @@
-//! Recycling what an image makes superfluous: what goes, what stays, and what every crash leaves.
+//! Recycling: the removed files, the kept files, and the state after every crash.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -44,7 +44,7 @@ fn at(stamp: u64) -> RecyclePoint {
     }
 }
 
-/// An image of everything through `stamp`: says so in the manifest, and recycles.
+/// Takes an image of everything through `stamp`: records it in the manifest, and recycles.
 fn checkpoint(log: &Log<()>, disk: &dyn Disk, manifest: &mut Manifest, stamp: u64) -> LogStart {
     let start = log.recyclable(at(stamp)).unwrap();
     manifest.last().begin_at(&start);
@@ -101,7 +101,7 @@ fn whole_files_below_the_image_go_and_no_others() {
         assert_eq!(log.kept_bytes(), kept_bytes);
 
         let removed = log.recycle(&start, Generation(0), LOG_FILE).unwrap();
-        // One is kept to be written again.
+        // One file is kept for reuse.
         assert_eq!(removed.files, gone.saturating_sub(1), "{image}");
         assert_eq!(removed.bytes, removed.files * LOG_FILE);
         assert_eq!(log.kept_bytes(), kept_bytes - gone * LOG_FILE);
@@ -109,7 +109,7 @@ fn whole_files_below_the_image_go_and_no_others() {
         info.begin_at(&start);
         let first = gone * FRAMES + 1;
         assert_eq!(stamps(&disk, &info), (first..=60).collect::<Vec<_>>());
-        // Said again, it is the same, and nothing else goes.
+        // A second call returns the same and removes nothing.
         assert_eq!(log.recyclable(at(image)).unwrap(), start);
         assert_eq!(
             log.recycle(&start, Generation(0), LOG_FILE).unwrap().files,
@@ -132,14 +132,13 @@ fn a_log_under_checkpoints_stays_bounded() {
         if stamp % 40 == 0 {
             checkpoint(&log, &*disk, &mut manifest, stamp - 5);
         }
-        // Three log files between checkpoints, the current one, the next, and one to be written
-        // again.
+        // Three log files between checkpoints, the current one, the next one, and one for reuse.
         assert!(files(&*disk, 0).len() <= 6, "{stamp}");
         assert!(log.kept_bytes() <= 5 * LOG_FILE, "{stamp}");
     }
 }
 
-/// Between two checkpoints as much is written as before, into the files that there are.
+/// The same amount is written between any two checkpoints, into existing files.
 #[test]
 fn files_that_are_kept_for_reuse_need_no_zeros() {
     for reuse in [0, 1, 3, 100] {
@@ -166,7 +165,7 @@ fn files_that_are_kept_for_reuse_need_no_zeros() {
             assert!(removed.failed.is_empty(), "{removed:?}");
             let spare = (files(&*disk, 0).len() + files(&*disk, 1).len()) as u64;
             let kept = log.kept_bytes() / LOG_FILE;
-            // What is kept, what is to be written again, and one of each stream that is ready.
+            // The kept files, the files for reuse, and one ready file for each stream.
             assert!(spare <= kept + reuse + 2, "{spare} {kept} {reuse}");
         }
         let zeros = log.counters().zero_bytes - most;
@@ -225,8 +224,8 @@ fn one_later_stamp_keeps_its_file_and_those_behind() {
     assert_eq!(start.complete_from, Lsn(31));
 }
 
-/// A frame may be hardened, and a commit with a smaller LSN not. If L0 passed that, recovery would
-/// take what depends on it for whole.
+/// A frame may be hardened while a commit with a smaller LSN is not. If L0 passed that commit,
+/// recovery would keep the frames that depend on it.
 #[test]
 fn nothing_above_the_horizon_is_recycled() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
@@ -252,8 +251,8 @@ fn nothing_above_the_horizon_is_recycled() {
     assert_eq!(log.recyclable(at(1000)).unwrap().streams[0].file_number, 5);
 }
 
-/// Runs commits over all streams, with a checkpoint after each `every`, and marks what is
-/// acknowledged.
+/// Runs commits over all streams, with a checkpoint after each `every`, and marks the acknowledged
+/// ones.
 fn run(sim: &SimDisk, config: &LogConfig, every: u64, seed: u64) -> usize {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let log: Arc<Log<()>> = create(&disk, config.clone());
@@ -288,7 +287,7 @@ fn run(sim: &SimDisk, config: &LogConfig, every: u64, seed: u64) -> usize {
     created
 }
 
-/// What is there beyond the image: the stamps that count.
+/// The stamps that are read beyond the image.
 fn recovered(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Vec<u64> {
     let info = &manifest.generations[0];
     let readers = (0..info.streams).map(|worker| reader(disk, info, worker).unwrap());
@@ -337,7 +336,7 @@ fn no_crash_at_any_step_of_recycling_loses_a_commit() {
                     // One thread appends, so LSNs are in the order of stamps.
                     assert_eq!(found, (first..=last).collect::<Vec<_>>(), "{what}");
                     assert!(last >= acknowledged, "{what}: {last} of {acknowledged}");
-                    // The next opening removes what lies before the beginnings, and nothing else.
+                    // The next opening removes the files before the starts, and no others.
                     let removed =
                         remove_superfluous(&*disk, &wal(), &manifest.generations, manifest.oldest);
                     assert!(removed.failed.is_empty(), "{what}");
@@ -360,7 +359,7 @@ fn no_crash_at_any_step_of_recycling_loses_a_commit() {
 
 #[test]
 fn old_bytes_of_recycled_files_are_never_read_as_new() {
-    // The counts make the stream end at every place of a recycled log file.
+    // With these counts the stream ends at every position of a recycled log file.
     for last in 60..95 {
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
         let log: Arc<Log<()>> = create(&disk, recycling(1));
@@ -376,7 +375,7 @@ fn old_bytes_of_recycled_files_are_never_read_as_new() {
         let start = manifest.generations[0].starts[0];
         let expected: Vec<_> = (start.sequence..=last).collect();
         assert_eq!(stamps(&disk, &manifest.generations[0]), expected);
-        // Nor are they in the way of the seal.
+        // Nor do they prevent the seal.
         manifest.last().seal = Some(log.close().unwrap());
         assert_eq!(stamps(&disk, &manifest.generations[0]), expected);
     }
@@ -413,18 +412,18 @@ fn a_lost_beginning_is_told_from_a_recycled_one() {
                 other => panic!("{other:?}"),
             }
         };
-        // The first, and with it all that follow.
+        // The first file, and with it all later ones.
         let image = crash();
         for number in 3..=5 {
             assert!(image.read(&log_file(number)).is_ok());
             image.remove(&log_file(number)).unwrap();
             assert_eq!(lost(&image), log_file(3));
         }
-        // With an older one in its place.
+        // An older file in its place.
         image.rename(&log_file(1), &log_file(3)).unwrap();
         let disk: Arc<dyn Disk> = Arc::new(image);
         assert!(read(&disk, info, 0).is_err());
-        // One in between.
+        // A file in between.
         let image = crash();
         image.remove(&log_file(4)).unwrap();
         let disk: Arc<dyn Disk> = Arc::new(image);
@@ -434,7 +433,7 @@ fn a_lost_beginning_is_told_from_a_recycled_one() {
             }
             other => panic!("{other:?}"),
         }
-        // Its first frame, and all that follow.
+        // Its first frame, and all later ones.
         let image = crash();
         for number in 3..=5 {
             let bytes = vec![0; LOG_FILE as usize - 512];
@@ -493,7 +492,7 @@ fn a_file_of_another_length_is_not_written_again() {
         let appended = stream.append_oversize(entry, Stamp(stamp), Epoch(1), oversize, |()| {});
         stream.wait_hardened(appended.unwrap().ticket).unwrap();
     }
-    // Behind the long frames, in the last of their log files, and then in others.
+    // After the long frames: in the last of their log files, and then in others.
     for stamp in 4..=40 {
         write(&log, stamp);
     }
@@ -556,7 +555,7 @@ fn commits_and_checkpoints_run_side_by_side() {
             checkpoint(&log, &*disk, &mut manifest, image);
         }
     });
-    // However the threads have run, most of both streams can go now.
+    // Most of both streams is superfluous now, however the threads were scheduled.
     checkpoint(&log, &*disk, &mut manifest, COMMITS);
     manifest.last().seal = Some(log.close().unwrap());
     manifest.write(&*disk);
@@ -579,7 +578,7 @@ fn commits_and_checkpoints_run_side_by_side() {
     assert!(info.complete_from > Lsn(1));
 }
 
-/// Epochs that end when the test says so.
+/// Epochs that end when the test closes them.
 #[derive(Debug)]
 struct Epochs(AtomicU64);
 
@@ -598,8 +597,8 @@ impl EpochSource for Epochs {
     }
 }
 
-/// The last hardened frame of a stream may be all that says that its epochs were certified: its log
-/// file stays while the first frame of the next is under way.
+/// The last hardened frame of a stream may be the only evidence that its epochs were certified. Its
+/// log file is kept while the first frame of the next file is under way.
 #[test]
 fn what_certifies_an_epoch_is_not_recycled() {
     let sim = SimDisk::new();

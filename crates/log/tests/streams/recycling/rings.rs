@@ -1,5 +1,4 @@
-//! Regions of a shared device as rings: what goes round, what is overwritten and what is not, and
-//! what is read of it.
+//! Regions of a shared device as rings: wrap-around, overwritten and protected frames, and reading.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -128,7 +127,7 @@ fn nothing_is_overwritten_before_the_manifest_gives_it_up() {
     assert!(matches!(full, LogError::RegionFull { .. }), "{full}");
     assert_eq!(last, RING / 1536);
     assert!(log.is_short_of_room());
-    // Asked what could go, it keeps all the same.
+    // Asking for the superfluous part removes nothing.
     let start = log.recyclable(at(last - 5)).unwrap();
     assert!(write(&log, last + 1, 3).is_err());
     assert_eq!(
@@ -147,7 +146,7 @@ fn nothing_is_overwritten_before_the_manifest_gives_it_up() {
     assert_eq!(stamps(&disk, &info).unwrap(), all);
 }
 
-/// Stamps need not rise within a stream, and LSNs above the horizon may be what others depend on.
+/// Stamps need not rise within a stream, and others may depend on LSNs above the horizon.
 #[test]
 fn a_later_stamp_and_the_horizon_keep_what_follows() {
     let sim = SimDisk::new();
@@ -176,13 +175,13 @@ fn a_later_stamp_and_the_horizon_keep_what_follows() {
     for stamp in 22..=40 {
         write(&log, stamp, 1).unwrap();
     }
-    // The other stream's is frame 21 of none of these.
+    // LSN 21 is the other stream's, so frame 21 of this stream has LSN 22.
     assert_eq!(first(at(5000)), expected(21));
     log.flush_all().unwrap();
     assert_eq!(first(at(5000)), expected(39));
 }
 
-/// While the next frame is under way, only the last hardened one has what it says of epochs.
+/// While the next frame is under way, only the last hardened one has the information about epochs.
 #[test]
 fn the_last_hardened_frame_is_not_recycled() {
     type Seen = Arc<Mutex<Option<Arc<Log<()>>>>>;
@@ -254,8 +253,8 @@ fn a_lost_beginning_is_told_from_a_recycled_one() {
         let error = told(&image, &info);
         let is_lost = |error: &ReadError| matches!(error, ReadError::BeginningLost { file, worker: W, sequence: 16 } if file == Path::new(DEVICE));
         assert!(is_lost(&error), "{error}");
-        // Older manifests: of before the checkpoint, and one that begins where a later lap has
-        // written.
+        // Older manifests: one from before the checkpoint, and one that begins where a later lap
+        // has written.
         let mut older = info.clone();
         older.starts[0] = StreamStart {
             sequence: 1,
@@ -267,7 +266,7 @@ fn a_lost_beginning_is_told_from_a_recycled_one() {
             matches!(error, ReadError::BeginningLost { sequence: 1, .. }),
             "{error}"
         );
-        // Behind the end.
+        // After the end.
         older.starts[0] = StreamStart {
             sequence: 31,
             offset: FIRST + 30 * 1536 + 512,
@@ -275,14 +274,14 @@ fn a_lost_beginning_is_told_from_a_recycled_one() {
         };
         let error = told(&sim, &older);
         assert!(matches!(error, ReadError::BeginningLost { .. }), "{error}");
-        // Elsewhere than a frame.
+        // At an offset that is no frame.
         older.starts[0] = StreamStart {
             offset: start.offset + 512,
             ..start
         };
         let error = told(&sim, &older);
         assert!(is_lost(&error), "{error}");
-        // Elsewhere than the head says, from the first frame on.
+        // At another place than the head says, from the first frame on.
         older.starts[0] = StreamStart {
             sequence: 1,
             offset: start.offset,
@@ -334,8 +333,8 @@ fn damage_is_named_by_its_place_in_the_device() {
     }
 }
 
-/// A device that lost a write has a sound frame of the lap before there. With its number, too, it
-/// does not pass.
+/// A device that lost a write has a valid frame of the previous lap there. Even with the right
+/// number, it is rejected.
 #[test]
 fn a_frame_of_an_earlier_lap_is_not_read() {
     let sim = SimDisk::new();
@@ -402,7 +401,7 @@ fn two_of_the_longest_frames_always_have_room() {
     assert!(matches!(too_long, Err(LogError::CommitTooLarge { .. })));
 }
 
-/// Without a word on what is kept of a region, all of it is.
+/// Without a start in the manifest, the whole region is kept.
 #[test]
 fn what_is_not_said_to_be_given_up_is_kept() {
     let sim = SimDisk::new();
@@ -441,7 +440,7 @@ fn what_is_not_said_to_be_given_up_is_kept() {
     assert_eq!(stamps(&disk, &first).unwrap(), (1..=9).collect::<Vec<_>>());
 }
 
-/// Every life goes round the ring, and begins where the one before has ended.
+/// Every life wraps around the ring, and begins at the end of the previous one.
 #[test]
 fn each_life_goes_on_where_the_one_before_ended() {
     for block in [512, 4096] {

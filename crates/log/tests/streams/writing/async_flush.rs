@@ -1,4 +1,4 @@
-//! Batches that are submitted and unattended until a thread needs them to have completed.
+//! Batches that are submitted, and completed when a thread needs them.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -55,7 +55,7 @@ fn a_submitted_batch_completes_at_the_next_look() {
         let appended = stream.append(Entry::Commit, Stamp(1), Epoch(1), 1, |_, _| {}, hold);
         appended.unwrap().ticket
     };
-    // Makes the first log file ready.
+    // Creates the first log file.
     append();
     stream.flush().unwrap();
     assert_eq!(RELEASED.load(Ordering::SeqCst), 1);
@@ -67,7 +67,7 @@ fn a_submitted_batch_completes_at_the_next_look() {
         stream.poll().unwrap();
     }
     assert!(!stream.is_hardened(submitted) && stream.has_pending());
-    // Others come meanwhile, and need not wait for it.
+    // Later commits need not wait for the batch.
     let behind = append();
     assert!(!stream.is_hardened(submitted));
     assert_eq!(RELEASED.load(Ordering::SeqCst), 1);
@@ -75,7 +75,7 @@ fn a_submitted_batch_completes_at_the_next_look() {
     assert!(stream.is_hardened(submitted) && !stream.is_hardened(behind));
     assert_eq!(RELEASED.load(Ordering::SeqCst), 2);
 
-    // The next submission completes what is under way first.
+    // The next submission completes the batch under way first.
     stream.begin_flush(behind).unwrap();
     assert!(!stream.is_hardened(behind));
     let third = append();
@@ -126,7 +126,7 @@ fn a_failed_submitted_write_poisons_and_releases_nothing() {
             false
         }
     }
-    // The next caller learns of it.
+    // The next caller gets the error.
     for next in ["append", "flush", "wait", "poll", "begin", "close"] {
         let (sim, disk) = sim();
         sim.complete_after(1);
@@ -239,7 +239,7 @@ fn waiters_are_woken_when_their_group_is_submitted() {
                 scope.spawn(|| {
                     for stamp in 0..500 {
                         let (ticket, full) = put(log.stream(W), stamp, b"p").unwrap();
-                        // The thread that fills the group does not return to it.
+                        // The thread that fills the group does not use it again.
                         if full {
                             log.stream(W).begin_flush(ticket).unwrap();
                             continue;
@@ -253,12 +253,12 @@ fn waiters_are_woken_when_their_group_is_submitted() {
     });
 }
 
-/// A log on a disk on which begun writes never end by themselves; the next one to be begun, once
-/// the gate is closed, waits until it is opened.
+/// A log on a disk on which begun writes never complete by themselves. Once the gate is closed, the
+/// next begun write waits until it is opened.
 struct Gated {
     log: Arc<Log<()>>,
     gate: Gate,
-    /// Writes that are waited for fail.
+    /// Synchronous writes fail.
     failing: Arc<AtomicBool>,
 }
 
@@ -289,8 +289,8 @@ impl Gated {
         Self { log, gate, failing }
     }
 
-    /// Starts a thread that submits a batch of stream 0 and does not come back to it; returns when
-    /// that stands at the gate.
+    /// Starts a thread that submits a batch of stream 0 and does not complete it. Returns when the
+    /// thread waits at the gate.
     fn submit(&self) -> JoinHandle<()> {
         self.gate.closed.store(true, Ordering::SeqCst);
         let log = Arc::clone(&self.log);
@@ -303,7 +303,7 @@ impl Gated {
     }
 }
 
-/// Long enough for a thread to park where it should. If it does not, less is tested.
+/// Long enough for a thread to park. If it does not, the test covers less.
 fn doze() {
     std::thread::sleep(Duration::from_millis(20));
 }
@@ -333,7 +333,7 @@ fn an_immediate_flush_is_not_delayed_by_group_waiters() {
         std::thread::scope(|scope| {
             scope.spawn(|| stream.flush().unwrap());
             gate.arrived.recv().unwrap();
-            // The first thread that parks is woken first, and its group is not complete.
+            // The first thread that parks is woken first, although its group is not complete.
             let (ticket, _) = put(stream, 3, b"p").unwrap();
             scope.spawn(move || stream.wait_hardened(ticket).unwrap());
             doze();
@@ -368,7 +368,7 @@ fn no_waiter_sleeps_on_in_a_poisoned_log() {
     within_reason("every waiter learns of the poison", || {
         let mut config = submitting(2);
         config.group = count(100);
-        // With a flusher, which does nothing for a log that is poisoned.
+        // With a flusher, which does nothing for a poisoned log.
         config.group_wait_max = Duration::from_millis(1);
         let gated = Gated::new(config);
         let submitter = gated.submit();
@@ -409,7 +409,7 @@ fn close_does_not_wait_for_a_commit_that_it_refuses() {
         doze();
         gated.gate.open.send(()).unwrap();
         submitter.join().unwrap();
-        // It came in before the log was closed, or not at all.
+        // The append was before the close, or was refused.
         match appender.join().unwrap() {
             Ok((ticket, _)) => assert!(gated.log.stream(W).is_hardened(ticket)),
             Err(error) => assert!(matches!(error, LogError::Closed), "{error}"),
@@ -422,7 +422,7 @@ fn close_does_not_wait_for_a_commit_that_it_refuses() {
 fn nothing_is_appended_to_a_log_that_was_closed_meanwhile() {
     static RELEASING: AtomicBool = AtomicBool::new(false);
     static GO_ON: AtomicBool = AtomicBool::new(false);
-    /// Is slow to release.
+    /// Slow to release.
     #[derive(Default)]
     struct Slow(bool);
     impl GroupResource for Slow {
@@ -447,7 +447,7 @@ fn nothing_is_appended_to_a_log_that_was_closed_meanwhile() {
         let hold = |held: &mut Slow| held.0 = true;
         let appended = stream.append(Entry::Commit, Stamp(1), Epoch(1), 1, |_, _| {}, hold);
         stream.begin_flush(appended.unwrap().ticket).unwrap();
-        // Finds the batch complete and completes it; meanwhile the log is closed.
+        // Completes the batch while the log is being closed.
         let late = {
             let log = Arc::clone(&log);
             std::thread::spawn(move || put(log.stream(W), 2, b"late"))
@@ -463,7 +463,7 @@ fn nothing_is_appended_to_a_log_that_was_closed_meanwhile() {
         GO_ON.store(true, Ordering::SeqCst);
         let late = late.join().unwrap();
         let seal = closer.join().unwrap().unwrap();
-        // If it was accepted it is there, under the seal.
+        // An accepted commit is there, before the seal.
         let mut info = info(&config);
         info.seal = Some(seal);
         let expected = 1 + usize::from(late.is_ok());

@@ -20,7 +20,7 @@ use namiki_log::{AckWaiter, Group, Layout, Log, LogConfig, LogError, Ticket};
 use namiki_platform::WorkerId;
 use namiki_platform::disk::{Disk, SimDisk};
 
-/// A flusher is there, and has no tick that a test could wait for.
+/// With a flusher, and a tick longer than any test.
 fn awaited(streams: u16) -> LogConfig {
     LogConfig {
         group_wait_max: Duration::from_secs(3600),
@@ -29,7 +29,7 @@ fn awaited(streams: u16) -> LogConfig {
     }
 }
 
-/// Runs tasks, which are polled in this order whenever one of them is woken, until all have ended.
+/// Runs tasks until all have ended. Whenever one is woken, all are polled in this order.
 fn run(
     log: &Log<()>,
     tickets: impl IntoIterator<Item = Ticket>,
@@ -95,7 +95,7 @@ fn an_awaited_commit_needs_no_tick_in_any_layout() {
                         let tickets: Vec<_> = (0..log.streams() as u16)
                             .map(|worker| put(log.stream(WorkerId(worker)), stamp, b"p").unwrap().0)
                             .collect();
-                        // The last one, so that streams lag that no task is in.
+                        // Includes the last ticket, so that streams without a task lag behind.
                         for outcome in run(&log, tickets.last().copied(), poll) {
                             outcome.unwrap();
                         }
@@ -133,7 +133,7 @@ fn a_full_group_that_was_submitted_is_completed_for_tasks() {
             let mut context = Context::from_waker(&waker);
             let flushes = log.counters().flushes;
             assert!(task.as_mut().poll(&mut context).is_pending());
-            // It waits for its group, as a thread would, although the flusher looks at it.
+            // It waits for its group, as a thread would, although the flusher polls it.
             for _ in 0..20 {
                 thread::yield_now();
                 assert!(task.as_mut().poll(&mut context).is_pending());
@@ -152,7 +152,7 @@ fn a_full_group_that_was_submitted_is_completed_for_tasks() {
         }
         let counters = log.counters();
         assert_eq!((counters.flushes, counters.commits), (50, 100));
-        // The flusher, which the first of a group called, may write a full group before it is
+        // The first task of a group called the flusher, which may write a full group before it is
         // submitted.
         assert!((1..=50).contains(&counters.submitted), "{counters:?}");
     });
@@ -187,7 +187,7 @@ fn polls_never_block_and_sixteen_tasks_take_two_writes() {
         let polled = log.poll_hardened(first, &waker, &mut ack_waiter);
         assert!(polled.is_pending());
         gate.arrived.recv().unwrap();
-        // The write is under way, and all of these come back from their polls.
+        // The write is under way, and the polls of all these return pending.
         let rest: Vec<_> = (3..18)
             .map(|stamp| put(stream, stamp, b"p").unwrap().0)
             .collect();
@@ -252,7 +252,7 @@ fn every_task_learns_of_a_failed_write() {
                 failing.store(true, Ordering::SeqCst);
                 let tickets = streams.map(|stream| put(stream, 2, b"p").unwrap().0);
                 if group != Group::Auto {
-                    // What poisons the log is none of theirs.
+                    // None of the tasks poisons the log: another thread does.
                     let log = Arc::clone(&log);
                     thread::spawn(move || {
                         thread::yield_now();

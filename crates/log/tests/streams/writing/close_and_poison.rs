@@ -1,4 +1,5 @@
-//! Flushes under way when a log is closed or poisoned, and requests for commits that it never had.
+//! Flushes under way when a log is closed or poisoned, and waits for commits that the log never
+//! had.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -38,7 +39,7 @@ impl Gate {
     }
 }
 
-/// A write to the second region waits at a gate; one to the first may be made to fail.
+/// A write to the second region waits at a gate; a write to the first can be made to fail.
 struct Slow {
     gate: Gate,
     arrived: Mutex<Sender<()>>,
@@ -95,10 +96,10 @@ fn close_waits_for_writes_after_another_streams_failure() {
             assert_eq!(log.stream(W).flush().is_err(), fails);
             let closer = scope.spawn(|| {
                 assert_eq!(log.close().is_err(), fails);
-                // The next opener of the log overwrites what is not sealed.
+                // The next opener of the log overwrites unsealed frames.
                 slow.writes_left.load(Ordering::SeqCst)
             });
-            // Long enough for a close that does not wait to come back.
+            // Long enough for a close that does not wait to return.
             std::thread::sleep(Duration::from_millis(50));
             slow.gate.open();
             assert_eq!(closer.join().unwrap(), 0, "close returned before a write");
@@ -113,7 +114,7 @@ fn panicking(step: fn(Step) -> bool) -> (Arc<dyn Disk>, Arc<AtomicBool>) {
     let hook = Arc::clone(&armed);
     let disk = HookedDisk::new(&SimDisk::new(), move |now| {
         if step(now) && hook.load(Ordering::SeqCst) {
-            // Long enough for others to begin to wait for this.
+            // Long enough for others to begin to wait for this step.
             std::thread::sleep(Duration::from_millis(50));
             panic!("a bug in the disk");
         }
@@ -210,8 +211,7 @@ fn a_foreign_ticket_is_an_error_and_changes_nothing() {
                 next: Lsn(2)
             }
         ));
-        // A task is told the same, and the flusher, which has nothing to write for it, writes
-        // nothing.
+        // A task gets the same error. The flusher has nothing to write for it, and writes nothing.
         let (waker, mut ack_waiter) = (Waker::noop(), AckWaiter::default());
         for (worker, number) in [(W, 2), (WorkerId(1), 1), (WorkerId(7), 1)] {
             let lsn = Lsn(1);
@@ -232,7 +232,7 @@ fn a_foreign_ticket_is_an_error_and_changes_nothing() {
             }
         }
         assert_eq!(log.counters().flushes, 0);
-        // The log goes on.
+        // The log continues.
         log.wait_covered(own.lsn).unwrap();
         log.stream(W).wait_hardened(own).unwrap();
         log.close().unwrap();

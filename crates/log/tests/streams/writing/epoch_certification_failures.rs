@@ -1,4 +1,4 @@
-//! Epochs that are to be certified where there is no room for the evidence.
+//! Epochs whose evidence of certification has no room.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -18,7 +18,7 @@ use namiki_log::{
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::{Epoch, Lsn, Stamp, WorkerId};
 
-/// Epochs that end when the test says so.
+/// Epochs that end when the test closes them.
 #[derive(Debug)]
 struct Epochs {
     current: AtomicU64,
@@ -40,8 +40,7 @@ impl EpochSource for Epochs {
     }
 }
 
-/// A log by epochs with a flusher, which certifies what it is asked for alone: its next tick is far
-/// away.
+/// An epoch log with a flusher that certifies only on request: its next tick is far away.
 fn by_epochs(streams: u16) -> (LogConfig, Arc<Epochs>) {
     let source = Arc::new(Epochs {
         current: AtomicU64::new(1),
@@ -56,7 +55,7 @@ fn by_epochs(streams: u16) -> (LogConfig, Arc<Epochs>) {
     (config, source)
 }
 
-/// So many epochs have commits: more than two streams keep room for their markers.
+/// Epochs with commits: more than the number of markers that two streams keep room for.
 const EPOCHS: u64 = 20;
 
 /// Appends a commit of this epoch.
@@ -65,8 +64,8 @@ fn put_in(stream: &Stream<()>, epoch: u64) -> Result<Appended, LogError> {
     stream.append(Entry::Commit, stamp, Epoch(epoch), 0, write, |_| {})
 }
 
-/// Commits until no stream has room for more, and has one epoch after the other certified until
-/// there is no room for that, either. Returns the epoch that was not certified.
+/// Commits until no stream has room for more. Then certifies one epoch after the other until there
+/// is no room for that either. Returns the first epoch that was not certified.
 fn fill(log: &Log<()>, source: &Epochs) -> (Epoch, LogError) {
     let commit = |worker: u16, epoch: u64| {
         let stream = log.stream(WorkerId(worker));
@@ -83,7 +82,7 @@ fn fill(log: &Log<()>, source: &Epochs) -> (Epoch, LogError) {
     for epoch in 1..=EPOCHS {
         source.finished.store(epoch, Ordering::SeqCst);
         if let Err(error) = log.wait_certified(None, Epoch(epoch)) {
-            // The flusher goes for the last of them.
+            // The flusher tries to certify the last of them.
             source.finished.store(EPOCHS, Ordering::SeqCst);
             return (Epoch(epoch), error);
         }
@@ -91,7 +90,7 @@ fn fill(log: &Log<()>, source: &Epochs) -> (Epoch, LogError) {
     panic!("there was room for all");
 }
 
-/// Waits as a task does, which is polled only when it was woken.
+/// Waits like a task that is polled only after a wake-up.
 fn wait_as_task(log: &Log<()>, epoch: Epoch) -> Result<(), LogError> {
     let parked = ParkedTask::here();
     let waker = Arc::clone(&parked).into();
@@ -120,7 +119,7 @@ fn a_task_learns_that_no_marker_has_room() {
             let told = wait_as_task(&log, epoch);
             assert!(matches!(told, Err(LogError::RegionFull { .. })), "{told:?}");
         }
-        // What is certified stays so, and nothing has failed.
+        // Certified epochs stay certified, and nothing has failed.
         wait_as_task(&log, Epoch(epoch.0 - 1)).unwrap();
         assert!(log.poisoned().is_none());
     });
@@ -145,7 +144,7 @@ fn a_foreign_ticket_certifies_nothing() {
     assert_eq!(log.counters().flushes, 0);
     source.finished.store(1, Ordering::SeqCst);
     wait_as_task(&log, Epoch(1)).unwrap();
-    // Nothing was committed, so there is nothing to be written.
+    // Without commits there is nothing to write.
     assert_eq!(log.counters().flushes, 0);
     log.close().unwrap();
 }

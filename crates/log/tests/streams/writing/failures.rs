@@ -58,7 +58,7 @@ fn a_poisoned_log_acknowledges_nothing_and_releases_nothing() {
         let error = log.stream(W).flush().unwrap_err();
         assert!(error.is_poison(), "{error:?}");
         sim.heal();
-        // The disk works again, but it is unknown what it kept.
+        // The disk works again, but the state of its writes is unknown.
         assert!(log.stream(W).wait_hardened(lost).is_err());
         assert!(log.stream(other.worker).wait_hardened(other).is_err());
         assert!(log.wait_covered(lost.lsn).is_err());
@@ -81,7 +81,7 @@ fn a_single_logs_flush_error_reaches_the_caller() {
     let log: Arc<Log<()>> = create(&disk, config);
     put(log.stream(W), 1, b"p").unwrap();
     sim.fail_after(0, ErrorKind::Other);
-    // It is in the buffer, and may come to light on disk: its outcome is unknown, not refused.
+    // The commit is in the buffer, and may reach the disk: its outcome is unknown, not refused.
     let (ticket, full) = put(log.stream(WorkerId(1)), 2, b"p").unwrap();
     assert!(full);
     assert!(log.stream(W).flush().unwrap_err().is_poison());
@@ -114,7 +114,7 @@ fn a_full_disk_refuses_commits_and_keeps_accepted_ones() {
     log.stream(W).flush().unwrap();
     assert!(accepted > 40, "{accepted}");
     assert_eq!(payloads(&disk, &info(&config), 0).len() as u64, accepted);
-    // With space again the log goes on.
+    // With space again the log continues.
     sim.set_capacity(None);
     for n in 0..100u64 {
         put(log.stream(W), n, &n.to_le_bytes().repeat(60)).unwrap();
@@ -126,8 +126,8 @@ fn a_full_disk_refuses_commits_and_keeps_accepted_ones() {
     );
 }
 
-/// Whatever is in the way of the next file, and of the removal of what is left of it: nothing was
-/// written, and when it has gone, commits go on.
+/// Any obstacle to the next file, and to the removal of its remains. Nothing was written, and
+/// commits continue when the obstacle is gone.
 #[test]
 fn a_file_that_cannot_be_made_refuses_for_a_time() {
     for step in [Step::Create, Step::Write, Step::SyncDir] {
@@ -323,7 +323,7 @@ fn a_contradictory_configuration_is_an_error_that_names_the_setting() {
     config.placement = shared(10_000);
     let refused = Log::<()>::create(Arc::clone(&disk), &wal(), config.clone()).unwrap_err();
     assert!(refused.to_string().contains("region_bytes"), "{refused}");
-    // Sixteen of these are as long as nothing.
+    // The length of sixteen of these overflows to zero.
     config.streams = std::num::NonZeroU16::new(16).unwrap();
     config.placement = shared(1 << 60);
     assert!(matches!(

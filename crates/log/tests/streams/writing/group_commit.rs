@@ -13,7 +13,7 @@ use namiki_platform::{Epoch, Lsn, Stamp, WorkerId};
 
 const W: WorkerId = WorkerId(0);
 
-/// A watchdog for what has to happen soon and would otherwise hang the test.
+/// A watchdog for events that are expected soon and would otherwise hang the test.
 fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
     let start = Instant::now();
     while !happened() {
@@ -81,7 +81,8 @@ fn a_single_log_flushes_full_groups_before_another_append() {
                     let log = &log;
                     scope.spawn(move || {
                         for stamp in 0..80 {
-                            // A commit that fills its group finds it hardened; none is told.
+                            // A commit that fills its group finds it hardened; no caller is asked
+                            // to flush.
                             let (ticket, full) =
                                 put(log.stream(WorkerId(thread)), stamp, b"p").unwrap();
                             assert!(!full);
@@ -194,7 +195,8 @@ fn a_drawn_lsn_not_yet_buffered_is_never_jumped() {
     let stream = log.stream(W);
     let encode = |_: &mut [u8], lsn: Lsn| {
         assert_eq!(lsn, Lsn(1));
-        // Drawn, not buffered; at the same time the other stream commits and flushes.
+        // The LSN is drawn and the commit is not buffered; at the same time the other stream
+        // commits and flushes.
         let (ticket, _) = put(log.stream(WorkerId(1)), 2, b"q").unwrap();
         log.stream(WorkerId(1)).flush().unwrap();
         assert_eq!(ticket.lsn, Lsn(2));
@@ -222,7 +224,7 @@ fn the_next_file_is_ready_before_it_is_needed() {
         log.stream(W).flush().unwrap();
     }
     eventually("prepared", || files() == 2);
-    // And once more after rolling over, until many log files are written.
+    // Again after rolling over, until many log files are written.
     for n in 0..60 {
         put(log.stream(W), n, &[1; 3000]).unwrap();
         log.stream(W).flush().unwrap();

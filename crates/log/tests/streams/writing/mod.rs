@@ -1,4 +1,4 @@
-//! Writing: appending, groups and flushes, files made ready, and what happens when a disk fails.
+//! Writing: appends, groups and flushes, prepared files, and failing disks.
 
 mod append_and_read_back;
 mod async_flush;

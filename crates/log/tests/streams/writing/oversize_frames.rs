@@ -1,4 +1,4 @@
-//! Entries that do not fit into a buffer: frames of their own, and log files of their own.
+//! Entries that exceed a buffer: frames of their own, and log files of their own.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -36,7 +36,7 @@ fn placements() -> [Placement; 2] {
     [config(1).placement, shared(512 << 10)]
 }
 
-/// Bytes that tell where they are.
+/// Bytes that encode their position.
 fn payload(number: usize, bytes: usize) -> Vec<u8> {
     (0..bytes)
         .map(|at| (at / 7 + at / 512 * 3 + number * 31) as u8)
@@ -112,7 +112,7 @@ fn payloads_at_every_limit_are_read_back() {
                     bytes_max: 100_000
                 })
             ));
-            // A crash now is read like a close.
+            // A crash now reads the same as a close.
             let crashed: Arc<dyn Disk> = Arc::new(sim.crash_image(sim.events(), Loss::All));
             log.close().unwrap();
             for disk in [crashed, disk] {
@@ -164,7 +164,7 @@ fn files_that_are_recycled_take_no_longer_entries() {
     assert!(kept.len() < 6 && kept.last() == Some(&payload(5, in_log_file)));
 }
 
-/// The one that is ready is replaced, and those behind it keep their numbers.
+/// The spare that is ready is replaced, and those after it keep their numbers.
 #[test]
 fn an_oversize_file_takes_the_number_of_a_spare() {
     for spares in 0..4 {
@@ -201,7 +201,7 @@ fn an_entry_that_is_not_appended_leaves_no_file() {
             .unwrap(),
     );
     assert_eq!(files(&sim), before);
-    // One of a process that was killed is removed by the next opening.
+    // The next opening removes the file of a killed process.
     std::mem::forget(
         stream
             .prepare_oversize(ImageEffect::Longer, 50_000, |_| {})
@@ -218,7 +218,7 @@ fn an_entry_that_is_not_appended_leaves_no_file() {
     assert_eq!(files(&sim), before);
 }
 
-/// What a crash at any event leaves: all that was acknowledged, and at most one more.
+/// The state after a crash at any event: all acknowledged entries, and at most one more.
 #[test]
 fn no_crash_loses_or_tears_an_oversize_frame() {
     for placement in placements() {
@@ -229,7 +229,8 @@ fn no_crash_loses_or_tears_an_oversize_frame() {
         let sim = SimDisk::new();
         let disk: Arc<dyn Disk> = Arc::new(sim.clone());
         let log: Arc<Log<()>> = create(&disk, config.clone());
-        // The second is too long for a log file, and shorter than what the first leaves of one.
+        // The second is too long for a log file, and shorter than the space that the first leaves
+        // in one.
         let lengths = [
             10, 12_500, 6000, 10, 40_000, 20_000, 300, 5000, 11_000, 30_000,
         ];
@@ -269,7 +270,7 @@ fn no_crash_loses_or_tears_an_oversize_frame() {
                 if images % 7 != 0 {
                     continue;
                 }
-                // The next opening hardens it, seals it, and writes on.
+                // The next opening hardens the entry, seals the log, and continues to write.
                 let mut first = info(&config);
                 harden_tail(&disk, &wal(), &first, W, &end).unwrap();
                 first.seal = Some(seal(kept as u64));
@@ -301,7 +302,7 @@ fn seal(frames: u64) -> GenerationEnd {
     }
 }
 
-/// Whichever step fails, the commit has not happened, and those before it are there.
+/// Whichever step fails, the commit has not happened, and the earlier ones are there.
 #[test]
 fn a_step_that_fails_refuses_the_entry_alone() {
     let steps = [
@@ -350,7 +351,7 @@ fn a_step_that_fails_refuses_the_entry_alone() {
                         }
                         Err(other) => panic!("{context}: {other:?}"),
                     }
-                    // The log goes on, with small and with large ones.
+                    // The log continues, with small and with large entries.
                     for bytes in [payload(3, 10), payload(4, 30_000)] {
                         harden(stream, 3, &bytes).unwrap();
                         expected.push(bytes);
@@ -364,8 +365,8 @@ fn a_step_that_fails_refuses_the_entry_alone() {
     }
 }
 
-/// The log file may have taken the name of the spare that later frames would be written to: a
-/// rename that reports a failure is a refusal only if it did not take place.
+/// The log file may have taken the name of the spare for later frames. A rename that reports a
+/// failure is a refusal only if it did not take place.
 #[test]
 fn a_numbering_in_doubt_loses_no_acknowledged_frame() {
     let kinds = [
@@ -403,7 +404,7 @@ fn a_numbering_in_doubt_loses_no_acknowledged_frame() {
             sim.inject(fault);
             let error = harden(stream, 1, &payload(1, 50_000)).unwrap_err();
             sim.heal();
-            // More than the rest of the first log file takes.
+            // More than the free space of the first log file.
             for number in 2..12 {
                 let bytes = payload(number, 3000);
                 if harden(stream, number as u64, &bytes).is_ok() {
@@ -503,7 +504,7 @@ fn threads_append_long_and_short_entries_to_one_stream() {
     }
 }
 
-/// Three frames, of which the second has a log file of its own, or the last.
+/// Three frames; the second or the last has a log file of its own.
 fn written(last_is_long: bool) -> (SimDisk, GenerationInfo) {
     let sim = SimDisk::new();
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
@@ -533,7 +534,7 @@ fn a_damaged_oversize_frame_in_the_middle_is_damage() {
     }
 }
 
-/// As of any last frame, it cannot be told from a write that the crash interrupted.
+/// Like any last frame, it cannot be distinguished from a write that the crash interrupted.
 #[test]
 fn a_torn_oversize_frame_at_the_tail_ends_the_stream() {
     let path = wal().join("0000/000001-00000002.log");
@@ -550,7 +551,7 @@ fn a_torn_oversize_frame_at_the_tail_ends_the_stream() {
         let (records, end) = read(&disk, &info, 0).unwrap();
         assert_eq!((records.len(), end.torn), (1, true), "{offset}");
     }
-    // Behind the frame there is nothing.
+    // Nothing follows the frame.
     let (sim, info) = written(true);
     let bytes = sim.read(&path).unwrap().len() as u64;
     sim.damage(&path, 512, &[0; 512]).unwrap();
@@ -565,7 +566,7 @@ fn a_torn_oversize_frame_at_the_tail_ends_the_stream() {
 #[test]
 fn an_oversize_file_has_a_length_of_its_own() {
     let path = wal().join("0000/000001-00000002.log");
-    // Shorter than its header says, and with a length that only a shorter one may have.
+    // Shorter than its header says, and with a length that only a shorter file may have.
     let (sim, info) = written(true);
     for length in [16 << 10, 1 << 40] {
         let image = sim.crash_image(sim.events(), Loss::All);
@@ -583,7 +584,7 @@ fn an_oversize_file_has_a_length_of_its_own() {
     }
 }
 
-/// Also where the disk cannot append to a file: then the body is written over zeros.
+/// Also where the disk cannot append to a file: then the body overwrites zeros.
 #[test]
 fn oversize_frames_are_read_back_with_any_block_length() {
     for block_bytes in [128, 512, 1024, 4096] {
@@ -604,8 +605,7 @@ fn oversize_frames_are_read_back_with_any_block_length() {
     }
 }
 
-/// Whichever write panics: those that wait for the turn are not left waiting, and the log can be
-/// closed.
+/// Whichever write panics, the threads that wait for their turn return, and the log can be closed.
 #[test]
 fn a_panic_in_an_oversize_commit_leaves_no_waiter_behind() {
     for nth in 0..8 {
@@ -646,8 +646,8 @@ fn a_panic_in_an_oversize_commit_leaves_no_waiter_behind() {
     }
 }
 
-/// The head says how long the next frame may be, so that one behind it is found where later heads
-/// are lost.
+/// The head has the length of the next frame, so that a later frame is found even if its head is
+/// lost.
 #[test]
 fn an_old_head_before_an_oversize_frame_is_damage() {
     let device = Path::new("/db/device");

@@ -1,4 +1,4 @@
-//! Log files that are made ready before they are needed, and old ones that are written again.
+//! Log files that are prepared before they are needed, and old ones that are reused.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -35,7 +35,7 @@ fn write(log: &Log<()>, number: u64) -> Result<(), LogError> {
     log.stream(W).flush()
 }
 
-/// The numbers of the commits that are there.
+/// The numbers of the commits in the log.
 fn numbers(disk: &Arc<dyn Disk>, config: &LogConfig) -> Vec<u64> {
     let (all, _) = read(disk, &info(config), 0).unwrap();
     all.iter().map(|(stamp, ..)| stamp.0).collect()
@@ -56,7 +56,7 @@ fn prepared_files_are_used_in_order() {
         assert_eq!(files(&*disk), 3);
         for next in 0..frames {
             write(&log, next).unwrap();
-            // The fourth is made when three are used up.
+            // The fourth file is made when three are full.
             assert_eq!(files(&*disk), ((next / FRAMES) as usize + 1).max(3));
         }
         assert_eq!(numbers(&disk, &config), (0..frames).collect::<Vec<_>>());
@@ -90,15 +90,15 @@ fn one_spare_file_beyond_the_kept_suffices() {
     }
 }
 
-/// Calls `meanwhile` while the first log file is being made, which takes its time. Returns the
-/// disk, and how many were made.
+/// Calls `meanwhile` while the first log file is being made. Returns the disk, and the number of
+/// files made.
 fn while_one_is_made(meanwhile: impl FnOnce(&Log<()>, &dyn Disk)) -> (Arc<dyn Disk>, u64) {
     let (created, begun) = (Arc::new(AtomicU64::new(0)), Arc::new(Barrier::new(2)));
     let (counted, begins) = (Arc::clone(&created), Arc::clone(&begun));
     let hooked = HookedDisk::new(&SimDisk::new(), move |step| {
         if step == Step::Create && counted.fetch_add(1, Ordering::SeqCst) == 0 {
             begins.wait();
-            // The other has time to come as far as it may.
+            // Gives the other thread time to proceed as far as it can.
             for _ in 0..1000 {
                 thread::yield_now();
             }
@@ -121,8 +121,8 @@ fn an_append_waits_for_a_file_being_made() {
     assert_eq!((created, files(&*disk)), (1, 1));
 }
 
-/// Grants so many files, and for deletions one more to a stream that room is kept for, and any that
-/// is made for them.
+/// Grants `left` files. For deletions it grants one more to a stream with reserved room, and any
+/// file that is made for them.
 #[derive(Debug)]
 struct Granting {
     left: AtomicU64,
@@ -180,8 +180,8 @@ fn a_file_that_is_not_granted_is_refused() {
     assert_eq!(files(&*disk), 2);
 }
 
-/// Room for them is kept: a stream with nothing any more that an image lacks goes on to a file for
-/// deletions.
+/// Deletions have reserved room: a stream whose contents are all in an image continues in a file
+/// for deletions.
 #[test]
 fn deletions_go_on_where_the_rest_is_refused() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
@@ -227,11 +227,11 @@ fn deletions_go_on_where_the_rest_is_refused() {
     read(&disk, &info(&config), 0).unwrap();
 }
 
-/// An entry that is longer than a buffer is refused where a shorter one is, in a file of the usual
-/// length and in one of its own; and each refusal is told, until room was sought.
+/// An entry longer than a buffer is refused where a shorter one is, in a file of the usual length
+/// and in one of its own. Each refusal is reported until room was sought.
 #[test]
 fn long_entries_need_what_short_ones_need() {
-    // What is granted before is one file, or one and two for a frame each.
+    // Granted before: one file; or, for entries with a frame of their own, one file and two more.
     for (bytes, granted) in [(5_000, 1), (50_000, 3)] {
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
         let mut config = config(1);
@@ -295,8 +295,8 @@ fn a_full_disk_leaves_what_was_made_before_it() {
     log.close().unwrap();
 }
 
-/// An old log file that could not be renamed is the next to get another name, or the reader would
-/// find a gap where the one after it was; one that was renamed is gone.
+/// An old log file that could not be renamed is the next one to be renamed; otherwise the reader
+/// would find a gap before the one after it. A renamed file is gone.
 #[test]
 fn recycling_goes_on_where_it_failed() {
     for step in [sim::Step::Rename, sim::Step::SyncDir] {
@@ -314,7 +314,7 @@ fn recycling_goes_on_where_it_failed() {
                 Err(LogError::DiskFull { .. }) => refused += 1,
                 Err(error) => panic!("{error:?}"),
             }
-            // The log file at hand and the one before it are there, and nothing is missing between.
+            // The current log file and the one before it are there, without a gap between.
             let numbers = numbers(&disk, &config);
             let first = numbers[0];
             assert_eq!(numbers, (first..next).collect::<Vec<_>>());
@@ -326,13 +326,12 @@ fn recycling_goes_on_where_it_failed() {
     }
 }
 
-/// As when another program removes files of the log, or a rename takes place and is reported as
-/// failed.
+/// As when another program removes files of the log, or a rename takes place and reports a failure.
 #[test]
 fn a_missing_old_file_is_made_anew() {
     type Lose = fn(&SimDisk);
     let remove: Lose = |sim| {
-        // The two before the current one: both are to be written again.
+        // The two files before the current one, both for reuse.
         for number in [1, 2] {
             let path = format!("/db/wal/0000/000001-{number:08}.log");
             sim.remove(Path::new(&path)).unwrap();
@@ -368,8 +367,8 @@ fn a_missing_old_file_is_made_anew() {
             }
         }
         assert_eq!(failures, refused);
-        // What was granted as an old file was given back, and asked for again as one that takes
-        // room; so was what failed.
+        // The grant of an old file was returned, and requested again for a new file that takes
+        // room. So was the grant of the failed one.
         assert_eq!(room.given_back.load(Ordering::SeqCst), 2);
         let mut info = info(&config);
         info.begin_at(&start);
@@ -379,8 +378,8 @@ fn a_missing_old_file_is_made_anew() {
     }
 }
 
-/// Each failed attempt leaves an old log file with the header of the next, under whatever name a
-/// crash finds it.
+/// Each failed attempt leaves an old log file with the header of the next one. A crash may leave it
+/// under either name.
 #[test]
 fn no_crash_after_a_failed_recycling_is_damage() {
     for (failures, syncs) in [(1, 1), (2, 1), (3, 1), (1, 2)] {
