@@ -7,7 +7,7 @@ use crate::row_layout::{RowLayout, TypeLayouts};
 use crate::shape::layouts_within;
 use crate::value::Value;
 
-/// The layouts of the derived types in these keys and values. Nothing if there are none.
+/// The layouts of the derived types in these keys and values; `None` without derived types.
 #[must_use]
 pub fn layout_of_types<K: Key + ?Sized, V: Value + ?Sized>() -> Option<Box<RowLayout>> {
     let mut earlier = Vec::new();

@@ -74,8 +74,8 @@ impl Shape<'_> {
     }
 }
 
-/// The layouts of all derived types that are named within `run`. Nothing if there are none, or if a
-/// type contains itself through another one: `^` would be ambiguous.
+/// The layouts of all derived types that are named within `run`. `None` without derived types, or
+/// if a type contains itself through another one: `^` would be ambiguous.
 pub(crate) fn layouts_within(run: impl FnOnce()) -> Option<Vec<TypeLayout>> {
     COLLECTED.set(Some(Collected::default()));
     run();

@@ -69,7 +69,7 @@ pub enum PlanError {
         expression: String,
         /// Its type.
         found: TypeName,
-        /// What is needed.
+        /// The expected type.
         expected: &'static str,
     },
     /// A mean has six more digits behind the point than its values.
@@ -138,7 +138,7 @@ pub enum PlanError {
         table: String,
         /// The index.
         index: String,
-        /// What is wrong with it.
+        /// The mismatch.
         why: &'static str,
     },
     /// Plans and expressions nest no deeper than this (`Plan::DEPTH_MAX`, `Expr::DEPTH_MAX`).
@@ -202,7 +202,7 @@ pub enum ExecError {
     /// A result does not fit its type.
     #[error("`{expression}` does not fit its type for a row")]
     Overflow {
-        /// What was calculated.
+        /// The calculation.
         expression: String,
     },
     /// A hash table, a sort or groups would take more memory than the query may use. Give it more

@@ -47,6 +47,6 @@ pub struct Statistics {
     pub threads: usize,
     /// Tasks per thread at the end, also of an adaptive degree.
     pub degree: usize,
-    /// How reads were carried out; empty if there were none.
+    /// How reads were carried out; empty without reads.
     pub device: String,
 }

@@ -1,4 +1,4 @@
-//! What sorts, groups and hash tables really allocate stays near the query's limit, also while
+//! Real allocations of sorts, groups and hash tables stay near the query's limit, also while the
 //! threads' parts are merged.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -13,9 +13,10 @@ pub enum HeadError {
     /// It is damaged, or of another kind.
     #[error("{why} (byte {offset_bytes})")]
     Damaged {
-        /// Where: 0 for the first line, which is its header, and otherwise where what the header speaks of begins.
+        /// The position: 0 for an error in the first line, the header; otherwise the beginning of
+        /// the text that the header describes.
         offset_bytes: u64,
-        /// What is wrong with it.
+        /// The problem.
         why: &'static str,
     },
     /// A program wrote it that writes another format.

@@ -1,5 +1,4 @@
-//! What a look-up costs where every page is resident, what checking a page costs, and what writing
-//! does.
+//! Measures the cost of a look-up when every page is resident, of a page check, and of writing.
 //!
 //! ```text
 //! cargo run --release -p namiki-segment --example lookup_speed [NUMBER OF CASES]

@@ -70,15 +70,15 @@ pub enum SegmentError {
         /// What the disk said.
         source: Arc<io::Error>,
     },
-    /// Reading or writing failed. What was being read may succeed when it is read again; what was
-    /// being written has to be written anew.
+    /// Reading or writing failed. A failed read may succeed when it is repeated; a segment being
+    /// written has to be written anew.
     #[error("{doing} {} failed", path.display())]
     Device {
-        /// What was being done, as in "writing".
+        /// The operation, such as "writing".
         doing: &'static str,
-        /// To what.
+        /// The file.
         path: PathBuf,
-        /// What the disk said.
+        /// The error of the disk.
         source: Arc<io::Error>,
     },
     /// The writer has refused a row or failed to write before, so what it has is not what it was
@@ -97,7 +97,7 @@ pub enum SegmentError {
     NotASegment {
         /// The file.
         path: PathBuf,
-        /// What is missing or contradicts itself.
+        /// The missing or contradictory part.
         why: String,
     },
     /// Another Namiki wrote it.
@@ -135,12 +135,12 @@ pub enum SegmentError {
         path: PathBuf,
         /// The page.
         page: PageNo,
-        /// What is wrong with it.
+        /// The kind of damage.
         damage: Damage,
     },
 }
 
-/// What is wrong with a page.
+/// The kind of damage to a page.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {

@@ -39,8 +39,8 @@ pub struct PageRef<'p> {
 
 impl<'p> PageRef<'p> {
     /// Refers to a page that [`Segment::verify_page`](crate::Segment::verify_page) has accepted for
-    /// the segment and the number it is given out for. What was not verified so gives wrong answers
-    /// or panics.
+    /// the given segment and page number. A page without this verification gives wrong answers or
+    /// panics.
     #[must_use]
     #[inline]
     pub fn of_verified(bytes: &'p [u8; PAGE_BYTES]) -> Self {

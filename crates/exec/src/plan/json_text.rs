@@ -18,9 +18,9 @@ const NESTING_MAX: usize = 2 * (PLAN_DEPTH_MAX + EXPRESSION_DEPTH_MAX) as usize 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem} (line {line}, column {column})")]
 pub struct PlanTextError {
-    /// What is wrong.
+    /// The problem.
     pub problem: TextProblem,
-    /// The line in which it is.
+    /// The line of the problem.
     pub line: usize,
     /// The byte of the line at which it begins.
     pub column: usize,

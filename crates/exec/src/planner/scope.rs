@@ -14,12 +14,12 @@ pub(crate) struct Scope {
 
 #[derive(Clone, Debug)]
 struct ScopeColumn {
-    /// The table or its alias; empty for what was calculated.
+    /// The table or its alias; empty for a calculated column.
     table: String,
     name: String,
     /// Estimated number of different values.
     distinct: f64,
-    /// Of a table's column.
+    /// The statistics of the table, and the column's name in it; `None` for a calculated column.
     statistics: Option<(Arc<TableStatistics>, String)>,
 }
 

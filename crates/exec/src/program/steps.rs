@@ -157,7 +157,7 @@ pub(crate) struct AggregateSink {
     pub(crate) calls: Vec<Call>,
 }
 
-/// What is calculated over each group.
+/// The aggregate calls over each group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub(crate) function: AggregateFunction,

@@ -127,7 +127,7 @@ pub(crate) struct Receiver<T> {
 }
 
 impl<T: Send> Receiver<T> {
-    /// Takes the oldest item out, unless there is none.
+    /// Removes and returns the oldest item; `None` if the ring is empty.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<T> {
         if self.is_empty() {

@@ -45,7 +45,7 @@ pub(crate) enum Storage {
 pub(crate) struct Shared {
     pub(crate) resources: Resources,
     pub(crate) program: Program,
-    /// What the program was made from.
+    /// The plan and the tables that the program was made from.
     pub(crate) planned: (Plan, Tables),
     pub(crate) options: Options,
     /// The process of the query's threads.

@@ -23,7 +23,7 @@ use crate::error::ExecError;
 use crate::program::{self, Driver, Pipeline, Reach};
 use crate::row::Row;
 
-/// What a row that was sent through the steps leads to.
+/// The outcome of sending a row through the steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     /// Send the next row.

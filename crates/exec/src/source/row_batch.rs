@@ -72,7 +72,7 @@ impl RowBatch {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// Whether the batch is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()

@@ -203,7 +203,7 @@ fn a_source_that_fails_to_divide_fails_its_query() {
             .run(&Plan::scan("t"), &tables(Layered(source)), &options(4))
             .unwrap();
         match rows.collect_all() {
-            // It was not asked so often.
+            // The source was asked fewer times.
             Ok(all) => assert_eq!(all.len(), 30_000),
             Err(error) => {
                 assert!(matches!(error, ExecError::Source { .. }), "{error}");

@@ -116,9 +116,9 @@ pub trait Disk: Send + Sync + Debug {
     /// the very last directory sync, after which either is.
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
 
-    /// What is directly in `dir`, in order of name, links followed: files and whatever else there
-    /// is. What a disk keeps for itself (the lock, a file that is not finished) is left out. The
-    /// simulated disk leaves out directories.
+    /// The entries of `dir` in order of name: files and all others, with links followed. The disk's
+    /// own entries (the lock, unfinished files) are left out. The simulated disk leaves out
+    /// directories.
     ///
     /// # Errors
     /// `NotFound` when `dir` does not exist; [`NotADirectory`] if something else stands there;
@@ -232,9 +232,8 @@ pub trait DiskFile: Send + Sync + Debug {
     /// Whatever the device says.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
 
-    /// The first byte from `offset` on that may be other than zero: holes, which were never
-    /// written, are passed over. Nothing if there is none. Without an answer of its own a disk has
-    /// no holes.
+    /// The first byte from `offset` on that may be non-zero: holes, which were never written, are
+    /// skipped. `None` without such a byte. The default implementation reports no holes.
     ///
     /// # Errors
     /// Whatever the device says.

@@ -51,7 +51,7 @@ impl Preallocation for FilePreallocation {
         }
         let reserved = allocate(&self.0, taken, bytes - taken);
         if reserved.is_err() {
-            // What was taken of it half-way.
+            // Releases the part that was allocated before the failure.
             self.0.set_len(taken)?;
         }
         reserved

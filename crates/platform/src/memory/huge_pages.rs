@@ -5,8 +5,8 @@
 /// only a round number.
 pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Tells the kernel that `bytes` of memory at `start` are best backed by huge pages. Only advice:
-/// where there are none, nothing changes.
+/// Advises the kernel to back `bytes` of memory at `start` by huge pages. Without huge pages the
+/// advice has no effect.
 pub fn advise_huge_pages(start: *mut u8, bytes: usize) {
     // SAFETY: this advice changes no contents and takes no memory away, so it is harmless for any
     // range; one that is not mapped, or not aligned, is refused.

@@ -72,8 +72,8 @@ impl PageTable {
         Some(frame)
     }
 
-    /// Releases a pin. What was read under it happened before the frame's next use: release pairs
-    /// with the acquire of `take_if_unpinned`, also through the additions and subtractions between,
+    /// Releases a pin. Reads under the pin happen before the frame's next use: release pairs with
+    /// the acquire of `take_if_unpinned`, also through the additions and subtractions in between,
     /// which continue its release sequence.
     #[inline]
     pub(super) fn unpin(&self, page: PageNo) {

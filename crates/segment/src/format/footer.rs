@@ -48,7 +48,7 @@ pub(crate) struct Footer {
     pub(crate) last_key: Vec<u8>,
 }
 
-/// What the last page of a file turned out to be, before its checksum is looked at.
+/// The kind of a file's last page, before its checksum is verified.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Peeked {
     /// A footer of this segment.

@@ -115,8 +115,8 @@ fn lists_become_lookups_of_different_values() {
         8,
         "scan customer: one of (-300, 100, ",
     );
-    // Equal numbers of all types are one value; what the column cannot have, and missing values,
-    // are none.
+    // Equal numbers of all types are one value. Values outside the column's type, and missing
+    // values, do not count.
     let decimal = |text: &str| Datum::parse_decimal(text).unwrap();
     let mixed = [
         Datum::U64(7),
@@ -137,7 +137,7 @@ fn lists_become_lookups_of_different_values() {
     setting.looks_up("customer", key().is_in([Datum::Null]), 0, "one of ()");
     setting.looks_up("customer", key().is_in(Vec::<Datum>::new()), 0, "one of ()");
     setting.looks_up("customer", key().is_in([7_i64]), 1, "scan customer: 7");
-    // Of two lists the shorter one, and the other is compared.
+    // The shorter of two lists is looked up, and the other is compared.
     let both = key().is_in(many()).and(key().is_in([100_i64, 101, 500]));
     setting.looks_up(
         "customer",

@@ -9,8 +9,8 @@
 //! - P2. A number below `capacity` is either in `free` or in exactly one [`Frame`]: `take` removes
 //!   it from `free` before the frame exists, and only the frame's drop puts it back. So two frames
 //!   never overlap.
-//! - P3. What is outside of Rust's sight (a read in flight) writes a frame's bytes only while that
-//!   frame is owned by a queue that makes no reference to them.
+//! - P3. An operation outside of Rust's sight (a read in flight) writes a frame's bytes only while
+//!   that frame is owned by a queue that makes no reference to them.
 #![expect(unsafe_code, reason = "frames are parts of one mapping")]
 
 use std::fmt;

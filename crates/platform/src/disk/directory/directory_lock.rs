@@ -29,7 +29,7 @@ use crate::fork_check::ProcessToken;
 /// itself.
 pub(in crate::disk) const FILE_NAME: &str = "LOCK";
 
-/// A lock file that is replaced so often while it is being locked is in use.
+/// A lock file replaced this number of times while it is being locked counts as in use.
 const REPLACED_MAX: usize = 16;
 
 /// A locked file or directory.

@@ -38,8 +38,8 @@ pub(in crate::disk) trait FileBacked: Send + Sync + std::fmt::Debug {
     /// Opens a file that exists.
     fn open_file(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
 
-    /// Makes a file of `len_bytes` zeros at `path`, where nothing is, with contents as durable as
-    /// this disk makes them. What is left behind by a failure, the caller removes.
+    /// Makes a file of `len_bytes` zeros at `path`, which must not exist, with contents as durable
+    /// as this disk makes them. After a failure the caller removes the remains.
     fn create_file(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>>;
 
     /// Makes a file of `len_bytes` zeros that has no name in `dir`.

@@ -21,7 +21,7 @@ const WRITES_MIN: u32 = 4;
 /// name. They are removed again; a crash may leave some.
 pub const PROFILE_FILES: &str = "device-profile-";
 
-/// What was measured of a device.
+/// The measured properties of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DeviceProfile {
     /// The median time that one writer waits for a small write to be durable.

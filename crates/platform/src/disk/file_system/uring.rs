@@ -195,7 +195,7 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let bytes: Vec<u8> = (0..3 * BUFFER_ALIGN_BYTES).map(|at| at as u8).collect();
         let (block, all) = (BUFFER_ALIGN_BYTES, bytes.len());
-        // What is there before, and how much of it the write is told to have done.
+        // The reported result of the write, and the number of bytes that count as written.
         for (result, done) in [
             (-libc::ECANCELED, 0),
             (-libc::EINTR, 0),

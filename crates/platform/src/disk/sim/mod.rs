@@ -82,7 +82,7 @@ struct Shared {
     /// The state at the event asked for last, so that asking in order costs one event each.
     /// Locked before `state` where both are.
     frontier: Mutex<Frontier>,
-    /// What was there before the first event.
+    /// The contents before the first event.
     base: Contents,
 }
 

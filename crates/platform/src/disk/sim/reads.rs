@@ -266,7 +266,7 @@ impl ReadQueue for SimReads {
             }
         }
         while done.len() < end {
-            // Of two the one that is not late.
+            // Draws two reads and completes the one that is not late.
             let drawn = [(); 2].map(|()| self.random.index(self.waiting.len()));
             let index = drawn.into_iter().min_by_key(|at| self.waiting[*at].late);
             done.push(self.complete(index.expect("one of two")));

@@ -280,7 +280,7 @@ fn sectors(
             return None;
         }
         let at = offset + start as u64;
-        // What is appended need not begin with a sector.
+        // An append need not begin at a sector boundary.
         let sector = SECTOR_BYTES - (at % SECTOR_BYTES as u64) as usize;
         let part = start..bytes.len().min(start + sector);
         start = part.end;

@@ -12,7 +12,7 @@ use crate::format::{KIND_AT, PAGE_BYTES, Page, PageKind, common_prefix, put, var
 use crate::key_head::head_u32;
 use crate::long_value::{LONG_BYTES, LongValue};
 
-/// What a row's value is in the page.
+/// The bytes of a row's value in the page.
 #[derive(Clone, Copy)]
 pub(crate) enum ValueBytes<'a> {
     Inline(&'a [u8]),

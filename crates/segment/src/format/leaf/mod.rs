@@ -223,13 +223,13 @@ impl<'p> Leaf<'p> {
         self.fence(0, u16_at(self.page, 16) as usize, &[])
     }
 
-    /// The key that all keys of the leaf are below, in parts; none if it is the last one.
+    /// The exclusive upper bound of the leaf's keys, in parts; `None` for the last leaf.
     pub(crate) fn upper_fence(&self) -> Option<[&'p [u8]; 4]> {
         let len = u16_at(self.page, 18) as usize;
         (!self.is_last()).then(|| self.fence(self.rows - 1, len, &self.page[20..21]))
     }
 
-    /// So many bytes of a row's key, and what follows them.
+    /// The first `len` bytes of a row's key, followed by `last`.
     fn fence(&self, row: usize, len: usize, last: &'p [u8]) -> [&'p [u8]; 4] {
         let mut left = len;
         let [prefix, head, rest] = self.row(row).key.parts.map(|part| {

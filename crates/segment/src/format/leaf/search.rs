@@ -28,7 +28,7 @@ pub(crate) enum Probe<'k> {
 
 impl Leaf<'_> {
     /// The number of the first row whose key is `key` or comes after it, and whether it is `key`.
-    /// The number of rows if there is none.
+    /// Without such a row, the number of rows.
     #[must_use]
     #[inline]
     pub fn lower_bound(&self, key: &[u8]) -> (usize, bool) {

@@ -200,7 +200,8 @@ impl UringReads {
             if self.in_kernel == 0 {
                 return true;
             }
-            // What is in the submission queue, and was not taken, must not be taken any more.
+            // Entries in the submission queue that the kernel has not taken must not be taken any
+            // more.
             let waited = self.ring.wait(self.in_kernel);
             if let Err(error) = waited
                 && !matches!(
@@ -215,7 +216,8 @@ impl UringReads {
 }
 
 impl Request {
-    /// What the kernel is told. All the frames lie in registered piece `region`, if that is given.
+    /// The submission queue entry. All frames are in the registered region `region`, if it is
+    /// given.
     fn entry(
         &self,
         file: RawFd,

@@ -1,10 +1,10 @@
-//! A ring for one thread's reads, and what the kernel allows it.
+//! A ring for one thread's reads, with the optional features that the kernel allows.
 //!
-//! Asked for: a single issuer, so that the kernel need not lock; deferred task run, so that
-//! completions are processed when the thread asks for them and not whenever it enters the kernel;
-//! and the pool's memory registered, so that no read has to look up and pin its buffer. A kernel
-//! before 6.1 has a plain ring, and a process that may not pin so much memory (`RLIMIT_MEMLOCK`)
-//! reads into memory that is not registered.
+//! The ring asks for three features: a single issuer, so that the kernel need not lock; deferred
+//! task run, so that completions are processed when the thread asks for them and not whenever it
+//! enters the kernel; and registered memory for the pool, so that no read has to look up and pin
+//! its buffer. A kernel before 6.1 has a plain ring. A process whose limit on pinned memory
+//! (`RLIMIT_MEMLOCK`) is too low reads into unregistered memory.
 #![expect(unsafe_code, reason = "enters the kernel")]
 
 use std::io;
