@@ -69,11 +69,11 @@ pub enum LogError {
     /// the device kept: reopen to find out.
     #[error("{doing} {} failed", path.display())]
     Device {
-        /// What was being done, as in "writing".
+        /// The operation, such as "writing".
         doing: &'static str,
-        /// To what.
+        /// The file.
         path: PathBuf,
-        /// What the disk said.
+        /// The error of the disk.
         source: Arc<io::Error>,
     },
     /// A caller's closure, or the disk, panicked while the stream was in the middle of something.
@@ -105,7 +105,7 @@ pub enum LogError {
     /// The LSN was not drawn from this log, so waiting for it would not end.
     #[error("{lsn} was never drawn from this log, whose next is {next}")]
     NeverDrawn {
-        /// What was asked for.
+        /// The requested LSN.
         lsn: Lsn,
         /// The LSN that will be drawn next.
         next: Lsn,
@@ -156,7 +156,7 @@ pub enum LogError {
     /// The configuration contradicts itself.
     #[error("invalid log configuration: {reason}")]
     InvalidConfig {
-        /// What is wrong with it.
+        /// The contradiction.
         reason: String,
     },
 }

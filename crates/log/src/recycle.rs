@@ -31,11 +31,11 @@ pub struct RecyclePoint {
 impl<H: GroupResource> Log<H> {
     /// Where the log may begin once the image of `point` is durable. Changes nothing.
     ///
-    /// Of each stream a prefix goes: log files, or stretches of a region, never the one that is
-    /// written, nor the one with the last hardened frame. Where LSNs are drawn, nothing at or above
-    /// [`Log::horizon`] goes (L3). The result never begins before what was recycled already. It is
-    /// empty if all of it are log files and none may go, and unless frames may be recycled
-    /// ([`Retain::UntilRecycled`](crate::Retain::UntilRecycled)).
+    /// A prefix of each stream may be removed: log files, or stretches of a region, except the
+    /// current one and the one with the last hardened frame. Where LSNs are drawn, nothing at or
+    /// above [`Log::horizon`] is removed (L3). The result never begins before the part that was
+    /// already recycled. It is empty if the log is in files and none may be removed, and unless
+    /// frames may be recycled ([`Retain::UntilRecycled`](crate::Retain::UntilRecycled)).
     ///
     /// # Errors
     /// The error that poisoned the log; [`LogError::Forked`].

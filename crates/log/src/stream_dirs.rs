@@ -42,7 +42,7 @@ pub fn stream_dirs(
                     break;
                 }
             }
-            // What is wrong with it, the next call says.
+            // The next call reports any other error.
             _ => {
                 workers.insert(worker);
             }

@@ -251,7 +251,7 @@ impl LogRecord<'_> {
     }
 }
 
-/// What stands in a record for its LSN where commits are released by epochs.
+/// The word in a record in place of its LSN, where commits are released by epochs.
 pub(crate) fn epoch_word(epoch: Epoch, is_independent: bool) -> Lsn {
     Lsn(epoch.0 << 1 | u64::from(is_independent))
 }

@@ -138,7 +138,7 @@ pub(crate) fn is_unnumbered(path: &Path) -> bool {
 
 const UNNUMBERED: &str = ".new";
 
-/// What a file's name says, if it is a log file's.
+/// The generation and the number in a log file's name; `None` for any other name.
 pub(crate) fn parse_file_name(path: &Path) -> Option<(Generation, u64)> {
     let name = path.file_name()?.to_str()?.strip_suffix(".log")?;
     let (generation, number) = name.split_once('-')?;

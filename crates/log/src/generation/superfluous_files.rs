@@ -1,14 +1,14 @@
-//! Files of the log that an image has made superfluous: whole generations, and what a crash has
-//! left before the beginning of one.
+//! Files of the log that an image has made superfluous: whole generations, and files that a crash
+//! has left from before the beginning of one.
 //!
-//! A manifest that is durable says what is kept: it names generations, none before a certain one,
-//! and where each stream of them begins (`log_start.rs`). Whatever lies before is read by none, so
-//! files go in any order, and a crash in between, or a file that cannot be removed, leaves some for
-//! the next opening.
+//! A durable manifest says which files are kept. It names the generations from a certain one on,
+//! and the position at which each of their streams begins (`log_start.rs`). No reader needs the
+//! files before that. So files are removed in any order, and a crash in between, or a file that
+//! cannot be removed, leaves some for the next opening.
 //!
-//! What is *above* the generations that a manifest names is not touched: it says that the manifest
-//! is older than the log (`read/unannounced_generations.rs`). But in the copy of a log it is the
-//! leftover of an interrupted copy.
+//! Files *above* the generations that a manifest names are not touched: they show that the manifest
+//! is older than the log (`read/unannounced_generations.rs`). In the copy of a log they are
+//! leftovers of an interrupted copy instead.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};

@@ -44,11 +44,11 @@ use crate::horizon::epoch_source::EpochSource;
 use crate::horizon::lsn_horizon::IDLE;
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, fence};
 
-/// What is known of a stream.
+/// The state of one stream.
 struct StreamEpochs {
     /// The smallest epoch of its records that are not hardened, or [`IDLE`].
     pending: AtomicU64,
-    /// What its durable frames have closed.
+    /// The last epoch that its durable frames have closed.
     closed: AtomicU64,
     /// The largest epoch of its records that are not independent.
     dependent: AtomicU64,
@@ -169,7 +169,8 @@ impl EpochHorizon {
         let closed = closed.0.max(of_stream.closed.load(Ordering::Relaxed));
         of_stream.closed.store(closed, Ordering::Release);
         of_stream.pending.store(pending, Ordering::Release);
-        // Of two flushes that complete at the same time, one sees what the other has closed.
+        // If two flushes complete at the same time, one of them sees the epoch that the other has
+        // closed.
         fence(Ordering::SeqCst);
         let closed =
             |of_stream: &CachePadded<StreamEpochs>| of_stream.closed.load(Ordering::Acquire);

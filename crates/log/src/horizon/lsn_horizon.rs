@@ -56,8 +56,8 @@ impl Horizon {
         // without it, and rely on what the stream hardened before.
         mark.store(self.sequencer.lower_bound(), Ordering::Release);
         let drawn = self.sequencer.draw(misses);
-        // Now it is known exactly. Left at a bound that others have passed meanwhile, it would
-        // hold them up although nothing of theirs is missing.
+        // The exact value is known now. The lower bound would hold up other streams that have
+        // passed it, although none of their commits is missing.
         mark.store(drawn.0, Ordering::Release);
         drawn
     }

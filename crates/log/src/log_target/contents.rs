@@ -1,5 +1,5 @@
-//! What is known of the frames in a log file, or in a stretch of a ring, so that it can be told
-//! when an image has made them superfluous.
+//! The facts about the frames in a log file, or in a stretch of a ring, that tell when an image has
+//! made them superfluous.
 
 use namiki_platform::{Lsn, Stamp};
 

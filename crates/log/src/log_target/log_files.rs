@@ -69,7 +69,7 @@ pub(crate) struct LogFileTarget {
     retain: Retain,
     salt: Salt,
     current: Option<LogFile>,
-    /// What is in it.
+    /// The facts about its frames.
     contents: Option<LogFileContents>,
     /// First byte of the current log file that belongs to no frame.
     used: u64,
@@ -181,8 +181,8 @@ impl LogFileTarget {
         log_file.map_or(Grant::All, |log_file| log_file.grant)
     }
 
-    /// The files of many frames that take deletions alone: number, and what is not written. What is
-    /// left of a frame's own file no commit could use.
+    /// The files for many frames that take only deletions: their numbers and unwritten bytes. The
+    /// rest of an oversize frame's own file is of no use to any commit.
     pub(crate) fn restricted_for_many(&self) -> impl Iterator<Item = (u64, u64)> {
         let restricted = self.restricted_log_files();
         let for_many = restricted.filter(|(it, _)| !it.is_oversize);

@@ -49,8 +49,8 @@ pub(crate) struct FrameRest {
 }
 
 impl WritePosition {
-    /// Writes a frame, padded, or what is not written yet of its beginning; and what has to follow
-    /// it. On return it is durable. What is in `padded` then is of no use.
+    /// Writes a frame, padded, or the unwritten part of its beginning, and the bytes that have to
+    /// follow it. On return it is durable, and the contents of `padded` are undefined.
     pub(crate) fn write(
         &self,
         padded: &mut [u8],

@@ -50,7 +50,7 @@ pub(crate) struct RegionTarget {
     head: RegionHeader,
     /// Where the frames begin that are kept of earlier generations, in their order.
     earlier: VecDeque<(Generation, u64)>,
-    /// What is kept of this generation.
+    /// The kept stretches of this generation.
     stretches: VecDeque<Stretch>,
     /// From here on nothing is overwritten (R3). It is at or before the end, by no more than the
     /// ring's length.
@@ -61,7 +61,7 @@ pub(crate) struct RegionTarget {
     is_full: bool,
 }
 
-/// What is needed to write a region.
+/// The parameters of writing a region.
 pub(crate) struct RegionOptions<'a> {
     pub(crate) region_bytes: u64,
     pub(crate) identity: u128,

@@ -8,7 +8,7 @@ use super::StreamReader;
 use crate::format::frame::{FRAME_HEADER_BYTES, peek};
 use namiki_platform::bytes::is_zero;
 
-/// What a message says of a frame, alone and if later frames are known to be there.
+/// The texts of an error message about a frame: alone, and with intact later frames.
 pub(super) struct Words {
     pub(super) alone: &'static str,
     pub(super) before_others: &'static str,

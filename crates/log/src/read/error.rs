@@ -21,11 +21,11 @@ pub enum ReadError {
     Damaged {
         /// The file, or the directory if that is missing.
         file: PathBuf,
-        /// Where the first thing is missing.
+        /// The offset of the first missing byte.
         offset_bytes: u64,
         /// Whether there is no such file or directory at all; `offset_bytes` is 0 then.
         missing: bool,
-        /// What is wrong with it.
+        /// The damage.
         what: &'static str,
     },
     /// Commits are missing although a later frame says that they were hardened.

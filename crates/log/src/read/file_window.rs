@@ -37,7 +37,7 @@ struct Whole {
     end: u64,
 }
 
-/// What is held of a file.
+/// The bytes in memory of a file.
 struct HeldBytes {
     number: usize,
     buf: AlignedBuf,
@@ -54,7 +54,7 @@ pub(super) struct Window {
     /// The file that will be wanted after this one.
     following: Option<Whole>,
     held: HeldBytes,
-    /// What was held of another file: a reader that looks into the next one may come back.
+    /// The bytes of another file: a reader that looks into the next one may come back.
     aside: HeldBytes,
     ahead: Ahead,
     /// Pieces that were taken.

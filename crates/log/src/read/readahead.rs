@@ -45,7 +45,7 @@ struct Job {
 
 type Done = (AlignedBuf, io::Result<usize>);
 
-/// What is requested and not yet taken, and which thread reads it.
+/// The reads that are requested and not yet taken, and the thread that makes them.
 #[derive(Default)]
 pub(super) struct Ahead {
     asked: VecDeque<Asked>,

@@ -41,10 +41,10 @@ pub struct StreamReader {
     pub(super) end: StreamEnd,
 }
 
-/// What a stream turned out to hold.
+/// The contents of a stream, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamEnd {
-    /// Sequence of the last frame; 0 if there was none.
+    /// The sequence number of the last frame; 0 without frames.
     pub last_sequence: u64,
     /// Frames read.
     pub frames: u64,

@@ -20,7 +20,7 @@ use crate::sync::MutexGuard;
 /// for several sums to run side by side.
 const DIGEST_BYTES: usize = 16 << 10;
 
-/// What is appended.
+/// The kind of an appended entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// A commit, or the end of one with parts that were appended before. Where commits are released
