@@ -93,7 +93,7 @@ pub struct LogConfig {
     pub payload_bytes_max: Option<usize>,
     /// Where frames go.
     pub placement: Placement,
-    /// What becomes of hardened log files, or of hardened frames in a region.
+    /// The retention of hardened log files, or of hardened frames in a region.
     pub retain: Retain,
     /// The other generations that the manifest will name: their frames in a shared device are not
     /// overwritten before [`Log::recycle`](crate::Log::recycle) gives them up. `None` if they are
@@ -101,7 +101,7 @@ pub struct LogConfig {
     pub kept: Option<Vec<GenerationInfo>>,
     /// When, and on which thread, log files are made ready.
     pub prepare: Prepare,
-    /// Which life of the log this is: higher than every one before.
+    /// The life of the log: higher than every earlier one.
     pub generation: Generation,
     /// The first LSN to draw: above every one before.
     pub first_lsn: Lsn,
@@ -165,7 +165,7 @@ impl LogConfig {
         }
     }
 
-    /// `async_flush_min_commits` with the default resolved; nothing if no group is ever submitted.
+    /// `async_flush_min_commits` with the default resolved; `None` if no group is ever submitted.
     pub(crate) fn async_flush_threshold(&self) -> Option<NonZeroU32> {
         match (self.layout, self.async_flush_min_commits) {
             (Layout::Single, _) => None,
@@ -253,7 +253,7 @@ impl LogConfig {
             .next_multiple_of(format::BLOCK_BYTES_MAX)
     }
 
-    /// What [`crate::Log::create`] looks at first: to be asked before anything is written.
+    /// The first check of [`crate::Log::create`], to be called before anything is written.
     ///
     /// # Errors
     /// [`LogError::InvalidConfig`], which names the setting.

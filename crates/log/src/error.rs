@@ -13,8 +13,7 @@ use crate::format::VERSION;
 
 debug_as_sentence!(LogError);
 
-/// What went wrong while writing the log. Cheap to clone, because every waiter of a failed flush
-/// gets one.
+/// An error of writing the log. Cheap to clone, because every waiter of a failed flush gets one.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
@@ -35,7 +34,7 @@ pub enum LogError {
     DiskFull {
         /// The log file that could not be created.
         path: PathBuf,
-        /// What the disk said.
+        /// The error of the disk.
         source: Arc<io::Error>,
     },
     /// The next log file could not be made: no right to write, a file system that is mounted to be
@@ -46,7 +45,7 @@ pub enum LogError {
     NotPrepared {
         /// The file.
         path: PathBuf,
-        /// What the disk said.
+        /// The error of the disk.
         source: Arc<io::Error>,
     },
     /// The stream's region of a shared device is used up. The commit was refused before anything

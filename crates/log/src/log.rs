@@ -106,7 +106,7 @@ impl<H: GroupResource> Threads<H> {
 }
 
 impl<H: GroupResource> Waiting<H> {
-    /// Nothing if the system allows no further thread.
+    /// `None` if the system allows no further thread.
     fn start(name: &str, run: impl FnOnce(Arc<Streams<H>>) + Send + 'static) -> Option<Self> {
         let (streams, given) = channel();
         let work = move || {
@@ -713,7 +713,7 @@ impl<H: GroupResource> Log<H> {
         begun.sum()
     }
 
-    /// What the flusher's thread does, in a model.
+    /// The work of the flusher's thread, for a model.
     #[cfg(all(test, loom))]
     pub(crate) fn flush_late(&self, group_wait_max: Duration) {
         background_threads::flush_late(&self.streams, group_wait_max);

@@ -58,7 +58,7 @@ impl ModelDisk {
         })
     }
 
-    /// What the durable frames say of themselves.
+    /// The headers of the durable frames.
     pub(crate) fn frames(&self) -> Vec<FrameHeader> {
         self.steps.load(Ordering::Relaxed);
         self.frames.lock().unwrap().clone()

@@ -1,4 +1,4 @@
-//! What the streams of one log have in common: horizon, poison, and the notifiers of its threads.
+//! The state that the streams of one log share: horizon, poison, and the notifiers of its threads.
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,7 +25,7 @@ pub(crate) struct Shared {
     pub(crate) epochs: Option<EpochHorizon>,
     pub(crate) poison: Poison,
     pub(crate) prepare: Prepare,
-    /// From how many commits on a full group is submitted; nothing if none ever is.
+    /// From how many commits on a full group is submitted; `None` if none ever is.
     pub(crate) async_flush_min_commits: Option<NonZeroU32>,
     /// Whether there is a flusher to wake.
     pub(crate) has_flusher: bool,

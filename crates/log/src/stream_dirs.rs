@@ -1,4 +1,4 @@
-//! Which directories of streams a log has.
+//! The directories of a log's streams.
 //!
 //! Streams are numbered from 0, and each has a directory. But one that is missing, because a
 //! directory was lost or left out of a copy, says nothing about those behind it: what looks for log

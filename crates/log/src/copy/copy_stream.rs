@@ -54,7 +54,7 @@ pub enum CopyError {
     Write {
         /// Its file or directory.
         path: PathBuf,
-        /// What the device said.
+        /// The error of the device.
         #[source]
         source: io::Error,
     },

@@ -41,7 +41,7 @@ pub(crate) const ENTRY_OVERHEAD_BYTES: usize = FRAME_HEADER_BYTES + RECORD_HEADE
 
 const MAGIC: [u8; 4] = *b"NLF1";
 
-/// What a frame says about itself.
+/// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
     /// Header and records, in bytes.
@@ -82,7 +82,7 @@ impl FrameHeader {
     }
 }
 
-/// What the checksum ends with: the identity of the log, and where the frame stands in it.
+/// The end of the checksum's input: the identity of the log, and the position of the frame in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Salt(u32);
 
@@ -111,13 +111,13 @@ pub(crate) struct Digest {
 }
 
 impl Digest {
-    /// Of no record.
+    /// The checksum of no record.
     pub(crate) const NONE: Self = Self {
         crc: 0,
         through: FRAME_HEADER_BYTES,
     };
 
-    /// Of one record: its header, and a payload that was summed by itself.
+    /// The checksum of one record: its header, and a payload that was summed separately.
     pub(crate) fn of_record(header: &[u8], payload_crc: u32, payload_bytes: usize) -> Self {
         let crc = crc32c::crc32c(header);
         Self {
@@ -226,7 +226,7 @@ pub struct LogRecord<'a> {
     /// Its place in the order of all streams; 0 if none are drawn. By epochs: see
     /// [`LogRecord::epoch`].
     pub lsn: Lsn,
-    /// What the writer encoded.
+    /// The payload that the writer encoded.
     pub payload: &'a [u8],
 }
 

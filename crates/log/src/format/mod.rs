@@ -16,7 +16,7 @@ pub(crate) const BLOCK_BYTES_MAX: usize = 4096;
 /// release wrote 2 and 3.
 pub(crate) const VERSION: u32 = 4;
 
-/// What the first block of a file or of a region turned out to be.
+/// The result of reading the first block of a file or of a region.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found<T> {
     /// A header.

@@ -48,7 +48,7 @@ use super::{
 };
 
 pub(crate) const REGION_HEADER_BYTES: usize = 96;
-/// What both slots take at most.
+/// The maximum length of both slots.
 pub(crate) const SLOTS_BYTES_MAX: usize = 2 * BLOCK_BYTES_MAX;
 
 const MAGIC: [u8; 8] = *b"NAMIKREG";
@@ -215,7 +215,7 @@ impl Ring {
     }
 }
 
-/// Where a stream's region starts in the device; none if that is beyond any device's end.
+/// Where a stream's region starts in the device; `None` if that is beyond any device's end.
 pub(crate) fn region_base(worker: WorkerId, region_bytes: u64) -> Option<u64> {
     let base = u64::from(worker.0).checked_mul(region_bytes)?;
     base.checked_add(region_bytes).map(|_| base)

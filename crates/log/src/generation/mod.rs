@@ -1,4 +1,4 @@
-//! What the manifest keeps about a generation of the log, and what a reader needs to read it.
+//! The manifest's entry for a generation of the log, which has everything that a reader needs.
 
 pub(crate) mod layout_config;
 pub(crate) mod log_start;
@@ -61,7 +61,7 @@ pub struct GenerationInfo {
     /// none may. 0 if none was.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub complete_from: Lsn,
-    /// Which of its commits count.
+    /// The rule for which of its commits count.
     pub cut: CutRule,
     /// The kind of its records.
     pub records: Records,
@@ -215,7 +215,7 @@ pub fn generations_contradiction(
     (next.0 == 0 || next > GENERATION_MAX).then(|| format!("{next} cannot be next"))
 }
 
-/// Why a generation cannot begin where it is said to; nothing if it can.
+/// Why a generation cannot begin where it is said to; `None` if it can.
 fn start_contradiction(info: &GenerationInfo) -> Option<String> {
     let generation = info.generation;
     let is_ring = matches!(info.placement, Placement::Shared { .. });

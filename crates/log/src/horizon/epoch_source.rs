@@ -1,4 +1,4 @@
-//! What the log asks of the engine that gives epochs to commits.
+//! The interface to the engine that assigns epochs to commits.
 
 use namiki_platform::Epoch;
 

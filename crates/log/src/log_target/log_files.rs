@@ -32,7 +32,7 @@ pub(crate) struct LogFile {
     pub(super) bytes: u64,
     /// Whether it was made for one frame, and is longer than the others for it.
     pub(super) is_oversize: bool,
-    /// What may be put into it.
+    /// The entries that it may take.
     pub(super) grant: Grant,
     /// Its part of [`LogFiles::granted_bytes`].
     pub(super) granted_bytes: u64,
@@ -151,7 +151,7 @@ impl LogFileTarget {
         (self.next_number > 1).then_some(self.block_bytes)
     }
 
-    /// What to make next.
+    /// The next file to make.
     pub(crate) fn job(&mut self) -> Job {
         Job {
             number: self.next_number,
@@ -171,7 +171,7 @@ impl LogFileTarget {
         }
     }
 
-    /// What may be put into a frame of this length.
+    /// The entries that a frame of this length may have.
     pub(crate) fn grant_for(&self, padded: u64) -> Grant {
         let log_file = if padded <= self.left() {
             self.current.as_ref()
@@ -470,7 +470,7 @@ impl LogFileMaker {
         removed.map_err(|source| (path, source))
     }
 
-    /// Makes a log file ready: on return its header and its name are durable. Nothing if the old
+    /// Makes a log file ready: on return its header and its name are durable. `None` if the old
     /// log file that it was to be made from is gone, as when another program has removed it: the
     /// order is then for a new file, which takes room.
     pub(crate) fn make(

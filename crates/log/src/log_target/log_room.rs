@@ -56,19 +56,19 @@ impl ImageEffect {
     }
 }
 
-/// What may be put into a file.
+/// The entries that a file may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grant {
     /// Any commit.
     All,
-    /// What makes an image no longer.
+    /// Entries that make an image no longer.
     Deletions,
 }
 
 /// A file that takes deletions alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestrictedFile {
-    /// What can still be written to it.
+    /// The bytes that can still be written to it.
     pub unwritten_bytes: u64,
     /// Whether its stream has refused a commit for want of room since room was sought last.
     pub has_refused: bool,
@@ -108,7 +108,7 @@ pub trait LogRoom: Send + Sync + Debug {
 
 /// Permission for a file. Dropped without having been used, it is given back.
 pub(crate) struct GrantedFile {
-    /// What granted it; nothing if no permission is needed, or it was used.
+    /// What granted it; `None` if no permission is needed, or it was used.
     room: Option<Arc<dyn LogRoom>>,
     file: WantedFile,
     grant: Grant,
@@ -129,7 +129,7 @@ impl GrantedFile {
         })
     }
 
-    /// What may be put into the file.
+    /// The entries that the file may take.
     pub(crate) fn grant(&self) -> Grant {
         self.grant
     }

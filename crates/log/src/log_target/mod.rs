@@ -43,7 +43,7 @@ pub(crate) struct WritePosition {
 /// The second piece of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameRest {
-    /// Which of the frame's bytes is the first.
+    /// The index of the first byte in the frame.
     pub(crate) from: usize,
     pub(crate) offset: u64,
 }
@@ -105,8 +105,8 @@ impl LogTarget {
         }
     }
 
-    /// What a frame of `bytes` takes. Blocks are powers of two; a division would cost every commit
-    /// as much as its lock.
+    /// The padded length of a frame of `bytes`. Blocks are powers of two; a division would cost
+    /// every commit as much as its lock.
     pub(crate) fn padded(&self, bytes: usize) -> usize {
         let block = self.block_bytes();
         debug_assert!(block.is_power_of_two());

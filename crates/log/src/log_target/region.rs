@@ -69,7 +69,7 @@ pub(crate) struct RegionOptions<'a> {
     pub(crate) worker: WorkerId,
     pub(crate) frame_bytes_max: u32,
     pub(crate) retain: Retain,
-    /// The generations of which something is kept; nothing if that is not known, and all is.
+    /// The generations of which something is kept; `None` if that is not known, and all is.
     pub(crate) kept: Option<&'a [GenerationInfo]>,
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn open_shared(
             .map_err(|source| LogError::preparing(path, source))?,
         other => other.map_err(|source| LogError::device("opening", path, source))?,
     };
-    // Also if it was there: a crash may have come between its creation and this.
+    // Also for an existing file: a crash may have come between its creation and this sync.
     disk.sync_dir(path.parent().unwrap_or(Path::new("")))
         .map_err(|source| LogError::preparing(path, source))?;
     if file.len_bytes() < bytes {

@@ -80,7 +80,7 @@ impl StreamReader {
     }
 
     /// How many bytes the frame that should be here can have left, if it was torn: all of it if its
-    /// first sector tells, and otherwise as many as any frame can have. Nothing if no frame's first
+    /// first sector tells, and otherwise as many as any frame can have. `None` if no frame's first
     /// sector can look like this one.
     fn torn_frame_bytes(&mut self, left_before: Option<u64>) -> Result<Option<u64>, ReadError> {
         let Some(extent) = &self.here else {

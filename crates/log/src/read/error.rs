@@ -94,7 +94,7 @@ pub enum ReadError {
     NotAFile {
         /// The name.
         file: PathBuf,
-        /// What it stands for.
+        /// The kind of the entry.
         kind: FileKind,
     },
     /// Something else stands in the place of a stream's directory.
@@ -105,7 +105,7 @@ pub enum ReadError {
     NotADirectory {
         /// The name.
         path: PathBuf,
-        /// What it stands for.
+        /// The kind of the entry.
         kind: FileKind,
     },
     /// The disk refused to read.
@@ -113,7 +113,7 @@ pub enum ReadError {
     Device {
         /// The file or directory.
         file: PathBuf,
-        /// What the disk said.
+        /// The error of the disk.
         #[source]
         source: io::Error,
     },

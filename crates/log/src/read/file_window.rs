@@ -289,7 +289,7 @@ impl Window {
         }
     }
 
-    /// Of long frames several at a time, or much would be copied.
+    /// Several long frames at a time, because otherwise much would be copied.
     fn piece_bytes(&self, end: u64, start: u64) -> usize {
         let several = (self.longest * 4).min(READ_BYTES_MAX);
         let bytes = READ_BYTES.max(several).max(self.longest);

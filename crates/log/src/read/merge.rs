@@ -38,7 +38,7 @@ struct Head {
     lsn: u64,
 }
 
-/// What a merge came to.
+/// The result of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergeEnd {
     /// The last LSN that counts: every one up to it was there, unless some may be missing.
@@ -108,7 +108,7 @@ impl Merge {
         }
     }
 
-    /// The record with the next LSN; none at the first that is missing, or at the end.
+    /// The record with the next LSN; `None` at the first that is missing, or at the end.
     ///
     /// # Errors
     /// [`ReadError`]; nothing that was given out should be kept then.

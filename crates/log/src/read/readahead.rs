@@ -21,7 +21,7 @@ pub(super) const AHEAD: usize = 2;
 #[derive(Debug)]
 pub(super) struct Wanted {
     pub(super) file: Arc<dyn DiskFile>,
-    /// Which of the stream's files that is.
+    /// The index of the file among the stream's files.
     pub(super) number: usize,
     pub(super) start: u64,
     pub(super) bytes: usize,
@@ -185,7 +185,7 @@ fn read(Job { wanted, mut buf }: Job) -> Done {
 
 /// A thread that reads what it is told to, in order. It ends with this.
 struct Thread {
-    /// Nothing while it ends.
+    /// `None` while it ends.
     jobs: Option<Sender<Job>>,
     done: Receiver<Done>,
     handle: Option<JoinHandle<()>>,

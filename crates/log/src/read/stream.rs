@@ -28,7 +28,7 @@ pub struct StreamReader {
     pub(super) source: Source,
     /// Where the stream's files are, or should be.
     home: PathBuf,
-    /// Which extent `here` is.
+    /// The index of the extent `here`.
     pub(super) index: usize,
     pub(super) here: Option<Extent>,
     pub(super) window: Window,
@@ -81,7 +81,7 @@ pub fn durable_epoch<'a>(ends: impl IntoIterator<Item = &'a StreamEnd>) -> Epoch
 /// One flush's worth of commits.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
-    /// What the frame says about itself.
+    /// The header of the frame.
     pub header: FrameHeader,
     /// Where it is.
     pub position: FramePosition,
@@ -90,7 +90,7 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// As it stands in its file, without the padding.
+    /// The frame as it is in its file, without the padding.
     pub(crate) fn whole(&self) -> &'a [u8] {
         self.whole
     }

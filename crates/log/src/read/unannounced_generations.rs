@@ -49,7 +49,7 @@ pub fn check_all_announced(
     known.check_regions(disk, identity)
 }
 
-/// What a manifest knows.
+/// The state according to a manifest.
 struct Known<'a> {
     generations: &'a [GenerationInfo],
     next: Generation,

@@ -190,7 +190,7 @@ impl<H: GroupResource> Stream<H> {
         self.shared.horizon.draw(self.index, misses)
     }
 
-    /// What stands in a record for its LSN.
+    /// The word in a record in place of its LSN.
     pub(super) fn record_word(&self, entry: Entry, epoch: Epoch, lsn: Lsn) -> Lsn {
         match &self.shared.epochs {
             Some(_) => epoch_word(epoch, entry == Entry::Independent),

@@ -87,7 +87,7 @@ impl<H> Batches<H> {
         self.under_way.map_or(0, |batch| batch.bytes)
     }
 
-    /// Which batch carries commit `number`, which is not hardened.
+    /// The number of the batch that carries commit `number`, which is not hardened.
     pub(super) fn carrier_of(&self, number: u64) -> u64 {
         match self.under_way() {
             Some(through) if number <= through => self.begun,

@@ -43,7 +43,7 @@ impl GroupMode {
     }
 }
 
-/// What a stream knows about its committers, under its lock.
+/// The stream's knowledge of its committers, under its lock.
 #[derive(Debug)]
 pub(super) struct GroupPolicy {
     /// The better mode by the trials.
@@ -158,7 +158,7 @@ impl GroupPolicy {
         self.elapsed = Duration::ZERO;
     }
 
-    /// Until when a group of `commits` waits for more; nothing if it is complete.
+    /// Until when a group of `commits` waits for more; `None` if it is complete.
     pub(super) fn deadline(&self, commits: u32) -> Option<Instant> {
         self.until.filter(|_| commits < self.expected_commits)
     }

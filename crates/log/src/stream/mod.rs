@@ -113,7 +113,7 @@ pub struct Stream<H: GroupResource> {
     kept: KeptBytes,
     /// Tasks that wait for commits.
     pub(crate) ack_waiters: AckWaiters,
-    /// What they want.
+    /// The demand of the tasks.
     demand: Demand,
 }
 

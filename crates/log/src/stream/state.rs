@@ -1,4 +1,4 @@
-//! What a stream's lock protects.
+//! The state under a stream's lock.
 
 use std::time::Instant;
 
@@ -32,7 +32,7 @@ pub(crate) struct StreamCounters {
     pub(crate) group_sizes: [u64; GROUP_SIZES],
 }
 
-/// What a stream's lock protects.
+/// The state under a stream's lock.
 pub(super) struct State<H> {
     pub(super) buffers: Buffers<H>,
     pub(super) batches: Batches<H>,
@@ -68,7 +68,7 @@ impl<H: GroupResource> State<H> {
         }
     }
 
-    /// Until when the group that fills waits for more commits; nothing if it should be sealed.
+    /// Until when the group that fills waits for more commits; `None` if it should be sealed.
     pub(super) fn waits_until(&mut self) -> Option<Instant> {
         let commits = self.buffers.filling().commits;
         self.group_wait.until(commits, self.hardened)

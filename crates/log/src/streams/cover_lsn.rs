@@ -25,7 +25,7 @@ impl<H: GroupResource> Streams<H> {
         }
     }
 
-    /// How waiting for `lsn` ends; nothing if it has to go on.
+    /// How waiting for `lsn` ends; `None` if it has to go on.
     pub(crate) fn covered(&self, lsn: Lsn) -> Option<Result<(), LogError>> {
         let Shared {
             horizon, poison, ..

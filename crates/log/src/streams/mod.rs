@@ -23,7 +23,7 @@ use crate::config::GroupResource;
 use crate::shared_state::Shared;
 use crate::stream::Stream;
 
-/// What the log's threads share with its handle.
+/// The state that the log's threads share with its handle.
 pub(crate) struct Streams<H: GroupResource> {
     pub(crate) shared: Arc<Shared>,
     pub(crate) list: Box<[CachePadded<Stream<H>>]>,
