@@ -49,7 +49,7 @@ pub struct TypeLayout {
 /// A variant of an enum, or the whole of a struct.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VariantLayout {
-    /// Nothing for a struct.
+    /// `None` for a struct.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The fields in their order: name and type of each. `^` stands for the type itself.

@@ -209,7 +209,7 @@ pub enum ExecError {
     /// (`Options::memory_bytes_max`), or select fewer rows.
     #[error("a {operator} needs more than the {limit_bytes} bytes that the query may use")]
     MemoryExceeded {
-        /// Which operator.
+        /// The operator.
         operator: &'static str,
         /// The limit.
         limit_bytes: usize,

@@ -22,7 +22,7 @@ pub fn now_ns() -> u64 {
 /// Nanoseconds of processor time that all threads of this process have used.
 ///
 /// # Errors
-/// Whatever the operating system says.
+/// The error of the operating system.
 pub fn process_cpu_ns() -> io::Result<u64> {
     let mut time = libc::timespec {
         tv_sec: 0,

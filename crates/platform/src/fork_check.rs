@@ -31,7 +31,7 @@ use crate::memory::memory_mapping::Mapping;
 pub struct ProcessToken(u64);
 
 impl ProcessToken {
-    /// Of this process.
+    /// The token of this process.
     #[must_use]
     pub fn current() -> Self {
         match wiped_page() {
@@ -71,7 +71,7 @@ fn number_in(page: &AtomicU64) -> u64 {
     }
 }
 
-/// A word that is zero in a new process; nothing where the kernel has no such memory.
+/// A word that is zero in a new process; `None` where the kernel has no such memory.
 fn wiped_page() -> Option<&'static AtomicU64> {
     static PAGE: OnceLock<Option<Mapping>> = OnceLock::new();
     let page = PAGE

@@ -1,5 +1,5 @@
-//! What Namiki asks of the machine: disks, time, randomness, processors, counters, identifiers; and
-//! what its programs ask of a command line.
+//! The interface to the machine: disks, time, randomness, processors, counters, identifiers, and
+//! helpers for the command lines of the programs.
 
 pub mod bytes;
 pub mod checked_text;

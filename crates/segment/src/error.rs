@@ -12,8 +12,7 @@ use crate::identity::{PageNo, SegmentId};
 
 debug_as_sentence!(SegmentError);
 
-/// What went wrong with a segment. Cheap to clone: every task that waits for a page that cannot be
-/// read gets one.
+/// An error of a segment. Cheap to clone: every task that waits for an unreadable page gets one.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SegmentError {
@@ -67,7 +66,7 @@ pub enum SegmentError {
     DiskFull {
         /// The segment that could not be written.
         path: PathBuf,
-        /// What the disk said.
+        /// The error of the disk.
         source: Arc<io::Error>,
     },
     /// Reading or writing failed. A failed read may succeed when it is repeated; a segment being
@@ -119,9 +118,9 @@ pub enum SegmentError {
     Foreign {
         /// The file.
         path: PathBuf,
-        /// Which segment it is.
+        /// The segment that was found.
         found: SegmentId,
-        /// Which one was asked for.
+        /// The segment that was asked for.
         expected: SegmentId,
     },
     /// A page is not what was written there. Nothing of it was used.
@@ -148,9 +147,9 @@ pub enum Damage {
     /// another segment. (Two segments' checksums are the same with a chance of 2⁻³².)
     #[error("its checksum is {computed:08x}, and it says {stored:08x}")]
     Checksum {
-        /// What the page says.
+        /// The checksum stored in the page.
         stored: u32,
-        /// What its bytes give.
+        /// The checksum computed from its bytes.
         computed: u32,
     },
     /// The file ends inside the page.

@@ -1,4 +1,4 @@
-//! What tells segments and their pages apart.
+//! The identity of segments and of their pages.
 
 use std::fmt;
 

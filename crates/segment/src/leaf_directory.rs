@@ -34,7 +34,7 @@ const FANOUT: usize = 16;
 pub(crate) struct LeafDirectory {
     /// The index pages.
     pages: AlignedBuf,
-    /// What all separators begin with.
+    /// The common prefix of all separators.
     prefix: Vec<u8>,
     heads: Vec<u64>,
     /// Every [`FANOUT`]th head, every [`FANOUT`]th of those, and so on.
@@ -154,7 +154,7 @@ impl LeafDirectory {
         self.count
     }
 
-    /// What it takes in memory.
+    /// Its size in memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let leaves = self.leaves.as_ref().map_or(0, Vec::len);
         let levels: usize = self.levels.iter().map(Vec::len).sum();

@@ -7,7 +7,7 @@ use crate::identity::PageNo;
 /// How many bytes of values a value page holds: all but its header.
 pub(crate) const VALUE_PAGE_BYTES: usize = PAGE_BYTES - 8;
 
-/// What stands in a row in the place of a long value: page (4), byte in that page's values (2),
+/// The length of the reference in a row to a long value: page (4), byte in that page's values (2),
 /// length (8).
 pub(crate) const LONG_BYTES: usize = 14;
 
@@ -29,7 +29,7 @@ impl LongValue {
         }
     }
 
-    /// As it stands in a row.
+    /// The encoding in a row.
     pub(crate) fn to_bytes(self) -> [u8; LONG_BYTES] {
         let mut bytes = [0; LONG_BYTES];
         bytes[..4].copy_from_slice(&self.first.0.to_le_bytes());

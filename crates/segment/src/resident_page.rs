@@ -4,7 +4,7 @@ use namiki_platform::disk::PAGE_BYTES;
 
 use crate::identity::PageNo;
 
-/// What a look-up comes to.
+/// The result of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found<T> {
     /// The answer.

@@ -1,4 +1,4 @@
-//! What a look-up finds: a key, a value and a creation stamp, all inside resident pages.
+//! The result of a look-up: a key, a value and a creation stamp, all inside resident pages.
 
 use std::cmp::Ordering;
 use std::fmt;

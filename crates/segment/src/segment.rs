@@ -84,13 +84,13 @@ impl Segment {
         &self.path
     }
 
-    /// Which segment it is.
+    /// The identity of the segment.
     #[must_use]
     pub fn id(&self) -> SegmentId {
         self.footer.id
     }
 
-    /// What the writer said of it at its end.
+    /// The summary that the writer stored at its end.
     #[must_use]
     pub fn summary(&self) -> Summary {
         Summary::of(&self.footer)
@@ -138,7 +138,7 @@ impl Segment {
         Stamp(self.footer.stamp_max)
     }
 
-    /// What the pinned index takes in memory, in bytes.
+    /// The size of the pinned index in memory, in bytes.
     #[must_use]
     pub fn pinned_bytes(&self) -> usize {
         self.directory.bytes()
@@ -156,7 +156,7 @@ impl Segment {
         u64::from(page.0) * PAGE_BYTES as u64
     }
 
-    /// The page of the leaf that holds `key`, if any row has it. Known without a read. None where
+    /// The page of the leaf that holds `key`, if any row has it. Known without a read. `None` where
     /// there are no rows.
     #[must_use]
     pub fn leaf_of(&self, key: &[u8]) -> Option<PageNo> {

@@ -1,4 +1,4 @@
-//! What a segment holds, in numbers.
+//! The contents of a segment, in numbers.
 
 use namiki_platform::Stamp;
 
@@ -6,10 +6,10 @@ use crate::format::PAGE_BYTES;
 use crate::format::footer::Footer;
 use crate::identity::SegmentId;
 
-/// What a segment holds.
+/// The contents of a segment, in numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Which segment it is.
+    /// The identity of the segment.
     pub id: SegmentId,
     /// How many rows there are.
     pub rows: u64,

@@ -35,7 +35,7 @@ impl Arithmetic {
         }
     }
 
-    /// The type of the result. Nothing if the two are not numbers, or if the scale would be above
+    /// The type of the result. `None` if the two are not numbers, or if the scale would be above
     /// [`SCALE_MAX`].
     #[must_use]
     pub fn result_type(self, left: ColumnType, right: ColumnType) -> Option<ColumnType> {
@@ -59,7 +59,7 @@ impl Arithmetic {
         })
     }
 
-    /// The result. Nothing if it does not fit its type.
+    /// The result. `None` if it does not fit its type.
     #[inline]
     #[must_use]
     pub fn apply<'a>(self, left: Value<'_>, right: Value<'_>) -> Option<Value<'a>> {

@@ -8,7 +8,7 @@ const ERA_DAYS: i64 = 146_097;
 /// From 0000-03-01 to 1970-01-01.
 const EPOCH_OFFSET_DAYS: i64 = 719_468;
 
-/// Days since 1970-01-01 of a date. Nothing if there is no such day.
+/// Days since 1970-01-01 of a date. `None` if there is no such day.
 pub(super) fn days_of(year: i32, month: u32, day: u32) -> Option<i32> {
     if !(1..=12).contains(&month) || day < 1 || day > days_in(year, month) {
         return None;

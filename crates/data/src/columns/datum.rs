@@ -200,7 +200,7 @@ impl Datum {
         }
     }
 
-    /// Its type; nothing for [`Datum::Null`].
+    /// Its type; `None` for [`Datum::Null`].
     #[inline]
     #[must_use]
     pub const fn column_type(&self) -> Option<ColumnType> {
@@ -217,7 +217,7 @@ impl Datum {
     }
 
     /// The same value in another type: `9980` as the decimal 9980.00, the text `1995-03-15` as a
-    /// date. Nothing if that would change the value.
+    /// date. `None` if that would change the value.
     #[must_use]
     pub fn cast(&self, to: ColumnType) -> Option<Self> {
         if self.column_type().is_none_or(|own| own == to) {
@@ -278,7 +278,7 @@ impl Datum {
         calendar::parse(text).map(Self::Date)
     }
 
-    /// A date by its parts. Nothing if there is no such day.
+    /// A date by its parts. `None` if there is no such day.
     #[must_use]
     pub fn date(year: i32, month: u32, day: u32) -> Option<Self> {
         calendar::days_of(year, month, day).map(Self::Date)

@@ -136,7 +136,7 @@ pub fn encode(schema: &Schema, row: &[Datum]) -> Result<Vec<u8>, EncodeError> {
 }
 
 /// Takes one column off the front of a key. Escaped text that contains zeros is decoded into
-/// `scratch`. Nothing if the bytes are no such column.
+/// `scratch`. `None` if the bytes are no such column.
 #[inline]
 pub(super) fn take_column<'a>(
     bytes: &mut &'a [u8],
@@ -191,7 +191,7 @@ pub(super) fn skip_column(
     Some(())
 }
 
-/// All columns of a key. Nothing if the bytes are not a key of this schema.
+/// All columns of a key. `None` if the bytes are not a key of this schema.
 #[must_use]
 pub fn decode(schema: &Schema, mut bytes: &[u8]) -> Option<Vec<Datum>> {
     let alone = schema.key().len() == 1;

@@ -99,7 +99,7 @@ fn put_fixed(value: Value<'_>, into: &mut [u8]) {
     }
 }
 
-/// One column of a row. Text in a key that contains zeros is decoded into `scratch`. Nothing if the
+/// One column of a row. Text in a key that contains zeros is decoded into `scratch`. `None` if the
 /// bytes are no row of this schema.
 #[inline]
 #[must_use]
@@ -197,7 +197,7 @@ fn variable_bytes<'a>(schema: &Schema, variable: usize, row: &'a [u8]) -> Option
     row.get(first + from..first + end(variable)?)
 }
 
-/// All columns of a row. Nothing if the bytes are not a row of this schema.
+/// All columns of a row. `None` if the bytes are not a row of this schema.
 #[must_use]
 pub fn decode(schema: &Schema, key: &[u8], row: &[u8]) -> Option<Vec<Datum>> {
     let read = |number| {

@@ -51,7 +51,7 @@ impl KeyBuffer for Vec<u8> {
 /// A key of `N` bytes, which is the same alone and as a component.
 pub(crate) trait FixedKey<const N: usize>: Sized {
     fn to_key(self) -> [u8; N];
-    /// Nothing if no key has these bytes.
+    /// `None` if no key has these bytes.
     fn from_key(bytes: [u8; N]) -> Option<Self>;
 }
 

@@ -155,7 +155,7 @@ impl Edge {
     }
 }
 
-/// Which of two lower bounds is the higher one.
+/// Compares two lower bounds.
 fn compare_lower(a: &Bound<Vec<u8>>, b: &Bound<Vec<u8>>) -> Ordering {
     fn rank(bound: &Bound<Vec<u8>>) -> Option<(&[u8], bool)> {
         match bound {
@@ -167,7 +167,7 @@ fn compare_lower(a: &Bound<Vec<u8>>, b: &Bound<Vec<u8>>) -> Ordering {
     rank(a).cmp(&rank(b))
 }
 
-/// Which of two upper bounds is the higher one.
+/// Compares two upper bounds.
 fn compare_upper(a: &Bound<Vec<u8>>, b: &Bound<Vec<u8>>) -> Ordering {
     fn rank(bound: &Bound<Vec<u8>>) -> (bool, &[u8], bool) {
         match bound {

@@ -35,7 +35,7 @@ pub(crate) enum Scalar {
 /// A bound expression and what it gives.
 pub(crate) struct Typed {
     pub(crate) scalar: Scalar,
-    /// None of `null` itself.
+    /// `None` for `null` itself.
     pub(crate) column_type: Option<ColumnType>,
     pub(crate) nullable: bool,
 }

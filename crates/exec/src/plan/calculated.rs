@@ -67,7 +67,7 @@ impl Named {
 /// One calculation over a group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AggregateCall {
-    /// Which.
+    /// The function.
     pub function: AggregateFunction,
     /// Over what; rows are counted without it. Missing values are left out.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -147,7 +147,7 @@ macro_rules! comparisons {
     )*};
 }
 
-/// Which chain.
+/// The kind of a chain.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Chain {
     And,

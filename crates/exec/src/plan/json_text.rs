@@ -39,7 +39,7 @@ pub enum TextProblem {
     },
     /// It nests deeper than a plan that can be run.
     TooDeep {
-        /// What has too many levels.
+        /// The part with too many levels.
         what: &'static str,
         /// The limit.
         max: usize,

@@ -62,7 +62,7 @@ impl PartialEq for ValueList {
 }
 
 impl Sorted {
-    /// Whether a value, which is not missing, is one of them; nothing if a missing one leaves that
+    /// Whether a value, which is not missing, is one of them; `None` if a missing one leaves that
     /// open.
     #[inline]
     pub(crate) fn has(&self, value: Value<'_>) -> Option<bool> {

@@ -117,7 +117,7 @@ impl KeyColumn<'_> {
                 .is_some_and(|(table, column)| table == self.called && column == own)
     }
 
-    /// A value with the type of the column. Nothing if the column cannot have it, or if the binder
+    /// A value with the type of the column. `None` if the column cannot have it, or if the binder
     /// refuses its type: both are left to the comparison.
     fn held(&self, value: &Datum) -> Option<Datum> {
         let column = &self.schema.columns()[self.at];
@@ -128,7 +128,7 @@ impl KeyColumn<'_> {
         held?.ok()
     }
 
-    /// The values of the column with which a part of a condition is true; nothing if that does not
+    /// The values of the column with which a part of a condition is true; `None` if that does not
     /// depend on the column alone.
     fn values_of(&self, part: &Expr, lists: Lists) -> Option<Vec<Datum>> {
         match part.node() {

@@ -166,7 +166,7 @@ impl<'t> Estimator<'t> {
         }
     }
 
-    /// What it takes to read a part of a key's order: one stretch of pages, or one for each
+    /// The cost of reading a part of a key's order: one stretch of pages, or one for each
     /// combination of values.
     fn read(&self, size: Size, range: &KeyRange, share: f64, rows: f64) -> Price {
         let stretch = Price {

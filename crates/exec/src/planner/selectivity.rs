@@ -170,7 +170,7 @@ pub(super) fn of_range(range: &KeyRange, columns: &[&str], scope: &Scope, rows: 
         * match (least(lower), least(upper)) {
             (None, None) => 1.0,
             (Some(one), None) | (None, Some(one)) => one,
-            // What lies above one and below the other.
+            // The part above one bound and below the other.
             (Some(above), Some(below)) if scope.statistics(name).is_some() => {
                 (above + below - 1.0).max(0.0)
             }

@@ -46,7 +46,7 @@ pub(crate) struct Pipeline {
     pub(crate) in_order: bool,
 }
 
-/// What makes the rows of a pipeline.
+/// The source of a pipeline's rows.
 pub(crate) enum Driver {
     /// A range of a table or an index.
     Read(ReadStep),
@@ -56,7 +56,7 @@ pub(crate) enum Driver {
     Combinations { keys: KeyLists, slots: Vec<Slot> },
 }
 
-/// What happens to a row.
+/// One step of a row through a pipeline.
 pub(crate) enum Step {
     /// Joins each row with the rows of a source that it leads to.
     Read(ReadStep),
@@ -96,7 +96,7 @@ pub(crate) struct ReadStep {
     pub(crate) loads_row: bool,
 }
 
-/// Which rows of a source.
+/// The part of a source's rows to read.
 pub(crate) enum Reach {
     /// Those with keys in a range.
     Range(KeyBounds),

@@ -57,7 +57,7 @@ impl RowStore {
     /// Adds the values of these slots of a row, as many as were given to `new` and of the same
     /// types.
     ///
-    /// Nothing if there would be more than 4 GiB of text.
+    /// `None` if there would be more than 4 GiB of text.
     #[inline]
     pub(crate) fn push(&mut self, row: RowRef<'_>, from: &[Slot]) -> Option<()> {
         let first = self.words.len();

@@ -110,7 +110,7 @@ impl Slot {
 
     /// Puts a value of the slot's type there; the bytes of text go to the end of the heap.
     ///
-    /// Nothing if it is of another type, or missing where it must not be: the row was written by
+    /// `None` if it is of another type, or missing where it must not be: the row was written by
     /// something else.
     #[inline]
     pub(crate) fn put(self, value: Value<'_>, words: &mut [u64], heap: &mut Vec<u8>) -> Option<()> {

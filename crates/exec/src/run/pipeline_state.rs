@@ -1,4 +1,4 @@
-//! What the threads of a query share about one of its pipelines.
+//! The state of a pipeline that the threads of a query share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -31,7 +31,7 @@ impl PipelineState {
         }
     }
 
-    /// Lets one row pass a limit. Returns how many may pass after it; nothing if the row may not.
+    /// Lets one row pass a limit. Returns how many may pass after it; `None` if the row may not.
     pub(crate) fn pass_limit(&self, step: usize) -> Option<u64> {
         let left = &self.limits[step];
         let take = |left: u64| left.checked_sub(1);

@@ -74,7 +74,7 @@ impl QueryReport {
         _ = self.elapsed.set(self.started.elapsed());
     }
 
-    /// What has been done so far.
+    /// The work done so far.
     pub(crate) fn statistics(&self, threads: &[CachePadded<WorkerCounters>]) -> Statistics {
         let bits = self.pages_read.lock();
         let bits = bits.iter().flatten();

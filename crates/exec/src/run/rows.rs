@@ -99,7 +99,7 @@ impl Rows {
             .map(|(name, _)| name.as_str())
     }
 
-    /// The next row; nothing at the end. Waits for it.
+    /// The next row; `None` at the end. Waits for it.
     ///
     /// # Errors
     /// The reason why the query stopped, once. The rows before it are right, but not all.

@@ -25,7 +25,7 @@ use crate::row::Slot;
 use crate::sinks::{MergeControl, QueryMemory};
 use crate::source::Tables;
 
-/// What queries of one executor run on.
+/// The resources for the queries of one executor.
 #[derive(Clone)]
 pub(crate) struct Resources {
     pub(crate) disk: Arc<dyn Disk>,
@@ -213,7 +213,7 @@ impl Shared {
         self.report.rows_at(&self.program.places)
     }
 
-    /// What has been done so far; nothing in a forked child.
+    /// The work done so far; empty in a forked child.
     pub(crate) fn statistics(&self) -> Statistics {
         if !self.process.is_current() {
             return Statistics::default();

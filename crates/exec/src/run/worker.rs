@@ -34,7 +34,7 @@ pub(crate) enum Flow {
     Stop,
 }
 
-/// What a pass of the loop leads to.
+/// The outcome of a pass of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pass {
     /// There is more to do.

@@ -40,7 +40,7 @@ impl GroupTable {
         self.places.capacity() * 4 + self.hashes.capacity() * 8 + self.keys.bytes()
     }
 
-    /// The number of a row's group, and whether it is new. Nothing if there is no room for one
+    /// The number of a row's group, and whether it is new. `None` if there is no room for one
     /// more.
     #[inline]
     pub(super) fn number_of(&mut self, row: RowRef<'_>, slots: &[Slot]) -> Option<(usize, bool)> {

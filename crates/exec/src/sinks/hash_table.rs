@@ -120,7 +120,7 @@ pub(crate) struct HashTable {
 }
 
 impl HashTable {
-    /// A hash of the key in these slots; nothing if a value is missing: no row is equal to it.
+    /// A hash of the key in these slots; `None` if a value is missing: no row is equal to it.
     pub(crate) fn hash(&self, row: RowRef<'_>, key: &[Slot]) -> Option<u64> {
         if key.iter().any(|slot| slot.get(row).is_null()) {
             return None;

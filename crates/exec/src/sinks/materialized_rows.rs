@@ -42,7 +42,7 @@ impl MaterializedRows {
 }
 
 /// Appends stores of one shape to the longest, the last of equal ones. Each is dropped after it was
-/// copied. Nothing if there is no store. `other_bytes` are held at the same time.
+/// copied. `None` if there is no store. `other_bytes` are held at the same time.
 pub(super) fn append_all(
     mut stores: Vec<RowStore>,
     other_bytes: usize,

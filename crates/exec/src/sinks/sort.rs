@@ -240,7 +240,7 @@ mod tests {
 
     fn sorted(parts: &mut [SortRows], control: &MergeControl<'_>) -> Result<Vec<i64>, ExecError> {
         for part in &mut *parts {
-            // Of one thread; the others' memory is not at stake here.
+            // The runs of one thread; the memory of the others is not limited here.
             part.sort_runs(control)?;
         }
         let merged = SortRows::merge(parts, control)?.unwrap();

@@ -57,7 +57,7 @@ pub trait Source: Send + Sync {
     ) -> Result<(), SourceError>;
 
     /// A key that divides the rows between the bounds into those below it and those from it on.
-    /// Both parts have rows, and about equally many, as far as a few look-ups can tell. Nothing if
+    /// Both parts have rows, and about equally many, as far as a few look-ups can tell. `None` if
     /// the source knows no such key: then one thread reads them all.
     ///
     /// # Errors

@@ -57,7 +57,7 @@ impl Histogram {
     }
 
     /// The share of the values, from 0 to 1, that are below this one; with `or_equal`, those equal
-    /// to it, too. Nothing if nothing is known.
+    /// to it, too. `None` if nothing is known.
     #[must_use]
     pub fn share_below(&self, value: &Datum, or_equal: bool) -> Option<f64> {
         let buckets = self
@@ -82,7 +82,7 @@ impl Histogram {
         Some(((below - 1) as f64 + within) / buckets as f64)
     }
 
-    /// The share of a value that fills buckets of its own; nothing if it is not as frequent.
+    /// The share of a value that fills buckets of its own; `None` if it is not as frequent.
     #[must_use]
     pub fn share_of_frequent(&self, value: &Datum) -> Option<f64> {
         let buckets = self.bounds.len().checked_sub(1)?;

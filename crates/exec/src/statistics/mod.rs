@@ -26,7 +26,7 @@ pub struct TableStatistics {
 }
 
 impl TableStatistics {
-    /// Why these cannot be the statistics of a table with `rows` rows; nothing if they can.
+    /// Why these cannot be the statistics of a table with `rows` rows; `None` if they can.
     #[must_use]
     pub fn contradiction(&self, schema: &Schema, rows: u64) -> Option<String> {
         if self.rows != rows {

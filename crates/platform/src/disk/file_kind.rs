@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// What a name stands for, links followed.
+/// The kind of the entry under a name, links followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileKind {
@@ -76,7 +76,7 @@ impl std::fmt::Display for FileKind {
 pub struct NotAFile {
     /// The name.
     pub path: PathBuf,
-    /// What it stands for.
+    /// The kind of the entry.
     pub kind: FileKind,
 }
 
@@ -103,7 +103,7 @@ impl NotAFile {
 pub struct NotADirectory {
     /// The name.
     pub path: PathBuf,
-    /// What it stands for.
+    /// The kind of the entry.
     pub kind: FileKind,
 }
 
@@ -126,7 +126,8 @@ pub(super) fn name_what_is_no_directory(dir: &Path, error: io::Error) -> io::Err
     }
 }
 
-/// What a name stands for and its length, links followed. `NotFound` if there is no such name.
+/// The kind and the length of the entry under a name, links followed. `NotFound` if there is no
+/// such name.
 pub(super) fn look(path: &Path) -> io::Result<(FileKind, u64)> {
     match fs::metadata(path) {
         Ok(found) => Ok((FileKind::of(found.file_type()), found.len())),
@@ -164,7 +165,7 @@ pub(super) fn expect_data_or_nothing(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// `NotFound`; `InvalidInput` with a [`NotAFile`] for anything else that is there, also for a link
-/// that leads to no file; whatever the device says otherwise.
+/// that leads to no file; otherwise the error of the device.
 pub fn open_for_reading(path: &Path) -> io::Result<File> {
     expect_data(path)?;
     // It may have been replaced since: opening a FIFO must not wait for a writer.

@@ -1,4 +1,4 @@
-//! Which errors say that a disk is full.
+//! The errors that mean that a disk is full.
 
 use std::io;
 

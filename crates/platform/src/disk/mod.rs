@@ -82,7 +82,7 @@ pub trait Disk: Send + Sync + Debug {
     fn create(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>>;
 
     /// Creates a file of `len_bytes` zeros on the device of `dir` that has no name, and is gone
-    /// with its last handle or its process. Nothing where the disk has none.
+    /// with its last handle or its process. `None` where the disk has none.
     ///
     /// # Errors
     /// As [`Disk::create`].
@@ -91,11 +91,11 @@ pub trait Disk: Send + Sync + Debug {
         Ok(None)
     }
 
-    /// Room on the device of `dir` that can be taken ahead, none yet. Nothing where the disk cannot
+    /// Room on the device of `dir` that can be taken ahead, none yet. `None` where the disk cannot
     /// do so.
     ///
     /// # Errors
-    /// Whatever the device says.
+    /// The error of the device.
     fn preallocation(&self, dir: &Path) -> io::Result<Option<Box<dyn Preallocation>>> {
         let _ = dir;
         Ok(None)
@@ -122,11 +122,11 @@ pub trait Disk: Send + Sync + Debug {
     ///
     /// # Errors
     /// `NotFound` when `dir` does not exist; [`NotADirectory`] if something else stands there;
-    /// whatever the device says otherwise.
+    /// otherwise the error of the device.
     fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>>;
 
-    /// What [`Disk::list`] leaves out because it is not finished: files that are being written, or
-    /// were when a process ended. Nothing on a disk that has none, or does not say.
+    /// The unfinished files that [`Disk::list`] leaves out: files that are being written, or were
+    /// when a process ended. Empty on a disk that has none, or does not report them.
     ///
     /// # Errors
     /// As [`Disk::list`].
@@ -138,25 +138,25 @@ pub trait Disk: Send + Sync + Debug {
     /// Creates `dir` and the directories above it, durably. No error if it exists.
     ///
     /// # Errors
-    /// Whatever the device says.
+    /// The error of the device.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
 
     /// Gives the file at `from` the name `to`, replacing what had it. Durable after `sync_dir`.
     ///
     /// # Errors
-    /// `NotFound`; whatever the device says otherwise.
+    /// `NotFound`; otherwise the error of the device.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file. Durable after `sync_dir`.
     ///
     /// # Errors
-    /// `NotFound`; whatever the device says otherwise.
+    /// `NotFound`; otherwise the error of the device.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
     /// Makes creations, renames and removals in `dir` durable.
     ///
     /// # Errors
-    /// Whatever the device says.
+    /// The error of the device.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 
     /// Takes `dir` for this process until the returned lock is dropped. The lock does not depend on
@@ -164,7 +164,7 @@ pub trait Disk: Send + Sync + Debug {
     /// lock as it is.
     ///
     /// # Errors
-    /// `ResourceBusy` when it is held; whatever the device says otherwise.
+    /// `ResourceBusy` when it is held; otherwise the error of the device.
     fn lock_dir(&self, dir: &Path) -> io::Result<DirLock>;
 
     /// A queue for one thread that keeps up to `depth` reads of this disk's files in flight, all
@@ -229,14 +229,14 @@ pub trait DiskFile: Send + Sync + Debug {
     /// for writing.
     ///
     /// # Errors
-    /// Whatever the device says.
+    /// The error of the device.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
 
     /// The first byte from `offset` on that may be non-zero: holes, which were never written, are
     /// skipped. `None` without such a byte. The default implementation reports no holes.
     ///
     /// # Errors
-    /// Whatever the device says.
+    /// The error of the device.
     fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
         Ok((offset < self.len_bytes()).then_some(offset))
     }
@@ -271,7 +271,7 @@ pub trait PendingWrite: Send {
     fn wait(self: Box<Self>) -> (AlignedBuf, io::Result<()>);
 }
 
-/// What [`Disk::list`] found.
+/// An entry of [`Disk::list`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileEntry {
     /// Full path.
@@ -286,7 +286,7 @@ pub struct FileEntry {
 pub struct DirLock {
     #[expect(dead_code, reason = "held for its Drop")]
     held: Box<dyn Send + Sync>,
-    /// Nothing on a disk whose directories cannot be moved.
+    /// `None` on a disk whose directories cannot be moved.
     dir: Option<DirIdentity>,
 }
 

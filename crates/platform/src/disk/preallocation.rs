@@ -14,13 +14,13 @@ pub trait Preallocation: Send + Sync {
     /// Takes this number of bytes in all: more than before, or fewer.
     ///
     /// # Errors
-    /// `StorageFull`, and as many are taken as before; whatever the device says otherwise.
+    /// `StorageFull`, and as many are taken as before; otherwise the error of the device.
     fn resize(&self, bytes: u64) -> io::Result<()>;
 
     /// The bytes of the device; `None` if it does not say.
     ///
     /// # Errors
-    /// Whatever the device says.
+    /// The error of the device.
     fn space(&self) -> io::Result<Option<DiskSpace>>;
 }
 
@@ -62,7 +62,7 @@ impl Preallocation for FilePreallocation {
     }
 }
 
-/// The bytes of the file system of a file; nothing if it does not count its blocks.
+/// The bytes of the file system of a file; `None` if it does not count its blocks.
 fn space_of(file: &File) -> io::Result<Option<DiskSpace>> {
     let facts = rustix::fs::fstatvfs(file)?;
     Ok((facts.f_blocks > 0).then(|| DiskSpace {

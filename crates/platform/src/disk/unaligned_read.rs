@@ -28,7 +28,7 @@ impl AsRef<[u8]> for UnalignedRead {
 /// Reads `len` bytes at `offset`.
 ///
 /// # Errors
-/// Whatever the device says.
+/// The error of the device.
 pub fn read_unaligned(file: &dyn DiskFile, offset: u64, len: usize) -> io::Result<UnalignedRead> {
     let before = (offset % BUFFER_ALIGN_BYTES as u64) as usize;
     let mut pages = AlignedBuf::zeroed((before + len).next_multiple_of(BUFFER_ALIGN_BYTES));

@@ -65,7 +65,7 @@ fn open_named(dir: &Path, flags: OFlags) -> io::Result<File> {
         {
             continue;
         }
-        // Also if it failed: a file system without direct I/O says so when the file is there.
+        // Also after a failure: a file system without direct I/O fails after creating the file.
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => return opened,

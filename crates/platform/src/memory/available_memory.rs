@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 /// Bytes of memory that the system can give to programs without swapping, or that the control group
-/// of this process may have in all, whichever is less. Nothing if the system says neither.
+/// of this process may have in all, whichever is less. `None` if the system says neither.
 #[must_use]
 pub fn available_memory_bytes() -> Option<u64> {
     let read = |path: &Path| fs::read_to_string(path).ok();

@@ -15,7 +15,7 @@ pub struct Cpu(pub usize);
 /// unless it has been pinned.
 ///
 /// # Errors
-/// Whatever the operating system says.
+/// The error of the operating system.
 pub fn available() -> io::Result<Vec<Cpu>> {
     let set = sched_getaffinity(None)?;
     let allowed = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));

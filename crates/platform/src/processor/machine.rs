@@ -78,7 +78,7 @@ fn mount_of(mountinfo: &str, dir: &Path) -> Option<String> {
 /// Bytes of memory that this process holds now.
 ///
 /// # Errors
-/// Whatever the operating system says.
+/// The error of the operating system.
 pub fn resident_bytes() -> io::Result<u64> {
     let text = fs::read_to_string("/proc/self/statm")?;
     let pages = text.split(' ').nth(1).and_then(|pages| pages.parse().ok());
@@ -92,7 +92,7 @@ pub fn resident_bytes() -> io::Result<u64> {
 /// order, on pages of 4 KiB; the median is over stretches of the chain.
 ///
 /// # Errors
-/// `OutOfMemory` without 64 MiB to spare; whatever the operating system says otherwise.
+/// `OutOfMemory` without 64 MiB to spare; otherwise the error of the operating system.
 pub fn miss_ns() -> io::Result<f64> {
     miss_ns_over(64 << 20)
 }

@@ -1,6 +1,6 @@
 //! Starting threads, which the system may refuse: a container limits how many there are.
 //!
-//! What starts a thread says what happens without it: most of the work can be done by the caller.
+//! Code that starts a thread handles the failure to do so: the caller can do most of the work.
 
 use std::cell::Cell;
 use std::io;
@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
 thread_local! {
-    /// How many more threads this one can start; nothing if that is up to the system.
+    /// How many more threads this one can start; `None` if that is up to the system.
     static ALLOWED: Cell<Option<usize>> = const { Cell::new(None) };
 }
 

@@ -1,4 +1,5 @@
-//! Which page leaves: a hand that goes round the frames. Under the cache's lock.
+//! Clock replacement: a hand that goes round the frames selects the page to evict. Under the
+//! cache's lock.
 
 use std::sync::Arc;
 

@@ -59,8 +59,8 @@ use crate::sync::Mutex;
 
 pub use self::page_reader::{Inserted, PageReader, ReaderCounters};
 
-/// What a cache keeps pages in: a buffer of one page that others may read. A [`Frame`] is
-/// one, which goes back to its pool when its page is evicted, and so is a `Box<[u8; PAGE_BYTES]>`.
+/// A buffer of one page in the cache, which others may read: a [`Frame`], which returns to its pool
+/// when its page is evicted, or a `Box<[u8; PAGE_BYTES]>`.
 pub trait PageFrame: Deref<Target = [u8; PAGE_BYTES]> + Send + Sync {}
 
 impl<F: Deref<Target = [u8; PAGE_BYTES]> + Send + Sync> PageFrame for F {}
@@ -72,7 +72,7 @@ pub struct PageCache<F: PageFrame = Frame> {
     state: Mutex<State>,
 }
 
-/// What changes under the lock.
+/// The state under the lock.
 struct State {
     tables: HashMap<SegmentId, Arc<PageTable>>,
     clock: Clock,
@@ -114,7 +114,7 @@ impl<F: PageFrame> PageCache<F> {
         })
     }
 
-    /// What one thread looks pages up with.
+    /// A reader for the look-ups of one thread.
     #[must_use]
     pub fn reader(self: &Arc<Self>) -> PageReader<F> {
         PageReader::new(self)

@@ -1,4 +1,4 @@
-//! What one thread looks pages up with: it pins every page it gives out, until it is told to
+//! The reader for the look-ups of one thread: it pins every page it returns, until it is told to
 //! release them.
 //!
 //! A row that a look-up finds borrows from the reader, and [`PageReader::release`] borrows it

@@ -23,7 +23,7 @@ pub(super) struct PageTable {
     words: Box<[AtomicU64]>,
 }
 
-/// What [`PageTable::age`] did with a page.
+/// The effect of [`PageTable::age`] on a page.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Aged {
     /// A reader has it.

@@ -32,7 +32,7 @@ const MAGIC: [u8; 8] = *b"NAMIKRUN";
 const KEYS_AT: usize = 96;
 const _: () = assert!(KEYS_AT + 2 * KEY_BYTES_MAX <= PAGE_BYTES);
 
-/// What a segment says of itself.
+/// The description of a segment in its footer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Footer {
     pub(crate) id: SegmentId,
@@ -59,7 +59,7 @@ pub(crate) enum Peeked {
     Nothing,
 }
 
-/// Which segment the footer in `page` is of, if it is one.
+/// The kind of the footer in `page`, if it is one.
 pub(crate) fn peek(page: &Page) -> Peeked {
     if page[KIND_AT] != PageKind::Footer as u8 || page[8..16] != MAGIC {
         return Peeked::Nothing;

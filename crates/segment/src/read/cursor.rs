@@ -76,7 +76,7 @@ impl Segment {
         }
     }
 
-    /// The row behind the cursor, which moves behind it; nothing at the end.
+    /// The row behind the cursor, which moves behind it; `None` at the end.
     #[inline]
     pub fn next<'p>(&self, pages: &'p impl Pages, cursor: &mut Cursor) -> Found<Option<Row<'p>>> {
         if cursor.row == LEAF_END {
@@ -98,7 +98,7 @@ impl Segment {
         Found::Is(Some(leaf.row(row)))
     }
 
-    /// The row before the cursor, which moves before it; nothing at the beginning.
+    /// The row before the cursor, which moves before it; `None` at the beginning.
     #[inline]
     pub fn prev<'p>(&self, pages: &'p impl Pages, cursor: &mut Cursor) -> Found<Option<Row<'p>>> {
         if cursor.row == 0 {

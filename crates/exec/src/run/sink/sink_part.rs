@@ -66,7 +66,7 @@ impl SinkPart {
         }
     }
 
-    /// The result of all parts; nothing for an output.
+    /// The result of all parts; `None` for an output.
     pub(crate) fn merge(
         parts: Vec<Self>,
         control: &MergeControl<'_>,

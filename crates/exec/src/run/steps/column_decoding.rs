@@ -54,7 +54,7 @@ pub(crate) fn no_row(values: &KeyValues, table: &str, key: &[u8]) -> Result<(), 
     }
 }
 
-/// Encodes a key, or a prefix of one, from values of a row. Nothing if no row can have it: a value
+/// Encodes a key, or a prefix of one, from values of a row. `None` if no row can have it: a value
 /// does not fit a stored column, or is missing in an equality.
 #[inline]
 pub(crate) fn encode_key(

@@ -37,7 +37,7 @@ struct RangeReader<'a> {
     bounds: &'a KeyBounds,
 }
 
-/// What the rows of a leaf, or of an extent, lead to.
+/// The outcome of scanning the rows of a leaf, or of an extent.
 enum RowsEnd {
     /// There is no other row.
     Through,

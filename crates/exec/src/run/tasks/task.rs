@@ -106,7 +106,7 @@ pub(crate) struct BatchWalk {
     pub(crate) is_last: bool,
     /// Rows to request next.
     pub(crate) rows_next: usize,
-    /// Part of the driver's range; nothing in another step.
+    /// Part of the driver's range; `None` in another step.
     pub(crate) part: Option<KeyBounds>,
 }
 
@@ -116,7 +116,7 @@ pub(crate) struct LongRead {
     pub(crate) key: Vec<u8>,
     pub(crate) reader: LongReader,
     pub(crate) bytes: Vec<u8>,
-    /// State after it; nothing if this was the only row.
+    /// State after it; `None` if this was the only row.
     pub(crate) then: Option<State>,
 }
 

@@ -2,7 +2,7 @@
 
 use super::task::{PageKey, State, TaskId};
 
-/// What happens to a task.
+/// An event of a task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
     Runs,
@@ -12,7 +12,7 @@ pub(crate) enum Event {
     Ready,
 }
 
-/// What happens to a read.
+/// An event of a read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ReadEvent {
     Submitted,
@@ -47,7 +47,7 @@ mod recording {
 
     use super::{Event, PageKey, ReadEvent, State, TaskId};
 
-    /// What this operating system thread records.
+    /// The record of this operating system thread.
     #[derive(Default)]
     struct Trace {
         lines: Vec<String>,

@@ -20,7 +20,7 @@ pub trait Appender: Send {
     ///
     /// # Errors
     /// `StorageFull` if the device has no room, which can come later than the bytes that found
-    /// none; whatever the device says otherwise. Then all further calls fail.
+    /// none; otherwise the error of the device. Then all further calls fail.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
 
     /// Bytes that were appended.

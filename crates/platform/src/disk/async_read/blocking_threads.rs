@@ -91,7 +91,7 @@ impl BlockingThreads {
 }
 
 impl Shared {
-    /// What a thread does: carries out jobs until the queue is closed.
+    /// The loop of a thread: runs jobs until the queue is closed.
     fn work(&self) {
         loop {
             let job = {

@@ -76,7 +76,7 @@ pub struct Completion {
     ///
     /// # Errors
     /// `InvalidInput` if the offset is no multiple of the file's block or there are more than
-    /// [`Frames::MAX`] frames; whatever the device says otherwise.
+    /// [`Frames::MAX`] frames; otherwise the error of the device.
     pub result: io::Result<usize>,
 }
 

@@ -54,7 +54,7 @@ impl Drop for Locked {
 /// A directory that was opened to be locked.
 #[derive(Debug)]
 pub(in crate::disk) struct Directory {
-    /// Nothing where the file system locks only files that can be written, as network file systems
+    /// `None` where the file system locks only files that can be written, as network file systems
     /// do: the file in the directory has to do there.
     pub(in crate::disk) lock: Option<Locked>,
     pub(in crate::disk) identity: DirIdentity,
@@ -114,7 +114,7 @@ pub(in crate::disk) fn file(file: File, dir: &Path) -> io::Result<Locked> {
 /// created, and nothing needs to be writable.
 ///
 /// # Errors
-/// `ResourceBusy` when the directory is locked; whatever the device says otherwise.
+/// `ResourceBusy` when the directory is locked; otherwise the error of the device.
 pub fn lock_to_read(dir: &Path) -> io::Result<DirLock> {
     let itself = directory(dir)?;
     let file_in_it = match file_in(dir, crate::disk::open_for_reading) {

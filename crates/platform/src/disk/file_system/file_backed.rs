@@ -1,4 +1,4 @@
-//! What all disks over real files have in common: everything but how bytes reach the device.
+//! The common part of all disks over real files: everything but the way bytes reach the device.
 //!
 //! A kind of disk says how a file is opened, how a new one is filled, and how it is written; the
 //! names, the lock and the small files are the same for all and live here.
@@ -313,7 +313,7 @@ pub(in crate::disk) fn read_full_at(
 /// in no hole.
 ///
 /// # Errors
-/// Whatever the device says. One that knows no holes has none.
+/// The error of the device. One that knows no holes has none.
 pub fn next_data(file: &File, len_bytes: u64, offset: u64) -> io::Result<Option<u64>> {
     use rustix::fs::SeekFrom as From;
     use rustix::io::Errno;

@@ -1,4 +1,4 @@
-//! What a device can do: how long a durable write takes, and how many at a time help.
+//! The performance of a device: the time of a durable write, and the gain of concurrent ones.
 
 use std::io;
 use std::num::NonZeroU16;
@@ -39,7 +39,7 @@ impl DeviceProfile {
     /// `writers` of them, each with a file of its own.
     ///
     /// # Errors
-    /// Whatever the device says.
+    /// The error of the device.
     pub fn measure(disk: &dyn Disk, dir: &Path, writers: NonZeroU16) -> io::Result<Self> {
         let files = Files::create(disk, dir, writers)?;
         let (mut alone, took) = write(&*files.open[0])?;

@@ -146,7 +146,7 @@ impl RingWrite {
     }
 }
 
-/// What a write of `bytes` came to that completed with `result`. Goes on where it was interrupted or
+/// Finishes a write of `bytes` that completed with `result`. Continues where it was interrupted or
 /// cut short, like every durable write (R1 of `direct.rs`).
 fn settle(file: &File, offset: u64, bytes: &[u8], result: i32) -> io::Result<()> {
     let written = match result {

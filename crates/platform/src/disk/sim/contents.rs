@@ -1,4 +1,4 @@
-//! What a simulated disk holds at one moment: names, directories, and the bytes of files.
+//! The contents of a simulated disk at one moment: names, directories, and the bytes of files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -24,7 +24,7 @@ pub enum Step {
     Sync,
 }
 
-/// Which step fails, when, and how.
+/// A planned fault: the step, its time, and its error.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
     step: Step,
@@ -104,7 +104,7 @@ impl Failure {
         }
     }
 
-    /// What the step returns.
+    /// The error that the step returns.
     ///
     /// # Panics
     /// If that is what was planned.

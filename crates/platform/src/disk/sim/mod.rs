@@ -87,7 +87,7 @@ struct Shared {
 }
 
 struct State {
-    /// What readers see.
+    /// The contents that readers see.
     live: Contents,
     trace: Vec<Event>,
     /// Marks, and how many events were before each.

@@ -18,11 +18,11 @@ const READY: f64 = 0.5;
 /// The same for late reads.
 const LATE_READY: f64 = 0.03;
 
-/// What goes wrong with asynchronous reads, each with a probability from 0 to 1 for each read.
-/// Without a plan half of the reads are late and nothing else goes wrong.
+/// Faults of asynchronous reads, each with a probability from 0 to 1 for each read. Without a plan
+/// half of the reads are late, and there are no other faults.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReadFaults {
-    /// Of everything that is drawn. Queues that are made from now on take it.
+    /// The seed of all random choices. Queues created from now on use it.
     pub seed: u64,
     /// Overtaken by most reads that are pushed after it.
     pub late: f64,
@@ -63,7 +63,7 @@ pub struct ReadFaultCounts {
     pub flipped: u64,
 }
 
-/// What a disk knows of its reads.
+/// The state of a disk's reads.
 pub(super) struct ReadPlan {
     faults: ReadFaults,
     queues_ever: u64,
@@ -92,7 +92,7 @@ impl SimDisk {
         self.0.state.lock().reads.faults = faults;
     }
 
-    /// What has gone wrong with asynchronous reads.
+    /// Counts of the faults of asynchronous reads.
     #[must_use]
     pub fn read_fault_counts(&self) -> ReadFaultCounts {
         self.0.state.lock().reads.counts

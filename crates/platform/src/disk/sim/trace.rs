@@ -210,7 +210,7 @@ impl Frontier {
                 sector.offset,
                 &sector.bytes[sector.part.clone()],
             );
-            // What an older, failed write left pending here can no longer come to light (T1).
+            // Bytes that an older, failed write left pending here can no longer surface (T1).
             self.sectors.retain(|other| {
                 !other.failed
                     || other.write > write
@@ -235,7 +235,7 @@ impl Frontier {
         })
     }
 
-    /// What a crash now leaves.
+    /// The contents after a crash now.
     pub(super) fn crash(&self, loss: Loss) -> Contents {
         let (keeps, names): (Box<dyn FnMut(usize) -> bool>, usize) = match loss {
             Loss::None => (Box::new(|_| true), self.names.len()),

@@ -17,7 +17,7 @@ const UNITS_MAX: u32 = 1 << 16;
 pub struct SlowDrives {
     /// Drives that work at the same time.
     pub units: NonZeroU32,
-    /// What a drive takes for one read.
+    /// The time of one read.
     pub latency: Duration,
 }
 
@@ -149,7 +149,7 @@ mod tests {
         let began = now_ns();
         let second = 1_000_000_000;
         let first = drives.assign(0);
-        // Of drive 1 and of drive 3.
+        // Requests to drive 1 and to drive 3.
         let others = [drives.assign(4096 + 512), drives.assign(7 * 4096)];
         let next = [drives.assign(4 * 4096), drives.assign(0)];
         let ended = now_ns();

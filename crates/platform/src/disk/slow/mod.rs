@@ -45,7 +45,7 @@ impl SlowDisk {
         }
     }
 
-    /// Which drives they are.
+    /// The configuration of the drives.
     #[must_use]
     pub fn drives(&self) -> SlowDrives {
         self.drives.kind()

@@ -1,6 +1,6 @@
 //! Fills a leaf: takes rows as long as they fit, and then writes the page.
 //!
-//! What a row takes depends on the page's prefix and stamp width, and both depend on all its rows.
+//! The size of a row depends on the page's prefix and stamp width, and both depend on all its rows.
 //! They change rarely, and then the sizes are added up anew.
 
 use namiki_platform::Stamp;
@@ -64,7 +64,7 @@ impl ValueLen {
         }
     }
 
-    /// What stands in the row in the place of the length.
+    /// The code in the row in place of the length.
     fn code(self) -> usize {
         match self {
             Self::Inline(len) => len * 2,
@@ -73,7 +73,7 @@ impl ValueLen {
     }
 }
 
-/// What all rows of a page share.
+/// The properties that all rows of a page share.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Shared {
     prefix_len: usize,
@@ -81,7 +81,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// What a row takes, with its head and slot.
+    /// The size of a row, with its head and slot.
     fn row_bytes(self, row: &RowAt) -> usize {
         let suffix_len = row.key_len - self.prefix_len;
         HEAD_BYTES

@@ -9,8 +9,8 @@ use crate::error::Damage;
 use crate::format::{PAGE_BYTES, Page};
 use crate::identity::PageNo;
 
-/// What comes behind the prefix, in the order of its comparison: two that are equal in head and
-/// rest differ in length, where one ends within its head.
+/// The part of a key after the prefix, in the order of its comparison: two that are equal in head
+/// and rest differ in length, where one ends within its head.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Suffix<'p> {
     head: u32,

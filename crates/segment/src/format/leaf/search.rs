@@ -89,7 +89,7 @@ impl Leaf<'_> {
             return (first, false);
         };
         let mut row = first;
-        // Of one head there are few rows, but where keys differ late.
+        // Few rows share one head, unless keys differ late.
         if row + 8 < self.rows && self.head(row + 8) == head {
             return self.lower_bound_among(row, suffix, head);
         }

@@ -253,7 +253,7 @@ impl Request {
         }
     }
 
-    /// What comes of a read that completed with `result`: the bytes it read, or the system's error.
+    /// The completion of a read with `result`: the bytes it read, or the system's error.
     fn completed(mut self, result: i32) -> Completion {
         let wanted = self.frames.len_bytes();
         let (file, at) = (&*self.file, self.at);

@@ -17,7 +17,7 @@ const REGION_FRAMES_MIN: usize = (2 << 20) / PAGE_BYTES;
 /// The kernel keeps track of no more pieces.
 const REGIONS_MAX: usize = 1 << 14;
 
-/// Which pieces of a pool one ring knows.
+/// The regions of a pool that one ring has registered.
 ///
 /// # Invariants
 /// - R1. Registered memory is that of `pool`, which is kept until the ring is gone.

@@ -50,7 +50,7 @@ impl Ring {
         Self::with(io, true, pool)
     }
 
-    /// What a kernel before 6.1 has.
+    /// The plain ring of a kernel before 6.1.
     pub(super) fn plain(depth: usize, pool: &Arc<FramePool>) -> io::Result<Self> {
         let io = IoUring::builder().setup_clamp().build(entries(depth))?;
         Self::with(io, false, pool)
