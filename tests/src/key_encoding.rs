@@ -3,7 +3,7 @@
 
 use namiki::{AsKey, Key, KeyBytes};
 
-/// A key that stands for a number, in the same order.
+/// A key that represents a number, in the same order.
 pub trait Numbered:
     Key<Owned = Self> + From<u64> + Into<u64> + Copy + Send + Sync + 'static
 {

@@ -107,7 +107,7 @@ fn a_refused_value_is_neither_copied_nor_kept() {
         });
         assert!(peak - start <= 65 * MIB, "{spec}: {peak} bytes");
         assert!(live() - start <= 64 * KIB, "{spec}");
-        // The transaction can go on.
+        // The transaction can continue.
         db.transact(|tx| {
             refused(tx.put(&table, &key, &value[..]));
             tx.put(&table, &key, b"other")

@@ -52,7 +52,7 @@ pub struct VariantLayout {
     /// `None` for a struct.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The fields in their order: name and type of each. `^` stands for the type itself.
+    /// The fields in their order: name and type of each. `^` is the type itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<(String, String)>,
 }

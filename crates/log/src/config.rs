@@ -73,7 +73,7 @@ pub struct LogConfig {
     /// waiter for a commit then flushes immediately.
     pub group_wait_max: Duration,
     /// From how many commits on the flush of a full group is left to the disk, where the disk can
-    /// write on its own, and its worker goes on: see `Stream::begin_flush`. Nothing: from 32 on,
+    /// write on its own, and its worker continues: see `Stream::begin_flush`. Nothing: from 32 on,
     /// where there are at most two streams for each processor. A write that is left alone costs
     /// more processor time than one that is waited for, which the few commits of a smaller group do
     /// not make up for; and where there are many workers, one that waits leaves its processor to

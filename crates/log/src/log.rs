@@ -44,7 +44,7 @@ pub struct Log<H: GroupResource> {
 pub struct LogCounters {
     /// Frames written.
     pub flushes: u64,
-    /// Those of them that were left to the disk while their worker went on.
+    /// The asynchronous ones among them, during which their worker continued.
     pub submitted: u64,
     /// Bytes of frames written, padding included.
     pub frame_bytes: u64,
@@ -739,7 +739,7 @@ impl<H: GroupResource> Log<H> {
         for thread in threads {
             // A waker that the flusher calls may hold the last handle of the database.
             if thread.thread().id() != std::thread::current().id() {
-                // A thread that panicked has poisoned the log, which says so by itself.
+                // A thread that panicked has poisoned the log, which reports it.
                 drop(thread.join());
             }
         }

@@ -383,7 +383,7 @@ fn submit_and_wait(world: &World) {
 
 #[test]
 fn every_waiter_for_a_full_group_is_woken() {
-    // Time stands still, so a waiter for a deadline sleeps for ever.
+    // Time does not advance, so a waiter for a deadline sleeps for ever.
     for threads in [1, 2] {
         explore(if threads == 1 { 4 } else { 2 }, move || {
             let config = LogConfig {

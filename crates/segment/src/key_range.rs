@@ -45,7 +45,7 @@ impl Segment {
 }
 
 impl KeyRange {
-    /// The next row; `None` at the end. After a fault, the same call goes on where it was.
+    /// The next row; `None` at the end. After a fault, the same call continues from there.
     pub fn next<'p>(&mut self, segment: &Segment, pages: &'p impl Pages) -> Found<Option<Row<'p>>> {
         if let Some(lower) = &self.lower {
             if let Bound::Included(key) | Bound::Excluded(key) = lower {

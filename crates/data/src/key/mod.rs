@@ -44,7 +44,7 @@ pub type KeyBytes = smallvec::SmallVec<[u8; 32]>;
 /// let payments = db.table::<PaymentKey, i64>("payments")?;
 /// let key = PaymentKey { account: "alice".to_owned(), number: 7 };
 /// db.transact(|tx| tx.put(&payments, &key, &100))?;
-/// // A tuple of the fields, or of their borrowed forms, stands for the key.
+/// // A tuple of the fields, or of their borrowed forms, represents the key.
 /// assert_eq!(db.transact(|tx| tx.get(&payments, &("alice", 7)))?, Some(100));
 /// # Ok(())
 /// # }
@@ -82,10 +82,10 @@ pub trait Key: AsKey<Self> {
     fn decode_component(bytes: &mut &[u8]) -> Option<Self::Owned>;
 }
 
-/// A type with values that can stand for keys of type `K`: they have the same bytes.
+/// A type with values that can represent keys of type `K`: they have the same bytes.
 ///
-/// Every key stands for itself. A reference or a usual pointer stands for a key if its target does.
-/// Text stands for text and bytes for bytes, owned or borrowed. A tuple stands for a tuple or a
+/// Every key represents itself. A reference or usual pointer represents a key if its target does.
+/// Text represents text and bytes bytes, owned or borrowed. A tuple stands for a tuple or a
 /// derived struct, part by part.
 ///
 /// ```

@@ -1,4 +1,4 @@
-//! A reference or a pointer stands for the keys that its target stands for.
+//! A reference or a pointer represents the keys that its target represents.
 
 use std::borrow::Cow;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Ranges of keys. Their ends may be anything that stands for a key.
+//! Ranges of keys. Their ends may be of any type that can represent a key.
 
 use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 

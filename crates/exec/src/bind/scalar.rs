@@ -28,7 +28,7 @@ pub(crate) enum Scalar {
         /// For the message when it does not fit.
         text: Box<str>,
     },
-    /// The same number as another type; nothing if that would change it.
+    /// The same number as another type; missing if that would change it.
     Cast(Box<Scalar>, ColumnType),
 }
 

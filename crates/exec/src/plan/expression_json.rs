@@ -267,7 +267,7 @@ fn to_json(expr: &Expr) -> Value {
     }
 }
 
-/// Reads an expression as it stands in plan files.
+/// Reads an expression in the syntax of plan files.
 impl FromStr for Expr {
     type Err = PlanTextError;
 

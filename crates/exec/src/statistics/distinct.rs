@@ -1,7 +1,7 @@
 //! HyperLogLog: counts different values in fixed memory.
 //!
 //! Each value's hash chooses one of 2,048 registers, which keeps the most leading zeros that it
-//! met: many zeros are rare, so they tell of many different values. The standard error is 2.3 %.
+//! met: many zeros are rare, so they indicate many different values. The standard error is 2.3 %.
 
 use namiki_platform::hash::hash_of;
 

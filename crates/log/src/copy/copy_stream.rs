@@ -71,7 +71,7 @@ pub struct LogPlace<'a> {
 
 /// Copies the frames of a stream up to its seal, those left out that the copy has already. Returns
 /// up to where. All of it is durable then. The generation lies in log files, and is sealed.
-/// `on_bytes` is told the bytes of each frame that was copied, and its error ends the copying.
+/// `on_bytes` gets the bytes of each copied frame, and its error ends the copying.
 ///
 /// # Errors
 /// [`CopyError`]; what `on_bytes` returns. The earlier part of the copy is unchanged.
@@ -239,7 +239,7 @@ impl StreamCopy<'_> {
         })
     }
 
-    /// Opens the last log file of the copy, to go on at this offset.
+    /// Opens the last log file of the copy, to continue at this offset.
     fn grow(&self, number: u64, offset: u64) -> Result<FileCopy, CopyError> {
         let (header, _) = self.header(number)?;
         let path = self.dir().join(file_name(self.info.generation, number));
@@ -299,7 +299,7 @@ impl StreamCopy<'_> {
 }
 
 impl FileCopy {
-    /// Adds the frame that stands at `offset`. Returns where the next one begins.
+    /// Adds the frame at `offset`. Returns the offset of the next one.
     fn push(&mut self, offset: u64, frame: &[u8]) -> Result<u64, CopyError> {
         let end = (offset + frame.len() as u64).next_multiple_of(self.block_bytes);
         let padding = &ZEROS[..(end - offset) as usize - frame.len()];

@@ -21,7 +21,7 @@ use namiki_platform::{Generation, WorkerId};
 
 use super::{Found, VERSION, is_block_length, put, u16_at, u32_at, u64_at, u128_at};
 
-/// Length of the part that says something: less than a sector, so a torn write leaves all or none.
+/// Length of the used part: less than a sector, so a torn write leaves all or none.
 pub(crate) const LOG_FILE_HEADER_BYTES: usize = 64;
 
 const MAGIC: [u8; 8] = *b"NAMIKLOG";

@@ -6,7 +6,7 @@
 //!
 //! Frames are written round and round. Their offsets count on as if the region had no end: in the
 //! first lap they are the places from the region's start, and from then on [`Ring`] says where in
-//! the device they are. A frame that the end of the ring cuts in two goes on at its beginning.
+//! the device they are. A frame that the end of the ring cuts in two continues at its beginning.
 //!
 //! ```text
 //! region:  | slot 0, a block | slot 1, a block | ring of frames              |

@@ -75,7 +75,7 @@ pub(crate) struct EpochHorizon {
     wanted: AtomicU64,
     /// Failed attempts of the flusher, which tasks report.
     refusals: Mutex<Refusals>,
-    /// The log was closed in order.
+    /// The log was closed cleanly.
     is_over: AtomicBool,
     /// Whether a thread is certifying an epoch, or closing the log.
     is_led: Mutex<bool>,

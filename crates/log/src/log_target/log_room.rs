@@ -106,7 +106,7 @@ pub trait LogRoom: Send + Sync + Debug {
     fn give_back(&self, file: WantedFile, grant: Grant);
 }
 
-/// Permission for a file. Dropped without having been used, it is given back.
+/// Permission for a file. An unused one is returned when it is dropped.
 pub(crate) struct GrantedFile {
     /// What granted it; `None` if no permission is needed, or it was used.
     room: Option<Arc<dyn LogRoom>>,

@@ -221,14 +221,14 @@ impl UnnumberedFile {
 impl Drop for UnnumberedFile {
     fn drop(&mut self) {
         if !self.has_number && self.process.is_current() {
-            // The commit has come to nothing. What stays here, the next opening removes.
+            // The commit has failed. The next opening removes the remaining file.
             let _ = self.disk.remove(&self.path);
         }
     }
 }
 
 /// Removes the log files that never got a number (O3), of these streams and of all others that
-/// there are. One that cannot be removed is in the way of nothing.
+/// there are. One that cannot be removed does no harm.
 pub fn remove_unnumbered(disk: &dyn Disk, wal: &Path, streams: u16) {
     for (_, dir) in stream_dirs(disk, wal, streams).unwrap_or_default() {
         let listed = disk.list(&dir).unwrap_or_default();

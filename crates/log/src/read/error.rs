@@ -54,7 +54,7 @@ pub enum ReadError {
         sequence: u64,
     },
     /// A frame is there that the manifest does not know of: the manifest is older than the log, or
-    /// was changed. To go on by it would lose what was acknowledged since.
+    /// was changed. Continuing with it would lose later acknowledged commits.
     #[error(
         "log file {} holds commits of {worker} in {generation}, of which the manifest does not know: it \
          is older than the log; restore the manifest that belongs to it",
@@ -86,7 +86,7 @@ pub enum ReadError {
         /// The file.
         file: PathBuf,
     },
-    /// Something else stands in the place of a log file.
+    /// An entry of another kind is in the place of a log file.
     #[error(
         "log file {} is {kind}, and has to be a file or a link to one: put the file back, or mend the link",
         file.display()
@@ -97,7 +97,7 @@ pub enum ReadError {
         /// The kind of the entry.
         kind: FileKind,
     },
-    /// Something else stands in the place of a stream's directory.
+    /// An entry of another kind is in the place of a stream's directory.
     #[error(
         "{} is {kind}, and has to be a directory of log files: put the directory back, or mend the link",
         path.display()

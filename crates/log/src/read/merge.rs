@@ -196,7 +196,7 @@ impl Merge {
         self.finish_with(on_read)
     }
 
-    /// The same; `on_read` is told the length of every payload that is merged here and of every
+    /// The same; `on_read` gets the length of every payload that is merged here and of every
     /// frame behind the merge, and its error ends the reading.
     ///
     /// # Errors

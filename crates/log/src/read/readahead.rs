@@ -183,7 +183,7 @@ fn read(Job { wanted, mut buf }: Job) -> Done {
     (buf, result)
 }
 
-/// A thread that reads what it is told to, in order. It ends with this.
+/// A thread that carries out reads in order. It ends when this is dropped.
 struct Thread {
     /// `None` while it ends.
     jobs: Option<Sender<Job>>,

@@ -20,7 +20,7 @@ pub struct SortedRun {
 }
 
 impl SortedRun {
-    /// Reads a stream to its end and sorts it. `on_frame` is told the length of every frame, and
+    /// Reads a stream to its end and sorts it. `on_frame` gets the length of every frame, and
     /// its error ends the reading.
     ///
     /// # Errors

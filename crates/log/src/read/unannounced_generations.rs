@@ -119,7 +119,7 @@ impl Known<'_> {
         for (path, region_bytes) in devices {
             let failed = |source| ReadError::device(path, source);
             let file = match disk.open(path) {
-                // The reader of the generation says so, if it is needed.
+                // The reader of the generation reports it, if it is needed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 other => other.map_err(failed)?,
             };

@@ -1,7 +1,7 @@
 //! Writing a frame: a flush batch, from sealing to completion.
 //!
 //! A flush leader waits for its write. A full group may also be flushed asynchronously: where the
-//! disk can write on its own, its worker goes on, and the next thread that needs something of the
+//! disk can write on its own, its worker continues, and the next thread that needs something of the
 //! stream completes the flush.
 //!
 //! Paper: pwal §2.1, §2.2

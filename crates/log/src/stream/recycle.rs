@@ -46,7 +46,7 @@ impl<H: GroupResource> Stream<H> {
         self.kept.bytes()
     }
 
-    /// How full the region is; nothing of log files, and if none of its frames may be recycled.
+    /// The fill level of the region; `None` for log files, or if no frame may be recycled.
     pub(crate) fn region_use(&self) -> Option<RegionUse> {
         Some(RegionUse {
             kept_bytes: self.kept_bytes(),
@@ -115,7 +115,7 @@ impl<H: GroupResource> Stream<H> {
     /// Gives up what is before `start`, and of a region the generations before `oldest`. Removes
     /// log files that are not to be written again: see
     /// [`LogFileTarget::recycle_before`](crate::log_target::LogFileTarget::recycle_before).
-    /// `removed` is told of failures, too.
+    /// `removed` is called for failures, too.
     pub(crate) fn recycle_before(
         &self,
         start: &StreamStart,

@@ -25,7 +25,7 @@ impl<H: GroupResource> Streams<H> {
         }
     }
 
-    /// How waiting for `lsn` ends; `None` if it has to go on.
+    /// The result of waiting for `lsn`; `None` if it has to continue.
     pub(crate) fn covered(&self, lsn: Lsn) -> Option<Result<(), LogError>> {
         let Shared {
             horizon, poison, ..

@@ -66,7 +66,7 @@ impl std::fmt::Display for FileKind {
     }
 }
 
-/// Something else stands in the place of a file. The source of an [`io::Error`]: see
+/// An entry of another kind is in the place of a file. The source of an [`io::Error`]: see
 /// [`NotAFile::in_error`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -93,7 +93,7 @@ impl NotAFile {
     }
 }
 
-/// Something else stands in the place of a directory. The source of an [`io::Error`]: see
+/// An entry of another kind is in the place of a directory. The source of an [`io::Error`]: see
 /// [`NotADirectory::in_error`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -115,7 +115,7 @@ impl NotADirectory {
     }
 }
 
-/// Says what stands in the place of a directory that could not be opened because of that.
+/// The error for an entry of another kind in the place of a directory.
 pub(super) fn name_what_is_no_directory(dir: &Path, error: io::Error) -> io::Error {
     match look(dir) {
         Ok((kind, _)) if kind != FileKind::Directory => {

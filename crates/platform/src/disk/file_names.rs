@@ -17,7 +17,7 @@ pub(super) fn temporary_path(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Whether a file is the disk's own affair and not shown by [`Disk::list`].
+/// Whether a file belongs to the disk itself and is not returned by [`Disk::list`].
 pub(super) fn is_own(path: &Path) -> bool {
     path.file_name()
         .is_some_and(|name| name == directory_lock::FILE_NAME)

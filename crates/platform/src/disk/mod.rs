@@ -69,7 +69,7 @@ pub trait Disk: Send + Sync + Debug {
     /// Opens a file that exists, for reading and writing.
     ///
     /// # Errors
-    /// `NotFound` for a missing file; [`NotAFile`] if something else stands there; whatever the
+    /// `NotFound` for a missing file; [`NotAFile`] for an entry of another kind; whatever the
     /// device says otherwise.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
 
@@ -104,7 +104,7 @@ pub trait Disk: Send + Sync + Debug {
     /// The whole of a small file.
     ///
     /// # Errors
-    /// `NotFound` for a missing file; [`NotAFile`] if something else stands there; whatever the
+    /// `NotFound` for a missing file; [`NotAFile`] for an entry of another kind; whatever the
     /// device says otherwise.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
@@ -121,7 +121,7 @@ pub trait Disk: Send + Sync + Debug {
     /// directories.
     ///
     /// # Errors
-    /// `NotFound` when `dir` does not exist; [`NotADirectory`] if something else stands there;
+    /// `NotFound` when `dir` does not exist; [`NotADirectory`] for an entry of another kind;
     /// otherwise the error of the device.
     fn list(&self, dir: &Path) -> io::Result<Vec<FileEntry>>;
 

@@ -138,7 +138,7 @@ mod tests {
             open_with(dir.path(), OFlags::empty(), |_| Err(errno)).unwrap();
             assert_eq!(names(dir.path()), [""; 0]);
         }
-        // One without direct I/O says so, and needs no name.
+        // A file system without direct I/O returns an error, and needs no name.
         let missing = dir.path().join("missing");
         let refuses_flags = |flags: OFlags| {
             if flags.is_empty() {

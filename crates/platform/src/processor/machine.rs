@@ -30,7 +30,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The machine at hand, and the disk under `dir`. A fact that cannot be found out is "unknown".
+    /// The current machine, and the disk under `dir`. A fact that cannot be found out is "unknown".
     #[must_use]
     pub fn describe(dir: &Path) -> Self {
         let unknown = || "unknown".to_owned();

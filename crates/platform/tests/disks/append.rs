@@ -178,7 +178,7 @@ fn after_a_failure_nothing_more_is_written() {
     }
 }
 
-/// Whatever a crash takes, the name stands for the whole file or is not there.
+/// Whatever a crash loses, the name refers to the whole file or does not exist.
 #[test]
 fn a_crash_leaves_the_whole_file_or_nothing() {
     let seed = 11;

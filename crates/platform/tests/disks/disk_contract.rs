@@ -207,7 +207,7 @@ fn creating_directories_twice_is_no_error() {
         disk.create_dir_all(&deep).unwrap();
         disk.create_dir_all(&deep).unwrap();
         disk.create(&deep.join("f"), 512).unwrap();
-        // A file is in the way.
+        // A file has the name.
         assert!(disk.create_dir_all(&deep.join("f")).is_err());
     });
 }
@@ -239,7 +239,7 @@ fn a_file_of_an_odd_length_keeps_it() {
     });
 }
 
-/// A left-over of a creation that was killed is no file, and is in the way of nothing.
+/// The remains of a killed creation are not listed as a file, and prevent nothing.
 #[test]
 fn an_unfinished_file_is_not_listed_and_is_replaced() {
     for disk in [&DirectDisk::new() as &dyn Disk, &SyncedDisk::new()] {

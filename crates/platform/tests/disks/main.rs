@@ -1,4 +1,4 @@
-//! Disks: what each promises, and that the simulated and the slow ones do what they are told.
+//! The contract of each disk, and the settings of the simulated and the slow ones.
 
 mod append;
 mod async_reads;

@@ -240,7 +240,7 @@ fn replacing_is_atomic_at_every_event_and_for_every_loss() {
             assert!(bytes == old || bytes == new, "{at} {loss:?}");
             assert!(at < end || bytes == new, "{loss:?}");
             seen.insert(bytes[0]);
-            // A left-over is in the way of nothing.
+            // The remains prevent nothing.
             image.replace(path, b"third").unwrap();
             assert_eq!(names_of(&image), ["/m"]);
         }
@@ -437,7 +437,7 @@ fn damage_is_seen_by_readers_and_in_images() {
 }
 
 /// With yields, writes of several threads are under way at once even on one processor; each ends
-/// before its writer goes on, so every image holds, per writer, its last write or the one before.
+/// before its writer continues, so every image holds, per writer, its last write or the one before.
 #[test]
 fn writes_of_several_threads_are_pending_together() {
     const WRITERS: usize = 4;

@@ -35,7 +35,7 @@ pub use namiki_platform::disk::PAGE_BYTES;
 /// The longest key, in bytes: the footer has room for two.
 pub const KEY_BYTES_MAX: usize = 1536;
 
-/// The longest value that stands in a leaf, in bytes; a longer one is in value pages. Four rows of
+/// The longest value inside a leaf, in bytes; a longer one is in value pages. Four rows of
 /// that length and a short key fill a leaf.
 pub const VALUE_BYTES_INLINE_MAX: usize = 1000;
 

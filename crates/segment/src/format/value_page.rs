@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Long values lie back to back over the value pages in front of their leaf. One that does not end
-//! in a page goes on at byte 8 of the next one.
+//! in a page continues at byte 8 of the next one.
 
 use super::{KIND_AT, PAGE_BYTES, Page, PageKind, put, u16_at};
 use crate::error::Damage;

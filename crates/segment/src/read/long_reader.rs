@@ -45,7 +45,7 @@ impl LongReader {
         self.page.0..u32::try_from(end).unwrap_or(u32::MAX)
     }
 
-    /// The next piece; `None` at the end. After a fault, the same call goes on where it was.
+    /// The next piece; `None` at the end. After a fault, the same call continues from there.
     ///
     /// # Errors
     /// [`SegmentError::Damaged`] if a page holds less of the value than it should.

@@ -70,7 +70,7 @@ impl Segment {
     /// of its keys. So keys of one page cost one fault, and all faults are known at once. When a
     /// page has come, look up its keys again.
     ///
-    /// Look-ups in resident pages go on side by side, so that their cache misses overlap.
+    /// Look-ups in resident pages run interleaved, so that their cache misses overlap.
     pub fn get_many<'p, K: AsRef<[u8]>>(
         &self,
         pages: &'p impl Pages,
@@ -103,7 +103,7 @@ impl Segment {
     }
 }
 
-/// Look-ups that go on side by side: enough for the cache misses that a processor has under way.
+/// Number of interleaved look-ups: enough for the cache misses that a processor has under way.
 const WINDOW: usize = 16;
 
 /// A key, by its place in the list, and the page of its leaf.

@@ -165,7 +165,7 @@ impl State {
         all
     }
 
-    /// The next task of a thread goes on, with each outcome that it may have.
+    /// The next task of a thread continues, with each possible outcome.
     fn run_task(&self, number: usize, setting: &Setting, all: &mut Vec<Self>) {
         let mut state = self.clone();
         let thread = &mut state.threads[number];

@@ -158,7 +158,7 @@ fn a_full_group_that_was_submitted_is_completed_for_tasks() {
     });
 }
 
-/// A disk on which one write stands at a gate.
+/// A disk on which one write waits at a gate.
 fn gated() -> (Gate, Arc<dyn Disk>) {
     let (gate, pass) = gate();
     let hook = move |step| {

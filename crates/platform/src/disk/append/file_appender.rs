@@ -206,7 +206,7 @@ fn open_named(path: &Path, flags: OFlags) -> io::Result<(File, Option<PathBuf>)>
         .custom_flags(flags.bits() as i32)
         .open(&temporary);
     if opened.is_err() {
-        // A file system without direct I/O says so when the file is there.
+        // A file system without direct I/O returns the error after it has created the file.
         let _ = fs::remove_file(&temporary);
     }
     Ok((opened?, Some(temporary)))

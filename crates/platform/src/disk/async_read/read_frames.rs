@@ -52,7 +52,7 @@ pub(in crate::disk) fn complete(
     if done as u64 >= file.len_bytes().saturating_sub(at) {
         return Ok(done);
     }
-    // A direct read goes on at a block's boundary; a frame's is one.
+    // A direct read continues at a block boundary; each frame begins at one.
     for (number, frame) in frames.iter_mut().enumerate().skip(done / PAGE_BYTES) {
         let start = number * PAGE_BYTES;
         let read = file.read_at(at + start as u64, &mut frame[..])?;

@@ -1,4 +1,4 @@
-//! Direct writes that go on while their caller does something else, through io_uring.
+//! Asynchronous direct writes through io_uring.
 //!
 //! A ring carries one write at a time. Idle rings wait in a pool, so there are as many as there ever
 //! were writes under way at once.
@@ -160,7 +160,7 @@ fn settle(file: &File, offset: u64, bytes: &[u8], result: i32) -> io::Result<()>
     if written >= bytes.len() {
         return Ok(());
     }
-    // A direct write goes on at a block's boundary.
+    // A direct write continues at a block boundary.
     let whole = written - written % BUFFER_ALIGN_BYTES;
     file.write_all_at(&bytes[whole..], offset + whole as u64)
 }

@@ -28,7 +28,7 @@
 //!
 //! Its rules are harsher than a real disk's wherever real disks differ:
 //! - a write under way leaves any subset of its 512-byte sectors, and several can be under way;
-//! - a failed write may come to light at any later crash, until it is overwritten;
+//! - a failed write may surface at any later crash, until it is overwritten;
 //! - names that were not synced are lost from some point on, in the order of their changes; on a
 //!   disk with separate directories, in the order of those of each directory.
 //!

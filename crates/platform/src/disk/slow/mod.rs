@@ -9,7 +9,7 @@
 //! A read takes that time whatever its length, as a drive's does that moves its arm. Writes, and
 //! small files that are read as a whole, are not slowed down.
 //!
-//! No thread stands for a drive. A drive is a number: until when it is busy.
+//! A drive has no thread. It is only the time until which it is busy.
 //!
 //! Paper: oode §3 (192 drives, pages of 4 KiB evenly over all of them)
 

@@ -49,7 +49,7 @@ pub(crate) struct Plan {
     stamp_max: u64,
 }
 
-/// How much of a value stands in the page.
+/// The number of a value's bytes in the page.
 #[derive(Clone, Copy)]
 pub(crate) enum ValueLen {
     Inline(usize),

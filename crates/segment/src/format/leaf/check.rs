@@ -59,7 +59,7 @@ impl<'p> Leaf<'p> {
     /// Whether hints, heads, slots and rows fit together. Every page that is read goes through
     /// this, so the usual row is one that needs few questions, and none of them waits for the row
     /// before: both lengths take a byte, its head differs from the one before, and where it begins
-    /// stands in its slot.
+    /// is in its slot.
     fn check_rows(&self, no: PageNo, rows_at: usize, end: usize) -> Result<(), Damage> {
         let slots_at = self.slots_at();
         let heads_at = self.heads_at;

@@ -78,7 +78,7 @@ struct Request {
 #[derive(Default)]
 struct Pieces(Vec<libc::iovec>);
 
-// SAFETY: the addresses are only handed to the kernel; they stand for frames, which are `Send`.
+// SAFETY: the addresses are only handed to the kernel; they belong to frames, which are `Send`.
 unsafe impl Send for Pieces {}
 
 impl UringReads {
@@ -141,7 +141,7 @@ impl UringReads {
                 Ok(())
             }
             Err(error) => match error.raw_os_error() {
-                // Interrupted, or short of something that completions give back.
+                // Interrupted, or short of a resource that completions release.
                 Some(libc::EINTR | libc::EBUSY | libc::EAGAIN) => {
                     std::thread::yield_now();
                     Ok(())
