@@ -42,7 +42,8 @@ impl Spelling {
     }
 }
 
-/// The common prefix of all keys: longer than any index keeps in one node, and no multiple of eight.
+/// The common prefix of all keys: longer than any index keeps in one node, and no multiple of
+/// eight.
 const SHARED: &[u8] = b"what all keys of the table have in common/";
 
 /// A number as a byte string:

@@ -84,7 +84,8 @@ pub fn image_files(disk: &SimDisk) -> Vec<PathBuf> {
 }
 
 /// Compares the loaded tables of the database with the table of `expected` rows, or with none.
-/// Returns the mismatch, if there is one. A file that the manifest does not name is a mismatch, too.
+/// Returns the mismatch, if there is one. A file that the manifest does not name is a mismatch,
+/// too.
 #[must_use]
 pub fn wrong_image(disk: &SimDisk, expected: Option<u64>) -> Option<String> {
     let manifest = Manifest::read(disk, Path::new(DIR)).unwrap().unwrap();

@@ -20,7 +20,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const LIMIT_BYTES: usize = 8 << 20;
 
-/// Rings between threads, batches, rows on their way.
+/// Memory of rings between threads, batches, and rows in transit.
 const BESIDE_BYTES: usize = 3 << 20;
 
 fn rows(count: i64) -> Tables {
@@ -56,7 +56,7 @@ fn allocations_stay_near_the_limit() {
     let count = |plan: Plan| plan.aggregate(&[], vec![AggregateCall::count("rows")]);
     let texts = AggregateCall::new("text", AggregateFunction::Max, column("text"));
     let key = || SortKey::descending(column("a.mixed"));
-    // The joins and the limit let the rows of one driver come to several threads.
+    // The joins and the limit distribute the rows of one driver over several threads.
     let joined = || scan("a").lookup("rows", &["a.id"]);
     let plans = [
         ("sort", count(scan("a").sort(vec![key()]))),
@@ -111,13 +111,13 @@ fn allocations_stay_near_the_limit() {
                 }
             });
             let taken = (peak - before) as usize;
-            // A list that grows is there twice while it is copied, the second time with twice its
-            // length, and what it has then is counted when it has grown. Those of all threads may
+            // A growing list exists twice while it is copied, the second time with twice its
+            // length, and its new length is counted after the copy. The lists of all threads may
             // grow at the same moment.
             let taken_max = LIMIT_BYTES + 2 * LIMIT_BYTES + BESIDE_BYTES;
             assert!(taken <= taken_max, "{name} of {count} rows: {taken} bytes");
         }
     }
-    // Both happened.
+    // Both outcomes occurred.
     assert!(ends[0] > 10 && ends[1] > 10, "{ends:?}");
 }

@@ -1,10 +1,11 @@
-//! On another system than Linux, the build ends with a sentence.
+//! On any system other than Linux, the build ends with a sentence.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
 use std::process::Command;
 
-/// Compiles the file that says it, for a system whose standard library need not be there.
+/// Compiles the file with that sentence for a system for which no standard library need be
+/// installed.
 fn compile_for(target: &str) -> (bool, String) {
     let dir = tempfile::tempdir().unwrap();
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/linux_only.rs");
@@ -18,7 +19,7 @@ fn compile_for(target: &str) -> (bool, String) {
     );
     std::fs::write(dir.path().join("program.rs"), source).unwrap();
     let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or("rustc".into()));
-    // A stable compiler does without `core` only if it is told that it builds a part of itself.
+    // A stable compiler works without `core` only if it believes that it builds a part of it.
     rustc.env("RUSTC_BOOTSTRAP", "1").current_dir(dir.path());
     rustc.args(["--emit=metadata", "--target", target, "program.rs"]);
     let output = rustc.output().unwrap();

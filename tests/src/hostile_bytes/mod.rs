@@ -84,7 +84,7 @@ pub const TARGETS: &[Target] = &[
 ///
 /// # Panics
 /// If there is no such target, if it panics, or if it takes too much memory. Memory is measured
-/// only in programs with [`CountingAllocator`] whose other threads are idle.
+/// only in programs with [`CountingAllocator`] while their other threads are idle.
 pub fn run(name: &str, bytes: &[u8]) -> bool {
     let target = TARGETS.iter().find(|target| target.name == name);
     let target = target.expect("there is a target of this name");

@@ -207,7 +207,7 @@ impl Crashes {
     }
 
     /// Crashes in two lives. The first fills a journal of this number of tables. The second begins
-    /// with a journal whose tables have to be moved into the manifest.
+    /// with a journal, and its tables have to be moved into the manifest.
     fn run(self, journal: u64) {
         let mut disk = SimDisk::new();
         for numbers in [0..journal + 8, journal + 8..journal + 18] {

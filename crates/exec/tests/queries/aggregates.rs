@@ -1,4 +1,4 @@
-//! Aggregates depend on the rows, and on no order of them.
+//! Aggregates depend on the rows, and not on their order.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroUsize;

@@ -18,7 +18,7 @@ use namiki_platform::disk::Disk;
 
 const SMALL_STACK_BYTES: usize = 256 << 10;
 
-/// Does something in a thread with a small stack. A stack that overflows ends the process, and so
+/// Runs a closure in a thread with a small stack. A stack overflow ends the process, and so fails
 /// the test.
 fn in_a_small_stack(work: impl FnOnce() + Send) {
     std::thread::scope(|threads| {
@@ -61,7 +61,7 @@ impl Setting {
         answer
     }
 
-    /// Whatever is asked of the plan, it is refused as too deep or too large.
+    /// Every operation refuses the plan as too deep or too large.
     fn refuses(&self, plan: &Plan) {
         let options = Self::options();
         let is_refusal = |error: &ExecError| {
@@ -82,7 +82,7 @@ impl Setting {
     }
 }
 
-/// What the compiler derives for a plan.
+/// The code that the compiler derives for a plan.
 fn check_tree(plan: &Plan) {
     let same = plan.clone();
     assert!(same == *plan && *plan != Plan::scan("customer").limit(7));
@@ -94,7 +94,7 @@ fn count(plan: Plan) -> Plan {
     plan.aggregate(&[], vec![AggregateCall::count("rows")])
 }
 
-/// The deepest of each kind that may run.
+/// The deepest plan of each kind that may run.
 fn deepest_expressions() -> Vec<Expr> {
     let levels = Expr::DEPTH_MAX as usize;
     let is_rich = || column("c_acctbal").greater(literal(0));
@@ -116,7 +116,7 @@ fn deepest_expressions() -> Vec<Expr> {
     ]
 }
 
-/// As deep as may be in operators and expressions at once, each kind of operator in it.
+/// The maximum depth in operators and in expressions at once, with each kind of operator.
 fn deepest_plan(filter: &Expr) -> Plan {
     let mut plan = Plan::find("customer", filter.clone());
     let mut levels = 1;
@@ -278,7 +278,7 @@ fn trees_of_shared_parts_are_refused() {
     });
 }
 
-/// Each operator and each expression alone is within its limit, and all of them together would be
+/// Each operator and each expression is within its own limit, and all of them together would be
 /// larger than memory.
 #[test]
 fn expressions_that_are_too_large_together_are_refused() {

@@ -1,5 +1,5 @@
-//! What goes wrong ends a query with a clear error, leaves no task and no page frame behind, and
-//! spoils nothing.
+//! A failure ends a query with a clear error, leaves no task and no page frame behind, and damages
+//! nothing.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroUsize;
@@ -104,7 +104,7 @@ fn a_failed_read_names_its_file_and_spoils_nothing() {
     }
 }
 
-/// However the row is looked up: from a page, in memory with others, in memory alone.
+/// Every way to look up the row: in a page, in memory with others, in memory alone.
 #[test]
 fn an_index_entry_without_its_row_is_an_error() {
     let schema = |names: &[&str]| {
@@ -176,7 +176,7 @@ fn a_file_that_ends_early_is_said_to_be_damaged() {
     }
 }
 
-/// Cancelled by its consumer, by another thread, and by being dropped.
+/// Cancelled by its consumer, by another thread, and by a drop.
 #[test]
 fn a_cancelled_query_leaves_nothing_behind() {
     let setting = Setting::new();
@@ -207,7 +207,7 @@ fn a_cancelled_query_leaves_nothing_behind() {
     setting.check_usable();
 }
 
-/// However long the consumer waits, what was made for it is bounded.
+/// The rows produced for the consumer are bounded, however long it waits.
 #[test]
 fn a_consumer_that_stops_stops_the_producers() {
     let setting = Setting::new();
@@ -223,7 +223,7 @@ fn a_consumer_that_stops_stops_the_producers() {
         taken += u64::from(rows.next_row().unwrap().is_some());
         let live = rows.live();
         assert!(live.tasks_in_flight <= 64, "{live:?}");
-        // In the queue, and in the hands of each thread: what one look at the tasks makes.
+        // In the queue, and in each thread: the rows produced by one pass over the tasks.
         let made_max = taken + (output_rows_max * threads) as u64 + 2 * 2_000;
         assert!(live.rows <= made_max, "{taken} taken: {live:?}");
     }
@@ -278,7 +278,7 @@ fn a_million_tasks_wait_and_go() {
             "{statistics:?}"
         );
         if threads == 1 && window_tasks > 0 {
-            // Those that find their page in the cache are no tasks.
+            // Look-ups that find their page in the cache are no tasks.
             assert!(statistics.tasks_in_flight_max > 500_000, "{statistics:?}");
         }
         assert_eq!(executor.frames_in_flight(), 0);

@@ -1,4 +1,4 @@
-//! A limit lets its number of rows pass, and every one of them comes to its end, whatever the
+//! A limit lets its number of rows pass, and every one of them reaches its end, whatever the
 //! operators above it do.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -55,7 +55,7 @@ impl Setting {
     }
 }
 
-/// Rows that have passed wait for pages when the last one passes: its end must not be theirs.
+/// Rows that have passed wait for pages when the last one passes: its end must not end them.
 #[test]
 fn rows_that_passed_a_limit_below_a_join_stay() {
     let setting = Setting::new();
@@ -68,7 +68,7 @@ fn rows_that_passed_a_limit_below_a_join_stay() {
     }
 }
 
-/// The last row that passes has many rows in the hash table.
+/// The last row that passes has many matches in the hash table.
 #[test]
 fn all_pairs_of_limited_rows_are_given() {
     let setting = Setting::new();
@@ -86,7 +86,7 @@ fn all_pairs_of_limited_rows_are_given() {
     });
 }
 
-/// Of sorted rows the first pass, whatever lies between the sort and the limit, and above the
+/// The first rows in sort order pass, whatever is between the sort and the limit, and above the
 /// limit.
 #[test]
 fn a_limit_above_a_sort_takes_the_first_rows() {

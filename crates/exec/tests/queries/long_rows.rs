@@ -63,7 +63,7 @@ fn rows_that_wait_for_the_consumer_have_few_bytes() {
             std::thread::yield_now();
         }
         let live = rows.live();
-        // The batch that is being taken, up to two in the queue, and one that waits for room there.
+        // The batch being taken, up to two in the queue, and one that waits for room there.
         let made_max = taken + 5 * in_one_mib;
         assert!(live.rows <= made_max, "{taken} taken: {live:?}");
     }
@@ -88,7 +88,7 @@ fn a_source_stops_at_a_full_batch() {
     assert!(batch.is_full() && batch.len() <= 1 + (1 << 20) / ROW_BYTES);
 }
 
-/// Full batches of scans and of look-ups are gone on from, by one task and by many.
+/// Scans and look-ups continue after full batches, with one task and with many.
 #[test]
 fn no_row_is_lost_behind_a_full_batch() {
     let (executor, tables) = setting(300);

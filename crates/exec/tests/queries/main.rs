@@ -1,4 +1,4 @@
-//! Queries end to end: their answers, what they may hold, and what ends them.
+//! Queries end to end: their answers, their resource limits, and their failures.
 
 mod aggregates;
 mod deep_plans;

@@ -1,5 +1,5 @@
-//! Queries that run at once: one that waits for its consumer keeps what it has, and leaves the
-//! others enough.
+//! Concurrent queries: one that waits for its consumer keeps its resources, and leaves enough to
+//! the others.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroUsize;
@@ -15,7 +15,7 @@ use namiki_platform::disk::Disk;
 
 const ROWS: i64 = 150_000;
 
-/// A table of many more pages than the cache has, and an executor with the least cache.
+/// A table of many more pages than the cache has, and an executor with the minimum cache.
 fn setting() -> (Executor, Tables) {
     let (sim, dir) = memory_disk();
     let disk: Arc<dyn Disk> = sim;
@@ -45,14 +45,14 @@ fn options(threads: usize, degree: Degree) -> Options {
     }
 }
 
-/// A query, of which one row was taken.
+/// A query from which one row was taken.
 fn paused(executor: &Executor, plan: &Plan, tables: &Tables, options: &Options) -> Rows {
     let mut rows = executor.run(plan, tables, options).unwrap();
     assert!(rows.next_row().unwrap().is_some());
     rows
 }
 
-/// Their threads would have all page frames: those of extents that they have read, and of pages
+/// Their threads would hold all page frames: those of extents that they have read, and of pages
 /// that they look up.
 #[test]
 fn paused_queries_leave_frames_to_others() {
@@ -81,7 +81,7 @@ fn paused_queries_leave_frames_to_others() {
     for how in &how {
         for plan in [&scan, &looked_up(scan.clone())] {
             others.push(paused(&executor, plan, &tables, how));
-            // With what the paused ones have left.
+            // With the resources that the paused queries have left.
             for (plan, expected) in &to_the_end {
                 let mut rows = executor.run(plan, &tables, how).unwrap();
                 assert_eq!(rows.collect_all().unwrap(), [[Datum::I64(*expected)]]);

@@ -1,4 +1,4 @@
-//! What the planner chooses, what it says about it, and that the answer does not depend on it.
+//! The choices of the planner, its explanations, and the independence of the answer from them.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl Setting {
     }
 }
 
-/// The paper's query, with the ways left to the planner.
+/// The paper's query, with the access paths left to the planner.
 fn query(balance_above: i64) -> Plan {
     let of_segment = column("c_mktsegment").equal(literal("AUTOMOBILE"));
     let of_balance = column("c_acctbal").greater(literal(balance_above));
@@ -70,7 +70,7 @@ fn all_operators(operator: &ExplainedOperator) -> Vec<String> {
         .collect()
 }
 
-/// Few rows are looked up, many are scanned; and in order sooner than out of order.
+/// Few rows are looked up, many are scanned. Ordered execution scans from fewer rows on.
 #[test]
 fn the_price_chooses_between_loops_and_hash_joins() {
     let setting = Setting::new(20_000);
@@ -88,7 +88,7 @@ fn the_price_chooses_between_loops_and_hash_joins() {
         operators.contains("nested-loop")
     };
     let crossing = |options: &Options| {
-        // In steps of a hundredth of the balances, from none on.
+        // In steps of a hundredth of the balances, beginning without rows.
         (0..100)
             .rev()
             .find(|percent| !loops(percent * 100, options))
@@ -216,7 +216,7 @@ fn an_index_that_has_all_columns_spares_the_rows() {
         .unwrap();
     let answer = rows.collect_all().unwrap();
     assert_eq!(answer[0][0], Datum::from("BUILDING"));
-    // Whole rows of a fifth of the table are rather scanned than looked up.
+    // A fifth of the table's whole rows is scanned, not looked up.
     let whole = setting
         .executor
         .explain(&find, &setting.tables, &Options::ordered())

@@ -1,6 +1,5 @@
-//! Rows that a step's own filter leaves out use up a thread's budget like others: however many
-//! there are, the thread hands over what it has, answers requests and sees that the query was
-//! cancelled.
+//! Rows rejected by a step's own filter use up a thread's budget like others. However many there
+//! are, the thread hands over its rows, answers requests and notices a cancellation.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroUsize;
@@ -14,7 +13,7 @@ use namiki_exec::source::{MemoryTable, Table, Tables};
 use namiki_exec::{Degree, Executor, Options};
 use namiki_platform::disk::Disk;
 
-/// Rows of the one group that there is.
+/// Rows of the only group.
 const ROWS: i64 = 40_000;
 /// One in this number of rows is kept.
 const KEPT_EACH: i64 = 2_000;
@@ -34,7 +33,7 @@ fn events() -> MemoryTable {
     MemoryTable::new(schema, rows).unwrap()
 }
 
-/// A consumer that takes one row, and no more, sees that rows behind it were not gone through.
+/// If a consumer takes only one row, the rows behind it are not processed.
 #[test]
 fn a_look_comes_after_so_many_rejected_rows() {
     let (sim, dir) = memory_disk();
@@ -61,12 +60,12 @@ fn a_look_comes_after_so_many_rejected_rows() {
                 output_rows_max: 1,
                 ..Options::default()
             };
-            // Brings the pages into the cache.
+            // Reads the pages into the cache.
             let mut rows = executor.run(&plan, &tables, &options).unwrap();
             assert_eq!(rows.collect_all().unwrap().len() as i64, ROWS / KEPT_EACH);
             let mut rows = executor.run(&plan, &tables, &options).unwrap();
             assert!(rows.next_row().unwrap().is_some());
-            // The one that was taken, one in the queue, and one that waits for room there.
+            // The row that was taken, one in the queue, and one that waits for room there.
             let live = rows.live();
             assert!(live.rows <= 3, "{table}, {plan:?}: {live:?}");
             assert_eq!(rows.cancel().counters.tasks_live, 0);

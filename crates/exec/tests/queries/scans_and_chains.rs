@@ -1,5 +1,5 @@
-//! Scans that are longer than what a thread may hold, and chains of look-ups in memory and in
-//! pages, with every small degree: no row is lost, and no thread waits for what nothing will bring.
+//! Scans that are longer than a thread's limit, and chains of look-ups in memory and in pages, with
+//! every small degree. No row is lost, and no thread waits for an event that cannot occur.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroUsize;
@@ -56,7 +56,7 @@ fn answer(executor: &Arc<Executor>, plan: &Plan, tables: &Tables, how: &Options)
             }
         });
         let all = rows.collect_all();
-        // None waits for it any more once the query was cancelled.
+        // No thread waits for it after the query was cancelled.
         let _ = sender.send(());
         let all = all.unwrap_or_else(|error| panic!("{error} with {how:?}"));
         assert_eq!(rows.statistics().counters.tasks_live, 0);
@@ -103,8 +103,8 @@ fn long_scans_end_with_every_degree() {
     assert_eq!(executor.frames_in_flight(), 0);
 }
 
-/// A range that one thread gives to another meets extents there that are not through, and have all
-/// frames: the first caller is given most frames, the others have 17 for all their threads.
+/// A range handed to another thread meets unfinished extents there, which hold all frames: the
+/// first caller gets most frames, and the others have 17 for all their threads.
 #[test]
 fn callers_with_few_frames_come_to_their_ends() {
     const ROWS: i64 = 12_000;
@@ -117,7 +117,7 @@ fn callers_with_few_frames_come_to_their_ends() {
         let paged = in_segments(&disk, &dir, table, usize::MAX);
         tables.insert(name, Table::new(Arc::new(paged)));
     };
-    // An extent of a few pages has more rows than a thread goes through before it looks at its
+    // An extent of a few pages has more rows than a thread processes between two looks at its
     // rings.
     let schema = Schema::new(vec![Column::new("k", ColumnType::I64)], &["k"]).unwrap();
     let rows = (0..NARROW_ROWS).map(|key| vec![Datum::I64(key)]);
@@ -162,7 +162,7 @@ fn chained_look_ups_lose_no_row() {
     let (sim, dir) = memory_disk();
     let disk: Arc<dyn Disk> = sim;
     let executor = Arc::new(Executor::new(&disk, 0).unwrap());
-    // Which tables are in pages, and how long their rows are; the others are in memory.
+    // Which tables are in pages, and the length of their rows; the others are in memory.
     let in_pages: [(&str, &[(usize, usize)]); 4] = [
         ("ends in memory", &[(0, 0), (2, 700)]),
         ("ends in pages", &[(0, 0), (2, 700), (5, 0)]),

@@ -1,5 +1,4 @@
-//! All threads of a query read a range of a table in memory, wherever its source lets it be
-//! divided.
+//! All threads of a query read a range of a table in memory, if its source can be divided.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::HashSet;
@@ -114,16 +113,16 @@ fn all_threads_go_through_a_table_in_memory() {
 /// How a source may divide ranges.
 #[derive(Clone, Copy, Debug)]
 enum Divided {
-    /// At the second row: all that is left is in one part.
+    /// At the second row: one part has all the rest.
     First,
     /// At the last row.
     Last,
     Never,
-    /// It fails at the call of this number.
+    /// The call with this number fails.
     Fails(usize),
 }
 
-/// A table that is divided badly.
+/// A table that is badly divided.
 struct Uneven(MemoryTable, Divided, AtomicUsize);
 
 impl SourceLayer for Uneven {
@@ -192,7 +191,7 @@ fn a_table_divided_badly_has_the_same_answer() {
     }
 }
 
-/// At the beginning, and while other threads go through their parts.
+/// At the beginning, and while other threads read their parts.
 #[test]
 fn a_source_that_fails_to_divide_fails_its_query() {
     let executor = executor();

@@ -1,5 +1,4 @@
-//! Sources over others: a layer says what it does differently, and everything else is the source's
-//! below.
+//! Sources over other sources: a layer defines the calls that it changes, and forwards all others.
 
 use std::ops::Bound;
 use std::sync::Arc;

@@ -38,7 +38,7 @@ pub enum Placement {
     },
 }
 
-/// The retention of log files whose frames are all hardened, and of hardened frames of a region.
+/// The retention of log files in which all frames are hardened, and of hardened frames of a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Retain {
     /// They stay.

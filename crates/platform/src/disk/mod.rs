@@ -286,7 +286,7 @@ pub struct FileEntry {
 pub struct DirLock {
     #[expect(dead_code, reason = "held for its Drop")]
     held: Box<dyn Send + Sync>,
-    /// `None` on a disk whose directories cannot be moved.
+    /// `None` on a disk with directories that cannot be moved.
     dir: Option<DirIdentity>,
 }
 

@@ -1,4 +1,4 @@
-//! What every appender promises, asked of every disk, and what a crash leaves of an append.
+//! The contract of every appender, tested on every disk, and the state of an append after a crash.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::ErrorKind;
@@ -33,7 +33,7 @@ fn on_every_disk(claim: impl Fn(&dyn Disk, &Path, &str)) {
     }
 }
 
-/// As a process that is killed leaves it, where the file system has no files without a name.
+/// The state after a kill, on file systems without unnamed files.
 #[test]
 fn unfinished_files_are_told_apart_from_all_others() {
     on_every_disk(|disk, dir, name| {
@@ -60,7 +60,7 @@ fn unfinished_files_are_told_apart_from_all_others() {
     });
 }
 
-/// Files of the operating system that are there, whatever their names.
+/// Files of the operating system in the directory, whatever their names.
 fn entries(dir: &Path) -> usize {
     std::fs::read_dir(dir).unwrap().count()
 }

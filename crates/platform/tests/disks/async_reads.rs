@@ -1,4 +1,4 @@
-//! What every queue of asynchronous reads promises, asked of every queue.
+//! The contract of asynchronous reads, tested on every queue.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::ErrorKind;
@@ -17,7 +17,7 @@ use namiki_platform::seeded_random::Random;
 
 const PAGES: u64 = 64;
 
-/// A queue, and what it reads.
+/// A queue and its files.
 struct Ground {
     name: &'static str,
     disk: Arc<dyn Disk>,
@@ -48,7 +48,7 @@ impl Ground {
     }
 }
 
-/// Runs `claim` on every kind of queue that keeps what is written, and asks that no frame is lost.
+/// Runs `claim` on every kind of queue that keeps written bytes, and asserts that no frame is lost.
 fn on_every_queue(claim: impl Fn(&Ground)) {
     let direct = || Arc::new(DirectDisk::new());
     let synced = || Arc::new(SyncedDisk::new());
@@ -333,7 +333,7 @@ fn a_queue_dropped_with_reads_in_flight_loses_no_frame() {
             if let Some(at_least) = turn {
                 queue.turn(at_least, &mut done).unwrap();
             }
-            // More that were not submitted.
+            // More reads that were not submitted.
             while queue.push(&file, 0, ground.frames(1), 99).is_ok() {}
             drop(queue);
             drop(done);

@@ -1,4 +1,4 @@
-//! What every disk promises, asked of every disk.
+//! The contract of a disk, tested on every disk.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::ErrorKind;
@@ -183,8 +183,7 @@ fn replacing_leaves_the_new_contents_and_no_other_file() {
     });
 }
 
-/// Both within one process, which is how two handles of one database meet, and with directories
-/// that differ.
+/// Both within one process, as for two handles of one database, and with directories that differ.
 #[test]
 fn a_directory_is_locked_once_until_the_lock_is_dropped() {
     on_every_disk(|disk, dir, kind| {
@@ -280,7 +279,8 @@ fn writers_of_different_places_do_not_interfere() {
     });
 }
 
-/// Begins a write, or does it at once where the disk cannot begin one; says whether it could.
+/// Begins a write, or writes synchronously where the disk cannot begin one. Returns whether it
+/// could.
 fn begin(file: &dyn DiskFile, at: u64, buf: AlignedBuf) -> Result<Box<dyn PendingWrite>, ()> {
     let len = buf.len();
     file.begin_write(at, buf, len)
@@ -296,7 +296,7 @@ fn begun_writes_are_there_when_they_end() {
         let path = dir.join("a");
         let file = disk.create(&path, 64 * 4096).unwrap();
         for round in 0..3_u8 {
-            // Many at once; from threads that end before their writes do.
+            // Many at once, from threads that end before their writes do.
             let pending: Vec<_> = std::thread::scope(|scope| {
                 let begun: Vec<_> = (0..16)
                     .map(|slot| {
@@ -313,7 +313,7 @@ fn begun_writes_are_there_when_they_end() {
             }
             for (slot, pending) in pending.into_iter().enumerate() {
                 let Ok(mut pending) = pending else { continue };
-                // A simulated one may never be complete by itself.
+                // A simulated write may never complete by itself.
                 while slot % 2 == 0 && kind == "direct" && !pending.is_complete() {}
                 let (buf, outcome) = pending.wait();
                 outcome.unwrap();
@@ -367,8 +367,8 @@ fn a_write_that_does_not_fit_is_not_begun() {
     });
 }
 
-/// The kernel offers direct I/O on most file systems; where it does not, the error says so and
-/// the next best disk is found.
+/// The kernel offers direct I/O on most file systems. Where it does not, the error says so and the
+/// next best disk is selected.
 #[test]
 fn the_best_disk_of_a_directory_works_there() {
     for base in ["/dev/shm", "."] {
@@ -391,13 +391,13 @@ fn the_best_disk_of_a_directory_works_there() {
     }
 }
 
-/// Whether the file system has files without a name, as not every one has.
+/// Whether the file system has unnamed files.
 fn has_unnamed_files(dir: &Path) -> bool {
     use rustix::fs::{CWD, Mode, OFlags, openat};
     openat(CWD, dir, OFlags::TMPFILE | OFlags::RDWR, Mode::RUSR).is_ok()
 }
 
-/// A process that is killed during it leaves nothing, and one with the same id finds nothing.
+/// A process killed during it leaves nothing, and one with the same id finds nothing.
 #[test]
 fn trying_and_measuring_a_disk_name_no_file() {
     for base in ["/dev/shm", "."] {

@@ -1,4 +1,4 @@
-//! The simulated disk loses, tears and fails exactly what it says.
+//! The simulated disk loses, tears and fails exactly the planned writes.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
@@ -92,7 +92,7 @@ fn images_can_be_asked_for_in_any_order() {
     let mut random = Random::seeded(11);
     for _ in 0..200 {
         let writes = random.index(21);
-        // Two events a write: after the begin of the next, the one before is the durable one.
+        // Two events for each write: after the begin of the next one, the one before is durable.
         for (extra, loss, expected) in [
             (0, Loss::All, writes),
             (1, Loss::All, writes),
@@ -143,7 +143,7 @@ fn names_survive_as_a_prefix_of_their_changes() {
         names_of(&disk.crash_image(disk.events(), Loss::All)),
         ["/c", "/d"]
     );
-    // Asked again about the past, it still was not synced.
+    // A second query about the past: it still was not synced.
     assert!(left(Loss::All).is_empty());
 }
 
@@ -184,7 +184,7 @@ fn syncing_a_separate_directory_keeps_its_own_names() {
     let image = disk.crash_image(end, Loss::All);
     assert_eq!(names(&image, "/x"), [""; 0]);
     assert_eq!(names(&image, "/y"), ["/y/2", "/y/3"]);
-    // Asked again, of what that left.
+    // A second query about that state.
     image.create(Path::new("/x/4"), 512).unwrap();
     image.sync_dir(Path::new("/y")).unwrap();
     let again = image.crash_image(image.events(), Loss::All);
@@ -216,7 +216,7 @@ fn a_directory_created_durably_is_there_after_the_worst_crash() {
     );
 }
 
-/// Whenever the power goes: the old contents or the new ones, and the new ones on return.
+/// Whenever the power fails: the old contents or the new ones, and the new ones after the return.
 #[test]
 fn replacing_is_atomic_at_every_event_and_for_every_loss() {
     let disk = SimDisk::new();
@@ -419,7 +419,7 @@ fn an_image_is_a_disk_of_its_own() {
     image.create(Path::new("/b"), 512).unwrap();
     assert_eq!(sectors_of(&disk, A), [1, 1]);
     assert_eq!(names_of(&disk), [A]);
-    // A crash during what is done to the image.
+    // A crash during the operations on the image.
     assert_eq!(sectors_of(&image.crash_image(1, Loss::All), A), [1, 1]);
     assert_eq!(sectors_of(&image.crash_image(1, Loss::None), A), [9, 1]);
     assert_eq!(names_of(&image.crash_image(image.events(), Loss::All)), [A]);
@@ -483,7 +483,7 @@ fn writes_of_several_threads_are_pending_together() {
     assert!(overlap_max >= 2, "seed {seed}: nothing overlapped");
 }
 
-/// Against a plain model: the last writes that ended, and any of those under way.
+/// Against a plain model: the last completed writes, and any of those under way.
 #[test]
 fn random_histories_of_one_thread_match_a_plain_model() {
     for seed in 0..30 {

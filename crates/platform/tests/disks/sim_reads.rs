@@ -1,4 +1,4 @@
-//! Asynchronous reads of the simulated disk go wrong exactly as the seed says.
+//! Faults of asynchronous reads of the simulated disk are determined by the seed.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::ErrorKind;
@@ -38,7 +38,7 @@ const HOSTILE: ReadFaults = ReadFaults {
     flipped: 0.1,
 };
 
-/// What a run of 400 reads looks like from outside: tag, result, and a sum of the bytes of each
+/// The visible results of a run of 400 reads: tag, result, and a sum of the bytes of each
 /// completion.
 fn run(faults: ReadFaults) -> (Vec<(u64, String, u64)>, ReadFaultCounts) {
     let (disk, file) = with_file();
@@ -78,7 +78,7 @@ fn equal_seeds_give_equal_runs_and_others_do_not() {
     for seed in 0..20 {
         let faults = ReadFaults { seed, ..HOSTILE };
         let (first, counts) = run(faults);
-        // Bytes of frames that no read has written, behind a file's end, differ: pools are new.
+        // Bytes of frames that no read has written, beyond a file's end, differ: pools are new.
         assert_eq!((&first, counts), (&run(faults).0, counts), "seed {seed}");
         let other = ReadFaults {
             seed: seed + 100,
@@ -161,7 +161,7 @@ fn each_fault_is_what_it_says() {
                 }
             }
         }
-        // Only the reads were wrong, and nothing is after healing.
+        // Only the reads were wrong, and after healing all are right.
         disk.heal();
         let frame = pool.take().unwrap();
         queue.push(&file, 0, frame.into(), 0).unwrap();

@@ -1,4 +1,4 @@
-//! Emulated slow drives take their time, and say that they are emulated.
+//! Emulated slow drives take their time, and report that they are emulated.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -17,7 +17,7 @@ fn with_file(drives: &str, pages: u64) -> (SimDisk, SlowDisk, Arc<dyn DiskFile>)
     (below, disk, file)
 }
 
-/// A lower bound only: how much longer it takes, the machine decides.
+/// Only a lower bound: the rest of the time depends on the machine.
 #[test]
 fn a_drive_takes_its_time_for_each_read() {
     let (_, disk, file) = with_file("2x4ms", 8);
@@ -89,7 +89,7 @@ fn reads_that_are_held_back_count_as_in_flight() {
     let refused = queue.push(&file, 0, pool.take().unwrap().into(), 3);
     assert!(refused.is_err() && done.is_empty());
     drop(refused);
-    // Dropped, it does not wait for the drive.
+    // A drop does not wait for the drive.
     drop(queue);
     assert_eq!(pool.in_use(), 0);
 }

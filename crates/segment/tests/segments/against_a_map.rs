@@ -1,4 +1,4 @@
-//! Segments hold what a map holds, whatever keys and values look like.
+//! Segments have the contents of a map, whatever the keys and values.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::ops::Bound;
@@ -12,7 +12,7 @@ use namiki_segment::{
 };
 use proptest::prelude::*;
 
-/// Everything that can be asked, with all pages resident.
+/// Every look-up and scan, with all pages resident.
 fn compare(pages: &namiki_segment::MemoryPages, model: &Model, shape: Shape, random: &mut Random) {
     let segment = pages.segment();
     assert_eq!(segment.rows(), model.len() as u64);
@@ -35,7 +35,8 @@ fn compare(pages: &namiki_segment::MemoryPages, model: &Model, shape: Shape, ran
         let mut after = model.range::<[u8], _>((Bound::Included(&probe[..]), Bound::Unbounded));
         let expected = after.next().map(|(k, v)| (k.clone(), v.clone()));
         assert_eq!(row.map(|row| owned(segment, pages, &row)), expected);
-        // The cursor is behind that row: one step back gives it again, and one more the row before.
+        // The cursor is after that row: one step back returns it again, and one more the row
+        // before.
         let again = is(segment.prev(pages, &mut cursor)).map(|row| row.key.to_vec());
         let before = model.range::<[u8], _>((Bound::Unbounded, Bound::Excluded(&probe[..])));
         let before = before.map(|(k, _)| k.clone()).next_back();
@@ -119,7 +120,7 @@ proptest! {
             let bounds = (lower.as_ref().map(|k| &k[..]), upper.as_ref().map(|k| &k[..]));
             let is_in = |key: &[u8]| std::ops::RangeBounds::<[u8]>::contains(&bounds, key);
             let expected: Vec<Vec<u8>> = model.keys().filter(|key| is_in(key)).cloned().collect();
-            // Every page faults once, and only pages that were foretold are asked for.
+            // Every page faults once, and only predicted pages are asked for.
             let mut pages = FaultingPages::new(&segment);
             let foretold = segment.key_range_pages(bounds.0, bounds.1);
             let mut range = segment.range(bounds.0, bounds.1);
@@ -174,7 +175,7 @@ fn keys_that_do_not_rise_are_refused_by_name() {
         };
         assert_eq!((&previous.0[..], &refused.0[..]), (&b"b"[..], key));
         assert!(error.to_string().contains("0x62"), "{error}");
-        // Without that row, the segment would not be what was meant.
+        // Without that row, the segment would not be the intended one.
         let after = writer.push(b"c", b"", Stamp(1)).unwrap_err();
         assert!(matches!(after, SegmentError::Unfinished { .. }), "{after}");
         let finished = writer.finish().unwrap_err();
@@ -287,7 +288,7 @@ fn a_page_is_read_once_for_all_its_keys() {
     let mut found = 0;
     for fault in faults {
         let group = &keys[fault.keys.clone()];
-        // It has to fault before it may be loaded.
+        // A page has to fault before it may be loaded.
         segment.get_many(&pages, group, |_, _| {}, |_| {});
         pages.load(fault.page);
         segment.get_many(
@@ -326,7 +327,7 @@ fn a_long_value_is_read_a_page_at_a_time() {
         assert_eq!(reader.pages_left().start, long.first_page().0);
         let mut found = Vec::new();
         loop {
-            // The worst case: each page is gone when the next one is there.
+            // The worst case: each page is evicted when the next one is resident.
             let piece = pages.until(|pages| {
                 let piece = reader.next(&segment, pages).unwrap();
                 piece.map(|piece| piece.map(<[u8]>::to_vec))

@@ -1,4 +1,4 @@
-//! Whatever happens to a segment's bytes is found, named, and never looked into.
+//! Any damage to a segment's bytes is detected and named, and damaged bytes are never used.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -22,7 +22,7 @@ fn written(seed: u64) -> (Arc<dyn Disk>, Vec<u8>) {
     (disk, bytes)
 }
 
-/// Opens it and reads every page: what a program that uses all of it meets.
+/// Opens it and reads every page, as a program does that uses all of it.
 fn use_all(disk: &Arc<dyn Disk>) -> Result<(), SegmentError> {
     let segment = Arc::new(Segment::open(disk, &path(), ID)?);
     MemoryPages::load(&segment).map(drop)
@@ -36,12 +36,12 @@ fn page_of(error: &SegmentError) -> Option<PageNo> {
     }
 }
 
-/// The progress that a check has told: pages done, and rows.
+/// The progress reported by a check: pages done, and rows.
 #[derive(Default)]
 struct Told {
     pages_done: Vec<u32>,
     rows: Vec<(Vec<u8>, (Vec<u8>, Stamp))>,
-    /// End it at the first progress.
+    /// Ends the check at the first progress.
     stop: bool,
 }
 
@@ -119,7 +119,8 @@ fn a_sound_segment_is_found_sound() {
     assert_eq!(seen.last(), Some(&report.summary.pages));
 }
 
-/// One bit of every 37 bytes, and every bit of the footer, whose checksum depends on what it says.
+/// One bit of every 37 bytes, and every bit of the footer, because its checksum depends on its
+/// contents.
 #[test]
 fn every_flipped_bit_is_found_and_its_page_named() {
     let mut random = Random::seeded(2);
@@ -180,7 +181,7 @@ fn every_truncation_is_found() {
         let error = Segment::open(&disk, &path(), ID).expect_err("a cut file");
         assert!(error.is_damage(), "{len} bytes: {error}");
     }
-    // Longer is as wrong.
+    // A longer file is wrong, too.
     for more in [1, 512, PAGE_BYTES, 3 * PAGE_BYTES] {
         let mut longer = bytes.clone();
         longer.resize(bytes.len() + more, 0);

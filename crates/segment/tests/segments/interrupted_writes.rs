@@ -1,5 +1,5 @@
-//! A segment is there whole, or it is not there: after a crash at any event of its writing, a full
-//! disk, or a failure.
+//! A segment is complete or absent after a crash at any event of its writing, a full disk, or a
+//! failure.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::ErrorKind;
@@ -13,7 +13,7 @@ use namiki_platform::disk::{Disk, SimDisk, open_best};
 use namiki_platform::seeded_random::Random;
 use namiki_segment::{Cursor, MemoryPages, Segment, SegmentError, Writer, check};
 
-/// All rows of the segment at `path`, or why they cannot be read.
+/// All rows of the segment at `path`, or the error of reading them.
 fn read_all(disk: &Arc<dyn Disk>, path: &Path, model: &Model) -> Result<(), SegmentError> {
     let segment = Arc::new(Segment::open(disk, path, ID)?);
     let pages = MemoryPages::load(&segment)?;
@@ -28,8 +28,8 @@ fn read_all(disk: &Arc<dyn Disk>, path: &Path, model: &Model) -> Result<(), Segm
     Ok(())
 }
 
-/// Whether the segment is there: then all of it is. What has only its temporary name may be
-/// damaged, but not wrong.
+/// Whether the segment exists: then all of it does. A file with a temporary name may be damaged,
+/// but not wrong.
 fn is_all_or_nothing(disk: &SimDisk, model: &Model) -> bool {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     let _ = read_all(&disk, Path::new("/db/7.run.tmp"), model);

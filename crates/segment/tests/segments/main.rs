@@ -1,4 +1,4 @@
-//! Segments: what they hold, their bytes, damage, crashes, and the cache of their pages.
+//! Segments: contents, bytes, damage, crashes, and the cache of their pages.
 
 mod against_a_map;
 mod common;

@@ -1,4 +1,4 @@
-//! The page cache keeps what is used, within its budget, and never evicts what a row borrows.
+//! The page cache keeps used pages, within its budget, and never evicts a page that a row borrows.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn read(segment: &Segment, page: PageNo) -> Frame {
     frame
 }
 
-/// A row's value, read by whatever faults it takes; and how many.
+/// A row's value, read with as many faults as needed, and their number.
 fn get(reader: &mut PageReader<Frame>, segment: &Segment, key: u64) -> (Option<u8>, usize) {
     let mut faults = 0;
     loop {
@@ -284,7 +284,7 @@ fn threads_find_the_right_rows_in_a_small_cache() {
                     if random.chance(0.3) {
                         reader.release();
                     }
-                    // Few enough pins that others do not find the cache full.
+                    // Few enough pins that the others find room in the cache.
                     if reader.pins() > 1 {
                         reader.release();
                     }

@@ -1,8 +1,8 @@
-//! Every comparison of a key's column with every value at an edge of its type, by each way that
-//! leads to rows: the same rows as those that a filter keeps of all.
+//! Compares a key's column with every value at an edge of its type, by each access path: the rows
+//! are those that a filter keeps of all rows.
 //!
-//! At the edges lie the least and the greatest value, bytes of 00 and FF (where a bound grows
-//! longer or shorter as bytes), text that another begins with, and values that no column of the
+//! The edges are the least and the greatest value, bytes of 00 and FF (where a bound grows longer
+//! or shorter as bytes), text that is a prefix of another one, and values that no column of the
 //! type can hold, such as text that is longer than any key.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -125,7 +125,7 @@ fn byte_edges() -> Vec<Datum> {
     bytes.map(|bytes| Datum::Bytes(bytes.to_vec())).into()
 }
 
-/// Values to compare a column of the type with that no key of it holds.
+/// Values that no key of the column holds, to compare it with.
 fn beyond(column_type: ColumnType) -> Vec<Datum> {
     let huge = Datum::Decimal {
         unscaled: 10_i128.pow(30),
@@ -171,12 +171,12 @@ fn beyond(column_type: ColumnType) -> Vec<Datum> {
     }
 }
 
-/// The tables of a shape of key.
+/// The tables of one shape of key.
 struct Shape {
     tables: Tables,
-    /// What comes before the column `v` in the key.
+    /// The values before the column `v` in the key.
     equal: Vec<Datum>,
-    /// The index in which `v` comes first, if the key is not it.
+    /// The index in which `v` comes first, unless that is the key.
     index: Option<&'static str>,
 }
 
@@ -201,7 +201,7 @@ fn shape(
     if nullable {
         values.push(Datum::Null);
     }
-    // The neighbours of the number that a bound has, and the greatest, which has none behind it.
+    // The neighbours of the number in a bound, and the greatest one, which has no successor.
     let numbers: &[u64] = if key == ["v"] {
         &[0]
     } else {
@@ -251,7 +251,7 @@ fn range(comparison: Comparison, value: &Datum, mut range: KeyRange) -> Option<K
 }
 
 impl Shape {
-    /// The rows of a condition over `v`, where the columns before it in the key are what they are.
+    /// The rows of a condition over `v`, with given values of the columns before it in the key.
     fn condition(&self, of_v: Expr) -> Expr {
         match self.equal.first() {
             Some(number) => column("n").equal(literal(number.clone())).and(of_v),
@@ -283,7 +283,7 @@ impl Shape {
         })
     }
 
-    /// All ways to the rows of a comparison.
+    /// All access paths to the rows of a comparison.
     fn ways(&self, comparison: Comparison, value: &Datum, is_stored: bool) -> Vec<Plan> {
         let compared = column("v").compare(comparison, literal(value.clone()));
         let find = Find {
@@ -378,7 +378,7 @@ fn every_bound_at_every_edge_keeps_what_a_filter_keeps() {
     assert!(checked.queries > 10_000 && checked.rows > checked.queries);
 }
 
-/// All pairs of bounds, also the wrong way round.
+/// All pairs of bounds, including reversed ones.
 fn two_bounds(checked: &mut Checked, shape: &Shape, values: &[Datum]) {
     for low in values {
         for (high, is_exclusive) in values.iter().flat_map(|high| [(high, false), (high, true)]) {

@@ -1,5 +1,5 @@
-//! `in` with many values: looked up by key or index where that is cheaper, each value once, and
-//! always the answer of the plain filter.
+//! `in` with many values: looked up by key or index where that is cheaper, each value once, with
+//! the same answer as the plain filter.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroUsize;
@@ -58,8 +58,8 @@ impl Setting {
         }
     }
 
-    /// The answer, which is the plain one wherever the tables are and however the plan is run; and
-    /// how it is run.
+    /// The answer, which is the plain one wherever the tables are and however the plan is run, and
+    /// the explained plan.
     fn answer(&self, plan: &Plan) -> (Vec<Vec<Datum>>, [String; 2]) {
         let plain = sorted(naive::run(plan, &self.places[1]).unwrap().rows);
         let explained = self.places.each_ref().map(|tables| {
@@ -153,7 +153,7 @@ fn lists_become_lookups_of_different_values() {
         explained.iter().all(|it| !it.contains("one of")),
         "{explained:?}"
     );
-    // Whatever is not true is not looked up.
+    // A negated list is not looked up.
     let not = !key().is_in([1_i64, 2]);
     let (answer, explained) = setting.answer(&Plan::find("customer", not));
     assert_eq!(answer.len(), 2_998);

@@ -1,5 +1,5 @@
-//! Rows with missing values in their keys are found by every way that leads to rows: by the key, by
-//! an index, by the row's key in an index entry. What looks up a missing value finds nothing.
+//! Rows with missing values in their keys are found by every access path: by the key, by an index,
+//! by the row's key in an index entry. A look-up of a missing value finds nothing.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use namiki_platform::disk::Disk;
 use crate::random_plans::tables::TYPES;
 use crate::support::{in_segments, memory_disk, sorted};
 
-/// Values of each type, and none.
+/// Values of each type, and a missing one.
 fn values(column_type: ColumnType) -> Vec<Datum> {
     let mut values = vec![Datum::Null];
     values.extend((0..6_i64).map(|number| match column_type {
@@ -34,7 +34,7 @@ fn values(column_type: ColumnType) -> Vec<Datum> {
     values
 }
 
-/// A table `t` with a column of this type at this place of its key, an index over the column and
+/// A table `t` with a column of this type at this position of its key, an index over the column and
 /// one over another, and a table `outer` of the values.
 fn tables(
     column_type: ColumnType,

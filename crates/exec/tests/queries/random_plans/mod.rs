@@ -112,8 +112,8 @@ fn check(
     is_not_empty
 }
 
-/// Ends a query early, one way or another: with an error that fits, and with nothing left of it.
-/// Tells whether it ended early.
+/// Ends a query early, one way or another: with a matching error, and without remains. Returns
+/// whether it ended early.
 fn check_early_end(
     seed: u64,
     random: &mut Random,

@@ -14,39 +14,38 @@ use namiki_platform::seeded_random::Random;
 
 use super::tables::{TYPES, datum};
 
-/// A column that an operator gives.
+/// A column in the output of an operator.
 #[derive(Clone, Debug)]
 struct Given {
     name: String,
     column_type: ColumnType,
 }
 
-/// A plan and what it gives.
+/// A plan and its output.
 pub(crate) struct RandomPlan {
     pub(crate) plan: Plan,
-    /// How often each operator is in it.
+    /// The number of times that each operator is in it.
     pub(crate) operators: BTreeMap<&'static str, usize>,
     pub(crate) determined: Determined,
 }
 
-/// What a plan says of its answer.
+/// The guarantee of a plan about its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Determined {
-    /// Which rows, and their order.
+    /// The rows and their order.
     Order,
-    /// Which rows.
+    /// The rows.
     Rows,
-    /// How many: some of the rows that there would be without the limit at the root.
+    /// The number of rows: some of the rows without the limit at the root.
     Count,
-    /// No more than that they are some of those that there would be without limits of rows in no
-    /// order.
+    /// Only that they are among the rows without limits of unordered rows.
     Some,
 }
 
 /// A limit that every row passes.
 const ALL_ROWS: u64 = 1 << 40;
 
-/// The plan without limits of rows that come in no order.
+/// The plan without limits of unordered rows.
 pub(crate) fn without_limits(plan: &Plan) -> Plan {
     let mut plan = plan.clone();
     if let Plan::Limit(limit) = &plan {
@@ -94,13 +93,13 @@ pub(crate) struct Maker<'r> {
     names: &'r [String],
     aliases: usize,
     operators: BTreeMap<&'static str, usize>,
-    /// About how many rows the plan gives so far.
+    /// Estimated number of rows so far.
     rows: f64,
-    /// A limit lets some rows pass, and which is not determined.
+    /// A limit lets some rows pass, and which ones is not determined.
     is_loose: bool,
 }
 
-/// A join that would give more rows is left out: the plain evaluator keeps them all.
+/// A join with more output rows is left out: the plain evaluator keeps them all.
 const ROWS_MAX: f64 = 20_000.0;
 
 /// Estimated number of different values.
@@ -164,8 +163,7 @@ impl<'r> Maker<'r> {
         }
     }
 
-    /// Limits the rows now and then: those of a sort to a few, others to a few or to more than
-    /// there are.
+    /// Sometimes limits the rows: those of a sort to a few, others to a few or to more than exist.
     fn maybe_limit(&mut self, plan: Plan, given: &[Given]) -> Plan {
         if !self.random.chance(0.12) {
             return plan;
@@ -249,7 +247,7 @@ impl<'r> Maker<'r> {
         range
     }
 
-    /// A few values of a type, some of them twice or missing.
+    /// Several values of a type, some of them repeated or missing.
     fn list(&mut self, column_type: ColumnType) -> Vec<Datum> {
         let one = |random: &mut Random| {
             if random.chance(0.1) {
@@ -321,7 +319,7 @@ impl<'r> Maker<'r> {
         (plan, given)
     }
 
-    /// The way is left to the planner.
+    /// The access path is left to the planner.
     fn find(&mut self, table: String, alias: String, given: Vec<Given>) -> (Plan, Vec<Given>) {
         self.count("find");
         let filter = self.random.chance(0.7).then(|| self.condition(&given, 1));
@@ -334,7 +332,7 @@ impl<'r> Maker<'r> {
         (plan, given)
     }
 
-    /// Something of a type, over these columns if there is one.
+    /// An expression of a type, over one of these columns if there is one.
     fn value_of(&mut self, column_type: ColumnType, given: &[Given]) -> Expr {
         if self.random.chance(0.005) {
             return literal(Datum::Null);
@@ -449,7 +447,7 @@ impl<'r> Maker<'r> {
         (plan, all)
     }
 
-    /// The way is left to the planner.
+    /// The access path is left to the planner.
     fn join_of(
         &mut self,
         left: Plan,
@@ -539,7 +537,7 @@ impl<'r> Maker<'r> {
             }
             3 if own.column_type == ColumnType::Bool => value,
             _ => {
-                // Most hold for most rows.
+                // Most conditions hold for most rows.
                 let comparison = match self.random.index(9) {
                     at @ 0..6 => Comparison::ALL[at],
                     6 => Comparison::NotEqual,

@@ -28,26 +28,26 @@ pub(crate) const TYPES: [ColumnType; 7] = [
 /// A column of text that may be longer than a page.
 const LONG: &str = "long";
 
-/// Where a table's rows are.
+/// The place of a table's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Where {
     Memory,
     Segments,
-    /// Some sources here, some there.
+    /// Some sources in segments, others in memory.
     Mixed,
 }
 
-/// What a plan can be made over.
+/// The tables for plans.
 pub(crate) struct RandomTables {
     pub(crate) tables: Tables,
     /// Everything in memory, for the oracle.
     pub(crate) plain: Tables,
     pub(crate) names: Vec<String>,
-    /// The rows of each table as they were made, before any of our code has encoded them.
+    /// The generated rows of each table, before any of our code has encoded them.
     pub(crate) rows: Vec<Vec<Vec<Datum>>>,
 }
 
-/// A value that others of its column often equal.
+/// A value that often repeats in its column.
 pub(crate) fn datum(random: &mut Random, column_type: ColumnType) -> Datum {
     let small = random.below(12) as i64;
     match column_type {
@@ -104,7 +104,7 @@ fn table(random: &mut Random, rows_max: usize) -> (MemoryTable, Vec<Vec<Datum>>)
     // The order of columns is not that of the key.
     random.shuffle(&mut columns);
     let schema = Schema::new(columns, &key).unwrap();
-    // By their keys: of equal ones the last counts.
+    // By their keys: the last of equal ones counts.
     let mut rows = BTreeMap::new();
     let rows_min = if random.chance(0.1) { 0 } else { 5 };
     for _ in 0..rows_min + random.index(rows_max) {

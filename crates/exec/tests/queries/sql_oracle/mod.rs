@@ -31,7 +31,7 @@ use crate::support::memory_disk;
 /// A row of texts, some of them missing.
 type TextRow = Vec<Option<String>>;
 
-/// A Python with DuckDB, which answers line by line.
+/// A Python process with DuckDB, which answers line by line.
 struct DuckDb {
     python: Child,
     to: ChildStdin,
@@ -81,13 +81,13 @@ impl DuckDb {
 
 impl Drop for DuckDb {
     fn drop(&mut self) {
-        // It ends when its input does; a panic shall not wait for it.
+        // The process ends when its input ends; a panic must not wait for it.
         let _ = self.python.kill();
         let _ = self.python.wait();
     }
 }
 
-/// Gives DuckDB the tables in the place of those of before.
+/// Replaces the tables in DuckDB.
 fn give_tables(duckdb: &mut DuckDb, tables: &RandomTables) {
     let mut statements = Vec::new();
     for (name, rows) in tables.names.iter().zip(&tables.rows) {
@@ -113,7 +113,7 @@ fn sorted(mut rows: Vec<TextRow>) -> Vec<TextRow> {
     rows
 }
 
-/// Whether all rows of one list are in the other, as often.
+/// Whether one list has all rows of the other, as often.
 fn is_part_of(some: &[TextRow], all: &[TextRow]) -> bool {
     let mut left: BTreeMap<&TextRow, usize> = BTreeMap::new();
     for row in all {
@@ -128,7 +128,7 @@ fn is_part_of(some: &[TextRow], all: &[TextRow]) -> bool {
     })
 }
 
-/// Whether an answer is one that the plan allows, by DuckDB.
+/// Whether DuckDB confirms that the plan allows an answer.
 fn is_right(
     duckdb: &mut DuckDb,
     plan: &Plan,

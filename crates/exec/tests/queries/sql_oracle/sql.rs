@@ -1,8 +1,8 @@
 //! The SQL of a plan: a query inside a query for each operator, with columns `c0`, `c1` and so on.
 //!
-//! It is written from what plan files promise (`docs/plan-files.md`), and uses nothing of the
-//! engine but the plan and the schemas: a mistake in the engine's types, comparisons or encodings
-//! is not repeated here.
+//! The SQL is written from the guarantees of plan files (`docs/plan-files.md`), and uses only the
+//! plan and the schemas of the engine: a mistake in the engine's types, comparisons or encodings is
+//! not repeated here.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -15,8 +15,8 @@ use namiki_exec::plan::{
 };
 use namiki_exec::source::Tables;
 
-/// What a column holds. It decides what is compared with what, and how a value is written in the
-/// answer.
+/// The type of a column's values. It decides which values are comparable, and how a value is
+/// written in the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Bool,
@@ -51,7 +51,7 @@ impl Kind {
     }
 }
 
-/// An expression and what it gives; nothing of `NULL` alone.
+/// An expression and its type; `None` for `NULL` alone.
 struct Typed {
     sql: String,
     kind: Option<Kind>,
@@ -89,7 +89,7 @@ pub(super) fn query(plan: &Plan, tables: &Tables) -> String {
     )
 }
 
-/// What makes a table of these columns.
+/// The statement that creates a table of these columns.
 pub(super) fn create(name: &str, schema: &Schema) -> String {
     let columns = schema.columns().iter();
     let columns = columns.map(|it| format!("\"{}\" {}", it.name, sql_type(it.column_type)));
@@ -97,7 +97,7 @@ pub(super) fn create(name: &str, schema: &Schema) -> String {
     format!("CREATE TABLE {name} ({})", columns.join(", "))
 }
 
-/// The statements that put rows into it, at least one.
+/// The statements that insert rows into it, at least one.
 pub(super) fn insert(name: &str, rows: &[Vec<Datum>]) -> String {
     let row = |row: &Vec<Datum>| {
         let values: Vec<String> = row.iter().map(|value| literal(value).sql).collect();
@@ -485,7 +485,7 @@ fn sorted(input: Relation, sort: &Sort) -> Relation {
     }
 }
 
-/// The column of a name.
+/// The column with this name.
 fn place(name: &str, names: &[(String, String)]) -> usize {
     let is_it = |(table, own): &(String, String)| match name.split_once('.') {
         Some((of, column)) => table == of && own == column || own == name,

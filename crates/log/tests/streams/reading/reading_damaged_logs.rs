@@ -247,7 +247,7 @@ fn a_crash_between_body_and_header_loses_only_the_unacknowledged() {
                 found == acknowledged || found == acknowledged + 1,
                 "event {at}, {loss:?}: {found} of {acknowledged}"
             );
-            // The next generation begins on top of the remains of the crash, and hides none of them.
+            // The next generation begins on top of the crash's remains, and hides none of them.
             let mut next = config.clone();
             next.generation = Generation(2);
             let log: Arc<Log<()>> = create(&disk, next.clone());

@@ -1,4 +1,4 @@
-//! Epochs whose evidence of certification has no room.
+//! Epochs without room for the evidence of their certification.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -180,8 +180,8 @@ fn a_file_that_is_not_granted_is_refused() {
     assert_eq!(files(&*disk), 2);
 }
 
-/// Deletions have reserved room: a stream whose contents are all in an image continues in a file
-/// for deletions.
+/// Deletions have reserved room: if all contents of a stream are in an image, it continues in a
+/// file for deletions.
 #[test]
 fn deletions_go_on_where_the_rest_is_refused() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());

@@ -1,4 +1,4 @@
-//! What the tests of segments share.
+//! Helpers for the tests of segments.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::cell::RefCell;
@@ -61,7 +61,7 @@ pub(crate) fn loaded(rows: &Model) -> MemoryPages {
     MemoryPages::load(&open(&disk)).unwrap()
 }
 
-/// The answer, where everything is resident.
+/// The answer of a look-up without faults.
 pub(crate) fn is<T>(found: Found<T>) -> T {
     match found {
         Found::Is(answer) => answer,
@@ -93,7 +93,7 @@ pub(crate) struct FaultingPages {
     segment: Arc<Segment>,
     resident: BTreeMap<u32, AlignedBuf>,
     missed: RefCell<Vec<PageNo>>,
-    /// How often each page was read.
+    /// The number of times that each page was read.
     pub(crate) reads: BTreeMap<u32, usize>,
 }
 
@@ -120,7 +120,7 @@ impl FaultingPages {
         self.resident.clear();
     }
 
-    /// Repeats a call until it has an answer, and makes of that something that does not borrow.
+    /// Repeats a call until it has an answer, and converts that into an owned value.
     pub(crate) fn until<T>(&mut self, mut call: impl FnMut(&Self) -> Found<T>) -> T {
         for _ in 0..10_000 {
             let page = match call(self) {
@@ -144,7 +144,7 @@ impl Pages for FaultingPages {
     }
 }
 
-/// What keys look like.
+/// Kinds of keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shape {
     /// Eight bytes, dense.
@@ -155,9 +155,9 @@ pub(crate) enum Shape {
     Prefixes,
     /// Bytes 0 and 255 in short keys.
     Extremes,
-    /// Long common beginnings, which change now and then.
+    /// Long common prefixes, which change now and then.
     Deep,
-    /// Few beginnings, each with many keys that differ late.
+    /// Few prefixes, each with many keys that differ late.
     Late,
     /// Up to the longest key.
     Long,
@@ -209,7 +209,7 @@ pub(crate) fn key(shape: Shape, random: &mut Random, rows: u64) -> Vec<u8> {
     }
 }
 
-/// What values look like: empty, short, just in a leaf, long, over several pages.
+/// Kinds of values: empty, short, just in a leaf, long, over several pages.
 pub(crate) fn value(random: &mut Random, longest: usize) -> Vec<u8> {
     let len = match random.index(8) {
         0 => 0,
@@ -235,7 +235,7 @@ pub(crate) fn rows(shape: Shape, random: &mut Random, count: u64, longest: usize
         .collect()
 }
 
-/// Keys that are there, neighbours of them, and others.
+/// Keys of the rows, neighbours of them, and others.
 pub(crate) fn probes(model: &Model, shape: Shape, random: &mut Random) -> BTreeSet<Vec<u8>> {
     let mut probes = BTreeSet::from([Vec::new(), vec![0], vec![255; 40]]);
     for key in model.keys() {

@@ -3,8 +3,8 @@
 //! The ring asks for three features: a single issuer, so that the kernel need not lock; deferred
 //! task run, so that completions are processed when the thread asks for them and not whenever it
 //! enters the kernel; and registered memory for the pool, so that no read has to look up and pin
-//! its buffer. A kernel before 6.1 has a plain ring. A process whose limit on pinned memory
-//! (`RLIMIT_MEMLOCK`) is too low reads into unregistered memory.
+//! its buffer. A kernel before 6.1 has a plain ring. If the limit on pinned memory
+//! (`RLIMIT_MEMLOCK`) is too low, reads go into unregistered memory.
 #![expect(unsafe_code, reason = "enters the kernel")]
 
 use std::io;
