@@ -128,7 +128,7 @@ pub enum PlanError {
     WrongRange {
         /// The table.
         table: String,
-        /// Why.
+        /// The cause.
         source: EncodeError,
     },
     /// An index does not fit its table.
@@ -163,7 +163,7 @@ pub enum PlanError {
 
 debug_as_sentence!(ExecError);
 
-/// Why a query stopped.
+/// The reason that a query stopped.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecError {
@@ -175,7 +175,7 @@ pub enum ExecError {
     Source {
         /// The table.
         table: String,
-        /// Why.
+        /// The cause.
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// An index has an entry without its row: one of the two is damaged, or they are of different

@@ -39,7 +39,7 @@ pub struct Statistics {
     pub rows_between: u64,
     /// Calls that submitted reads or waited for them.
     pub turns: u64,
-    /// From the call that started it to its end.
+    /// The time from the call that started it to its end.
     pub elapsed: Duration,
     /// Processor time of its threads.
     pub cpu: Duration,

@@ -25,15 +25,15 @@ const PIECE_PAGES: u32 = 256;
 pub struct CheckReport {
     /// The segment's summary of itself, verified.
     pub summary: Summary,
-    /// How many pages hold rows.
+    /// Number of pages with rows.
     pub leaves: u32,
-    /// How many pages hold long values.
+    /// Number of pages with long values.
     pub value_pages: u32,
-    /// How full the leaves are: bytes that are not zeros at the end, in all of them together.
+    /// Fill level of the leaves: bytes that are not zeros at the end, over all leaves.
     pub leaf_bytes_used: u64,
 }
 
-/// How far a check has come.
+/// The progress of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckProgress {
     /// Pages that were verified.
@@ -44,7 +44,7 @@ pub struct CheckProgress {
 
 /// Called by a check on its way. Errors end it.
 pub trait CheckVisitor {
-    /// Why it ends; damage, too.
+    /// The error that ends the check, including damage.
     type Error: From<SegmentError>;
 
     /// About every megabyte.
@@ -155,14 +155,14 @@ pub fn check_with<V: CheckVisitor>(
 #[derive(Default)]
 struct LongValues {
     first: PageNo,
-    /// How many bytes each has in use.
+    /// The bytes in use in each page.
     used: Vec<usize>,
-    /// Those of all of them.
+    /// The bytes of all pages.
     bytes: Vec<u8>,
 }
 
 impl LongValues {
-    /// Where a value begins among the bytes, if all pages before its own are full.
+    /// The position of a value's beginning among the bytes, if all pages before its own are full.
     fn begin(&self, long: LongValue) -> u64 {
         let page = u64::from(long.first_page().0.wrapping_sub(self.first.0));
         page * VALUE_PAGE_BYTES as u64 + u64::from(long.offset())

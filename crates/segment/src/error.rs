@@ -1,4 +1,4 @@
-//! Why a segment could not be written or read. Variants are grouped by what the caller does next.
+//! Errors of writing or reading a segment. Variants are grouped by the caller's next step.
 
 use std::fmt;
 use std::io;
@@ -174,7 +174,7 @@ impl KeyBytes {
     }
 }
 
-/// How much of a key a message shows.
+/// Maximum number of a key's bytes in a message.
 const SHOWN_BYTES: usize = 32;
 
 impl fmt::Display for KeyBytes {

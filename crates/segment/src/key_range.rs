@@ -11,7 +11,7 @@ use crate::segment::Segment;
 /// Goes through the rows of a range of keys in their order. Made by [`Segment::range`].
 #[derive(Clone, Debug)]
 pub struct KeyRange {
-    /// Where to begin, until the cursor is there.
+    /// The position to begin at, until the cursor is there.
     lower: Option<Bound<Vec<u8>>>,
     upper: Bound<Vec<u8>>,
     /// The one leaf whose rows have to be compared with the upper bound: those before are below it.
@@ -29,7 +29,7 @@ impl Segment {
             Bound::Included(key) | Bound::Excluded(key) => self.directory().leaf_of(key),
         };
         let last_leaf = leaf_of(upper, self.leaves().saturating_sub(1));
-        // Where the bounds cross, there is nothing to look for.
+        // If the bounds cross, no row is in the range.
         let is_crossed = leaf_of(lower, 0) > last_leaf;
         KeyRange {
             lower: (!is_crossed).then(|| lower.map(<[u8]>::to_vec)),

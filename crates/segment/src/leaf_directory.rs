@@ -149,7 +149,7 @@ impl LeafDirectory {
         Ok(directory)
     }
 
-    /// How many leaves there are.
+    /// Number of leaves.
     pub(crate) fn len(&self) -> u32 {
         self.count
     }

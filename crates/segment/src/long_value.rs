@@ -1,21 +1,21 @@
-//! Where a long value is: in pages of its own, in front of the leaf that names it.
+//! The position of a long value: in pages of its own, in front of the leaf that names it.
 
 use namiki_platform::disk::PAGE_BYTES;
 
 use crate::identity::PageNo;
 
-/// How many bytes of values a value page holds: all but its header.
+/// Number of a value's bytes in one value page: all but its header.
 pub(crate) const VALUE_PAGE_BYTES: usize = PAGE_BYTES - 8;
 
 /// The length of the reference in a row to a long value: page (4), byte in that page's values (2),
 /// length (8).
 pub(crate) const LONG_BYTES: usize = 14;
 
-/// Where a long value is. Read it with a [`LongReader`](crate::LongReader).
+/// The position of a long value. Read it with a [`LongReader`](crate::LongReader).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongValue {
     first: PageNo,
-    /// Where in the first page's bytes it begins.
+    /// The offset of its beginning in the first page's bytes.
     offset: u16,
     len_bytes: u64,
 }
@@ -50,12 +50,12 @@ impl LongValue {
         self.first
     }
 
-    /// Where in the first page's bytes it begins.
+    /// The offset of its beginning in the first page's bytes.
     pub(crate) fn offset(&self) -> u16 {
         self.offset
     }
 
-    /// How many pages it lies in.
+    /// Number of pages that it spans.
     #[must_use]
     pub fn pages(&self) -> u64 {
         let end = self.len_bytes.saturating_add(u64::from(self.offset));

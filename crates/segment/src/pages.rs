@@ -1,4 +1,4 @@
-//! Where pages come from: whatever keeps them in memory says which are resident.
+//! The source of pages: an implementation keeps them in memory and says which are resident.
 
 use crate::identity::PageNo;
 use crate::resident_page::PageRef;

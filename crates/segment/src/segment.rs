@@ -78,7 +78,7 @@ impl Segment {
         })
     }
 
-    /// Where the file is.
+    /// The path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -96,25 +96,25 @@ impl Segment {
         Summary::of(&self.footer)
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.footer.rows
     }
 
-    /// How many pages there are, with index and footer.
+    /// Number of pages, with index and footer.
     #[must_use]
     pub fn pages(&self) -> u32 {
         self.footer.pages
     }
 
-    /// How many pages hold rows or long values. They come first.
+    /// Number of pages with rows or long values. They come first.
     #[must_use]
     pub fn data_pages(&self) -> u32 {
         self.footer.first_index_page
     }
 
-    /// How many leaves there are.
+    /// Number of leaves.
     #[must_use]
     pub fn leaves(&self) -> u32 {
         self.directory.len()
@@ -150,7 +150,7 @@ impl Segment {
         &self.file
     }
 
-    /// Where in the file a page lies, in bytes.
+    /// The offset of a page in the file, in bytes.
     #[must_use]
     pub fn page_offset(page: PageNo) -> u64 {
         u64::from(page.0) * PAGE_BYTES as u64

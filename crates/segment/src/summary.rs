@@ -11,9 +11,9 @@ use crate::identity::SegmentId;
 pub struct Summary {
     /// The identity of the segment.
     pub id: SegmentId,
-    /// How many rows there are.
+    /// Number of rows.
     pub rows: u64,
-    /// How many pages there are, with index and footer.
+    /// Number of pages, with index and footer.
     pub pages: u32,
     /// Length of the file.
     pub bytes: u64,

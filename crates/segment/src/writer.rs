@@ -35,7 +35,7 @@ pub struct Writer {
     path: PathBuf,
     output: Output,
     leaf: LeafBuilder,
-    /// How many bytes of the leaf's first key are its lower fence.
+    /// Number of bytes of the leaf's first key that are its lower fence.
     fence_len: usize,
     /// Bytes of long values that are in no page yet.
     values: Vec<u8>,

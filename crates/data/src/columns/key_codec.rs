@@ -14,7 +14,7 @@ use crate::key::encoding::{FixedKey, put_escaped, put_mark, take_escaped, take_f
 
 debug_as_sentence!(EncodeError);
 
-/// Why a value cannot be stored in its column.
+/// The reason that a value cannot be stored in its column.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
@@ -28,7 +28,7 @@ pub enum EncodeError {
         /// The value.
         value: Datum,
     },
-    /// Not nullable.
+    /// The column is not nullable.
     #[error("the column `{column}` must have a value")]
     MissingValue {
         /// The column.

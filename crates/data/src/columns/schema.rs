@@ -39,7 +39,7 @@ impl Column {
     }
 }
 
-/// Where a column is stored.
+/// The place of a column in the stored bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnPlace {
     /// In the key, this many columns after its first.
@@ -232,7 +232,7 @@ impl Schema {
         self.columns.iter().position(|column| column.name == name)
     }
 
-    /// Where a column is stored.
+    /// The place of a column in the stored bytes.
     ///
     /// # Panics
     /// If there is no column of this number.

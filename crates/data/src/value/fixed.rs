@@ -97,7 +97,7 @@ macro_rules! integer {
 }
 integer!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128);
 
-/// Why an amount could not be added.
+/// The reason that an amount could not be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddError {
     /// The sum does not fit the type.

@@ -54,7 +54,7 @@ pub(super) struct SerdeShape {
     writing: Vec<String>,
     /// The types being read, outermost first, as Rust calls them.
     open: Vec<&'static str>,
-    /// How many of them are inside themselves.
+    /// The number of types among them that contain themselves.
     recursions: u32,
     /// Index into [`TRIALS`].
     trial: usize,

@@ -69,7 +69,7 @@ impl Named {
 pub struct AggregateCall {
     /// The function.
     pub function: AggregateFunction,
-    /// Over what; rows are counted without it. Missing values are left out.
+    /// The argument; without one, rows are counted. Missing values are left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of: Option<Expr>,
     /// The name of the column above.
@@ -96,10 +96,10 @@ pub enum AggregateFunction {
 }
 
 impl AggregateFunction {
-    /// All of them.
+    /// All functions.
     pub const ALL: [Self; 5] = [Self::Count, Self::Sum, Self::Min, Self::Max, Self::Avg];
 
-    /// As it is written.
+    /// The name as it is written in plans.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -18,7 +18,7 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// All of them.
+    /// All comparisons.
     pub const ALL: [Self; 6] = [
         Self::Equal,
         Self::NotEqual,

@@ -83,7 +83,7 @@ impl Wrong {
         Self { at, problem }
     }
 
-    /// With the line and the column.
+    /// Adds the line and the column.
     pub(super) fn in_text(self, text: &str) -> PlanTextError {
         let before = &text.as_bytes()[..self.at.min(text.len())];
         let line_start = before.iter().rposition(|byte| *byte == b'\n');
@@ -104,11 +104,11 @@ pub(super) struct Json {
 pub(super) enum JsonValue {
     Null,
     Bool(bool),
-    /// As it is written.
+    /// The text of the number.
     Number(String),
     Text(String),
     List(Vec<Json>),
-    /// In the order in which they are written, with different names.
+    /// The members in their written order, with different names.
     Object(Vec<(String, Json)>),
 }
 

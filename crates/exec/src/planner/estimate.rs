@@ -11,7 +11,7 @@ use crate::source::Tables;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Estimated {
     pub(crate) rows: f64,
-    /// With all below.
+    /// The price, with all operators below.
     pub(crate) price: Price,
     pub(super) scope: Scope,
     /// The operators below, in the order of the plan.
@@ -28,7 +28,7 @@ pub(crate) struct Estimator<'t> {
 }
 
 impl<'t> Estimator<'t> {
-    /// For the operators of a plan over these tables.
+    /// An estimator for the operators of a plan over these tables.
     pub(crate) fn new(plan: &Plan, tables: &'t Tables) -> Self {
         Self {
             tables,

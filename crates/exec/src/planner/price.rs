@@ -41,7 +41,7 @@ pub struct Price {
 }
 
 impl Price {
-    /// In microseconds.
+    /// The price in microseconds.
     #[must_use]
     pub fn us(&self, prices: &Prices, is_ordered: bool) -> f64 {
         let read_us = if is_ordered {

@@ -10,13 +10,13 @@ use crate::source::Source;
 
 /// A compiled plan.
 pub(crate) struct Program {
-    /// In the order in which they run.
+    /// The pipelines in the order in which they run.
     pub(crate) pipelines: Vec<Pipeline>,
     /// The tables and indexes that are read.
     pub(crate) sources: Vec<SourceEntry>,
     /// The columns of the answer: their names, and where they lie in a row of the last pipeline.
     pub(crate) output: Vec<(String, Slot)>,
-    /// Where the rows of each operator are counted, from the root on, each before its inputs.
+    /// The places that count each operator's rows, from the root on, each before its inputs.
     pub(crate) places: Vec<Place>,
 }
 

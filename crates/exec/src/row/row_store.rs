@@ -5,7 +5,7 @@ use super::{RowRef, Slot};
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RowStore {
-    /// Where the columns of a kept row lie.
+    /// The places of the columns in a kept row.
     slots: Vec<Slot>,
     /// Words of a row.
     width: usize,
@@ -29,7 +29,7 @@ impl RowStore {
         }
     }
 
-    /// Where the columns lie in a kept row.
+    /// The places of the columns in a kept row.
     pub(crate) fn slots(&self) -> &[Slot] {
         &self.slots
     }

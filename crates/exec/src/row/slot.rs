@@ -1,10 +1,10 @@
-//! Where a column lies in a row's words, and how.
+//! The place and the form of a column in a row's words.
 
 use namiki_data::columns::{ColumnType, Value};
 
 use super::{Row, RowRef};
 
-/// How a value is kept in words.
+/// The form of a value in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Bool,

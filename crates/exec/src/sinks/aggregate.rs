@@ -31,7 +31,7 @@ pub(crate) struct Groups {
     states: Vec<u64>,
     /// Words of a group's states.
     width: usize,
-    /// Where the state of each calculation begins.
+    /// The beginning of the state of each calculation.
     offsets: Vec<usize>,
     /// The texts of `min` and `max`, by group, for each calculation that has text.
     texts: Vec<Vec<Vec<u8>>>,
@@ -294,7 +294,7 @@ impl Groups {
     }
 }
 
-/// With six more digits, rounded half away from zero.
+/// The mean, with six more digits, rounded half away from zero.
 fn mean(sum: i128, count: u64) -> Option<i128> {
     let sum = sum.checked_mul(1_000_000)?;
     let count = i128::from(count);

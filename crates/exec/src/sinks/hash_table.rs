@@ -113,7 +113,7 @@ pub(crate) struct HashTable {
     key_columns: usize,
     rows: RowStore,
     hashes: Vec<u64>,
-    /// By the low bits of the hash: a row's number + 1, 0 for none.
+    /// Heads of the chains by the low bits of the hash: a row's number + 1, 0 for none.
     heads: Vec<u32>,
     /// The next row in the chain of each row, in the same form.
     next: Vec<u32>,
@@ -128,7 +128,7 @@ impl HashTable {
         Some(hash_row(row, key))
     }
 
-    /// Where the chain of a hash begins, to be passed to [`HashTable::find`].
+    /// The head of a hash's chain, to be passed to [`HashTable::find`].
     pub(crate) fn head(&self, hash: u64) -> u32 {
         self.heads[hash as usize & (self.heads.len() - 1)]
     }

@@ -21,7 +21,7 @@ pub use tables::{Table, Tables};
 
 use namiki_data::columns::Schema;
 
-/// Why a source could not give its rows.
+/// The reason that a source could not return its rows.
 pub type SourceError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A table or an index.

@@ -4,7 +4,7 @@
 #[derive(Clone, Debug, Default)]
 pub struct RowBatch {
     bytes: Vec<u8>,
-    /// Where the key and the row bytes of each row end, in `bytes`.
+    /// For each row, the ends of its key and of its row bytes in `bytes`.
     ends: Vec<(u32, u32)>,
 }
 

@@ -28,7 +28,7 @@ pub struct StatisticsBuilder {
 }
 
 impl StatisticsBuilder {
-    /// For a table with these columns.
+    /// A builder for a table with these columns.
     #[must_use]
     pub fn new(schema: &Schema) -> Self {
         let columns = schema.columns();

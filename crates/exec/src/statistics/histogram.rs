@@ -20,7 +20,7 @@ pub(super) const BUCKETS_MAX: usize = 64;
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histogram {
-    /// In order, one more than there are buckets. Empty without values.
+    /// The bounds in order, one more than there are buckets. Empty without values.
     #[serde(with = "one_text")]
     bounds: Vec<Datum>,
 }
@@ -92,7 +92,7 @@ impl Histogram {
     }
 }
 
-/// How far between two bounds a value lies, from 0 to 1.
+/// The relative position of a value between two bounds, from 0 to 1.
 fn position(lower: &Datum, upper: &Datum, value: &Datum) -> f64 {
     let (Some(lower), Some(upper), Some(value)) = (number(lower), number(upper), number(value))
     else {

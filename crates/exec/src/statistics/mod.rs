@@ -21,7 +21,7 @@ pub use histogram::Histogram;
 pub struct TableStatistics {
     /// Rows.
     pub rows: u64,
-    /// By name.
+    /// The statistics of each column, by name.
     pub columns: BTreeMap<String, ColumnStatistics>,
 }
 

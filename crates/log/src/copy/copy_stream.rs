@@ -38,11 +38,11 @@ pub struct CopiedThrough {
     pub file_number: u64,
     /// The sequence number of that log file's first frame.
     pub first_sequence: u64,
-    /// Where the next frame of that log file begins.
+    /// The offset of the next frame of that log file.
     pub end: u64,
 }
 
-/// Why a stream was not copied.
+/// The reason that a stream was not copied.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CopyError {

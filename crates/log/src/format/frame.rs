@@ -46,7 +46,7 @@ const MAGIC: [u8; 4] = *b"NLF1";
 pub struct FrameHeader {
     /// Header and records, in bytes.
     pub length: u32,
-    /// How many records it holds.
+    /// Number of its records.
     pub records: u32,
     /// Its number in the stream, from 1.
     pub sequence: u64,
@@ -87,12 +87,13 @@ impl FrameHeader {
 pub(crate) struct Salt(u32);
 
 impl Salt {
-    /// For a database.
+    /// The salt of a database.
     pub(crate) fn of(identity: u128) -> Self {
         Self(crc32c::crc32c(&identity.to_le_bytes()))
     }
 
-    /// For a place: the log file's number (0 in a shared device) and the offset in the file.
+    /// The salt of a place: the log file's number (0 in a shared device) and the offset in the
+    /// file.
     pub(crate) fn at(self, file_number: u64, offset: u64) -> Self {
         let mut place = [0; 16];
         put(&mut place, 0, file_number.to_le_bytes());
@@ -126,7 +127,7 @@ impl Digest {
         }
     }
 
-    /// How many bytes of a frame that is `used` bytes long are not in it.
+    /// The number of bytes that it lacks of a frame `used` bytes long.
     pub(crate) fn missing(&self, used: usize) -> usize {
         used - self.through
     }

@@ -165,7 +165,7 @@ impl RegionHeader {
 /// device, counted on as if the region had no end: in the first lap, they are where the bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ring {
-    /// Where it begins in the device.
+    /// The offset of its beginning in the device.
     start: u64,
     bytes: u64,
 }
@@ -186,7 +186,7 @@ impl Ring {
         self.bytes
     }
 
-    /// Where the byte with this offset is in the device.
+    /// The position in the device of the byte with this offset.
     pub(crate) fn device_offset(&self, offset: u64) -> u64 {
         match offset.checked_sub(self.start) {
             Some(from_start) => self.start + from_start % self.bytes,
@@ -195,7 +195,7 @@ impl Ring {
         }
     }
 
-    /// How many bytes from this offset on follow each other in the device.
+    /// The number of contiguous bytes in the device from this offset on.
     pub(crate) fn bytes_to_end(&self, offset: u64) -> u64 {
         self.start + self.bytes - self.device_offset(offset)
     }

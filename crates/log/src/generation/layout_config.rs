@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// How many streams there are, and whether one can be filled while it is written.
+/// The number of streams, and whether one can be filled while it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Layout {
     /// P-WAL: a stream per worker, two buffers each, so that one fills while the other is written.
@@ -18,7 +18,7 @@ pub enum Layout {
     Single,
 }
 
-/// Where the frames go.
+/// The placement of the frames.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Placement {
     /// Files of fixed length, a directory of them per stream.

@@ -33,7 +33,7 @@
 use namiki_platform::Lsn;
 use serde::{Deserialize, Serialize};
 
-/// Where a stream begins.
+/// The beginning of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamStart {
     /// The first log file that is kept; 1 in a shared device.
@@ -66,8 +66,8 @@ fn is_zero(offset: &u64) -> bool {
     *offset == 0
 }
 
-/// Where a generation's log begins: what the manifest says in `GenerationInfo::starts` and
-/// `GenerationInfo::complete_from`.
+/// The beginning of a generation's log, as in `GenerationInfo::starts` and
+/// `GenerationInfo::complete_from` of the manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogStart {
     /// One for each stream. Empty if all begin with their first log files; never empty in a shared

@@ -11,7 +11,7 @@ use crate::format::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
 use crate::generation::layout_config::{Layout, Placement, Retain};
 use crate::generation::log_start::{LogStart, StreamStart};
 
-/// How recovery decides which hardened commits count.
+/// The rule by which recovery decides which hardened commits count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CutRule {
     /// All of them: under normal lock release nothing depends on what was not hardened. Replay is
@@ -47,14 +47,14 @@ pub struct GenerationInfo {
     pub generation: Generation,
     /// One stream per worker or one in all.
     pub layout: Layout,
-    /// How many streams it has.
+    /// Number of its streams.
     pub streams: u16,
-    /// Where its frames are.
+    /// The placement of its frames.
     pub placement: Placement,
     /// Whether its first log files may be gone.
     pub retain: Retain,
-    /// Where each stream begins. Empty if all begin with their first log files, and never empty in
-    /// a shared device.
+    /// The beginning of each stream. Empty if all begin with their first log files, and never empty
+    /// in a shared device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<StreamStart>,
     /// L0: below this LSN some may be missing because their log files were recycled, from it on
@@ -82,7 +82,7 @@ pub struct GenerationInfo {
 }
 
 impl GenerationInfo {
-    /// Where a stream begins.
+    /// The beginning of a stream.
     #[must_use]
     pub fn start(&self, worker: WorkerId) -> StreamStart {
         let start = self.starts.get(usize::from(worker.0));

@@ -24,11 +24,11 @@ use crate::stream_dirs::stream_dirs;
 /// Files that were removed, or could not be.
 #[derive(Debug, Default)]
 pub struct RemovedFiles {
-    /// How many were removed.
+    /// Number of removed files.
     pub files: u64,
     /// Their lengths.
     pub bytes: u64,
-    /// Those that are still there. They do no harm; the next opening tries again.
+    /// The files that could not be removed. They do no harm; the next opening tries again.
     pub failed: Vec<(PathBuf, io::Error)>,
 }
 

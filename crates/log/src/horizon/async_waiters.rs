@@ -22,7 +22,7 @@ pub(crate) struct AckWaiters {
 }
 
 struct List {
-    /// How often the list was emptied.
+    /// The number of times that the list was emptied.
     round: u64,
     /// None: the task has left.
     wakers: Vec<Option<Waker>>,

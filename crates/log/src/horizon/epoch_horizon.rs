@@ -243,7 +243,7 @@ impl EpochHorizon {
         self.ack_waiters.wake();
     }
 
-    /// How often there was no room.
+    /// The number of times that there was no room.
     pub(crate) fn refusals(&self) -> u64 {
         self.refusals.lock().count
     }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Where log sequence numbers come from.
+/// The source of log sequence numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SequencerKind {
     /// Nowhere: normal lock release needs none, and no worker touches a shared counter.

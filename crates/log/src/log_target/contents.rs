@@ -81,7 +81,7 @@ impl Superfluous {
     }
 }
 
-/// Where a stream may begin.
+/// The earliest beginning of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beginning {
     pub(crate) start: StreamStart,

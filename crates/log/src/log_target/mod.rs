@@ -33,7 +33,7 @@ pub(crate) struct WritePosition {
     /// The log file's number; 0 in a shared device.
     pub(crate) file_number: u64,
     pub(crate) offset: u64,
-    /// Where the rest of it goes, if the end of a ring cuts it in two.
+    /// The position of the rest, if the end of a ring cuts the frame in two.
     pub(crate) rest: Option<FrameRest>,
     pub(crate) salt: Salt,
     /// The head to write once the frame is durable, and where.

@@ -33,7 +33,7 @@ use crate::format::log_file::{LogFileHeader, file_name, is_unnumbered, unnumbere
 use crate::log_target::log_room::{Grant, GrantedFile, ImageEffect, LogRoom, WantedFile};
 use crate::stream_dirs::stream_dirs;
 
-/// How much of a frame is written at a time.
+/// Number of a frame's bytes that are written at a time.
 const PIECE_BYTES: usize = 4 << 20;
 
 /// A log file that has no number yet, with all of a frame but its first block.

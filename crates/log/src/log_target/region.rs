@@ -32,7 +32,7 @@ pub(crate) const STRETCHES: u64 = 64;
 /// Frames of a ring that go together: at least a 64th of it, but for the last stretch, that is
 /// being written.
 struct Stretch {
-    /// Where its first frame is.
+    /// The offset of its first frame.
     offset: u64,
     frames: FrameRun,
 }
@@ -41,7 +41,7 @@ pub(crate) struct RegionTarget {
     pub(crate) block_bytes: usize,
     file: Arc<dyn DiskFile>,
     path: Arc<Path>,
-    /// Where the region starts in the file.
+    /// The offset of the region in the file.
     base: u64,
     ring: Ring,
     salt: Salt,

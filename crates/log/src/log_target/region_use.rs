@@ -1,6 +1,6 @@
-//! How full the regions of a shared device are.
+//! The fill level of a shared device's regions.
 
-/// How full a region of a shared device is.
+/// The fill level of a region of a shared device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegionUse {
     /// The bytes of frames that are kept in it.

@@ -1,4 +1,4 @@
-//! Why a log cannot be read.
+//! Errors of reading a log.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::format::VERSION;
 
 debug_as_sentence!(ReadError);
 
-/// Why a log cannot be read. Nothing of it should be replayed then.
+/// The reason that a log cannot be read. None of it should be replayed then.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {

@@ -41,7 +41,7 @@ struct Whole {
 struct HeldBytes {
     number: usize,
     buf: AlignedBuf,
-    /// Where the first byte that is held lies in `buf`.
+    /// The position in `buf` of the first byte held.
     base: usize,
     /// Offset in the file of the first byte held.
     start: u64,

@@ -53,7 +53,7 @@ pub fn harden_tail(
     }
 }
 
-/// How much is written at a time.
+/// Number of bytes written at a time.
 const PIECE_BYTES: u64 = 4 << 20;
 
 /// Writes a stretch of a file as it is, piece by piece, and as much around it as makes whole

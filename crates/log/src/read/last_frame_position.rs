@@ -1,6 +1,6 @@
 //! The last frame of a stream: its place on the disk.
 
-/// Where the last frame of a stream is.
+/// The position of a stream's last frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tail {
     /// The log file; 0 in a shared device.

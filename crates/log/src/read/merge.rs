@@ -16,7 +16,7 @@ use crate::format::frame::{FrameHeader, LogRecord, record};
 #[derive(Debug)]
 pub struct Merge {
     heads: Vec<Head>,
-    /// From this LSN on none may be missing; moves up with the merge.
+    /// No LSN from this one on may be missing; it moves up with the merge.
     expected: Lsn,
     last: Option<Lsn>,
     /// Some may be missing.
@@ -32,7 +32,7 @@ pub struct Merge {
 struct Head {
     reader: StreamReader,
     frame: Option<(FrameHeader, u64)>,
-    /// Where in the frame's records the next one begins.
+    /// The position of the next record in the frame's records.
     at: usize,
     /// LSN of the next record; `u64::MAX` at the end.
     lsn: u64,

@@ -99,7 +99,7 @@ impl Ahead {
         self.asked.back().map(Asked::id)
     }
 
-    /// How many pieces are asked for and not taken.
+    /// Number of pieces that are requested and not taken.
     pub(super) fn len(&self) -> usize {
         self.asked.len()
     }

@@ -48,7 +48,7 @@ impl SortedRun {
             .push((record.stamp, record.lsn, from, self.payloads.len()));
     }
 
-    /// How many commits there are.
+    /// Number of commits.
     #[must_use]
     pub fn len(&self) -> usize {
         self.index.len()

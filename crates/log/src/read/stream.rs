@@ -26,13 +26,13 @@ pub struct StreamReader {
     pub(super) info: GenerationInfo,
     worker: WorkerId,
     pub(super) source: Source,
-    /// Where the stream's files are, or should be.
+    /// The path of the stream's files, which may be missing.
     home: PathBuf,
     /// The index of the extent `here`.
     pub(super) index: usize,
     pub(super) here: Option<Extent>,
     pub(super) window: Window,
-    /// Where the next frame should be.
+    /// The offset at which the next frame is expected.
     pub(super) at: u64,
     /// The sequence it should have; unknown until the first frame where only the last log files are
     /// kept.
@@ -63,7 +63,7 @@ pub struct StreamEnd {
     /// Something that is no frame follows where the next frame would be: a flush was interrupted
     /// there, or a log file was recycled.
     pub torn: bool,
-    /// Where the last frame is, for [`harden_tail`](super::harden_tail).
+    /// The position of the last frame, for [`harden_tail`](super::harden_tail).
     pub(super) tail: Tail,
 }
 
@@ -83,9 +83,9 @@ pub fn durable_epoch<'a>(ends: impl IntoIterator<Item = &'a StreamEnd>) -> Epoch
 pub struct Frame<'a> {
     /// The header of the frame.
     pub header: FrameHeader,
-    /// Where it is.
+    /// Its position.
     pub position: FramePosition,
-    /// All of it, header and records.
+    /// The whole frame, header and records.
     whole: &'a [u8],
 }
 
@@ -459,7 +459,7 @@ impl StreamReader {
             .map_or(BLOCK_BYTES_MIN, |extent| extent.block_bytes)
     }
 
-    /// Where the reader is, for an error.
+    /// The position of the reader, for an error.
     pub(super) fn place(&self) -> (PathBuf, u64) {
         match &self.here {
             Some(extent) => (extent.path.clone(), extent.file_offset(self.at)),
@@ -467,7 +467,7 @@ impl StreamReader {
         }
     }
 
-    /// Where in its file, or in the device, this offset of what is here is.
+    /// The offset in the file, or in the device, of this offset of the current extent.
     fn file_offset(&self, at: u64) -> u64 {
         self.here
             .as_ref()

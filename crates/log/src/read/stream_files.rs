@@ -43,13 +43,13 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// Where in the file, or in the device, this offset is.
+    /// The offset in the file, or in the device, of this offset.
     pub(super) fn file_offset(&self, offset: u64) -> u64 {
         self.ring.map_or(offset, |ring| ring.device_offset(offset))
     }
 }
 
-/// Where the extents of a stream come from.
+/// The source of a stream's extents.
 pub(super) enum Source {
     Files {
         disk: Arc<dyn Disk>,
@@ -83,7 +83,7 @@ impl Source {
         }
     }
 
-    /// How many extents there are.
+    /// Number of extents.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Files { files, .. } => files.len(),

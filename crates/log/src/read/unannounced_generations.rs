@@ -29,7 +29,7 @@ use crate::generation::GenerationInfo;
 use crate::generation::layout_config::Placement;
 use crate::stream_dirs::stream_dirs;
 
-/// How much of a file is looked at together.
+/// Number of a file's bytes that are examined together.
 const PIECE_BYTES: usize = 1 << 20;
 
 /// Fails if the log in `wal` holds a frame that a manifest with these generations, and `next` as

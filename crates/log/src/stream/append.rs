@@ -16,8 +16,8 @@ use crate::log_target::log_room::{Grant, WantedFile};
 use crate::log_target::{Job, LogFile, LogFileMaker, LogTarget};
 use crate::sync::MutexGuard;
 
-/// How many bytes of a frame are summed at once: few enough to be in the caches still, and enough
-/// for several sums to run side by side.
+/// Number of a frame's bytes that are summed at once: few enough to be in the caches still, and
+/// enough for several sums to run side by side.
 const DIGEST_BYTES: usize = 16 << 10;
 
 /// The kind of an appended entry.
@@ -39,7 +39,7 @@ pub enum Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the commit that fills a group has to flush it"]
 pub struct Appended {
-    /// To ask for it later.
+    /// The ticket for later waits.
     pub ticket: Ticket,
     /// This commit filled its group: the caller does what it does before a flush (its write phase,
     /// its unlocking) and then calls [`Stream::begin_flush`]. Exactly one commit of a group is told

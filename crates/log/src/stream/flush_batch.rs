@@ -23,7 +23,7 @@ pub(super) struct FlushBatch<H> {
     pub(super) frame: Filling<H>,
     pub(super) padded: usize,
     pub(super) sequence: u64,
-    /// Where it goes.
+    /// The position of its frame.
     pub(super) position: FramePosition,
     /// The epoch that it closes, if commits are released by epochs.
     pub(super) closed: Epoch,

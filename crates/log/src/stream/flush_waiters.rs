@@ -1,4 +1,4 @@
-//! Where threads wait for a flush to end, or to lead one (`stream/mod.rs`, S3).
+//! The wait list of threads that wait for a flush to end, or to lead one (`stream/mod.rs`, S3).
 
 use std::time::Instant;
 

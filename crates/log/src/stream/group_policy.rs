@@ -17,7 +17,7 @@ const TRIAL_BATCHES: u32 = 32;
 /// Batches between two trials: the first number initially, and up to the second while trials show
 /// no gain.
 const HOLD_BATCHES: [u32; 2] = [256, 4096];
-/// How much better the other mode has to be.
+/// The factor by which the other mode has to be better.
 const GAIN: f64 = 1.04;
 /// Where flushes are shorter, a thread cannot be parked and woken in their time.
 const SHORTEST_FLUSH: Duration = Duration::from_micros(20);
@@ -89,7 +89,7 @@ impl Default for GroupPolicy {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BatchCompleted {
     pub(super) at: Instant,
-    /// How long it was under way.
+    /// The time that it was under way.
     pub(super) took: Duration,
     /// The commits that it carried.
     pub(super) carried: u32,

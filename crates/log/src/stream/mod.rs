@@ -106,9 +106,9 @@ pub struct Stream<H: GroupResource> {
     maker: Option<LogFileMaker>,
     progress: Progress,
     state: Mutex<State<H>>,
-    /// Where threads wait that need a flush to end, or to lead one (S3).
+    /// Threads that wait for a flush to end, or to lead one (S3).
     flush_waiters: FlushWaiters,
-    /// Where threads wait for a log file that another thread prepares.
+    /// Threads that wait for a log file that another thread prepares.
     prepared: Condvar,
     kept: KeptBytes,
     /// Tasks that wait for commits.
@@ -117,7 +117,7 @@ pub struct Stream<H: GroupResource> {
     demand: Demand,
 }
 
-/// How long entries and frames may be.
+/// The length limits of entries and frames.
 #[derive(Clone, Copy)]
 struct Limits {
     /// The length of a buffer, and so of a frame with several entries.
@@ -197,7 +197,7 @@ impl<H: GroupResource> Stream<H> {
         self.progress.hardened() >= ticket.number
     }
 
-    /// How many entries of the stream are hardened.
+    /// Number of the stream's hardened entries.
     #[must_use]
     pub fn hardened_commits(&self) -> u64 {
         self.progress.hardened()

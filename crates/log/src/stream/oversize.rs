@@ -37,7 +37,7 @@ pub struct OversizeEntry {
     payload_crc: u32,
     /// The frame; if its body is written, its first block.
     buf: AlignedBuf,
-    /// Where the body is written, of a frame that is longer than a log file.
+    /// The file for the body of a frame that is longer than a log file.
     file: Option<UnnumberedFile>,
 }
 

@@ -84,15 +84,15 @@ struct State {
 /// Contents and counts of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounters {
-    /// How many pages fit.
+    /// Number of pages that fit.
     pub capacity_pages: usize,
-    /// How many are resident.
+    /// Number of resident pages.
     pub resident_pages: usize,
     /// The number of pages that became resident.
     pub inserted: u64,
-    /// How many were read although another reader had made them resident first.
+    /// Number of pages read although another reader had made them resident first.
     pub duplicates: u64,
-    /// How many were evicted.
+    /// Number of evicted pages.
     pub evicted: u64,
 }
 

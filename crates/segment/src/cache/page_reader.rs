@@ -45,7 +45,7 @@ struct Held {
     slot: u32,
 }
 
-/// How many of the pins that were taken last are looked at before another one is taken.
+/// Number of the latest pins that are searched before another one is taken.
 const RECENT: usize = 4;
 
 /// Counts of a reader.
@@ -122,7 +122,7 @@ impl<F: PageFrame> PageReader<F> {
         }
     }
 
-    /// How many pins are held: a page that was given out twice may be counted twice.
+    /// Number of held pins: a page that was returned twice may be counted twice.
     #[must_use]
     pub fn pins(&self) -> usize {
         self.held.borrow().len()

@@ -91,8 +91,8 @@ impl PageTable {
         debug_assert!(before & !PINS == 0);
     }
 
-    /// For the hand: lowers the count of a resident page, or makes it absent if that is zero and
-    /// there is no pin.
+    /// Called by the clock hand: lowers the count of a resident page, or makes it absent if that is
+    /// zero and there is no pin.
     pub(super) fn age(&self, page: PageNo) -> Aged {
         let word = &self.words[page.0 as usize];
         let before = word.load(Ordering::Relaxed);
@@ -126,7 +126,7 @@ impl PageTable {
         Some(frame)
     }
 
-    /// How many readers have the page pinned.
+    /// Number of readers that have the page pinned.
     #[cfg(test)]
     #[cfg(loom)]
     pub(super) fn pins(&self, page: PageNo) -> u64 {

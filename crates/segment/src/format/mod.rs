@@ -103,7 +103,7 @@ pub(crate) fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
     bytes[at..at + N].copy_from_slice(&value);
 }
 
-/// How many bytes two keys have in common at their beginning.
+/// Length of the common prefix of two keys.
 pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     let common = a.iter().zip(b).take_while(|(a, b)| a == b);
     common.count()

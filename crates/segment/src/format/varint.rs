@@ -4,7 +4,7 @@
 /// One more than the largest number.
 pub(crate) const LIMIT: usize = 1 << 14;
 
-/// How many bytes `number` takes.
+/// The encoded length of `number`.
 pub(crate) fn len(number: usize) -> usize {
     debug_assert!(number < LIMIT);
     if number < 128 { 1 } else { 2 }

@@ -61,7 +61,7 @@ impl Segment {
     /// The first row whose key is `key` or comes after it; nothing behind the last. The cursor is
     /// behind that row then.
     ///
-    /// Where all keys of the leaf are below `key`, the row is in the next one, and this may fault
+    /// If all keys of the leaf are below `key`, the row is in the next one, and this may fault
     /// twice. To need no page twice, call [`Segment::position`], and then [`Segment::next`].
     #[inline]
     pub fn seek<'p>(

@@ -11,13 +11,13 @@ use crate::segment::Segment;
 #[derive(Clone, Debug)]
 pub struct LongReader {
     page: PageNo,
-    /// Where in the page's bytes the next piece begins.
+    /// The offset of the next piece in the page's bytes.
     offset: usize,
     left_bytes: u64,
 }
 
 impl LongReader {
-    /// At the beginning of a value.
+    /// A reader at the beginning of a value.
     #[must_use]
     pub fn new(value: LongValue) -> Self {
         Self {
@@ -27,7 +27,7 @@ impl LongReader {
         }
     }
 
-    /// How many bytes are still to come.
+    /// Number of remaining bytes.
     #[must_use]
     pub fn left_bytes(&self) -> u64 {
         self.left_bytes

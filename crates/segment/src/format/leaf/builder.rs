@@ -118,8 +118,8 @@ impl LeafBuilder {
         &self.bytes[at..at + row.value.bytes()]
     }
 
-    /// How the page is laid out with a row whose key comes after the last one, if it fits. The
-    /// first row always does.
+    /// The layout of the page with one more row, the key of which comes after the last one, if it
+    /// fits. The first row always does.
     pub(crate) fn plan(&self, key: &[u8], value: ValueLen, stamp: Stamp) -> Option<Plan> {
         let (stamp_min, stamp_max, prefix_len) = match self.rows.first() {
             None => (stamp.0, stamp.0, key.len()),
@@ -227,7 +227,7 @@ impl LeafBuilder {
     }
 }
 
-/// How many bytes hold the number.
+/// Number of bytes for the number.
 fn width_of(number: u64) -> usize {
     (u64::BITS - number.leading_zeros()).div_ceil(8) as usize
 }

@@ -61,7 +61,7 @@ pub struct Leaf<'p> {
     prefix: &'p [u8],
 }
 
-/// Where the parts of a leaf begin.
+/// The offsets of a leaf's parts.
 pub(crate) struct Layout {
     pub(crate) hints_at: usize,
     pub(crate) heads_at: usize,
@@ -132,7 +132,7 @@ impl<'p> Leaf<'p> {
         }
     }
 
-    /// How many rows there are: one at least.
+    /// Number of rows, at least one.
     #[must_use]
     #[inline]
     #[expect(clippy::len_without_is_empty, reason = "a leaf is never empty")]
@@ -187,7 +187,7 @@ impl<'p> Leaf<'p> {
     #[inline]
     fn stamp(&self, at: usize) -> Stamp {
         let delta = match self.stamp_width() {
-            // All of a bulk load.
+            // All rows have one stamp, as after a bulk load.
             0 => 0,
             width => stamp_delta(&self.page[at..at + width]),
         };
