@@ -38,7 +38,7 @@ impl GroupResource for () {
     }
 }
 
-/// How many commits share a flush.
+/// The number of commits that share a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Group {
     /// A fixed number; 1 is what the papers call NoGroup.
@@ -79,10 +79,10 @@ pub struct LogConfig {
     /// not make up for; and where there are many workers, one that waits leaves its processor to
     /// others.
     pub async_flush_min_commits: Option<NonZeroU32>,
-    /// Where LSNs come from.
+    /// The source of LSNs.
     pub sequencer: SequencerKind,
-    /// Where the epochs come from, if commits are acknowledged by them ([`CutRule::Epoch`]); no
-    /// LSNs are drawn then.
+    /// The source of epochs, if commits are acknowledged by them ([`CutRule::Epoch`]); no LSNs are
+    /// drawn then.
     pub epochs: Option<Arc<dyn EpochSource>>,
     /// Length of a buffer (a stream has two), and so of the longest frame with several entries;
     /// rounded up to 4 KiB.
@@ -91,7 +91,7 @@ pub struct LogConfig {
     /// ([`Stream::prepare_oversize`](crate::Stream::prepare_oversize)). Nothing: as much as fits
     /// into a buffer.
     pub payload_bytes_max: Option<usize>,
-    /// Where frames go.
+    /// The placement of frames.
     pub placement: Placement,
     /// The retention of hardened log files, or of hardened frames in a region.
     pub retain: Retain,
@@ -136,7 +136,7 @@ impl LogConfig {
         }
     }
 
-    /// How many streams there will be.
+    /// Number of streams that the log will have.
     #[must_use]
     pub fn stream_count(&self) -> usize {
         match self.layout {

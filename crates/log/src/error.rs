@@ -98,7 +98,7 @@ pub enum LogError {
         number: u64,
         /// The stream that was asked.
         asked: WorkerId,
-        /// How many commits that stream has.
+        /// Number of commits in that stream.
         appended: u64,
     },
     /// The LSN was not drawn from this log, so waiting for it would not end.
@@ -147,9 +147,9 @@ pub enum LogError {
         path: PathBuf,
         /// Its length.
         bytes: u64,
-        /// How many streams there are.
+        /// Number of streams.
         streams: usize,
-        /// How long each region has to be.
+        /// The required length of each region.
         region_bytes: u64,
     },
     /// The configuration contradicts itself.

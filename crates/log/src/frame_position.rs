@@ -1,4 +1,5 @@
-//! Where a frame is: for callers that read single records back, by a position that they remember.
+//! The position of a frame: for callers that read single records back, by a position that they
+//! remember.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +8,7 @@ use namiki_platform::{Generation, WorkerId};
 use crate::format::frame::{FRAME_HEADER_BYTES, RECORD_HEADER_BYTES};
 use crate::format::log_file::{file_name, stream_dir};
 
-/// Where a frame is.
+/// The position of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FramePosition {
     /// The generation that wrote it.
@@ -30,8 +31,8 @@ impl FramePosition {
         log_file_path(dir, self.generation, self.worker, self.file_number)
     }
 
-    /// Where in the file the payloads of the frame's records are, if these are the payloads'
-    /// lengths, in the order in which they were appended.
+    /// The offsets of the payloads of the frame's records in the file, given the payloads' lengths
+    /// in the order in which they were appended.
     pub fn payload_offsets(
         &self,
         payload_bytes: impl IntoIterator<Item = usize>,

@@ -57,8 +57,8 @@ pub struct LogCounters {
     pub cas_misses: u64,
     /// Sum over all frames of the time from the beginning of the write until its end was seen.
     pub flush_ns: u64,
-    /// How many frames had no commit, one, 2 or 3, 4 to 7, and so on; in the last place, all with
-    /// more.
+    /// Number of frames without commits, with one, with 2 or 3, with 4 to 7, and so on; the last
+    /// entry counts all frames with more.
     pub group_sizes: [u64; GROUP_SIZES],
 }
 
@@ -244,7 +244,7 @@ impl<H: GroupResource> Log<H> {
         Ok(())
     }
 
-    /// How many streams there are; 1 under `Layout::Single`.
+    /// Number of streams; 1 under `Layout::Single`.
     #[must_use]
     pub fn streams(&self) -> usize {
         self.streams.list.len()
@@ -653,7 +653,7 @@ impl<H: GroupResource> Log<H> {
             } else {
                 Lsn(0)
             },
-            // All of them: whatever is in the streams was hardened.
+            // All epochs: every record in the streams was hardened.
             durable_epoch: (self.streams.shared.epochs.as_ref())
                 .map_or(Epoch(0), |epochs| epochs.source.current()),
             max_stamp: Stamp(0),

@@ -126,7 +126,7 @@ struct ModelWrite {
 }
 
 impl PendingWrite for ModelWrite {
-    /// Not at the first look.
+    /// False at the first poll.
     fn is_complete(&mut self) -> bool {
         std::mem::replace(&mut self.is_complete, true)
     }
@@ -619,7 +619,7 @@ impl Task {
         })
     }
 
-    /// Until it is woken.
+    /// Sleeps until it is woken.
     pub(crate) fn sleep(&self) {
         let mut woken = self.woken.lock().unwrap();
         while !*woken {

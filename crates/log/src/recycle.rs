@@ -16,7 +16,7 @@ use crate::log_target::Superfluous;
 use crate::log_target::log_room::{LogFiles, LogRoom, RestrictedFile};
 use crate::log_target::region_use::RegionUse;
 
-/// How far an image goes.
+/// The extent of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecyclePoint {
     /// Every commit with a stamp at or below this one is in the image.
@@ -137,7 +137,8 @@ impl<H: GroupResource> Log<H> {
         }
     }
 
-    /// From now on, this is asked before a file is made for frames. To be said once.
+    /// Sets the source of permissions: from now on it is asked before a file is made for frames.
+    /// Call it once.
     pub fn keep_room(&self, room: Arc<dyn LogRoom>) {
         // One that was there before stays.
         let _ = self.streams.shared.room.set(room);

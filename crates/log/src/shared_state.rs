@@ -21,11 +21,11 @@ pub(crate) struct Shared {
     pub(crate) process: ProcessToken,
     pub(crate) generation: Generation,
     pub(crate) horizon: Horizon,
-    /// Where commits are released by epochs.
+    /// The horizon of epochs, where commits are released by epochs.
     pub(crate) epochs: Option<EpochHorizon>,
     pub(crate) poison: Poison,
     pub(crate) prepare: Prepare,
-    /// From how many commits on a full group is submitted; `None` if none ever is.
+    /// The number of commits from which a full group is submitted; `None` if no group ever is.
     pub(crate) async_flush_min_commits: Option<NonZeroU32>,
     /// Whether there is a flusher to wake.
     pub(crate) has_flusher: bool,

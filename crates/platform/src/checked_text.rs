@@ -7,7 +7,7 @@
 //! The checksum is CRC-32C of the text without the newline at its end. People can read such a file, and a program sees
 //! another format before it looks at anything else.
 
-/// Why a file is not one that can be read.
+/// The reason that a file cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeadError {
     /// It is damaged, or of another kind.

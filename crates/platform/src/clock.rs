@@ -88,7 +88,7 @@ pub struct Pause {
 }
 
 impl Pause {
-    /// From here on the clock is precise enough.
+    /// The clock is precise enough for durations from here on.
     pub const COUNTED_BELOW: Duration = Duration::from_micros(2);
 
     /// A pause of `wanted`, calibrated now, which takes a few milliseconds if it is short.

@@ -25,7 +25,7 @@ pub(crate) enum Scalar {
     Calculate {
         op: Arithmetic,
         parts: Vec<Scalar>,
-        /// For the message when it does not fit.
+        /// The text of the expression, for the message of an overflow.
         text: Box<str>,
     },
     /// The same number as another type; missing if that would change it.

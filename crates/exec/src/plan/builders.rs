@@ -31,15 +31,15 @@ impl Plan {
         })
     }
 
-    /// For each of these rows, those of a table with a primary key that begins with the values of
-    /// these columns.
+    /// Joins each of these rows with the rows of a table with a primary key that begins with the
+    /// values of these columns.
     #[must_use]
     pub fn lookup(self, table: &str, by: &[&str]) -> Self {
         self.nested_loop(table, None, by)
     }
 
-    /// For each of these rows, those of a table with an entry in an index that begins with the
-    /// values of these columns.
+    /// Joins each of these rows with the rows of a table with an entry in an index that begins with
+    /// the values of these columns.
     #[must_use]
     pub fn index_lookup(self, table: &str, index: &str, by: &[&str]) -> Self {
         self.nested_loop(table, Some(index), by)
@@ -94,7 +94,7 @@ impl Plan {
         })
     }
 
-    /// Those of these rows for which this is true.
+    /// Keeps the rows for which this is true.
     #[must_use]
     pub fn filter(self, keep: Expr) -> Self {
         Self::Filter(Filter {
@@ -123,7 +123,7 @@ impl Plan {
         })
     }
 
-    /// These rows, ordered by these expressions.
+    /// Sorts the rows by these expressions.
     #[must_use]
     pub fn sort(self, by: Vec<SortKey>) -> Self {
         Self::Sort(Sort {

@@ -15,7 +15,7 @@ pub(super) fn conjuncts(filter: Option<&Expr>) -> Vec<Expr> {
     }
 }
 
-/// All of these together.
+/// The conjunction of these conditions.
 pub(super) fn conjunction(mut parts: Vec<Expr>) -> Option<Expr> {
     match parts.len() {
         0 => None,

@@ -82,7 +82,7 @@ struct Compiler<'b> {
     sources: Vec<SourceEntry>,
     /// The pipeline that each builder became.
     builders: Vec<usize>,
-    /// For each operator, before its inputs: the builder and the step that its rows come to next.
+    /// For each operator, before its inputs: the builder and the step that its rows reach next.
     places: Vec<(usize, usize)>,
 }
 

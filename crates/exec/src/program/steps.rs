@@ -29,7 +29,7 @@ pub(crate) struct Place {
 
 /// A table or an index that a plan reads.
 pub(crate) struct SourceEntry {
-    /// For messages: the table, and the index if it is one.
+    /// The table, and the index if it is one, for messages.
     pub(crate) name: String,
     pub(crate) source: Arc<dyn Source>,
 }
@@ -98,11 +98,11 @@ pub(crate) struct ReadStep {
 
 /// The part of a source's rows to read.
 pub(crate) enum Reach {
-    /// Those with keys in a range.
+    /// The rows with keys in a range.
     Range(KeyBounds),
     /// The one with a key made of these values of the row so far.
     Key(KeyValues),
-    /// Those with keys that begin with these values of the row so far.
+    /// The rows with keys that begin with these values of the row so far.
     Prefix(KeyValues),
 }
 
@@ -147,7 +147,7 @@ pub(crate) enum Sink {
     Aggregate(Arc<AggregateSink>),
     Sort(Arc<SortSink>),
     Build(Arc<BuildSink>),
-    /// These columns of all rows, in the order in which they come.
+    /// Keeps these columns of all rows, in the order in which they arrive.
     Materialize(Arc<[Slot]>),
 }
 
@@ -161,7 +161,7 @@ pub(crate) struct AggregateSink {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub(crate) function: AggregateFunction,
-    /// Over which column; none counts rows.
+    /// The column of the argument; without one, rows are counted.
     pub(crate) of: Option<Slot>,
     /// The type of the result. The sink decides about its place.
     pub(crate) result: Slot,

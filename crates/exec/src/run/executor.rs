@@ -99,7 +99,7 @@ impl Executor {
                     doing: "start a thread",
                     source: source.into(),
                 });
-                // Those that were started wait for the others at the end of each pipeline.
+                // The started threads wait for the others at the end of each pipeline.
                 (started..threads).for_each(|_| shared.abort_worker());
                 shared.wait_until_left();
                 break;

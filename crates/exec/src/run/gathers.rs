@@ -108,7 +108,7 @@ pub(crate) struct Gather {
     /// The text of the rows, back to back.
     heap: Vec<u8>,
     keys: Vec<u8>,
-    /// Where the text and the key of each row end.
+    /// The ends of each row's text and key.
     ends: Vec<(usize, usize)>,
     /// Result of the last look-up, of the rows from `found_from` on.
     found: RowBatch,

@@ -23,7 +23,7 @@ pub enum Mode {
     OutOfOrder,
 }
 
-/// How many tasks of a thread may wait for pages at a time.
+/// The number of a thread's tasks that may wait for pages at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Degree {

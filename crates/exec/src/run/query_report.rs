@@ -12,7 +12,8 @@ use crate::query_statistics::Statistics;
 
 /// See the module.
 pub(crate) struct QueryReport {
-    /// For each pipeline the rows that began each step, and those that came to the sink.
+    /// For each pipeline, the number of rows that began each step, and of those that reached the
+    /// sink.
     step_rows: Mutex<Vec<Vec<u64>>>,
     /// One bit for each page of each segment that was read.
     pages_read: Mutex<Vec<Vec<u64>>>,

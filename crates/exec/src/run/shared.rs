@@ -33,7 +33,7 @@ pub(crate) struct Resources {
     pub(crate) cache: Arc<PageCache<Frame>>,
 }
 
-/// How the rows of a source are reached.
+/// The access to the rows of a source.
 pub(crate) enum Storage {
     /// By calls.
     Resident,

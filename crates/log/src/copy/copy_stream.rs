@@ -95,7 +95,7 @@ pub fn copy_stream<E: From<CopyError>>(
     copy.make_dir()?;
     let seal = info.seal.as_ref();
     let last = seal.map_or(0, |seal| seal.last_sequence(usize::from(worker.0)));
-    // Where the copy ends in a log file that is gone, so are the frames that would follow.
+    // If the copy ends in a log file that is gone, the frames that would follow are gone, too.
     let has = if has.file_number >= info.start(worker).file_number {
         has
     } else {
@@ -176,7 +176,7 @@ enum CopiedFile {
     /// It was there, and grows in place.
     Grown {
         file: Arc<dyn DiskFile>,
-        /// Where what is gathered begins: at a block.
+        /// The beginning of the gathered bytes: at a block boundary.
         start: u64,
         gathered: AlignedBuf,
     },

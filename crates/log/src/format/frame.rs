@@ -232,7 +232,7 @@ pub struct LogRecord<'a> {
 }
 
 impl LogRecord<'_> {
-    /// By epochs: the one it was committed in.
+    /// By epochs: the epoch of its commit.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
         Epoch(self.lsn.0 >> 1)
@@ -245,7 +245,7 @@ impl LogRecord<'_> {
         self.lsn.0 & 1 == 1
     }
 
-    /// By epochs: whether it counts where those through `durable` do.
+    /// By epochs: whether it counts if the epochs through `durable` do.
     #[must_use]
     pub fn counts_through(&self, durable: Epoch) -> bool {
         self.is_independent() || self.epoch() <= durable

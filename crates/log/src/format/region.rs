@@ -215,7 +215,7 @@ impl Ring {
     }
 }
 
-/// Where a stream's region starts in the device; `None` if that is beyond any device's end.
+/// The offset of a stream's region in the device; `None` if that is beyond any device's end.
 pub(crate) fn region_base(worker: WorkerId, region_bytes: u64) -> Option<u64> {
     let base = u64::from(worker.0).checked_mul(region_bytes)?;
     base.checked_add(region_bytes).map(|_| base)

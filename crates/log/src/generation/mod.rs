@@ -152,8 +152,8 @@ const NUMBER_MAX: u64 = u64::MAX >> 2;
 /// The same of generations: each opening begins one.
 const GENERATION_MAX: Generation = Generation(u32::MAX >> 1);
 
-/// Why a manifest with these generations, and `next` as the one that is to come, makes no sense;
-/// nothing if it does.
+/// The reason that a manifest with these generations, and `next` as the next one, contradicts
+/// itself; `None` if it does not.
 #[must_use]
 pub fn generations_contradiction(
     generations: &[GenerationInfo],
@@ -215,7 +215,7 @@ pub fn generations_contradiction(
     (next.0 == 0 || next > GENERATION_MAX).then(|| format!("{next} cannot be next"))
 }
 
-/// Why a generation cannot begin where it is said to; `None` if it can.
+/// The reason that a generation cannot begin at its start; `None` if it can.
 fn start_contradiction(info: &GenerationInfo) -> Option<String> {
     let generation = info.generation;
     let is_ring = matches!(info.placement, Placement::Shared { .. });

@@ -40,7 +40,8 @@ pub(crate) struct Key {
 #[derive(Debug, Default)]
 pub struct AckWaiter {
     pub(crate) entry: Option<(usize, Key)>,
-    /// How often the flusher had found no room for an epoch marker when the task asked first.
+    /// The number of times that the flusher had found no room for an epoch marker when the task
+    /// asked first.
     pub(crate) refusals: Option<u64>,
 }
 

@@ -79,7 +79,7 @@ pub(crate) struct EpochHorizon {
     is_over: AtomicBool,
     /// Whether a thread is certifying an epoch, or closing the log.
     is_led: Mutex<bool>,
-    /// Where the other threads wait that would do so, too.
+    /// Other threads that want to certify wait here.
     followers: Condvar,
     /// Tasks that wait for an epoch.
     pub(crate) ack_waiters: AckWaiters,

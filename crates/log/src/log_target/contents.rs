@@ -54,8 +54,8 @@ pub(super) struct LogFileContents {
     pub(super) frames: FrameRun,
 }
 
-/// Up to where an image makes a log superfluous: a frame is if its stamps are at or below `stamp`,
-/// and its LSNs below `below_lsn`.
+/// The limits of the part of a log that an image makes superfluous: a frame is superfluous if its
+/// stamps are at or below `stamp`, and its LSNs below `below_lsn`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Superfluous {
     pub(crate) stamp: Stamp,

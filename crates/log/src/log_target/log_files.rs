@@ -356,8 +356,8 @@ impl LogFileTarget {
         self.behind_bytes + self.current_bytes()
     }
 
-    /// Where the stream may begin, if what is superfluous goes; `hardened` is the sequence of the
-    /// last hardened frame.
+    /// The earliest beginning of the stream, if the superfluous part is removed; `hardened` is the
+    /// sequence of the last hardened frame.
     pub(crate) fn beginning(&self, superfluous: Superfluous, hardened: u64) -> Beginning {
         let kept = || self.behind.iter().chain(&self.contents);
         let gone = match self.retain {

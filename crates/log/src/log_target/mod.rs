@@ -62,7 +62,7 @@ impl WritePosition {
             None => write(self.offset, padded)?,
             Some(rest) => {
                 write(self.offset, &padded[..rest.from])?;
-                // To where a write may begin.
+                // Moves the rest to an offset at which a write may begin.
                 padded.copy_within(rest.from.., 0);
                 write(rest.offset, &padded[..padded.len() - rest.from])?;
             }
@@ -161,8 +161,8 @@ impl LogTarget {
         }
     }
 
-    /// Where the stream may begin, if what is superfluous goes; `hardened` is the sequence of the
-    /// last hardened frame.
+    /// The earliest beginning of the stream, if the superfluous part is removed; `hardened` is the
+    /// sequence of the last hardened frame.
     pub(crate) fn beginning(&self, superfluous: Superfluous, hardened: u64) -> Beginning {
         match self {
             Self::Files(target) => target.beginning(superfluous, hardened),

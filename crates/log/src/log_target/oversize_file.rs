@@ -45,7 +45,7 @@ pub(crate) struct UnnumberedFile {
     frame_bytes: u64,
     has_number: bool,
     process: ProcessToken,
-    /// Until it is a log file.
+    /// The permission, until it is a log file.
     granted: Option<GrantedFile>,
 }
 
@@ -186,7 +186,7 @@ impl LogFileMaker {
             Err(source) if self.is_listed(&log_file.path) => return Err(refused(source)),
             renamed => renamed,
         };
-        // From here on there is no way back: the spare that had the number is gone, or may be.
+        // The point of no return: the spare that had the number is gone, or may be.
         log_file.has_number = true;
         let named = renamed.and_then(|()| self.disk.sync_dir(&self.dir));
         named.map_err(|source| LogError::device("naming", &path, source))?;

@@ -48,7 +48,7 @@ pub(crate) struct RegionTarget {
     retain: Retain,
     /// The head as of the last frame that has its place.
     head: RegionHeader,
-    /// Where the frames begin that are kept of earlier generations, in their order.
+    /// The beginnings of the kept frames of earlier generations, in their order.
     earlier: VecDeque<(Generation, u64)>,
     /// The kept stretches of this generation.
     stretches: VecDeque<Stretch>,

@@ -5,6 +5,6 @@
 pub struct RegionUse {
     /// The bytes of frames that are kept in it.
     pub kept_bytes: u64,
-    /// How many it has room for.
+    /// Number of bytes that it has room for.
     pub bytes: u64,
 }

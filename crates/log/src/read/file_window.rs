@@ -18,7 +18,7 @@ use crate::format::BLOCK_BYTES_MAX;
 /// Length of a read, unless frames are long.
 const READ_BYTES: usize = 1 << 20;
 
-/// How far to read before the next hole is looked for.
+/// Number of bytes to read before the next search for a hole.
 pub(super) const STRIDE_BYTES: u64 = READ_BYTES as u64;
 
 /// Longest read for several frames at a time. A longer frame is read by itself, into memory of its
@@ -469,7 +469,7 @@ mod tests {
             "one piece is enough"
         );
         window.get(second, BLOCK).unwrap();
-        // Those of the next file.
+        // The offsets of the next file.
         let expected = [second, 0, second];
         let watchdog = Duration::from_secs(60);
         let read: Vec<_> = (0..3)

@@ -7,7 +7,7 @@ pub(crate) struct Tail {
     pub(crate) file_number: u64,
     /// In a region, counted on through all laps of its ring.
     pub(crate) offset: u64,
-    /// With its padding.
+    /// Its length, padding included.
     pub(crate) bytes: u64,
     /// The unit in which it was written, which the device's of today need not be.
     pub(crate) block_bytes: u64,

@@ -34,7 +34,7 @@ pub(super) struct Piece {
     /// The stretch is behind the room.
     pub(super) buf: AlignedBuf,
     pub(super) room: usize,
-    /// How many bytes there were.
+    /// Number of bytes.
     pub(super) len: usize,
 }
 
@@ -104,7 +104,8 @@ impl Ahead {
         self.asked.len()
     }
 
-    /// From now on pieces are read before they are waited for, if the system has a thread for that.
+    /// Starts the read-ahead: from now on pieces are read before they are waited for, if the system
+    /// has a thread for that.
     pub(super) fn start(&mut self) {
         if self.thread.is_none() {
             self.thread = Thread::start();
@@ -228,8 +229,8 @@ impl Drop for Thread {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(handle) = self.handle.take() {
-            // At most a few reads away. If it panicked, `take` has said so, or nothing was
-            // requested.
+            // The thread ends after at most a few reads. If it panicked, `take` has reported it, or
+            // nothing was requested.
             let _ = handle.join();
         }
     }

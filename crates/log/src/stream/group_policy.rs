@@ -19,10 +19,10 @@ const TRIAL_BATCHES: u32 = 32;
 const HOLD_BATCHES: [u32; 2] = [256, 4096];
 /// The factor by which the other mode has to be better.
 const GAIN: f64 = 1.04;
-/// Where flushes are shorter, a thread cannot be parked and woken in their time.
+/// The shortest flush during which a thread can be parked and woken.
 const SHORTEST_FLUSH: Duration = Duration::from_micros(20);
-/// How much of the time between two completions counts, in flush times: if it is longer, there was
-/// nothing to commit.
+/// The maximum of the time between two completions that counts, in flush times: if it is longer,
+/// there was nothing to commit.
 const LONGEST_PAUSE: u32 = 4;
 
 /// When a leader seals its batch.
@@ -63,7 +63,7 @@ pub(super) struct GroupPolicy {
     last_completion: Option<Instant>,
     /// Commits that were on their way when the last batch completed.
     expected_commits: u32,
-    /// Until when the next batch waits for as many.
+    /// The time until which the next batch waits for that number of commits.
     until: Option<Instant>,
 }
 
@@ -158,7 +158,7 @@ impl GroupPolicy {
         self.elapsed = Duration::ZERO;
     }
 
-    /// Until when a group of `commits` waits for more; `None` if it is complete.
+    /// The time until which a group of `commits` waits for more; `None` if it is complete.
     pub(super) fn deadline(&self, commits: u32) -> Option<Instant> {
         self.until.filter(|_| commits < self.expected_commits)
     }

@@ -48,7 +48,7 @@ impl GroupWait {
         }
     }
 
-    /// Until when a group of `commits` waits for more; `None` if it should be sealed.
+    /// The time until which a group of `commits` waits for more; `None` if it should be sealed.
     pub(super) fn until(&mut self, commits: u32, hardened: u64) -> Option<Instant> {
         if self.wait_max == Duration::MAX || self.wanted > hardened {
             return None;

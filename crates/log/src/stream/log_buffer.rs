@@ -25,7 +25,7 @@ pub(super) struct Filling<H> {
     /// The checksum of the first records.
     pub(super) digest: Digest,
     pub(super) records: u32,
-    /// Those that are a commit, or the end of one.
+    /// The number of entries that are a commit, or the end of one.
     pub(super) commits: u32,
     pub(super) first_lsn: Lsn,
     pub(super) last_lsn: Lsn,

@@ -68,7 +68,8 @@ impl<H: GroupResource> State<H> {
         }
     }
 
-    /// Until when the group that fills waits for more commits; `None` if it should be sealed.
+    /// The time until which the filling group waits for more commits; `None` if it should be
+    /// sealed.
     pub(super) fn waits_until(&mut self) -> Option<Instant> {
         let commits = self.buffers.filling().commits;
         self.group_wait.until(commits, self.hardened)

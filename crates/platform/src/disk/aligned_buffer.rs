@@ -88,7 +88,7 @@ impl AlignedBuf {
             .expect("a buffer is far smaller than the address space")
     }
 
-    /// How many bytes fit before the buffer has to move.
+    /// Number of bytes that fit before the buffer has to move.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.capacity
@@ -178,7 +178,7 @@ struct Memory {
     origin: Origin,
 }
 
-/// Where memory came from.
+/// The origin of the memory.
 enum Origin {
     Allocator(Layout),
     /// Kept until no buffer is left in it.

@@ -10,7 +10,7 @@ use super::directory::directory_lock;
 /// when its name is needed again.
 const TEMPORARY_SUFFIX: &str = ".tmp";
 
-/// Where a file waits until it is whole.
+/// The temporary path of a file until it is complete.
 pub(super) fn temporary_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(TEMPORARY_SUFFIX);

@@ -16,7 +16,8 @@ use rustix::io::Errno;
 
 use super::directory::moved_dir::or_here;
 
-/// How the names begin of files that try direct I/O and could not do without a name.
+/// The prefix of the names of files that test direct I/O where the file system has no unnamed
+/// files.
 pub const PROBE_FILES: &str = "direct-io-probe-";
 
 /// The names that are tried: their number bounds the files of one process in one directory at a

@@ -1,5 +1,5 @@
-//! How much memory a program can take: what the machine has available, and no more than its control
-//! group allows.
+//! The memory that a program can take: the available memory of the machine, limited by its control
+//! group.
 
 use std::fs;
 use std::path::Path;

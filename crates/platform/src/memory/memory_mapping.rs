@@ -70,7 +70,7 @@ impl Mapping {
         self.start
     }
 
-    /// How many there are.
+    /// Number of bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes

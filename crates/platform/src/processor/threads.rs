@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
 thread_local! {
-    /// How many more threads this one can start; `None` if that is up to the system.
+    /// Number of threads that this one can still start; `None` if the system decides.
     static ALLOWED: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
@@ -48,7 +48,7 @@ pub fn start_scoped<'scope, T: Send + 'scope>(
         .spawn_scoped(scope, work)
 }
 
-/// For tests: runs `work`, in which this thread can start this number of threads and no more.
+/// For tests: runs `work`, in which this thread can start at most this number of threads.
 #[doc(hidden)]
 pub fn with_limit<T>(threads: usize, work: impl FnOnce() -> T) -> T {
     struct Restore(Option<usize>);

@@ -92,7 +92,7 @@ fn make_resident(resources: &Resources, segment: &Segment, pages: &[u32]) {
     }
 }
 
-/// Where a worker is.
+/// The position of a worker.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
     Runs,

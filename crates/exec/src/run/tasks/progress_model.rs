@@ -40,7 +40,7 @@ enum Task {
     Row { pinned: bool },
 }
 
-/// Where a thread is.
+/// The position of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum At {
     /// It runs tasks.

@@ -24,7 +24,7 @@ pub(crate) struct PageKey {
     pub(crate) page: PageNo,
 }
 
-/// Where in its step a task is.
+/// The position of a task in its step.
 #[derive(Default)]
 pub(crate) enum State {
     /// Not begun.

@@ -25,7 +25,7 @@ use crate::disk::{AlignedBuf, BUFFER_ALIGN_BYTES};
 /// Bytes that are written at a time: enough for a device's full speed.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// How bytes reach a file.
+/// The method by which bytes reach a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::disk) enum AppendMode {
     /// Past the page cache.

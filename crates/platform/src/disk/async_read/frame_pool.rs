@@ -61,13 +61,13 @@ impl FramePool {
         })
     }
 
-    /// How many frames there are.
+    /// Number of frames.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.capacity as usize
     }
 
-    /// How many of them are owned at the moment.
+    /// Number of frames that are owned at the moment.
     #[must_use]
     pub fn in_use(&self) -> usize {
         self.capacity() - self.free.lock().len()

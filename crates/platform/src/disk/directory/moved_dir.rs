@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
     path.display()
 )]
 pub struct DirMoved {
-    /// Where it was.
+    /// Its path before the move.
     pub path: PathBuf,
 }
 

@@ -46,7 +46,7 @@ impl DirectDisk {
     }
 }
 
-/// How a real disk makes a write durable.
+/// The method by which a real disk makes a write durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteMode {
     /// `O_DIRECT | O_DSYNC`: [`DirectDisk`].

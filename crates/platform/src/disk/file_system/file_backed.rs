@@ -48,7 +48,7 @@ pub(in crate::disk) trait FileBacked: Send + Sync + std::fmt::Debug {
     /// A queue of reads of its files.
     fn read_queue(&self, depth: usize, pool: &Arc<FramePool>) -> io::Result<Box<dyn ReadQueue>>;
 
-    /// How files are appended to.
+    /// The method of appending to files.
     fn append_mode(&self) -> AppendMode;
 }
 

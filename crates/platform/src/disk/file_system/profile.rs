@@ -26,11 +26,9 @@ pub const PROFILE_FILES: &str = "device-profile-";
 pub struct DeviceProfile {
     /// The median time that one writer waits for a small write to be durable.
     pub flush: Duration,
-    /// How many times as many writes the device makes durable when several writers each have one
-    /// under way.
+    /// The speed-up of durable writes when several writers each have one under way.
     pub parallelism: f64,
-    /// How many writers there were: fewer than were asked for, where the system allows no more
-    /// threads.
+    /// Number of writers: fewer than requested where the system allows no more threads.
     pub writers: NonZeroU16,
 }
 

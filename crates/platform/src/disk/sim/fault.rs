@@ -127,7 +127,7 @@ impl Faults {
         self.0.clear();
     }
 
-    /// To be asked once before every step. Each fault counts the steps for itself.
+    /// Called once before every step. Each fault counts the steps for itself.
     pub(super) fn meet(&mut self, step: Step) -> Result<(), Failure> {
         let mut met = Ok(());
         for fault in self.0.iter_mut().filter(|fault| fault.step == step) {

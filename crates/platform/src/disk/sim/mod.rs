@@ -210,7 +210,7 @@ impl SimDisk {
         Ok(())
     }
 
-    /// How many events there have been.
+    /// Number of events up to now.
     #[must_use]
     pub fn events(&self) -> usize {
         self.0.state.lock().trace.len()
@@ -233,13 +233,13 @@ impl SimDisk {
         state.marks[..count].iter().map(|(_, mark)| *mark).collect()
     }
 
-    /// How many sectors were written but not durable after the first `at` events.
+    /// Number of sectors that were written but not durable after the first `at` events.
     #[must_use]
     pub fn pending_sectors(&self, at: usize) -> usize {
         self.at(at, Frontier::pending_sectors)
     }
 
-    /// How many changes of names were not durable after the first `at` events.
+    /// Number of name changes that were not durable after the first `at` events.
     #[must_use]
     pub fn pending_names(&self, at: usize) -> usize {
         self.at(at, Frontier::pending_names)
@@ -593,7 +593,7 @@ struct SimWrite {
     /// None once it has ended.
     begun: Option<Begun>,
     buf: AlignedBuf,
-    /// How often polls still find it incomplete.
+    /// Number of polls that still find it incomplete.
     incomplete_polls: u64,
 }
 

@@ -48,18 +48,18 @@ impl ReadFaults {
     }
 }
 
-/// How many asynchronous reads of a disk completed, and with what.
+/// Counts of a disk's completed asynchronous reads, by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadFaultCounts {
     /// All.
     pub completed: u64,
-    /// Those that were late.
+    /// Late reads.
     pub late: u64,
-    /// Those cut short, by the plan and not by the file's end.
+    /// Reads cut short by the plan, not by the file's end.
     pub short: u64,
-    /// Those that failed by the plan.
+    /// Reads that failed by the plan.
     pub errors: u64,
-    /// Those with a wrong bit.
+    /// Reads with a wrong bit.
     pub flipped: u64,
 }
 

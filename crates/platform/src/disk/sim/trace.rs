@@ -113,7 +113,7 @@ struct PendingSector {
     file: FileId,
     offset: u64,
     bytes: Arc<[u8]>,
-    /// Where in `bytes` the sector is.
+    /// The position of the sector in `bytes`.
     part: std::ops::Range<usize>,
     failed: bool,
 }

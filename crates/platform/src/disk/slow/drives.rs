@@ -12,7 +12,7 @@ use crate::disk::PAGE_BYTES;
 /// More drives make no sense.
 const UNITS_MAX: u32 = 1 << 16;
 
-/// How many drives, and how slow: `192x5ms`.
+/// The number of drives and the time of a read, as in `192x5ms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlowDrives {
     /// Drives that work at the same time.
@@ -69,7 +69,7 @@ impl FromStr for SlowDrives {
 /// The drives themselves.
 pub(super) struct Drives {
     kind: SlowDrives,
-    /// For each, until when it is busy ([`now_ns`]).
+    /// For each drive, the time until which it is busy ([`now_ns`]).
     busy_until_ns: Vec<AtomicU64>,
 }
 

@@ -74,7 +74,7 @@ struct Request {
     tag: u64,
 }
 
-/// Where the frames of a run lie, for the kernel. Its memory is reused.
+/// The addresses of the frames of a run, for the kernel. Its memory is reused.
 #[derive(Default)]
 struct Pieces(Vec<libc::iovec>);
 

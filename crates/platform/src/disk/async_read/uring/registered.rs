@@ -114,7 +114,7 @@ impl Registered {
         Ok(())
     }
 
-    /// How much is registered, of how much: in MiB.
+    /// The registered memory and the whole memory of the pool, in MiB.
     pub(super) fn mib(&self) -> (usize, usize) {
         (self.known_bytes >> 20, self.pool.memory().1 >> 20)
     }
