@@ -75,16 +75,16 @@ pub(crate) struct Shared {
     pub(crate) catalogue: CatalogueCell,
     /// Loads the tables of the image.
     pub(crate) loader: Arc<ImageLoader>,
-    /// Nothing where nothing is logged.
+    /// `None` for a database without a log.
     pub(crate) checkpointer: Option<Checkpointer>,
     /// Held until the directory is free: closing can take as long as a backup.
     pub(crate) closing: Mutex<()>,
-    /// Nothing once the database is closed. Locked for moments only: a forked child has to let go of the directory,
-    /// whatever was under way with the catalogue.
+    /// `None` once the database is closed. Locked only briefly: a forked child has to release the
+    /// directory whatever the state of the catalogue.
     pub(crate) dir_lock: Mutex<Option<DirLock>>,
     pub(crate) pools: [CachePadded<Mutex<Vec<Session>>>; POOLS],
     pub(crate) next_worker: AtomicU16,
-    /// What queries share.
+    /// The page cache, the executor and the open segments, which queries share.
     pub(crate) opened: OpenedTables,
     pub(crate) in_segments: TablesInSegments,
     /// How many threads load a table.
@@ -150,22 +150,23 @@ impl Database {
 
     /// Runs a transaction and returns when it is durable.
     ///
-    /// `body` is run again after a conflict, so it must have no effects other than through its transaction.
-    /// What it reads may not belong together, but then it is run again, even if it returns an error. An error
-    /// that is passed on ends the transaction without a trace, and so does a panic. `Ok` commits, whatever is
-    /// inside: a body that refuses with an error of its own is run by [`Database::transact_with`], for
-    /// `Ok(Err(refused))` commits what was written before the refusal. It should not wait for anything: memory
-    /// that tables retire is not reused as long as it runs.
+    /// `body` is retried after a conflict, so it must have no effects other than through its
+    /// transaction. Its reads may be inconsistent; such an attempt is retried, even if `body`
+    /// returns an error. An error that is passed on rolls the transaction back, and so does a
+    /// panic. Every `Ok` commits: `Ok(Err(refused))` commits what was written before the refusal,
+    /// so a body that refuses with an error of its own is run by [`Database::transact_with`].
+    /// `body` should not block: memory that tables retire is not reused while it runs.
     ///
     /// The body hands its [`Transaction`] to the functions that it calls. One that runs another transaction of this database
     /// instead, on the same thread, gets [`Error::NestedTransaction`] at once: it would commit each time that the body is
     /// run. Views and transactions that are [begun](Database::begin) are free.
     ///
-    /// Starvation avoidance: after 64 conflicts in a row it requests exclusive commit priority, which is granted in
-    /// the order of requests, for 32 attempts. Meanwhile all other transactions wait before they write, for 50 ms, or
-    /// up to 1.6 s if that was not enough. (Of transactions that wait for locks, under strict two-phase locking, the
-    /// oldest goes first.) A body that takes longer than that, under concurrency control that validates, may be
-    /// overtaken for ever by writers of what it reads.
+    /// Starvation avoidance: after 64 conflicts in a row it requests exclusive commit priority,
+    /// which is granted in the order of requests, for 32 attempts. While it has priority, all other
+    /// transactions wait before they write, for 50 ms, or for up to 1.6 s if that was not enough.
+    /// (Under strict two-phase locking, the oldest transaction that waits for a lock is granted it
+    /// first.) Under concurrency control that validates, a body that takes longer than that can
+    /// starve: writers of the records that it reads may invalidate every attempt.
     ///
     /// # Errors
     /// What `body` returns, other than a conflict; [`Error::TooManyConflicts`]; [`Error::NestedTransaction`]; and the errors of
@@ -342,7 +343,8 @@ impl Database {
         self.shared.engine.spec
     }
 
-    /// What was chosen for the database and why, if it was opened with [`ProtocolChoice::Auto`](crate::ProtocolChoice::Auto).
+    /// The protocol that was chosen for the database, and the reason, if it was opened with
+    /// [`ProtocolChoice::Auto`](crate::ProtocolChoice::Auto).
     #[must_use]
     pub fn tuned_config(&self) -> Option<&TunedConfig> {
         self.shared.tuned_config.as_ref()
@@ -374,7 +376,7 @@ impl Database {
     }
 }
 
-/// What was in the way of an orderly end.
+/// The reason why the database was not closed in order.
 enum Unsealed {
     Log(LogError),
     /// The log is closed.
@@ -420,7 +422,7 @@ impl Shared {
         catalogue.closed = Some(closed.clone());
         if let (Ok(()), Some(checkpointer)) = (&closed, &self.checkpointer) {
             let manifest = catalogue.manifest.clone();
-            // It takes as long as it takes, and statistics look at the catalogue.
+            // It may take long, and statistics lock the catalogue.
             drop(catalogue);
             closed = checkpointer.back_up_at_the_end(&manifest);
             catalogue = self.catalogue.lock();
@@ -464,7 +466,7 @@ impl Shared {
                 Unsealed::AnotherWriter(catalogue_error(&self.dir, why, false))
             }
         })?;
-        // What stays, the next opening removes.
+        // The next opening removes the generations that remain.
         let removed = remove_generations(
             &*self.disk,
             &self.dir.join("wal"),
@@ -474,8 +476,9 @@ impl Shared {
         Ok(())
     }
 
-    /// In a forked child: releases what the child shares with its parent, and nothing else. What memory holds is left
-    /// as the fork found it: a thread that is not here may have been in the middle of it.
+    /// In a forked child: releases only the resources that the child shares with its parent. Memory
+    /// is left as the fork found it: a thread that does not exist in the child may have been
+    /// changing it.
     fn abandon(&mut self) {
         let is_whole = !self.dir_lock.is_locked();
         let lock = self.dir_lock.get_mut().take();
@@ -494,7 +497,7 @@ impl Shared {
         for pool in &mut self.pools {
             std::mem::forget(std::mem::take(pool.get_mut()));
         }
-        // Its threads are not here, and what they share with each other may be locked.
+        // Its threads do not exist in the child, and the locks that they share may be held.
         std::mem::forget(std::mem::replace(&mut self.opened, OpenedTables::new(0)));
         std::mem::forget(std::mem::take(&mut self.in_segments));
         std::mem::forget(Arc::clone(&self.engine));

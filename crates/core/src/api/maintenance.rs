@@ -1,4 +1,4 @@
-//! What an operator asks of an open database: a checkpoint, a backup, how far the loading of its tables is.
+//! Maintenance of an open database: checkpoints, backups, and the progress of loading its tables.
 
 use std::path::Path;
 
@@ -17,10 +17,11 @@ use crate::settings::absolute_path::absolute_path;
 const REMOVED_AT_ONCE: usize = 1024;
 
 impl Database {
-    /// Takes a checkpoint now: writes what has changed in the tables in memory since the last one, and frees the log before
-    /// it. The database does so by itself when the log has become long, see
-    /// [`Builder::checkpoint_log_bytes`](crate::Builder::checkpoint_log_bytes), and when it is closed. Transactions go on
-    /// meanwhile; what they overwrite is kept in memory until the checkpoint has written it, each key once at most.
+    /// Takes a checkpoint now: writes what has changed in the tables in memory since the last one,
+    /// and frees the log before it. The database does so by itself when the log has become long,
+    /// see [`Builder::checkpoint_log_bytes`](crate::Builder::checkpoint_log_bytes), and when it is
+    /// closed. Transactions continue during the checkpoint; versions that they overwrite are kept
+    /// in memory until the checkpoint has written them, at most one for each key.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -37,8 +38,9 @@ impl Database {
     /// A database without a log has nothing to free; its tables are in memory alone, and this does nothing.
     ///
     /// # Errors
-    /// [`Error::CheckpointFailed`], [`Error::Manifest`], [`Error::AnotherWriter`]: the database goes on as before.
-    /// [`Error::DiskFull`], [`Error::LogFailed`], [`Error::ReadOnly`], [`Error::Closed`], [`Error::Forked`].
+    /// [`Error::CheckpointFailed`], [`Error::Manifest`], [`Error::AnotherWriter`]: the database
+    /// continues as before. [`Error::DiskFull`], [`Error::LogFailed`], [`Error::ReadOnly`],
+    /// [`Error::Closed`], [`Error::Forked`].
     pub fn checkpoint(&self) -> Result<CheckpointReport, Error> {
         let shared = &*self.shared;
         shared.engine.check_open()?;
@@ -55,9 +57,10 @@ impl Database {
     /// acknowledged before this call, and nothing of any that began after it returns. The directory is a database by
     /// itself; `namiki check` verifies it, and it is opened, or restored elsewhere, as any other.
     ///
-    /// Into the directory of an earlier backup only what has changed since is copied: files with rows that a checkpoint has
-    /// written, and the log. If that fails, or the process is killed, the earlier backup is there as before, and the next
-    /// call goes on from what was copied.
+    /// A backup into the directory of an earlier backup is incremental: it copies only the files
+    /// with rows that a checkpoint has written since, and the log. If it fails, or the process is
+    /// killed, the earlier backup is unchanged, and the next call resumes from the files that were
+    /// copied.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -145,7 +148,7 @@ impl Database {
         }
     }
 
-    /// Returns when all tables are loaded, those left out that were dropped meanwhile.
+    /// Returns when all tables are loaded, except those that are dropped during the call.
     ///
     /// # Errors
     /// [`Error::TableNotLoaded`] for the first one that cannot be loaded, once the others are; [`Error::Closed`],

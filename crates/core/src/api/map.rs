@@ -1,5 +1,5 @@
-//! What a `BTreeMap` can do beyond single keys and ranges: its ends, its keys without their values, and all of them at
-//! once.
+//! The operations of a `BTreeMap` beyond single keys and ranges: on its ends, on keys without their
+//! values, and on all rows at once.
 
 use std::ops::ControlFlow;
 
@@ -86,9 +86,10 @@ impl Transaction {
 
     /// Removes the row with the least key, and returns it.
     ///
-    /// A deleted key keeps its place in the index for a moment, or for as long as a view may see it, and this passes over
-    /// those before the row: a queue beside a long view takes its rows from a [`range`](Transaction::range) that
-    /// begins where it last found one.
+    /// A deleted key stays in the index for a moment, or for as long as a view may see it, and this
+    /// method skips the deleted keys before the row. While a long view is open, a queue should
+    /// therefore take its rows from a [`range`](Transaction::range) that begins where it last found
+    /// one.
     ///
     /// # Errors
     /// As [`Transaction::get`].
@@ -148,8 +149,9 @@ impl Transaction {
         Ok(found)
     }
 
-    /// How many keys of a range there are. It **reads them all**, so it takes as long as a scan, and a change of any of
-    /// them is a conflict: a total that is often needed is kept in a table of its own, by [`add`](Transaction::add).
+    /// The number of keys in a range. It **reads them all**, so it takes as long as a scan, and a
+    /// change of any of them is a conflict: a total that is often needed is kept in a table of its
+    /// own, by [`add`](Transaction::add).
     ///
     /// # Errors
     /// As [`Transaction::get`].

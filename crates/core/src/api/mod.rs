@@ -1,4 +1,5 @@
-//! What a program calls: a database, its sessions and transactions, views, typed tables and queries.
+//! The public interface: a database, its sessions and transactions, views, typed tables and
+//! queries.
 
 pub(crate) mod database;
 mod maintenance;

@@ -12,10 +12,11 @@ impl Database {
     /// A view of all tables as they are now: of every transaction that was acknowledged before this call, and of none
     /// that began after it returns. It shows nothing that a crash could take back.
     ///
-    /// Reading it takes no locks and meets no conflicts, and transactions go on as if it were not there, but for one
-    /// thing: what they overwrite is kept in memory as long as the view may see it. Many views can be open at once, for
-    /// minutes. If what is kept grows beyond [`Builder::view_bytes_max`](crate::Builder::view_bytes_max), the oldest
-    /// views end: reading those fails with [`Error::ViewExpired`], and no transaction does.
+    /// Reading it takes no locks and meets no conflicts, and it does not delay transactions. Its
+    /// cost is memory: versions that transactions overwrite are kept while the view may see them.
+    /// Many views can be open at once, for minutes. If the kept versions exceed
+    /// [`Builder::view_bytes_max`](crate::Builder::view_bytes_max), the oldest views expire:
+    /// reading those fails with [`Error::ViewExpired`]; no transaction fails.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -30,7 +30,7 @@ const AHEAD_GROWTH: usize = 16;
 pub struct Rows<'t, K: Key + ?Sized, V: Value + ?Sized> {
     reader: Reader<'t>,
     table: &'t Table<K, V>,
-    /// What has not been read yet of the range: nothing at its end, and after an error.
+    /// The part of the range that has not been read yet: `None` at its end, and after an error.
     unread: Option<(Bound<KeyBytes>, Bound<KeyBytes>)>,
     /// In ascending order.
     first: Ahead<K, V>,
@@ -38,7 +38,7 @@ pub struct Rows<'t, K: Key + ?Sized, V: Value + ?Sized> {
     last: Ahead<K, V>,
 }
 
-/// What reads the rows.
+/// The source of the rows.
 enum Reader<'t> {
     Transaction(&'t mut Transaction),
     View(&'t View),
@@ -110,11 +110,13 @@ impl Transaction {
     /// # }
     /// ```
     ///
-    /// The first step reads one row, the next up to 16 at once, and from then on up to 256. What was read ahead counts as
-    /// read, and nothing behind it: the first row of a range costs no more than that, and a change further on is no
-    /// conflict. (Where reads are validated, a key that appears may be one up to some keys away: a leaf of the index has one
-    /// version for all of its gaps.) The transaction can do nothing else as long as the iterator lives;
-    /// [`scan`](Transaction::scan) collects the rows, and [`retain`](Transaction::retain) removes some.
+    /// The first step reads one row, the next up to 16 at once, and from then on up to 256. Rows
+    /// that were read ahead are part of the read set, and no row behind them is: reading the first
+    /// row of a range costs one row, and a change further on is no conflict. (Where reads are
+    /// validated, a key that appears may be one up to some keys away: a leaf of the index has one
+    /// version for all of its gaps.) The transaction can do nothing else as long as the iterator
+    /// lives; [`scan`](Transaction::scan) collects the rows, and [`retain`](Transaction::retain)
+    /// removes some.
     ///
     /// An error, one of [`Transaction::get`]'s, is an item of its own in the place of the row that it was met at. No rows
     /// follow it. (The iterator's own `count` counts it; [`Transaction::count`] returns it.)
@@ -249,7 +251,7 @@ impl<'t, K: Key + ?Sized, V: Value + ?Sized> Rows<'t, K, V> {
         }
     }
 
-    /// There are no more rows after an error.
+    /// The iterator ends after an error.
     fn end_at_error(&mut self, row: Option<Row<K, V>>) -> Option<Row<K, V>> {
         if let Some(Err(_)) = row {
             self.unread = None;

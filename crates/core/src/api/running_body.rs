@@ -1,14 +1,16 @@
 //! Nested transactions are refused: a thread that runs the body of a transaction runs no other body of the same database.
 //!
-//! The outer body is run again after a conflict, and would commit the inner transaction each time. And the inner one may wait
-//! for what the outer one holds, its locks or its commit priority, which nothing on this thread can release meanwhile. Bodies of
-//! two databases may nest, a body may begin a transaction of its own ([`Database::begin`](crate::Database::begin)), and other
-//! threads are free.
+//! The outer body is run again after a conflict, and would commit the inner transaction each time.
+//! And the inner one may wait for the locks or the commit priority of the outer one, which nothing
+//! on this thread can release: a deadlock. Bodies of two databases may nest, a body may begin a
+//! transaction of its own ([`Database::begin`](crate::Database::begin)), and other threads are
+//! free.
 //!
-//! What is checked is the thread, and not whose code runs on it. A body that lets its thread run other code, as one does that waits in
-//! an executor which steals work (`rayon::join`), makes a body in that code a nested one; it could wait for the outer one's locks, too.
-//! With coroutines, bodies of several databases on one thread need not end in the reverse order of their beginnings. Each ends on the
-//! thread on which it began.
+//! The check is for the thread, not for the code that runs on it. If a body lets its thread run
+//! other code, for example by waiting in a work-stealing executor (`rayon::join`), a body in that
+//! code is a nested one; it could wait for the outer one's locks, too. With coroutines, bodies of
+//! several databases on one thread need not end in the reverse order of their beginnings. Each ends
+//! on the thread on which it began.
 //!
 //! A body costs two reads and two writes of a word that belongs to the thread.
 //!

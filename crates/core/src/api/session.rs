@@ -17,7 +17,7 @@ use crate::events;
 use crate::table::raw_table::RawTable;
 use crate::txn::Transaction;
 
-/// So often a transaction is run again for which room was made.
+/// How often a transaction is retried after log space was freed for it.
 pub(crate) const ROOM_MADE_MAX: u32 = 8;
 
 /// Runs transactions on one log stream.
@@ -130,7 +130,7 @@ impl Session {
         self.retry(|session| session.attempt::<NoFaults, _, _>(&mut body, |_| None))
     }
 
-    /// Makes attempts until one of them ends in anything but a conflict.
+    /// Retries until an attempt ends without a conflict.
     #[inline]
     fn retry<T, E: From<Error>>(
         &mut self,
@@ -191,8 +191,8 @@ impl Session {
         Ok(())
     }
 
-    /// What is kept from one attempt to the next ends with the last one: the large buffers, too, which the next attempt
-    /// would need again.
+    /// Ends the state that is kept between attempts, after the last one. Large buffers are freed
+    /// only here, because each further attempt would need them again.
     #[inline(always)]
     pub(crate) fn end_attempts(&mut self) {
         self.room_made = 0;
@@ -361,12 +361,12 @@ impl Session {
 /// An attempt that did not commit.
 pub(crate) struct Ended<E> {
     pub(crate) failure: Failure<E>,
-    /// What is to be acknowledged before the failure is told.
+    /// The commits that have to be acknowledged before the failure is returned.
     pub(crate) reads: Option<Box<Ticket>>,
 }
 
 impl<E> Ended<E> {
-    /// Waits until the failure may be told.
+    /// Waits until the failure may be returned.
     fn confirm(self, transaction: &Transaction) -> Failure<E> {
         let Some(reads) = self.reads else {
             return self.failure;
@@ -475,7 +475,7 @@ fn attempt<C: Checks, T, E>(
             None => Failure::Body(error),
         }),
     };
-    // What follows may wait for the disk.
+    // The code below may wait for the disk.
     drop(pinned);
     drop(guard);
     let value = match result {

@@ -5,7 +5,7 @@
 //! sleeps, parks, or flushes; a task is polled again when it is time: for the first two by the database's timer
 //! (`task_timer.rs`), for the last by the log, and for the others by the thread that loads tables, or makes room.
 //!
-//! What happens inside of an attempt is done at once: the body, and the locks of its commit.
+//! An attempt does not yield: the body and the locks of its commit.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -119,7 +119,7 @@ impl Database {
                 None => failure,
             };
             if let Failure::Unloaded(raw_table) = failure {
-                // Another transaction may use the session meanwhile.
+                // Another transaction may use the session while this one waits.
                 drop(pooled);
                 Loaded(&raw_table).await?;
                 pooled = self.take_for_task()?;
@@ -176,7 +176,8 @@ impl Pooled<'_> {
 impl Drop for Pooled<'_> {
     fn drop(&mut self) {
         if let Some(mut session) = self.session.take() {
-            // What panicked in the middle of a commit has left it unfit; in a forked child, it is left as it is.
+            // A panic in the middle of a commit has left the session unusable; in a forked child,
+            // it is not touched.
             if std::thread::panicking() {
                 return;
             }
@@ -212,8 +213,8 @@ async fn back_off(engine: &Engine, session: &mut Session) {
         Backoff::Nothing => {}
         Backoff::Yield => Yield(false).await,
         Backoff::Sleep(longest) => {
-            // What a session flushes, because the lock may be held by a group that no thread is about to flush, the log's
-            // thread does in time.
+            // The lock may be held by a group that no session is about to flush. Where a session
+            // would flush here, a task leaves that to the log's thread.
             let part = session.part_of(longest);
             if engine.log.as_ref().is_some_and(|log| !log.has_flusher()) {
                 let _ = session.transaction_mut().flush_all();
@@ -561,7 +562,7 @@ mod tests {
         }
     }
 
-    /// Of an attempt that conflicts until commit priority is requested and granted.
+    /// The body conflicts until commit priority is requested and granted.
     #[test]
     fn an_attempt_that_conflicts_often_gets_priority() {
         let db = Database::builder()

@@ -1,6 +1,6 @@
-//! What a program does with a [`Transaction`]: reads and writes of typed tables.
+//! The public methods of a [`Transaction`]: reads and writes of typed tables.
 //!
-//! Keys and values become bytes here. What a transaction is, and how it ends, is in `txn`.
+//! Keys and values are encoded here. `txn` defines transactions and how they end.
 
 use std::borrow::{Borrow, Cow};
 use std::ops::{Bound, ControlFlow};
@@ -139,11 +139,12 @@ impl Transaction {
         read
     }
 
-    /// Brings what reading or writing these keys will look at, index and records, closer to the processor. For
-    /// keys that are known before they are used, and used in a way that [`get_many`](Transaction::get_many)
-    /// and [`update_many`](Transaction::update_many) do not cover: what one look-up waits for, the others
-    /// wait for at the same time. Nothing is read as far as the transaction is concerned, and nothing fails: a
-    /// key that the table cannot hold, and some beside it, are passed over.
+    /// Prefetches the index nodes and records that reading or writing these keys will touch into
+    /// the processor's caches. For keys that are known in advance, and used in a way that
+    /// [`get_many`](Transaction::get_many) and [`update_many`](Transaction::update_many) do not
+    /// cover: the cache misses of all look-ups overlap. A prefetch adds nothing to the
+    /// transaction's read set and cannot fail: a key that the table cannot hold, and some of its
+    /// neighbours in the list, are skipped.
     ///
     /// A few hundred records at a time are as many as a processor keeps close.
     pub fn prefetch<K: Key + ?Sized, V: ?Sized, Q: AsKey<K>>(

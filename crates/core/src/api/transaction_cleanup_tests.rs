@@ -45,7 +45,7 @@ const SPECS: [&str; 11] = [
 const READ: u64 = 1;
 const WRITTEN: u64 = 2;
 const NEW: u64 = 3;
-/// What is in them before.
+/// The initial value of every key.
 const OLD: u64 = 10;
 
 fn open(spec: &str, disk: Arc<dyn Disk>) -> (Database, Numbers) {
@@ -392,7 +392,7 @@ fn nothing_is_held_while_the_device_is_waited_for() {
         };
         let told = Arc::clone(&seen);
         *probe.lock() = Some(Box::new(move || {
-            // What panics in a write ends the log.
+            // A panic in a write ends the log.
             let looked = catch_unwind(AssertUnwindSafe(look));
             told.set(looked.map_err(drop)).unwrap();
         }));

@@ -1,6 +1,7 @@
 //! Read views: all tables as they were at one moment, read without locks, conflicts or retries.
 //!
-//! What keeps the versions of that moment is `commit/views`, and its tables `catalogue_view.rs`. Ranges are `rows.rs`.
+//! `commit/views` keeps the versions of that moment, and `catalogue_view.rs` its tables. Ranges are
+//! in `rows.rs`.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -239,7 +240,7 @@ impl View {
         if let Ok(Some(unloaded)) = found {
             return Ok(Some(unloaded));
         }
-        // It was loaded meanwhile, or dropped.
+        // It was loaded or dropped concurrently.
         match self.catalogue.kept_unloaded(raw_table.id) {
             Some(unloaded) => Ok(Some(unloaded)),
             None => self.check(raw_table).and(found),

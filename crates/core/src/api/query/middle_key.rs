@@ -28,7 +28,7 @@ pub(super) fn middle_key<E>(
     let Some(last) = end(from, Direction::Backward)? else {
         return Ok(None);
     };
-    // A range of one key; or of none, where keys have gone meanwhile.
+    // A range of one key; or an empty one, if keys were removed concurrently.
     if first >= last {
         return Ok(None);
     }

@@ -1,9 +1,10 @@
 //! Queries: plans that are run by the out-of-order executor, over tables in segments and tables in memory.
 //!
-//! A table that was loaded ([`Database::load_sorted`]) is found by its name, whether it lies in segments or takes part in
-//! transactions by now. Any other table in memory has types, and no names for its columns: a query is told them. All tables in
-//! memory are read in one [view](Database::view) (table_source.rs), tables in segments never change, and names stand for the tables
-//! that had them at the view's moment (`live/catalogue_view.rs`): so a query reads everything at one moment.
+//! A table that was loaded ([`Database::load_sorted`]) is found by its name, whether it lies in
+//! segments or takes part in transactions by now. Any other table in memory has types but no column
+//! names: the caller gives them to the query. A query reads one consistent snapshot: all tables in
+//! memory are read in one [view](Database::view) (table_source.rs), tables in segments never
+//! change, and names are resolved as of the view's moment (`live/catalogue_view.rs`).
 //!
 //! Paper: oode §1, §2
 
@@ -96,8 +97,9 @@ impl Query {
     /// had at the moment at which the query reads it: that of its [view](Query::in_view), or the present one.
     ///
     /// # Errors
-    /// [`QueryError::NotQueryable`] if there are not as many names as parts, or the types are none that queries read:
-    /// `u64`, `i64`, strings and bytes, in values `bool`, too. [`QueryError::ForeignTable`].
+    /// [`QueryError::NotQueryable`] if there are not as many names as parts, or queries cannot read
+    /// the types. They read `u64`, `i64`, strings and bytes, in values `bool`, too.
+    /// [`QueryError::ForeignTable`].
     pub fn table<K: Key + ?Sized, V: Value + ?Sized>(
         self,
         table: &Table<K, V>,
@@ -189,8 +191,8 @@ impl Query {
         Ok(self)
     }
 
-    /// Runs it in a view: it reads the tables that there were at the view's moment, under the names that they had, as they
-    /// were. Default: in a view of its own, opened when it starts.
+    /// Runs it in a view: it reads the tables that existed at the view's moment, under the names
+    /// that they had, as they were. Default: in a view of its own, opened when it starts.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -303,8 +305,8 @@ impl Query {
         }
     }
 
-    /// The tables that the plan names, as a view sees them: what the query reads is of one moment, and so are the names.
-    /// Nothing if some of them are in memory and there is no view.
+    /// The tables that the plan names, as a view sees them: rows and names are of the same moment.
+    /// `None` if some of them are in memory and no view is given.
     fn tables_in(&self, plan: &Plan, view: Option<&View>) -> Result<Option<Tables>, QueryError> {
         let shared = &*self.db.shared;
         // Locked for all of them, and until they are open: one could be dropped, or two could change their names in between.
@@ -336,8 +338,9 @@ impl Query {
         Ok(Some(tables))
     }
 
-    /// The table that was described and had this name at a view's moment, or has it now if there is no view. Of several, one that
-    /// the view can read: one that was dropped keeps its name, and a younger one has it now.
+    /// The table that was described and had this name at a view's moment, or has it now if no view
+    /// is given. If several match, one that the view can read is preferred: a dropped table keeps
+    /// its name, which a younger one may have now.
     fn described_as(&self, name: &str, view: Option<&View>) -> Option<&Described> {
         let in_segments = &self.db.shared.in_segments;
         let has_name = |own: &&Described| {
@@ -352,7 +355,7 @@ impl Query {
         readable.or_else(|| all().next())
     }
 
-    /// The table that had this name at a view's moment, and has it no more.
+    /// The table that had this name at a view's moment, and has lost it since.
     fn table_then(
         &self,
         name: &str,
@@ -378,7 +381,7 @@ impl Query {
         }
     }
 
-    /// The table that has this name; nothing if it is in memory and there is no view.
+    /// The table that has this name; `None` if it is in memory and no view is given.
     fn table_now(
         &self,
         catalogue: &Catalogue,

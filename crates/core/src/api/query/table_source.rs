@@ -28,21 +28,22 @@ pub(super) struct TableSource {
     pub(super) values: Values,
 }
 
-/// What the values of a table are to a query.
+/// How a query reads the values of a table.
 #[derive(Clone)]
 pub(super) enum Values {
-    /// All columns beside the key, encoded.
+    /// All columns except the key, encoded.
     Rows,
     /// One column of a fixed length, or of any.
     One(ColumnType),
-    /// What a program makes columns of.
+    /// Columns that a function of the program makes from a key and a value.
     Made(RowOf),
 }
 
-/// The columns of a row, as [`encode_row`](crate::query::encode_row) has them, of its key and its value; or why there are none.
+/// The columns of a row, as [`encode_row`](crate::query::encode_row) has them, made from its key
+/// and its value; or the reason why it has no columns.
 pub type RowOf = Arc<dyn Fn(&[u8], &[u8]) -> Result<Vec<u8>, String> + Send + Sync>;
 
-/// A row has no columns: its key or its value is none of its type.
+/// A row has no columns: its key or its value is invalid for its type.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct NoRow(String);
@@ -83,7 +84,7 @@ pub(super) fn columns<'a>(
 }
 
 impl Values {
-    /// The bytes of a row beside its key.
+    /// The bytes of a row without its key.
     fn row<'v>(&self, key: &[u8], value: &'v [u8]) -> Result<Cow<'v, [u8]>, NoRow> {
         let column_type = match self {
             Self::Rows => return Ok(Cow::Borrowed(value)),

@@ -56,8 +56,8 @@ impl<K: ?Sized, V: ?Sized> Table<K, V> {
         self.raw_table.id
     }
 
-    /// Leaves the table's tree no page number that was never used, so that it soon has no room for new keys:
-    /// for tests of [`Error::TableFull`], which cannot write so many.
+    /// Uses up the unused page numbers of the table's tree, so that it soon has no room for new
+    /// keys: for tests of [`Error::TableFull`], which cannot write that number of keys.
     #[doc(hidden)]
     pub fn use_up(&self) {
         self.raw_table.use_up();

@@ -1,4 +1,5 @@
-//! Handles of typed tables, and sets of their keys. What can be a key or a value: `namiki_data`.
+//! Handles of typed tables, and sets of their keys. The types of keys and values are in
+//! `namiki_data`.
 
 mod handle;
 mod lock_set;
