@@ -49,7 +49,7 @@ pub(crate) struct Opened {
     pub(crate) files: CatalogueFiles,
     /// The image of the tables in memory.
     pub(crate) image: Option<PresentImage>,
-    /// What loads it.
+    /// The loader of the image.
     pub(crate) loader: Arc<ImageLoader>,
 }
 

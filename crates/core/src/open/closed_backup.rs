@@ -62,9 +62,10 @@ impl Builder {
         })
     }
 
-    /// Restores a backup, or copies any other database that no process has open, into a new or empty directory. Every
-    /// checksum is verified on the way. What is restored goes its own way from there on: it is a database as before, and
-    /// takes backups of its own in directories of their own.
+    /// Restores a backup, or copies any other database that no process has open, into a new or
+    /// empty directory. Every checksum is verified on the way. The restored database has its own
+    /// history from then on: it is an ordinary database, and its backups go into directories of
+    /// their own.
     ///
     /// # Errors
     /// [`BackupError`]; [`BackupError::NotEmpty`] if there is anything in `to` but what an interrupted restore has left.
@@ -78,10 +79,11 @@ impl Builder {
         self.of_closed(backup.as_ref(), |source| restore(&source, &to, options))
     }
 
-    /// The moments to which a backup can be restored, oldest first: those of the
-    /// [restore points](Builder::restore_points) in its log, after its image and after the last time that a table in memory was
-    /// dropped or cleared; and those of [earlier backups](BackupOptions::keep) that are kept beside it, with the moments where
-    /// these end. Reads the log.
+    /// The moments to which a backup can be restored, oldest first: those of the [restore
+    /// points](Builder::restore_points) in its log, after its image and after the last time that a
+    /// table in memory was dropped or cleared; and those of the [earlier
+    /// backups](BackupOptions::keep) that are kept with it, with the moments at which these end.
+    /// Reads the log.
     ///
     /// # Errors
     /// [`BackupError`].
@@ -110,7 +112,8 @@ impl Builder {
         })
     }
 
-    /// Calls `body` with the database in a directory, which no other process has open meanwhile.
+    /// Calls `body` with the database in a directory, which no other process can open during the
+    /// call.
     fn of_closed<T>(
         mut self,
         dir: &Path,

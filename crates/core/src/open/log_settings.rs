@@ -1,4 +1,4 @@
-//! What the settings leave open, and the configuration of the log that follows from them.
+//! Defaults for settings that were not given, and the resulting configuration of the log.
 
 use std::io;
 use std::num::NonZeroU16;
@@ -21,13 +21,14 @@ use crate::settings::builder::Builder;
 /// Unless something else is set or chosen.
 const EPOCH_LENGTH: Duration = Duration::from_millis(1);
 
-/// The log of a stream has room for so many files at least, or each file is as short as can be.
+/// The smallest number of files that fit into the log of a stream, unless files already have the
+/// smallest length.
 const LOG_FILES_OF_STREAM_MIN: u64 = 64;
 
-/// What the lengths of log files are multiples of.
+/// Lengths of log files are multiples of this.
 const BLOCK_BYTES: u64 = 4096;
 
-/// What a database is opened with, some of it perhaps chosen.
+/// The settings of an opening, with the automatic choices made.
 pub(super) struct ResolvedConfig {
     pub(super) spec: ProtocolSpec,
     pub(super) streams: NonZeroU16,
@@ -49,7 +50,8 @@ impl Builder {
             ProtocolChoice::Auto(isolation) => {
                 let measure = || DeviceProfile::measure(disk, dir, TunedConfig::writers(cores));
                 let device = match measure() {
-                    // What an interrupted load has left may be what fills the disk: it cannot wait for the recovery then.
+                    // The files of an interrupted load may be what fills the disk: they have to be
+                    // removed before the recovery.
                     Err(error) if is_full(&error) => {
                         left.clean_up(disk, dir);
                         measure()
@@ -80,8 +82,9 @@ impl Builder {
         })
     }
 
-    /// How long log files are: as long as was asked for, or shorter on a small disk. There, each stream's file is held to a
-    /// small part of it, for what is in a file that is written cannot be freed.
+    /// The length of log files: as requested, or shorter on a small disk. There, each stream's file
+    /// is limited to a small part of the disk, because the space of the file that is being written
+    /// cannot be freed.
     fn log_file_bytes_on(
         &self,
         disk: &dyn Disk,

@@ -15,15 +15,17 @@
 //! generation that was started and not announced is empty, and the next opening starts it again. An announced generation
 //! has all its streams: one that is missing was lost.
 //!
-//! The manifest of step 2 was renamed into its place, but the process that did so may have been killed, or have failed,
-//! before the directory was synced; a power cut then takes the rename back. What is begun by it would contradict the
-//! older manifest: a device elsewhere would have the heads of a generation later than the one that is asked for, or the
-//! identity of a database that was never created. So the directory is synced before anything is begun. (To take a head
-//! without frames for unused, whatever its generation, would help against the first and not against the second; and
-//! where an older manifest is restored from a copy, a device that is ahead of it would no longer be noticed.)
+//! The manifest of step 2 was renamed into its place, but the process that did so may have been
+//! killed, or have failed, before the directory was synced; a power cut then takes the rename back.
+//! A log that was begun under the lost manifest would contradict the older one: a shared device
+//! would have heads of a later generation than expected, or the identity of a database that was
+//! never created. So the directory is synced before a log is begun. (Treating every head without
+//! frames as unused would solve only the first problem. It would also hide a device that is ahead
+//! of a manifest which was restored from a copy.)
 //!
-//! Another program that has opened the directory all the same (on a network file system without locks) is noticed before
-//! the first change, before the manifest is replaced, and once more after that.
+//! Another program may have opened the directory despite the lock (on a network file system without
+//! locks). This is detected before the first change, before the manifest is replaced, and once more
+//! after that.
 //!
 //! Paper: pwal §5.1 (the master record and its clean-exit mark)
 
@@ -146,8 +148,8 @@ impl Builder {
         }))
     }
 
-    /// Step 1: locks the directory, created if there is none. From there on, a directory that is moved away is noticed before a
-    /// name in it is changed.
+    /// Step 1: locks the directory, which is created if it does not exist. From then on, a
+    /// directory that is moved away is detected before a name in it is changed.
     fn take_directory(&self, dir: &Path) -> Result<(Arc<dyn Disk>, DirLock), OpenError> {
         let disk = self.disk_for(dir)?;
         if self.create {

@@ -1,11 +1,12 @@
 //! Opening a database to read it: recovery into memory, and nothing is written anywhere.
 //!
-//! What counts of the log is what the next ordinary opening would find, with one difference: the last frame of a log
-//! that was not closed may be readable and not durable, and here it is not made so. A power cut could still take it
-//! back, so what is read of it is what the database *may* have.
+//! The log is read as the next ordinary opening would read it, with one difference: the last frame
+//! of a log that was not closed may be readable but not durable, and a read-only opening does not
+//! make it durable. A power cut could still remove it, so its changes are ones that the database
+//! *may* have.
 //!
-//! Nothing is sealed and no generation of the log begun. Transactions run as ever, and those that write fail when they
-//! commit ([`Error::ReadOnly`](crate::Error::ReadOnly)).
+//! No log is sealed, and no generation of the log is begun. Transactions run as usual; those that
+//! write fail when they commit ([`Error::ReadOnly`](crate::Error::ReadOnly)).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,8 +34,10 @@ const SPEC: ProtocolSpec = ProtocolSpec {
 };
 
 impl Builder {
-    /// Opens the database in `dir` to read it. **Nothing in the directory is changed**, and it may lie on a read-only file
-    /// system; for as long as it is open, no other process can open it. It returns when all tables are loaded. Of the settings, those of the recovery, of indexes and of the page cache count.
+    /// Opens the database in `dir` to read it. **Nothing in the directory is changed**, and it may
+    /// lie on a read-only file system; for as long as it is open, no other process can open it. It
+    /// returns when all tables are loaded. Only the settings of the recovery, of indexes and of the
+    /// page cache apply.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -20,7 +20,7 @@ fn numbers(db: &Database, table: &Table<u64, u64>) -> Numbers {
     rows.into_iter().collect()
 }
 
-/// What a table of the backup has.
+/// The rows of a table of the backup.
 fn copied(sim: &SimDisk, name: &str) -> Numbers {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let db = Database::builder().disk(disk).open_read_only(COPY).unwrap();
@@ -49,7 +49,8 @@ fn with_tables(spec: &str) -> SimDisk {
     sim.crash_image(sim.events(), Loss::All)
 }
 
-/// Taken, changed beside, and taken again: while nothing is loaded, and afterwards.
+/// Takes a backup, changes the database, and takes another one: while no table is loaded, and again
+/// after the loading.
 #[test]
 fn a_backup_while_loading_has_everything() {
     for spec in ["TT(EPOCH)+PWAL(auto)", "S2PL(ELR)+PWAL(16)+ARIES"] {

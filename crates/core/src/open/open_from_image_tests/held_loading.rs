@@ -26,7 +26,7 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    /// The tables of the parts that were begun with, once there are so many.
+    /// The tables of the parts whose loading has begun, once there are `parts` of them.
     pub(super) fn begun(&self, parts: usize) -> Vec<String> {
         let mut state = self.state.lock();
         while state.begun.len() < parts {

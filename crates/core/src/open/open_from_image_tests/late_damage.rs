@@ -1,4 +1,4 @@
-//! What is damaged in a run is found when the database is open: an error for whatever uses that table, and for nothing else.
+//! Damage in a run is found after the opening, and is an error only for operations on that table.
 
 use namiki_segment::PAGE_BYTES;
 

@@ -1,4 +1,5 @@
-//! What goes on while tables are loaded: transactions wait, and tables and databases end.
+//! Concurrent operations while tables are loaded: transactions wait, tables are dropped, and
+//! databases are closed.
 
 use std::num::NonZeroU16;
 use std::pin::pin;
@@ -150,7 +151,7 @@ fn an_end_in_the_middle_of_loading_changes_nothing() {
                 let waits = scope.spawn(|| held.wait_until_loaded());
                 let uses = scope.spawn(|| held.transact(|tx| tx.get(&a, &1)));
                 let checkpoints = scope.spawn(|| held.checkpoint());
-                // What waits for a table fails once what loads it has ended.
+                // Waiters for a table fail once its loader has ended.
                 while !held.shared.loader.is_stopped() {
                     std::thread::yield_now();
                 }

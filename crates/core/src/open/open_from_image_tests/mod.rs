@@ -158,7 +158,7 @@ fn checkpoint(sim: &SimDisk, tables: &Tables, stamp: u64, run_bytes: u64) {
     assert!(install(sim, image));
 }
 
-/// What is in a table.
+/// The rows of a table.
 fn rows(raw_table: &RawTable) -> Rows {
     let mut rows = Rows::new();
     let visit = |step: Step<'_>| {
@@ -184,7 +184,7 @@ fn expected(tables: &Tables) -> [Rows; 2] {
     tables.each_ref().map(ModelTable::rows)
 }
 
-/// So many rows in each table, with stamps from 1 to 90.
+/// The model of tables with `rows` rows each, with stamps from 1 to 90.
 fn model(rows: u64) -> Tables {
     let mut tables = Tables::default();
     for number in 0..rows {
@@ -208,7 +208,7 @@ fn a_database_without_a_log_opens_from_its_image() {
     assert_eq!((report.image_rows, report.replayed), (2000, 0));
     assert!(report.image_bytes > 3_000_000);
     assert_eq!(report.max_stamp, Stamp(100));
-    // What is committed now is later than all of it, and is found again with it.
+    // A new commit has a later stamp than every loaded row, and is recovered together with them.
     let fixed = db.table::<u64, [u8]>("fixed").unwrap();
     db.transact(|tx| tx.put(&fixed, &7, b"new")).unwrap();
     db.transact(|tx| tx.delete(&fixed, &8).map(drop)).unwrap();

@@ -173,7 +173,7 @@ fn a_range_without_rows_has_no_run() {
     );
     assert!(after[0].0.is_empty());
     assert!(rows_of(&open(&sim)) == expected(&tables));
-    // What comes into such a range changes the run that covers it.
+    // A new key in such a range changes the run that covers it.
     tables[0].put(&0_u64.to_be_bytes(), b"again", Stamp(250));
     checkpoint(&sim, &tables, 300, 10_000);
     assert!(rows_of(&open(&sim)) == expected(&tables));

@@ -75,7 +75,7 @@ fn bound(
     }
 }
 
-/// What is in bounds, which may cross.
+/// The rows within bounds, which may cross.
 fn within(model: &Model, bounds: &Bounds) -> Vec<(Vec<u8>, Vec<u8>)> {
     let rows = model.iter().filter(|(key, _)| {
         let above = match &bounds.0 {
@@ -198,7 +198,7 @@ fn a_view_of_unloaded_tables_sees_every_row() {
         check_all(&view, &models, random);
         let later = &mut models.clone();
         change(&held, later, random);
-        // It sees its own moment, also where it went on from what was not loaded.
+        // It sees its own moment, also for reads that began on an unloaded table.
         check_all(&view, &models, random);
         assert_eq!(rows.count(), models[1].len() - 1);
         check_all(&held.view().unwrap(), later, random);
