@@ -14,7 +14,7 @@ use crate::protocol_spec::{
     ConcurrencyControl, Group, Layout, LockRelease, LogStyle, Logging, ProtocolSpec,
 };
 
-/// What transactions are promised, see [`Isolation`](crate#isolation).
+/// The isolation level of transactions, see [`Isolation`](crate#isolation).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Isolation {
@@ -49,14 +49,15 @@ impl From<ProtocolSpec> for ProtocolChoice {
 
 /// Below this, waiting for the device is no longer than what others do to a lock while it is held.
 const MEMORY_LIKE: Duration = Duration::from_micros(5);
-/// On a device on which several writers get less than so many times as much done as one, streams are in each other's way.
+/// The least speed-up of several writers over one. On a device below it, log streams slow each
+/// other down.
 const PARALLEL: f64 = 1.3;
 const WRITERS_PER_CORE: NonZeroU16 = NonZeroU16::new(2).expect("not 0");
 const WRITERS_MAX: NonZeroU16 = NonZeroU16::new(16).expect("not 0");
 /// The shortest and the longest epoch.
 const EPOCHS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
 
-/// What was chosen, and why.
+/// The chosen settings, and the reasons for them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TunedConfig {
     /// The protocol.
@@ -65,7 +66,7 @@ pub struct TunedConfig {
     pub streams: NonZeroU16,
     /// How long an epoch lasts at least.
     pub epoch_length: Duration,
-    /// What the device can do.
+    /// The measured speed of the device.
     pub device: DeviceProfile,
 }
 

@@ -46,10 +46,12 @@ impl Builder {
         self.protocol(spec)
     }
 
-    /// The protocol, or that it is to be chosen: by a short measurement of the device at every opening, for which
-    /// a few small files are written and removed. [`Database::tuned_config`](crate::Database::tuned_config) tells what was chosen. Log streams and epochs
-    /// are chosen too, unless they are set here. What is chosen is strictly serializable, unless
-    /// [`Isolation::Serializable`](crate::Isolation::Serializable) is asked for.
+    /// The protocol, or `Auto` to choose it: by a short measurement of the device at every opening,
+    /// for which a few small files are written and removed.
+    /// [`Database::tuned_config`](crate::Database::tuned_config) returns the choice. Log streams
+    /// and epochs are chosen too, unless they are set here. The chosen protocol is strictly
+    /// serializable, unless [`Isolation::Serializable`](crate::Isolation::Serializable) is asked
+    /// for.
     ///
     /// ```
     /// use namiki::{Database, ProtocolChoice};
@@ -77,7 +79,7 @@ impl Builder {
         self
     }
 
-    /// Whether a database is created where there is none. Default: yes.
+    /// Whether a database is created if none exists. Default: yes.
     #[must_use]
     pub fn create(mut self, create: bool) -> Self {
         self.create = create;
@@ -130,11 +132,12 @@ impl Builder {
         self
     }
 
-    /// Groups of so many commits and more are flushed asynchronously, while their session goes on with the next
-    /// one, where the disk can write on its own (through io_uring). Default: 32, where there are at most two
-    /// streams for each processor, and never otherwise. The group is then acknowledged, and under normal lock
-    /// release its records unlocked, when a thread commits on the same stream, waits, asks for an
-    /// acknowledgement or wants one of the records, and in any case after [`Builder::group_wait_max`].
+    /// The smallest group of commits that is flushed asynchronously, while its session continues
+    /// with the next group. Applies where the disk supports asynchronous writes (io_uring).
+    /// Default: 32 if there are at most two streams for each processor; otherwise no group is. Such
+    /// a group is acknowledged, and under normal lock release its records are unlocked, when a
+    /// thread commits on the same stream, waits, asks for an acknowledgement or wants one of the
+    /// records, and at the latest after [`Builder::group_wait_max`].
     ///
     /// The kernel reports the end of such a write to the thread that began it, which may be one of
     /// the program's: a call in which it sleeps then, like `epoll_wait`, may return `EINTR`, and while
@@ -186,11 +189,13 @@ impl Builder {
         self
     }
 
-    /// How much log is written between two checkpoints: each writes what has changed since the one before to the image of
-    /// the tables in memory, and frees the log before it. At least so many bytes, and at least half as many as the image
-    /// has. Default: 1 GiB. More log makes fewer checkpoints and longer recoveries; with `u64::MAX` none is taken unless it is
-    /// asked for. On a shared device, one is also taken when half of a region is used; and anywhere after eight openings that have
-    /// left some log, each of which has files of its own.
+    /// The amount of log between two checkpoints: each writes the changes since the last one to the
+    /// image of the tables in memory, and frees the log before it. A checkpoint is taken after
+    /// `bytes` bytes of log, but not before the log has half the size of the image. Default: 1 GiB.
+    /// More log means fewer checkpoints and longer recoveries; with `u64::MAX`, checkpoints are
+    /// taken only on request. On a shared device, one is also taken when half of a region is used.
+    /// On every disk, one is also taken after eight openings that have left some log, because each
+    /// of these has files of its own.
     ///
     /// The directory then takes up to two images, and this much log and what is written while a checkpoint is taken.
     #[must_use]
@@ -199,16 +204,18 @@ impl Builder {
         self
     }
 
-    /// Takes a checkpoint after so long, too, if anything was committed since the last one. Default: by the log alone.
+    /// Takes a checkpoint at this interval, too, if anything was committed since the last one.
+    /// Default: by the log alone.
     #[must_use]
     pub fn checkpoint_interval(mut self, interval: Duration) -> Self {
         self.tuning.checkpoint.interval = Some(interval);
         self
     }
 
-    /// Puts a restore point into the log after each so long, as long as there are commits: a moment, by the computer's clock,
-    /// to which a backup can be restored that has the point ([`Builder::restore_to`]). A point takes one write of the log,
-    /// and 25 bytes. Intervals below a tenth of a second are one of a tenth. Default: none.
+    /// Writes a restore point to the log at this interval, while there are commits: a moment, by
+    /// the computer's clock, to which a backup that has the point can be restored
+    /// ([`Builder::restore_to`]). A point takes one write of the log, and 25 bytes. Shorter
+    /// intervals than a tenth of a second are raised to a tenth. Default: none.
     #[must_use]
     pub fn restore_points(mut self, interval: Duration) -> Self {
         self.tuning.checkpoint.restore_points = Some(interval);
@@ -221,10 +228,11 @@ impl Builder {
     /// [`Stats::backup`](crate::Stats::backup) tells how old it is, and why the last one failed; the next one is tried after ten
     /// seconds at most. Intervals below a tenth of a second are one of a tenth. Default: none.
     ///
-    /// With [`BackupOptions::keep`], a restore can go back to any restore point of that time, without a gap: what the log has is
-    /// in the backup before a checkpoint frees it. Points are then put into the log each second, unless
-    /// [`Builder::restore_points`] says otherwise. A checkpoint waits for the backup, but not if that fails. What takes most of the directory is what has changed in images, so
-    /// long intervals do not make it much smaller.
+    /// With [`BackupOptions::keep`], a restore can go back to any restore point of that time,
+    /// without a gap: what the log has is in the backup before a checkpoint frees it. Points are
+    /// then put into the log each second, unless [`Builder::restore_points`] says otherwise. A
+    /// checkpoint waits for the backup, but not if that fails. Most of the directory are changed
+    /// parts of images, so long intervals do not make it much smaller.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -273,8 +281,9 @@ impl Builder {
         self
     }
 
-    /// Whether closing the database takes a checkpoint if at least so many bytes of log were written since the last one:
-    /// the next opening then replays no log. Nothing: never. Default: 16 MiB, which take less time to replay than to write.
+    /// Closing the database takes a checkpoint if at least `log_bytes` bytes of log were written
+    /// since the last one: the next opening then replays no log. `None`: never. Default: 16 MiB,
+    /// which take less time to replay than to write.
     #[must_use]
     pub fn checkpoint_at_close(mut self, log_bytes: Option<u64>) -> Self {
         self.tuning.checkpoint.closing_log_bytes = log_bytes;
@@ -330,10 +339,11 @@ impl Builder {
     /// long as what is written to a stream in some seconds, and at least four times as long as a log buffer. A transaction
     /// takes less than half a region.
     ///
-    /// A file is made if there is none, **for as many streams as this opening has** ([`Builder::streams`], by default one for
-    /// each processor), and does not grow: an opening with more is refused, with an error that says how long it would have to
-    /// be ([`LogError::DeviceTooSmall`](crate::LogError::DeviceTooSmall)). Where more are to be used one day, make it at the
-    /// first opening with as many, or longer beforehand.
+    /// A file that does not exist is created, **for the number of streams of this opening**
+    /// ([`Builder::streams`], by default one for each processor), and does not grow: an opening
+    /// with more streams is refused, with an error that says which length it needs
+    /// ([`LogError::DeviceTooSmall`](crate::LogError::DeviceTooSmall)). To use more streams later,
+    /// create the file at a first opening with that number, or make it longer beforehand.
     #[must_use]
     pub fn shared_device(mut self, path: impl Into<PathBuf>, region_bytes: u64) -> Self {
         self.format.shared_device = Some((path.into(), region_bytes));
@@ -356,8 +366,8 @@ impl Builder {
         self
     }
 
-    /// What a transaction does when it wants a lock that another one has, under strict two-phase locking
-    /// (`S2PL`). Default: it waits, and deadlocks are ruled out by age.
+    /// What a transaction does when it requests a lock that another one holds, under strict
+    /// two-phase locking (`S2PL`). Default: it waits, and deadlocks are ruled out by age.
     #[must_use]
     pub fn wait_policy(mut self, policy: WaitPolicy) -> Self {
         self.tuning.waits.policy = policy;

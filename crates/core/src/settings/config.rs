@@ -30,7 +30,7 @@ use crate::wal_format::encoding_primitives::RecordFormat;
 pub(crate) struct Indexes {
     /// Of tables with these names.
     pub(crate) by_name: BTreeMap<String, IndexKind>,
-    /// Of all others.
+    /// The index of all other tables.
     pub(crate) others: IndexKind,
 }
 
@@ -113,7 +113,7 @@ impl Default for Tuning {
     }
 }
 
-/// What this opening writes.
+/// The formats that this opening writes.
 #[derive(Clone)]
 pub(crate) struct Format {
     pub(crate) record_format: RecordFormat,
@@ -131,7 +131,7 @@ impl Default for Format {
     }
 }
 
-/// What tests and experiments change.
+/// Settings that only tests and experiments change.
 #[derive(Clone)]
 pub(crate) struct Testing {
     pub(crate) disk: Option<Arc<dyn Disk>>,
@@ -154,7 +154,7 @@ impl Default for Testing {
 }
 
 impl Tuning {
-    /// What recovery is given.
+    /// The settings of the recovery.
     pub(crate) fn recovery_settings(&self, testing: &Testing) -> RecoverySettings {
         let RecoveryTuning {
             threads,

@@ -1,4 +1,4 @@
-//! What a database is opened with: the settings of a program, and what is chosen where it leaves the choice.
+//! The settings of an opening: those of the program, and the automatic choice of the others.
 
 pub(crate) mod absolute_path;
 pub(crate) mod autotune;
