@@ -15,13 +15,13 @@ use crate::error::Error;
 use crate::events;
 use crate::live::catalogue_view::CatalogueViews;
 
-/// The catalogue, shared with what changes it beside the database's handles.
+/// The catalogue, shared by the database's handles and the background threads that change it.
 pub(crate) type CatalogueCell = Arc<Mutex<Catalogue>>;
 
-/// What only changes of tables and the end of the database touch.
+/// The state that only changes of tables and the end of the database touch.
 pub(crate) struct Catalogue {
     pub(crate) manifest: Manifest,
-    /// Of the manifest's tables.
+    /// The ids of the manifest's tables.
     pub(crate) ids: TableIds,
     pub(crate) files: CatalogueFiles,
     /// How closing ended; nothing while the database is open.
@@ -99,7 +99,7 @@ pub(crate) fn not_changed(dir: &Path, unchanged: NotChanged) -> Error {
     catalogue_error(dir, unchanged.why, !unchanged.is_as_before)
 }
 
-/// The catalogue was not written. `is_in_doubt`: the disk may have the change all the same.
+/// The catalogue was not written. `is_in_doubt`: the disk may have the change nevertheless.
 pub(crate) fn catalogue_error(dir: &Path, why: NotWritten, is_in_doubt: bool) -> Error {
     let path = Manifest::path(dir);
     let error = match why {

@@ -36,30 +36,30 @@ pub(crate) struct CatalogueViews {
     open: Vec<Weak<CatalogueView>>,
 }
 
-/// What a view knows of the catalogue of its moment.
+/// A view's snapshot of the catalogue.
 pub(crate) struct CatalogueView {
     /// The last change that it knows of.
     moment: ChangeNumber,
     replaced: Mutex<Replaced>,
 }
 
-/// What changes after a view's moment have replaced.
+/// The catalogue entries that changes after a view's moment have replaced.
 #[derive(Default)]
 struct Replaced {
-    /// What names stood for; nothing for a name that no table had.
+    /// The tables that names stood for; `None` for a name that no table had.
     names: BTreeMap<String, Option<TableThen>>,
     /// Tables that were dropped; where they lie, if they were not loaded.
     dropped: BTreeMap<TableId, Option<Arc<UnloadedTable>>>,
 }
 
-/// What a name stood for at a view's moment.
+/// The table that a name stood for at a view's moment.
 #[derive(Clone)]
 pub(crate) enum TableThen {
     /// A table in memory, and its columns if the catalogue knew them. It is gone once the view has ended.
     InMemory(Weak<RawTable>, Option<Box<Schema>>),
     /// A table in segments, with its open files.
     InSegments {
-        /// Of its segments.
+        /// The identity of its segments.
         identity: String,
         opened: Result<QueryTable, QueryError>,
     },
@@ -123,7 +123,7 @@ impl CatalogueView {
         self.moment < raw_table.made_by
     }
 
-    /// Whether a table that was dropped can be read all the same (C2).
+    /// Whether a view can still read a table that was dropped (C2).
     pub(crate) fn keeps(&self, id: TableId) -> bool {
         self.replaced.lock().dropped.contains_key(&id)
     }
@@ -150,7 +150,8 @@ impl CatalogueView {
         Some(name.clone())
     }
 
-    /// What a name stood for, if it may be something else than now. To be asked with the catalogue locked.
+    /// The table that a name stood for, if that may differ from now. The caller holds the
+    /// catalogue's lock.
     pub(crate) fn replaced(&self, name: &str) -> Option<Option<TableThen>> {
         self.replaced.lock().names.get(name).cloned()
     }

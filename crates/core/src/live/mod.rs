@@ -1,5 +1,5 @@
-//! What the parts of an open database share: its catalogue with the views of it, the segments that are open, and the tables
-//! that stay in segments.
+//! The state that the parts of an open database share: its catalogue with the views of it, the open
+//! segments, and the tables that stay in segments.
 
 pub(crate) mod catalogue;
 pub(crate) mod catalogue_view;

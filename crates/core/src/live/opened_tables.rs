@@ -1,4 +1,5 @@
-//! What queries of a database share: the executor with its page cache, and segments that are open.
+//! The state that queries of a database share: the executor with its page cache, and the open
+//! segments.
 //!
 //! A database that runs no query has neither. The inner pages of a segment stay in memory from its first query on.
 

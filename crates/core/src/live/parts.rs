@@ -10,7 +10,7 @@ use crate::commit::engine::Engine;
 use crate::live::catalogue::CatalogueCell;
 use crate::recovery::ImageLoader;
 
-/// What checkpoints and backups work on.
+/// The parts of a database that checkpoints and backups use.
 pub(crate) struct Parts {
     pub(crate) engine: Arc<Engine>,
     pub(crate) disk: Arc<dyn Disk>,

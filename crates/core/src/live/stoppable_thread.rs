@@ -1,6 +1,6 @@
 //! A thread that works in intervals, until it is stopped. It does not keep the database open: the last handle stops it.
 //!
-//! Where the system allows no further thread, there is none.
+//! If the system allows no further thread, none is started.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -17,7 +17,7 @@ pub(crate) struct StoppableThread {
     wake: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
-/// What it asks between two pieces of work.
+/// The stop flag, which the thread checks between two pieces of work.
 #[derive(Default)]
 pub(crate) struct Stop {
     is_wanted: Mutex<bool>,
@@ -62,7 +62,7 @@ impl Stop {
         *self.is_wanted.lock()
     }
 
-    /// Waits so long, or until the thread is to end: says whether it is.
+    /// Waits for `longest`, or until the thread has to stop. Returns whether it has to.
     pub(crate) fn wait(&self, longest: Duration) -> bool {
         let mut is_wanted = self.is_wanted.lock();
         if !*is_wanted {

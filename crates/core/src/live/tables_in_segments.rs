@@ -1,4 +1,4 @@
-//! What an open database knows of tables that were loaded into segments: which of them stay there, and how much memory the others
+//! Tables that were loaded into segments: which of them stay there, and how much memory the others
 //! take.
 
 use std::collections::BTreeMap;
@@ -12,17 +12,17 @@ use crate::catalogue::image_list::ImageList;
 use crate::catalogue::manifest::Manifest;
 use crate::table::raw_table::{ChangeNumber, RawTable, TableId};
 
-/// The memory that a row takes beside its key and its value, about, in bytes: a record, its place in the index, and what
-/// allocations round up.
+/// The approximate memory overhead of a row, in bytes, in addition to its key and its value: a
+/// record, its place in the index, and what allocations round up.
 const BYTES_BESIDE_ROW: u64 = 64;
 
-/// What tables that stay in segments have for numbers: none that the manifest gives.
+/// The first number for tables that stay in segments; the manifest assigns none of these.
 const FIRST_NUMBER: u32 = u32::MAX;
 
 /// The tables of a database that were loaded into segments.
 #[derive(Default)]
 pub(crate) struct TablesInSegments {
-    /// Of what the others may take.
+    /// Memory limit of the tables that are taken into memory.
     bytes_max: u64,
     /// Locked while a table is taken into memory: one after the other.
     pub(crate) taking: Mutex<()>,
@@ -31,12 +31,13 @@ pub(crate) struct TablesInSegments {
     /// The changes that have made those that were loaded since the opening, by the identities of their segments. Locked for
     /// moments, after the catalogue.
     made_by: Mutex<BTreeMap<String, ChangeNumber>>,
-    /// What the others take, about. Locked for moments, after the catalogue.
+    /// The approximate memory of each table that was taken into memory. Locked only briefly, after
+    /// the catalogue.
     taken: Mutex<BTreeMap<TableId, u64>>,
 }
 
 impl TablesInSegments {
-    /// Of a database with this image of its tables in memory.
+    /// For a database with this image of its tables in memory.
     pub(crate) fn new(
         bytes_max: Option<u64>,
         manifest: &Manifest,
@@ -69,7 +70,7 @@ impl TablesInSegments {
         self.taken.lock().values().sum()
     }
 
-    /// One takes so much now.
+    /// Records the memory that one table takes now.
     pub(crate) fn take(&self, id: TableId, bytes: u64) {
         self.taken.lock().insert(id, bytes);
     }
@@ -117,7 +118,7 @@ impl TablesInSegments {
     }
 }
 
-/// The memory that rows take, about, with so many bytes of keys and values.
+/// The approximate memory of `rows` rows whose keys and values have `bytes` bytes.
 pub(crate) fn memory_bytes(rows: u64, bytes: u64) -> u64 {
     bytes.saturating_add(rows.saturating_mul(BYTES_BESIDE_ROW))
 }
