@@ -297,7 +297,7 @@ impl Shared {
         disk.sync_dir(&image_dir(dir)).map_err(failed)
     }
 
-    /// After it. What stays is removed by the next opening.
+    /// Called after the change. The next opening removes the files that remain.
     pub(crate) fn remove_segments(&self, table: &ImageTable) {
         for segment in table.segments() {
             let _ = self.disk.remove(&segment.file.new_path(&self.dir));

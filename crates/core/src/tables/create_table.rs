@@ -20,7 +20,7 @@ const ROOM_BYTES_MAX: usize = 64;
 /// The longest name of a table, in bytes.
 const TABLE_NAME_BYTES_MAX: usize = 255;
 
-/// The room that a new table's records have, if its values mostly need so much.
+/// The inline capacity of a new table's records, if most of its values need `needed` bytes.
 pub(crate) fn room_bytes(needed: usize) -> usize {
     match needed {
         ROOM_BYTES..=ROOM_BYTES_MAX => needed,
@@ -29,7 +29,7 @@ pub(crate) fn room_bytes(needed: usize) -> usize {
 }
 
 impl Database {
-    /// The table of this name, created if there is none.
+    /// The table of this name, created if it does not exist.
     ///
     /// One that was loaded into segments ([`Database::load_sorted`]) is taken into memory first, which takes about as long as
     /// its load, and is a table as any other from then on; it waits for a checkpoint or a backup that is under way, and must not be
@@ -38,12 +38,12 @@ impl Database {
     /// with [`Error::TableInImage`]. That is decided once for as long as the database is open.
     ///
     /// # Errors
-    /// [`Error::TableType`] if it exists with other types, or with types of another shape; [`Error::TableNotWritten`] or
-    /// [`Error::TableNotLoaded`] if it lies in segments, and they cannot be read, or it cannot be written anew;
-    /// [`Error::TableBeingLoaded`] if it is about to be loaded; [`Error::TableName`];
-    /// [`Error::NoSuchTable`] if there is none and the database was opened to be read alone;
-    /// [`Error::Manifest`] if the catalogue cannot be written, and then there is no such table, or it has the type that it
-    /// had.
+    /// [`Error::TableType`] if it exists with other types, or with types of another shape;
+    /// [`Error::TableNotWritten`] or [`Error::TableNotLoaded`] if it lies in segments, and they
+    /// cannot be read, or it cannot be written anew; [`Error::TableBeingLoaded`] if it is about to
+    /// be loaded; [`Error::TableName`]; [`Error::NoSuchTable`] if it does not exist and the
+    /// database was opened read-only; [`Error::Manifest`] if the catalogue cannot be written: the
+    /// table then does not exist, or has the type that it had.
     pub fn table<K: Key + ?Sized, V: Value + ?Sized>(
         &self,
         name: &str,
@@ -83,7 +83,7 @@ impl Database {
             if let Some(raw_table) = opened {
                 return Ok(Table::new(raw_table));
             }
-            // It was opened or dropped meanwhile.
+            // It was opened or dropped concurrently.
             catalogue = shared.catalogue.lock();
         }
         // Also one that was taken into memory just now, when its name is not free yet.
@@ -153,7 +153,7 @@ fn has_types<K: Key + ?Sized, V: Value + ?Sized>(info: &TableInfo) -> Result<(),
 }
 
 impl Shared {
-    /// Creates a table that there is not yet.
+    /// Creates a table that does not exist yet.
     pub(crate) fn create_table(
         &self,
         catalogue: &mut Catalogue,

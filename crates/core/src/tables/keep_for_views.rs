@@ -1,4 +1,4 @@
-//! What a change of the catalogue keeps for the views that are open (`catalogue_view.rs`).
+//! A change of the catalogue keeps the replaced entries for the open views (`catalogue_view.rs`).
 
 use std::sync::Arc;
 
@@ -38,7 +38,8 @@ impl Shared {
         }
     }
 
-    /// Where a table lies that is not loaded, with its files open. Nothing if they cannot be opened.
+    /// The location of a table that is not loaded, with its files open. `None` if they cannot be
+    /// opened.
     fn opened_runs(&self, raw_table: &RawTable) -> Option<Option<Arc<UnloadedTable>>> {
         if raw_table.is_loaded() {
             return Some(None);
@@ -50,7 +51,7 @@ impl Shared {
         Some(unloaded)
     }
 
-    /// What a name stands for.
+    /// The table that a name stands for.
     fn table_now(&self, catalogue: &Catalogue, name: &str) -> Option<TableThen> {
         let manifest = &catalogue.manifest;
         if let Some(table) = manifest.image.table(name) {

@@ -4,9 +4,10 @@
 //!   reserve the name and the numbers of files → write the table's segment, sort and write its indexes, each synced
 //!   → make their names durable → replace the manifest by one that names them → give them their lasting names
 //! ```
-//! The replacement is what makes the table be there: a crash before it leaves files that the next opening removes,
-//! and one after it leaves the whole table. (What the lasting names are for, see image_files.rs.) The catalogue is locked
-//! at the beginning and at the end only, so transactions and other loads go on meanwhile.
+//! The replacement is what makes the table be there: a crash before it leaves files that the next
+//! opening removes, and one after it leaves the whole table. (For the purpose of lasting names, see
+//! image_files.rs.) The catalogue is locked only at the beginning and at the end, so transactions
+//! and other loads run concurrently.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -71,9 +72,11 @@ impl Default for LoadOptions {
 }
 
 impl LoadOptions {
-    /// The memory that sorting the entries of all indexes may take, in bytes. Entries beyond it are sorted in parts and
-    /// merged, through files: an entry takes its key and 16 bytes more. Two fifths of the memory are for keys, and as much for the rest of entries. Default: 1 GiB.
-    /// At least 64 KiB for each index are used, and at most 10 GiB; merging takes up to 8 MiB beside.
+    /// The memory that sorting the entries of all indexes may take, in bytes. Entries beyond it are
+    /// sorted in parts and merged, through files: an entry takes its key and 16 bytes more. Two
+    /// fifths of the memory are for keys, and as much for the rest of entries. Default: 1 GiB. At
+    /// least 64 KiB for each index are used, and at most 10 GiB; merging takes up to 8 MiB in
+    /// addition.
     #[must_use]
     pub fn sort_bytes(mut self, bytes: usize) -> Self {
         self.sort_bytes = bytes;
@@ -287,7 +290,7 @@ impl<'a> Load<'a> {
         match self.shared.engine.check_open() {
             Err(Error::Forked) => Err(LoadError::Forked),
             Err(Error::Closed) => Err(LoadError::Closed),
-            // A log that has failed is in the way of transactions alone.
+            // A failed log prevents only transactions.
             _ => Ok(()),
         }
     }

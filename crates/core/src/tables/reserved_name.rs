@@ -1,10 +1,11 @@
-//! The name of a table that is being loaded, or taken into memory: nothing else is done with it meanwhile.
+//! The reserved name of a table that is being loaded or taken into memory: no other operation uses
+//! it until it is released.
 
 use crate::api::database::Shared;
 use crate::live::catalogue::Catalogue;
 
-/// A name that no table is given, and that no table loses by being dropped or renamed, as long as this is there. It keeps the directory
-/// locked if the database is closed meanwhile.
+/// A name that no table is given, and that no table loses by being dropped or renamed, while this
+/// exists. It keeps the directory locked if the database is closed before it is dropped.
 pub(crate) struct ReservedName<'a> {
     shared: &'a Shared,
     name: String,

@@ -6,9 +6,9 @@
 //!     → replace the manifest: the table is in memory, and its rows are those of the list
 //!   → remove the segment
 //! ```
-//! The replacement is what makes it one: a crash before it leaves the table in its segment and runs that the next opening
-//! removes, and one after it leaves runs and a segment that the next opening removes. The image goes on to be of the moment of
-//! which it was; rows that were loaded are before every commit.
+//! The replacement is what makes it one: a crash before it leaves the table in its segment and runs
+//! that the next opening removes, and one after it leaves runs and a segment that the next opening
+//! removes. The image keeps its moment, because loaded rows come before every commit.
 //!
 //! A table that does not fit stays where it is: views and queries read it there, and transactions are refused. That is found out
 //! when the table is opened first, and stays so until the database is opened again.
@@ -36,8 +36,9 @@ use crate::tables::reserved_name::ReservedName;
 use crate::tables::types_of_columns::table_info;
 
 impl Shared {
-    /// The table of this name that lies in a segment, to be used: after this, it is in memory if it can be. Nothing if no
-    /// table of this name lies in a segment any more. `check` is given what the table has for types.
+    /// The table of this name that lies in a segment, to be used: after this call, it is in memory
+    /// if possible. `None` if no table of this name lies in a segment any more. `check` is called
+    /// with the types of the table.
     ///
     /// The catalogue is not locked by the caller.
     pub(crate) fn open_table_in_segment(

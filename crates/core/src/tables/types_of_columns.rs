@@ -1,5 +1,4 @@
-//! What the types of a table are called that has columns: its keys are those of a query, its values
-//! rows.
+//! Type names of a table with columns: its keys are those of a query, its values are rows.
 //!
 //! Columns and typed keys have one encoding (`namiki_data::columns::key_codec`), so a loaded table
 //! opens with a tuple of its key's columns. Where no typed key has the bytes, it opens with the
@@ -11,14 +10,13 @@ use namiki_data::columns::{Column, ColumnType, Schema};
 use crate::catalogue::image::ImageTable;
 use crate::table::raw_table::{TableId, TableInfo};
 
-/// Typed keys are tuples of so many parts at most.
+/// The most parts of a typed key, which is a tuple.
 const KEY_PARTS_MAX: usize = 6;
 
 /// The name of the type of rows.
 const ROWS: &str = "bytes";
 
-/// What the manifest keeps of a table that was loaded, once it takes part in transactions by this
-/// number.
+/// The manifest's entry of a loaded table, once it takes part in transactions under this id.
 pub(crate) fn table_info(table: &ImageTable, id: TableId, inline_bytes: usize) -> TableInfo {
     let key_type = key_type(&table.schema);
     TableInfo {

@@ -1,7 +1,8 @@
 //! Tables of types that the program does not have: keys and values are their bytes, and what the types are called is text.
 //!
-//! For tools that work on any database. What they write, the typed program reads: so they have to write what the types
-//! would, which nothing here can check but for the length of keys in a table of eight bytes.
+//! For tools that work on any database. The typed program reads what they write, so they have to
+//! write the encoding of its types. Only the length of keys is checked, in a table of eight-byte
+//! keys.
 
 use std::sync::Arc;
 
@@ -27,14 +28,14 @@ pub struct UntypedTable<'a> {
     pub eight_byte_keys: bool,
     /// The room that its values mostly need, see [`Value::ROOM_BYTES`](crate::Value::ROOM_BYTES).
     pub room_bytes: usize,
-    /// What its derived types are made of, if that is known: see [`RowLayout::Types`].
+    /// The layouts of its derived types, if they are known: see [`RowLayout::Types`].
     pub layouts: Option<&'a TypeLayouts>,
 }
 
 /// Tables by their bytes.
 impl Database {
-    /// What the manifest keeps of each table in memory, in the order of their creation. None in a forked child of the
-    /// process that opened the database.
+    /// The manifest's entries of all tables in memory, in the order of their creation. Empty in a
+    /// forked child of the process that opened the database.
     #[must_use]
     pub fn table_infos(&self) -> Vec<TableInfo> {
         let shared = &*self.shared;
@@ -44,8 +45,8 @@ impl Database {
         shared.catalogue.lock().manifest.tables.clone()
     }
 
-    /// A table in memory whatever its types are, nothing if there is none. Its keys and values are the **encoded** ones:
-    /// what is written has to be what the types of its program write.
+    /// A table in memory of any types; `None` if it does not exist. Its keys and values are the
+    /// **encoded** ones: a caller has to write the encoding of the program's types.
     ///
     /// # Errors
     /// As [`Database::table`].
@@ -66,7 +67,8 @@ impl Database {
         Ok(found.map(Table::new))
     }
 
-    /// Creates a table for types that the program does not have; the one that there is, if it has these types.
+    /// Creates a table for types that the program does not have, or returns the existing one if it
+    /// has these types.
     ///
     /// # Errors
     /// As [`Database::table`].

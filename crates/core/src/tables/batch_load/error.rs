@@ -9,7 +9,7 @@ use namiki_platform::error_sentence::sentence;
 use super::report::BatchLoadReport;
 use crate::error::Error;
 
-/// A load in batches has stopped. What it had loaded stays, and it can be resumed.
+/// A load in batches has stopped. The rows that it has loaded stay, and it can be resumed.
 #[derive(Clone)]
 pub struct BatchLoadError<Q> {
     /// Why.
@@ -26,7 +26,7 @@ pub enum BatchLoadStop {
     /// A row cannot be written, or its batch could not commit, or it is not known whether it did.
     #[error("a batch could not be committed")]
     Transaction(#[source] Error),
-    /// The source of the rows has failed. What it gave before is loaded.
+    /// The source of the rows has failed. The rows before the failure are loaded.
     #[error("the next row cannot be had")]
     Source(#[source] Arc<dyn StdError + Send + Sync>),
     /// It was asked to stop ([`BatchLoadOptions::interrupt`](crate::BatchLoadOptions::interrupt)).

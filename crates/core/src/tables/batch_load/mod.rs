@@ -3,9 +3,10 @@
 //! ```text
 //!   pull rows and encode them, until a batch is full ──► one transaction, through the log ──► wait, a few batches later
 //! ```
-//! A load is not atomic: other transactions see its batches as they commit, and one that stops leaves those that have
-//! committed. In return it has no limit, holds no more than a few batches in memory, and tells up to which row all is
-//! durable, so that it can go on from there. (What is loaded all or nothing is an image: `load.rs`.)
+//! A load is not atomic: other transactions see its batches as they commit, and one that stops
+//! leaves those that have committed. In return it has no limit, holds no more than a few batches in
+//! memory, and reports up to which row all is durable, so that it can be resumed there. (Atomic
+//! loads write an image: `load.rs`.)
 
 mod error;
 mod options;
@@ -178,7 +179,7 @@ impl<K: Key + ?Sized, V: Value + ?Sized, Q: AsKey<K>> BatchLoad<'_, K, V, Q> {
             let row = rows.next();
             let taken = match row {
                 Some(Ok((key, row))) => self.take(&mut batch, &mut value, key, row.borrow()),
-                // What has been taken before it is loaded all the same.
+                // Rows that were taken before the failure are still loaded.
                 Some(Err(source)) => {
                     self.commit(&mut batch)?;
                     return Err(BatchLoadStop::Source(Arc::from(source.into())));
@@ -268,7 +269,7 @@ impl<K: Key + ?Sized, V: Value + ?Sized, Q: AsKey<K>> BatchLoad<'_, K, V, Q> {
         Ok(())
     }
 
-    /// Waits until at most so many batches may not be durable.
+    /// Waits until at most `waiting_max` batches may not be durable.
     fn wait_until(&mut self, waiting_max: usize) -> Result<(), BatchLoadStop> {
         while let Some(first) = self.waiting.front() {
             if self.waiting.len() > waiting_max {

@@ -9,7 +9,7 @@ use super::report::BatchLoadProgress;
 /// Called now and then while rows are loaded in batches, and at the end.
 pub type OnBatchLoadProgress = Arc<dyn Fn(&BatchLoadProgress) + Send + Sync>;
 
-/// What becomes of a row with a key that is there already.
+/// The treatment of a row whose key exists already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ExistingRows {
     /// Its value is replaced.
@@ -49,15 +49,16 @@ impl BatchLoadOptions {
         self
     }
 
-    /// A batch is full when its keys and values have so many bytes. Default: 1 MiB. One that a long value makes longer
-    /// has to be within [`Builder::transaction_bytes_max`](crate::Builder::transaction_bytes_max).
+    /// The length of the keys and values of a full batch, in bytes. Default: 1 MiB. A batch that a
+    /// long value makes longer has to be within
+    /// [`Builder::transaction_bytes_max`](crate::Builder::transaction_bytes_max).
     #[must_use]
     pub fn batch_bytes(mut self, bytes: usize) -> Self {
         self.batch_bytes = bytes;
         self
     }
 
-    /// What becomes of rows that are there already. Default: they are overwritten.
+    /// The treatment of rows that exist already. Default: they are overwritten.
     #[must_use]
     pub fn existing(mut self, existing: ExistingRows) -> Self {
         self.existing = existing;

@@ -1,4 +1,4 @@
-//! What a load in batches has come to.
+//! The report of a load in batches.
 
 use std::time::Duration;
 
@@ -31,12 +31,12 @@ impl BatchLoadProgress {
     }
 }
 
-/// What a load in batches came to, or had come to when it stopped.
+/// The result of a load in batches, or its progress when it stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchLoadReport<Q> {
-    /// What is durable. After a stop, more may be.
+    /// The durable part. After a stop, more may be durable.
     pub durable: BatchLoadProgress,
-    /// The key of the last row that is durable, in the order of the rows: every row up to it is, too. Nothing if none
-    /// is. A load that stopped is resumed with the rows behind it.
+    /// The key of the last row that is durable, in the order of the rows: every row up to it is,
+    /// too. `None` if no row is durable. A load that stopped is resumed with the rows behind it.
     pub last_key: Option<Q>,
 }
