@@ -1,4 +1,4 @@
-//! What an open database counts.
+//! The counters of an open database.
 
 use namiki_log::LogCounters;
 use namiki_platform::Epoch;
@@ -50,9 +50,10 @@ pub struct Counters {
     pub conflicts: u64,
     /// Which.
     pub conflicts_by_kind: ConflictCounters,
-    /// Rounds in which a commit could not lock all that it writes: it released its locks, and tried again or met
-    /// [`Conflict::WriteLocked`](crate::Conflict::WriteLocked). An algorithm that aborts on a failed lock has so many
-    /// aborts. 0 where reads are locked: there, see `locks`.
+    /// Rounds in which a commit could not lock all that it writes: it released its locks, and tried
+    /// again or met [`Conflict::WriteLocked`](crate::Conflict::WriteLocked). An algorithm that
+    /// aborts on a failed lock would have this number of aborts. 0 where reads are locked: there,
+    /// see `locks`.
     pub failed_locks: u64,
     /// The log's own counters; all zero without a log.
     pub log: LogCounters,
@@ -63,7 +64,7 @@ pub struct Counters {
 }
 
 impl Database {
-    /// What was counted since the database was opened.
+    /// The counts since the database was opened.
     #[must_use]
     pub fn counters(&self) -> Counters {
         let engine = &self.shared.engine;

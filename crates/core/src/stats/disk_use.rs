@@ -3,8 +3,8 @@
 use crate::checkpoint::settings_and_reports::CheckpointStats;
 use crate::stats::counters::Counters;
 
-/// Bytes on the disk, against those of keys and values. Of what this opening of the database has written; manifests and
-/// tables loaded into segments are left out.
+/// Write and space amplification: bytes on the disk, against those of keys and values. Covers what
+/// this opening of the database has written, without manifests and tables loaded into segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DiskUse {
@@ -18,9 +18,9 @@ pub struct DiskUse {
     pub checkpoint_file_bytes: u64,
     /// Bytes of keys and values in the image; 0 before the first checkpoint.
     pub image_bytes: u64,
-    /// Bytes that files of the log and of the image take. The log's are at most those between two checkpoints, and what is
-    /// logged while one is taken; while one is taken, the image's are at most twice [`DiskUse::image_bytes`] and what
-    /// pages take beside.
+    /// Bytes that files of the log and of the image take. The log's are at most those between two
+    /// checkpoints, and what is logged while one is taken; while one is taken, the image's are at
+    /// most twice [`DiskUse::image_bytes`], plus the overhead of pages.
     pub file_bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What an open database can say of itself, as values, as text for people, and in Prometheus's text format.
+//! Statistics of an open database: as values, as text for people, and in Prometheus's text format.
 
 pub(crate) mod counters;
 mod disk_use;
@@ -26,7 +26,7 @@ pub struct Stats {
     pub dir: PathBuf,
     /// How long ago it was opened.
     pub open_for: Duration,
-    /// What was counted since.
+    /// The counts since then.
     pub counters: Counters,
     /// How long transactions took until they were durable. All zero without a log.
     pub commit_latency: CommitLatency,
@@ -44,13 +44,13 @@ pub struct Stats {
     pub loading: LoadingProgress,
     /// Bytes on the disk, against those of keys and values.
     pub disk_use: DiskUse,
-    /// What new views, checkpoints and the log wait for.
+    /// The transactions and views for which new views, checkpoints and the log wait.
     pub horizon: HorizonStats,
     /// The tables in memory, in the order of their creation.
     pub tables: Vec<TableStats>,
 }
 
-/// What a table takes in memory.
+/// The memory of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableStats {
@@ -219,7 +219,7 @@ mod tests {
             assert!(text.lines().any(|there| there == line), "{line}\n{text}");
         }
         assert!(text.contains(r#",table="a \"quoted\\ name"}"#), "{text}");
-        // Of two databases, each number is announced once.
+        // The output for two databases describes each metric once.
         let both = Stats::all_to_prometheus([("a", &stats), ("b", &stats)]);
         assert_well_formed(&both);
         assert_eq!(

@@ -221,7 +221,8 @@ impl Stats {
 /// Prometheus's text format.
 #[derive(Default)]
 struct Exposition {
-    /// What is said of each number, in alphabetical order: it is announced once, and the lines of all databases follow.
+    /// The text of each metric, in alphabetical order: one description, then the lines of all
+    /// databases.
     metrics: BTreeMap<String, String>,
     /// The number that lines are added to.
     metric: String,
