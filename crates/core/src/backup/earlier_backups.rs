@@ -1,4 +1,5 @@
-//! Earlier backups that a directory keeps beside its last one: how far back a restore can go.
+//! Earlier backups that a directory keeps in addition to its last one: how far back a restore can
+//! go.
 //!
 //! ```text
 //!   MANIFEST                      the last backup
@@ -6,9 +7,10 @@
 //!   earlier/00000002.manifest     and so on
 //!   image/  wal/                  the files of all of them; one that several name is there once
 //! ```
-//! A backup that has all that the one before it had takes its place, as ever. Any other leaves the one before as an earlier
-//! one. As the database is backed up once more before each checkpoint (`backup/followed_backup.rs`), each earlier one
-//! goes on at least to where the next one's image begins: together they have every restore point.
+//! A backup that covers the previous one replaces it. Any other keeps the previous one as an
+//! earlier backup. The database is backed up once more before each checkpoint
+//! (`backup/followed_backup.rs`), so each earlier backup reaches at least the moment of the next
+//! one's image: together they have every restore point.
 //!
 //! # Invariants
 //! - B1. An earlier manifest is durable before `MANIFEST` is replaced, and names what is there until it is removed.
@@ -118,8 +120,9 @@ fn files(disk: &dyn Disk, dir: &Path) -> Result<BTreeMap<u32, PathBuf>, OpenErro
     Ok(numbered.collect())
 }
 
-/// Whether the later backup has all that the earlier one has, and can be restored to each of its points. Where the log goes on
-/// without points, the end of the earlier one is a moment that it alone has.
+/// Whether the later backup has all that the earlier one has, and can be restored to each of its
+/// points. If the log continues without points, only the earlier backup can be restored to its own
+/// end.
 pub(super) fn covers(later: &Manifest, earlier: &Manifest) -> bool {
     let end = |manifest: &Manifest| manifest.backup.as_ref().map(|mark| mark.stamp);
     let has_frames = |info: &&GenerationInfo| {
@@ -258,8 +261,8 @@ impl NeededFiles {
     }
 }
 
-/// What is kept of the log: the generations of all of these, each from where the oldest one has it, and the number before which
-/// there is none.
+/// The kept part of the log: the generations of all these backups, each from where the oldest one
+/// has it, and the number of the oldest generation.
 pub(super) fn kept_log(
     earlier: &[EarlierBackup],
     last: &Manifest,

@@ -60,7 +60,8 @@ pub enum BackupError {
         /// The directory.
         dir: PathBuf,
     },
-    /// The directory for the backup holds a database that goes its own way: it was a backup, and was opened to be written.
+    /// The directory for the backup holds a database with a history of its own: it was a backup,
+    /// and was opened to be written.
     #[error(
         "{} holds a database that was opened to be written, so it is no backup any more; name another directory",
         dir.display()
@@ -78,8 +79,9 @@ pub enum BackupError {
         /// The directory.
         dir: PathBuf,
     },
-    /// The backup in the directory is of another history of this database: it has something that this one does not have. One
-    /// of the two was restored, or put back from a copy, and both went on.
+    /// The backup in the directory is of another history of this database: it has changes that this
+    /// one does not have. One of the two was restored, or put back from a copy, and both were
+    /// written since.
     #[error(
         "the backup in {} has what this database does not have: one of the two was restored or put back from a copy, and \
          has a history of its own since; name another directory",
@@ -103,7 +105,7 @@ pub enum BackupError {
     /// There is no restore point with this stamp that the backup has everything of.
     #[error("there is no restore point {stamp}: {}", points(*oldest, *newest))]
     NoSuchPoint {
-        /// What was asked for.
+        /// The requested stamp.
         stamp: Stamp,
         /// The oldest point; none if there are no points.
         oldest: Option<Stamp>,
@@ -121,16 +123,17 @@ pub enum BackupError {
     Segment {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage that was found.
         #[source]
         source: Box<SegmentError>,
     },
-    /// What was written to the backup reads back as something else, and what was copied is sound.
+    /// The copy in the backup reads back differently from what was written, and its source is
+    /// sound.
     #[error("the copy {} is not what was written: its device is not to be trusted", path.display())]
     CopyDamaged {
         /// The file of the backup.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage that was found.
         #[source]
         source: Box<SegmentError>,
     },
@@ -142,7 +145,7 @@ pub enum BackupError {
     KeptFile {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage that was found.
         why: KeptFileFault,
     },
     /// A file with rows that the new backup would keep is damaged, see [`BackupOptions::verify`](crate::BackupOptions::verify).
@@ -154,7 +157,7 @@ pub enum BackupError {
     KeptRows {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage that was found.
         #[source]
         source: Box<SegmentError>,
     },
@@ -166,29 +169,30 @@ pub enum BackupError {
     KeptLog {
         /// The directory.
         dir: PathBuf,
-        /// What is wrong with it, and where.
+        /// The damage that was found, and where.
         #[source]
         source: Box<ReadError>,
     },
-    /// There is no room for the backup. Make room; the next backup goes on from what was copied.
+    /// There is no room for the backup. Make room; the next backup resumes from the files that were
+    /// copied.
     #[error("no room for {}; make room, and take the backup again", path.display())]
     DiskFull {
-        /// What was to be written.
+        /// The path that was to be written.
         path: PathBuf,
-        /// What the device said.
+        /// The device's error.
         #[source]
         source: Arc<io::Error>,
     },
     /// A device failed.
     #[error("cannot access {}", path.display())]
     Device {
-        /// What was accessed.
+        /// The path that was accessed.
         path: PathBuf,
-        /// What the device said.
+        /// The device's error.
         #[source]
         source: Arc<io::Error>,
     },
-    /// The database has failed or was closed meanwhile.
+    /// The database failed or was closed during the backup.
     #[error(transparent)]
     Database(#[from] Error),
     /// The disk of the database is full, and a checkpoint is about to free some of the log: that comes first.
@@ -201,7 +205,7 @@ pub enum BackupError {
     Interrupted,
 }
 
-/// What is wrong with a file that a backup would keep.
+/// The fault of a file that a backup would keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeptFileFault {
@@ -246,7 +250,7 @@ fn points(oldest: Option<Stamp>, newest: Option<Stamp>) -> String {
 }
 
 impl BackupError {
-    /// What the device said of a file.
+    /// The device's error for a file.
     pub(crate) fn device(path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         let source = Arc::new(source);

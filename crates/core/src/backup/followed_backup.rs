@@ -14,7 +14,7 @@
 //! A backup that fails delays no checkpoint: the log of a database is bounded, whatever happens to the directory of
 //! its backup. The gap is counted: restore points between the last backup and the image are missing.
 //!
-//! This file decides when a backup is taken and keeps what is told of it; the checkpointer takes it
+//! This file decides when a backup is taken and keeps its statistics; the checkpointer takes it
 //! (`checkpoint/image_lock.rs`), because it holds the image.
 
 use std::path::{Path, PathBuf};
@@ -66,7 +66,8 @@ impl FollowSettings {
     }
 }
 
-/// What there is to be told of the backup that follows a database, see [`Builder::backup_to`](crate::Builder::backup_to).
+/// Statistics of the backup that follows a database, see
+/// [`Builder::backup_to`](crate::Builder::backup_to).
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct BackupStats {
@@ -74,7 +75,7 @@ pub struct BackupStats {
     pub taken: u64,
     /// How many failed.
     pub failed: u64,
-    /// What the last one said that failed, unless one was taken since.
+    /// The error of the last failed one, unless one was taken since.
     pub last_error: Option<Arc<BackupError>>,
     /// The last one.
     pub last: Option<BackupReport>,
@@ -142,8 +143,9 @@ impl FollowedBackup {
         }
     }
 
-    /// Brings the backup up to date with the log that a new image makes superfluous. The checkpoint calls it after its
-    /// view and before it is announced. If earlier backups are not kept, or there is none yet, nothing would be lost.
+    /// Brings the backup up to date with the log that a new image makes superfluous. The checkpoint
+    /// calls it after its view and before it is announced. It does nothing if earlier backups are
+    /// not kept, or no backup exists yet: no restore point would be lost.
     ///
     /// # Errors
     /// [`Error::Closed`] if the database is being closed, and this is not the last checkpoint: the log that is not in

@@ -42,7 +42,7 @@ pub(crate) fn back_up_live(
     back_up(&source, dir, options, goes_on)
 }
 
-/// The database as it is now. Of its log, what is hardened counts up to the stamp of a view.
+/// The database as it is now. The hardened part of its log counts, up to the stamp of a view.
 fn source<'p>(
     parts: &'p Parts,
     log: &Log<GroupLocks>,
@@ -53,7 +53,7 @@ fn source<'p>(
     if catalogue.closed.is_some() {
         return Err(Error::Closed.into());
     }
-    // What the backup has must be what the position stands for that is written into it.
+    // The backup's contents must match the position that is written into it.
     catalogue.resolve_doubt(&*parts.disk, &parts.dir)?;
     let taken_at_ms = now_ms();
     let stamp = OpenView::open::<NoFaults>(&parts.engine, false)?.stamp;

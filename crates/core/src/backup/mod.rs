@@ -9,7 +9,8 @@
 //!     the manifest that names all of this          ──►            MANIFEST, replaced: the backup is this one now
 //!     lasting names; what no backup has that is kept is removed
 //! ```
-//! Earlier backups can be kept beside the last one, which share its files: `earlier_backups.rs`.
+//! Earlier backups can be kept in addition to the last one, and share its files:
+//! `earlier_backups.rs`.
 //!
 //! A crash, an error or an interruption before the replacement leaves the backup before as it was, and what was copied already
 //! is not copied again. S is a boundary between epochs at which a view could be opened: everything up to it is durable and

@@ -24,7 +24,7 @@ pub struct BackupProgress {
     pub log_bytes: u64,
 }
 
-/// What a backup did.
+/// The report of a backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct BackupReport {
@@ -38,7 +38,7 @@ pub struct BackupReport {
     pub image_bytes: u64,
     /// Bytes of log that were copied.
     pub log_bytes: u64,
-    /// Earlier backups that the directory keeps beside this one.
+    /// The number of earlier backups that the directory keeps in addition to this one.
     pub earlier_kept: u64,
     /// By how much the computer's clock is behind the time at which an earlier backup in the directory was taken: one of the two is
     /// wrong. Ages are not certain then; no backup is removed because of a time that is later than that of this one.
@@ -66,10 +66,11 @@ impl BackupOptions {
         self
     }
 
-    /// Keeps earlier backups in the directory for so long, beside the one that is taken: a restore can go back to any
-    /// [restore point](crate::Builder::restore_points) that the directory has been given in that time, and to where each of
-    /// them ends. Files that they have in common are there once. The newest one that is older is kept, too, so that there is a
-    /// state for each moment since then.
+    /// Keeps earlier backups in the directory for this time, in addition to the new one: a restore
+    /// can go back to any [restore point](crate::Builder::restore_points) that was written to the
+    /// directory in that time, and to the end of each backup. Backups share the files that they
+    /// have in common. The newest of the older ones is kept, too, so that every moment since then
+    /// has a state.
     ///
     /// Default: none is kept. Where some are, this has to be given with each further backup.
     #[must_use]
@@ -105,10 +106,12 @@ impl BackupOptions {
         self
     }
 
-    /// Called now and then, by the thread that copies. Transactions may be run in it, but on a full disk they do not wait for
-    /// room. What waits for the backup's end must not be called in it: checkpoints, other backups, loads, and
-    /// [`Database::close`](crate::Database::close). Nor may it wait for transactions of other threads if it is that of a backup
-    /// that follows the database ([`Builder::backup_to`](crate::Builder::backup_to)): on a full disk, these may wait for it.
+    /// Called now and then, by the thread that copies. Transactions may be run in it, but on a full
+    /// disk they do not wait for room. It must not call functions that wait for the backup's end:
+    /// checkpoints, other backups, loads, and [`Database::close`](crate::Database::close). The
+    /// callback of a backup that follows the database must not wait for transactions of other
+    /// threads ([`Builder::backup_to`](crate::Builder::backup_to)): on a full disk, these may wait
+    /// for it.
     #[must_use]
     pub fn on_progress(mut self, on_progress: OnBackupProgress) -> Self {
         self.on_progress = Some(on_progress);

@@ -28,8 +28,9 @@ impl<'a> Source<'a> {
         Ok(points)
     }
 
-    /// The database as of a restore point, or as of its end: what was committed after it does not count. Of several backups that
-    /// have the point, the oldest one: its tables are those of the point, or of soon after it.
+    /// The database as of a restore point, or as of its end: later commits are left out. If several
+    /// backups have the point, the oldest one is taken: its tables are those of the point, or of
+    /// soon after it.
     ///
     /// # Errors
     /// [`BackupError::NoSuchPoint`]; as [`Source::restore_points`].
@@ -103,7 +104,7 @@ impl<'a> Source<'a> {
         self.stamp = stamp;
     }
 
-    /// What was before is not in the log any more.
+    /// Earlier points are not in the log any more.
     fn oldest_point(&self) -> Stamp {
         let image = self.manifest.image_list.as_ref().map(|list| list.stamp);
         image.unwrap_or_default().max(self.manifest.points_from)

@@ -33,7 +33,7 @@ pub(crate) fn back_up(
     copy(source, dir, options, is_open, Purpose::Backup)
 }
 
-/// Copies a database into a directory that is new or empty. It goes its own way from there on.
+/// Copies a database into a new or empty directory. The copy has its own history from then on.
 ///
 /// # Errors
 /// [`BackupError`].
@@ -45,7 +45,7 @@ pub(crate) fn restore(
     copy(source, dir, options, &|| Ok(()), Purpose::Restore)
 }
 
-/// What a copy is for.
+/// The purpose of a copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     Backup,
@@ -67,7 +67,8 @@ fn copy(
     };
     let done = copy_into(source, take()?, options, is_open, purpose);
     match done {
-        // What is kept longer than was asked for goes once the next backup is there, but not before that without need.
+        // Earlier backups that are older than requested are removed once the next backup exists;
+        // before that, only if the disk is full.
         Err(BackupError::DiskFull { .. }) if take()?.make_room(source.taken_at_ms)? => {
             copy_into(source, take()?, options, is_open, purpose)
         }

@@ -19,7 +19,7 @@ use crate::catalogue::image::SegmentFile;
 use crate::catalogue::image_files::{FileNumber, image_dir};
 use crate::catalogue::image_list::ImageList;
 
-/// So much is copied at a time.
+/// The length of the pieces in which files are copied.
 const PIECE_BYTES: usize = 1 << 20;
 
 /// A file that the destination is to have.

@@ -76,11 +76,12 @@ pub(super) fn copy_log(
     Ok(copied)
 }
 
-/// What the destination has of a generation that may have more.
+/// The part of a generation that the destination has, if the generation may have more.
 struct Has<'a>(&'a [CopiedThrough]);
 
 impl<'a> Has<'a> {
-    /// Nothing if the destination has all of it: it had ended before the last generation that the backup before has.
+    /// `None` if the destination has all of it: it had ended before the last generation of the
+    /// previous backup.
     fn of(info: &GenerationInfo, before: Option<&'a BackupBefore>) -> Option<Self> {
         let log = before.and_then(|before| before.mark.log.as_ref());
         match log {

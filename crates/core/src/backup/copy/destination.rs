@@ -46,7 +46,8 @@ pub(super) struct Destination<'a> {
 }
 
 impl<'a> Destination<'a> {
-    /// Takes a directory for a backup of this source, made if there is none. `keep`: for how long earlier ones are kept.
+    /// Opens a directory for a backup of this source, and creates it if it does not exist. `keep`:
+    /// for how long earlier ones are kept.
     ///
     /// # Errors
     /// [`BackupError`], if it holds anything else than earlier backups.
@@ -81,7 +82,7 @@ impl<'a> Destination<'a> {
         })
     }
 
-    /// Whether the backup that is there, and earlier ones, are kept beside the new one.
+    /// Whether the present backup, and earlier ones, are kept with the new one.
     pub(super) fn keeps_before(&self) -> bool {
         self.keep.is_some_and(|longest| !longest.is_zero())
     }
@@ -236,7 +237,7 @@ impl<'a> Destination<'a> {
     }
 }
 
-/// Makes the directory if there is none, and keeps other processes out.
+/// Creates the directory if it does not exist, and locks other processes out.
 fn lock(disk: &Arc<dyn Disk>, dir: &Path) -> Result<DirLock, BackupError> {
     let device = |error| BackupError::device(dir, error);
     disk.create_dir_all(dir).map_err(device)?;

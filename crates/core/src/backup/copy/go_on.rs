@@ -1,4 +1,4 @@
-//! Whether a copy goes on after each piece, how fast, and how far it is.
+//! Cancellation, rate limit and progress of a copy, checked after each piece.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;

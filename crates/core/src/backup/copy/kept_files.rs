@@ -1,7 +1,8 @@
 //! The files that a new backup keeps of those before it: each has to be there, with its length, before anything is copied.
 //!
-//! What a backup keeps it does not read again, so a directory that has lost one of its files would be called a backup as before.
-//! Names and lengths, and the headers of log files, are looked at each time; contents with [`BackupOptions::verify`].
+//! A backup does not copy the files that it keeps again, so the loss of one would go unnoticed.
+//! Names and lengths, and the headers of log files, are checked each time; contents are checked
+//! with [`BackupOptions::verify`].
 //!
 //! [`BackupOptions::verify`]: crate::BackupOptions::verify
 
@@ -26,7 +27,7 @@ use crate::catalogue::image_files::{FileNumber, image_dir};
 use crate::catalogue::image_list::ImageList;
 use crate::catalogue::manifest::Manifest;
 
-/// What is kept.
+/// The kept files.
 #[derive(Default)]
 struct Kept {
     /// Segments and runs, with the names that they may have.
@@ -79,7 +80,7 @@ impl Kept {
             return Ok(kept);
         }
         kept.add(to.dir, &before.manifest, before.list.as_ref());
-        // What the new one does not name goes.
+        // Files that the new manifest does not name are removed.
         let segments = source.manifest.image.segments();
         let runs = source.list.iter().flat_map(ImageList::runs);
         let wanted = segments.chain(runs.map(|run| &run.segment));
@@ -207,7 +208,7 @@ impl Kept {
             for worker in (0..info.streams).map(WorkerId) {
                 let seal = info.seal.as_ref();
                 let last = seal.map_or(0, |seal| seal.last_sequence(usize::from(worker.0)));
-                // All that there is of it has been recycled.
+                // All frames of this stream have been recycled.
                 if last < info.start(worker).sequence {
                     continue;
                 }

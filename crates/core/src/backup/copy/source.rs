@@ -1,4 +1,4 @@
-//! What is copied: a database as of one stamp, and the files that it needs.
+//! The source of a copy: a database as of one stamp, and the files that it needs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,8 +14,8 @@ use crate::catalogue::image_files::FileNumber;
 use crate::catalogue::image_list::ImageList;
 use crate::catalogue::manifest::Manifest;
 
-/// A database to be copied. Nothing that its manifest names is changed or removed meanwhile, but for the names of segments
-/// of tables that are dropped: their files are open.
+/// A database to be copied. No file that its manifest names is changed or removed during the copy,
+/// except that the segments of dropped tables lose their names: those files are open.
 pub(crate) struct Source<'a> {
     pub(crate) disk: &'a Arc<dyn Disk>,
     pub(crate) dir: &'a Path,
@@ -23,7 +23,7 @@ pub(crate) struct Source<'a> {
     pub(crate) manifest: Manifest,
     /// The image list that it names.
     pub(crate) list: Option<ImageList>,
-    /// What counts ends here.
+    /// The copy ends at this stamp.
     pub(crate) stamp: Stamp,
     /// All that was acknowledged by this time counts: milliseconds since 1970 began.
     pub(crate) taken_at_ms: u64,
@@ -81,7 +81,7 @@ impl<'a> Source<'a> {
         unreadable(self.disk, path, segment, &self.manifest, error)
     }
 
-    /// What is wrong with a file, if anything is.
+    /// The damage of a file, if it has any.
     pub(super) fn damage(&self, path: &Path, segment: &SegmentFile) -> Option<BackupError> {
         damage(self.disk, path, segment, &self.manifest)
     }

@@ -21,7 +21,7 @@ struct Changed {
     spec: ProtocolSpec,
     disk: SimDisk,
     db: Database,
-    /// What the backup has, and what the next one will have.
+    /// The contents of the backup, and of the next one.
     states: [Contents; 2],
 }
 

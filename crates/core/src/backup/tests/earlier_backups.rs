@@ -230,7 +230,7 @@ fn a_full_directory_gives_up_what_is_too_old() {
         followed.check(&followed.disk, stamp, "full");
     }
 
-    // It goes on where there is room then.
+    // It continues once the disk has room.
     date_back(&followed.disk, [1000, 2000]);
     let report = full(&followed.disk, once()).unwrap();
     assert_eq!(report.earlier_kept, 2);
@@ -238,7 +238,7 @@ fn a_full_directory_gives_up_what_is_too_old() {
     assert_eq!(read, contents(&followed.db));
 }
 
-/// A failing device leaves all that was kept, and the next backup goes on.
+/// A failing device leaves every kept backup, and the next backup resumes.
 #[test]
 fn a_failing_device_takes_away_no_point_that_is_kept() {
     let spec = "TT(NLR)+PWAL(4)".parse().unwrap();
@@ -364,7 +364,8 @@ fn without_points_the_end_of_each_backup_is_kept() {
     }
 }
 
-/// A clock that was set back, or was ahead when a backup was taken, is told, and takes no backup away.
+/// A clock that was set back, or was ahead when a backup was taken, is reported, and removes no
+/// backup.
 #[test]
 fn a_clock_that_was_set_back_is_told() {
     let spec = "TT(EPOCH)+PWAL(auto)".parse().unwrap();

@@ -60,12 +60,12 @@ fn no_point_is_missing_between_two_images() {
         let (disk, copies) = (SimDisk::new(), SimDisk::new());
         let history = History::default();
         let points = Mutex::<Vec<RestorePoint>>::default();
-        // The second opening goes on with the backup.
+        // The second opening continues the backup.
         for opening in 0..2 {
             let db = followed(spec, &disk, &copies);
             let (table, done) = (table_of(&db), AtomicBool::new(false));
-            // A few points more than are waited for, so that there is something to write beside a checkpoint, however
-            // long that takes.
+            // A few points more than are waited for, so that writes continue during a checkpoint,
+            // however long that takes.
             let most = AtomicUsize::new(0);
             std::thread::scope(|scope| {
                 let _done = SetWhenDropped(&done);
@@ -241,7 +241,7 @@ fn a_backup_is_taken_in_intervals() {
     assert_eq!(backup.failed, 0, "{backup:?}");
 }
 
-/// Nothing is lost, and the next opening goes on with both.
+/// No commit is lost, and the next opening continues both.
 #[test]
 fn a_close_tells_that_the_backup_is_behind() {
     let spec = "TT(EPOCH)+PWAL(auto)".parse().unwrap();

@@ -1,5 +1,5 @@
-//! Of the continuations of one directory, only one can go on with a backup: which one, the backup decides, and not their stamps,
-//! generations and file numbers, which rise alike.
+//! Only one continuation of a directory can continue a backup. The backup decides which one;
+//! stamps, generations and file numbers do not, because they rise in all continuations alike.
 
 use std::io::ErrorKind;
 
@@ -16,7 +16,7 @@ fn is_foreign(done: &Result<BackupReport, BackupError>) -> bool {
     matches!(done, Err(BackupError::OtherHistory { .. }))
 }
 
-/// A copy of a closed directory is put back, and goes on with as many commits as the original had.
+/// A copy of a closed directory is put back, and gets as many further commits as the original had.
 #[test]
 fn a_copy_that_was_put_back_is_another_history() {
     for spec in ProtocolSpec::tested() {
@@ -44,8 +44,8 @@ fn a_copy_that_was_put_back_is_another_history() {
     }
 }
 
-/// Wherever a crash comes while an opening announces itself and writes its first frame: what goes on from there is another history
-/// as soon as either has written.
+/// Wherever a crash comes while an opening announces itself and writes its first frame: a database
+/// that continues from there has another history as soon as either has written.
 #[test]
 fn continuations_of_any_moment_are_told_apart() {
     for spec in ["TT(EPOCH)+PWAL(auto)", "S2PL(NLR)+PWAL(1)+ARIES"] {
@@ -82,7 +82,7 @@ fn continuations_of_any_moment_are_told_apart() {
     }
 }
 
-/// What is copied each time is what has changed; and what the manifest keeps of the openings stays short.
+/// Each backup copies only the changes, and the manifest's list of openings stays short.
 #[test]
 fn backups_of_many_openings_are_incremental() {
     let spec = "TT(EPOCH)+PWAL(auto)".parse().unwrap();
@@ -137,7 +137,7 @@ fn two_continuations_do_not_take_turns() {
     assert_eq!(copied(spec, &copies, ReplayOrder::Merge), contents(&one));
 }
 
-/// What an interrupted backup of the other one has left is not taken for the own.
+/// The leftovers of an interrupted backup of another database are not taken for its own.
 #[test]
 fn leftovers_of_an_interrupted_foreign_backup_are_passed_over() {
     let spec: ProtocolSpec = "TT(EPOCH)+PWAL(auto)".parse().unwrap();
@@ -216,8 +216,9 @@ fn leftovers_of_an_interrupted_restore_are_passed_over() {
     }
 }
 
-/// A change that failed may be on the disk all the same. Where a backup was taken then, a snapshot of the disk from before it is
-/// another history, with as many frames and changes though it may be.
+/// A failed change may be on the disk nevertheless. If a backup were taken then, a snapshot of the
+/// disk from before the change would be another history, although it may have as many frames and
+/// changes.
 #[test]
 fn no_backup_is_taken_of_a_change_in_doubt() {
     let spec = "TT(NLR)+PWAL(1)".parse().unwrap();
@@ -268,7 +269,7 @@ fn no_backup_is_taken_of_a_change_in_doubt() {
             put(&other, 2, b"other");
             let refused = other.backup_with(COPY, &on);
             assert!(is_foreign(&refused), "{told}: {refused:?}");
-            // The one that it was taken of goes on with it.
+            // The database that it was taken of continues it.
             put(&db, 3, b"more");
             db.backup_with(COPY, &on).unwrap();
             let found = copied(spec, &copies, ReplayOrder::HighestStamp);

@@ -20,7 +20,7 @@ struct Done {
     steps: u64,
 }
 
-/// What a backup is of.
+/// The moment of a backup.
 #[derive(Clone, Copy)]
 struct Cut {
     branch: usize,
@@ -185,7 +185,7 @@ impl Tree {
         });
     }
 
-    /// Of the directory as it is closed, or as a crash leaves it.
+    /// Backs up the directory as it is after a close, or after a crash.
     fn back_up_closed(&mut self, at: usize) {
         let (loss, spec) = (self.any_loss(), self.spec);
         let on = self.on();

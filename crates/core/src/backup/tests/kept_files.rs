@@ -7,7 +7,8 @@ use crate::catalogue::image_files::image_dir;
 const SPEC: &str = "TT(EPOCH)+PWAL(auto)";
 const HOUR: Duration = Duration::from_hours(1);
 
-/// A database with several generations of the log, and an image, and a backup of it, earlier ones perhaps beside it.
+/// A database with several generations of the log, and an image, and a backup of it, perhaps with
+/// earlier ones.
 struct BackedUp {
     disk: SimDisk,
     copies: SimDisk,
@@ -60,7 +61,7 @@ impl BackedUp {
         self.db.backup_with(COPY, &options.verify(verifies))
     }
 
-    /// What the backup has, without the headers of its manifests.
+    /// The backup's files, without the headers of its manifests.
     fn files(&self) -> Vec<(std::path::PathBuf, u64)> {
         let home = Path::new(COPY);
         let dirs = [

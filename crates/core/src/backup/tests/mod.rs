@@ -1,4 +1,5 @@
-//! Backups of a live database: each is the state of its stamp, whatever runs meanwhile and whatever happens to it.
+//! Backups of a live database: each is the state of its stamp, whatever runs concurrently and
+//! whatever fault it meets.
 
 mod crashes;
 mod earlier_backups;
@@ -72,7 +73,7 @@ fn back_up(db: &Database, disk: &SimDisk) -> Result<BackupReport, BackupError> {
     db.backup_with(COPY, &BackupOptions::default().disk(disk))
 }
 
-/// What the backup holds: it is read, and stays a backup.
+/// The backup's contents. Reading them leaves it a backup.
 fn copied(spec: ProtocolSpec, disk: &SimDisk, order: ReplayOrder) -> Contents {
     let db = builder(spec, disk)
         .replay_order(order)
@@ -143,7 +144,7 @@ impl History {
     }
 }
 
-/// Incremental backups, some after a checkpoint, beside writers.
+/// Incremental backups, some after a checkpoint, with concurrent writers.
 #[test]
 fn each_backup_is_the_state_of_its_stamp() {
     for (seed, spec) in (0..).zip(ProtocolSpec::tested()) {
@@ -219,7 +220,8 @@ fn the_next_backup_copies_what_has_changed() {
     }
 }
 
-/// A database that was restored, or a backup that is opened, goes on; what was not in the backup never comes back.
+/// A restored database, or an opened backup, accepts new commits; commits that were not in the
+/// backup never come back.
 #[test]
 fn a_restored_database_goes_its_own_way() {
     for spec in ProtocolSpec::tested() {

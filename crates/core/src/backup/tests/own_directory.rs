@@ -71,7 +71,7 @@ fn a_copy_into_the_own_directory_is_refused() {
             "{place}: {refused:?}"
         );
     }
-    // A restore of the backup into the backup, and beside it.
+    // A restore of the backup into itself, and into a neighbouring directory.
     is_refused(
         Database::builder().restore(&copy, copy.join("again"), &on),
         "copy/again",
@@ -80,7 +80,7 @@ fn a_copy_into_the_own_directory_is_refused() {
     Database::builder()
         .restore(&copy, root.join("shop-2"), &on)
         .unwrap();
-    // Of the same beginning, and elsewhere.
+    // A directory outside of the database, although its name begins with the database's.
     Database::builder()
         .backup_closed(&shop, root.join("shop-copy"), &on)
         .unwrap();

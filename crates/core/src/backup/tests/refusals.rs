@@ -94,7 +94,7 @@ fn what_is_no_backup_of_the_database_is_left_alone() {
         "{refused:?}"
     );
 
-    // What was restored from an earlier backup has other commits than the next backup has.
+    // A database that was restored from an earlier backup has other commits than the next backup.
     builder(spec, &disk)
         .restore(COPY, "/restored", &on())
         .unwrap();
