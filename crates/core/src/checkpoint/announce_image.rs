@@ -11,8 +11,8 @@ use crate::image::image_error::ImageError;
 use crate::image::write::new_image::NewImage;
 use crate::live::catalogue::{Catalogue, not_changed};
 
-/// Replaces the manifest by one that names the image, and with this change, and gives the image's list its lasting name. What
-/// only the image before had can be removed then.
+/// Replaces the manifest by one that names the image, and with this change, and gives the image's
+/// list its lasting name. The files that only the previous image had can be removed then.
 ///
 /// # Errors
 /// Why that could not be done. The image before is the database's, unless it is not known what the disk has: the next opening

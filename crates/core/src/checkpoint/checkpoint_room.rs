@@ -6,14 +6,16 @@
 //!          + three times the log since, and what can still be written to its files
 //!          + the file that each stream may always go on to
 //! ```
-//! It lies in a file without a name. The log asks before each of its files (`LogRoom`): what is wanted because of it is taken
-//! first, and where there is not so much, the file is refused.
+//! The room is reserved by a file without a name. The log asks before it creates each of its files
+//! (`LogRoom`): the room that the file requires is reserved first. If the disk has less, the file
+//! is refused.
 //!
 //! # Invariants
-//! - C1. What the log has accepted since the image, and may still accept without asking, is covered: the next image of it
-//!   has room, and so has, when the image before is gone, the one after it. A row takes no more than twice as many bytes in
-//!   an image as in the log. Where an image grows by 2 L for L bytes of log, two images grow by 4 L; at least L of it is given
-//!   back when that log is freed.
+//! - C1. All log that was accepted since the image, or may still be accepted without asking, is
+//!   covered: its next image has room, and so has the one after it, once the previous image is
+//!   removed. A row takes at most twice as many bytes in an image as in the log. So L bytes of log
+//!   make an image grow by up to 2 L, and two images by 4 L, of which freeing that log returns at
+//!   least L.
 //! - C2. If everything in its files is in the image, a stream can always go on to another file: for deletions at least,
 //!   which add nothing to an image. The next checkpoint frees the file before, from which the room for this one is made up.
 //! - C3. While a checkpoint writes, it is lent as much as it has written and is about to write. That is not free for the log.
@@ -33,15 +35,16 @@ use parking_lot::Mutex;
 const ROOM_PER_LOG_BYTE: u64 = 3;
 /// The least that a table takes in an image: header, a page of rows, index and footer.
 const TABLE_BYTES: u64 = 16 << 10;
-/// Room is lent at least so many bytes before it is written to, beside what a run holds back: a piece of rows, what the
-/// writer of a segment holds back of it, its index and the image's list.
+/// The least number of bytes by which lent room is ahead of the written bytes, in addition to what
+/// a run buffers: a piece of rows, the part of it that the segment's writer buffers, its index and
+/// the image's list.
 const AHEAD_BYTES: u64 = 4 << 20;
 
 /// The room that is taken.
 pub(super) struct CheckpointRoom {
-    /// Nothing if checkpoints are not taken, or the disk can take none.
+    /// `None` if checkpoints are not taken, or the disk cannot preallocate.
     device: Option<Box<dyn Preallocation>>,
-    /// Room is lent so many bytes before it is written to.
+    /// The number of bytes by which lent room is ahead of the written bytes.
     ahead_bytes: u64,
     state: Mutex<State>,
 }
@@ -49,10 +52,10 @@ pub(super) struct CheckpointRoom {
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     taken_bytes: u64,
-    /// Of the files of the image that is there.
+    /// The bytes of the present image's files.
     image_bytes: u64,
     tables: u64,
-    /// Of log that is not in the image, written or still to come.
+    /// The bytes of log that is not in the image, written or still to come.
     log_bytes: u64,
     /// All that was ever granted for any commit, or covered, and not given back.
     granted_bytes: u64,
@@ -98,8 +101,8 @@ impl CheckpointRoom {
         }
     }
 
-    /// Takes so much in all that with what is lent it is `wanted`, while `spare` is left beside that and what the checkpoint
-    /// under way is about to write.
+    /// Resizes the reservation so that it is `wanted` together with the lent room, if `spare` bytes
+    /// remain free besides that and what the running checkpoint is about to write.
     fn take(&self, state: &mut State, wanted: u64, spare: u64) -> bool {
         let Some(device) = &self.device else {
             return true;
@@ -146,13 +149,13 @@ impl CheckpointRoom {
         }
     }
 
-    /// The files of the image have so many bytes.
+    /// Sets the length of the image's files.
     pub(super) fn set_image(&self, image_bytes: u64) {
         self.state.lock().image_bytes = image_bytes;
     }
 
-    /// The log has `since` bytes that are not in the image, and these files. What was lent is written, or was given up: it
-    /// is taken again.
+    /// The log has `since` bytes that are not in the image, and these files. Lent room has been
+    /// written, or is no longer needed: it is reserved again.
     pub(super) fn reserve(&self, files: &LogFiles, since: u64) {
         let mut state = self.state.lock();
         // Granted, and in none of these files when they were asked for: it is being made, or has come since.
@@ -164,7 +167,7 @@ impl CheckpointRoom {
         self.adjust_locked(&mut state);
     }
 
-    /// A checkpoint has written so many bytes, and is about to write more.
+    /// A checkpoint has written `written_bytes` bytes, and is about to write more.
     pub(super) fn lend(&self, written_bytes: u64) {
         let mut state = self.state.lock();
         let wanted = state.wanted(state.log_bytes, state.kept_bytes);
@@ -182,7 +185,8 @@ impl CheckpointRoom {
         }
     }
 
-    /// Files with so much unwritten take any commit from now on, if there is room for an image of that.
+    /// Covers files with `unwritten_bytes` left to write, which accept any commit from now on.
+    /// Returns false if the disk has no room for an image of that.
     pub(super) fn cover(&self, unwritten_bytes: u64) -> bool {
         let mut state = self.state.lock();
         let log_bytes = state.log_bytes.saturating_add(unwritten_bytes);
@@ -195,8 +199,9 @@ impl CheckpointRoom {
         is_covered
     }
 
-    /// How many bytes of log files may be kept to be written again, at most `bytes_max`: so many that what they will want
-    /// has room beside them. `image_bytes` of the image that is there now.
+    /// How many bytes of log files may be kept for reuse, at most `bytes_max`: only as many that
+    /// the room which they will require still fits on the disk. `image_bytes` is the size of the
+    /// present image.
     pub(super) fn reusable_bytes(&self, image_bytes: u64, bytes_max: u64) -> u64 {
         let space = self
             .device
@@ -261,8 +266,9 @@ impl LogRoom for CheckpointRoom {
         let wanted = state.wanted(state.log_bytes, kept_bytes);
         if file.is_kept_for || file.frees_bytes.is_some() {
             let held = state.taken_bytes.saturating_add(state.lent_bytes);
-            // Where other programs have taken what is wanted: deletions make the image shorter, and may be all that helps. (A
-            // frame of its own is shorter by what it has beside the image of what is deleted.)
+            // If other programs have taken the room, deletions may be the only help: they make the
+            // image shorter. (A deletion's own frame takes less than the row did in the image,
+            // except for the frame's overhead.)
             let less = held.saturating_sub(spare).min(wanted);
             let is_paid = |freed: u64| file.bytes <= freed.saturating_add(TABLE_BYTES);
             // One at a time, until a checkpoint: if they are rolled back, the image is no shorter.

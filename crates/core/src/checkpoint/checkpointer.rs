@@ -1,4 +1,4 @@
-//! What a database has of checkpoints: the thread that takes them, and the last one.
+//! The checkpointer of a database: the thread that takes checkpoints, and the last one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +31,8 @@ pub(crate) struct Checkpointer {
 }
 
 impl Checkpointer {
-    /// For a database that was opened with this image, if there is one, and had so many bytes of log to replay.
+    /// For a database that was opened with this image, if it has one, and had `log_bytes` bytes of
+    /// log to replay.
     pub(crate) fn start(
         parts: Parts,
         log: Arc<Log<GroupLocks>>,
@@ -75,7 +76,8 @@ impl Checkpointer {
         }
         // Its files have to be gone before the directory is another opening's.
         work.wait();
-        // A table that is not loaded has not changed since the opening. What was committed to others is in the log.
+        // A table that is not loaded has not changed since the opening. Commits to other tables are
+        // in the log.
         let is_due = |log_bytes| work.has_all_tables() && work.is_due_from(log_bytes);
         let failed = if work.settings.closing_log_bytes.is_some_and(is_due) {
             work.checkpoint(true).err()

@@ -1,4 +1,5 @@
-//! What keeps new views and checkpoints waiting, and what the log and overwritten versions are kept for.
+//! Horizons: the transactions and views for which new views and checkpoints wait, or for which log
+//! and overwritten versions are kept.
 
 use std::time::{Duration, Instant};
 
@@ -7,9 +8,9 @@ use namiki_platform::{Epoch, Lsn};
 
 use crate::commit::engine::Engine;
 
-/// What a view, a checkpoint or the log has to wait for, and since when; what is kept for the oldest view is in
-/// [`ViewStats`](crate::ViewStats). All times are as old as the last look, which is taken ten times a second; without a
-/// log, none is.
+/// The transactions and views for which a view, a checkpoint or the log waits, and since when; the
+/// memory that is kept for the oldest view is in [`ViewStats`](crate::ViewStats). Times are sampled
+/// ten times a second; without a log, never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HorizonStats {
@@ -24,7 +25,7 @@ pub struct HorizonStats {
     pub operation_since: Option<Duration>,
 }
 
-/// What was found in the looks so far.
+/// The samples so far.
 #[derive(Debug, Default)]
 pub(crate) struct HorizonSamples {
     epoch: Option<Since<Epoch>>,

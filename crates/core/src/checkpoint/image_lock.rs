@@ -1,8 +1,8 @@
 //! The lock of the image: a checkpoint or a backup holds it, one at a time.
 //!
-//! A backup holds up every checkpoint, and with it the room that commits may have been refused for. The one that follows
-//! the database gives way to them: it is deferred. One that was asked for goes on, and commits that only a checkpoint
-//! could help are refused at once (`make_room.rs`).
+//! A backup delays every checkpoint, and so the room for which commits may have been refused. The
+//! backup that follows the database yields to such commits: it is deferred. A requested backup
+//! continues, and commits that need a checkpoint are refused at once (`make_room.rs`).
 
 use std::path::Path;
 use std::time::{Duration, Instant};

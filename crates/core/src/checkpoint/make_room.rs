@@ -60,15 +60,16 @@ impl Work {
         self.makes_room.load(Ordering::SeqCst)
     }
 
-    /// Makes room for the log: by files that it keeps to write them again, or by a checkpoint if that can free something, and
-    /// no backup that was asked for is in its way. Returns whether there may be some now.
+    /// Makes room for the log: by files that it keeps to write them again, or by a checkpoint if
+    /// that can free something, and no requested backup is running. Returns whether there may be
+    /// some now.
     pub(super) fn make_room(&self) -> Result<bool, Error> {
         let _making = MakingRoom::begin(self);
         let removed = self.log.release_unused().map_err(Error::LogFailed)?;
         events::superfluous_removed(&removed);
         self.adjust_room();
         let is_lifted = self.lift_restrictions();
-        // What is refused from here on asks for more.
+        // Commits that are refused from here on request more room.
         self.log.forget_refusals();
         if is_lifted || removed.files > 0 {
             return Ok(true);

@@ -1,5 +1,5 @@
-//! Tests: an image stands for the beginning of the log. What a checkpoint does with the log is done here by hand, under each
-//! rule by which commits count; the image is what the model had at its stamp.
+//! Tests: an image stands for the beginning of the log. The tests do by hand what a checkpoint does
+//! with the log, under each durability rule; the image is the model's state at its stamp.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
@@ -63,7 +63,7 @@ fn image_stamp(manifest: &Manifest) -> Stamp {
     list.map_or(Stamp(0), |list| list.stamp)
 }
 
-/// What is there after a crash, read over an image of this stamp.
+/// The rows that are recovered after a crash, over an image of this stamp.
 fn recover(
     builder: Builder,
     disk: &Arc<dyn Disk>,
@@ -118,7 +118,7 @@ struct Run {
     db: Database,
     table: Bytes,
     sessions: Vec<Session>,
-    /// What each commit has left, from the empty table on.
+    /// The table's contents after each commit, from the empty table on.
     models: Vec<Rows>,
     /// By their stamps: what the images have.
     images: BTreeMap<Stamp, Rows>,
@@ -209,7 +209,7 @@ impl Run {
         put.unwrap();
     }
 
-    /// The long transaction goes on.
+    /// The long transaction continues.
     fn go_on(&mut self) {
         let (key, value) = (1000 + self.random.below(9), self.value());
         let (mut tx, mut written) = match self.long.take() {

@@ -122,7 +122,7 @@ impl RowsAtStamp for RowsOfView<'_> {
     fn changed_since(&mut self, bounds: KeyBounds<'_>, since: Stamp) -> Result<bool, Error> {
         let mut is_changed = false;
         self.scan(bounds, |step| match step {
-            // What is newer than the view counts, too: the version before it may be above `since`.
+            // A version newer than the view counts, too: the one before it may be above `since`.
             Step::Entry(_, record) if record.creation() > since => {
                 is_changed = true;
                 ControlFlow::Break(())

@@ -12,13 +12,15 @@ use crate::image::write::image_writer::RUN_BYTES;
 /// When checkpoints are taken, and how.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CheckpointSettings {
-    /// One is taken when so many bytes of log were written since the last one, or half as many as the image has.
+    /// A checkpoint is taken after this many bytes of log, or half the bytes of the image.
     pub(crate) log_bytes: u64,
-    /// And after so long, if anything was written.
+    /// A checkpoint is also taken at this interval, if anything was written.
     pub(crate) interval: Option<Duration>,
-    /// And when the database is closed, if so many bytes of log were written since the last one.
+    /// A checkpoint is also taken when the database is closed, if at least this many bytes of log
+    /// were written since the last one.
     pub(crate) closing_log_bytes: Option<u64>,
-    /// While there are commits, a restore point is put into the log after so long; none if that is not wanted.
+    /// While there are commits, a restore point is written to the log at this interval; `None`: no
+    /// restore points.
     pub(crate) restore_points: Option<Duration>,
     /// Bytes of keys and values that are written in a second at most.
     pub(crate) bytes_per_second: Option<NonZeroU64>,
@@ -39,7 +41,7 @@ impl Default for CheckpointSettings {
     }
 }
 
-/// What a checkpoint did, see [`Database::checkpoint`](crate::Database::checkpoint).
+/// The report of a checkpoint, see [`Database::checkpoint`](crate::Database::checkpoint).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct CheckpointReport {
@@ -61,7 +63,7 @@ pub struct CheckpointReport {
     pub took: Duration,
 }
 
-/// What there is to be told of checkpoints, see [`Stats`](crate::Stats).
+/// Statistics of checkpoints, see [`Stats`](crate::Stats).
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CheckpointStats {
@@ -69,7 +71,7 @@ pub struct CheckpointStats {
     pub taken: u64,
     /// How many failed.
     pub failed: u64,
-    /// What the last one said that failed, unless one was taken since.
+    /// The error of the last failed one, unless one was taken since.
     pub last_error: Option<Error>,
     /// The last one.
     pub last: Option<CheckpointReport>,

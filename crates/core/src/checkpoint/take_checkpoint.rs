@@ -33,17 +33,18 @@ use crate::image::write::new_image::NewImage;
 use crate::image::write::run_writer::held_back_bytes;
 use crate::live::parts::Parts;
 
-/// So many generations of the log, of openings before this one, make a checkpoint due.
+/// A checkpoint is due if the log has this many generations of earlier openings.
 const GENERATIONS_MAX: usize = 8;
 /// Where the disk is nearly full, a checkpoint is due after this part of the log that makes one due otherwise.
 const SHORT_PART: u64 = 16;
 /// The longest that a commit waits because the log finds no room.
 const SLOWED_MS_MAX: u32 = 128;
 
-/// So many deleted keys are taken out of the indexes between two looks whether to go on.
+/// How many deleted keys are taken out of the indexes between two checks whether to continue.
 const REMOVED_AT_ONCE: usize = 256;
 
-/// What the thread shares with the database. It keeps the tables in memory, and the database not open.
+/// The state that the thread shares with the database. It keeps the tables in memory, but does not
+/// keep the database open.
 pub(super) struct Work {
     pub(super) parts: Parts,
     pub(super) log: Arc<Log<GroupLocks>>,
@@ -84,7 +85,8 @@ struct RoomLent<'w>(&'w Work);
 
 impl Drop for RoomLent<'_> {
     fn drop(&mut self) {
-        // What the image before had is free now: it is the next one's. Or what was written of this one is free again.
+        // After success, the space of the previous image is free, and is reserved for the next one.
+        // After a failure, the space that was written for this image is free again.
         self.0.reserve_room();
     }
 }
@@ -153,7 +155,8 @@ impl Work {
         drop(self.image.lock());
     }
 
-    /// Puts a restore point into the log if it has grown since it had so many bytes of frames. Returns how many it has now.
+    /// Writes a restore point to the log if it has grown since it had `frame_bytes` bytes of
+    /// frames. Returns how many it has now.
     pub(super) fn mark_restore_point(&self, frame_bytes: u64) -> Result<u64, Error> {
         if self.log.counters().frame_bytes == frame_bytes {
             return Ok(frame_bytes);
@@ -210,8 +213,9 @@ impl Work {
         since + self.log_bytes_before.load(Ordering::Relaxed)
     }
 
-    /// Whether there are so many bytes of log since the last checkpoint; or so many generations of it that the next opening
-    /// would have to look at many files, however little is in them.
+    /// Whether at least `log_bytes` bytes of log were written since the last checkpoint; or whether
+    /// the log has so large a number of generations that the next opening would have to read many
+    /// files, however little is in them.
     pub(super) fn is_due_from(&self, log_bytes: u64) -> bool {
         let generations = self.generations_before.load(Ordering::Relaxed);
         let are_many = generations >= GENERATIONS_MAX && log_bytes < u64::MAX;
@@ -236,8 +240,8 @@ impl Work {
         is_due || self.is_region_due()
     }
 
-    /// Whether the log lies in the regions of a shared device, which fill up sooner than so much log is written that a
-    /// checkpoint is due.
+    /// Whether the log lies in the regions of a shared device, which fill up before the amount of
+    /// log makes a checkpoint due.
     pub(super) fn has_regions(&self) -> bool {
         self.takes_checkpoints() && self.log.fullest_region().is_some()
     }
@@ -249,7 +253,8 @@ impl Work {
         self.has_regions() && self.log.fullest_region().is_some_and(is_due)
     }
 
-    /// Whether commits wait because a region is nearly full. What was in the way of the last checkpoint may be gone.
+    /// Whether commits wait because a region is nearly full. The cause of the last checkpoint's
+    /// failure may be gone.
     pub(super) fn is_region_short(&self) -> bool {
         self.has_regions() && self.slowed_ms.load(Ordering::Relaxed) > 0
     }
@@ -264,8 +269,9 @@ impl Work {
         self.is_closing.load(Ordering::SeqCst) || self.parts.engine.check_poison().is_err()
     }
 
-    /// Takes deleted keys out of the indexes. If there are as many as at the last look, which it is told, transactions do
-    /// nothing about them: they may wait for an epoch to end. Returns how many are left.
+    /// Takes deleted keys out of the indexes. If `waiting_before`, the number at the last look, has
+    /// not changed, no transaction takes them out: they may wait for an epoch to end. Returns how
+    /// many are left.
     pub(super) fn take_out_removed(&self, waiting_before: usize) -> usize {
         let engine = &self.parts.engine;
         let take_out_all =
@@ -376,7 +382,7 @@ impl Work {
         self.frame_bytes_then.store(frame_bytes, Ordering::Relaxed);
         self.log_bytes_before.store(0, Ordering::Relaxed);
         self.generations_before.store(0, Ordering::Relaxed);
-        // What came since may go next time.
+        // Log that was written since then may be freed by the next checkpoint.
         let since = self.log.counters().frame_bytes - frame_bytes;
         let region = self.log.fullest_region();
         let not_freed = region.map_or(0, |it| it.kept_bytes.saturating_sub(since));

@@ -43,8 +43,8 @@ impl Drop for Serving {
     }
 }
 
-/// Waits so long, or until the thread is to end, which it says, or a region is full enough for a checkpoint: not after a
-/// failure.
+/// Waits for `longest`, or until the thread has to stop, or until a region is full enough for a
+/// checkpoint (not after a failure). Returns whether the thread has to stop.
 fn wait(work: &Work, stop: &Stop, longest: Duration) -> bool {
     let until = Instant::now() + longest;
     if longest > LOOK || work.is_over() || !work.has_regions() {
@@ -55,7 +55,7 @@ fn wait(work: &Work, stop: &Stop, longest: Duration) -> bool {
             if stop.is_wanted() || longest <= LOOK || left.is_zero() {
                 return stop.is_wanted();
             }
-            // What was in the way of the last checkpoint is perhaps there still.
+            // The cause of the last checkpoint's failure may persist.
             answer(work, false);
         }
     }
@@ -92,7 +92,7 @@ fn take_when_due(work: &Work, stop: &Stop) {
         let points = work.settings.restore_points;
         if points.is_some_and(|interval| last_point.elapsed() >= interval) {
             last_point = Instant::now();
-            // One that failed is none; what was in its way, commits tell.
+            // A point that failed does not exist; commits report the cause.
             frame_bytes = work.mark_restore_point(frame_bytes).unwrap_or(frame_bytes);
         }
         waiting_before = work.take_out_removed(waiting_before);
