@@ -1,4 +1,5 @@
-//! What a running transaction remembers: what it read, where it read gaps, and what it will write.
+//! The access set of a running transaction: the versions and gaps that it read, and the writes that
+//! it will install.
 //!
 //! All of it is private to the transaction and is kept from one transaction to the next, so that
 //! running one allocates nothing. Keys and values to be written lie in one byte buffer.
@@ -43,14 +44,15 @@ struct Gap {
     leaf: LeafVersion,
 }
 
-/// What makes a value of the one that is there, if any, and an amount; or says why it cannot.
+/// An increment: computes the new value from the present one, if any, and an amount; or returns the
+/// reason why it cannot.
 pub(crate) type Add = fn(Option<&[u8]>, &[u8], &mut Vec<u8>) -> Result<(), AddError>;
 
 /// Position in [`AccessSet::adders`]: a pointer would make every write longer.
 #[derive(Clone, Copy, Debug)]
 struct Adder(u16);
 
-/// What a write will leave.
+/// The effect of a write on its key.
 #[derive(Clone, Debug)]
 enum WriteEffect {
     /// The key deleted.
@@ -107,7 +109,7 @@ pub(crate) struct Mark {
     pub(crate) changes: usize,
 }
 
-/// What a running transaction remembers.
+/// The read set and the write set of a running transaction.
 #[derive(Default)]
 pub(crate) struct AccessSet {
     pub(crate) reads: Vec<Read>,
@@ -131,7 +133,8 @@ pub(crate) struct AccessSet {
     bytes: Vec<u8>,
     /// Where each record's write is, once there are more than [`LINEAR_WRITES`].
     by_record: HashMap<RecordRef, usize, BuildHasherDefault<AddressHasher>>,
-    /// What was overwritten since the first mark: (write, what it would have left).
+    /// Undo list of the write set: the effects that were replaced since the first mark, as (write,
+    /// previous effect).
     undo: Vec<(usize, WriteEffect)>,
     /// How amounts were ever added to each other: few ways, one for each type of numbers. They stay.
     adders: Vec<Add>,
@@ -141,7 +144,7 @@ pub(crate) struct AccessSet {
     adds: bool,
     /// Some writes may be deletions.
     deletes: bool,
-    /// So many of the writes, the first ones, were looked at by [`AccessSet::check_writes`].
+    /// The length of the prefix of `writes` that [`AccessSet::check_writes`] has checked.
     checked_writes: usize,
     /// How many keys had been taken out of indexes when all checked writes were of current records.
     taken_out_seen: u64,
@@ -223,8 +226,8 @@ impl AccessSet {
             .find(|raw_table| raw_table.is_dropped())
     }
 
-    /// The sizes of the buffers that are kept. Of the others none is large while these are not: an entry of theirs
-    /// comes with one of `writes`, or with as many of `bytes`.
+    /// The sizes of the buffers that are kept. No other buffer is large while these are small: each
+    /// of its entries comes with one of `writes`, or with the same number of `bytes`.
     #[inline(always)]
     pub(crate) fn sizes(&self) -> Sizes {
         Sizes::default()
@@ -288,8 +291,9 @@ impl AccessSet {
         deletions.map(move |it| (it.table, it.record, stamp, self.slice(&it.key)))
     }
 
-    /// Whether the records of all writes are still those of their keys, of which so many were taken out of the indexes of
-    /// the database. A record that was current at some number of them is current until there are more.
+    /// Whether the records of all writes are still those of their keys. `taken_out` is the number
+    /// of keys that were taken out of the database's indexes: a record that was current at one
+    /// number stays current until that number rises.
     #[inline]
     pub(crate) fn has_current_writes(&mut self, taken_out: u64) -> bool {
         let is_seen = taken_out == self.taken_out_seen;
@@ -334,12 +338,12 @@ impl AccessSet {
         Ok(())
     }
 
-    /// What the transaction writes, to be logged.
+    /// The changes of the transaction, for the log.
     pub(crate) fn logged_changes(&self) -> impl Iterator<Item = Change<'_>> {
         self.writes.iter().map(|write| self.change(write))
     }
 
-    /// What a write changes. It is not to add an amount.
+    /// The change of a write, which must not be an increment.
     pub(crate) fn change(&self, write: &Write) -> Change<'_> {
         Change {
             table: write.table,
@@ -348,7 +352,8 @@ impl AccessSet {
         }
     }
 
-    /// What a commit is about to overwrite, and what the commits before remember of views.
+    /// The versions that a commit is about to overwrite, and the views that earlier commits have
+    /// seen.
     #[inline]
     pub(crate) fn overwritten(
         &mut self,
@@ -387,7 +392,7 @@ impl AccessSet {
         start as u32..self.bytes.len() as u32
     }
 
-    /// Whether the set can take that many more bytes and still address them all.
+    /// Whether the set can take `bytes` more bytes and still address all of them.
     pub(crate) fn room_for(&self, bytes: usize) -> bool {
         self.bytes.len() + bytes <= u32::MAX as usize
     }
@@ -631,7 +636,7 @@ impl AccessSet {
         }
     }
 
-    /// A place to return to. So many changes are to be undone now.
+    /// A savepoint. `changes` is the present length of the undo list.
     pub(crate) fn mark(&mut self, changes: usize) -> Mark {
         let number = self.mark_number();
         self.marks.push(number);

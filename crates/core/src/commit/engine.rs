@@ -1,4 +1,4 @@
-//! What all transactions of a database share while it is open.
+//! The engine: the state that all transactions of an open database share.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -34,7 +34,7 @@ use crate::wal_format::encoding_primitives::RecordFormat;
 
 /// Between two looks whether the last commit of an epoch is through: it may be waiting for the device.
 const POLL: Duration = Duration::from_micros(100);
-/// So many looks come before, without a pause.
+/// The number of polls without a pause before that.
 const YIELDS: u32 = 64;
 
 /// The locks that a group of commits holds until its flush, under normal lock release: each record
@@ -115,7 +115,7 @@ pub(crate) struct Settings {
     pub(crate) view_bytes_max: u64,
 }
 
-/// What came of waiting for locks, see [`LockCounters`]. Counted by waiters, so all may share it.
+/// The outcomes of lock waits, see [`LockCounters`]. Counted by waiters, so all may share it.
 #[derive(Default)]
 pub(crate) struct LockCounts {
     waits: AtomicU64,
@@ -132,7 +132,7 @@ impl LockCounts {
         counter.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// A wait has taken so long, whatever came of it.
+    /// Counts the time of a wait, whatever its outcome.
     pub(crate) fn waited(&self, time: Duration) {
         let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Self::add(&self.waits, 1);
@@ -177,7 +177,7 @@ pub struct LockCounters {
     pub longest_ns: u64,
 }
 
-/// What all transactions of an open database share.
+/// The state that all transactions of an open database share.
 pub(crate) struct Engine {
     /// The process that has the database open.
     process: ProcessToken,
@@ -201,7 +201,7 @@ pub(crate) struct Engine {
     pub(crate) raw_tables: Mutex<BTreeMap<TableId, Arc<RawTable>>>,
     pub(crate) drops: Drops,
     pub(crate) views: Views,
-    /// What is to be taken out of the indexes.
+    /// The deleted keys that are to be taken out of the indexes.
     pub(crate) removed_keys: RemovedKeys,
     /// Where operations are logged: the transactions that have logged some.
     pub(crate) live_operations: LiveOperations,
@@ -209,7 +209,8 @@ pub(crate) struct Engine {
     pub(crate) latencies: Latencies,
     /// Commits that were refused because the disk is full.
     pub(crate) room_requests: RoomRequests,
-    /// So many milliseconds commits wait, because a region of a shared device is nearly full.
+    /// The delay of each commit, in milliseconds, because a region of a shared device is nearly
+    /// full.
     slowed_ms: AtomicU32,
     log_failure_told: Once,
     closed: AtomicBool,
@@ -405,7 +406,8 @@ impl Engine {
         Some(self.log.as_ref()?.last_drawn().next())
     }
 
-    /// Lets each commit that writes wait so long before it takes locks, or each transaction where reads take some.
+    /// Throttling: delays each commit that writes before it takes locks, or each transaction where
+    /// reads take locks.
     pub(crate) fn slow_down(&self, milliseconds: u32) {
         self.slowed_ms.store(milliseconds, Ordering::Relaxed);
     }

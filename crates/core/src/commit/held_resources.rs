@@ -1,14 +1,15 @@
-//! What a transaction holds of what all transactions share, and how that is released.
+//! The shared resources that a transaction holds, and their release.
 //!
 //! The buffers behind it stay from one transaction to the next, so it is emptied at the end of each attempt. Dropping it
 //! does the same, whatever a transaction was in the middle of.
 //!
 //! # Invariants
-//! - T1. What is held is in here until it is released, and not after: nothing is released twice.
+//! - T1. A resource is in here exactly while it is held: no resource is released twice.
 //! - T2. Changes are undone before any lock is released (`undo.rs`, U1). The permit is released after the locks, since
 //!   the next holder will want some of them. The priority token is released last, and the slot after all of these.
-//! - T3. What a commit hands over, to all or to its group of commits, leaves at that moment, under the stream's lock. If a
-//!   disk panics in a flush after that, nothing of it is undone or unlocked.
+//! - T3. Resources that a commit hands over, to all transactions or to its group of commits, leave
+//!   at that moment, under the stream's lock. If a disk panics in a flush after that, none of them
+//!   is undone or unlocked.
 //! - T4. A forked child releases nothing: the memory may be as a thread left it that the child does not have.
 
 use std::sync::Arc;
@@ -28,9 +29,11 @@ use crate::concurrency::lock::{LockMode, LockWaitList, Locks};
 use crate::storage::free_large_buffers::Sizes;
 use crate::wal_format::aries_operation::OperationLog;
 
-/// Keys are taken out of the indexes when so many wait: a scan that has read their leaf meets one conflict for all.
+/// Keys are taken out of the indexes in batches of this size: a scan that has read their leaf meets
+/// one conflict for all.
 const REMOVED_BATCH: usize = 64;
-/// So many are too many to wait for a commit that takes them out, and the most that one does.
+/// The most keys that one commit takes out. If this number waits, transactions that fail take some
+/// out, too.
 const MANY_REMOVED: usize = 1024;
 
 /// The resources of a transaction, and of its retries.
@@ -43,23 +46,23 @@ pub(crate) struct TxnResources {
     pub(crate) held: HeldResources,
 }
 
-/// What a transaction holds.
+/// The resources that a transaction holds.
 #[derive(Default)]
 pub(crate) struct HeldResources {
-    /// What has been changed, where records are changed before the commit.
+    /// The changes in place, where records are changed before the commit.
     pub(crate) undo_list: UndoList,
     /// The locks, where reads are locked.
     pub(crate) locks: Locks,
     /// The permit to hold locks, while these are limited.
     pub(crate) permit: Option<AdmissionPermit>,
-    /// What it carries over its attempts, the priority token among it.
+    /// The state that it carries over its attempts, including the priority token.
     pub(crate) retry: RetryState,
     /// The records that it has made for new keys.
     pub(crate) new_records: NewRecords,
 }
 
 impl TxnResources {
-    /// Nothing is held yet but the slot.
+    /// Only the slot is held so far.
     pub(crate) fn new(engine: Arc<Engine>, worker: WorkerId, slot: SlotId) -> Self {
         Self {
             engine,
@@ -166,7 +169,7 @@ impl HeldResources {
         }
     }
 
-    /// Releases all locks, and the permit to hold some. Nothing is to be undone.
+    /// Releases all locks, and the permit to hold some. The undo list is empty.
     #[inline(always)]
     pub(crate) fn release_locks(&mut self, waiters: &LockWaitList) {
         debug_assert!(self.undo_list.end().is_none(), "it is undone first");
@@ -180,7 +183,7 @@ impl HeldResources {
         self.undo_list.sizes().and(self.locks.sizes())
     }
 
-    /// Frees the buffers that have become large. Nothing is held.
+    /// Frees the buffers that have become large. No lock is held.
     pub(crate) fn free_large_buffers(&mut self) {
         self.undo_list.free_large_buffers();
         self.locks.free_large_buffers();

@@ -100,7 +100,7 @@ impl Latencies {
         }
     }
 
-    /// Counts a commit that took so long.
+    /// Counts a commit with this latency.
     pub(crate) fn record(&self, took: Duration) {
         let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let shard = &self.shards[thread_number::number() % SHARDS];
@@ -110,7 +110,7 @@ impl Latencies {
         shard.longest_ns.fetch_max(ns, Ordering::Relaxed);
     }
 
-    /// What was counted.
+    /// The latencies that were counted.
     pub(crate) fn summary(&self) -> CommitLatency {
         let mut classes = [0_u64; CLASSES];
         let (mut sum_ns, mut longest_ns) = (0_u64, 0);

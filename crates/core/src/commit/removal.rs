@@ -1,8 +1,9 @@
 //! How deleted keys leave the index while the database runs, and their records come to serve other keys.
 //!
-//! A deletion leaves a record without a value, as does a transaction that has made a record for a new key and fails. The
-//! transaction notes it at its end; now and then one that commits takes some out that were noted before, and a thread in
-//! the background takes out the rest when there are no more that do.
+//! A deletion leaves a record without a value, as does a transaction that has made a record for a
+//! new key and fails. The transaction notes it at its end. Occasionally a committing transaction
+//! takes out some of the noted ones; when no more transactions do so, a background thread takes out
+//! the rest.
 //!
 //! ```text
 //!   lock record and gap ─▶ still without a value, of the same deletion?
@@ -16,19 +17,21 @@
 //! taken over the record's, so a later insert of the key gets a larger stamp. (Under strict two-phase locking it holds a
 //! lock of the record or of the gap, and then nothing is taken out.)
 //!
-//! **Why one that misses the key is not misled.** It notes the gap as for a key that never was. What it cannot see there is
-//! the stamp of the deletion, which it has to come after. One that writes does: it registers in an epoch after the
-//! deletion's, which was closed before the key went (D1). One that only reads takes [`RemovedKeys::through`] for its stamp
-//! at least, where there are stamps of reads. And what it has read is durable (D1), so it need not wait for the deletion.
+//! **Why a transaction that misses the key is ordered correctly.** It notes the gap as for a key
+//! that never existed. The gap does not show the stamp of the deletion, which the transaction has
+//! to follow. A writer follows it: it registers in an epoch after the deletion's, which was closed
+//! before the key was taken out (D1). A reader's stamp is at least [`RemovedKeys::through`], where
+//! reads have stamps. And the deletion is durable (D1), so the transaction need not wait for it.
 //!
 //! # Invariants
 //! - D1. A key leaves the index when the epoch of its deletion is finished, and where commits are released by epochs also
 //!   certified. A later insert of the key registers in a later epoch, so its stamp is larger: replay by the highest stamp
 //!   needs no deletion in memory, and the log keeps the one that it has until an image without the key is there.
-//! - D2. No view is open with a stamp below that of the deletion. One that is opened later closes a later epoch. So a view
-//!   that misses the key, or finds a record that is not current, is right to take it for absent; but for one that has
-//!   ended because of the limit of memory, and that is told so. What was kept for views is known by record and
-//!   incarnation, and is never that of another key.
+//! - D2. No view is open with a stamp below that of the deletion. One that is opened later closes a
+//!   later epoch. So a view that misses the key, or finds a record that is not current, correctly
+//!   takes it for absent. The exception is a view that has ended because of the memory limit, and
+//!   it reports that. Versions that were kept for views are identified by record and incarnation,
+//!   and never belong to another key.
 //! - D3. The table knows which ranges have lost keys before they are gone ([`RemovedRanges`]), so that the next image does
 //!   not keep a file with their rows.
 //!
@@ -45,7 +48,7 @@ use crate::concurrency::cc::{CcProtocol, with_protocol};
 use crate::protocol_spec::LockRelease;
 use crate::table::raw_table::RawTable;
 
-/// What came of one.
+/// The outcome for one key.
 enum Outcome {
     /// It is out, or need not go.
     Done,
@@ -80,7 +83,7 @@ impl Engine {
         looked_at
     }
 
-    /// What was deleted in this epoch or before may go (D1, D2).
+    /// Keys that were deleted in this epoch or before may be taken out (D1, D2).
     fn removable_through(&self) -> Epoch {
         let mut through = self.epochs.finished();
         // Commits append before they deregister: if nothing was appended, nothing was deleted.

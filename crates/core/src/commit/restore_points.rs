@@ -1,8 +1,9 @@
 //! Puts restore points into the log: which stamp was the last at which time.
 //!
-//! The time is read before the current epoch is closed, and the point's stamp is the last of that epoch. So whatever was
-//! acknowledged by the time is in the state, and what begins after the point is not. No commit waits for a point: one
-//! that a crash takes away is none, and one that it leaves is a boundary in what it leaves.
+//! The time is read before the current epoch is closed, and the point's stamp is the last of that
+//! epoch. So every commit that was acknowledged by that time is in the state, and none that begins
+//! after the point is. No commit waits for a point: after a crash, a lost point does not exist, and
+//! a surviving one is a boundary between the commits that survive.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -15,7 +16,8 @@ use crate::error::Error;
 use crate::protocol_spec::LockRelease;
 use crate::wal_format::restore_point::{RESTORE_POINT_BYTES, RestorePoint};
 
-/// Puts a point for the present state into the log, durably. Nothing if there is no slot for one more committer.
+/// Writes a point for the present state to the log, durably. `None` if no slot is left for one more
+/// committer.
 ///
 /// # Errors
 /// Those of a commit: there may be a point then.

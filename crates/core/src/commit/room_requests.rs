@@ -32,7 +32,7 @@ struct State {
 }
 
 impl State {
-    /// Asks, unless it would be in vain.
+    /// Requests room, unless the request is certain to fail.
     fn ask(&mut self) -> Option<RoomRequest> {
         if !self.is_served || self.never_wait.contains(&thread::current().id()) {
             return None;
@@ -81,7 +81,8 @@ impl RoomRequests {
         }
     }
 
-    /// [`RoomRequests::ask`] for a task: to be [polled](RoomRequests::poll). Nothing if no room is going to be made.
+    /// [`RoomRequests::ask`] for a task: to be [polled](RoomRequests::poll). `None` if no room is
+    /// going to be made.
     pub(crate) fn begin(&self) -> Option<RoomRequest> {
         let request = self.state.lock().ask();
         self.changed.notify_all();
@@ -137,8 +138,8 @@ impl RoomRequests {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// For the thread: waits so long, or until there is a request, or until it is `over`, which [`RoomRequests::wake`]
-    /// announces.
+    /// For the thread: waits for `longest`, or until a request arrives, or until `over` is true,
+    /// which [`RoomRequests::wake`] announces.
     pub(crate) fn wait_for_one(&self, longest: Duration, over: impl Fn() -> bool) {
         let until = Instant::now() + longest;
         let mut state = self.state.lock();

@@ -137,7 +137,7 @@ pub(crate) fn is_acknowledged(engine: &Engine, ticket: &Ticket) -> bool {
         Awaits::Epoch(_, epoch) => log.is_certified(epoch),
     };
     acknowledged() || {
-        // It may have been written meanwhile. If the log has failed, it was not.
+        // It may have been written concurrently. If the log has failed, it was not.
         match ticket.awaits {
             Awaits::Nothing => {}
             Awaits::Group(group) => drop(log.stream(group.worker).poll()),

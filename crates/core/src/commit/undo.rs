@@ -1,4 +1,4 @@
-//! What a transaction has changed in place, and how it is undone.
+//! The in-place changes of a transaction, and their rollback.
 //!
 //! This is the transaction's row in the transaction table of ARIES: its number, the operation that it has logged
 //! last, and the one that is to be undone next, with all that undoing needs; so a rollback reads nothing back from
@@ -10,9 +10,10 @@
 //! - U2. A change is in the log's buffer before it is in the record (write-ahead). The record keeps its creation
 //!   stamp until the commit gives it that of the transaction, marked as not committed; and its version is where views
 //!   look for it before it is changed (`views/uncommitted.rs`).
-//! - U3. Undoing restores every record, whatever becomes of the log. What a log that failed, or has no room, does not
-//!   say of a rollback does no harm: the next change of the record logs its image, and recovery undoes nothing that
-//!   was changed since (`recovery/replay/aries.rs`).
+//! - U3. A rollback restores every record, whatever the state of the log. If the log failed or has
+//!   no room, the missing log records of the rollback are harmless: the next change of the record
+//!   logs its image, and recovery undoes no change that was overwritten since
+//!   (`recovery/replay/aries.rs`).
 //! - U4. A change is made only if the compensation for it is not too long for the buffer: a rollback to a savepoint
 //!   does owe the log what it undoes.
 //!
@@ -55,8 +56,8 @@ pub(crate) struct UndoList {
     bytes: Vec<u8>,
     /// The payload that was read last.
     value: Vec<u8>,
-    /// An undone change could not be logged. What came after it would not follow from the log, so nothing more is
-    /// logged: recovery takes the transaction for one that was running.
+    /// An undone change could not be logged. Later states would not follow from the log, so no more
+    /// is logged: recovery takes the transaction for a running one.
     is_cut: bool,
 }
 
@@ -66,7 +67,7 @@ impl UndoList {
         self.steps.len()
     }
 
-    /// What the log is told when the transaction commits; nothing if it has logged nothing.
+    /// The log record of the commit; `None` if the transaction has logged no operation.
     pub(crate) fn end(&self) -> Option<Operation<'static>> {
         self.xid.map(|xid| Operation::End { xid })
     }

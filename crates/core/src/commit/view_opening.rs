@@ -57,13 +57,13 @@ impl OpenView {
         Ok(PinnedView(view))
     }
 
-    /// Of a checkpoint: everything up to this key of the table is written, and is not looked at again; without a key, all of
-    /// the table.
+    /// For a checkpoint: all rows up to this key of the table are written, and are not read again;
+    /// without a key, the whole table.
     pub(crate) fn set_written(&self, table: TableId, key: Option<&[u8]>) {
         self.state.set_written(table, key);
     }
 
-    /// Of a checkpoint: a record was copied for the last time.
+    /// For a checkpoint: a record was copied for the last time.
     pub(crate) fn forget_written(&self, record: RecordRef) {
         let views = &self.engine.views;
         views.forget_written(&self.state, self.stamp, record);
@@ -113,8 +113,8 @@ impl OpenView {
 }
 
 impl PinnedView {
-    /// Waits until what the view sees is finished and durable. Nothing if that has taken so long that its stamp is forgotten:
-    /// another one is to be pinned then.
+    /// Waits until all commits that the view sees are finished and durable. `None` if the wait
+    /// outlasted the memory of its epoch's floor: the caller then pins another view.
     ///
     /// # Errors
     /// As [`OpenView::open`].
@@ -136,8 +136,8 @@ impl Drop for OpenView {
     }
 }
 
-/// Waits until what is below the view is finished and durable. Nothing if its epoch is so long ago that its floor is
-/// forgotten.
+/// Waits until all commits below the view are finished and durable. `None` if its epoch is too old
+/// and its floor is forgotten.
 fn stamp_when_durable<C: Checks>(
     engine: &Engine,
     view: &ViewState,

@@ -1,4 +1,5 @@
-//! What a commit holds between locking its writes and handing them over: dropped before that, it returns all of it.
+//! Guard of the locks and reservations that a commit holds between locking its writes and handing
+//! them over. If it is dropped before that, it releases all of them.
 //!
 //! ```text
 //!   WritesLocked ──► Registered ──► Kept ──► HandedOver
@@ -26,7 +27,7 @@ enum Reached {
     WritesLocked,
     /// It is registered in an epoch, too.
     Registered,
-    /// What it overwrites is kept for views, too.
+    /// The versions that it overwrites are kept for views, too.
     Kept,
     /// The locks are no longer the commit's.
     HandedOver,

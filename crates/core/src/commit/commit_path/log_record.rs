@@ -18,11 +18,12 @@ pub(crate) struct CommitRecord {
     end: Option<Operation<'static>>,
     format: RecordFormat,
     bytes: usize,
-    /// If it is too long for a buffer. (Beside the rest, which is moved with each commit.)
+    /// If it is too long for a buffer. (Boxed, because the other fields are moved with each
+    /// commit.)
     long: Option<Box<LongRecord>>,
 }
 
-/// What is made of a record that is too long for a buffer.
+/// The parts of a record that is too long for a buffer.
 struct LongRecord {
     /// It is encoded already.
     oversize: OversizeEntry,

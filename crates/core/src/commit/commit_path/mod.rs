@@ -23,7 +23,8 @@
 //! Release by epochs ([`EpochEarly`]) is early release without the LSN: a commit waits for its epoch,
 //! unless it is *independent*, that is has read nothing that is not durable (`read_durability.rs`).
 //!
-//! A commit that has used a table that is dropped meanwhile fails after it has registered (`drops.rs`).
+//! If a table is dropped while a transaction uses it, the commit fails after it has registered
+//! (`drops.rs`).
 //!
 //! Paper: tictoc-pwal §3.2, §3.3, Algorithms 2–5
 
@@ -79,7 +80,7 @@ impl Release for EpochEarly {
     const BY_EPOCH: bool = true;
 }
 
-/// What a commit has to wait for until it may be acknowledged.
+/// The condition for which a commit waits before it may be acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaits {
     /// Nothing.
@@ -114,7 +115,7 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
         return Err(Error::ReadOnly);
     }
     let mut is_independent = R::BY_EPOCH && engine.has_read_durably(access_set);
-    // A transaction that holds locks already goes on, and will release them.
+    // A transaction that holds locks already does not yield, so that it releases them.
     if held.locks.is_empty() && held.retry.yields_to(&engine.priority) {
         wait_for_priority(engine, stream)?;
     }
@@ -134,7 +135,7 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
     if has_adds {
         apply_increments(engine, guard.access_set)?;
         record = (stream.map(|it| prepare(engine, it, guard.access_set, held))).transpose()?;
-        // What was added to has been read.
+        // The increments have read their keys.
         is_independent = R::BY_EPOCH && engine.has_read_durably(guard.access_set);
     }
     let (epoch, stamp) = guard.register();
@@ -264,7 +265,8 @@ pub(crate) fn commit_read_only<P: CcProtocol, R: Release, C: Checks>(
     let awaits = match &engine.log {
         Some(log) if R::BY_EPOCH => (engine.epoch_to_await(log, access_set))
             .map_or(Awaits::Nothing, |epoch| Awaits::Epoch(None, epoch)),
-        // What was read was written before now, so its LSN is at most the last one drawn.
+        // The versions that were read were written before now, so their LSNs are at most the last
+        // one drawn.
         Some(log) if R::EARLY => Awaits::Prefix(None, log.last_drawn()),
         _ => Awaits::Nothing,
     };
@@ -323,8 +325,8 @@ fn lock_writes<P: CcProtocol, C: Checks>(
         });
     }
     let groups_hold = engine.groups_hold_locks();
-    // Early release holds locks for a moment only, and what was not looked at cannot change meanwhile.
-    // (A task does not sleep in the middle of an attempt.)
+    // Under early release, locks are held only briefly, and without reads a wait cannot invalidate
+    // the attempt. (A task does not sleep in the middle of an attempt.)
     let is_patient = !groups_hold
         && access_set.reads.is_empty()
         && !access_set.has_gaps()

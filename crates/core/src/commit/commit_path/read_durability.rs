@@ -3,8 +3,8 @@
 //! Every version carries its creation stamp, and a stamp lies below the floor of epoch e+1 exactly if it
 //! was given in e or before. So one comparison tells whether a version's epoch is durable.
 //!
-//! What a transaction overwrites without having read it does not count: if that is lost in a crash, the
-//! new version stands all the same.
+//! Blind writes do not count: if the overwritten version is lost in a crash, the new version is
+//! valid nevertheless.
 
 use namiki_log::Log;
 use namiki_platform::{Epoch, Stamp};

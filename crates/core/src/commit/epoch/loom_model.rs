@@ -33,7 +33,7 @@ impl World {
         })
     }
 
-    /// Commits so often; tells each commit's epoch and stamp.
+    /// Commits `TIMES` times; returns each commit's epoch and stamp.
     fn commit<const TIMES: usize>(&self, committer: usize) -> [(Epoch, Stamp); TIMES] {
         let slot = self.slots[committer];
         std::array::from_fn(|before| {
@@ -53,7 +53,7 @@ impl World {
     }
 }
 
-/// Of the commits in an epoch that was reported finished, none is still to come.
+/// No commit is still to come in an epoch that was reported finished.
 fn assert_none_is_missing((finished, seen): (Epoch, [u64; 2]), commits: [&[(Epoch, Stamp)]; 2]) {
     for (seen, commits) in seen.into_iter().zip(commits) {
         for (epoch, _) in &commits[seen as usize..] {
@@ -100,7 +100,7 @@ fn a_committer_that_continues_is_seen_in_its_epoch() {
     });
 }
 
-/// A thread that is told what another has found out sees what the other saw.
+/// A thread that learns from another one that an epoch is finished sees all its commits.
 #[test]
 fn an_epoch_found_finished_elsewhere_is_seen_complete() {
     explore(2, || {

@@ -40,14 +40,14 @@ use namiki_platform::{Epoch, Stamp};
 
 use crate::error::Conflict;
 
-/// Slots come in blocks, so that adding one moves none. (Of this and the rest, a model has no more than it uses: the
-/// checker makes all anew for each run.)
+/// Slots are allocated in blocks, so that adding one moves none. (These sizes are minimal under the
+/// model checker, which allocates everything anew for each run.)
 const BLOCK_SLOTS: usize = if cfg!(loom) { 2 } else { 64 };
 const BLOCKS: usize = if cfg!(loom) { 2 } else { 1024 };
-/// The floor's word keeps this many low bits of its epoch beside the 48 bits of the stamp.
+/// The floor's word keeps this many low bits of its epoch next to the 48 bits of the stamp.
 const EPOCH_BITS: u32 = 16;
 const EPOCH_MASK: u64 = (1 << EPOCH_BITS) - 1;
-/// The floors of so many epochs are remembered.
+/// The number of epochs whose floors are remembered.
 const FLOORS: usize = if cfg!(loom) { 4 } else { 1024 };
 /// How much a committer counts between two looks at the clock.
 const COUNTS_PER_CLOCK: u64 = 64;
@@ -72,7 +72,7 @@ impl Slot {
     }
 }
 
-/// What every committer counts.
+/// The counters of a committer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Count {
     /// Commits that wrote.
@@ -120,8 +120,8 @@ pub(crate) struct Epochs {
     blocks_made: AtomicUsize,
     /// An epoch that was found finished.
     finished: CachePadded<AtomicU64>,
-    /// The floor of epoch e in the word e modulo their number, as in `floor`. What is left of an older
-    /// epoch, or comes late from one, is lower.
+    /// The floor of epoch e in the word e modulo their number, as in `floor`. A floor that remains
+    /// from an older epoch, or is stored late, is lower.
     floors: Box<[AtomicU64]>,
     /// The floor of the first epoch.
     first_floor: Stamp,
@@ -167,7 +167,7 @@ impl Epochs {
         &block.expect("an id comes from `acquire`, which made its block")[index % BLOCK_SLOTS]
     }
 
-    /// A slot for a new committer. Nothing if 65,536 are in use.
+    /// A slot for a new committer. `None` if 65,536 are in use.
     pub(crate) fn acquire(&self) -> Option<SlotId> {
         for (b, block) in self.blocks.iter().enumerate() {
             let slots = block.get_or_init(|| {
@@ -277,8 +277,9 @@ impl Epochs {
         (!is_forgotten).then(|| Stamp(word >> EPOCH_BITS).max(self.first_floor))
     }
 
-    /// Whether a version with this creation stamp is certified durable, now that everything through `certified` is.
-    /// What was once found so is not forgotten, however many epochs pass without writes.
+    /// Whether a version with this creation stamp is certified durable, now that everything through
+    /// `certified` is. The answer does not change back to false, however many epochs pass without
+    /// writes.
     pub(crate) fn is_certified(&self, stamp: Stamp, certified: Epoch) -> bool {
         let below = self.certified_below.load(Ordering::Acquire);
         if stamp.0 < below {
@@ -300,7 +301,7 @@ impl Epochs {
         }
     }
 
-    /// Counts so many more for this committer.
+    /// Adds `more` to a counter of this committer.
     pub(crate) fn add(&self, id: SlotId, what: Count, more: u64) {
         self.slot(id).counts[what as usize].add(more);
     }
@@ -427,7 +428,7 @@ mod tests {
         let (first, _) = epochs.register(slot, |floor| floor);
         epochs.deregister(slot);
         let known = epochs.floor_after(first);
-        // So many that the low bits of an epoch's number come again.
+        // Enough epochs for the low bits of the number to wrap around.
         for _ in 0..=EPOCH_MASK + 1 {
             epochs.advance();
             let (_, _) = epochs.register(slot, |floor| Stamp(floor.0 + 1));

@@ -1,8 +1,9 @@
 //! The versions that commits have overwritten while a view was the newest one.
 //!
-//! A commit adds them to the end of a list, which few other threads do: it pays for no map that is never read, and shares no
-//! cache line with the others. What looks for a version moves the lists into a map before. Lists that are closed take no
-//! further version: what they have was handed on to the next older view, and what comes goes there, too.
+//! A commit appends them to a list that few other threads use: it does not pay for a map that may
+//! never be read, and shares no cache line with other lists. A reader first moves the lists into a
+//! map. Closed lists take no further version: theirs were handed on to the next older view, and
+//! later ones are added there, too.
 
 use std::mem::{size_of, swap, take};
 
@@ -15,7 +16,8 @@ use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// A power of two, and no more than there are bits in a word.
 const LISTS: usize = if cfg!(loom) { 1 } else { 32 };
-/// A piece of a list has no more versions, and no further one once its values have so many bytes.
+/// The most versions in a piece of a list. A piece is also full once its values have `PIECE_BYTES`
+/// bytes.
 const PIECE_VERSIONS: usize = 4 << 10;
 const PIECE_BYTES: usize = 256 << 10;
 /// An emptied piece that could hold more bytes is freed.
@@ -33,7 +35,7 @@ pub(super) struct KeptVersions {
     map: VersionMap,
     /// Bytes that the callers were told of, less those that were removed. In two's complement.
     counted_bytes: AtomicU64,
-    /// The callers are told of bytes when there are so many.
+    /// Bytes are reported to the callers in units of this size.
     unit_bytes: u64,
 }
 
@@ -73,7 +75,7 @@ struct Listed {
 }
 
 impl KeptVersions {
-    /// None. The callers are told of memory in units of so many bytes.
+    /// No versions. Memory is reported to the callers in units of `unit_bytes` bytes.
     pub(super) fn new(unit_bytes: u64) -> Self {
         let list = || List {
             moving: Mutex::new(VersionList::default()),
@@ -135,9 +137,9 @@ impl KeptVersions {
     #[cold]
     fn move_to_map(&self, number: usize) {
         let list = &self.lists[number];
-        // A reader that finds the bit set meanwhile waits here.
+        // A concurrent reader that finds the bit set waits here.
         let mut moved = list.moving.lock();
-        // Committers go on meanwhile.
+        // Committers are not blocked from here on.
         swap(&mut *moved, &mut list.state.lock().versions);
         moved.empty(|record, version| self.map.put(record, version));
         let state = list.state.lock();
@@ -170,8 +172,9 @@ impl KeptVersions {
         bytes
     }
 
-    /// Hands what a view at `stamp`, the next older one, may see on to `older`, and closes this. What is here stays, for
-    /// readers that have looked there before. Returns how many bytes more are to be counted for the older one.
+    /// Hands what a view at `stamp`, the next older one, may see on to `older`, and closes this.
+    /// The versions stay here, too, for readers that have searched the older view before. Returns
+    /// how many bytes more are to be counted for the older one.
     pub(super) fn hand_on(&self, older: &Self, stamp: Stamp) -> i64 {
         for list in &self.lists {
             list.state.lock().is_closed = true;
@@ -183,7 +186,7 @@ impl KeptVersions {
         more
     }
 
-    /// Forgets everything, and takes no more. Returns how many bytes are to be counted less.
+    /// Drops all versions, and accepts no more. Returns how many bytes are to be counted less.
     pub(super) fn clear(&self) -> i64 {
         for list in &self.lists {
             let mut moving = list.moving.lock();
@@ -199,12 +202,12 @@ impl KeptVersions {
         self.counted_bytes.swap(0, Ordering::Relaxed) as i64
     }
 
-    /// What is kept takes so much memory.
+    /// The memory of the kept versions, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         let lists = self.lists.iter();
         let uncounted: u64 = lists.map(|list| list.state.lock().uncounted_bytes).sum();
         let counted = self.counted_bytes.load(Ordering::Relaxed);
-        // What was kept and removed between the two would be below nothing.
+        // Versions that were kept and removed between the two reads would make the sum negative.
         (counted.wrapping_add(uncounted) as i64).max(0) as u64
     }
 }
@@ -317,7 +320,7 @@ mod tests {
             assert_eq!(older.creation_of(record), Some(Stamp(7)));
             let refused = kept.keep(0, record, Stamp(8), None);
             assert_eq!(refused, Err(Closed));
-            // What was counted is what goes.
+            // The counted bytes are the ones that are removed.
             assert_eq!((kept.clear(), older.clear()), (counted, handed_on));
             assert_eq!((kept.bytes(), older.bytes()), (0, 0));
             assert_eq!(kept.creation_of(record), None);

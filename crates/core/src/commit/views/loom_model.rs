@@ -1,11 +1,12 @@
-//! Views under a model checker: a view that is opened and read while a commit runs, and two views that end beside each
-//! other.
+//! Views under a model checker: a view that is opened and read while a commit runs, and two views
+//! that end concurrently.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test -p namiki --lib --release model
 //! ```
-//! The record's own fields are not the checker's, so the copy of a payload beside its replacement is not explored here;
-//! the order of epochs, the list of views and what is kept is.
+//! The record's own fields do not use the checker's atomics, so the copy of a payload during its
+//! replacement is not explored here. The order of epochs, the list of views and the kept versions
+//! are.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -130,7 +131,7 @@ fn what_was_kept_for_a_view_is_handed_on() {
             thread::spawn(move || world.read_and_end(&world.open()))
         };
         let newer = world.open();
-        // What it overwrites is kept for the newer one.
+        // The version that it overwrites is kept for the newer view.
         let second = world.commit(1);
         let newer = world.read_and_end(&newer);
         let older = older.join().expect("a view does not fail");

@@ -16,10 +16,12 @@
 //! or before, so it is finished in 4, and what it has written is at or below S. A commit of a later epoch knows S by
 //! itself: it could not register before the floor was there.
 //!
-//! **Which version a view sees.** The record's own, if it was created at or below S. Otherwise the view looks into what
-//! was kept for it, and then for the views after it, up to the newest: the first version found is that of its moment. (A
-//! version with the stamps \[c, s) is kept for the newest view W with S(W) < s, if c <= S(W). Were there an older version of
-//! the record with a view between, it would have ended at or before c <= S.) If there is none, the key was not there.
+//! **Which version a view sees.** The record's own, if it was created at or below S. Otherwise the
+//! view searches the versions that were kept for it, and then those for the views after it, up to
+//! the newest: the first version found is that of its moment. (A version with the stamps \[c, s) is
+//! kept for the newest view W with S(W) < s, if c <= S(W). If an older version of the record were
+//! kept for a view between, it would have ended at or before c <= S.) If no version is found, the
+//! key did not exist.
 //!
 //! **When a view ends**, what was kept for it is handed on to the next older view, as far as that may see it, and is
 //! forgotten otherwise. Readers that meet this half-way see the list's number changed, and look again.
@@ -30,7 +32,7 @@
 //!
 //! # Invariants
 //! - V1. A version is kept before the record's lock-holder changes the record.
-//! - V2. Of a list, the epochs and the stamps rise, and no view is added but at its end.
+//! - V2. In a list, the epochs and the stamps rise, and views are added only at its end.
 //! - V3. A table that is dropped stays in memory as long as a view lives that was there before: what is kept of its
 //!   records is found by their addresses.
 
@@ -58,7 +60,7 @@ use crate::table::raw_table::{RawTable, TableId};
 
 /// Between two looks whether a view has ended that has not found its stamp.
 const FORGOTTEN_POLL: Duration = Duration::from_micros(10);
-/// Where values are copied, so many bytes stay.
+/// The capacity that a buffer for copied values keeps, in bytes.
 const VALUE_BYTES_KEPT: usize = 4 << 10;
 /// Memory is counted in units of this part of the limit, as a power of two, and no larger ones than that.
 const UNIT_SHIFT: u32 = 14;
@@ -73,14 +75,14 @@ pub(crate) struct Views {
     has_refused: CachePadded<AtomicBool>,
     /// Held by what ends a view.
     ending: Mutex<()>,
-    /// What is kept takes so much memory, and so much of it is kept for views that are not limited. In two's complement: what
-    /// a commit keeps may be gone before it is counted.
+    /// The memory of all kept versions, and the part of it that is kept for unlimited views. In
+    /// two's complement: versions that a commit keeps may be removed before they are counted.
     bytes: AtomicU64,
     unlimited_bytes: AtomicU64,
     bytes_max: u64,
     /// Views that ended because of the limit.
     expired: AtomicU64,
-    /// What operations have changed in place.
+    /// Before-images of records that operations have changed in place.
     pub(crate) uncommitted: Uncommitted,
 }
 
@@ -91,7 +93,7 @@ struct ViewList {
     views: Vec<Arc<ViewState>>,
 }
 
-/// What commits, one after the other, remember of views.
+/// A cache of the views, which one committer keeps across its commits.
 #[derive(Default)]
 pub(crate) struct SeenViews {
     /// Those that the last commit has met, if any lived then.
@@ -107,21 +109,21 @@ pub(crate) struct ViewState {
     /// The floor of the next epoch, S + 1; 0 until it is known.
     floor: AtomicU64,
     kept: KeptVersions,
-    /// Of a checkpoint's view: what it does not look at any more.
+    /// For a checkpoint's view: the rows that it does not read any more.
     written: Option<WrittenThrough>,
     /// Whether it ends when what is kept takes too much memory. A checkpoint's does not: it keeps each key once at most,
     /// and without it the log would grow.
     is_limited: bool,
-    /// What commits overwrite is kept for the next older one.
+    /// Versions that commits overwrite are kept for the next older view.
     is_ending: AtomicBool,
     /// It has ended because of the limit of memory.
     is_expired: AtomicBool,
-    /// Tables that were dropped meanwhile (V3).
+    /// Tables that were dropped while it was open (V3).
     dropped_tables: Mutex<Vec<Arc<RawTable>>>,
     opened: Instant,
 }
 
-/// What a commit is about to overwrite.
+/// The versions that a commit is about to overwrite.
 #[derive(Clone, Copy)]
 pub(crate) struct Overwritten<'w> {
     pub(crate) record: RecordRef,
@@ -133,7 +135,7 @@ pub(crate) struct Overwritten<'w> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Expired;
 
-/// What there is to be told of read views, see [`Stats`](crate::Stats).
+/// Statistics of read views, see [`Stats`](crate::Stats).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ViewStats {
@@ -150,7 +152,7 @@ pub struct ViewStats {
 }
 
 impl Views {
-    /// None. What is kept for them may take so much memory.
+    /// No views. Versions that are kept for them may take `bytes_max` bytes.
     pub(crate) fn new(bytes_max: u64) -> Self {
         Self {
             number: CachePadded::new(AtomicU64::new(0)),
@@ -181,7 +183,7 @@ impl Views {
                 opened: Instant::now(),
             });
             let is_last = self.change_list(|views| {
-                // Another one may have been pinned in a later epoch meanwhile (V2).
+                // Another one may have been pinned in a later epoch concurrently (V2).
                 let is_last = views.last().is_none_or(|last| last.epoch <= epoch);
                 if is_last {
                     views.push(Arc::clone(&view));
@@ -214,8 +216,8 @@ impl Views {
         changed
     }
 
-    /// Memory is counted in units of so many bytes, so that committers do not share a counter: of each view, a small part of the
-    /// limit may not be counted.
+    /// Memory is counted in units of this size, so that committers do not share a counter. A small
+    /// part of the limit may remain uncounted for each view.
     fn unit_bytes(&self) -> u64 {
         (self.bytes_max >> UNIT_SHIFT).min(UNIT_BYTES_MAX)
     }
@@ -265,7 +267,7 @@ impl Views {
         }
     }
 
-    /// What is kept takes so much memory.
+    /// The memory of all kept versions, in bytes.
     fn kept_bytes(&self) -> u64 {
         (self.bytes.load(Ordering::Relaxed) as i64).max(0) as u64
     }
@@ -428,7 +430,7 @@ impl Views {
                 match self.uncommitted.get(record) {
                     Some(version) if version.creation <= stamp => return Ok(version.copy_to(out)),
                     Some(version) => version.creation,
-                    // It has ended meanwhile.
+                    // It has ended concurrently.
                     None => continue,
                 }
             } else {
@@ -450,7 +452,7 @@ impl Views {
             if view.is_expired.load(Ordering::SeqCst) {
                 return Err(Expired);
             }
-            // What was not found was not there, unless a view has ended meanwhile.
+            // A key that was not found did not exist, unless a view has ended during the search.
             if self.number.load(Ordering::SeqCst) == number {
                 return Ok(None);
             }
@@ -553,7 +555,8 @@ impl ViewState {
         Some(Stamp(floor.checked_sub(1)?))
     }
 
-    /// S, found out by a thread that knows that the epoch is over. Nothing if the view has ended, or is about to.
+    /// S, computed by a thread that knows that the epoch is over. `None` if the view has ended, or
+    /// is about to.
     fn stamp_unless_ended(&self, epochs: &Epochs) -> Option<Stamp> {
         while !self.is_ending.load(Ordering::SeqCst) {
             let stamp = self.known_stamp(epochs);

@@ -6,7 +6,7 @@ use namiki_platform::Stamp;
 use super::version_map::{KeptVersion, VersionMap};
 use crate::storage::record::RecordRef;
 
-/// What is there of records without the changes of transactions that have not committed.
+/// The last committed versions of records that running transactions have changed in place.
 pub(crate) struct Uncommitted(VersionMap);
 
 impl Uncommitted {

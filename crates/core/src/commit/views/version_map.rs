@@ -16,7 +16,7 @@ use crate::sync::Mutex;
 
 /// A power of two.
 const SHARDS: usize = if cfg!(loom) { 1 } else { 64 };
-/// Values up to this length lie beside their record's address, in bytes.
+/// Values up to this length, in bytes, are stored inline, next to their record's address.
 const INLINE_BYTES: usize = 16;
 
 /// A version of a record.
@@ -47,7 +47,8 @@ impl KeptVersion {
     }
 }
 
-/// What a version with this value takes in memory, in bytes: with its part of a map that is three quarters full.
+/// The memory of a version with this value, in bytes, including its share of a map that is three
+/// quarters full.
 pub(super) fn version_bytes(value: Option<&[u8]>) -> u64 {
     let entry = size_of::<(RecordRef, KeptVersion)>();
     let beside = value.map_or(0, <[u8]>::len);

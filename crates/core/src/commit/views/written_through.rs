@@ -5,7 +5,7 @@ use parking_lot::RwLock;
 
 use crate::table::raw_table::TableId;
 
-/// Where a checkpoint is. Nothing is passed at first.
+/// The position of a checkpoint. At first, no row has been written.
 #[derive(Debug, Default)]
 pub(crate) struct WrittenThrough(RwLock<Option<(TableId, Option<Vec<u8>>)>>);
 
