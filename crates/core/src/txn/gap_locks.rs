@@ -22,13 +22,13 @@ use crate::error::Error;
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::{Leaves, Next, RawTable, Resolved, Step};
 
-/// How a pass over a range ended, or would if there were no more keys.
+/// How a pass over a range ended, or would end if no more keys followed.
 enum Pass {
     /// At the end of the range, or where the visitor broke off.
     Done,
     /// With the last key.
     OutOfKeys,
-    /// A key was inserted where there was none.
+    /// A key was inserted into a gap that the pass has visited.
     Disturbed,
     /// At a lock of another transaction: the scan leaves the index before it waits, because a pinned scan blocks
     /// reclamation.
@@ -43,8 +43,9 @@ pub(super) struct ResolvedInGap {
 }
 
 impl Transaction {
-    /// A key has no record, says a leaf: notes that, or locks the gap. If a record was inserted meanwhile, that is
-    /// returned; so is one that had to be made, which is locked as its reader wants it.
+    /// Reads an absent key: a leaf has no record for it. Notes the gap, or locks it. Returns a
+    /// record that was inserted concurrently, or one that had to be created, locked in the reader's
+    /// mode.
     pub(super) fn read_absent(
         &mut self,
         raw_table: &Arc<RawTable>,
@@ -86,7 +87,8 @@ impl Transaction {
         held.locks.release(record, locked, &engine.lock_wait_list);
     }
 
-    /// The key's record, made and locked if there is none, in a gap that is the transaction's own while it comes in.
+    /// The key's record. If it does not exist, it is created and locked, while the transaction
+    /// holds the lock of its gap.
     pub(super) fn resolve_in_locked_gap(
         &mut self,
         raw_table: &Arc<RawTable>,
@@ -140,8 +142,8 @@ impl Transaction {
         }
     }
 
-    /// Locks keys to be written, those that are not there included, in the one order of all records. Nothing where
-    /// reads are not locked.
+    /// Locks keys to be written, including absent ones, in the global order of records. Does
+    /// nothing where reads are not locked.
     pub(crate) fn lock_keys<'k>(
         &mut self,
         keys: impl Iterator<Item = (&'k Arc<RawTable>, &'k [u8])>,
@@ -254,8 +256,8 @@ impl Transaction {
         }
     }
 
-    /// Locks what is wanted of the next record of a range, or of the first beyond it, of which that is the gap only.
-    /// Tells whether the pass goes on.
+    /// Locks the next record of a range and its gap as requested; for the first record beyond the
+    /// range, only the gap. Returns whether the pass continues.
     fn lock_next(
         &mut self,
         raw_table: &RawTable,

@@ -62,7 +62,7 @@ pub struct Transaction {
     encoded: ValueBytes,
     /// The longest value that the log, or a record, can hold.
     value_bytes_max: usize,
-    /// What the index said of keys that were looked up together.
+    /// The results of a batched look-up in the index.
     lookups: Vec<Lookup>,
     /// The bytes of keys that are looked up together.
     key_bytes: Vec<u8>,
@@ -83,8 +83,8 @@ pub struct Savepoint(Mark);
 /// A version, as [`Transaction::version`] reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// The stamp of the commit that wrote it; 0 if the key was never written, or was deleted so long ago that nothing is
-    /// left of it.
+    /// The stamp of the commit that wrote it; 0 if the key was never written, or its deletion is no
+    /// longer remembered.
     pub stamp: Stamp,
     /// Whether it says that the key is there.
     pub present: bool,
@@ -192,13 +192,13 @@ impl Transaction {
         Savepoint(self.access_set.mark(changes))
     }
 
-    /// Takes back what was written since the savepoint, and the savepoints made since. What was read
-    /// since then still has to be current when the transaction commits.
+    /// Rolls back the writes since the savepoint, and the savepoints made since. Reads since then
+    /// still have to be current when the transaction commits.
     ///
     /// # Errors
-    /// [`Error::StaleSavepoint`] if the savepoint is not this transaction's, or was taken back
-    /// itself. Nothing is taken back then, and the transaction can go on. Under
-    /// [`LogStyle::Operations`], those of the log; the transaction cannot commit then.
+    /// [`Error::StaleSavepoint`] if the savepoint is not this transaction's, or was rolled back
+    /// itself. No write is rolled back then, and the transaction can continue. Under
+    /// [`LogStyle::Operations`], the errors of the log; the transaction cannot commit then.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<(), Error> {
         if self.access_set.return_to(savepoint.0) {
             self.undo_to(savepoint.0.changes)
@@ -275,7 +275,7 @@ impl Transaction {
         } = &mut self.resources;
         let (engine, slot, access_set) = (&**engine, *slot, &mut self.access_set);
         let stream = engine.log.as_ref().map(|log| log.stream(*worker));
-        // What holds locks has waited before it took them.
+        // A transaction that holds locks has waited before it took them.
         if stream.is_some() && !locks_reads && !access_set.writes.is_empty() {
             engine.wait_while_slowed();
         }
@@ -299,7 +299,7 @@ impl Transaction {
             Err(_) => {}
         }
         if let Err(error @ (Error::Overflow { .. } | Error::Undecodable { .. })) = committed {
-            // What it found may not be durable yet.
+            // The versions that it read may not be durable yet.
             let reads = self.confirm_reads()?;
             ticket::wait(&self.resources.engine, &reads)?;
             return Err(error);
@@ -336,13 +336,13 @@ impl Transaction {
         !self.locks_reads() || self.resources.engine.waits.policy == WaitPolicy::NoWait
     }
 
-    /// What runs next is not this transaction again: it has not waited for anything yet, and has no priority.
+    /// The next transaction is not a retry of this one: it has no wait age and no priority.
     pub(crate) fn start_afresh(&mut self) {
         let TxnResources { engine, held, .. } = &mut self.resources;
         held.retry.start_afresh(&engine.priority);
     }
 
-    /// What is carried over its attempts.
+    /// The state that is carried over its attempts.
     pub(crate) fn retry_state(&mut self) -> &mut RetryState {
         &mut self.resources.held.retry
     }

@@ -85,8 +85,9 @@ impl Transaction {
         Err(self.doom(Error::Conflict(conflict)))
     }
 
-    /// After a look at an index: fails if a key that the transaction has written may have gone from it, with its record,
-    /// meanwhile. The transaction would not see its own write any more, and could not commit.
+    /// Called after an index look-up: fails if a key that the transaction has written may have been
+    /// removed from the index concurrently, with its record. The transaction would not see its own
+    /// write any more, and could not commit.
     #[inline(always)]
     pub(super) fn check_own_writes(&mut self) -> Result<(), Error> {
         if self.access_set.writes.is_empty() {
@@ -137,7 +138,8 @@ impl Transaction {
     /// transaction with commit priority.
     ///
     /// # Errors
-    /// What the transaction failed with before: its locks are gone, and it gets no more.
+    /// The error with which the transaction failed before: its locks are released, and it gets no
+    /// more.
     #[inline]
     pub(super) fn acquire_permit(&mut self) -> Result<(), Error> {
         self.doom.check()?;
@@ -298,7 +300,8 @@ impl Transaction {
             if version.stamp != Stamp(0) {
                 return Ok(version);
             }
-            // What is not there was deleted, or has never been there. (If it was deleted once more meanwhile, again.)
+            // An absent key was deleted, or never existed. (If it was deleted once more
+            // concurrently, look again.)
             if raw_table.removed_version(key) == removed {
                 version.stamp = removed;
                 return Ok(version);

@@ -1,8 +1,8 @@
 //! Tables that are not loaded when a transaction begins to use them.
 //!
-//! A transaction that is run by a session ends its attempt, and the session waits before the next one: so nothing that it
-//! holds, neither locks nor a pin against reclamation, is held meanwhile, and a task blocks no thread. A transaction that its
-//! owner ends has no other attempt: it waits at once.
+//! A transaction that is run by a session ends its attempt, and the session waits before the next
+//! one: so it holds neither locks nor a pin against reclamation during the wait, and a task blocks
+//! no thread. A transaction that its owner ends has no other attempt: it waits at once.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::Transaction;
 use crate::error::Error;
 use crate::table::raw_table::RawTable;
 
-/// What a transaction does about a table that is not loaded.
+/// How a transaction handles a table that is not loaded.
 #[derive(Default)]
 pub(super) enum UnloadedTables {
     /// It waits.

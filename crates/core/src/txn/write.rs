@@ -14,7 +14,7 @@ use crate::storage::record::RecordRef;
 use crate::table::raw_table::{Insertion, RawTable, Resolved};
 
 impl Transaction {
-    /// The key's record, made if there is none.
+    /// The key's record, created if it does not exist.
     pub(super) fn find_or_create_record(
         &mut self,
         raw_table: &Arc<RawTable>,
@@ -110,7 +110,7 @@ impl Transaction {
         }
     }
 
-    /// Writes a value where there is none; returns whether there was none.
+    /// Writes a value if the key is absent; returns whether it was.
     pub(crate) fn insert_bytes(
         &mut self,
         raw_table: &Arc<RawTable>,
