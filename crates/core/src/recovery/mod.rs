@@ -60,7 +60,7 @@ use crate::error::OpenError;
 use crate::protocol_spec::ConcurrencyControl;
 use crate::table::raw_table::{RawTable, TableId};
 
-/// What recovery found: the report, and the seals of the generations that had none.
+/// The result of recovery: the report, and the seals of generations that had none.
 pub(crate) struct Recovered {
     pub(crate) report: RecoveryReport,
     pub(crate) seals: Vec<(Generation, GenerationEnd)>,
@@ -82,7 +82,8 @@ impl Replay<'_, '_> {
             (Records::Commits, ReplayOrder::Merge) => self.in_order(generation)?,
         };
         if generation.seal.is_none() && settings.hardens {
-            // What the crash left readable need not be durable; what a seal counts has to be.
+            // Frames that are readable after the crash need not be durable; those that a seal
+            // counts have to be.
             for (worker, end) in (0..).map(WorkerId).zip(&outcome.ends) {
                 harden_tail(self.disk, self.wal_dir, generation, worker, end)
                     .map_err(OpenError::Log)?;

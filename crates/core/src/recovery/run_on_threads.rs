@@ -4,7 +4,7 @@ use namiki_platform::threads;
 
 use crate::error::OpenError;
 
-/// Does the same on so many threads, this one included, or on as many as the system allows.
+/// Runs the same work on `threads` threads, including this one, or on as many as the system allows.
 pub(in crate::recovery) fn on_threads(
     threads: usize,
     work: impl Fn() -> Result<(), OpenError> + Sync,

@@ -1,4 +1,4 @@
-//! What recovery is asked for, and what it tells.
+//! The settings and the report of recovery.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -71,11 +71,11 @@ pub struct RecoveryProgress {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LoadingProgress {
-    /// Tables that are loaded, or were dropped meanwhile.
+    /// Tables that are loaded, or were dropped before they were.
     pub tables: u64,
     /// Tables that cannot be loaded.
     pub tables_failed: u64,
-    /// All that there were to load when the database was opened.
+    /// The number of tables to load when the database was opened.
     pub tables_total: u64,
     /// Rows of the image that were read.
     pub rows: u64,
@@ -104,7 +104,8 @@ pub(crate) type BeforeLoad = Arc<dyn Fn(&str) + Send + Sync>;
 /// How to recover.
 #[derive(Clone)]
 pub(crate) struct RecoverySettings {
-    /// Every commit with a stamp at or below this one is in the image, and passed over; 0 if there is none.
+    /// Every commit with a stamp at or below this one is in the image, and skipped; 0 without an
+    /// image.
     pub(crate) image_stamp: Stamp,
     pub(crate) threads: usize,
     pub(crate) order: ReplayOrder,

@@ -13,8 +13,9 @@
 //! As long as nothing waits, one processor is left to what the program does: views that read right after the opening, and the
 //! log that they wait for.
 //!
-//! Until a table is loaded, views read it where it lies (`unloaded_table.rs`). One that cannot be loaded stays unusable, with
-//! an error for whatever waits for it or reads it; the others are loaded all the same.
+//! Until a table is loaded, views read it from its runs (`unloaded_table.rs`). A table that cannot
+//! be loaded stays unusable: waiters and readers get an error. The other tables are loaded
+//! nevertheless.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -103,15 +104,15 @@ enum Contents {
     Failed(Error),
 }
 
-/// What was read of a table.
+/// The parts of a table that have been read.
 struct Parts {
-    /// Of each run, in their order.
+    /// The records of each run, in the order of the runs.
     records: Vec<Option<RunRecords>>,
     /// How many are missing.
     left: usize,
 }
 
-/// What no thread has begun.
+/// The parts that no thread has begun.
 #[derive(Default)]
 struct Queue {
     /// Tables that something waits for, and others, each with the first of its parts that is to be read.
@@ -288,7 +289,7 @@ impl ImageLoader {
         Ok(())
     }
 
-    /// Loads all tables before it returns, on so many threads.
+    /// Loads all tables before it returns, on `threads` threads.
     ///
     /// # Errors
     /// Why one cannot be loaded; what `watch` says.
@@ -310,7 +311,8 @@ impl ImageLoader {
         on_threads(self.threads_of_use(threads), work)
     }
 
-    /// Loads the tables in the background, on so many threads, or on this one where the system allows no other.
+    /// Loads the tables in the background on `threads` threads, or on this one if the system allows
+    /// no other.
     pub(crate) fn start(self: &Arc<Self>, threads: usize) {
         if *self.left.lock() == 0 {
             return;
@@ -520,7 +522,7 @@ impl ImageLoader {
         }
     }
 
-    /// A table was dropped: what is under way with it ends, and it stands in the way of nothing.
+    /// A table was dropped: its loading ends, and no operation waits for it any more.
     pub(crate) fn forget(&self, id: TableId) {
         self.in_segments.lock().remove(&id);
         let Some(loading) = self.numbers.get(&id).map(|number| &self.tables[*number]) else {
@@ -537,7 +539,7 @@ impl ImageLoader {
         }
     }
 
-    /// Ends the loading for good. What waits for a table fails.
+    /// Ends the loading for good. Waiters for a table fail.
     pub(crate) fn stop(&self) {
         self.is_stopped.store(true, Ordering::SeqCst);
         self.wanted.make_urgent();
@@ -560,7 +562,7 @@ impl ImageLoader {
         self.is_stopped.load(Ordering::SeqCst)
     }
 
-    /// Waits until all tables are loaded, but for those that were dropped.
+    /// Waits until all tables are loaded, except for those that were dropped.
     ///
     /// # Errors
     /// Why one is not: [`Error::TableNotLoaded`], [`Error::Closed`].
@@ -586,14 +588,14 @@ impl ImageLoader {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Whether all tables are loaded, but for those that were dropped.
+    /// Whether all tables are loaded, except for those that were dropped.
     pub(crate) fn is_done(&self) -> bool {
         let is_released =
             |table: &LoadingTable| matches!(*table.contents.lock(), Contents::Released);
         self.tables.iter().all(is_released)
     }
 
-    /// The rows of a table, where they lie, unless it was loaded meanwhile.
+    /// The rows of a table in its runs; `None` if it was loaded concurrently.
     ///
     /// # Errors
     /// [`Error::TableNotLoaded`].

@@ -14,7 +14,8 @@ use crate::recovery::replay::log_winners::{LogWinners, SortedWinners};
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::{Loaded, RawTable};
 
-/// So many rows have room from the start; a list is not believed more.
+/// The most rows for which memory is allocated at the start: the list's number is not trusted
+/// beyond this.
 const ROOM_MAX: u64 = 1 << 20;
 
 /// How many keys enter the index between two looks whether to stop.
@@ -22,14 +23,14 @@ const WATCHED_EVERY: usize = 4096;
 
 /// The records of one run, as it is read.
 pub(in crate::recovery) enum RunRecords {
-    /// Of a table of keys of eight bytes.
+    /// For a table of eight-byte keys.
     Fixed8(Vec<(u64, RecordRef)>),
-    /// Of a table of keys of any length.
+    /// For a table of keys of any length.
     Variable(Vec<(Hashed, RecordRef)>),
 }
 
 impl RunRecords {
-    /// Of a run of about so many rows.
+    /// For a run of about `rows` rows.
     pub(in crate::recovery) fn of(raw_table: &RawTable, rows: u64) -> Self {
         let room = rows.min(ROOM_MAX) as usize;
         if raw_table.fixed_keys {

@@ -3,8 +3,9 @@
 //! A table that was loaded into a segment and that takes no transactions is read in the same way: it has one run, which is never
 //! loaded, and the log says nothing of it.
 //!
-//! It does not change: transactions wait until the table is loaded. A view that goes on reading here when it is sees its own
-//! moment all the same: what the runs have was written before the database was opened, and of records it reads its version.
+//! It does not change: transactions wait until the table is loaded. A view that continues to read
+//! here after the loading still sees its own moment: the runs were written before the database was
+//! opened, and from records it reads its own version.
 
 use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow};
@@ -102,7 +103,7 @@ impl UnloadedTable {
         self.runs.len()
     }
 
-    /// How many parts it is loaded in: its runs, and one if there is none.
+    /// The number of parts in which it is loaded: one for each run, and one if it has no runs.
     pub(in crate::recovery) fn part_count(&self) -> usize {
         self.runs.len().max(1)
     }

@@ -40,8 +40,9 @@ impl Replay<'_, '_> {
         &self,
         info: &GenerationInfo,
     ) -> Result<Outcome, OpenError> {
-        // What was committed beyond a backup's last stamp is in no order in which it could be undone. An image of no commit
-        // may have made superfluous what was rolled back before the first.
+        // Commits beyond a backup's last stamp have no order in which they could be undone. An
+        // image with no commit may have freed the log of transactions that were rolled back before
+        // the first commit.
         let is_recycled = info.complete_from > Lsn(0);
         if self.image_stamp > Stamp(0) || is_recycled || info.last_stamp.is_some() {
             return self.winners(info);
@@ -79,7 +80,7 @@ impl Replay<'_, '_> {
     }
 }
 
-/// What a generation of operations came to, without what was undone.
+/// The outcome of a generation of operations, without the undone ones.
 pub(in crate::recovery) fn operations_outcome(
     info: &GenerationInfo,
     end: MergeEnd,
@@ -97,7 +98,7 @@ pub(in crate::recovery) fn operations_outcome(
 
 /// A change that was made again, and may have to be undone.
 struct Step {
-    /// Nothing if its table was dropped later.
+    /// `None` if its table was dropped later.
     record: Option<RecordRef>,
     before: Option<Box<[u8]>>,
 }
@@ -213,7 +214,7 @@ mod tests {
     struct Story<'a, 't> {
         history: History<'a, 't>,
         lsn: u64,
-        /// What each transaction has changed last: none takes anything back.
+        /// The LSN of each transaction's last change. No transaction rolls back.
         last: HashMap<Lsn, Lsn>,
     }
 

@@ -1,10 +1,10 @@
-//! Keys as a replay keeps them beside their records.
+//! The keys that a replay keeps with their records.
 
 use std::cmp::Ordering;
 
 use namiki_platform::hash::hash_of;
 
-/// A key beside its record. Its order is that of the key's bytes.
+/// A key with its record. Its order is that of the key's bytes.
 pub(in crate::recovery) trait Kept: Ord + Sized + Send + Sync {
     /// The hash of the key, and the key if it can be one of these.
     fn keep(hash: u64, key: &[u8]) -> Option<Self>;

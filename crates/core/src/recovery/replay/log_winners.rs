@@ -1,4 +1,5 @@
-//! What the log says of a table that has an image: of each key that it has changed, the last version.
+//! The log's winners for a table that has an image: the last version of each key that the log has
+//! changed.
 //!
 //! All of these are later than the image, so a key that is here is passed over there. Views read them while the image is
 //! loaded; then they go into the table's index together with its rows.
@@ -14,9 +15,9 @@ pub(in crate::recovery) type SortedWinners<K> = Vec<(K, Option<RecordRef>)>;
 
 /// The last versions of the keys of a table.
 pub(crate) enum LogWinners {
-    /// Of a table of keys of eight bytes.
+    /// For a table of eight-byte keys.
     Fixed8(SortedWinners<u64>),
-    /// Of a table of keys of any length.
+    /// For a table of keys of any length.
     Variable(SortedWinners<Hashed>),
 }
 

@@ -27,8 +27,8 @@ impl Replay<'_, '_> {
         }
     }
 
-    /// Sorts each stream by stamp, and merges the streams (`tictoc-pwal` §3.4). What does not count is known
-    /// before the first is replayed.
+    /// Sorts each stream by stamp, and merges the streams (`tictoc-pwal` §3.4). Commits that do not
+    /// count are known before the first one is replayed.
     fn in_stamp_order(&self, info: &GenerationInfo) -> Result<Outcome, OpenError> {
         let (mut runs, mut ends) = (Vec::new(), Vec::new());
         for reader in self.open_all(info)? {

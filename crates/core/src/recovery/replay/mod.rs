@@ -1,4 +1,4 @@
-//! Replaying the log into the tables, each way that there is.
+//! Replay of the log into the tables, for each kind of log.
 
 pub(super) mod apply;
 pub(super) mod aries;

@@ -52,7 +52,7 @@ struct Waiting {
     payload: Box<[u8]>,
 }
 
-/// What became of commits.
+/// The numbers of commits, by their treatment in replay.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     /// They lie beyond the cut, or beyond the last stamp of a backup.
@@ -71,7 +71,7 @@ impl Counts {
     }
 }
 
-/// What one stream came to.
+/// The outcome of one stream.
 struct StreamOutcome {
     worker: WorkerId,
     end: StreamEnd,

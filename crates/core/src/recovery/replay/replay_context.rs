@@ -19,16 +19,16 @@ pub(in crate::recovery) struct Replay<'a, 't> {
     pub(in crate::recovery) wal_dir: &'a Path,
     pub(in crate::recovery) identity: u128,
     pub(in crate::recovery) tables: &'a Tables<'t>,
-    /// Every commit with a stamp at or below this one is in the image; 0 if there is none.
+    /// Every commit with a stamp at or below this one is in the image; 0 without an image.
     pub(in crate::recovery) image_stamp: Stamp,
     pub(in crate::recovery) threads: usize,
     pub(in crate::recovery) progress: &'a Progress<'a>,
 }
 
-/// What one generation came to.
+/// The outcome of one generation.
 pub(in crate::recovery) struct Outcome {
     pub(in crate::recovery) seal: GenerationEnd,
-    /// Of each stream.
+    /// The end of each stream.
     pub(in crate::recovery) ends: Vec<StreamEnd>,
     pub(in crate::recovery) largest_lsn: Lsn,
     pub(in crate::recovery) dropped: u64,

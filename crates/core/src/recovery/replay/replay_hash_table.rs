@@ -8,9 +8,9 @@
 //! built. Nothing needs their stamps any more: what is committed later gets stamps above all that were replayed.
 //!
 //! The table is cut into shards, each with a lock that is held for one look-up. A slot has sixteen
-//! bytes for a key of eight, and thirty-two, with the key beside it, for another; three eighths to three
-//! quarters of the slots are in use once there are some. Each shard is given back when its keys go into
-//! the sorted runs, and those when the tree is built.
+//! bytes for an eight-byte key. For other keys it has thirty-two, with the key stored apart. Three
+//! eighths to three quarters of the slots are in use in a shard that is not empty. Each shard is
+//! freed when its keys go into the sorted runs, and those when the tree is built.
 //!
 //! Where there is an image, the keys do not go into the tree yet: they are sorted, those that are deleted too, and wait for the
 //! image's rows (`log_winners.rs`).
@@ -52,7 +52,7 @@ const TOGETHER: usize = 64;
 /// How many keys are sorted at a time at most: a sort cannot be interrupted.
 const SORTED_AT_ONCE: usize = 1 << 20;
 
-/// A thread pays off with that many keys to sort.
+/// The least keys to sort for which another thread pays off.
 const KEYS_PER_THREAD: usize = 1 << 14;
 
 /// How many keys enter the tree between two progress calls.
@@ -98,8 +98,8 @@ impl<'a> Latest<'a> {
         }
     }
 
-    /// Builds the table's tree, on so many threads. `watch` is called now and then; its error is returned, and the tree is
-    /// of no use then.
+    /// Builds the table's tree on `threads` threads. `watch` is called periodically; its error is
+    /// returned, and the tree is unusable then.
     pub(in crate::recovery) fn build(
         self,
         threads: usize,
@@ -111,7 +111,8 @@ impl<'a> Latest<'a> {
         }
     }
 
-    /// All keys with their last versions, in their order, sorted on so many threads. `watch` as for [`Latest::build`].
+    /// All keys with their last versions, in their order, sorted on `threads` threads. `watch` as
+    /// for [`Latest::build`].
     pub(in crate::recovery) fn into_winners(
         self,
         threads: usize,
@@ -162,7 +163,7 @@ impl<K: Kept> Shard<K> {
         namiki_platform::prefetch(slot.cast());
     }
 
-    /// The key's record; where there is none, the one that `make` makes.
+    /// The key's record, created by `make` if it does not exist.
     fn record<E>(
         &self,
         seed: u64,
@@ -428,14 +429,15 @@ mod tests {
     fn key(number: u64, fixed: bool) -> Vec<u8> {
         let mut key = number.to_be_bytes().to_vec();
         if !fixed {
-            // Of all lengths, and some the beginnings of others.
+            // The keys have all lengths, and some are prefixes of others.
             key.extend((0..number % 23).map(|at| at as u8));
             key.drain(..(number % 5) as usize);
         }
         key
     }
 
-    /// The keys in their order, with what their records hold. Of an index without an order, those of `keys`.
+    /// The keys in their order, with the versions of their records. For an index without an order,
+    /// the keys are those of `keys`.
     fn contents<'a>(
         raw_table: &RawTable,
         keys: impl Iterator<Item = &'a Vec<u8>>,
