@@ -22,7 +22,7 @@ pub(crate) enum ImageError {
     Rows {
         /// The table's number.
         table: TableId,
-        /// What was in the way.
+        /// The cause.
         #[source]
         source: Error,
     },
@@ -42,18 +42,18 @@ pub(crate) enum ImageError {
     /// There is no room for the files. They were removed; make room.
     #[error("no room for {}; make room", path.display())]
     DiskFull {
-        /// What was to be written.
+        /// The path that was to be written.
         path: PathBuf,
-        /// What the device said.
+        /// The device's error.
         #[source]
         source: Arc<io::Error>,
     },
     /// The device failed.
     #[error("cannot access {}", path.display())]
     Device {
-        /// What was accessed.
+        /// The path that was accessed.
         path: PathBuf,
-        /// What the device said.
+        /// The device's error.
         #[source]
         source: Arc<io::Error>,
     },
@@ -62,7 +62,7 @@ pub(crate) enum ImageError {
     Segment {
         /// The table's number.
         table: TableId,
-        /// What was in the way.
+        /// The cause.
         #[source]
         source: SegmentError,
     },
@@ -75,7 +75,7 @@ pub(crate) enum ImageError {
 }
 
 impl ImageError {
-    /// What the device said of a file.
+    /// The device's error for a file.
     pub(crate) fn device(path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         let source = Arc::new(source);
@@ -86,7 +86,7 @@ impl ImageError {
         }
     }
 
-    /// What a segment's writer said.
+    /// The error of a segment's writer.
     pub(crate) fn segment(table: TableId, source: SegmentError) -> Self {
         match source {
             SegmentError::DiskFull { path, source } => Self::DiskFull { path, source },

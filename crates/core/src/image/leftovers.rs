@@ -1,5 +1,5 @@
-//! What is in the image's directory beside the files that the manifest and its image list name: what loads and checkpoints
-//! that did not end have left, and files that a newer manifest must have named.
+//! Files in the image's directory that the manifest and its image list do not name: leftovers of
+//! interrupted loads and checkpoints, and files that a newer manifest must have named.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -21,7 +21,7 @@ pub struct ImageSurvey {
     segments_not_in_manifest: Vec<PathBuf>,
     /// Image lists that a manifest has named, and this one does not: it is older than they are.
     lists_not_in_manifest: Vec<PathBuf>,
-    /// What loads and checkpoints that did not end have left. The next opening removes it.
+    /// Leftovers of interrupted loads and checkpoints. The next opening removes them.
     pub left: Vec<PathBuf>,
     /// Files that the manifest names and that have their first name.
     new: Vec<ImageFileName>,
@@ -180,11 +180,12 @@ impl ImageSurvey {
             .retain(|path| !ImageFileName::of(path).is_some_and(&is_needed));
     }
 
-    /// Removes what interrupted loads and checkpoints have left, and gives files that the manifest names their lasting
-    /// names. Returns a number above those of all files that are left all the same: they are in the way of no opening, and
-    /// of nothing that does not use their names.
+    /// Removes the leftovers of interrupted loads and checkpoints, and gives files that the
+    /// manifest names their lasting names. Returns a number above those of all files that could not
+    /// be removed: these are harmless as long as their names are not used.
     ///
-    /// To be called by an opening, with the survey of the manifest in place, while nothing is written beside it.
+    /// To be called by an opening, with the survey of the present manifest, and without concurrent
+    /// writers.
     pub(crate) fn clean_up(&self, disk: &dyn Disk, dir: &Path) -> FileNumber {
         let mut free = FileNumber(0);
         for name in &self.new {

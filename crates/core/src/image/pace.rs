@@ -1,15 +1,16 @@
-//! How fast files are written beside running transactions: so many bytes in a second, and no catching up.
+//! Rate limit for files that are written while transactions run: a number of bytes in a second,
+//! without catching up.
 
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
-/// So much of what was not used is kept for later. A writer that was held up for longer does not make up for it.
+/// The most unused time that is credited. A writer that was delayed for longer does not catch up.
 const CREDIT: Duration = Duration::from_millis(50);
 
 /// A pause is no longer than this between two questions whether to go on.
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
-/// Pauses so long, and asks now and then whether to go on.
+/// Sleeps for `length`, and periodically asks whether to continue.
 ///
 /// # Errors
 /// What `go_on` says.
@@ -43,7 +44,7 @@ impl Pace {
         }
     }
 
-    /// How long to pause, now that so many bytes were written.
+    /// How long to pause after `bytes` more bytes were written.
     pub(crate) fn written(&mut self, bytes: u64, now: Instant) -> Duration {
         let Some(rate) = self.bytes_per_second else {
             return Duration::ZERO;

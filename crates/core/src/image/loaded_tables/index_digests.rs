@@ -21,12 +21,12 @@ struct IndexDigest {
     schema: Schema,
     /// For each of its columns, that of the table.
     column_numbers: Vec<usize>,
-    /// Of the keys that follow from rows, minus those that are there.
+    /// The sum of the keys that follow from rows, minus that of the stored ones.
     difference: u64,
 }
 
 impl IndexDigests {
-    /// Of a table without rows yet.
+    /// The sums of a table without rows.
     ///
     /// # Errors
     /// [`SchemaError`] if an index is over columns that the table does not have: a manifest that was read has none such.
@@ -49,7 +49,8 @@ impl IndexDigests {
         })
     }
 
-    /// Adds a row as it lies in the table's segment: false if it is none of the table's columns.
+    /// Adds a row as it is stored in the table's segment. Returns false if it does not fit the
+    /// table's columns.
     #[must_use]
     pub fn add_row(&mut self, key: &[u8], value: &[u8]) -> bool {
         for index in &mut self.indexes {
@@ -70,7 +71,7 @@ impl IndexDigests {
     /// Adds an entry as it lies in the segment of the table's index of this number.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If the table has no index with this number.
     pub fn add_entry(&mut self, index: usize, key: &[u8]) {
         let difference = &mut self.indexes[index].difference;
         *difference = difference.wrapping_sub(self.hashes.hash_one(key));
@@ -79,7 +80,7 @@ impl IndexDigests {
     /// Whether an index has the keys of the rows, once all rows and all entries were added.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If the table has no index with this number.
     #[must_use]
     pub fn agrees(&self, index: usize) -> bool {
         self.indexes[index].difference == 0

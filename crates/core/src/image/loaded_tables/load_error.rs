@@ -12,7 +12,8 @@ use namiki_segment::SegmentError;
 
 debug_as_sentence!(LoadError);
 
-/// Why a table was not loaded. There is no such table then, and none of its files, but for [`LoadError::Manifest`].
+/// Why a table was not loaded. Except for [`LoadError::Manifest`], neither the table nor any of its
+/// files exists then.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -42,7 +43,7 @@ pub enum LoadError {
     /// The table cannot be described so.
     #[error("there can be no such table: it {why}")]
     Definition {
-        /// What is wrong, with the table's name in it.
+        /// The fault, including the table's name.
         why: String,
     },
     /// The source of the rows has failed, or has ended before it had given all of them. Mend it and load again.
@@ -52,7 +53,7 @@ pub enum LoadError {
         table: String,
         /// The row that was asked for, counted from 1.
         row: u64,
-        /// What the source said.
+        /// The error of the source.
         #[source]
         source: Arc<dyn Error + Send + Sync>,
     },
@@ -63,7 +64,7 @@ pub enum LoadError {
         table: String,
         /// The row, counted from 1.
         row: u64,
-        /// What is wrong with it.
+        /// The fault of the row.
         #[source]
         source: EncodeError,
     },
@@ -97,18 +98,18 @@ pub enum LoadError {
     /// There is no room for the files. They were removed; make room and load again.
     #[error("no room for {}; make room and load again", path.display())]
     DiskFull {
-        /// What was to be written.
+        /// The path that was to be written.
         path: PathBuf,
-        /// What the device said.
+        /// The device's error.
         #[source]
         source: Arc<io::Error>,
     },
     /// The device failed.
     #[error("cannot access {}", path.display())]
     Device {
-        /// What was accessed.
+        /// The path that was accessed.
         path: PathBuf,
-        /// What the device said.
+        /// The device's error.
         #[source]
         source: Arc<io::Error>,
     },
@@ -120,12 +121,12 @@ pub enum LoadError {
     Manifest {
         /// The manifest's file.
         path: PathBuf,
-        /// What the device said.
+        /// The device's error.
         #[source]
         source: Arc<io::Error>,
     },
-    /// Another program has opened the database meanwhile, in spite of the lock: the directory was moved, or the file
-    /// system does not lock.
+    /// Another program has opened the database during the load, in spite of the lock: the directory
+    /// was moved, or the file system does not lock.
     #[error(
         "{} was written by another program while the database was open; close all but one, then open it again",
         path.display()
@@ -163,7 +164,7 @@ impl LoadError {
         }
     }
 
-    /// What the device said of a file.
+    /// The device's error for a file.
     pub(crate) fn device(path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         let source = Arc::new(source);

@@ -57,7 +57,7 @@ impl RowBuffer {
     }
 }
 
-/// So much memory is kept for rows to come.
+/// The capacity that the buffer keeps for later rows, in bytes.
 const BYTES_KEPT: usize = 16 << 20;
 
 #[cfg(test)]

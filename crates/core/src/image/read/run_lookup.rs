@@ -1,8 +1,8 @@
 //! Reads rows of a run by their keys, page by page: for views of a table that is not loaded. And those of a table that was
 //! loaded into a segment, which is a run where keys are never cut.
 //!
-//! Every page is verified when it is read, so nothing that is damaged is ever shown. What only the whole run tells, such as
-//! the number of its rows, is verified when it is loaded (`run_reader.rs`).
+//! Every page is verified when it is read, so damaged rows are never returned. Properties of the
+//! whole run, such as the number of its rows, are verified when it is loaded (`run_reader.rs`).
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -21,7 +21,7 @@ use crate::catalogue::image_list::ListedRun;
 use crate::error::OpenError;
 use crate::image::read::stored_keys::{complete_key, first_stored, last_stored};
 
-/// So many pages are read at once at most.
+/// The most pages that one read fetches.
 const PAGES_AHEAD_MAX: usize = 64;
 /// How many times more each read takes than the one before.
 const AHEAD_GROWTH: usize = 4;
@@ -119,7 +119,7 @@ struct PageWindow {
 }
 
 impl PageWindow {
-    /// Reads a page and some beside it, in this direction.
+    /// Reads a page and its next neighbours in this direction.
     fn read(
         &mut self,
         segment: &Segment,
@@ -233,7 +233,7 @@ impl RowsOfRun<'_> {
         Ok(())
     }
 
-    /// Reads a page that is not here, and some beside it if that goes on.
+    /// Reads a page that is not buffered. Read-ahead: each further read fetches more neighbours.
     fn read(&mut self, page: PageNo) -> Result<(), SegmentError> {
         let ahead = self.ahead;
         self.ahead = (ahead * AHEAD_GROWTH).min(PAGES_AHEAD_MAX);

@@ -13,12 +13,12 @@ use crate::error::OpenError;
 use crate::image::read::stored_keys::KeyJoiner;
 use crate::table::raw_table::TableInfo;
 
-/// A run of a table that there is.
+/// A run of an existing table.
 #[derive(Clone, Copy, Debug)]
 pub struct RunToRead<'a> {
     /// The table.
     pub table: &'a TableInfo,
-    /// What the list says of the run.
+    /// The list's entry of the run.
     pub listed: &'a ListedRun,
     /// Where the next run of the table begins, if there is one.
     pub end: Option<&'a [u8]>,
@@ -43,7 +43,7 @@ pub fn runs_to_read<'a>(list: &'a ImageList, manifest: &'a Manifest) -> Vec<RunT
     runs
 }
 
-/// What is done with the rows of a run.
+/// A visitor of the rows of a run.
 pub trait RunVisitor {
     /// Why the reading ends; what is wrong with the run, too.
     type Error: From<OpenError>;
@@ -64,8 +64,8 @@ pub trait RunVisitor {
 /// Reads a run of a database's image and visits its rows: all of them, unless there is an error.
 ///
 /// # Errors
-/// [`OpenError::Image`] if the file is missing, damaged, or another; [`OpenError::ImageRows`] if its rows are not those
-/// that the list says. What the visitor says.
+/// [`OpenError::Image`] if the file is missing, damaged, or another; [`OpenError::ImageRows`] if
+/// its rows do not match the list. The errors of the visitor.
 pub fn read_run<V: RunVisitor>(
     disk: &Arc<dyn Disk>,
     dir: &Path,
@@ -117,7 +117,7 @@ struct RunRows<'r, V> {
     joiner: KeyJoiner,
     pages_done: u32,
     rows: u64,
-    /// Of the rows, how many the visitor was told of.
+    /// How many of the rows were reported to the visitor.
     rows_told: u64,
     bytes: u64,
     last_key: Vec<u8>,
@@ -162,7 +162,7 @@ impl<V: RunVisitor> RunRows<'_, V> {
         self.visitor.on_row(key, value, stamp)
     }
 
-    /// Once all rows were visited, in a file of so many pages.
+    /// Called once all rows were visited, with the number of the file's pages.
     fn finish(self, pages: u32) -> Result<(), V::Error> {
         let listed = self.run.listed;
         let expected = (listed.rows, listed.bytes, listed.segment.pages);

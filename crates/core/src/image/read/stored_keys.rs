@@ -4,10 +4,10 @@
 //!   key of 1,532 bytes or fewer    key                                  value
 //!   a longer one                   first 1,532 bytes, number (4)        length of the rest (4), rest of the key, value
 //! ```
-//! A table's keys have up to 65,536 bytes, a segment's 1,536. Keys that begin with the same 1,532 bytes are numbered in
-//! their order, from 0 in each run, in big-endian numbers: so what lies in the segment has the order of the keys. A whole
-//! key is never longer than the beginning of a cut one, so the two are told apart by their lengths, and compare as they
-//! should.
+//! A table's keys have up to 65,536 bytes, a segment's 1,536. Keys that begin with the same 1,532
+//! bytes are numbered in their order, from 0 in each run, in big-endian numbers: so the segment's
+//! rows have the order of the keys. A whole key is never longer than the stored prefix of a cut
+//! one, so their lengths distinguish the two, and they compare correctly.
 
 use std::borrow::Cow;
 
@@ -141,7 +141,7 @@ fn be_number(bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    /// A key of so many bytes that ends with these.
+    /// A key of `len` bytes that ends with `end`.
     fn key(len: usize, end: &[u8]) -> Vec<u8> {
         let mut key = vec![7; len - end.len()];
         key.extend_from_slice(end);

@@ -1,4 +1,4 @@
-//! Writes the image of the tables in memory as of one stamp, beside the transactions that run.
+//! Writes the image of the tables in memory as of one stamp, while transactions run.
 //!
 //! ```text
 //!   of each table: which key ranges have changed since the image before?
@@ -31,9 +31,9 @@ use crate::image::write::run_plan::{Keys, Part, plan};
 use crate::image::write::run_writer::{RunTarget, RunWriter};
 use crate::table::raw_table::TableId;
 
-/// A run that has so many bytes of keys and values is long enough.
+/// A run is complete once its keys and values have this many bytes.
 pub(crate) const RUN_BYTES: u64 = 32 << 20;
-/// So many bytes are copied from a source at a time, or one row.
+/// The number of bytes that are copied from a source at a time, or one row.
 const PIECE_BYTES: usize = 1 << 20;
 
 /// Where an image is written.
@@ -42,7 +42,8 @@ pub(crate) struct ImageTarget<'a> {
     pub(crate) dir: &'a Path,
     /// The database's.
     pub(crate) identity: u128,
-    /// Gives a number that no file of the image has had, each time a larger one; nothing if there are no more.
+    /// Returns a number that no file of the image has had, larger each time; `None` if no number is
+    /// left.
     pub(crate) take_number: &'a dyn Fn() -> Option<FileNumber>,
 }
 
@@ -61,7 +62,7 @@ impl<'a> ImageTarget<'a> {
     }
 }
 
-/// Of which moment an image is.
+/// The moment of an image.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ImageMoment {
     /// The stamp S: all commits up to it count, and no other.
@@ -108,9 +109,10 @@ pub(crate) struct ImageBefore<'a> {
 
 /// How an image is written.
 pub(crate) struct ImageOptions<'a> {
-    /// A run that has so many bytes of keys and values is long enough.
+    /// A run is complete once its keys and values have this many bytes.
     pub(crate) run_bytes: u64,
-    /// So many bytes of keys and values are written in a second, or as many as the device takes.
+    /// The rate limit in bytes of keys and values for each second; `None`: as fast as the device
+    /// writes.
     pub(crate) bytes_per_second: Option<NonZeroU64>,
     /// Called after each piece and about every 50 milliseconds, and ends the checkpoint if it says so.
     pub(crate) on_progress: &'a mut dyn FnMut(ImageProgress) -> ControlFlow<()>,
@@ -336,7 +338,7 @@ impl Checkpoint<'_, '_> {
     }
 }
 
-/// Copies rows until there are enough, or no more: says whether there are no more.
+/// Copies rows until there are enough, or the source ends. Returns whether it has ended.
 fn copy_piece(
     rows: &mut impl RowsAtStamp,
     bounds: KeyBounds<'_>,

@@ -24,9 +24,10 @@ use crate::image::new_files::NewFiles;
 
 /// An image that was written: all its files are durable, and it counts once a manifest names its list.
 ///
-/// To be taken in one after the other: [`NewImage::step_back`], the replacement of the manifest by one with
-/// [`NewImage::named`], [`NewImage::give_lasting_name`], [`NewImage::remove_superseded`]. If the replacement fails and
-/// may have happened all the same, [`NewImage::keep`]; the next opening finds what it needs, and removes the rest.
+/// Steps of its installation, in order: [`NewImage::step_back`], the replacement of the manifest by
+/// one with [`NewImage::named`], [`NewImage::give_lasting_name`], [`NewImage::remove_superseded`].
+/// If the replacement fails but may have happened, call [`NewImage::keep`]; the next opening finds
+/// the files that it needs, and removes the others.
 pub(crate) struct NewImage {
     list: ImageList,
     named: NamedList,
@@ -84,7 +85,7 @@ impl NewImage {
         &self.list
     }
 
-    /// What the manifest is to say of it.
+    /// The manifest's entry for it.
     pub(crate) fn named(&self) -> &NamedList {
         &self.named
     }
@@ -116,8 +117,8 @@ impl NewImage {
         })
     }
 
-    /// Removes the files that only the image before has. What cannot be removed, the next opening removes. Returns the
-    /// list.
+    /// Removes the files that only the previous image has. The next opening removes those that
+    /// could not be removed. Returns the list.
     pub(crate) fn remove_superseded(self) -> ImageList {
         self.files.keep();
         let mut superseded = self.superseded;

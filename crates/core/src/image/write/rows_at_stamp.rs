@@ -14,13 +14,14 @@ pub(crate) type VisitRow<'v> = dyn FnMut(&[u8], &[u8], Stamp) -> ControlFlow<()>
 
 /// The rows of one table as of one stamp S, however often they are looked at.
 pub(crate) trait RowsAtStamp {
-    /// Visits the rows with keys in these bounds in the order of keys, until there are no more or `visit` says so.
+    /// Visits the rows with keys in these bounds in the order of keys, until they end or `visit`
+    /// stops.
     ///
-    /// `visit` copies rows and does nothing that waits, and it ends a visit after about a megabyte: so whatever is held
-    /// meanwhile is not held for long.
+    /// `visit` copies rows without blocking, and ends a visit after about a megabyte: so locks that
+    /// the source holds during a visit are held only briefly.
     ///
     /// # Errors
-    /// Whatever is in the way. The checkpoint fails then.
+    /// The error that prevents the visit. The checkpoint fails then.
     fn visit(&mut self, bounds: KeyBounds<'_>, visit: &mut VisitRow<'_>) -> Result<(), Error>;
 
     /// Whether a commit with a stamp above `since` and not above S may have changed or deleted any key in these bounds.

@@ -1,8 +1,9 @@
 //! Which runs of the image before are kept, and which key ranges are written anew.
 //!
-//! A run is kept if no key of its range has changed. Ranges that are written anew and follow each other are written as
-//! one, which is how small runs are merged. A small run that has not changed is written with a changed one beside it, or
-//! deletions would leave small runs behind that nothing ever merges.
+//! A run is kept if no key of its range has changed. Ranges that are written anew and follow each
+//! other are written as one, which is how small runs are merged. A small unchanged run next to a
+//! changed one is written with it; otherwise deletions would leave small runs that are never
+//! merged.
 
 use std::ops::Bound;
 
@@ -18,8 +19,8 @@ pub(crate) enum Part<'l> {
     Rewritten(Keys<'l>),
 }
 
-/// The keys from one on, and below another unless there is none. From the first, where it is empty: other bounds are keys
-/// that the table can have.
+/// The keys from `from` on, and below the upper bound if there is one. An empty `from` means from
+/// the first key on; other bounds are keys that the table can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Keys<'l> {
     pub(crate) from: &'l [u8],
@@ -107,7 +108,7 @@ mod tests {
     use crate::catalogue::image::SegmentFile;
     use crate::catalogue::image_files::FileNumber;
 
-    /// Runs from "", "b", "c" and so on, of so many bytes.
+    /// Runs from "", "b", "c" and so on, with these numbers of bytes.
     fn runs(bytes: &[u64]) -> Vec<ListedRun> {
         let runs = (1..).zip(bytes).map(|(file, bytes)| ListedRun {
             from: if file == 1 {

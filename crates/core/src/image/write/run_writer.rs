@@ -35,7 +35,7 @@ pub(crate) struct RunTarget<'a> {
     pub(crate) salt: u32,
     /// The stamp of the image.
     pub(crate) stamp: Stamp,
-    /// A run that has so many bytes of keys and values is long enough.
+    /// A run is complete once its keys and values have this many bytes.
     pub(crate) run_bytes: u64,
 }
 
@@ -47,7 +47,8 @@ impl RunTarget<'_> {
     }
 }
 
-/// Behind a run of `run_bytes`, so many bytes of rows are held back: if there are no more, they are written to it.
+/// The number of bytes of rows that are held back behind a run of `run_bytes`: if no further rows
+/// follow, they are written to it.
 pub(crate) fn held_back_bytes(run_bytes: u64) -> u64 {
     run_bytes / 4
 }
@@ -108,7 +109,7 @@ impl<'a> RunWriter<'a> {
         }
     }
 
-    /// Writes a row to the open run, which is begun if there is none.
+    /// Writes a row to the open run. Begins a run if none is open.
     fn write(&mut self, row: &Loaded<'_>, files: &mut NewFiles) -> Result<(), ImageError> {
         let open = match &mut self.open {
             Some(open) => open,

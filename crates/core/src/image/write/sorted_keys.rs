@@ -13,7 +13,7 @@ pub(crate) trait RowsByKey {
     /// It may visit others.
     ///
     /// # Errors
-    /// Whatever is in the way. The checkpoint fails then.
+    /// The error that prevents the visit. The checkpoint fails then.
     fn visit_keys(&mut self, visit: &mut dyn FnMut(&[u8])) -> Result<(), Error>;
 
     /// Copies the key's value as of S and tells its stamp; nothing if the key had no row.

@@ -1,6 +1,7 @@
 //! Keys in memory, within a budget, and their sorting.
 //!
-//! An entry has the first eight bytes of its key beside its place, so most comparisons touch nothing else.
+//! An entry has the first eight bytes of its key in addition to its position, so most comparisons
+//! touch no other memory.
 
 /// Less memory than this is of no use.
 pub(super) const BATCH_BYTES_MIN: usize = 32 << 10;
@@ -13,7 +14,7 @@ pub(super) const BATCH_BYTES_MIN: usize = 32 << 10;
 pub(super) struct Batch {
     pub(super) bytes: Vec<u8>,
     pub(super) entries: Vec<Entry>,
-    /// Of each list.
+    /// The limit of each list.
     bytes_max: usize,
 }
 
@@ -42,7 +43,8 @@ impl Batch {
         }
     }
 
-    /// Makes room for a key of so many bytes; false if there can be none. An empty batch takes any key.
+    /// Makes room for a key of `key_bytes` bytes; returns false if that is impossible. An empty
+    /// batch takes any key.
     pub(super) fn has_room(&mut self, key_bytes: usize) -> bool {
         let entries_max = self.bytes_max / size_of::<Entry>();
         let fits =

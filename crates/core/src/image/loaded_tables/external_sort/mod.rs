@@ -5,8 +5,9 @@
 //!   push ──► bytes in memory, up to the budget ──► sorted run in a file ─┼─► merged in order
 //!   push ──► what is left in memory, sorted ─────────────────────────────┘
 //! ```
-//! What fits the budget is never written. A run is read back in blocks with checksums: a flipped bit in it would
-//! otherwise become a wrong entry of an index, with a good checksum of its own.
+//! Entries that fit the budget are never written. A run is read back in blocks with checksums: a
+//! flipped bit in it would otherwise become a wrong entry of an index, with a good checksum of its
+//! own.
 //!
 //! A small budget makes many runs, and each that is merged is an open file with a block of memory. So at most
 //! [`MERGED_MAX`] are merged at a time: where there are more, some of them become one first, until there are not.
@@ -42,8 +43,8 @@ pub(crate) struct ExternalSort {
 }
 
 impl ExternalSort {
-    /// Runs, if there are any, are files beside `runs_path` with its name and a number. `budget_bytes` bounds the memory
-    /// for keys and what is kept beside each.
+    /// Runs, if any, are files next to `runs_path`, with its name and a number. `budget_bytes`
+    /// bounds the memory for keys and for their entries.
     pub(crate) fn new(disk: Arc<dyn Disk>, runs_path: PathBuf, budget_bytes: usize) -> Self {
         Self {
             disk,
