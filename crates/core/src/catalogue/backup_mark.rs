@@ -1,11 +1,11 @@
-//! What a backup's manifest says beside what any manifest does: how far the backup goes, and where the next one into the
-//! same directory goes on.
+//! The entries that only a backup's manifest has: the end of the backup, and the position from
+//! which the next one into the same directory continues.
 
 use namiki_log::CopiedThrough;
 use namiki_platform::{Generation, Stamp};
 use serde::{Deserialize, Serialize};
 
-/// What a manifest says of the backup that it is of.
+/// A manifest's entries about its backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupMark {
     /// The backup has what commits with this stamp or a lower one have left, and nothing else.
@@ -24,7 +24,8 @@ pub struct BackupMark {
 pub struct EndedLog {
     /// The generation.
     pub generation: Generation,
-    /// The last log file of each of its streams with a frame that counts; 0 where there is none.
+    /// The last log file of each of its streams with a frame that counts; 0 for a stream without
+    /// one.
     pub last_files: Vec<u64>,
 }
 
@@ -40,7 +41,7 @@ impl BackupMark {
 }
 
 impl CopiedLog {
-    /// The last log file of each stream; 0 where there is none.
+    /// The last log file of each stream; 0 for a stream without one.
     pub(crate) fn last_files(&self) -> Vec<u64> {
         self.streams
             .iter()

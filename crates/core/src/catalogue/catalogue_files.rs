@@ -1,8 +1,9 @@
 //! How the catalogue of an open database is kept: the manifest, and the journal of the tables that are not in it yet.
 //!
-//! A table is appended to the journal. Where that is not possible (it is full, a write failed, or one of the two files
-//! is not what this opening has left there), the manifest is replaced as a whole. The replacement has all tables, so
-//! the journal beside it no longer counts (table_journal.rs, J3), and the next table begins another.
+//! A table is appended to the journal. Where that is not possible (it is full, a write failed, or
+//! one of the two files is not what this opening has left there), the manifest is replaced as a
+//! whole. The replacement has all tables, so the old journal no longer counts (table_journal.rs,
+//! J3), and the next table begins another.
 
 use std::io;
 use std::path::Path;
@@ -14,7 +15,7 @@ use crate::catalogue::manifest::{Manifest, Written};
 use crate::catalogue::table_journal::{self, TableJournal};
 use crate::table::raw_table::TableInfo;
 
-/// What an opening has written of its catalogue.
+/// The state of the catalogue's files, as this opening has written them.
 #[derive(Debug)]
 pub(crate) struct CatalogueFiles {
     /// The manifest that is in place; nothing after a failure.
@@ -65,7 +66,7 @@ impl CatalogueFiles {
         }
     }
 
-    /// Of a database that is not open.
+    /// For a database that is not open.
     pub(crate) fn none() -> Self {
         Self {
             written: None,
@@ -97,8 +98,9 @@ impl CatalogueFiles {
         Ok(())
     }
 
-    /// Appends the table to the journal, begun if there is none. False if that was not possible: the record may be
-    /// there all the same, and the manifest has to be replaced.
+    /// Appends the table to the journal, which is begun if it does not exist. Returns false if the
+    /// append failed: the record may be on the disk nevertheless, and the manifest has to be
+    /// replaced.
     fn append(
         &mut self,
         disk: &dyn Disk,
@@ -132,9 +134,10 @@ impl CatalogueFiles {
         appended
     }
 
-    /// Puts the manifest with this change into the place of the present one, and into that in memory once it is durable.
-    /// It gets an opening number of its own, so that a program that has read the one before, in spite of the lock, does
-    /// not take it for that. It may drop tables and add some: the journal beside it counts no longer.
+    /// Replaces the manifest by one with this change, and the one in memory once that is durable.
+    /// It gets an opening number of its own, so that a program that has read the previous one, in
+    /// spite of the lock, can distinguish them. It may drop tables and add some: the journal no
+    /// longer counts.
     ///
     /// # Errors
     /// The manifest in memory is what it was then. On the disk it may be either.
@@ -146,8 +149,9 @@ impl CatalogueFiles {
         change: impl FnOnce(&mut Manifest),
     ) -> Result<(), NotWritten> {
         if matches!(self.journal, Journal::GivenUp) {
-            // Its last record may be of a table that was not created, with a name that an image now has. It would count
-            // beside a manifest with as many tables as the journal continues: so it goes before the change comes.
+            // The journal's last record may be of a table that was not created, with a name that an
+            // image now has. It would count with a manifest that has as many tables as the journal
+            // continues: so the journal is removed before the change.
             self.replace(disk, dir, manifest)?;
             let removed = match disk.remove(&table_journal::path(dir)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -13,12 +13,13 @@
 //! # Invariants
 //! - H1. No two openings have the same identifier, so two directories that have one in common have all before it in common.
 //! - H2. Positions of one opening never fall. Two states of one opening with the same position are the same state.
-//! - H3. Of the openings before the present one, the last [`KEPT`] are known, each with the position at which it ended: what it
-//!   had closed with, or what was found after a crash.
-//! - H4. The position that is written into a backup counts all frames that had been *begun* when it was taken, and they are durable
-//!   before the backup is there. So a snapshot from before the backup has a lower position, or all that the backup has; and what
-//!   is found after a crash is never below it. None is taken while a change of the catalogue is in doubt, that is, it failed and may
-//!   be on the disk all the same: the manifest is written again first.
+//! - H3. The last [`KEPT`] openings before the present one are known, each with its final position:
+//!   that of its close, or the one that was found after a crash.
+//! - H4. The position that is written into a backup counts all frames that had been *begun* when it
+//!   was taken, and they are durable before the backup is there. So a snapshot from before the
+//!   backup has a lower position, or all that the backup has; and the position that is found after
+//!   a crash is never below it. No backup is taken while a change of the catalogue is in doubt,
+//!   that is, it failed but may be on the disk: the manifest is written again first.
 //!
 //! So a database continues a backup if it knows the opening in which that was taken, and did not end it at a lower position.
 //! See docs/decisions/0059-a-backup-knows-the-history-that-it-is-of.md.
@@ -31,7 +32,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalogue::random_number::random_number;
 use crate::table::raw_table::TableId;
 
-/// So many openings are known before the present one.
+/// The number of earlier openings that are known.
 pub(crate) const KEPT: usize = 1024;
 /// No database is opened more often: a thousand times a second, for nine thousand years.
 const OPENINGS_MAX: u64 = 1 << 48;
@@ -108,8 +109,8 @@ impl History {
         self.frames = Some(frames);
     }
 
-    /// The position of the last opening, beside a manifest with this number of the next table. `seal` gives the frames of a generation
-    /// of the log that is sealed.
+    /// The position of the last opening, for a manifest with this number of the next table. `seal`
+    /// returns the frames of a sealed generation of the log.
     pub(super) fn position(
         &self,
         next_table: TableId,
@@ -122,8 +123,8 @@ impl History {
             .saturating_add(in_journal.into())
     }
 
-    /// Whether the last opening of `then`, which was at this position, is a past of this one, with its last opening at `now`. Nothing
-    /// if that cannot be told.
+    /// Whether the last opening of `then`, at this position, is an ancestor of this history, whose
+    /// last opening is at `now`. `None` if that cannot be decided.
     pub(super) fn has_had(&self, now: u64, then: &Self, position: u64) -> Option<bool> {
         let Some(openings_since) = self.openings.checked_sub(then.openings) else {
             return Some(false);
@@ -142,7 +143,7 @@ impl History {
         Some(known.id == then.id && position <= known.end)
     }
 
-    /// What is wrong with it, if anything is.
+    /// The contradiction in it, if it has one.
     pub(crate) fn contradiction(&self) -> Option<String> {
         let (before, openings) = (self.before.0.len() as u64, self.openings);
         if openings == 0 || openings > OPENINGS_MAX {

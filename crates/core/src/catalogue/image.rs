@@ -1,10 +1,10 @@
-//! What the manifest keeps of an image: the tables with rows in segment files instead of in the log.
+//! The manifest's entries of an image: the tables with rows in segment files instead of in the log.
 //!
 //! ```text
 //!   table "orders"  ── rows ──►      image/00000003.seg     sorted by the primary key
 //!                   ── index on o_custkey ──► image/00000004.seg     sorted by (o_custkey, primary key), empty values
 //! ```
-//! Such a table has named and typed columns. What its files are called, see image_files.rs.
+//! Such a table has named and typed columns. For the names of its files, see image_files.rs.
 //!
 //! # Invariants
 //! - I3. The name of a table in the image is not the name of a table in memory.
@@ -53,7 +53,7 @@ pub struct ImageTable {
     pub rows: u64,
     /// Its rows.
     pub segment: SegmentFile,
-    /// What is known of its values, for estimates.
+    /// Statistics of its values, for estimates.
     pub statistics: TableStatistics,
     /// Its secondary indexes.
     pub indexes: Vec<ImageIndex>,
@@ -83,7 +83,7 @@ pub struct SegmentFile {
 }
 
 impl SegmentFile {
-    /// What tells it from all other segments, in a database with this identity.
+    /// Its unique identity among all segments, in a database with this identity.
     #[must_use]
     pub fn id(&self, database: u128) -> SegmentId {
         let number = u64::from_str_radix(&self.identity, 16).expect("checked when it was read");
@@ -98,7 +98,7 @@ impl SegmentFile {
 }
 
 impl TableImage {
-    /// Whether there is none: the manifest then says nothing of images.
+    /// Whether it is empty: the manifest then has no entry about images.
     pub(crate) fn is_empty(&self) -> bool {
         self.tables.is_empty()
     }
@@ -114,7 +114,7 @@ impl TableImage {
         self.tables.iter().flat_map(ImageTable::segments)
     }
 
-    /// What a checksum cannot tell: why this makes no sense; nothing if it does.
+    /// A logical check beyond the checksum: the contradiction in it, or `None`.
     pub(crate) fn contradiction(&self) -> Option<String> {
         let (mut names, mut files, mut identities) =
             (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -138,7 +138,7 @@ impl TableImage {
             if !files.insert(file) {
                 return Some(format!("file {} of the image is named twice", file.0));
             }
-            // Pages in memory are told apart by it. Its digits may be of either case.
+            // It identifies pages in memory. Its digits may be of either case.
             if !identities.insert(u64::from_str_radix(&segment.identity, 16).ok()) {
                 return Some(format!(
                     "file {} of the image has the identity of another, {}",

@@ -1,4 +1,4 @@
-//! What the files of an image are called, and what a name says of its file.
+//! Names of an image's files, and the state of a file that its name expresses.
 //!
 //! ```text
 //!   tables that were loaded into segments                    tables in memory, by a checkpoint
@@ -10,19 +10,21 @@
 //! A file is named by its number alone, so no manifest can lead to a file outside of the directory, and each number is
 //! used once as long as the database is open.
 //!
-//! The two endings of a segment tell what a load that did not end has left from what an acknowledged load has written,
-//! without a look at the manifest: an older manifest in the place of the right one names neither, and may cost nothing
-//! but an error. Of a checkpoint's image only the list has two names. It is what names the rows, so it tells of all of
-//! them (docs/decisions/0046-only-the-list-of-an-image-has-two-names.md).
+//! The two endings of a segment distinguish the leftovers of an interrupted load from the segments
+//! of an acknowledged one without the manifest: an older manifest in place of the right one names
+//! neither, and must cause only an error. In a checkpoint's image, only the list has two names. It
+//! names the runs of rows, so it covers all of them
+//! (docs/decisions/0046-only-the-list-of-an-image-has-two-names.md).
 //!
 //! # Invariants
 //! - I1. A file is whole, synced, and durable under its first name before a manifest, or a list that a manifest names,
 //!   names it. It is never changed.
-//! - I2. A segment gets its lasting name, `.seg`, when the manifest that names it is durable, and before its load is
-//!   acknowledged. So a `.new` file that the manifest does not name belongs to no table, and is removed at the next
-//!   opening. One that it names, after a crash between the two, is renamed then. (Where the renaming itself fails, the
-//!   load is acknowledged all the same, because the manifest names the file; until an opening has renamed it, an older
-//!   manifest in the place of the right one would not be told by it.)
+//! - I2. A segment gets its lasting name, `.seg`, when the manifest that names it is durable, and
+//!   before its load is acknowledged. So a `.new` file that the manifest does not name belongs to
+//!   no table, and is removed at the next opening. One that it names, after a crash between the
+//!   two, is renamed then. (If the renaming itself fails, the load is acknowledged nevertheless,
+//!   because the manifest names the file; until an opening has renamed it, the file does not reveal
+//!   an older manifest in place of the right one.)
 //! - I5. A `.seg` file that the manifest does not name shows that the manifest is older than the image: it is never
 //!   removed, and the database is not opened.
 //! - I6. A segment whose table is dropped gets its first name back, durably, before the manifest is replaced by one that
@@ -38,15 +40,15 @@ use std::path::{Path, PathBuf};
 use namiki_platform::disk::Disk;
 use serde::{Deserialize, Serialize};
 
-/// What the name of a segment ends with that a manifest has named.
+/// The ending of a segment's name, once a manifest has named it.
 const LASTING: &str = ".seg";
-/// What it ends with before.
+/// The ending before that.
 const NEW: &str = ".new";
-/// What the name of an image list ends with that a manifest has named.
+/// The ending of an image list's name, once a manifest has named it.
 const LIST: &str = ".list";
-/// What it ends with before.
+/// The ending before that.
 const NEW_LIST: &str = ".list.new";
-/// What the name of a run of rows ends with that a list names.
+/// The ending of the name of a run of rows.
 const ROWS: &str = ".rows";
 
 /// The number of a file of the image: its names are made of it.
@@ -54,7 +56,7 @@ const ROWS: &str = ".rows";
 #[serde(transparent)]
 pub struct FileNumber(pub u32);
 
-/// What the name of a file says.
+/// The kind, state and number of a file, from its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ImageFileName {
     /// A manifest has named the segment.
@@ -140,7 +142,7 @@ fn whichever_is_there(disk: &dyn Disk, lasting: PathBuf, first: PathBuf) -> Path
 }
 
 impl ImageFileName {
-    /// What a file's name says; nothing if it is none of an image.
+    /// Parses a file's name; `None` if it is not the name of an image's file.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let kinds: [(&str, fn(FileNumber) -> Self); 5] = [
             (LASTING, Self::Segment),

@@ -43,12 +43,13 @@ const FORMAT: u32 = 1;
 /// The stamp of rows that were loaded and not committed. Commits have larger ones, in the tables that have such rows.
 pub(crate) const LOADED: Stamp = Stamp(1);
 
-/// What the manifest says of an image list.
+/// The manifest's entry of an image list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedList {
     /// The number of its file.
     pub file: FileNumber,
-    /// What tells it from all other lists that the database ever had, in hexadecimal. It is in the list, too.
+    /// Its unique identity among all lists that the database ever had, in hexadecimal. The list
+    /// contains it, too.
     pub identity: String,
     /// The stamp S of the image.
     pub stamp: Stamp,
@@ -183,7 +184,7 @@ impl ImageList {
         ))
     }
 
-    /// What a checksum cannot tell: why this makes no sense; nothing if it does.
+    /// A logical check beyond the checksum: the contradiction in it, or `None`.
     pub(crate) fn contradiction(&self) -> Option<String> {
         if u128::from_str_radix(&self.database, 16).is_err() {
             return Some("its database identity is not a number".to_owned());
@@ -339,7 +340,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// What a manifest says of it.
+    /// The manifest's entry for it.
     pub(crate) fn named() -> NamedList {
         NamedList {
             file: FileNumber(12),

@@ -1,8 +1,9 @@
 //! A little room in the directory of a database, kept for its manifest: `ROOM`, a file that nothing reads.
 //!
-//! On a disk without a free byte no file can be replaced, and so no database could be opened, and no table dropped, which
-//! would make room. There, the file goes first, and is made again once the old manifest is gone. A crash between the two
-//! leaves a database without it, as a copy of one may be; the next opening makes it where there is room.
+//! On a full disk no file can be replaced: no database could be opened, and no table dropped, which
+//! would free space. There, the file is removed first, and created again once the old manifest is
+//! removed. A crash between the two leaves a database without it; a copy of a database may lack it,
+//! too. The next opening creates it if the disk has room.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ fn path(dir: &Path) -> PathBuf {
     dir.join(NAME)
 }
 
-/// Makes sure that there is room for a manifest of `len_bytes`, if there is room for the room.
+/// Reserves room for a manifest of `len_bytes`, if the disk has it.
 pub(crate) fn keep(disk: &dyn Disk, dir: &Path, len_bytes: u64) {
     let bytes = (2 * len_bytes)
         .next_multiple_of(ROOM_BYTES_MIN)
@@ -32,7 +33,7 @@ pub(crate) fn keep(disk: &dyn Disk, dir: &Path, len_bytes: u64) {
         Ok(_) => drop(disk.remove(&path)),
         Err(_) => {}
     }
-    // As much as there is, where that is not so much. Without it, all else goes on.
+    // If the disk has less room, as much as it has. The reservation is optional.
     let least = len_bytes.next_multiple_of(BLOCK_BYTES);
     let mut sizes = (least..=bytes).rev().step_by(BLOCK_BYTES as usize);
     if sizes.any(|bytes| disk.create(&path, bytes).is_ok()) {

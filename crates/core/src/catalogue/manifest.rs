@@ -45,7 +45,7 @@ const MAGIC: &str = "namiki-manifest";
 /// The format of manifests: the only one that is written or read.
 pub const FORMAT: u32 = 1;
 
-/// What a database directory holds.
+/// The contents of a database directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The database's identity, in hexadecimal: it is in every log file, too.
@@ -67,8 +67,8 @@ pub struct Manifest {
     pub generations: Vec<GenerationInfo>,
     /// The number that the next log gets.
     pub next_generation: Generation,
-    /// Of the logs with smaller numbers, nothing is kept: an image has what they held. Files that are left of them are
-    /// removed when the database is opened.
+    /// Logs with smaller numbers are superfluous: an image has their contents. Their remaining
+    /// files are removed when the database is opened.
     #[serde(default = "no_generation", skip_serializing_if = "is_no_generation")]
     pub oldest_generation: Generation,
     /// The tables that lie in segments.
@@ -77,8 +77,8 @@ pub struct Manifest {
     /// The image of the tables in memory, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_list: Option<NamedList>,
-    /// Restore points with smaller stamps are none any more: a table was dropped since that had rows then. 0 if that is so of
-    /// none.
+    /// Restore points with smaller stamps are void: a table that had rows then was dropped since. 0
+    /// if no point is void.
     #[serde(default, skip_serializing_if = "is_no_stamp")]
     pub points_from: Stamp,
     /// A random number that all have in common that go on from the same state of the database; drawn anew where a backup is
@@ -87,7 +87,8 @@ pub struct Manifest {
     pub branch: String,
     /// The openings that have written it.
     pub history: History,
-    /// What the next backup into the same directory has to know. Only in a backup that was not opened to be written.
+    /// The state that the next backup into the same directory needs. Only in a backup that was not
+    /// opened for writing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<BackupMark>,
 }
@@ -254,7 +255,7 @@ impl Manifest {
         kept_room::with(disk, dir, || self.write_file(disk, &path))
     }
 
-    /// Puts this manifest into the place of a file, or where there is none.
+    /// Replaces a file by this manifest, or creates it.
     pub(crate) fn write_file(&self, disk: &dyn Disk, path: &Path) -> io::Result<Written> {
         let text = self.encode();
         disk.replace(path, text.as_bytes())?;
@@ -268,7 +269,7 @@ impl Manifest {
         })
     }
 
-    /// What a table journal says of the manifest that it continues, if it is this one.
+    /// The header of a table journal that continues this manifest.
     pub(crate) fn continues(&self) -> Continues {
         Continues {
             identity: self.identity(),
@@ -285,14 +286,15 @@ impl Manifest {
         }
     }
 
-    /// To be called before the database is written: a backup that is written is none any more, and goes its own way.
+    /// To be called before the database is written: a backup that is written becomes a database
+    /// with its own history.
     pub(crate) fn leave_backup(&mut self) {
         if self.backup.is_some() {
             self.leave();
         }
     }
 
-    /// What is written from here on has no backups yet.
+    /// Changes from here on are in no backup yet.
     pub(crate) fn leave(&mut self) {
         self.backup = None;
         self.branch = Self::new_opening();
@@ -365,7 +367,7 @@ impl Manifest {
         }
     }
 
-    /// What the checksum cannot tell: why the contents make no sense; nothing if they do.
+    /// A logical check beyond the checksum: the contradiction in the contents, or `None`.
     fn contradiction(&self) -> Option<String> {
         if u128::from_str_radix(&self.database, 16).is_err() {
             return Some("its database identity is not a number".to_owned());
@@ -597,7 +599,7 @@ mod tests {
         }
     }
 
-    /// What is said of a manifest that is changed so.
+    /// An expected error, and the change of a manifest that causes it.
     type Spoiled = (&'static str, fn(&mut Manifest));
 
     fn table(id: u32, name: &str) -> TableInfo {

@@ -1,9 +1,11 @@
 //! The mark of a backup that was opened to be written.
 //!
-//! A backup's manifest may be older than the log beside it: the next backup leaves frames in it that did not end. Once it is opened to be
-//! written, it is as with any other database: frames that the manifest does not announce say that a later one was lost. The manifest
-//! alone cannot tell the two apart, since the one that is there may be the backup's, put back. So a file says it, which is durable
-//! before the first frame is written, and after all that backups have left is gone.
+//! A backup's manifest may be older than its log: an interrupted next backup leaves frames in it.
+//! Once the backup is opened for writing, it is as with any other database: frames that the
+//! manifest does not announce mean that a later manifest was lost. The manifest alone cannot
+//! distinguish the two cases, since the present one may be the backup's, put back. So a file marks
+//! an opened backup. It is durable before the first frame is written, and after all leftovers of
+//! backups are removed.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -3,8 +3,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::SystemTime;
 
-/// The standard library's hash keys come from the operating system's random numbers. A forked child goes on with
-/// its parent's: so the process and the clock go into it, too.
+/// The standard library's hash keys come from the operating system's random numbers. A forked child
+/// continues its parent's sequence: so the process and the clock go into it, too.
 pub(crate) fn random_number() -> u64 {
     RandomState::new().hash_one((std::process::id(), SystemTime::now()))
 }

@@ -1,8 +1,9 @@
-//! What a database is to a backup: whether it goes on from it. Why that cannot be told by stamps and numbers: `history.rs`.
+//! The relation of a database to a backup: whether the database continues it. For why stamps and
+//! numbers cannot decide that, see `history.rs`.
 
 use crate::catalogue::manifest::Manifest;
 
-/// What a database is to a backup.
+/// The relation of a database to a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relation {
     /// It has all that the backup has, and may have gone on.
@@ -42,7 +43,7 @@ impl Manifest {
         })
     }
 
-    /// What this database is to a backup with this manifest.
+    /// The relation of this database to a backup with this manifest.
     pub(crate) fn relation_to(&self, backup: &Self) -> Relation {
         if self.branch != backup.branch {
             return Relation::Differs;
@@ -89,7 +90,7 @@ mod tests {
         let (early, late) = (with_frames(&first, 3), with_frames(&first, 5));
         assert_eq!(late.relation_to(&early), Relation::Continues);
         assert_eq!(early.relation_to(&late), Relation::Differs);
-        // Of a copy of `early`, and of `late` itself.
+        // The next openings of a copy of `early`, and of `late` itself.
         let (copy, reopened) = (opened(early.clone()), opened(late.clone()));
         for (now, backup, expected) in [
             (&reopened, &early, Relation::Continues),
@@ -143,7 +144,7 @@ mod tests {
         assert_eq!(read, now.history);
     }
 
-    /// As a manifest may say that has a right checksum all the same.
+    /// A manifest may have such counters and a correct checksum.
     #[test]
     fn counters_that_cannot_be_raised_are_refused() {
         let set = |name: &str, value: u64| {

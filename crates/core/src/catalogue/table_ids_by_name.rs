@@ -9,7 +9,8 @@ use crate::table::raw_table::{TableId, TableInfo};
 /// The numbers above these are left for tables that are still to come.
 const TABLES_MAX: u64 = 1 << 31;
 
-/// What is wrong with so many tables, and so many that were dropped, of a manifest that was read.
+/// The contradiction in a manifest that was read with these numbers of present and of dropped
+/// tables.
 pub(super) fn ids_contradiction(tables: usize, dropped: u32) -> Option<String> {
     let ever = tables as u64 + u64::from(dropped);
     (ever > TABLES_MAX).then(|| format!("it has {tables} tables, and {dropped} were dropped"))
@@ -20,7 +21,7 @@ pub(super) fn ids_contradiction(tables: usize, dropped: u32) -> Option<String> {
 pub(crate) struct TableIds<N = String>(HashMap<N, TableId>);
 
 impl TableIds {
-    /// Of these tables.
+    /// The ids of these tables.
     pub(crate) fn of(tables: &[TableInfo]) -> Self {
         Self(
             tables

@@ -14,8 +14,9 @@
 //!   has no records.
 //! - J2. A record is durable before its table is used. Its number follows from that of the record before it, and the
 //!   first from the number of tables in the manifest.
-//! - J3. A journal counts only beside the manifest that it continues: of the same database, with the same next
-//!   generation and as many tables as the header says. A manifest that has more has all that the journal has.
+//! - J3. A journal counts only with the manifest that it continues: of the same database, with the
+//!   same next generation and the number of tables in the header. A manifest with more tables has
+//!   all that the journal has.
 //! - J4. A record is written once, into zeros. After a failed write nothing more is appended: the manifest is written
 //!   as a whole, and with that the journal no longer counts.
 
@@ -34,7 +35,7 @@ const MAGIC: &[u8; 8] = b"NAMIKTBL";
 const HEADER_BYTES: usize = 64;
 const RECORD_MAGIC: &[u8; 4] = b"NTBL";
 const RECORD_HEADER_BYTES: usize = 24;
-/// What a power cut keeps or loses as a whole.
+/// The unit that a power cut keeps or loses as a whole.
 const SECTOR_BYTES: usize = 512;
 const BLOCK_BYTES_MAX: usize = 4096;
 /// The longest record. A table with a longer description, because of the names of its types, is not journalled: the
@@ -83,7 +84,8 @@ pub fn unknown_table(TableId(number): TableId) -> String {
 }
 
 impl TableJournal {
-    /// Begins the journal of a manifest with so many bytes, in the place of one that no longer counts.
+    /// Begins the journal of a manifest with this number of bytes. Replaces one that no longer
+    /// counts.
     ///
     /// Its length grows with the manifest's. So the manifests that are written because a journal is full take, all
     /// together, not more bytes than the journals.
@@ -119,7 +121,8 @@ impl TableJournal {
     /// Appends a table, durably. False, and nothing is written, if there is no room for it, if its record would be too
     /// long, or if the file is no longer the one that was begun.
     pub(crate) fn append(&mut self, disk: &dyn Disk, info: &TableInfo) -> io::Result<bool> {
-        // By its name: a file that was removed or replaced meanwhile would keep the record from every reader.
+        // Opened by its name: a record in a file that was removed or replaced concurrently would be
+        // invisible to every reader.
         let file = disk.open(&self.path)?;
         if !self.is_at(&*file)? {
             return Ok(false);
@@ -179,8 +182,8 @@ fn checksum_at(bytes: &[u8], offset: u64, header: &[u8]) -> u32 {
     crc32c::crc32c_append(sum, &offset.to_le_bytes())
 }
 
-/// The tables that the directory's journal adds to this manifest; none if there is no journal, or if it does not
-/// count beside that.
+/// The tables that the directory's journal adds to this manifest; none without a journal, or if it
+/// does not count with that manifest.
 ///
 /// # Errors
 /// [`OpenError::DamagedTables`], [`OpenError::OtherFormat`], [`OpenError::Device`].
@@ -293,7 +296,8 @@ fn decode(bytes: &[u8], path: &Path, continues: Continues) -> Result<Vec<Found>,
     Ok(found)
 }
 
-/// Of a record that is not whole: its header, which has a checksum of its own, or what it says.
+/// The damage of an incomplete record: in its header, which has a checksum of its own, or in its
+/// payload.
 fn what_is_wrong(rest: &[u8], offset: usize, header: &[u8]) -> &'static str {
     if has_sound_header(rest, offset, header) {
         "the checksum of a record does not match"
@@ -308,7 +312,7 @@ fn has_sound_header(record: &[u8], offset: usize, header: &[u8]) -> bool {
         && u32_at(record, 16) == checksum_at(&record[8..16], offset as u64, header)
 }
 
-/// The payload of the record at this offset; nothing if there is none that is whole.
+/// The payload of the record at this offset; `None` if no whole record is there.
 fn record_at<'a>(bytes: &'a [u8], offset: usize, header: &[u8]) -> Option<&'a [u8]> {
     let rest = bytes.get(offset..)?;
     if rest.len() < RECORD_HEADER_BYTES || !rest.starts_with(RECORD_MAGIC) {
@@ -520,7 +524,7 @@ mod tests {
         assert!(journal.append(&disk, &table(4, "e")).unwrap());
         let bytes = disk.read(&path(dir)).unwrap();
         assert_eq!(damaged_at(&bytes, CONTINUES), 1024 + 12);
-        // A copy of a sound record is none.
+        // A copy of a sound record at another offset is damage.
         let mut copied = bytes;
         copied.copy_within(512..1024, 1024);
         assert_eq!(damaged_at(&copied, CONTINUES), 1024);
