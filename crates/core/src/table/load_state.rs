@@ -87,7 +87,7 @@ impl Loading {
 }
 
 impl LoadState {
-    /// Of a table that begins without rows.
+    /// The state of a table that begins without rows.
     pub(crate) fn loaded() -> Self {
         Self {
             is_loaded: AtomicBool::new(true),
@@ -117,7 +117,7 @@ impl LoadState {
             return;
         }
         if outcome.is_ok() {
-            // What was put into the index is seen by whatever sees this.
+            // A thread that sees this flag sees all rows that were put into the index.
             self.is_loaded.store(true, Ordering::Release);
         }
         loading.outcome = Some(outcome.map_err(Box::new));

@@ -95,7 +95,7 @@ pub(crate) struct Loaded<'a> {
     pub(crate) stamp: Stamp,
 }
 
-/// What [`RawTable::find_or_create`] did.
+/// The result of [`RawTable::find_or_create`].
 pub(crate) enum Resolved {
     /// The key had a record, perhaps an absent one.
     Found(RecordRef),
@@ -107,7 +107,7 @@ pub(crate) enum Resolved {
     },
 }
 
-/// What the insert of a record did to the leaves that transactions may have read.
+/// The effect of a record's insert on the leaves that transactions may have read.
 #[derive(Clone, Copy)]
 pub(crate) struct Insertion {
     /// To that of look-ups, and of scans too unless it is the other.
@@ -119,7 +119,7 @@ pub(crate) struct Insertion {
 /// The leaves that were read on the way to a key.
 pub(crate) type Leaves = SmallVec<[LeafVersion; 4]>;
 
-/// What [`RawTable::next`] found.
+/// The result of [`RawTable::next`].
 #[derive(Clone, Copy)]
 pub(crate) struct Next {
     pub(crate) record: RecordRef,
@@ -213,17 +213,17 @@ impl RawTable {
         self.index.key_kind().check(key)
     }
 
-    /// What its keys are.
+    /// The kind of its keys.
     pub(crate) fn key_kind(&self) -> KeyKind {
         self.index.key_kind()
     }
 
-    /// Looks keys up together. What was found, [`RawTable::found`] tells.
+    /// Batched look-up. [`RawTable::found`] evaluates its results.
     pub(crate) fn find_all(&self, keys: &[&[u8]], out: &mut Vec<Lookup>) -> Result<(), IndexError> {
         self.index.get_many(keys, out)
     }
 
-    /// The record that a look-up in a table's index found, or the leaf that says that there is none.
+    /// The record that a look-up in a table's index found, or the leaf that shows its absence.
     #[inline]
     pub(crate) fn found(lookup: Lookup) -> Result<RecordRef, LeafVersion> {
         match lookup {
@@ -232,7 +232,7 @@ impl RawTable {
         }
     }
 
-    /// The key's record; where there is none, a new one with the protocol word `locked`.
+    /// The key's record; if it does not exist, a new one with the protocol word `locked`.
     pub(crate) fn find_or_create_record(
         &self,
         key: &[u8],
@@ -405,8 +405,9 @@ impl RawTable {
         })
     }
 
-    /// Visits the records of all keys, in the order of keys if there is one. A key that is there throughout is visited
-    /// once, one that comes meanwhile once or not at all.
+    /// Visits the records of all keys, in the order of keys if the index has one. A key that is
+    /// present throughout is visited once; one that is inserted concurrently is visited once or not
+    /// at all.
     pub(crate) fn for_each(
         &self,
         mut visit: impl FnMut(&[u8], RecordRef) -> ControlFlow<()>,

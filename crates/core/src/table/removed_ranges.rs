@@ -10,7 +10,7 @@ use namiki_platform::Stamp;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-/// So many ranges are kept.
+/// The number of ranges that are kept.
 const RANGES_MAX: usize = 256;
 
 type KeyBytes = SmallVec<[u8; 16]>;

@@ -1,4 +1,4 @@
-//! What the catalogue keeps of a table: its number, its names, and what its rows are made of.
+//! The catalogue's entry of a table: its number, its names, and the layout of its rows.
 
 use namiki_data::columns::Schema;
 use namiki_data::{RowLayout, TypeLayouts};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct TableId(pub u32);
 
-/// What the manifest keeps of a table.
+/// The manifest's entry of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "WrittenInfo", into = "WrittenInfo")]
 pub struct TableInfo {
@@ -27,7 +27,7 @@ pub struct TableInfo {
     pub fixed_keys: bool,
     /// The length that records have room for in themselves, in bytes.
     pub inline_bytes: usize,
-    /// What its rows are made of, beyond the names of these types, where there is more to say.
+    /// The layout of its rows, if the names of these types do not determine it.
     pub layout: Option<Box<RowLayout>>,
 }
 
