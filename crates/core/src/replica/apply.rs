@@ -19,7 +19,7 @@ use crate::storage::arena::LockedWord;
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::{BATCH_KEYS_MAX, RawTable, Resolved};
 
-/// What a group's changes came to.
+/// The numbers of changes that a group has applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Applied {
@@ -67,8 +67,8 @@ impl Replica {
 }
 
 impl HeldLocks {
-    /// Does what [`Replica::apply`] does, for the group that holds these locks, and releases them. Nothing is looked up: the
-    /// locks know the records.
+    /// Does what [`Replica::apply`] does, for the group that holds these locks, and releases them.
+    /// No index look-up is needed: the locks know the records.
     ///
     /// # Errors
     /// [`ReplicaError`]. Nothing was changed, and the locks are released.

@@ -15,7 +15,7 @@ use crate::storage::record::VALUE_BYTES_MAX;
 use crate::table::raw_table::TableId;
 use crate::wal_format::encoding_primitives::Reader;
 
-/// What the rows of a run have in common.
+/// The common properties of a run's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) table: TableId,

@@ -1,11 +1,12 @@
-//! What can go wrong in a replica, grouped by what the caller does next.
+//! The errors of a replica, grouped by what the caller does next.
 
 use namiki_index::IndexError;
 use namiki_platform::Stamp;
 
 use crate::table::raw_table::TableId;
 
-/// Why a group did not get a row. The command that asked for it is undone, or refused; the group goes on.
+/// Why a group could not lock a row. The command that requested it is undone, or refused; the group
+/// continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {

@@ -1,8 +1,9 @@
 //! A group of commands that is one transaction of strict two-phase locking.
 //!
-//! The paper's worker locks what a command touches and puts the command into its log buffer. Here the group also executes it,
-//! into a buffer of its own: what is logged is after-images, one for each row that the group has changed, however often.
-//! All commands of the group share its locks, so that rows that many of them touch do not conflict among them.
+//! The paper's worker locks what a command touches and puts the command into its log buffer. Here
+//! the group also executes it, into a buffer of its own: the log gets after-images, one for each
+//! row that the group has changed, however often. All commands of the group share its locks, so
+//! they do not conflict with each other on rows that many of them touch.
 //!
 //! ```text
 //!   records:  r0 r1 r2 …                  what is locked, in the order of slots   (HeldLocks)
@@ -28,8 +29,8 @@ use crate::storage::record::{RecordRef, VALUE_BYTES_MAX};
 use crate::table::lookup_cache::LookupCache;
 use crate::table::raw_table::{BATCH_KEYS_MAX, RawTable, Resolved, TableId};
 
-/// The bytes of keys and values beyond which a group takes no more. With one more key and value, places in them still have 32
-/// bits.
+/// The bytes of keys and values beyond which a group takes no more. With one more key and value,
+/// offsets into them still fit 32 bits.
 const GROUP_BYTES_MAX: usize = 1 << 30;
 const _: () = assert!(GROUP_BYTES_MAX + VALUE_BYTES_MAX + (1 << 20) < u32::MAX as usize);
 
@@ -71,7 +72,7 @@ impl Row {
     }
 }
 
-/// What a group needs besides its list of records. Used again by later groups.
+/// The buffers of a group besides its list of records. Later groups reuse them.
 #[derive(Default)]
 pub(super) struct GroupBuffers {
     rows: Vec<Row>,
@@ -388,7 +389,7 @@ impl GroupTransaction {
         }
     }
 
-    /// Ends the group: no more commands, and of what it holds only the locks stay.
+    /// Ends the group: it takes no more commands, and keeps only its locks.
     pub fn seal(self) -> HeldLocks {
         let Self {
             mut locks, buffers, ..

@@ -6,7 +6,7 @@ use super::group::GroupBuffers;
 use super::row_lock::GroupNumber;
 use crate::storage::record::RecordRef;
 
-/// Buffers of so many groups are kept.
+/// The number of groups whose buffers are kept.
 const KEPT_MAX: usize = 16;
 /// Buffers of a group that has become larger than this, in bytes, are not.
 const KEPT_BYTES_MAX: usize = 16 << 20;
@@ -32,7 +32,7 @@ impl GroupPool {
         (number, records, self.buffers.pop().unwrap_or_default())
     }
 
-    /// Of a group that has been sealed.
+    /// Returns the buffers of a sealed group.
     pub(super) fn give_back_buffers(&mut self, mut buffers: GroupBuffers) {
         if self.buffers.len() < KEPT_MAX && buffers.bytes() <= KEPT_BYTES_MAX {
             buffers.clear();
@@ -40,7 +40,7 @@ impl GroupPool {
         }
     }
 
-    /// Of a group that has released its locks (`replica/mod.rs`, G1).
+    /// Returns the number of a group that has released its locks (`replica/mod.rs`, G1).
     pub(super) fn give_back_number(&mut self, number: GroupNumber, mut records: Vec<RecordRef>) {
         self.free_numbers.push(number);
         if self.record_lists.len() < KEPT_MAX && size_of_val(&*records) <= KEPT_BYTES_MAX {

@@ -7,7 +7,7 @@ use super::Replica;
 use super::row_lock::{self, GroupNumber};
 use crate::storage::record::RecordRef;
 
-/// So many records ahead are prefetched.
+/// How many records ahead are prefetched.
 pub(super) const PREFETCHED: usize = 12;
 
 /// The locks of a sealed group. They are released when the group is [installed](HeldLocks::install), or when this is dropped:
@@ -16,7 +16,8 @@ pub(super) const PREFETCHED: usize = 12;
 pub struct HeldLocks {
     pub(super) replica: Arc<Replica>,
     pub(super) group: GroupNumber,
-    /// All that are locked, each once. Of a sealed group, those that it has changed come first, as its changes list them.
+    /// All locked records, each once. In a sealed group, the records that it has changed come
+    /// first, in the order of its changes.
     pub(super) records: Vec<RecordRef>,
     /// How many it has changed.
     pub(super) changed: usize,

@@ -1,11 +1,12 @@
 //! The tables of one node of a cluster: in memory, without a log of their own.
 //!
-//! The state of a [`Replica`] is what the log says up to some entry. It changes by [applying](Replica::apply) the
-//! after-images of committed groups in the order of the log, on the leader as on its followers. The leader executes
-//! commands before that: a [`GroupTransaction`] is a group of commands (the paper's LogGrp) that is one transaction of strict
-//! two-phase locking. It locks rows, reads them, and keeps its writes apart. [Sealed](GroupTransaction::seal), it is its
-//! after-images and its [`HeldLocks`], which are released when the group is applied, or when it turns out that it never
-//! will be. Nothing is undone: memory has not changed.
+//! The state of a [`Replica`] is that of a prefix of the log. It changes by
+//! [applying](Replica::apply) the after-images of committed groups in the order of the log, on the
+//! leader as on its followers. The leader executes commands before that: a [`GroupTransaction`] is
+//! a group of commands (the paper's LogGrp) that is one transaction of strict two-phase locking. It
+//! locks rows, reads them, and buffers its writes. [Sealing](GroupTransaction::seal) it leaves its
+//! after-images and its [`HeldLocks`], which are released when the group is applied, or when it is
+//! certain that it never will be. No undo is needed, because memory has not changed.
 //!
 //! ```text
 //!   worker:   begin_group ─ lock, value, write … ─ encode_changes ─ seal ──> payload to the log, locks to the task store
@@ -66,7 +67,7 @@ type Tables = BTreeMap<TableId, Arc<RawTable>>;
 pub struct Replica {
     tables: RwLock<Tables>,
     owner: Owner,
-    /// What was applied last. Written while versions are installed.
+    /// The last applied group. Written while versions are installed.
     applied: RwLock<ApplyState>,
     pool: Mutex<GroupPool>,
 }
@@ -148,9 +149,9 @@ impl Replica {
         self.applied.read().through
     }
 
-    /// Reads the value of a key that was applied last into `into`; returns whether there is one. It takes no lock and may be
-    /// called at any time: a value is whole, but what two calls return may be of different groups unless the caller
-    /// applies none meanwhile.
+    /// Reads the last applied value of a key into `into`; returns whether the key has one. It takes
+    /// no lock and may be called at any time: a value is whole, but two calls may return values of
+    /// different groups if a group is applied in between.
     ///
     /// # Errors
     /// [`ReplicaError::NoSuchTable`]
@@ -175,8 +176,9 @@ impl Replica {
         Ok(!absent)
     }
 
-    /// Visits the rows of a table in the order of their keys, until told to stop: key, value, and the stamp of the group that wrote
-    /// it. All are of one moment: no group is applied meanwhile.
+    /// Visits the rows of a table in the order of their keys, until the visitor stops: key, value,
+    /// and the stamp of the group that wrote it. All rows are of one moment: no group is applied
+    /// during the scan.
     ///
     /// # Errors
     /// [`ReplicaError::NoSuchTable`]

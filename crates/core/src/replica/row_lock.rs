@@ -21,7 +21,7 @@ pub(super) const FREE: u64 = 0;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct GroupNumber(pub(super) u32);
 
-/// What became of an attempt to lock a row.
+/// The outcome of an attempt to lock a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attempt {
     /// The group has it now, in the slot that was offered.
