@@ -188,8 +188,9 @@ impl Arena {
     /// back.)
     ///
     /// # Safety
-    /// No other thread uses the arena or its records meanwhile. From now on a record is used by what
-    /// [`Moved::record`] says of it, and an absent one, other than `kept`, is not used again.
+    /// No other thread may use the arena or its records during the call. Afterwards a record is
+    /// accessed by the reference that [`Moved::record`] returns for it, and an absent one, other
+    /// than `kept`, is not used again.
     pub(crate) unsafe fn compact(&self, kept: RecordRef) -> Moved {
         debug_assert!(self.free.lock().is_empty(), "no transaction has run");
         let mut chunks: Vec<Box<Chunk>> = Vec::new();
@@ -197,7 +198,7 @@ impl Arena {
             chunks.append(&mut shard.chunks.lock());
             shard.current.store(std::ptr::null_mut(), Ordering::Relaxed);
         }
-        // What stays comes into the smallest ones.
+        // The records are moved into the smallest chunks.
         chunks.sort_by_key(|chunk| (!chunk.has(kept), chunk.bytes));
         let is_free = |record: &RecordRef| record.is_absent() && *record != kept;
         let mut emptied = Vec::new();

@@ -5,9 +5,10 @@
 //!   | word 64 | creation 64 | absent 1 | boxed 1 | moved 1 | rollbacks 21 | cap 8 | len 32 | data: cap × 64 bits |
 //!              | installing 1 | uncommitted 1 | 0 | incarnation 13 | stamp 48 |
 //! ```
-//! `word` belongs to the concurrency control alone. `creation` has the stamp of the commit that wrote this version; it
-//! is the version's identity. Beside it is the record's *incarnation*: how many keys have had it before. A payload of at most `cap` words lies in `data`; a longer one lies in an immutable box
-//! at the address `data[0]`.
+//! `word` belongs to the concurrency control alone. `creation` has the stamp of the commit that
+//! wrote this version; it is the version's identity. The same word has the record's *incarnation*:
+//! how many keys have used the record before. A payload of at most `cap` words lies in `data`; a
+//! longer one lies in an immutable box at the address `data[0]`.
 //!
 //! Readers race with the one writer that holds the record's lock, so every field is an atomic, and
 //! a reader's copy counts only if the word did not change around it.
@@ -57,7 +58,7 @@ use namiki_platform::Stamp;
 pub(crate) use crate::sync::AtomicU64 as ProtocolWord;
 
 const WORD_BYTES: usize = 8;
-/// Of the processor's caches.
+/// The line size of the processor's caches.
 const LINE_BYTES: usize = 64;
 const ABSENT: u64 = 1 << 63;
 const BOXED: u64 = 1 << 62;
@@ -69,14 +70,15 @@ const CAPACITY_MASK: u64 = 0xff << CAPACITY_SHIFT;
 const ROLLBACKS_SHIFT: u32 = 40;
 const ROLLBACKS_MASK: u64 = ((1 << 21) - 1) << ROLLBACKS_SHIFT;
 const _: () = assert!(ROLLBACKS_MASK < MOVED);
-/// Of a creation: its version is being installed ([`RecordRef::install_newer`]). Stamps have 48 bits.
+/// Flag of a creation: its version is being installed ([`RecordRef::install_newer`]). Stamps have
+/// 48 bits.
 const INSTALLING: u64 = 1 << 63;
-/// Of a creation: the payload is that of a transaction that has not committed, and the version of the stamp beside it is
-/// kept elsewhere (`commit/views`).
+/// Flag of a creation: the payload is that of a transaction that has not committed, and the version
+/// of its stamp is kept elsewhere (`commit/views`).
 const UNCOMMITTED: u64 = 1 << 62;
 const STAMP_MASK: u64 = Stamp::MAX.0;
-/// Of a creation, of a reference and of an index's payload: the incarnation. (One of the trees keeps the highest three
-/// bits of a payload for itself.)
+/// The bits of the incarnation in a creation, a reference and an index's payload. (One of the trees
+/// keeps the highest three bits of a payload for itself.)
 const INCARNATION: u64 = 0x1fff << INCARNATION_SHIFT;
 const INCARNATION_SHIFT: u32 = 48;
 const ADDRESS: u64 = (1 << INCARNATION_SHIFT) - 1;
@@ -114,16 +116,16 @@ impl PartialOrd for RecordRef {
     }
 }
 
-/// What a view found in a record.
+/// The version that a view found in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AtStamp {
     /// The version of that moment: its stamp, or nothing if the key was not there.
     Version(Option<Stamp>),
-    /// What is there is newer, or is not committed.
+    /// The present version is newer, or is not committed.
     Newer,
 }
 
-/// What a reader found in a record, before it knows whether the word stayed the same.
+/// The fields that a reader found in a record, before it has checked that the word stayed the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Snapshot {
     /// The stamp of the commit that wrote this version, 0 for none.
@@ -473,8 +475,9 @@ impl RecordRef {
         true
     }
 
-    /// Copies a replica's record into `out`; nothing if a version was installed meanwhile, in which case the caller tries
-    /// again. A stamp is installed once, so a version is whole if its stamp stands before and after the copy.
+    /// Copies a replica's record into `out`; `None` if a version was installed concurrently, in
+    /// which case the caller retries. A stamp is installed once, so a version is whole if its stamp
+    /// stands before and after the copy.
     #[inline]
     pub(crate) fn copy_installed(self, out: &mut Vec<u8>) -> Option<Snapshot> {
         let creation = &self.header().creation;

@@ -1,8 +1,9 @@
 //! Indexes that are one of several, chosen at run time: each call goes to the one it is.
 //!
-//! What is given to an index, such as the visitor of a scan, is a type of its own, so that no virtual call is made for a
-//! key; and each index is compiled once for each of these types, wherever one is given. A build with debug assertions is
-//! never measured and often built: there all of them are one type, behind a reference to a trait object.
+//! A callback of an index, such as the visitor of a scan, is a type parameter, so no virtual call
+//! is made for a key; each index is compiled once for each of these types. A build with debug
+//! assertions is never measured and often built: there all callbacks have one type, a reference to
+//! a trait object.
 
 /// Implements [`PointIndex`](namiki_index::PointIndex) for such a type. The second name is that of a macro that
 /// evaluates an expression for whichever index `self` is.

@@ -28,7 +28,7 @@ impl Point {
         }
     }
 
-    /// What its keys are.
+    /// The kind of its keys.
     #[must_use]
     pub const fn key_kind(&self) -> KeyKind {
         match self {

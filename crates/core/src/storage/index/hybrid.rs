@@ -53,7 +53,7 @@ pub struct HybridIndex {
     locks: [Mutex<()>; LOCKS],
 }
 
-/// What an insert did to each part.
+/// The effect of an insert on each part.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HybridInserted {
     pub(crate) point: Inserted,
@@ -115,7 +115,8 @@ impl HybridIndex {
         self.add_absent(key, payload).map(Ok)
     }
 
-    /// Adds a key that neither part has; its lock is held, so no other thread adds it meanwhile.
+    /// Adds a key that neither part has; its lock is held, so no other thread can add it
+    /// concurrently.
     fn add_absent(&self, key: &[u8], payload: u64) -> Result<HybridInserted, IndexError> {
         let InsertOutcome::Inserted(tree) = self.tree.insert(key, payload)? else {
             unreachable!("both parts hold the same keys")

@@ -119,14 +119,14 @@ pub enum Index {
     OrderedAndHash(Box<HybridIndex>),
 }
 
-/// What [`Index::add`] did.
+/// The result of [`Index::add`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Added {
     /// The key was absent and is now present.
     New {
-        /// What happened to the leaf of the part that look-ups go to.
+        /// The change of the leaf in the part that look-ups use.
         leaf: Inserted,
-        /// What happened to the leaf that scans see, if that is another.
+        /// The change of the leaf that scans see, if that is another.
         scanned: Option<Inserted>,
         /// The larger of their rts, read after both were changed.
         rts: u64,
@@ -161,7 +161,7 @@ impl Index {
         }
     }
 
-    /// What its keys are.
+    /// The kind of its keys.
     #[must_use]
     pub fn key_kind(&self) -> KeyKind {
         match self {
@@ -243,8 +243,9 @@ impl Index {
         }
     }
 
-    /// Visits all keys with their payloads, in their order if there is one. A key that is there throughout is visited
-    /// once, one that comes or goes meanwhile once or not at all.
+    /// Visits all keys with their payloads, in their order if the index has one. A key that is
+    /// present throughout is visited once; one that is inserted or removed concurrently is visited
+    /// once or not at all.
     ///
     /// # Errors
     /// As [`OrderedIndex::scan`].

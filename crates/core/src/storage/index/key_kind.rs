@@ -11,7 +11,7 @@ use namiki_index::key::{Fixed8, Key, Variable};
 
 use super::unavailable_index_error::UnknownKind;
 
-/// What the keys are.
+/// The kind of an index's keys.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum KeyKind {
     /// Exactly eight bytes; compared as big-endian numbers.
@@ -72,11 +72,11 @@ impl KeyKind {
     }
 }
 
-/// A neighbour, among keys of one kind, of bytes that are none.
+/// The nearest key of one kind to bytes that are not a key of that kind.
 enum Nearest<'b> {
     /// The greatest key below them: they go on behind it.
     Below(&'b [u8]),
-    /// The least key above them: it goes on behind them.
+    /// The least key above them: they are a prefix of it.
     Above(Vec<u8>),
 }
 

@@ -142,7 +142,7 @@ macro_rules! trees {
                 }
             }
 
-            /// What its keys are.
+            /// The kind of its keys.
             #[must_use]
             pub const fn key_kind(&self) -> KeyKind {
                 match self {

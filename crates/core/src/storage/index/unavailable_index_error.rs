@@ -8,7 +8,7 @@ debug_as_sentence!(UnknownKind, IndexNotInBuild);
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {what} \"{name}\", expected one of: {expected}")]
 pub struct UnknownKind {
-    /// What was being named: "tree" or "kind of key".
+    /// The category of the name: "tree" or "kind of key".
     pub what: &'static str,
     /// The name given.
     pub name: String,
