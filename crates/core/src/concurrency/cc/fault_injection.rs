@@ -10,9 +10,9 @@ pub trait Checks: 'static {
     const VALIDATE_READS: bool = true;
     /// Leaves in which a scan or a look-up found a gap are validated.
     const VALIDATE_LEAVES: bool = true;
-    /// A transaction that has used a table fails if that was dropped meanwhile.
+    /// A transaction fails if a table that it has used was dropped before its commit.
     const CHECK_DROPS: bool = true;
-    /// What is overwritten and a view may see is kept for it.
+    /// Overwritten versions that a view may see are kept for it.
     const KEEP_FOR_VIEWS: bool = true;
     /// A view waits for the commits that may not have seen it.
     const VIEW_WAITS_FOR_COMMITS: bool = true;
@@ -74,12 +74,12 @@ pub mod faults {
         VALIDATE_LEAVES
     );
     bug!(
-        /// A transaction commits changes of a table that was dropped meanwhile.
+        /// A transaction commits changes of a table that was dropped before the commit.
         NoDropCheck,
         CHECK_DROPS
     );
     bug!(
-        /// What is overwritten is not kept for views.
+        /// Overwritten versions are not kept for views.
         NothingKeptForViews,
         KEEP_FOR_VIEWS
     );

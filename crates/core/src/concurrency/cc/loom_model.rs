@@ -141,8 +141,8 @@ fn a_reader_sees_nothing_of_another_key() {
     a_reader_beside_reuse::<Silo>();
 }
 
-/// The reader finds the key absent, and validates that beside its removal and an insert into a record of its own: at the
-/// reader's stamp the key is absent, or it fails.
+/// The reader finds the key absent. Its validation runs concurrently with the key's removal and an
+/// insert into another record: at the reader's stamp the key is absent, or the validation fails.
 fn a_validation_beside_reuse<P: CcProtocol>() {
     explore(3, || {
         let world = World::new::<P>();

@@ -46,7 +46,7 @@ macro_rules! with_protocol {
 }
 pub(crate) use with_protocol;
 
-/// What a read saw of a record's version.
+/// The version that a read observed in a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ObservedVersion {
     /// The version's identity.

@@ -71,8 +71,9 @@ impl CcProtocol for TicToc {
         if word.is_locked() {
             return Err(Busy);
         }
-        // Acquire: pairs with the Release of the last unlock, which published the version that we may overwrite. A
-        // failure because rts moved meanwhile is reported as busy; callers retry.
+        // Acquire: pairs with the Release of the last unlock, which published the version that we
+        // may overwrite. A failure because rts moved concurrently is reported as busy; callers
+        // retry.
         record
             .word()
             .compare_exchange(

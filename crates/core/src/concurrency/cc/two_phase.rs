@@ -1,14 +1,14 @@
 //! Strict two-phase locking: what is read or written is locked before, and unlocked when the commit is in the
 //! log (early release) or durable (normal release).
 //!
-//! The word is a reader/writer lock with a lock of the gap below the record's key (`lock`). A transaction's place
-//! in the serial order is the moment at which it has all its locks, so the order is that of time: strict
-//! two-phase locking is strictly serializable. Nothing is validated, and phantoms are kept out by the locks of
-//! gaps.
+//! The word is a reader/writer lock with a lock of the gap below the record's key (`lock`). A
+//! transaction's position in the serial order is the moment at which it holds all its locks, so the
+//! order is that of real time: strict two-phase locking is strictly serializable. There is no
+//! validation, and gap locks prevent phantoms.
 //!
-//! Writes are kept apart until the commit, as in the other protocols, unless operations are logged one by one. What
-//! is read to be written, by an update or a `get_for_update`, is locked exclusively at once; blind writes are
-//! locked at the commit, in one order.
+//! Writes are buffered until the commit, as in the other protocols, unless operations are logged
+//! one by one. Reads for an update, or by `get_for_update`, lock exclusively at once; blind writes
+//! are locked at the commit, in the global order of records.
 //!
 //! ```text
 //!   stamp = max( stamp + 1 of every version overwritten,  stamp of every version read,  floor )
@@ -75,7 +75,8 @@ impl CcProtocol for TwoPhase {
     }
 
     fn try_lock_whole(record: RecordRef) -> Result<Before, Busy> {
-        // Of the gap as well: a transaction that relies on it is in the way, and none can begin to. Waiters are, too.
+        // Locks the gap as well: this fails if a transaction relies on the gap or waits for the
+        // record, and afterwards none can rely on it.
         record
             .word()
             .compare_exchange(

@@ -1,10 +1,10 @@
 //! Admission control: a cap on concurrent lock holders while transactions keep being wounded.
 //!
-//! Under strict two-phase locking, the chance that two transactions wait for each other grows with the square of how
-//! many are open; and when there are processors for two of them only, each of the others occupies the locks with
-//! which it waits, and is likely to be wounded for them. So while transactions are wounded, no more of them acquire
-//! their first lock than there are processors, and the others wait with no lock at all. The limit ends by itself when
-//! there are no more wounds.
+//! Under strict two-phase locking, the probability that two transactions wait for each other grows
+//! with the square of the number of open ones. If only two of them have processors, each of the
+//! others holds locks while it waits, and is likely to be wounded for them. So while transactions
+//! are being wounded, the number that hold locks is limited to the number of processors, and the
+//! others wait without any lock. The limit ends by itself when wounds cease.
 //!
 //! Permits are a hint, which nothing relies on. A holder may be waiting for something other than a processor, such as
 //! user input: if no permit is released within the timeout of a request, all outstanding permits expire, and others
@@ -33,7 +33,7 @@ use crate::sync::{AtomicBool, Ordering, Parker, sleep};
 
 /// Admission control for the first lock of a transaction.
 pub(crate) struct AdmissionControl {
-    /// What [`AdmissionState::limited_for`] says, to be looked at without the mutex.
+    /// A copy of [`AdmissionState::limited_for`] that is read without the mutex.
     is_limited: CachePadded<AtomicBool>,
     permits: usize,
     stall_timeout: Duration,
@@ -72,7 +72,8 @@ impl AdmissionControl {
         Self::with_permits(threads::processors().get(), ADMISSION_STALL_TIMEOUT)
     }
 
-    /// Admission control with so many permits. They expire if none is released for so long while a request queues.
+    /// Admission control with `permits` permits. They expire if none is released within
+    /// `stall_timeout` while a request queues.
     fn with_permits(permits: usize, stall_timeout: Duration) -> Self {
         Self {
             is_limited: CachePadded::new(AtomicBool::new(false)),

@@ -1,5 +1,5 @@
-//! What is done under contention: the numbers of all waits, admission control, exclusive commit priority for
-//! transactions that starve, and what a transaction carries over its attempts.
+//! Contention management: the constants of all waits, admission control, exclusive commit priority
+//! for transactions that starve, and the retry state of a transaction.
 
 pub(crate) mod admission;
 pub(crate) mod policy;

@@ -69,15 +69,16 @@ pub(crate) const PRIORITY_RECHECK_AFTER: Duration = Duration::from_micros(100);
 
 // Admission control (`admission.rs`).
 
-/// Transactions for which admission is limited after one was wounded, at least. The limit goes on for as long as more
-/// than one of so many is wounded.
+/// The least number of transactions for which admission is limited after a wound. The limit lasts
+/// while more than one in this number is wounded.
 pub(crate) const LIMITED_AFTER_WOUND: usize = 256;
-/// And for how many for each permit: all of them are used before the limit ends.
+/// The same for each permit: all permits are used before the limit ends.
 pub(crate) const LIMITED_AFTER_WOUND_PER_PERMIT: usize = 4;
 /// Wounds that count at most: the limit ends soon after the wounds do.
 pub(crate) const WOUNDS_COUNTED_MAX: usize = 16;
-/// The sleep before a waiter queues for a permit, times the waiters per permit. A permit that is free meanwhile goes to
-/// a transaction that runs: a hand-off to a parked thread costs more than most transactions do.
+/// The sleep before a waiter queues for a permit, times the waiters per permit. A permit that is
+/// released during the sleep goes to a running transaction: a hand-off to a parked thread costs
+/// more than most transactions do.
 pub(crate) const ADMISSION_BACKOFF: Duration = Duration::from_micros(200);
 /// How long a waiter queues, while no permit is released, before outstanding permits expire; and the longest sleep
 /// before it queues. It is what a transaction costs the others that holds a permit and waits for its user.

@@ -25,7 +25,7 @@ use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, Parker, sleep};
 
 /// The priority token of a database.
 pub(crate) struct PriorityToken {
-    /// What [`TokenState::taken`] says, to be looked at without the mutex.
+    /// A copy of [`TokenState::taken`] that is read without the mutex.
     taken: CachePadded<AtomicBool>,
     /// How many holders there were.
     number: AtomicU64,
@@ -285,7 +285,7 @@ mod tests {
     fn the_token_goes_to_the_first_request() {
         let token = PriorityToken::with_wait_max(Duration::MAX);
         assert!(token.request(&mut None));
-        // As if it had asked before, and made an attempt meanwhile.
+        // As if it had requested priority before, and made an attempt since.
         let oldest = Some(PriorityTicket(0));
         let order = Mutex::new(Vec::new());
         thread::scope(|scope| {

@@ -1,4 +1,5 @@
-//! What a transaction carries from one attempt to the next: conflicts in a row, commit priority, and its wait age.
+//! The retry state of a transaction, which it carries from one attempt to the next: conflicts in a
+//! row, commit priority, and its wait age.
 //!
 //! ```text
 //!   conflicts in a row     before the next attempt
@@ -22,12 +23,12 @@ use super::policy::{
 use super::priority::{PriorityTicket, PriorityToken};
 use super::wait_age::WaitAge;
 
-/// What a transaction carries over its attempts.
+/// The state that a transaction carries over its attempts.
 #[derive(Debug)]
 pub(crate) struct RetryState {
     /// Attempts in a row that ended in a conflict.
     conflicts: u32,
-    /// Priority is requested from so many conflicts on.
+    /// Priority is requested from this number of conflicts on.
     priority_after: u32,
     /// It holds the priority token.
     has_priority: bool,
@@ -40,7 +41,7 @@ pub(crate) struct RetryState {
     pub(crate) wait_age: WaitAge,
 }
 
-/// What a transaction does before its next attempt.
+/// The backoff of a transaction before its next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Backoff {
     Nothing,
@@ -70,7 +71,8 @@ impl RetryState {
         self.conflicts
     }
 
-    /// What to do before the next attempt, so that two transactions that conflicted do not meet again.
+    /// The backoff before the next attempt, so that two transactions that conflicted do not
+    /// conflict again.
     pub(crate) fn backoff(&self) -> Backoff {
         match self.conflicts {
             0 | 1 => Backoff::Nothing,
@@ -92,7 +94,8 @@ impl RetryState {
         }
     }
 
-    /// The same but for the request itself: whether to make one, of which [`RetryState::priority_requested`] is told.
+    /// The same without the request itself: returns whether to make one. The caller then calls
+    /// [`RetryState::priority_requested`].
     pub(crate) fn wants_priority(&mut self, token: &PriorityToken) -> bool {
         if self.conflicts < self.priority_after {
             return false;
@@ -162,7 +165,7 @@ impl RetryState {
         }
     }
 
-    /// What runs next is another transaction: it has priority over none, and has waited for nothing yet.
+    /// The next attempt is of another transaction: it has no priority and no wait age.
     #[inline(always)]
     pub(crate) fn start_afresh(&mut self, token: &PriorityToken) {
         // Priority is requested after conflicts only.

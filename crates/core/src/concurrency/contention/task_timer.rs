@@ -47,7 +47,7 @@ pub(crate) struct TimerEntry {
     key: (Instant, u64),
 }
 
-/// What fires an entry.
+/// A handle that fires an entry.
 #[derive(Clone)]
 pub(crate) struct TimerHandle {
     timer: Weak<Inner>,
@@ -56,7 +56,8 @@ pub(crate) struct TimerHandle {
 }
 
 impl TaskTimer {
-    /// Has the task woken at `due`, or when its entry is fired. Nothing if the system allows no thread for it.
+    /// Wakes the task at `due`, or when its entry is fired. `None` if the system allows no thread
+    /// for the timer.
     pub(crate) fn register(&self, due: Instant, waker: &Waker) -> Option<TimerEntry> {
         let waker = waker.clone();
         let mut state = self.0.state.lock();

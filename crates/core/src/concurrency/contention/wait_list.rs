@@ -25,9 +25,9 @@ pub(crate) struct WaitList<T, S = ()> {
     waiters: Mutex<Waiters<T, S>>,
 }
 
-/// What is under the mutex of a [`WaitList`].
+/// The state under the mutex of a [`WaitList`].
 pub(crate) struct Waiters<T, S = ()> {
-    /// What the requests depend on.
+    /// The state on which the requests depend.
     pub(crate) state: S,
     /// In no order: a request is taken out from anywhere.
     list: Vec<Waiter<T>>,
@@ -46,7 +46,7 @@ pub(crate) struct Waiter<T> {
     pub(crate) request: T,
 }
 
-/// How a waiter is told to look again.
+/// How a waiter is woken.
 enum Wake {
     Thread(Unparker),
     Task(TimerHandle),
@@ -114,13 +114,14 @@ impl<T, S> Waiters<T, S> {
         self.position(id).is_some()
     }
 
-    /// Takes a request out, for its own waiter. Nothing if it was granted.
+    /// Removes a request, for its own waiter. `None` if it was granted.
     pub(crate) fn withdraw(&mut self, id: RequestId) -> Option<T> {
         let at = self.position(id)?;
         Some(self.list.swap_remove(at).request)
     }
 
-    /// Grants the request with the least key: takes it out, and wakes its waiter. Nothing if there is none.
+    /// Grants the request with the least key: removes it, and wakes its waiter. `None` if the list
+    /// is empty.
     pub(crate) fn grant_first<K: Ord>(&mut self, key: impl Fn(RequestId, &T) -> K) -> Option<T> {
         self.take_first(key).map(|(request, _)| request)
     }

@@ -16,7 +16,7 @@ pub(crate) struct HeldLocks {
     list: Vec<(RecordRef, LockMode)>,
     /// Where each record is in the list, once there are more than [`LINEAR`].
     by_record: HashMap<RecordRef, usize, BuildHasherDefault<AddressHasher>>,
-    /// So many of the first locks were taken in the one order of all records.
+    /// The number of first locks that were taken in the global order of records.
     ordered: usize,
 }
 
@@ -29,7 +29,7 @@ impl HeldLocks {
         }
     }
 
-    /// What is held of a record.
+    /// The mode in which a record is held.
     #[inline]
     pub(super) fn of(&self, record: RecordRef) -> LockMode {
         self.position(record)

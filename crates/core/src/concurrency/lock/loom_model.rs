@@ -44,7 +44,7 @@ impl World {
         })
     }
 
-    /// What is done under an exclusive lock. Nothing but the lock keeps two from losing one's increment.
+    /// The critical section under an exclusive lock. Only the lock prevents a lost increment.
     fn increment(&self, at: usize) {
         let number = self.numbers[at].load(Ordering::Relaxed);
         self.numbers[at].store(number + 1, Ordering::Relaxed);
@@ -67,7 +67,7 @@ impl World {
     }
 }
 
-/// What a waiter calls, and how often: each time it has been woken, or a flush has returned.
+/// The waiter's callbacks, with counts of its wake-ups and of flushes that returned.
 struct TestContext {
     world: Arc<World>,
     looks: Cell<u32>,
@@ -312,7 +312,7 @@ fn opposite_orders_do_not_hang() {
     });
 }
 
-/// A gap's readers and the inserter of a key into it, with the record's own lock beside them.
+/// A gap's readers and the inserter of a key into it, concurrently with the record's own lock.
 #[test]
 fn a_gap_is_relied_on_or_filled() {
     let fill = |mut party: Party| {

@@ -9,8 +9,9 @@
 //! leaves the index only when no lock of its record or of the gap below it is held, so the next key's gap takes that in
 //! before another transaction can rely on it.
 //!
-//! Locks are known by the record's place, whatever its incarnation: what waits for a record that has been used again
-//! meanwhile gets the lock, and its caller then compares (`storage/record.rs`, R5).
+//! Locks are identified by the record's address, whatever its incarnation: a waiter for a record
+//! that has been reused during the wait gets the lock, and its caller then compares the incarnation
+//! (`storage/record.rs`, R5).
 //!
 //! # Invariants
 //! - K1. A transaction's [`Locks`] are exactly what its record's words count for it, except those that it has handed

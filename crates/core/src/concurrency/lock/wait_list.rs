@@ -41,7 +41,7 @@ struct LockRequest {
     rank: Rank,
     record: RecordRef,
     wanted: LockMode,
-    /// What it holds, the record that it waits for included.
+    /// The locks that it holds, including that of the record for which it waits.
     held: HeldLocks,
     wounded: bool,
     /// Requests FIFO hand-off; disables barging.
@@ -68,7 +68,7 @@ pub(crate) enum WaitOutcome {
     Stopped,
 }
 
-/// What a waiter needs of the rest of the database.
+/// The operations of the database that a waiter needs.
 pub(crate) trait WaitContext {
     /// The list of all that wait for locks of the same records.
     fn lock_wait_list(&self) -> &LockWaitList;
@@ -210,7 +210,7 @@ impl Drop for WaiterGuard<'_> {
     }
 }
 
-/// What a waiter sees of the lock that it waits for.
+/// The state of the lock for which a waiter waits.
 #[derive(Clone, Copy)]
 enum WaitState {
     Ended(WaitOutcome),

@@ -26,7 +26,7 @@ const INSERTER: u64 = 1 << 61;
 const WAITS: u64 = 1 << 62;
 const EXCLUSIVE: u64 = 1 << 63;
 
-/// What a transaction holds of a record and its gap, or wants to hold.
+/// The modes in which a transaction holds a record and its gap, or requests them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LockMode(u8);
 
@@ -77,7 +77,7 @@ pub(crate) struct LockWord(pub(crate) u64);
 impl LockWord {
     pub(crate) const FREE: Self = Self(0);
     pub(crate) const NEW: Self = Self(EXCLUSIVE);
-    /// Of a record with a key that leaves the index: the gap below it is locked, too.
+    /// For a record whose key leaves the index: the gap below it is locked, too.
     pub(crate) const WHOLE: Self = Self(EXCLUSIVE | INSERTER);
 
     /// The word as that of a new record, which may have been used before and is free then.
@@ -126,7 +126,7 @@ impl LockWord {
         Some(Self(word))
     }
 
-    /// What to subtract from the word when a transaction releases `own`.
+    /// The difference to subtract from the word when a transaction releases `own`.
     pub(crate) const fn released(self, own: LockMode) -> Self {
         let mut word = self.0;
         if own.has(LockMode::EXCLUSIVE) {
