@@ -54,9 +54,9 @@ pub enum Operation<'a> {
         table: TableId,
         /// The key.
         key: &'a [u8],
-        /// What was there.
+        /// The before-image.
         before: Image<'a>,
-        /// What is there now.
+        /// The after-image.
         after: Image<'a>,
     },
     /// The transaction's last change that was not undone yet was undone.
@@ -69,7 +69,7 @@ pub enum Operation<'a> {
         table: TableId,
         /// The key.
         key: &'a [u8],
-        /// What is there again.
+        /// The image that the undo restored.
         after: Image<'a>,
     },
     /// The transaction has committed.
@@ -84,7 +84,7 @@ pub enum Operation<'a> {
     },
 }
 
-/// What comes one after the other in a record.
+/// The fields of a record, in their order.
 struct Parts<'a> {
     kind: u8,
     numbers: SmallVec<[u64; 8]>,
@@ -147,7 +147,7 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// What it makes of the next image. The record of what is deleted is locked.
+    /// Its effect on the size of the next image. The record of a deleted key is locked.
     fn effect(&self) -> ImageEffect {
         match *self {
             Self::Update { after: Some(_), .. } => ImageEffect::Longer,

@@ -1,4 +1,4 @@
-//! What a commit writes into the log: its table changes, one after the other.
+//! The log record of a commit: its table changes, one after the other.
 //!
 //! ```text
 //!   change   = 1 | table varint | key length varint | value length varint | key | value     (put)

@@ -11,7 +11,7 @@ use std::num::NonZeroU16;
 
 use serde::{Deserialize, Serialize};
 
-/// What padding begins with.
+/// The first byte of padding.
 pub(crate) const PADDING: u8 = 0;
 const PADDING_HEADER_BYTES: usize = 5;
 
@@ -31,8 +31,8 @@ impl RecordFormat {
     pub const FIXED_BYTES_MIN: u16 = 64;
 }
 
-/// A record's own bytes, rounded up to whole records. What remains is either nothing or enough for
-/// a padding's header.
+/// A record's own bytes, rounded up to whole records. The remainder is either empty or long enough
+/// for the header of padding.
 pub(crate) fn slot_bytes(bytes: usize, size: usize) -> usize {
     let whole = bytes.next_multiple_of(size);
     if whole == bytes || whole - bytes >= PADDING_HEADER_BYTES {
@@ -91,7 +91,7 @@ impl<'a> Writer<'a> {
         self.byte(n as u8);
     }
 
-    /// So many bytes of padding: none, or enough for its header.
+    /// Writes `bytes` bytes of padding: none, or enough for its header.
     pub(crate) fn padding(&mut self, bytes: usize) {
         if bytes == 0 {
             return;

@@ -3,7 +3,8 @@
 //! ```text
 //!   payload of a record = 6 | milliseconds since 1970, 8 | epoch, 8 | stamp, 8      little endian
 //! ```
-//! It stands beside commits and operations, and changes nothing. No change and no operation begins with 6.
+//! It is logged among commits and operations, and changes no row. No change and no operation begins
+//! with 6.
 
 use namiki_platform::{Epoch, Stamp};
 

@@ -10,7 +10,7 @@ use namiki_platform::Lsn;
 
 use crate::wal_format::aries_operation::Operation;
 
-/// What came of an operation. `T` is what the reader keeps of a change.
+/// The result of following an operation. `T` is the reader's own state of a change.
 #[derive(Debug)]
 pub enum Followed<T> {
     /// A transaction has begun.
