@@ -1,4 +1,4 @@
-//! What can go wrong, grouped by what the caller does next.
+//! Errors, grouped by what the caller does next.
 //!
 //! - [`Error`] ends a transaction. [`Error::is_retryable`] says whether running it again can help;
 //!   [`Error::OutcomeUnknown`] is never retryable, because the transaction may have committed.
@@ -19,11 +19,11 @@ debug_as_sentence!(Error);
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Another transaction was in the way. Nothing was changed; running it again can help, and
-    /// [`Database::transact`](crate::Database::transact) does so by itself.
+    /// Another transaction was in conflict with this one. Nothing was changed; a retry can succeed,
+    /// and [`Database::transact`](crate::Database::transact) does so by itself.
     #[error("conflict with another transaction: {0}; run it again, as Database::transact does")]
     Conflict(Conflict),
-    /// Conflicts stood in the way at every attempt.
+    /// Every attempt met a conflict.
     #[error(
         "gave up after {attempts} attempts, each ended by a conflict: {last}; let fewer transactions change the same keys \
          at once, or allow more with Builder::attempts_max"
@@ -31,7 +31,7 @@ pub enum Error {
     TooManyConflicts {
         /// How often the transaction was run.
         attempts: u32,
-        /// What ended the last attempt.
+        /// The conflict that ended the last attempt.
         last: Conflict,
     },
     /// A transaction waited for a lock for as long as [`Builder::lock_wait_max`](crate::Builder::lock_wait_max)
@@ -151,9 +151,11 @@ pub enum Error {
         /// The table's name.
         table: String,
     },
-    /// The transaction wrote more than one may ([`Builder::transaction_bytes_max`](crate::Builder::transaction_bytes_max)),
-    /// or than a region of a shared device can take. Nothing was changed, and the database goes on: make the
-    /// transaction smaller, raise the limit, or load rows by [`Database::load`](crate::Database::load).
+    /// The transaction wrote more than one may
+    /// ([`Builder::transaction_bytes_max`](crate::Builder::transaction_bytes_max)), or than a
+    /// region of a shared device can take. Nothing was changed, and the database stays usable: make
+    /// the transaction smaller, raise the limit, or load rows by
+    /// [`Database::load`](crate::Database::load).
     #[error(
         "the transaction's log record has {len_bytes} bytes, more than the {max_bytes} allowed: make it smaller, \
          load rows with `Database::load`, or raise `Builder::transaction_bytes_max` (at most 1 GiB; on a shared \
@@ -165,9 +167,10 @@ pub enum Error {
         /// The longest record that is allowed.
         max_bytes: usize,
     },
-    /// The disk has no room for more log, beside that which the next checkpoint needs. Nothing was changed. A checkpoint could
-    /// make none, if [`Database::transact`](crate::Database::transact) says so. Deletions are accepted, if need be after
-    /// another checkpoint, and so are [`clear_table`](crate::Database::clear_table) and
+    /// The disk has no room for more log in addition to the room that the next checkpoint needs.
+    /// Nothing was changed. If [`Database::transact`](crate::Database::transact) returns this, a
+    /// checkpoint could not make room either. Deletions are accepted, if necessary after another
+    /// checkpoint, and so are [`clear_table`](crate::Database::clear_table) and
     /// [`drop_table`](crate::Database::drop_table).
     #[error(
         "no room for the log; nothing was changed: delete rows, clear or drop a table (Database::clear_table, \
@@ -225,15 +228,15 @@ pub enum Error {
     /// All 65,536 sessions and open transactions are in use. Drop some.
     #[error("65,536 sessions and open transactions are in use; drop some")]
     TooManySessions,
-    /// This process was forked from the one that opened the database, which goes on with it. This call
-    /// changed nothing, and waited for nothing. Let the parent use it, or fork before opening it, or start another
-    /// program that opens it.
+    /// This process was forked from the one that opened the database and still uses it. This call
+    /// changed nothing, and did not wait. Let the parent use it, or fork before opening it, or
+    /// start another program that opens it.
     #[error(
         "the database was opened by the parent of this process; let the parent use it, or fork before opening it"
     )]
     Forked,
-    /// Another program has opened the database meanwhile, in spite of the lock: the directory was moved,
-    /// or the file system does not lock. The manifest is left as that one wrote it.
+    /// Another program has opened the database since, in spite of the lock: the directory was
+    /// moved, or the file system does not lock. The manifest is left as the other program wrote it.
     #[error(
         "{path} was written by another program while the database was open; close all but one, then open it again"
     )]
@@ -241,8 +244,8 @@ pub enum Error {
         /// The manifest's file.
         path: PathBuf,
     },
-    /// The database could not be closed in order. The directory is free all the same, and the next opening recovers the
-    /// database as after a crash.
+    /// The database could not be closed in order. The directory is free nevertheless, and the next
+    /// opening recovers the database as after a crash.
     #[error(
         "the database in {dir} was not closed in order, and the next opening recovers it as after a crash; {}",
         not_closed(*is_durable, last_checkpoint.as_deref())
@@ -254,7 +257,7 @@ pub enum Error {
         is_durable: bool,
         /// Why the last checkpoint was not taken, if one was due. The next opening reads the log then.
         last_checkpoint: Option<Box<Error>>,
-        /// What was in the way.
+        /// The cause.
         #[source]
         source: std::sync::Arc<dyn std::error::Error + Send + Sync>,
     },
@@ -268,7 +271,7 @@ pub enum Error {
     BackupBehind {
         /// The directory of the backup.
         dir: PathBuf,
-        /// What was in the way: a [`BackupError`](crate::BackupError).
+        /// The cause: a [`BackupError`](crate::BackupError).
         #[source]
         source: std::sync::Arc<dyn std::error::Error + Send + Sync>,
     },
@@ -289,9 +292,9 @@ pub enum Error {
     TableType {
         /// The table's name.
         table: String,
-        /// What it holds.
+        /// The types that it has.
         found: String,
-        /// What was asked for.
+        /// The types that were requested.
         expected: String,
     },
     /// The table was dropped or cleared after this handle was got, or is about to be. Nothing was changed. If there is
@@ -305,8 +308,9 @@ pub enum Error {
         /// The table's name.
         table: String,
     },
-    /// The table was created, loaded or cleared after the view was opened: at the view's moment, there was no such table. Open
-    /// another view to read it. What a table had before it was cleared, the view reads by a handle from before.
+    /// The table was created, loaded or cleared after the view was opened: at the view's moment, it
+    /// did not exist. Open another view to read it. The view reads the rows from before a clear by
+    /// a handle from before it.
     #[error(
         "table {table:?} is younger than the view: it was created, loaded or cleared after the view was opened; open another \
          view, or read the table of before by a handle from before"
@@ -347,11 +351,11 @@ pub enum Error {
     TableTooLarge {
         /// The table's name.
         table: String,
-        /// What it would take, about, in bytes.
+        /// The approximate memory that it would take, in bytes.
         bytes: u64,
-        /// What other tables take that were loaded, about, in bytes.
+        /// The approximate memory of other loaded tables, in bytes.
         taken_bytes: u64,
-        /// What all of them may take, in bytes.
+        /// The memory limit of all of them, in bytes.
         bytes_max: u64,
     },
     /// The table was loaded into segments with indexes, and transactions keep none. Views and queries read it.
@@ -370,7 +374,7 @@ pub enum Error {
     TableNotWritten {
         /// The table's name.
         table: String,
-        /// What was in the way.
+        /// The cause.
         #[source]
         source: std::sync::Arc<dyn std::error::Error + Send + Sync>,
     },
@@ -399,7 +403,7 @@ pub enum Error {
     TableNotLoaded {
         /// The table's name.
         table: String,
-        /// What was in the way.
+        /// The cause.
         #[source]
         source: std::sync::Arc<OpenError>,
     },
@@ -412,9 +416,9 @@ pub enum Error {
         /// The table's name.
         table: String,
     },
-    /// The table's index keeps no order, so no range of it can be scanned. Open the database with an ordered
-    /// index for it, alone or beside the hash table: see
-    /// [`Builder::table_index`](crate::Builder::table_index). The transaction can go on.
+    /// The table's index keeps no order, so no range of it can be scanned. Open the database with
+    /// an ordered index for it, alone or together with the hash table: see
+    /// [`Builder::table_index`](crate::Builder::table_index). The transaction can continue.
     #[error(
         "table {table:?} has a hash index and cannot be scanned; open the database with an ordered index \
          for it, such as art+hash"
@@ -428,12 +432,12 @@ pub enum Error {
     TableName {
         /// The name asked for.
         name: String,
-        /// What is wrong with it.
+        /// The fault.
         why: &'static str,
     },
-    /// Records cannot have so much room in themselves, see
-    /// [`Database::table_with_room`](crate::Database::table_with_room). The table was not created; ask
-    /// for less, and longer values still fit, beside their records.
+    /// Records cannot have this inline capacity, see
+    /// [`Database::table_with_room`](crate::Database::table_with_room). The table was not created;
+    /// request less, and longer values are stored outside of their records.
     #[error(
         "table {table:?} cannot have records with room for {inline_bytes} bytes: at most {max_bytes}; \
          longer values are kept beside their records"
@@ -446,8 +450,8 @@ pub enum Error {
         /// The most that a record can have.
         max_bytes: usize,
     },
-    /// A checkpoint was not taken. Nothing was changed: the image before it is there, and the log since; the database goes
-    /// on, and tries again by itself when that is due.
+    /// A checkpoint failed. Nothing was changed: the previous image and the log since are kept. The
+    /// database stays usable, and retries when the next checkpoint is due.
     #[error("no checkpoint was taken, and the database goes on without")]
     CheckpointFailed(#[source] std::sync::Arc<dyn std::error::Error + Send + Sync>),
     /// The catalogue could not be written. A table was not created, or not dropped, cleared or renamed: it can be tried again.
@@ -455,15 +459,16 @@ pub enum Error {
     Manifest {
         /// The manifest's file.
         path: PathBuf,
-        /// Whether the change may be on the disk all the same, and be found there by the next opening.
+        /// Whether the change may be on the disk nevertheless, where the next opening would find
+        /// it.
         is_in_doubt: bool,
-        /// What the device said.
+        /// The device's error.
         #[source]
         source: std::sync::Arc<io::Error>,
     },
 }
 
-/// What is known of a change of the manifest that failed.
+/// Describes the outcome of a failed change of the manifest.
 fn not_written(is_in_doubt: bool) -> &'static str {
     if is_in_doubt {
         "the change was not made here and can be tried again, but it may be on the disk, and the next opening shows \
@@ -473,7 +478,7 @@ fn not_written(is_in_doubt: bool) -> &'static str {
     }
 }
 
-/// What is known of a database that was not closed in order.
+/// Describes the state of a database that was not closed in order.
 fn not_closed(is_durable: bool, checkpoint: Option<&Error>) -> String {
     let commits = if is_durable {
         "all that was committed is durable"
@@ -484,7 +489,7 @@ fn not_closed(is_durable: bool, checkpoint: Option<&Error>) -> String {
     format!("{commits}{}", checkpoint.unwrap_or_default())
 }
 
-/// What to do if a table was opened with a type of the name that its own has, and of another shape.
+/// The remedy if a table was opened with a type that has the right name, but another shape.
 fn remedy(found: &str, expected: &str) -> &'static str {
     /// The name, the version, and the hash of the shape.
     fn parts(type_name: &str) -> Option<(&str, u32, &str)> {
@@ -525,7 +530,7 @@ fn remedy(found: &str, expected: &str) -> &'static str {
     }
 }
 
-/// What stood in a transaction's way.
+/// The kind of conflict that a transaction met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Conflict {
@@ -585,7 +590,7 @@ mod tests {
 
     use super::*;
 
-    /// What a program prints if its `main` returns the error.
+    /// A program prints this if its `main` returns the error.
     #[test]
     fn what_main_prints_is_a_sentence_with_the_remedy() {
         let source = io::Error::new(io::ErrorKind::StorageFull, "no space left on device");

@@ -1,7 +1,8 @@
-//! What a program's log is told of a database: rare events, by the crate `tracing`, if the feature of that name is on.
+//! Events of a database for the program's own log: rare ones, through the crate `tracing`, if the
+//! feature of that name is on.
 //!
-//! Nothing is told of single transactions: [`Database::stats`](crate::Database::stats) counts them. Without the feature,
-//! these functions are empty.
+//! Single transactions cause no events: [`Database::stats`](crate::Database::stats) counts them.
+//! Without the feature, these functions are empty.
 
 use std::path::Path;
 

@@ -21,7 +21,7 @@
 //! - `uuid`: UUIDs are keys and values.
 //! - `tracing`: rare events (opened, recovered, closed, a table created or dropped, the log failed) go to the crate of that
 //!   name.
-//! - `all-indexes`: the papers' trees beside the default ones.
+//! - `all-indexes`: the papers' trees in addition to the default ones.
 //!
 //! # Isolation
 //!
@@ -66,14 +66,14 @@
 //!   stats         numbers of an open database
 //!   open          opening a directory
 //! ```
-//! `error`, `protocol_spec`, `sync` and `thread_number` are free to all. What the last three do are methods of [`Database`]
-//! and [`Builder`].
+//! All parts may use `error`, `protocol_spec`, `sync` and `thread_number`. The functions of the
+//! last three parts are methods of [`Database`] and [`Builder`].
 //!
 //! Paper: tictoc-pwal, pwal
 
 #[doc = include_str!("../guide.md")]
 pub mod guide {}
-/// What README.md shows is compiled.
+/// Compiles the examples of README.md.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
@@ -159,7 +159,7 @@ pub use txn::{Savepoint, Transaction, Version};
 pub use wal_format::encoding_primitives::RecordFormat;
 pub use wal_format::restore_point::RestorePoint;
 
-/// What tables with columns are described with, and what their rows are made of.
+/// The types that describe tables with columns and their rows.
 pub mod query {
     pub use crate::api::query::{Query, RowOf};
     pub use crate::query_error::QueryError;

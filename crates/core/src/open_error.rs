@@ -21,7 +21,8 @@ pub enum OpenError {
         /// The directory.
         dir: PathBuf,
     },
-    /// The directory keeps earlier backups beside the last one, which an opening to write it would damage.
+    /// The directory keeps earlier backups in addition to the last one, which opening it for
+    /// writing would damage.
     #[error(
         "{dir} is a backup that keeps earlier ones; restore it to another directory, or open it to read it alone"
     )]
@@ -29,8 +30,9 @@ pub enum OpenError {
         /// The directory.
         dir: PathBuf,
     },
-    /// Another program has opened the database meanwhile, in spite of the lock: the directory was moved,
-    /// or the file system does not lock. The manifest is left as that one wrote it.
+    /// Another program has opened the database during the opening, in spite of the lock: the
+    /// directory was moved, or the file system does not lock. The manifest is left as the other
+    /// program wrote it.
     #[error(
         "{path} was written by another program during the recovery; let one program open the database"
     )]
@@ -70,7 +72,7 @@ pub enum OpenError {
     DamagedManifest {
         /// The manifest's file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// The table journal is damaged, not just torn at its end by a crash, or is not the manifest's.
@@ -83,12 +85,13 @@ pub enum OpenError {
         path: PathBuf,
         /// Where.
         offset_bytes: u64,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
-    /// A segment that was loaded is there, and the manifest does not name it: the manifest is older than the segment. To
-    /// open the database by it would forget the table. Nothing was changed. Put the right manifest back; if this one
-    /// is right all the same, as in a copy that was made while a table was loaded, move the file away.
+    /// A segment that was loaded is there, and the manifest does not name it: the manifest is older
+    /// than the segment. To open the database by it would forget the table. Nothing was changed.
+    /// Put the right manifest back; if this one is right nevertheless, as in a copy that was made
+    /// while a table was loaded, move the file away.
     #[error(
         "segment {file} was loaded and is not in the manifest, which is older: put the right MANIFEST back, or move \
          the file away if the table is to be forgotten"
@@ -115,7 +118,7 @@ pub enum OpenError {
     DamagedImageList {
         /// The list's file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// Rows of a table in memory cannot be read from their file in the image: it is missing or damaged, or another is in
@@ -128,7 +131,7 @@ pub enum OpenError {
         table: String,
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         #[source]
         source: Box<SegmentError>,
     },
@@ -142,7 +145,7 @@ pub enum OpenError {
         table: String,
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// A log is damaged, not just torn at its end by a crash, or cannot be read.
@@ -172,7 +175,7 @@ pub enum OpenError {
         generation: namiki_platform::Generation,
         /// The commit.
         stamp: namiki_platform::Stamp,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// A log record of an operation is whole but does not follow from those before it: a bug, or a log that is not
@@ -185,7 +188,7 @@ pub enum OpenError {
         generation: namiki_platform::Generation,
         /// The operation.
         lsn: namiki_platform::Lsn,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// A table has more keys than its index has room for. Open the database with another index for it: a
@@ -205,7 +208,7 @@ pub enum OpenError {
     StartLog {
         /// The directory.
         dir: PathBuf,
-        /// What the log said.
+        /// The error of the log.
         #[source]
         source: LogError,
     },
@@ -221,9 +224,9 @@ pub enum OpenError {
     /// The device failed.
     #[error("cannot access {path}")]
     Device {
-        /// What was accessed.
+        /// The path that was accessed.
         path: PathBuf,
-        /// What the device said.
+        /// The device's error.
         #[source]
         source: io::Error,
     },

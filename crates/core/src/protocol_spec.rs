@@ -58,7 +58,8 @@ impl ConcurrencyControl {
     }
 }
 
-/// What a transaction does when it wants a lock that another one has, under strict two-phase locking.
+/// The deadlock policy under strict two-phase locking: what a transaction does when it requests a
+/// lock that another one holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitPolicy {
@@ -88,16 +89,17 @@ pub enum LockRelease {
     EpochEarly,
 }
 
-/// What is logged of a transaction, and when.
+/// The log records of a transaction, and when they are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogStyle {
     /// Its changes, at the commit, in one piece. Nothing of a transaction that does not commit is ever logged.
     #[default]
     Redo,
-    /// Each operation when it is done, with what was there before (ARIES). Records change in place, under the
-    /// transaction's locks; the log may reach the disk before the commit does, and a transaction may be longer than
-    /// the log's buffer. What a transaction has done is undone from its log, at a rollback and after a crash.
+    /// Each operation when it is done, with its before-image (ARIES). Records change in place,
+    /// under the transaction's locks; operations may reach the disk before the commit does, and a
+    /// transaction may be longer than the log's buffer. Its changes are undone from its log, at a
+    /// rollback and after a crash.
     Operations,
 }
 
@@ -112,7 +114,7 @@ pub enum Logging {
         layout: Layout,
         /// How many commits share a flush.
         group: Group,
-        /// What is logged of a transaction.
+        /// The log records of a transaction.
         style: LogStyle,
     },
 }
@@ -142,7 +144,7 @@ impl ProtocolSpec {
         },
     };
 
-    /// What is logged of a transaction; nothing without a log.
+    /// The log records of a transaction; `None` without a log.
     #[must_use]
     pub fn style(&self) -> Option<LogStyle> {
         match self.logging {

@@ -25,7 +25,7 @@ pub enum QueryError {
     WrongSegments {
         /// The table's name.
         table: String,
-        /// What is wrong with them.
+        /// Why they cannot be read.
         why: String,
     },
     /// There is no table of this name.
@@ -48,7 +48,7 @@ pub enum QueryError {
     NotQueryable {
         /// The table's name.
         table: String,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// The table's handle comes from another database, or from an earlier opening of this one.

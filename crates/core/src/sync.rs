@@ -89,7 +89,7 @@ mod model {
         }
     }
 
-    /// Others may go on meanwhile.
+    /// Other threads may run during the sleep.
     pub(crate) fn sleep(_: Duration) {
         loom::thread::yield_now();
     }
