@@ -1,8 +1,8 @@
 //! Counters that many threads change: `cargo run -p namiki --example counters`
 //!
-//! A transaction that reads a number and writes it back conflicts with every other that does. `add` reads nothing before the
-//! commit: however many threads add to a counter, none of their transactions has to run again for it
-//! (`db.counters().conflicts_by_kind` has the conflicts that there were).
+//! A transaction that reads a number and writes it back conflicts with every other that does. `add`
+//! reads nothing before the commit: however many threads add to a counter, none of their
+//! transactions is retried for it (`db.counters().conflicts_by_kind` counts the conflicts).
 #![allow(clippy::print_stdout, reason = "it is a program")]
 
 use std::error::Error as StdError;

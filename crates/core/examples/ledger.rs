@@ -16,7 +16,7 @@ struct AccountId(u64);
 struct Account {
     owner: String,
     kind: AccountKind,
-    /// What it may owe.
+    /// The most that it may owe.
     limit: Option<u64>,
 }
 
@@ -55,7 +55,7 @@ enum PaymentError {
     Database(Error),
 }
 
-/// What lets the payment's code use `?` on the database's calls.
+/// Lets the payment's code use `?` on the database's calls.
 impl From<Error> for PaymentError {
     fn from(error: Error) -> Self {
         Self::Database(error)

@@ -1,8 +1,9 @@
 //! A work queue with several workers: `cargo run -p namiki --example queue`
 //!
-//! A job is in one of four tables, and each step moves it from one to the next in a transaction: so none is lost and none is
-//! finished twice, whatever fails. What a worker does between two steps may be begun again after a crash: it should be
-//! something that can be done twice, or be written to the database in the transaction that finishes the job.
+//! A job is in one of four tables, and each step moves it from one to the next in a transaction: so
+//! no job is lost or finished twice, whatever fails. The work between two steps may be repeated
+//! after a crash: it should be idempotent, or be written to the database in the transaction that
+//! finishes the job.
 #![allow(clippy::print_stdout, reason = "it is a program")]
 
 use std::error::Error as StdError;
@@ -29,7 +30,7 @@ struct Queue {
     /// By failures, then by number: what has failed waits behind what was not tried yet.
     waiting: Table<(u32, u64), Job>,
     running: Table<u64, Job>,
-    /// What was made of each word.
+    /// The result for each word.
     done: Table<u64, String>,
     given_up: Table<u64, Job>,
 }
@@ -52,7 +53,7 @@ impl Queue {
         Ok(queue)
     }
 
-    /// What the last process was doing when it ended. Before there are workers.
+    /// Puts jobs back that the last process had begun. Called before workers start.
     fn put_back_what_was_running(&self) -> Result<usize, Error> {
         self.db.transact(|tx| {
             let running = tx.scan(&self.running, ..)?;
@@ -81,8 +82,9 @@ impl Queue {
 
     /// Takes the next job. Of workers that come at the same time, each gets another one.
     ///
-    /// `pop_first` passes over the keys of jobs that are gone, for a moment or for as long as a view may see them: a queue
-    /// beside long views remembers where it found the last one, and takes the next from `tx.range(&waiting, there..)`.
+    /// `pop_first` skips the keys of removed jobs, for a moment or for as long as a view may see
+    /// them. While long views are open, a queue should remember where it found the last job, and
+    /// take the next from `tx.range(&waiting, there..)`.
     fn take(&self) -> Result<Option<(u64, Job)>, Error> {
         self.db.transact(|tx| {
             let Some(((_, number), job)) = tx.pop_first(&self.waiting)? else {
@@ -118,7 +120,8 @@ impl Queue {
         })
     }
 
-    /// What each worker does until there is nothing waiting. (One that has others to wait for would look again.)
+    /// Each worker runs this until no job is waiting. (A worker that expects more jobs would check
+    /// again.)
     fn work(&self) -> Result<(), Error> {
         while let Some((number, job)) = self.take()? {
             match reverse(&job) {

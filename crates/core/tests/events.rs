@@ -1,4 +1,4 @@
-//! What the crate `tracing` is told of a database.
+//! The events of a database in the crate `tracing`.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! A tree gives back what it took: when it is emptied, and when it is dropped.
+//! A tree frees its memory: when it is emptied, and when it is dropped.
 //!
 //! One test in a process of its own, so that every allocation counted is the tree's.
 #![cfg(not(loom))]
@@ -97,7 +97,7 @@ fn an_emptied_or_dropped_tree_returns_its_memory() {
 
 /// The most that a tree keeps of what it makes at its first use: counters, the first parts of its tables.
 const FIRST_USE_BYTES: usize = 64 << 10;
-/// What a hash table keeps of its stripes: 2^14 of 16 bytes.
+/// The memory of the stripes that a hash table keeps: 2^14 of 16 bytes.
 const STRIPES_BYTES: usize = 16 << 14;
 
 /// `kept_max`: the bytes of the table of pages or leaves, which stays as large as the tree once was.
@@ -134,13 +134,14 @@ fn gives_back_what_it_took(make: impl Fn() -> Tree, shape: KeyShape, kept_max: u
         );
         emptied.push(live_after_collection() - start - counted as isize);
     }
-    // What the tree does not know of is next to nothing, and does not add up over the rounds.
+    // Memory that the tree does not account for is close to zero, and does not grow over the
+    // rounds.
     assert!(
         emptied.iter().all(|bytes| bytes.abs() < 20_000),
         "{kind}: {emptied:?} bytes more than counted when empty"
     );
 
-    // A load that fails gives back what it had built.
+    // A load that fails frees the nodes that it had built.
     let before = live_after_collection();
     let bad = (0..5_000).map(|n| (shape.key(if n == 4_000 { 0 } else { n * 2 + 2 }), n));
     let refused = make();

@@ -35,7 +35,7 @@ fn a_tree_that_was_left_out_is_refused_by_name() {
         for kind in [IndexKind::Ordered(tree), IndexKind::OrderedAndHash(tree)] {
             assert_eq!(kind.to_string().parse(), Ok(kind));
             is_refused(Database::builder().index(kind), &dir, tree);
-            // Of a table that does not exist yet, too: it could not be created later.
+            // Refused for a table that does not exist yet, too: it could not be created later.
             is_refused(Database::builder().table_index("later", kind), &dir, tree);
         }
         // Nothing was created.
@@ -43,7 +43,8 @@ fn a_tree_that_was_left_out_is_refused_by_name() {
     }
 }
 
-/// What a database holds does not depend on the index that it was opened with, or could not be.
+/// The contents of a database do not depend on the index that it was opened with, or that was
+/// refused.
 #[test]
 fn a_database_opens_again_after_a_refusal() {
     let dir = TempDir::new().unwrap();

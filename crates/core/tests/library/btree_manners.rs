@@ -360,7 +360,7 @@ fn nothing_follows_an_error() {
     assert!(matches!(rows[..], [Err(Error::ForeignTable { .. })]));
 }
 
-/// What reads, and a key that would have been read if it had been there.
+/// A read, which would have seen a key if that had existed.
 type Read = fn(&mut Transaction, &Table<u64, str>) -> Result<(), Error>;
 
 fn take(
@@ -531,7 +531,7 @@ fn an_iterator_reads_no_more_than_it_says() {
     }
 }
 
-/// What a `BTreeMap` returns of `insert` and `remove`, under every protocol.
+/// `insert` and `remove` return what those of a `BTreeMap` do, under every protocol.
 #[test]
 fn replace_and_remove_return_the_value_before() {
     for spec in specs() {
@@ -560,7 +560,7 @@ fn replace_and_remove_return_the_value_before() {
             .into_iter()
             .collect();
         assert_eq!(rows, model, "{spec} seed {seed}");
-        // It reads: what another one writes meanwhile is a conflict, or waits.
+        // It reads: a concurrent write by another transaction is a conflict, or waits.
         let mut tx = db.begin().unwrap();
         tx.replace(&table, &1, "mine").unwrap();
         let other = db.begin().and_then(|mut other| {

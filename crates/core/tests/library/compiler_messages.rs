@@ -1,10 +1,12 @@
-//! What the compiler says of programs with types that are no keys or values: which sentence, where, and what to do.
+//! Compiler messages for programs with types that cannot be keys or values: their sentence, place
+//! and remedy.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-/// What the compiler says of a program that uses this library: the sentence of each error, the code that it marks, and
-/// all that stands below.
+/// The compiler's errors for a program that uses this library: the sentence of each error, the code
+/// that it marks, and all text below it.
 fn errors_of(program: &str) -> Vec<(String, String, String)> {
-    // Beside this test lies the library that it was built with: of several, it is the latest.
+    // The library that this test was built with is in the same directory: if there are several, it
+    // is the latest.
     let exe = std::env::current_exe().unwrap();
     let deps = exe.parent().unwrap();
     let files = deps.read_dir().unwrap().map(|entry| entry.unwrap().path());

@@ -507,7 +507,7 @@ fn a_version_opens_tables_of_those_it_is_made_from() {
     assert!(opens_as::<second::Row, third::Row>());
     assert!(!opens_as::<third::Row, second::Row>());
     assert!(!opens_as::<second::Row, first::Row>());
-    // Of the earlier type's name, but with another shape.
+    // A type with the earlier one's name, but another shape.
     #[derive(Value)]
     #[namiki(name = "Row")]
     struct Old {
@@ -527,7 +527,8 @@ fn a_version_opens_tables_of_those_it_is_made_from() {
     assert_eq!(FromSerde::decode(&old).map(|it| it.0), Some(7));
 }
 
-/// What a crashed or failed change of a type leaves: rows that were acknowledged before these marks.
+/// After a crashed or failed change of a type, the table has the rows that were acknowledged before
+/// these marks.
 fn assert_rows(image: &SimDisk, marks: &[u64], context: &str) {
     let image = Arc::new(image.clone());
     let db = open(&image).unwrap_or_else(|error| panic!("{context}: {error:?}"));

@@ -10,7 +10,8 @@ fn run(example: &str, dir: &Path) -> Result<String, Box<dyn Error>> {
 }
 
 fn run_with(example: &str, arguments: &[&str], dir: &Path) -> Result<String, Box<dyn Error>> {
-    // target/debug/deps/library-… beside target/debug/examples/payments, which `cargo test` has built.
+    // This is target/debug/deps/library-…; the example is target/debug/examples/payments, which
+    // `cargo test` has built.
     let test = std::env::current_exe()?;
     let built = test.parent().and_then(|deps| deps.parent());
     let program = built

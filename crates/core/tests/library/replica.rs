@@ -313,7 +313,7 @@ struct Sealed {
     locked: BTreeSet<(TableId, Vec<u8>)>,
 }
 
-/// An open group beside what it should be.
+/// An open group and its expected state.
 struct Open {
     group: GroupTransaction,
     writes: BTreeMap<(TableId, Vec<u8>), Option<Vec<u8>>>,

@@ -68,7 +68,7 @@ fn a_tree_is_counted_beside_loads_that_fail() {
                 }
             });
             while loads_left.load(Ordering::Relaxed) > 0 {
-                // Not exact while a thread writes: pages of every load that ran meanwhile may count.
+                // Not exact while a thread writes: pages of every concurrent load may count.
                 let left_before = loads_left.load(Ordering::Relaxed);
                 let statistics = tree.statistics();
                 let loads = left_before - loads_left.load(Ordering::Relaxed) + 1;

@@ -154,8 +154,8 @@ fn what_a_look_up_finds_the_next_scan_shows() {
     });
 }
 
-/// While threads insert, replace and delete, a scan shows nothing that a look-up begun later misses,
-/// but for what is deleted meanwhile; and at rest both show the same.
+/// While threads insert, replace and delete, every key that a scan shows is found by a look-up that
+/// begins later, unless it was deleted in between. At rest both show the same.
 #[test]
 fn scans_and_look_ups_agree() {
     let index = &Index::new(BOTH, KeyKind::Fixed8).unwrap();

@@ -11,8 +11,9 @@ use super::new;
 /// Enough for trees of several levels.
 const KEYS: u64 = 400_000;
 
-/// What a key and its payload may take: about a tenth more than they do, and far less than twice what the
-/// leanest peers of the kind take (43 bytes in the OpenBw-Tree, 41 in the BzTree, 35 in Masstree, 29 in ART).
+/// The memory limit of a key and its payload: about a tenth more than they take, and far less than
+/// twice the memory of the leanest peers of the kind (43 bytes in the OpenBw-Tree, 41 in the
+/// BzTree, 35 in Masstree, 29 in ART).
 fn bytes_per_key_max(kind: IndexKind, shape: KeyShape) -> f64 {
     use TreeKind::{
         Art, Blink, Bwtree, BwtreeBoth, BwtreeInchain, BwtreeSplithead, BztreeAppend,
@@ -38,7 +39,7 @@ fn many_keys_in_random_order() {
     }
 }
 
-/// Of the hash table, the dense ones, too.
+/// For the hash table, the dense keys are tested, too.
 #[test]
 fn many_scattered_keys_take_little_memory() {
     let trees = TreeKind::in_build().map(IndexKind::Ordered);
