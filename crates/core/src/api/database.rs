@@ -1,4 +1,4 @@
-//! A database: tables, sessions, and its end.
+//! The handle of a database: opening, transactions, sessions, and closing.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::settings::config::Indexes;
 use crate::thread_number;
 use crate::txn::Transaction;
 
-/// Pools of idle sessions, so that threads rarely look into the same one.
+/// The number of pools of idle sessions, so that threads rarely share one.
 const POOLS: usize = 16;
 /// An open database.
 ///
@@ -93,13 +93,15 @@ pub(crate) struct Shared {
 }
 
 impl Database {
-    /// Opens the database in a directory, created if there is none, and recovers it. It returns when the log is read; tables
-    /// are then loaded in the background, see [`Database::loading`].
+    /// Opens the database in a directory, which is created if it does not exist, and recovers it.
+    /// It returns when the log is replayed; tables are then loaded in the background, see
+    /// [`Database::loading`].
     ///
-    /// The process that opens it uses it: a forked child is refused ([`Error::Forked`]). A program that wants a database
-    /// in its children forks before it opens one, or starts another program (`exec`): a child that was forked later has
-    /// a copy of memory in which threads that it does not have were in the middle of something, the shared parts of this
-    /// library among them.
+    /// The process that opens it uses it: a forked child is refused ([`Error::Forked`]). A program
+    /// that needs a database in its children forks before it opens one, or starts another program
+    /// (`exec`). A child that was forked later has a copy of memory that other threads may have
+    /// been changing, including the shared state of this library, and it does not have those
+    /// threads.
     ///
     /// # Errors
     /// See [`OpenError`]; nothing that the database holds is changed then.
@@ -107,8 +109,9 @@ impl Database {
         Self::builder().open(dir)
     }
 
-    /// A database in memory, which is gone when its last handle is dropped: for tests, and for data that need not last.
-    /// Transactions are what they are elsewhere; nothing is written anywhere, and so none waits for a disk.
+    /// A database in memory, which is lost when its last handle is dropped: for tests, and for data
+    /// that need not be durable. Transactions have the same guarantees otherwise; they write no
+    /// log, and never wait for a disk.
     ///
     /// For one with a log that can be closed and opened again, give [`Builder::disk`] a
     /// [`MemoryDisk`](crate::disk::MemoryDisk).
@@ -157,9 +160,10 @@ impl Database {
     /// so a body that refuses with an error of its own is run by [`Database::transact_with`].
     /// `body` should not block: memory that tables retire is not reused while it runs.
     ///
-    /// The body hands its [`Transaction`] to the functions that it calls. One that runs another transaction of this database
-    /// instead, on the same thread, gets [`Error::NestedTransaction`] at once: it would commit each time that the body is
-    /// run. Views and transactions that are [begun](Database::begin) are free.
+    /// The body hands its [`Transaction`] to the functions that it calls. One that runs another
+    /// transaction of this database instead, on the same thread, gets [`Error::NestedTransaction`]
+    /// at once: it would commit each time that the body is run. Views, and transactions that are
+    /// [begun](Database::begin), are allowed.
     ///
     /// Starvation avoidance: after 64 conflicts in a row it requests exclusive commit priority,
     /// which is granted in the order of requests, for 32 attempts. While it has priority, all other
@@ -178,12 +182,13 @@ impl Database {
         self.with_session(|session| session.transact(body))
     }
 
-    /// [`Database::transact`] for a body that refuses with an error of its own. Any `Err` rolls back; what the
-    /// engine has to report arrives as an `E`.
+    /// [`Database::transact`] for a body that refuses with an error of its own. Any `Err` rolls
+    /// back; errors of the engine are converted to `E`.
     ///
-    /// A conflict that the transaction has met is retried, whatever `body` makes of it: the refusal of an attempt
-    /// that met one, or has read what was no longer current, is not returned. (A conflict of another transaction,
-    /// begun inside the body, is not this one's, and is returned as the body returns it.)
+    /// A conflict that the transaction has met is retried, whatever `body` makes of it: the refusal
+    /// of an attempt that met one, or has read a version that was no longer current, is not
+    /// returned. (A conflict of another transaction, begun inside the body, is not this one's, and
+    /// is returned as the body returns it.)
     ///
     /// ```
     /// #[derive(Debug, PartialEq)]
@@ -251,15 +256,16 @@ impl Database {
 
     /// A session of the pool, or a new one.
     pub(crate) fn pooled_session(&self) -> Result<Session, Error> {
-        // Before the pool is locked: in a forked child, a thread that is not there may have it locked.
+        // Checked before the pool is locked: in a forked child, a thread that does not exist there
+        // may hold the lock.
         self.shared.engine.check_process()?;
         let pooled = self.pool().lock().pop();
         pooled.map_or_else(|| self.session(), Ok)
     }
 
-    /// Gives a session to the pool.
+    /// Returns a session to the pool.
     pub(crate) fn return_session(&self, session: Session) {
-        // As above; there, it is left as it is.
+        // As above: in a forked child, the session is not touched.
         if self.shared.engine.is_own() {
             self.pool().lock().push(session);
         } else {
@@ -288,10 +294,11 @@ impl Database {
         Ok(Session::new(self.transaction_on(worker)?, seed))
     }
 
-    /// Begins a transaction that its owner ends, with [`Transaction::commit`] or by dropping it. It is registered by
-    /// itself, in a place that all threads share; a [`Session`], and [`Database::transact`], which keeps some,
-    /// register once for many transactions. To run it again after a conflict starts a transaction without retry
-    /// priority: only `transact` knows how often a transaction has been aborted.
+    /// Begins a transaction that its owner ends, with [`Transaction::commit`] or by dropping it.
+    /// Each such transaction registers in a list that all threads share; a [`Session`] registers
+    /// once for many transactions, and so does [`Database::transact`], which pools sessions. A
+    /// manual retry after a conflict has no retry priority: only `transact` knows how often a
+    /// transaction has been aborted.
     ///
     /// # Errors
     /// As [`Database::session`].
@@ -303,11 +310,12 @@ impl Database {
         Transaction::begin(&self.shared.engine, worker)
     }
 
-    /// Whether the transaction is durable, and everything it depends on. This flushes nothing; the flusher does, so
-    /// repeated calls learn it in the end. Where the system allows no thread for the flusher, this flushes what is
-    /// overdue in its place, and waits for that. With a [`Builder::group_wait_max`](crate::Builder::group_wait_max)
-    /// of `Duration::MAX` there is no flusher, and another caller has to flush, under early release every stream. By
-    /// epochs (`EPOCH`) that need not suffice: there, a caller has to wait for it.
+    /// Whether the transaction is durable, and everything it depends on. This does not flush; the
+    /// flusher does, so repeated calls return true eventually. If the system allows no thread for
+    /// the flusher, this call flushes overdue groups in its place, and waits for that. With a
+    /// [`Builder::group_wait_max`](crate::Builder::group_wait_max) of `Duration::MAX` there is no
+    /// flusher, and another caller has to flush, under early release every stream. Under release by
+    /// epochs (`EPOCH`) that may not suffice: there, a caller has to wait for the transaction.
     #[must_use]
     pub fn is_acknowledged(&self, ticket: &Ticket) -> bool {
         ticket::is_acknowledged(&self.shared.engine, ticket)
@@ -328,16 +336,16 @@ impl Database {
     /// after [`Builder::group_wait_max`]. No poll waits for the disk, unless there is no such thread: if that is
     /// `Duration::MAX`, or the system allows none.
     ///
-    /// Its output is that of [`Database::wait`]. Wakers are called at the end of whatever made the
-    /// transaction durable: by threads that commit or wait, or by the log's own. As long as the future
-    /// lives, so do the tables' contents in memory, but not the handles: the database can be closed.
+    /// Its output is that of [`Database::wait`]. Wakers are called by the thread that made the
+    /// transaction durable: one that commits or waits, or the log's own. The future keeps the
+    /// tables' contents in memory, but does not keep the database open.
     ///
     /// [`Builder::group_wait_max`]: crate::Builder::group_wait_max
     pub fn acknowledged(&self, ticket: Ticket) -> Acknowledged {
         Acknowledged::new(Arc::clone(&self.shared.engine), ticket)
     }
 
-    /// How the database runs its transactions.
+    /// The protocol with which the database runs its transactions.
     #[must_use]
     pub fn spec(&self) -> ProtocolSpec {
         self.shared.engine.spec
@@ -350,21 +358,22 @@ impl Database {
         self.shared.tuned_config.as_ref()
     }
 
-    /// Where the database is.
+    /// The directory of the database.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.shared.dir
     }
 
-    /// How the recovery at opening went.
+    /// The report of the recovery at opening.
     #[must_use]
     pub fn recovery(&self) -> &RecoveryReport {
         &self.shared.recovery
     }
 
     /// Makes everything that was committed durable, and releases the directory. Transactions that
-    /// have not committed by now fail with [`Error::Closed`], and so do loads, soon; the directory stays locked until
-    /// they have removed their files. Closing again gives the same answer.
+    /// have not committed by now fail with [`Error::Closed`], and so do loads, shortly after; the
+    /// directory stays locked until they have removed their files. Closing again returns the same
+    /// result.
     ///
     /// # Errors
     /// [`Error::NotClosed`] says whether all that was committed is durable; [`Error::AnotherWriter`]: the
@@ -456,7 +465,7 @@ impl Shared {
         } = catalogue;
         manifest.closed = true;
         if let Some(image) = &manifest.image_list {
-            // If the last checkpoint has all that was logged, the next opening reads no log.
+            // If the last checkpoint contains the whole log, the next opening reads no log.
             manifest.drop_superfluous_generations(image.stamp);
         }
         let closed = files.close(&*self.disk, &self.dir, manifest);
@@ -510,7 +519,7 @@ impl Drop for Shared {
         if !self.engine.is_own() {
             return self.abandon();
         }
-        // A caller that needs to know of a failure calls `Database::close`.
+        // A caller that needs the result calls `Database::close`.
         let _ = self.close();
     }
 }

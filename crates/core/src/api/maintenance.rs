@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::recovery::LoadingProgress;
 use crate::settings::absolute_path::absolute_path;
 
-/// Deleted keys that are taken out between two looks whether any are left.
+/// The number of deleted keys that are taken out between two checks for remaining ones.
 const REMOVED_AT_ONCE: usize = 1024;
 
 impl Database {
@@ -53,9 +53,10 @@ impl Database {
         }
     }
 
-    /// Backs the database up into a directory, while transactions go on: what every transaction has left that was
-    /// acknowledged before this call, and nothing of any that began after it returns. The directory is a database by
-    /// itself; `namiki check` verifies it, and it is opened, or restored elsewhere, as any other.
+    /// Online backup: copies the database into a directory while transactions run. The backup has
+    /// every transaction that was acknowledged before this call, and none that began after it
+    /// returns. The directory is a complete database; `namiki check` verifies it, and it can be
+    /// opened, or restored elsewhere, like any other.
     ///
     /// A backup into the directory of an earlier backup is incremental: it copies only the files
     /// with rows that a checkpoint has written since, and the log. If it fails, or the process is
@@ -111,9 +112,10 @@ impl Database {
         checkpointer.back_up(&absolute_path(dir.as_ref())?, options)
     }
 
-    /// How far the loading of the tables is. An opening returns when the log was read; the tables are then loaded from the
-    /// image in the background. Until a table is loaded, [views](Database::view) read it where it lies, and transactions on it
-    /// wait: those tables are loaded first.
+    /// The progress of loading the tables. An opening returns when the log was replayed; the tables
+    /// are then loaded from the image in the background. Until a table is loaded,
+    /// [views](Database::view) read it from the image, and transactions on it wait: such tables are
+    /// loaded first.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -140,7 +142,8 @@ impl Database {
     #[must_use]
     pub fn loading(&self) -> LoadingProgress {
         let shared = &self.shared;
-        // In a forked child, what it asks may be locked by a thread that is not there.
+        // In a forked child, a lock that this needs may be held by a thread that does not exist
+        // there.
         if shared.engine.is_own() {
             shared.loader.progress()
         } else {
@@ -158,9 +161,9 @@ impl Database {
         self.shared.loader.wait()
     }
 
-    /// Takes deleted keys out of the indexes now, so that their memory serves other keys; returns how many are left: those
-    /// that a view may still see, or that are locked. The database does so by itself, with the next transactions or a
-    /// moment later.
+    /// Takes deleted keys out of the indexes now, so that their memory can be reused; returns how
+    /// many remain: those that a view may still see, or that are locked. The database does so by
+    /// itself, with the next transactions or a moment later.
     ///
     /// # Errors
     /// As [`Database::view`](crate::Database::view).

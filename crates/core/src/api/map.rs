@@ -12,7 +12,7 @@ use crate::concurrency::lock::LockMode;
 use crate::error::Error;
 use crate::txn::Transaction;
 
-/// A row, if there is one.
+/// A row, or `None`.
 type FoundRow<K, V> = Option<(<K as Key>::Owned, <V as Value>::Owned)>;
 
 /// Typed tables as maps.
@@ -30,7 +30,8 @@ impl Transaction {
         key.with_bytes(|key| Ok(self.get_bytes(raw_table, key, LockMode::SHARED)?.is_some()))
     }
 
-    /// Hands the value of a key to `read` where it lies, if it is there: a text or bytes without a copy of them.
+    /// Calls `read` with the value of a key in place, if the key exists: strings and bytes are not
+    /// copied.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -60,7 +61,7 @@ impl Transaction {
         Ok(view.transpose()?.map(read))
     }
 
-    /// The row with the least key. That of a part of the table is `tx.range(&table, …).next()`.
+    /// The row with the least key. For a part of the table, use `tx.range(&table, …).next()`.
     ///
     /// # Errors
     /// As [`Transaction::get`].
@@ -71,7 +72,8 @@ impl Transaction {
         Ok(self.end_row(table, Direction::Forward)?.map(|(_, row)| row))
     }
 
-    /// The row with the greatest key. That of a part of the table is `tx.range(&table, …).next_back()`.
+    /// The row with the greatest key. For a part of the table, use `tx.range(&table,
+    /// …).next_back()`.
     ///
     /// # Errors
     /// As [`Transaction::get`].
@@ -100,7 +102,7 @@ impl Transaction {
         self.pop(table, Direction::Forward)
     }
 
-    /// Removes the row with the greatest key, and returns it. It passes over deleted keys as
+    /// Removes the row with the greatest key, and returns it. It skips deleted keys as
     /// [`pop_first`](Transaction::pop_first) does.
     ///
     /// # Errors
@@ -150,8 +152,8 @@ impl Transaction {
     }
 
     /// The number of keys in a range. It **reads them all**, so it takes as long as a scan, and a
-    /// change of any of them is a conflict: a total that is often needed is kept in a table of its
-    /// own, by [`add`](Transaction::add).
+    /// change of any of them is a conflict: a count that is needed often should be kept in a table
+    /// of its own, with [`add`](Transaction::add).
     ///
     /// # Errors
     /// As [`Transaction::get`].
@@ -171,7 +173,7 @@ impl Transaction {
         Ok(count)
     }
 
-    /// Removes the keys of a range that `keep` is false of; returns how many.
+    /// Removes the keys of a range for which `keep` returns false; returns how many.
     ///
     /// # Errors
     /// As [`Transaction::get`]; some keys may be removed then. To undo that, roll back to a

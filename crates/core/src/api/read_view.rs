@@ -9,8 +9,8 @@ use crate::concurrency::cc::{Checks, NoFaults};
 use crate::error::Error;
 
 impl Database {
-    /// A view of all tables as they are now: of every transaction that was acknowledged before this call, and of none
-    /// that began after it returns. It shows nothing that a crash could take back.
+    /// A view of all tables as they are now: of every transaction that was acknowledged before this
+    /// call, and of none that began after it returns. Every commit that it shows is durable.
     ///
     /// Reading it takes no locks and meets no conflicts, and it does not delay transactions. Its
     /// cost is memory: versions that transactions overwrite are kept while the view may see them.
@@ -50,14 +50,14 @@ impl Database {
         self.faulty_view::<NoFaults>()
     }
 
-    /// [`Database::view`] with a bug, to see it found.
+    /// [`Database::view`] with an injected fault, to test that it is detected.
     #[doc(hidden)]
     pub fn faulty_view<C: Checks>(&self) -> Result<View, Error> {
         let engine = &self.shared.engine;
         engine.check_open()?;
         loop {
             let (pinned, catalogue) = {
-                // As long as it is locked, no table comes, goes or gets another name.
+                // While it is locked, no table is created, dropped or renamed.
                 let mut catalogue = self.shared.catalogue.lock();
                 if catalogue.closed.is_some() {
                     return Err(Error::Closed);

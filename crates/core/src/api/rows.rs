@@ -1,8 +1,9 @@
-//! Rows that are read as they are asked for, from both ends of a range.
+//! Lazy iteration over a range, from both ends.
 //!
-//! Each step beyond what was read ahead is a scan of its own, of what is left of the range. The scans leave nothing out
-//! between them: each begins behind the last key of the one before, and notes, or locks, the gap from there on. So what
-//! was read is protected from phantoms as by one scan, up to the last row that was read, and no further.
+//! Each step beyond the rows that were read ahead is a scan of the rest of the range. The scans
+//! leave no gap between them: each begins behind the last key of the previous one, and notes, or
+//! locks, the gap from there on. So the range is protected from phantoms as by one scan, up to the
+//! last row that was read, and no further.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,7 +24,7 @@ use crate::txn::Transaction;
 
 /// The most rows that are read ahead.
 const AHEAD_MAX: usize = 256;
-/// How many times more rows each scan reads than the one before it.
+/// Read-ahead growth: how many times more rows each scan reads than the previous one.
 const AHEAD_GROWTH: usize = 16;
 
 /// The rows of a range, see [`Transaction::range`] and [`View::range`].
@@ -34,7 +35,7 @@ pub struct Rows<'t, K: Key + ?Sized, V: Value + ?Sized> {
     unread: Option<(Bound<KeyBytes>, Bound<KeyBytes>)>,
     /// In ascending order.
     first: Ahead<K, V>,
-    /// Those behind what has not been read, in ascending order.
+    /// Those behind the unread part, in ascending order.
     last: Ahead<K, V>,
 }
 
@@ -129,7 +130,7 @@ impl Transaction {
         Rows::new(reader, table, (range.start(), range.end()))
     }
 
-    /// The rows with keys that begin like this, as [`range`](Transaction::range) gives them.
+    /// The rows whose keys have this prefix, as [`range`](Transaction::range) returns them.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -160,8 +161,8 @@ impl Transaction {
 
 /// Iterators over ranges of typed tables.
 impl View {
-    /// The rows of a range, read as they are asked for, from either end: as
-    /// [`Transaction::range`] gives them, and without conflicts.
+    /// The rows of a range, read as they are asked for, from either end: as [`Transaction::range`]
+    /// returns them, but without conflicts.
     pub fn range<'t, K: Key + ?Sized, V: Value + ?Sized>(
         &'t self,
         table: &'t Table<K, V>,
@@ -170,7 +171,7 @@ impl View {
         Rows::new(Reader::View(self), table, (range.start(), range.end()))
     }
 
-    /// The rows with keys that begin like this.
+    /// The rows whose keys have this prefix.
     pub fn prefix<'t, K: Key + ?Sized, V: Value + ?Sized>(
         &'t self,
         table: &'t Table<K, V>,
@@ -197,7 +198,7 @@ impl<'t, K: Key + ?Sized, V: Value + ?Sized> Rows<'t, K, V> {
         }
     }
 
-    /// Reads some rows ahead, if there are any that were not read. An error follows the rows before it.
+    /// Reads some rows ahead, if any are unread. An error follows the rows before it.
     fn read_ahead(&mut self, direction: Direction) {
         let Some(range) = take(&mut self.unread) else {
             return;

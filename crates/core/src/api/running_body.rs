@@ -3,8 +3,8 @@
 //! The outer body is run again after a conflict, and would commit the inner transaction each time.
 //! And the inner one may wait for the locks or the commit priority of the outer one, which nothing
 //! on this thread can release: a deadlock. Bodies of two databases may nest, a body may begin a
-//! transaction of its own ([`Database::begin`](crate::Database::begin)), and other threads are
-//! free.
+//! transaction of its own ([`Database::begin`](crate::Database::begin)), and other threads are not
+//! restricted.
 //!
 //! The check is for the thread, not for the code that runs on it. If a body lets its thread run
 //! other code, for example by waiting in a work-stealing executor (`rayon::join`), a body in that
@@ -91,7 +91,7 @@ fn begin_inside(owner: Owner, outer: Owner) -> Result<(), Error> {
 /// Ends a body, whichever began last.
 #[cold]
 fn end_among_others(owner: Owner) {
-    // Where the thread is ending, the list is gone.
+    // While the thread ends, the list no longer exists.
     let _ = OUTER.try_with(|all| {
         let mut all = all.borrow_mut();
         if INNERMOST.get() == Some(owner) {

@@ -22,14 +22,14 @@ pub(crate) const ROOM_MADE_MAX: u32 = 8;
 
 /// Runs transactions on one log stream.
 ///
-/// [`Database::transact`](crate::Database::transact) takes a session from a pool each time; a thread
-/// that runs many transactions keeps one to itself. Dropping it makes durable what is in its group.
+/// [`Database::transact`](crate::Database::transact) takes a session from a pool each time; a
+/// thread that runs many transactions keeps its own. Dropping a session makes its group durable.
 #[derive(Debug)]
 pub struct Session {
     transaction: Transaction,
     random: Random,
     attempts: u64,
-    /// How often room was made for the transaction since it was run first.
+    /// How often room was made for the transaction since its first attempt.
     room_made: u32,
 }
 
@@ -152,7 +152,7 @@ impl Session {
         }
     }
 
-    /// After an attempt that failed, if it is worth another one: waits as long as is due.
+    /// After a failed attempt that is worth a retry: waits for its backoff.
     #[inline(never)]
     fn prepare_retry<E>(&mut self, failure: Failure<E>) -> Result<(), Failure<E>> {
         if let Failure::Unloaded(raw_table) = failure {
@@ -170,7 +170,7 @@ impl Session {
     /// After an attempt that was refused because the disk is full: waits until room was made, if some can be.
     #[cold]
     fn wait_for_room<E>(&mut self, failure: Failure<E>) -> Result<(), Failure<E>> {
-        // Others take it, perhaps.
+        // Other transactions may take it.
         if self.room_made == ROOM_MADE_MAX || !self.transaction.engine().room_requests.ask() {
             return Err(failure);
         }
@@ -227,9 +227,9 @@ impl Session {
         done.map_err(Failure::of_only_attempt)
     }
 
-    /// [`Session::try_transact_async`] with a bug, to see it found. Bugs in what a body does need the feature
-    /// `fault-injection`, and do not compile without it. It may be nested, so that one thread decides all that happens between
-    /// the steps of a transaction.
+    /// [`Session::try_transact_async`] with an injected fault, to test that it is detected. Faults
+    /// in the operations of a body need the feature `fault-injection`, and do not compile without
+    /// it. Calls may be nested, so that one thread controls the interleaving of transactions.
     #[doc(hidden)]
     pub fn try_faulty<C: Checks, T>(
         &mut self,
@@ -251,14 +251,16 @@ impl Session {
         done.map_err(|ended| ended.confirm(&self.transaction))
     }
 
-    /// Runs a transaction once. If it fails, its failure is not to be told before what it has read is durable.
+    /// Runs a transaction once. If it fails, its failure must not be returned before the versions
+    /// that it has read are durable.
     #[inline]
     pub(crate) fn attempt_unconfirmed<C: Checks, T, E>(
         &mut self,
         body: impl FnOnce(&mut Transaction) -> Result<T, E>,
         conflict_in: impl FnOnce(&E) -> Option<Conflict>,
     ) -> Result<(T, Ticket), Ended<E>> {
-        // First: what the attempt begins with may wait for a transaction that this thread is in the middle of.
+        // Checked first: the beginning of the attempt may wait for a transaction that this thread
+        // is running.
         let guard = RunningBody::begin(self.transaction.engine().owner)?;
         self.attempt_guarded_by::<C, T, E>(Some(guard), body, conflict_in)
     }
@@ -288,9 +290,10 @@ impl Session {
         longest.mul_f64(self.random.unit())
     }
 
-    /// Prefetches what transactions on these keys will read, see [`Transaction::prefetch`]. Useful for a caller with
-    /// several transactions ready to be run, such as a server that was sent a pipeline of statements: a transaction
-    /// of one key has nothing of its own to overlap its cache misses with, but those of the next ones do.
+    /// Prefetches what transactions on these keys will read, see [`Transaction::prefetch`]. Useful
+    /// for a caller with several transactions ready to run, such as a server that received a
+    /// pipeline of statements: a transaction of one key has no other cache misses with which to
+    /// overlap its own, but the next ones have.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -348,8 +351,8 @@ impl Session {
             Backoff::Nothing => {}
             Backoff::Yield => std::thread::yield_now(),
             Backoff::Sleep(longest) => {
-                // The conflicting lock may be held by a group of any stream that no thread is about to flush, or by
-                // one with a slow flush. A failure shows at the next attempt.
+                // The conflicting lock may be held by a group of any stream that no thread is about
+                // to flush, or by one with a slow flush. The next attempt reports a failure.
                 let _ = self.transaction.flush_all();
                 let part = self.part_of(longest);
                 std::thread::sleep(part);
@@ -391,11 +394,12 @@ impl<E> From<Error> for Ended<E> {
 pub(crate) enum Failure<E> {
     /// In a conflict, which the transaction recorded or its commit met: it is worth another attempt.
     Conflict(Conflict),
-    /// In an error of the body, which holds: what the body had read is current and durable.
+    /// In an error of the body, which is valid: the versions that the body had read are current and
+    /// durable.
     Body(E),
     /// In an error of the engine.
     Engine(Error),
-    /// In an error of the body, whose changes the log had no room for.
+    /// In an error of the body, for whose changes the log had no room.
     NoRoom(E),
     /// At a table that is not loaded yet: it is worth another attempt when it is.
     Unloaded(Arc<RawTable>),
@@ -411,7 +415,7 @@ impl<E> From<Error> for Failure<E> {
 }
 
 impl<E> Failure<E> {
-    /// Whether the attempt is worth another one when room was made.
+    /// Whether the attempt is worth a retry once room was made.
     pub(crate) fn is_for_want_of_room(&self) -> bool {
         matches!(self, Self::Engine(Error::DiskFull(_)) | Self::NoRoom(_))
     }
@@ -430,7 +434,7 @@ impl<E: From<Error>> Failure<E> {
         }
     }
 
-    /// The error of an attempt that no other follows. If it is for a table that was not loaded, it is when this returns.
+    /// The error of the last attempt. If a table was not loaded, it is loaded when this returns.
     fn of_only_attempt(self) -> E {
         match &self {
             Self::Unloaded(raw_table) => match raw_table.load_state.wait() {

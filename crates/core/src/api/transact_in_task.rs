@@ -1,9 +1,10 @@
 //! Transactions of tasks: the waits of [`Database::transact`] as futures.
 //!
-//! A transaction waits for five things between the beginning of its first attempt and its end: for a while after a
-//! conflict, for commit priority after many, for a table that is being loaded, for room on a full disk, and for its log. A thread
-//! sleeps, parks, or flushes; a task is polled again when it is time: for the first two by the database's timer
-//! (`task_timer.rs`), for the last by the log, and for the others by the thread that loads tables, or makes room.
+//! A transaction waits for five things between the beginning of its first attempt and its end: for
+//! a while after a conflict, for commit priority after many, for a table that is being loaded, for
+//! room on a full disk, and for its log. A thread sleeps, parks, or flushes; a task is woken: for
+//! the first two waits by the database's timer (`task_timer.rs`), for the last by the log, and for
+//! the others by the thread that loads tables or makes room.
 //!
 //! An attempt does not yield: the body and the locks of its commit.
 
@@ -35,8 +36,9 @@ impl Database {
     /// runtime. Its waits are those of [`Database::transact`], retries and starvation avoidance included, and none of
     /// them takes the thread that polls it: a timer's thread of the database wakes the task, or the log's.
     ///
-    /// The body is run by the poll, at once: it should be short, as it does not wait for the disk. Dropped before its end,
-    /// the future leaves the transaction undone, or committed: what it is only the output says.
+    /// A poll runs the whole body, which should be short; it does not wait for the disk. If the
+    /// future is dropped before its end, the transaction may or may not have committed: only the
+    /// output says which.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -98,7 +100,7 @@ impl Database {
     ) -> Result<T, E> {
         let began = Instant::now();
         let engine = &self.shared.engine;
-        // The outer one may be what it would wait for.
+        // It might wait for the outer transaction.
         check_not_nested(engine.owner)?;
         let mut pooled = self.take_for_task()?;
         let mut room_made = 0;
@@ -127,7 +129,7 @@ impl Database {
             }
             if failure.is_for_want_of_room() {
                 drop(pooled);
-                // Others take it, perhaps.
+                // Other transactions may take it.
                 if room_made == ROOM_MADE_MAX || !MadeRoom::new(engine).await {
                     return Err(failure.into_error());
                 }
@@ -273,7 +275,7 @@ async fn sleep(engine: &Engine, time: Duration) {
     .await;
 }
 
-/// Ends when it is time.
+/// Ends when the time has come.
 struct Sleep<'a> {
     engine: &'a Engine,
     until: Instant,
@@ -285,7 +287,7 @@ impl Future for Sleep<'_> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let left = self.until.saturating_duration_since(Instant::now());
-        // In a forked child there is no timer; what comes next says so.
+        // A forked child has no timer; the next step reports that.
         if left.is_zero() || !self.engine.is_own() {
             return Poll::Ready(());
         }
@@ -317,7 +319,7 @@ impl Future for Loaded<'_> {
     }
 }
 
-/// Ends when room was made on the disk, or none could be: says which.
+/// Ends when room was made on the disk, or could not be made; returns which.
 struct MadeRoom<'a> {
     engine: &'a Engine,
     request: Option<RoomRequest>,
@@ -378,7 +380,7 @@ struct Priority<'a> {
     engine: &'a Engine,
     ticket: &'a mut Option<PriorityTicket>,
     until: Option<Instant>,
-    /// Its request in the queue, and what is fired when it has its turn.
+    /// Its request in the queue, and the timer entry that is fired when the request is granted.
     waiting: Option<(RequestId, TimerEntry)>,
 }
 
@@ -397,7 +399,7 @@ impl Future for Priority<'_> {
             .until
             .get_or_insert_with(|| now + token.holder_wait_max());
         let number = token.number();
-        // First the timer, then the queue: the release of the token fires what is there.
+        // First the timer, then the queue: the release of the token fires the entry in the queue.
         let Some(entry) = this.engine.task_timer.register(until, context.waker()) else {
             return Poll::Ready(token.request(this.ticket));
         };
@@ -530,7 +532,7 @@ mod tests {
         assert!(waits.as_mut().poll(context).is_pending());
         calls.wait();
         assert_eq!(waits.as_mut().poll(context), Poll::Ready(false));
-        // And before an attempt: other transactions are held up no longer than that.
+        // The same before an attempt: other transactions are delayed no longer than that.
         let mut session = db.session().unwrap();
         let mut waits = pin!(yield_to_priority(engine, &mut session));
         while waits.as_mut().poll(context).is_pending() {

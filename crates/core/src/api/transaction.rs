@@ -112,9 +112,8 @@ impl Transaction {
         }
     }
 
-    /// The values of many keys, in their order, into `out`, which is cleared. The same as a
-    /// [`get`](Transaction::get) of each, and faster: what one look-up waits for, the others wait for
-    /// at the same time.
+    /// The values of many keys, in their order, into `out`, which is cleared. Equivalent to a
+    /// [`get`](Transaction::get) of each, and faster: their cache misses overlap.
     ///
     /// # Errors
     /// As [`Transaction::get`]; `out` then has the values of all keys before the one that failed.
@@ -146,7 +145,7 @@ impl Transaction {
     /// transaction's read set and cannot fail: a key that the table cannot hold, and some of its
     /// neighbours in the list, are skipped.
     ///
-    /// A few hundred records at a time are as many as a processor keeps close.
+    /// A processor's caches hold a few hundred records at a time.
     pub fn prefetch<K: Key + ?Sized, V: ?Sized, Q: AsKey<K>>(
         &mut self,
         table: &Table<K, V>,
@@ -176,8 +175,8 @@ impl Transaction {
         self.get_locked(table, key, LockMode::EXCLUSIVE)
     }
 
-    /// Writes a value, whether the key is there or not. Nothing is read, so two transactions that
-    /// put the same key do not conflict.
+    /// Blind write: writes a value, whether the key exists or not. Nothing is read, so two
+    /// transactions that put the same key do not conflict.
     ///
     /// # Errors
     /// Those that name a bad key or value. [`Error::TableFull`], most often from what the transaction does
@@ -227,11 +226,13 @@ impl Transaction {
         Ok(before)
     }
 
-    /// Adds an amount to the number that the key has at the commit, or to zero if it is not there then. Nothing is
-    /// read before: two transactions that add to the same key do not conflict, in whatever order they commit. For
-    /// counters and totals that many transactions change and few look at. (A transaction that looks at the key
-    /// itself reads it from then on. Under normal lock release, one waits for the group of the other, as for any
-    /// key that both write; under [`LogStyle::Operations`](crate::LogStyle::Operations), until the other has ended.)
+    /// Commutative increment: adds an amount to the number that the key has at the commit, or to
+    /// zero if the key is absent then. Nothing is read before: two transactions that add to the
+    /// same key do not conflict, in whatever order they commit. For counters and totals that many
+    /// transactions change and few read. (A transaction that accesses the key otherwise reads it
+    /// from then on. Under normal lock release, one waits for the group of the other, as for any
+    /// key that both write; under [`LogStyle::Operations`](crate::LogStyle::Operations), until the
+    /// other has ended.)
     ///
     /// # Errors
     /// As [`Transaction::put`]. The commit fails with [`Error::Overflow`] if the sum is beyond what the type can say; so
@@ -248,7 +249,7 @@ impl Transaction {
         key.with_bytes(|key| self.add_bytes(raw_table, key, encode, add::<V>))
     }
 
-    /// Writes a value for a key that is not there.
+    /// Inserts a value for a key that does not exist.
     ///
     /// # Errors
     /// [`Error::Duplicate`] if it is there, [`Error::TableFull`] if there is no room for it; the transaction
@@ -274,7 +275,7 @@ impl Transaction {
         })
     }
 
-    /// Replaces a value by what `change` makes of it; returns whether there was one.
+    /// Replaces a value by the result of `change`; returns whether the key existed.
     ///
     /// # Errors
     /// As [`Transaction::get`] and [`Transaction::put`].
@@ -294,9 +295,9 @@ impl Transaction {
         })
     }
 
-    /// Replaces the values of many keys by what `change` makes of them, given each one's position in `keys`; returns
-    /// how many there were. The same as an [`update`](Transaction::update) of each in sequence, and faster: their
-    /// cache misses overlap.
+    /// Replaces the values of many keys by the results of `change`, which gets each key's position
+    /// in `keys`; returns how many existed. Equivalent to an [`update`](Transaction::update) of
+    /// each in sequence, and faster: their cache misses overlap.
     ///
     /// # Errors
     /// As [`Transaction::update`]; the keys before the one that failed are updated then, and those after it are not.

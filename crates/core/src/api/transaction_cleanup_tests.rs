@@ -1,5 +1,6 @@
-//! Tests: however a transaction ends, it leaves nothing behind: no lock, no permit, no commit priority, no slot, and
-//! no change. They look into the engine, since others wait for most of these only for a while.
+//! Tests: however a transaction ends, it leaves nothing behind: no lock, no permit, no commit
+//! priority, no slot, and no change. They inspect the engine, because other transactions wait for
+//! most of these only for a limited time.
 
 use std::future::pending;
 use std::num::{NonZeroU16, NonZeroU32};
@@ -67,14 +68,14 @@ fn open(spec: &str, disk: Arc<dyn Disk>) -> (Database, Numbers) {
     (db, table)
 }
 
-/// Takes one of everything.
+/// Acquires one resource of every kind.
 fn hold(tx: &mut Transaction, table: &Numbers) -> Result<(), Error> {
     for _ in 0..PRIORITY_AFTER {
         tx.note_conflict();
     }
     tx.request_priority();
     assert!(tx.engine().priority.is_taken());
-    // It would wait for itself otherwise.
+    // Otherwise it would wait for itself.
     tx.engine().admission.note_wound();
     tx.get(table, &READ)?;
     tx.put(table, &WRITTEN, &(OLD + 1))?;
@@ -221,7 +222,7 @@ fn check_permits(db: &Database, context: &str) {
     }
 }
 
-/// Runs this, and sees that it has released everything. The keys have these values then.
+/// Runs `end`, and checks that all resources are released and that the keys have these values.
 fn check(spec: &str, (how, end): (&str, Ending), expected: [Option<u64>; 3]) {
     let context = format!("{spec}, {how}");
     let (db, table) = open(spec, Arc::new(SimDisk::new()));

@@ -29,13 +29,13 @@ pub struct View {
     pub(crate) open: Arc<OpenView>,
     /// Which tables there were at its moment.
     pub(crate) catalogue: Arc<CatalogueView>,
-    /// Where tables are read that are not loaded.
+    /// The source of tables that are not loaded.
     pub(crate) loader: Arc<ImageLoader>,
 }
 
 /// Reading typed tables.
 impl View {
-    /// The stamp of its moment: it sees what commits with this stamp or a lower one have written, and nothing else.
+    /// The stamp of its moment: it sees exactly the commits with this stamp or a lower one.
     #[must_use]
     pub fn stamp(&self) -> Stamp {
         self.open.stamp
@@ -60,7 +60,7 @@ impl View {
         key.with_bytes(|key| self.with_value(raw_table, key, decode))
     }
 
-    /// Hands the value of a key to `read` where it lies, if it is there.
+    /// Calls `read` with the value of a key in place, if the key exists.
     ///
     /// # Errors
     /// As [`View::get`].
@@ -80,8 +80,8 @@ impl View {
         key.with_bytes(|key| self.with_value(raw_table, key, decode))
     }
 
-    /// The values of many keys, in their order, into `out`, which is cleared. The same as a [`get`](View::get) of each, and
-    /// faster: their cache misses overlap.
+    /// The values of many keys, in their order, into `out`, which is cleared. Equivalent to a
+    /// [`get`](View::get) of each, and faster: their cache misses overlap.
     ///
     /// # Errors
     /// As [`View::get`]; `out` then has the values of all keys before the one that failed.
@@ -145,7 +145,7 @@ impl View {
         self.range(table, ..).next_back().transpose()
     }
 
-    /// How many keys of a range there are: it reads them all.
+    /// The number of keys in a range: it reads them all.
     ///
     /// # Errors
     /// As [`View::get`].
@@ -231,7 +231,7 @@ impl View {
         }
     }
 
-    /// Where a table lies, if it is not loaded.
+    /// The runs of a table that is not loaded.
     fn unloaded(&self, raw_table: &RawTable) -> Result<Option<Arc<UnloadedTable>>, Error> {
         if raw_table.is_loaded() {
             return Ok(None);
@@ -255,7 +255,7 @@ impl View {
         }
     }
 
-    /// Hands the value of a key to `read`.
+    /// Calls `read` with the value of a key.
     pub(crate) fn with_value<T>(
         &self,
         raw_table: &RawTable,

@@ -1,15 +1,17 @@
-//! Where to divide a range of keys, so that several threads go through it.
+//! Splits a range of keys, so that several threads can scan it.
 //!
-//! No index knows how many keys lie in a range. But the first and the last of them are found as fast as any, and halfway between
-//! these, as numbers, there is a bound: the first key from there on divides the range. Dense keys are divided in the middle. Others
-//! may not be, and then the larger part is divided again once a thread has nothing more to do; each time the first and the last key
-//! of the part are looked up, so that no gap is divided twice.
+//! No index knows the number of keys in a range. But the first and the last key are found quickly.
+//! The bound halfway between them, as numbers, splits the range at the first key from there on.
+//! Dense keys are split in the middle. Others may not be; then the larger part is split again once
+//! a thread is idle. Each time the first and the last key of the part are looked up, so that no gap
+//! is split twice.
 
 use std::ops::Bound;
 
 use namiki_index::{Direction, ScanRange};
 
-/// A key of the range that others lie below: see the module. `end_key` finds the first key of a range, in its direction.
+/// A key of the range that is not its first: see the module. `end_key` finds the first key of a
+/// range, in its direction.
 pub(super) fn middle_key<E>(
     from: Bound<&[u8]>,
     to: Bound<&[u8]>,
@@ -110,7 +112,7 @@ mod tests {
                 };
                 keys.insert((0..length).map(|_| byte()).collect::<Vec<u8>>());
             }
-            // Divided until there is nothing to divide, every key is in a part of its own.
+            // Splitting until no part can be split leaves every key in a part of its own.
             let mut parts = vec![(Bound::Unbounded, Bound::Unbounded)];
             let mut single = Vec::new();
             while let Some((from, to)) = parts.pop() {

@@ -34,9 +34,9 @@ use crate::table::raw_table::RawTable;
 /// A query that is about to run: its tables in memory, and how it is run.
 pub struct Query {
     db: Database,
-    /// Tables in memory. Which names they have, the moment says at which the query reads them.
+    /// Tables in memory. Their names are those of the moment at which the query reads them.
     described: Vec<Described>,
-    /// Where tables in memory are read; nothing: in a view of the query's own.
+    /// The view in which tables in memory are read; `None`: a view of the query's own.
     view: Option<View>,
     options: Options,
 }
@@ -93,8 +93,9 @@ impl Database {
 }
 
 impl Query {
-    /// With a table in memory, under its own name: names for the parts of its key, and for its value. Its name is the one that it
-    /// had at the moment at which the query reads it: that of its [view](Query::in_view), or the present one.
+    /// Adds a table in memory, under its own name, with names for the parts of its key and for its
+    /// value. Its name is the one that it had at the moment at which the query reads it: that of
+    /// its [view](Query::in_view), or the present one.
     ///
     /// # Errors
     /// [`QueryError::NotQueryable`] if there are not as many names as parts, or queries cannot read
@@ -127,7 +128,7 @@ impl Query {
         self.described(table, schema, Values::One(value_type))
     }
 
-    /// With a table in memory with values that are rows, encoded for this schema by
+    /// Adds a table in memory whose values are rows, encoded for this schema by
     /// [`encode_row`](crate::query::encode_row), with the table's key as its key.
     ///
     /// # Errors
@@ -152,8 +153,9 @@ impl Query {
         self.described(table, schema, Values::Rows)
     }
 
-    /// With a table in memory of types that the program does not have: the schema's key has the bytes of the table's keys, and its
-    /// rows are made of both by a function. For tools that work on any database; see `Database::untyped_table`.
+    /// Adds a table in memory of types that the program does not have: the schema's key has the
+    /// bytes of the table's keys, and a function makes the rows from both. For tools that work on
+    /// any database; see `Database::untyped_table`.
     ///
     /// # Errors
     /// [`QueryError::ForeignTable`].
@@ -239,7 +241,7 @@ impl Query {
         self
     }
 
-    /// In which order it is executed. Default: out of order.
+    /// The order of execution. Default: out of order.
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.options.mode = mode;
@@ -253,13 +255,16 @@ impl Query {
         self
     }
 
-    /// Starts the plan. Its rows can be taken at once, and come in any order unless the plan sorts them. Dropped before
-    /// the end, they cancel the query. They do not keep the database open: once the last handle is dropped, rows of
-    /// tables in memory end with [`Error::Closed`](crate::Error::Closed).
+    /// Starts the plan. Its rows can be taken at once, and come in any order unless the plan sorts
+    /// them. Dropping them before the end cancels the query. They do not keep the database open:
+    /// once the last handle is dropped, rows of tables in memory end with
+    /// [`Error::Closed`](crate::Error::Closed).
     ///
     /// # Errors
-    /// [`QueryError`]; [`QueryError::View`] with [`Error::TableYoungerThanView`](crate::Error::TableYoungerThanView) if a table
-    /// was created, loaded, cleared or renamed after the [view](Query::in_view) was opened; what is met later, the rows say.
+    /// [`QueryError`]; [`QueryError::View`] with
+    /// [`Error::TableYoungerThanView`](crate::Error::TableYoungerThanView) if a table was created,
+    /// loaded, cleared or renamed after the [view](Query::in_view) was opened. Later errors are
+    /// returned by the rows.
     pub fn run(self, plan: &Plan) -> Result<Rows, QueryError> {
         let shared = &*self.db.shared;
         shared
@@ -271,7 +276,7 @@ impl Query {
         Ok(executor.run(plan, &tables, &self.options)?)
     }
 
-    /// How the plan would run, and what it is estimated to cost. Reads no row.
+    /// Explains how the plan would run, with its estimated cost. Reads no row.
     ///
     /// # Errors
     /// [`QueryError`].
@@ -309,7 +314,8 @@ impl Query {
     /// `None` if some of them are in memory and no view is given.
     fn tables_in(&self, plan: &Plan, view: Option<&View>) -> Result<Option<Tables>, QueryError> {
         let shared = &*self.db.shared;
-        // Locked for all of them, and until they are open: one could be dropped, or two could change their names in between.
+        // One lock for all of them, held until they are open: otherwise one could be dropped, or
+        // two could exchange their names in between.
         let catalogue = shared.catalogue.lock();
         if catalogue.closed.is_some() {
             return Err(QueryError::Closed);

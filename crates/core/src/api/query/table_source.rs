@@ -1,12 +1,14 @@
 //! Tables in memory as sources of queries.
 //!
-//! A typed table's keys are the bytes that a query's keys are, as long as their parts have eight bytes, or are text or
-//! bytes. Its value is one column; or, where the values are rows that were encoded for a schema, all the others.
+//! A typed table's keys have the encoding of a query's keys, provided that their parts have eight
+//! bytes, or are text or bytes. Its value is one column; or, if the values are rows that were
+//! encoded for a schema, all the other columns.
 //!
-//! Rows are read in a view: all that a query reads is of one moment, whatever it reads when.
+//! Rows are read in a view: a query reads one consistent snapshot, however long it runs.
 //!
-//! A source keeps the contents of its table in memory, and not the database open: a query's threads may drop it some
-//! time after the rows were dropped, and the database is closed when its last handle is, by that call and not by them.
+//! A source keeps the contents of its table in memory, but does not keep the database open. A
+//! query's threads may drop the source some time after the rows were dropped; the drop of the last
+//! handle, not theirs, closes the database.
 
 use std::borrow::Cow;
 use std::ops::{Bound, ControlFlow};
@@ -48,8 +50,8 @@ pub type RowOf = Arc<dyn Fn(&[u8], &[u8]) -> Result<Vec<u8>, String> + Send + Sy
 #[error("{0}")]
 pub(super) struct NoRow(String);
 
-/// The types of the parts of a key, by the name of its type in the manifest; nothing if queries cannot read such
-/// keys.
+/// The types of the parts of a key, by the name of its type in the manifest; `None` if queries
+/// cannot read such keys.
 pub(super) fn key_columns(type_name: &str) -> Option<Vec<ColumnType>> {
     let inner = type_name
         .strip_prefix('(')
@@ -58,7 +60,7 @@ pub(super) fn key_columns(type_name: &str) -> Option<Vec<ColumnType>> {
     parts.map(|part| one_column(part, true)).collect()
 }
 
-/// The type of a value that is one column; nothing if queries cannot read such values.
+/// The type of a value that is one column; `None` if queries cannot read such values.
 pub(super) fn value_column(type_name: &str) -> Option<ColumnType> {
     one_column(type_name, false)
 }

@@ -10,7 +10,7 @@ use crate::txn::Transaction;
 
 /// A table that maps keys of type `K`, in order, to values of type `V`.
 ///
-/// A handle: cloning it is cheap, and all clones are the same table. It is good for transactions of
+/// A handle: cloning it is cheap, and all clones are the same table. It is valid in transactions of
 /// the database that it came from, see [`Database::table`](crate::Database::table).
 pub struct Table<K: ?Sized, V: ?Sized> {
     pub(super) raw_table: Arc<RawTable>,

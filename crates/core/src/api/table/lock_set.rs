@@ -74,10 +74,11 @@ fn all_encoded<K: Key + ?Sized, Q: AsKey<K>>(keys: impl IntoIterator<Item = Q>) 
 
 /// Locking before anything else.
 impl Transaction {
-    /// Locks keys for reading and writing, whether they are there or not, before the transaction does anything with
-    /// them: for transactions that know all keys up front, under strict two-phase locking. All lock in the same
-    /// order, so transactions that do only this, once, do not wound each other, except one that has waited for ten
-    /// milliseconds. Under TicToc and Silo, which lock at the commit, nothing happens.
+    /// Locks keys for reading and writing, whether they are there or not, before the transaction
+    /// does anything with them: for transactions that know all keys up front, under strict
+    /// two-phase locking. All lock in the same order, so transactions that do only this, once, do
+    /// not wound each other, except one that has waited for ten milliseconds. Under TicToc and
+    /// Silo, which lock at the commit, it does nothing.
     ///
     /// # Errors
     /// As [`Transaction::get`], and [`Error::TableFull`].
