@@ -1,4 +1,5 @@
-//! The last step of an opening, to write or to read: the database of the parts that were recovered.
+//! The last step of an opening, for writing or reading: assembles the database from the recovered
+//! parts.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -32,7 +33,7 @@ use crate::settings::autotune::TunedConfig;
 use crate::settings::builder::Builder;
 use crate::table::raw_table::{Owner, RawTable, TableId};
 
-/// A directory that was opened, to read it alone or to write it, and recovered.
+/// A directory that was opened, read-only or for writing, and recovered.
 pub(crate) struct Opened {
     pub(crate) spec: ProtocolSpec,
     pub(crate) read_only: bool,
@@ -60,7 +61,7 @@ pub(crate) fn epochs_after(recovered: &RecoveryReport, length_min: Duration) -> 
 }
 
 impl Builder {
-    /// The tables that the manifest has in memory, empty.
+    /// Empty tables for the manifest's tables in memory.
     pub(crate) fn raw_tables(
         &self,
         manifest: &Manifest,
@@ -75,7 +76,7 @@ impl Builder {
         Ok(raw_tables)
     }
 
-    /// The database of what was opened.
+    /// Assembles the database.
     pub(crate) fn database(self, opened: Opened) -> Database {
         let settings = Settings {
             spec: opened.spec,

@@ -1,4 +1,5 @@
-//! The directory before it is opened: the disk that it is on, and whether a database may be created in it.
+//! Checks of the directory before it is opened: its disk, and whether a database may be created in
+//! it.
 
 use std::io;
 use std::path::Path;
@@ -14,9 +15,9 @@ use crate::error::OpenError;
 use crate::open::lock_directory::failed;
 use crate::settings::builder::Builder;
 
-/// How the names of files begin that may lie in a directory of an interrupted creation: the lock, the first
-/// manifest while it is written, the room that is kept for it, and the files with which a disk tries direct I/O and is
-/// measured.
+/// Prefixes of the files that an interrupted creation may leave in a directory: the lock, the first
+/// manifest while it is written, the room that is kept for it, and the probe files for direct I/O
+/// and for measurements.
 const LEFT_BY_INTERRUPTED_CREATION: [&str; 5] = [
     "LOCK",
     "MANIFEST",
@@ -31,7 +32,7 @@ impl Builder {
         if let Some(disk) = &self.testing.disk {
             return Ok(Arc::clone(disk));
         }
-        // The directory need not exist yet; its file system is that of what it will lie in.
+        // The directory need not exist yet; its file system is that of its parent.
         let existing = dir
             .ancestors()
             .find(|dir| dir.is_dir())
@@ -67,7 +68,7 @@ impl Builder {
                 dir: dir.to_owned(),
             });
         }
-        // A manifest is there before the first file of an image.
+        // The manifest is created before the first file of an image.
         let image = disk.list(&image_dir(dir)).unwrap_or_default();
         if image
             .iter()
@@ -78,7 +79,7 @@ impl Builder {
                 why: "it is missing, although there is an image".to_owned(),
             });
         }
-        // A manifest is there before the first log file.
+        // The manifest is created before the first log file.
         let wal = dir.join("wal");
         let streams = stream_dirs(disk, &wal, 0).map_err(|source| failed(&wal, source))?;
         for (_, stream) in streams {
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
     use crate::api::database::Database;
 
-    /// Neither all of it, nor what is left when directories of streams were lost.
+    /// Neither the whole log, nor the remainder after directories of streams were lost.
     #[test]
     fn no_database_is_made_over_a_log() {
         let dir = tempfile::tempdir().unwrap();
@@ -148,8 +149,8 @@ mod tests {
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
-    /// A new manifest in the place of a lost one would make a log unreadable that a copy of the
-    /// old one makes readable again.
+    /// A new manifest in place of a lost one would make the log unreadable, which a copy of the old
+    /// manifest could still open.
     #[test]
     fn a_log_without_a_manifest_is_left_as_it_is() {
         let dir = tempfile::tempdir().unwrap();

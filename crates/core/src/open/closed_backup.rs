@@ -23,10 +23,11 @@ use crate::wal_format::restore_point::RestorePoint;
 
 impl Builder {
     /// Backs up the database in `dir`, which no process has open, into the directory `to`, as
-    /// [`Database::backup`](crate::Database::backup) does of one that is open. **Nothing in `dir` is changed.**
+    /// [`Database::backup`](crate::Database::backup) does for an open one. **Nothing in `dir` is
+    /// changed.**
     ///
-    /// If the database was not closed in order, its log is recovered in memory first, to find out where it ends: as an
-    /// opening does, and with the settings of this builder for recoveries and indexes.
+    /// If the database was not closed in order, its log is first recovered in memory to find its
+    /// end: as an opening does, and with the settings of this builder for recoveries and indexes.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -94,8 +95,9 @@ impl Builder {
         self.of_closed(backup.as_ref(), |source| source.restore_points())
     }
 
-    /// [`Builder::restore`], as of a restore point: with what commits have left up to its stamp, and with nothing of others.
-    /// Which tables there are, and what they are called, is as the backup has it; those in segments have all their rows.
+    /// Point-in-time recovery: [`Builder::restore`] as of a restore point, with exactly the commits
+    /// up to its stamp. The tables and their names are those of the backup; tables in segments have
+    /// all their rows.
     ///
     /// # Errors
     /// [`BackupError::NoSuchPoint`]; as [`Builder::restore`].
@@ -137,7 +139,7 @@ impl Builder {
         body(Source::new(&disk, dir, manifest, list, now_ms())?)
     }
 
-    /// Finds out where the log ends that was not closed in order.
+    /// Finds the end of a log that was not closed in order.
     fn seal(
         &self,
         disk: &Arc<dyn Disk>,

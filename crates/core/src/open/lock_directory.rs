@@ -1,4 +1,4 @@
-//! The lock of a database's directory, which one process has at a time.
+//! The lock of a database's directory, which one process holds at a time.
 
 use std::io;
 use std::path::Path;
@@ -9,11 +9,11 @@ use namiki_platform::disk::{DirLock, Disk};
 use crate::error::OpenError;
 use crate::settings::builder::Builder;
 
-/// Between two tries to lock a directory that is in use.
+/// The pause between two attempts to lock a directory that is in use.
 const LOCK_DIR_POLL: Duration = Duration::from_millis(5);
 
 impl Builder {
-    /// The lock of the directory, which another process may have for a while.
+    /// Acquires the lock of the directory, which another process may hold for a while.
     pub(crate) fn wait_for_lock(&self, disk: &dyn Disk, dir: &Path) -> Result<DirLock, OpenError> {
         let began = Instant::now();
         loop {

@@ -18,7 +18,7 @@ use crate::settings::absolute_path::absolute_path;
 use crate::settings::autotune::{ProtocolChoice, TunedConfig};
 use crate::settings::builder::Builder;
 
-/// Unless something else is set or chosen.
+/// The default, unless another value is set or chosen.
 const EPOCH_LENGTH: Duration = Duration::from_millis(1);
 
 /// The smallest number of files that fit into the log of a stream, unless files already have the
@@ -60,7 +60,7 @@ impl Builder {
                 };
                 match device {
                     Ok(device) => Some(TunedConfig::of(isolation, device, cores)),
-                    // Reading needs no choice, and what is set for all is right for any device.
+                    // Reading needs no choice, and the common defaults are right for any device.
                     Err(error) if is_full(&error) => None,
                     Err(error) => return Err(error),
                 }
@@ -108,7 +108,8 @@ impl Builder {
         (part - part % BLOCK_BYTES).max(least).min(asked)
     }
 
-    /// The configuration of a new generation of the log and what the manifest says of it; nothing without a log.
+    /// The configuration of a new generation of the log and its manifest entry; `None` without a
+    /// log.
     pub(super) fn log_config(
         &self,
         resolved_config: &ResolvedConfig,

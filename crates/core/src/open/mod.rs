@@ -1,4 +1,5 @@
-//! Opening a directory: its lock, recovery, and the start of a new log; to write it, to read it, or to copy it.
+//! Opening a directory for writing, reading or copying: its lock, recovery, and the start of a new
+//! log.
 
 pub(crate) mod assemble_database;
 mod check_directory;

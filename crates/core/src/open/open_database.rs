@@ -1,4 +1,4 @@
-//! Opening a database to write it.
+//! Opening a database for writing.
 //!
 //! ```text
 //!   1. take the directory      its lock; a directory that is no database, and may not become one, is refused
@@ -60,7 +60,8 @@ use crate::settings::absolute_path::absolute_path;
 use crate::settings::builder::Builder;
 use crate::table::raw_table::Owner;
 
-/// Generations of the log from which on an opening loads the image at once, so that it can take a checkpoint.
+/// With this number of log generations, an opening loads the image at once, so that it can take a
+/// checkpoint.
 const GENERATIONS_UNLOADED_MAX: usize = 32;
 
 impl Builder {
@@ -82,7 +83,7 @@ impl Builder {
             Some(manifest) => manifest,
             None => {
                 let manifest = Manifest::new(new_identity(), spec);
-                // The identity is known before anything carries it.
+                // The identity is determined before any file contains it.
                 write(&manifest, &*disk, dir)?;
                 manifest
             }
@@ -141,7 +142,7 @@ impl Builder {
             files,
             image: list.map(|list| PresentImage {
                 list,
-                // The loader finds them.
+                // The loader detects them.
                 shrunk_files: BTreeSet::new(),
             }),
             loader: found.loader,
@@ -160,8 +161,9 @@ impl Builder {
             && let Err(refused) = self.may_create(&*disk, dir)
             && Manifest::read_alone(&*disk, dir)?.is_none()
         {
-            // Without the lock, which would leave a file behind; so it counts only if no other process was
-            // creating a database at the same time, of which we saw the files.
+            // Checked without the lock, which would leave a file behind. So the result is valid
+            // only if no other process, whose files we may have seen, was creating a database at
+            // the same time.
             return Err(refused);
         }
         let lock = self.wait_for_lock(&*disk, dir)?;
@@ -171,8 +173,8 @@ impl Builder {
         Ok((guarded(disk, &lock), lock))
     }
 
-    /// Step 2: the manifest, the list of its image, and the files of images that neither names; no manifest if the database is to
-    /// be created.
+    /// Step 2: the manifest, the list of its image, and the files of images that neither of them
+    /// names; no manifest if the database is to be created.
     fn read_catalogue(
         &self,
         disk: &dyn Disk,
@@ -217,15 +219,15 @@ impl Builder {
             dir: wal_dir,
             source,
         })?;
-        // In the rings of a shared device, where those of the generation before end.
+        // In the rings of a shared device, each stream begins where the previous generation's ends.
         info.begin_at(&started.beginning());
         manifest.generations.push(info);
         Ok(Some(started))
     }
 }
 
-/// Puts the ends that recovery has found into the manifest in memory, which drops generations without frames. Returns
-/// where the history of the last opening ends, for which those count, too.
+/// Enters the ends that recovery has found into the manifest in memory, and drops generations
+/// without frames. Returns the end of the last opening's history, for which those count, too.
 fn seal_generations(manifest: &mut Manifest, seals: Vec<(Generation, GenerationEnd)>) -> u64 {
     for (generation, seal) in seals {
         let mut generations = manifest.generations.iter_mut();
@@ -260,7 +262,7 @@ fn clean_up(
     Ok(removed.files)
 }
 
-/// Step 7: replaces the manifest that was found.
+/// Step 7: replaces the present manifest.
 fn announce(
     manifest: &Manifest,
     found: &Manifest,
@@ -269,7 +271,7 @@ fn announce(
 ) -> Result<CatalogueFiles, OpenError> {
     check_writer(found, disk, dir)?;
     let written = write(manifest, disk, dir)?;
-    // Another program may have checked and written at the same time: one of the two finds that.
+    // Another program may have checked and written at the same time: one of the two detects that.
     check_writer(manifest, disk, dir)?;
     Ok(CatalogueFiles::announced(written, manifest, disk, dir))
 }

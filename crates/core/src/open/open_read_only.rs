@@ -1,4 +1,4 @@
-//! Opening a database to read it: recovery into memory, and nothing is written anywhere.
+//! Opening a database read-only: recovery into memory, without writing any file.
 //!
 //! The log is read as the next ordinary opening would read it, with one difference: the last frame
 //! of a log that was not closed may be readable but not durable, and a read-only opening does not
