@@ -1,11 +1,11 @@
-//! Paths of directories and devices are made absolute before anything is done with them: a process may change its working
-//! directory while a database is open, as daemons do.
+//! Paths of directories and devices are made absolute before they are used: a process may change
+//! its working directory while a database is open, as daemons do.
 
 use std::path::{Path, PathBuf};
 
 use crate::error::OpenError;
 
-/// The path as it is from the working directory of now.
+/// Resolves the path against the present working directory.
 ///
 /// # Errors
 /// [`OpenError::Device`] if it is empty, or there is no working directory.

@@ -1,5 +1,5 @@
-//! Automatic choice of the protocol: from what the device can do, the number of processors, and the isolation that is
-//! asked for.
+//! Automatic choice of the protocol: from the speed of the device, the number of processors, and
+//! the requested isolation.
 //!
 //! The rule, with the measurements that it comes from, is in `docs/autotune.md`.
 
@@ -18,26 +18,27 @@ use crate::protocol_spec::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Isolation {
-    /// There is a serial order with the same reads and the same final state. It need not agree with the clock: a transaction
-    /// may come before one that had returned before it began.
+    /// Serializability: a serial order with the same reads and the same final state exists. It need
+    /// not agree with real time: a transaction may precede one that had returned before it began.
     Serializable,
-    /// And that order does not contradict the clock.
+    /// Strict serializability: that order also agrees with real time.
     #[default]
     StrictlySerializable,
 }
 
-/// How a database is to run its transactions.
+/// The protocol of a database, or its automatic choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProtocolChoice {
-    /// As this says.
+    /// This protocol.
     Fixed(ProtocolSpec),
-    /// As is best where the database is, with this promise: the device is measured when it is opened.
+    /// The best protocol for the database's device, with this isolation: the device is measured at
+    /// the opening.
     Auto(Isolation),
 }
 
 impl ProtocolChoice {
-    /// As is best where the database is, among the protocols that are strictly serializable.
+    /// The best strictly serializable protocol for the database's device.
     pub const AUTO: Self = Self::Auto(Isolation::StrictlySerializable);
 }
 
@@ -47,7 +48,8 @@ impl From<ProtocolSpec> for ProtocolChoice {
     }
 }
 
-/// Below this, waiting for the device is no longer than what others do to a lock while it is held.
+/// Below this latency, a lock that is held during a device write costs no more than the usual
+/// contention.
 const MEMORY_LIKE: Duration = Duration::from_micros(5);
 /// The least speed-up of several writers over one. On a device below it, log streams slow each
 /// other down.
@@ -62,22 +64,22 @@ const EPOCHS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(2
 pub struct TunedConfig {
     /// The protocol.
     pub spec: ProtocolSpec,
-    /// How many log streams.
+    /// The number of log streams.
     pub streams: NonZeroU16,
-    /// How long an epoch lasts at least.
+    /// The shortest length of an epoch.
     pub epoch_length: Duration,
     /// The measured speed of the device.
     pub device: DeviceProfile,
 }
 
 impl TunedConfig {
-    /// The processors that the rule goes by: those of this process.
+    /// The number of processors for the rule: those of this process.
     #[must_use]
     pub fn cores() -> NonZeroU16 {
         threads::processors().try_into().unwrap_or(NonZeroU16::MAX)
     }
 
-    /// How many writers a device is measured with.
+    /// The number of writers in a measurement of the device.
     #[must_use]
     pub fn writers(cores: NonZeroU16) -> NonZeroU16 {
         cores.saturating_mul(WRITERS_PER_CORE).min(WRITERS_MAX)

@@ -1,4 +1,4 @@
-//! The settings to open a database with, as a program gives them.
+//! The builder: the settings of an opening, as a program gives them.
 
 use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
@@ -39,8 +39,8 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// The protocol of this opening. Default: [`ProtocolSpec::DEFAULT`], whatever the one before was: no data depends on it. (The
-    /// manifest has the last one for people to read.)
+    /// The protocol of this opening. Default: [`ProtocolSpec::DEFAULT`], whatever the previous
+    /// opening used: no data depends on it. (The manifest records the last one for information.)
     #[must_use]
     pub fn spec(self, spec: ProtocolSpec) -> Self {
         self.protocol(spec)
@@ -115,17 +115,19 @@ impl Builder {
     }
 
     /// The number of log streams under `PWAL`. Default: one for each processor. It may differ from
-    /// one opening to the next; on a [shared device](Builder::shared_device), as far as that has room for their regions.
+    /// one opening to the next; on a [shared device](Builder::shared_device), the device must have
+    /// room for their regions.
     #[must_use]
     pub fn streams(mut self, streams: NonZeroU16) -> Self {
         self.tuning.streams = Some(streams);
         self
     }
 
-    /// The longest that a commit waits for its group. Default: 1 ms. `Duration::MAX` waits until the group is
-    /// full, or a caller needs it flushed. A thread of the log's own flushes groups without waiters; where the
-    /// system allows no such thread (`pids.max`, `RLIMIT_NPROC`), such a group stays until a call waits for it,
-    /// or finds that it is overdue: one that asks for an acknowledgement, or wants a record that it has locked.
+    /// The longest that a commit waits for its group. Default: 1 ms. `Duration::MAX` waits until
+    /// the group is full, or a caller needs it flushed. The log's own thread flushes groups without
+    /// waiters. If the system allows no such thread (`pids.max`, `RLIMIT_NPROC`), such a group
+    /// stays until a call waits for it, or finds that it is overdue: a call that asks for an
+    /// acknowledgement, or requests a record that the group has locked.
     #[must_use]
     pub fn group_wait_max(mut self, wait: Duration) -> Self {
         self.tuning.group_wait_max = wait;
@@ -149,11 +151,12 @@ impl Builder {
         self
     }
 
-    /// How long an epoch lasts at least, while transactions end. Default: 1 ms. For tests: with
-    /// `Duration::ZERO` nearly every transaction that ends closes one, and with `Duration::MAX` none does; so
-    /// on one thread nothing depends on the clock. Under [`LockRelease::EpochEarly`](crate::LockRelease::EpochEarly), a waiter for an epoch
-    /// closes it whatever this says, and so does every frame with commits that wait for theirs: under load, an
-    /// epoch lasts about as long as a device write.
+    /// The shortest length of an epoch while transactions end. Default: 1 ms. For tests: with
+    /// `Duration::ZERO` nearly every transaction that ends closes one, and with `Duration::MAX`
+    /// none does; so on one thread, runs do not depend on the clock. Under
+    /// [`LockRelease::EpochEarly`](crate::LockRelease::EpochEarly), a waiter for an epoch closes it
+    /// whatever this says, and so does every frame with commits that wait for theirs: under load,
+    /// an epoch lasts about as long as a device write.
     #[must_use]
     pub fn epoch_length(mut self, length: Duration) -> Self {
         self.tuning.epoch_length = Some(length);
@@ -168,18 +171,19 @@ impl Builder {
         self
     }
 
-    /// How many bytes commits take in the log. Default: as few as possible.
+    /// The size of commits in the log. Default: as few bytes as possible.
     #[must_use]
     pub fn record_format(mut self, format: RecordFormat) -> Self {
         self.format.record_format = format;
         self
     }
 
-    /// The most that one transaction can write, in bytes of log: its keys, values and a few bytes for each; where
-    /// operations are logged ([`LogStyle::Operations`](crate::LogStyle::Operations)), the most that one change can,
-    /// with what it replaces. Default: 1 GiB, of which a few bytes are the log's own; more is not possible. A
-    /// transaction that is larger fails with [`Error::TransactionTooLarge`](crate::Error::TransactionTooLarge),
-    /// and nothing is changed.
+    /// The most that one transaction can write, in bytes of log: its keys, values and a few bytes
+    /// for each; where operations are logged
+    /// ([`LogStyle::Operations`](crate::LogStyle::Operations)), the most that one change can, with
+    /// what it replaces. Default: 1 GiB, of which a few bytes are the log's own; more is not
+    /// possible. A larger transaction fails with
+    /// [`Error::TransactionTooLarge`](crate::Error::TransactionTooLarge), and changes nothing.
     ///
     /// While it runs and commits, a large transaction takes up to four times its size of memory, and what is longer than
     /// a log file gets a log file of its own. On a shared device it takes less than half of a region.
@@ -222,15 +226,17 @@ impl Builder {
         self
     }
 
-    /// Lets a backup follow the database as long as it is open: taken into this directory at once, after each interval, and before
-    /// each checkpoint, in a thread of its own, as [`Database::backup_with`](crate::Database::backup_with) takes it; and a last time
-    /// when the database is closed in order, so that it has every commit. Closing waits for that one, which is taken at full speed.
-    /// [`Stats::backup`](crate::Stats::backup) tells how old it is, and why the last one failed; the next one is tried after ten
-    /// seconds at most. Intervals below a tenth of a second are one of a tenth. Default: none.
+    /// Continuous backup: a backup follows the database while it is open. It is taken into this
+    /// directory at once, after each interval, and before each checkpoint, in a thread of its own,
+    /// as by [`Database::backup_with`](crate::Database::backup_with). A last one is taken when the
+    /// database is closed in order, so that it has every commit. Closing waits for that one, which
+    /// is taken at full speed. [`Stats::backup`](crate::Stats::backup) has its age, and the error
+    /// of the last failure; a failed one is retried after ten seconds at most. Shorter intervals
+    /// than a tenth of a second are raised to a tenth. Default: none.
     ///
     /// With [`BackupOptions::keep`], a restore can go back to any restore point of that time,
-    /// without a gap: what the log has is in the backup before a checkpoint frees it. Points are
-    /// then put into the log each second, unless [`Builder::restore_points`] says otherwise. A
+    /// without a gap: the log is in the backup before a checkpoint frees it. Points are then
+    /// written to the log each second, unless [`Builder::restore_points`] says otherwise. A
     /// checkpoint waits for the backup, but not if that fails. Most of the directory are changed
     /// parts of images, so long intervals do not make it much smaller.
     ///
@@ -273,8 +279,9 @@ impl Builder {
         self
     }
 
-    /// How many bytes of keys and values a checkpoint writes in a second at most, so that it leaves the device to others.
-    /// Default: as many as it can. (The last one, when the database is closed, always does.)
+    /// The rate limit of a checkpoint, in bytes of keys and values for each second, so that the
+    /// device has capacity for other writes. Default: no limit. (The last checkpoint, when the
+    /// database is closed, has none.)
     #[must_use]
     pub fn checkpoint_bytes_per_second(mut self, bytes: NonZeroU64) -> Self {
         self.tuning.checkpoint.bytes_per_second = Some(bytes);
@@ -290,9 +297,11 @@ impl Builder {
         self
     }
 
-    /// The most memory for versions that are kept for [views](crate::Database::view), in bytes: what transactions have
-    /// overwritten since the oldest view was opened, once for each key and view. Beyond it, the oldest views end with
-    /// [`Error::ViewExpired`](crate::Error::ViewExpired); transactions are never held up. Default: 1 GiB.
+    /// The most memory for versions that are kept for [views](crate::Database::view), in bytes:
+    /// those that transactions have overwritten since the oldest view was opened, at most one for
+    /// each key and view. Beyond it, the oldest views end with
+    /// [`Error::ViewExpired`](crate::Error::ViewExpired); transactions are never delayed. Default:
+    /// 1 GiB.
     #[must_use]
     pub fn view_bytes_max(mut self, bytes: u64) -> Self {
         self.tuning.view_bytes_max = bytes;
@@ -300,19 +309,21 @@ impl Builder {
     }
 
     /// The most memory that tables may take, in bytes, that were loaded into segments
-    /// ([`Database::load_sorted`](crate::Database::load_sorted)) and take part in transactions: all of them together, as estimated
-    /// from their rows when each is first opened. One that would take more stays in its segment: views and queries read it, and
-    /// transactions get [`Error::TableTooLarge`](crate::Error::TableTooLarge). 0 keeps all in their segments that are there. A
-    /// table that was opened once is in memory from then on, as any other, in later openings too. Default: half of the memory
-    /// that the machine has available when the database is opened, or of what the process's control group may have, if that is less.
+    /// ([`Database::load_sorted`](crate::Database::load_sorted)) and take part in transactions: all
+    /// of them together, as estimated from their rows when each is first opened. One that would
+    /// take more stays in its segment: views and queries read it, and transactions get
+    /// [`Error::TableTooLarge`](crate::Error::TableTooLarge). 0 keeps all tables in their segments
+    /// that are there now. A table that was opened once stays in memory, also in later openings.
+    /// Default: half of the memory that the machine has available when the database is opened, or
+    /// of what the process's control group may have, if that is less.
     #[must_use]
     pub fn loaded_tables_bytes_max(mut self, bytes: u64) -> Self {
         self.tuning.loaded_tables_bytes_max = Some(bytes);
         self
     }
 
-    /// The length of a stream's log buffer: what transactions commit between two flushes. One that is longer by itself
-    /// is flushed alone. Default: 256 KiB.
+    /// The length of a stream's log buffer, which holds the commits between two flushes. A longer
+    /// commit is flushed alone. Default: 256 KiB.
     #[must_use]
     pub fn buffer_bytes(mut self, bytes: usize) -> Self {
         self.tuning.buffer_bytes = bytes;
@@ -333,11 +344,12 @@ impl Builder {
     /// Puts all streams onto one device or preallocated file, at fixed offsets of `region_bytes`
     /// (`pwal` §5.7), instead of into files of their own. The length of a region is a multiple of 4096.
     ///
-    /// A region is a ring: what an image has of it is overwritten. A checkpoint is taken when half of one is used, unless
-    /// [`Builder::checkpoint_log_bytes`] says that none is; from three quarters on, commits wait, and when one is full, they are
-    /// refused with [`Error::DiskFull`](crate::Error::DiskFull) until a checkpoint has freed it. So regions should be as
-    /// long as what is written to a stream in some seconds, and at least four times as long as a log buffer. A transaction
-    /// takes less than half a region.
+    /// A region is a ring buffer: log that an image contains is overwritten. A checkpoint is taken
+    /// when half of one is used, unless [`Builder::checkpoint_log_bytes`] says that none is; from
+    /// three quarters on, commits wait, and when one is full, they are refused with
+    /// [`Error::DiskFull`](crate::Error::DiskFull) until a checkpoint has freed it. So a region
+    /// should hold the log of a stream for several seconds, and at least four log buffers. A
+    /// transaction takes less than half a region.
     ///
     /// A file that does not exist is created, **for the number of streams of this opening**
     /// ([`Builder::streams`], by default one for each processor), and does not grow: an opening
@@ -350,8 +362,8 @@ impl Builder {
         self
     }
 
-    /// For tests: the thread that makes the next log file ready: one of its own (the default), or that of the commit that
-    /// needs it. The commit also does where the system allows no such thread.
+    /// For tests: the thread that prepares the next log file: a separate one (the default), or that
+    /// of the commit that needs it. The commit also does if the system allows no such thread.
     #[doc(hidden)]
     #[must_use]
     pub fn prepare(mut self, prepare: Prepare) -> Self {
@@ -374,29 +386,31 @@ impl Builder {
         self
     }
 
-    /// The longest that a transaction waits for one lock, under strict two-phase locking (`S2PL`), before it
-    /// fails with [`Error::LockTimeout`](crate::Error::LockTimeout): the program may have forgotten about the
-    /// transaction that has the lock. Default: 10 s.
+    /// The longest that a transaction waits for one lock, under strict two-phase locking (`S2PL`),
+    /// before it fails with [`Error::LockTimeout`](crate::Error::LockTimeout): the program may have
+    /// leaked the transaction that holds the lock. Default: 10 s.
     #[must_use]
     pub fn lock_wait_max(mut self, wait: Duration) -> Self {
         self.tuning.waits.longest = wait;
         self
     }
 
-    /// The pages of segments that are kept in memory for queries, in bytes. Default: 256 MiB. Nothing of it is used before
-    /// the first query; address space for all of it is reserved then.
+    /// The size of the page cache for segments that queries read, in bytes. Default: 256 MiB. No
+    /// memory is used before the first query, which reserves the whole address space.
     #[must_use]
     pub fn page_cache_bytes(mut self, bytes: usize) -> Self {
         self.tuning.page_cache_bytes = bytes;
         self
     }
 
-    /// Whether the tables are loaded from the image before the opening returns. Default: no, they are loaded in the
-    /// background: [views](crate::Database::view) read them where they lie until then, and transactions on a table wait until
-    /// it is loaded. See [`Database::loading`](crate::Database::loading).
+    /// Whether the tables are loaded from the image before the opening returns. Default: no, they
+    /// are loaded in the background: until then, [views](crate::Database::view) read them from the
+    /// image, and transactions on a table wait until it is loaded. See
+    /// [`Database::loading`](crate::Database::loading).
     ///
-    /// With it, a damaged file of the image fails the opening. Without it, what is damaged in the middle of a file is found
-    /// later, and whatever uses that table fails with [`Error::TableNotLoaded`](crate::Error::TableNotLoaded).
+    /// With it, a damaged file of the image fails the opening. Without it, damage in the middle of
+    /// a file is found later, and every use of that table fails with
+    /// [`Error::TableNotLoaded`](crate::Error::TableNotLoaded).
     #[must_use]
     pub fn load_before_open(mut self, loads: bool) -> Self {
         self.tuning.recovery.loads_image = loads;
@@ -419,7 +433,7 @@ impl Builder {
         self
     }
 
-    /// For tests: how long the runs of an image get, of which those without changes are kept. Default: 32 MiB.
+    /// For tests: the length of an image's runs; those without changes are kept. Default: 32 MiB.
     #[doc(hidden)]
     #[must_use]
     pub fn image_run_bytes(mut self, bytes: u64) -> Self {
@@ -435,7 +449,7 @@ impl Builder {
         self
     }
 
-    /// Called now and then while the database recovers, and not once it is open.
+    /// Called periodically while the database recovers, and not once it is open.
     #[must_use]
     pub fn on_progress(mut self, on_progress: OnProgress) -> Self {
         self.tuning.recovery.on_progress = Some(on_progress);

@@ -1,4 +1,4 @@
-//! Settings that contradict themselves are refused before anything is created.
+//! Contradictory settings are refused before any file is created.
 
 use std::num::NonZeroU16;
 

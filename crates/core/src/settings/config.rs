@@ -1,7 +1,7 @@
 //! The settings of an opening, by what a change of them costs.
 //!
-//! - [`Tuning`]: nothing. Each opening has its own.
-//! - [`Format`]: it is in the files, and what was written before stays as it is.
+//! - [`Tuning`]: no cost. Each opening has its own.
+//! - [`Format`]: it applies to new files, and existing ones stay as they are.
 //! - [`Testing`]: for tests and experiments alone; the documentation hides their methods of
 //!   [`Builder`](crate::Builder).
 
@@ -25,10 +25,10 @@ use crate::settings::autotune::ProtocolChoice;
 use crate::storage::index::{IndexKind, IndexNotInBuild};
 use crate::wal_format::encoding_primitives::RecordFormat;
 
-/// Which index each table has, in this opening of the database.
+/// The index of each table in this opening of the database.
 #[derive(Clone, Default)]
 pub(crate) struct Indexes {
-    /// Of tables with these names.
+    /// The indexes of tables with these names.
     pub(crate) by_name: BTreeMap<String, IndexKind>,
     /// The index of all other tables.
     pub(crate) others: IndexKind,
@@ -39,14 +39,14 @@ impl Indexes {
         self.by_name.get(table).copied().unwrap_or(self.others)
     }
 
-    /// That all are in this build.
+    /// Checks that all of them are in this build.
     pub(crate) fn check(&self) -> Result<(), IndexNotInBuild> {
         let mut kinds = self.by_name.values().chain([&self.others]);
         kinds.try_for_each(|kind| kind.check_in_build())
     }
 }
 
-/// How this opening runs.
+/// The tuning of this opening.
 #[derive(Clone)]
 pub(crate) struct Tuning {
     pub(crate) protocol: ProtocolChoice,
@@ -71,7 +71,7 @@ pub(crate) struct Tuning {
     pub(crate) recovery: RecoveryTuning,
 }
 
-/// How this opening recovers.
+/// The recovery settings of this opening.
 #[derive(Clone)]
 pub(crate) struct RecoveryTuning {
     pub(crate) threads: usize,
