@@ -24,7 +24,7 @@ use crate::wal_format::commit_changes::Change;
 /// The tables that have a bit of their own in [`AccessSet::used_tables`]. A transaction that begins with more in its
 /// list forgets them, so that those beyond are tables that it has used itself.
 const USED_ONE_BY_ONE: usize = 63;
-/// Up to this many writes are looked for one by one.
+/// Up to this number of writes, a write is found by linear search.
 const LINEAR_WRITES: usize = 16;
 
 /// One version that was read.
@@ -32,7 +32,7 @@ const LINEAR_WRITES: usize = 16;
 pub(crate) struct Read {
     pub(crate) record: RecordRef,
     pub(crate) seen: ObservedVersion,
-    /// The transaction is known to write the record too, and so will have its lock.
+    /// The transaction also writes the record, and so will hold its lock.
     pub(crate) is_written: bool,
 }
 
@@ -58,9 +58,9 @@ enum WriteEffect {
     /// The key deleted.
     Nothing,
     Value(Range<u32>),
-    /// The sum of this amount and what is there at the commit.
+    /// The sum of this amount and the value at the commit.
     Sum(Range<u32>, Adder),
-    /// Nothing that could be committed: an amount could not be added to what the transaction had written.
+    /// Invalid: an amount could not be added to the value that the transaction had written.
     Failed(AddError),
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct DeferredWrite {
     effect: WriteEffect,
 }
 
-/// A place in the transaction to which it can return.
+/// A savepoint of the transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     /// No two marks of the process have the same.
@@ -136,11 +136,11 @@ pub(crate) struct AccessSet {
     /// Undo list of the write set: the effects that were replaced since the first mark, as (write,
     /// previous effect).
     undo: Vec<(usize, WriteEffect)>,
-    /// How amounts were ever added to each other: few ways, one for each type of numbers. They stay.
+    /// The functions that add amounts: few, one for each type of numbers. They are never removed.
     adders: Vec<Add>,
-    /// Where a sum is made.
+    /// The buffer for sums.
     sum: Vec<u8>,
-    /// Some writes are amounts to be added.
+    /// Some writes are increments.
     adds: bool,
     /// Some writes may be deletions.
     deletes: bool,
@@ -148,7 +148,7 @@ pub(crate) struct AccessSet {
     checked_writes: usize,
     /// How many keys had been taken out of indexes when all checked writes were of current records.
     taken_out_seen: u64,
-    /// The numbers of the marks that can be returned to, in order.
+    /// The numbers of the marks that are still valid, in order.
     marks: Vec<u64>,
     /// Numbers for marks that are unique.
     mark_numbers: Range<u64>,
@@ -173,8 +173,9 @@ impl AccessSet {
         self.used_tables = 0;
     }
 
-    /// Releases the tables of earlier transactions if any was dropped since: what they took in memory is free when the
-    /// last transaction has done so. `drops` is how many were dropped by now. To be called on a set that is empty.
+    /// Releases the tables of earlier transactions if any was dropped since: the memory of a
+    /// dropped table is freed once all transactions have released it. `drops` is the present number
+    /// of drops. The set must be empty.
     #[inline]
     pub(crate) fn begin(&mut self, drops: u64) {
         if self.drops_seen != drops || self.raw_tables.len() > USED_ONE_BY_ONE {
@@ -207,8 +208,8 @@ impl AccessSet {
         self.last_used = (Arc::as_ptr(raw_table).addr(), bit);
     }
 
-    /// A table that the transaction has used, and that was dropped since it began. `drops` is how many were dropped by
-    /// now.
+    /// A table that the transaction has used, and that was dropped since it began. `drops` is the
+    /// present number of drops.
     #[inline]
     pub(crate) fn dropped_table(&self, drops: u64) -> Option<&RawTable> {
         (self.drops_seen != drops).then(|| self.find_dropped_table())?
@@ -263,12 +264,13 @@ impl AccessSet {
         }
     }
 
-    /// The value that a write will leave; nothing if it deletes the key. (If it is to add an amount: that.)
+    /// The value that a write will install; `None` if it deletes the key. (For an increment, the
+    /// amount.)
     pub(crate) fn value(&self, write: &Write) -> Option<&[u8]> {
         write.effect.range().map(|range| self.slice(range))
     }
 
-    /// Whether the write at `at` is to add an amount to what is there at the commit, or cannot.
+    /// Whether the write at `at` is an increment, valid or not.
     pub(crate) fn adds_at(&self, at: usize) -> bool {
         matches!(
             self.writes[at].effect,
@@ -312,12 +314,12 @@ impl AccessSet {
         are_current
     }
 
-    /// Whether any of the writes may be to add an amount.
+    /// Whether any of the writes may be an increment.
     pub(crate) fn has_adds(&self) -> bool {
         self.adds
     }
 
-    /// Puts a value in the place of the amount that the write at `at` was to add: the sum with what is there.
+    /// Replaces the amount of the increment at `at` by the sum with the present value.
     pub(crate) fn apply_increment(
         &mut self,
         at: usize,
@@ -388,7 +390,7 @@ impl AccessSet {
             Some(word) => self.bytes.extend_from_slice(word),
             None => self.bytes.extend_from_slice(bytes),
         }
-        // There is room, see `room_for`.
+        // `room_for` has checked the space.
         start as u32..self.bytes.len() as u32
     }
 
@@ -397,13 +399,14 @@ impl AccessSet {
         self.bytes.len() + bytes <= u32::MAX as usize
     }
 
-    /// Takes in a value that is to be written. There is room for it and for its key.
+    /// Stages a value that is to be written. The set has room for it and for its key.
     #[inline]
     pub(crate) fn stage(&mut self, value: &[u8]) -> Range<u32> {
         self.store(value)
     }
 
-    /// Gives the bytes of a value that was staged back, if nothing was stored behind it (a sum may have been).
+    /// Frees the bytes of a staged value, if it is the last one in the buffer (a sum may follow
+    /// it).
     pub(crate) fn unstage(&mut self, value: &Range<u32>) {
         if self.bytes.len() == value.end as usize {
             self.bytes.truncate(value.start as usize);
@@ -415,7 +418,7 @@ impl AccessSet {
         self.bytes.len()
     }
 
-    /// Puts a write off until its record is needed.
+    /// Defers a blind write until its record is needed.
     #[inline]
     pub(crate) fn defer_write(
         &mut self,
@@ -469,7 +472,7 @@ impl AccessSet {
         }
     }
 
-    /// Whether there is a mark that can be returned to.
+    /// Whether any mark is valid.
     pub(crate) fn has_marks(&self) -> bool {
         !self.marks.is_empty()
     }
@@ -517,7 +520,7 @@ impl AccessSet {
         self.insert(record, table, effect, |access_set| access_set.store(key));
     }
 
-    /// Notes that an amount, which was staged, is to be added to what the record has at the commit.
+    /// Notes an increment: the staged amount is added to the record's value at the commit.
     #[inline]
     pub(crate) fn write_add(
         &mut self,
@@ -545,7 +548,7 @@ impl AccessSet {
         let Some(at) = self.write_of(record) else {
             return self.insert(record, table, WriteEffect::Sum(amount, adder), key);
         };
-        // To another amount, or to the value that the transaction has given the key.
+        // Adds to another amount, or to the value that the transaction has written.
         let before = self.writes[at].effect.clone();
         let present = before.range().map(|range| self.slice(range));
         let mut sum = Vec::new();
@@ -561,7 +564,7 @@ impl AccessSet {
         self.rewrite(at, effect);
     }
 
-    /// Notes that the record will get this value, which was staged, or be deleted.
+    /// Notes that the record will get this staged value, or be deleted.
     #[inline]
     pub(crate) fn write(
         &mut self,
@@ -589,7 +592,7 @@ impl AccessSet {
         }
     }
 
-    /// Changes the value that the write at `at` will leave.
+    /// Changes the effect of the write at `at`.
     pub(crate) fn set_value(&mut self, at: usize, value: Option<Range<u32>>) {
         self.deletes |= value.is_none();
         self.rewrite(at, WriteEffect::value_or_nothing(value));
@@ -660,9 +663,9 @@ impl AccessSet {
         })
     }
 
-    /// Forgets the writes since `mark`, and the marks. Reads stay: what the transaction has seen may
-    /// have decided what it does next. Returns whether the mark is one of this transaction's, and
-    /// nothing before it was returned to since.
+    /// Forgets the writes since `mark`, and the marks. Reads stay, because later operations may
+    /// depend on them. Returns whether the mark is valid: it is one of this transaction's, and the
+    /// transaction has not returned to an earlier one since.
     pub(crate) fn return_to(&mut self, mark: Mark) -> bool {
         let Some(at) = self.marks.iter().position(|number| *number == mark.number) else {
             return false;
@@ -679,7 +682,7 @@ impl AccessSet {
         self.writes.truncate(mark.writes);
         self.checked_writes = self.checked_writes.min(mark.writes);
         for read in &mut self.reads {
-            // Its write may be one of those.
+            // Its write may be one of the forgotten ones.
             read.is_written = false;
         }
         if self.writes.len() <= LINEAR_WRITES {
@@ -704,7 +707,7 @@ impl AccessSet {
         self.last_raw_table
     }
 
-    /// Notes a gap. The same leaf is noted once; in an older version, it will fail by itself.
+    /// Notes a gap. The same leaf is noted once; an older version of it will fail validation.
     pub(crate) fn gap(&mut self, raw_table: &Arc<RawTable>, leaf: LeafVersion) {
         let raw_table = self.raw_table(raw_table);
         let known = |gap: &Gap| gap.leaf == leaf && gap.raw_table == raw_table;
@@ -759,8 +762,8 @@ impl AccessSet {
         kept
     }
 
-    /// Sorts the writes into the one order in which all commits lock: by address. Positions from [`AccessSet::write_of`]
-    /// end here; [`AccessSet::writes_sorted`] goes by the new order.
+    /// Sorts the writes into the global lock order of all commits: by address. Positions from
+    /// [`AccessSet::write_of`] end here; [`AccessSet::writes_sorted`] goes by the new order.
     pub(crate) fn sort_writes(&mut self) {
         self.writes.sort_unstable_by_key(|write| write.record);
     }

@@ -42,7 +42,7 @@ const YIELDS: u32 = 64;
 #[derive(Default)]
 pub(crate) struct GroupLocks {
     locked: Vec<(RecordRef, Stamp)>,
-    /// Nothing before the first lock.
+    /// `None` before the first lock.
     release: Option<GroupRelease>,
 }
 
@@ -95,14 +95,14 @@ impl GroupResource for GroupLocks {
     }
 }
 
-/// How transactions wait for locks, where reads are locked.
+/// The policy of lock waits, where reads are locked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waits {
     pub(crate) policy: WaitPolicy,
     pub(crate) longest: Duration,
 }
 
-/// How a database runs its transactions.
+/// The transaction settings of a database.
 #[derive(Clone, Copy)]
 pub(crate) struct Settings {
     pub(crate) spec: ProtocolSpec,
@@ -155,21 +155,21 @@ impl LockCounts {
     }
 }
 
-/// How transactions waited for each other's locks under strict two-phase locking.
+/// Statistics of lock waits under strict two-phase locking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LockCounters {
-    /// How often a transaction parked because another one had a lock that it wanted.
+    /// How often a transaction parked because another one held a requested lock.
     pub waits: u64,
-    /// How often one waited for a group of commits to be flushed that had it.
+    /// How often one waited for the flush of a group of commits that held it.
     pub group_waits: u64,
     /// How often one was wounded by an older one.
     pub wounds: u64,
     /// How often one was boosted above all others, after a wait of ten milliseconds.
     pub promotions: u64,
-    /// How often one waited for too long.
+    /// How often a wait timed out.
     pub timeouts: u64,
-    /// How often one waited before its first lock, because others had been wounded and as many as there are processors
-    /// had locks.
+    /// Admission control: how often one waited before its first lock, because transactions had been
+    /// wounded and as many as there are processors held locks.
     pub admission_waits: u64,
     /// The time of all waits.
     pub waited_ns: u64,
@@ -196,8 +196,8 @@ pub(crate) struct Engine {
     pub(crate) lock_wait_list: Arc<LockWaitList>,
     pub(crate) admission: Arc<AdmissionControl>,
     pub(crate) priority: PriorityToken,
-    /// All tables that were not dropped, here so that they outlive the users of the engine: transactions, and the log's
-    /// groups, which `log` above drops first (record.rs, R1).
+    /// All tables that were not dropped. They are kept here so that they outlive the users of the
+    /// engine: transactions, and the log's groups, which `log` above drops first (record.rs, R1).
     pub(crate) raw_tables: Mutex<BTreeMap<TableId, Arc<RawTable>>>,
     pub(crate) drops: Drops,
     pub(crate) views: Views,
@@ -268,7 +268,7 @@ impl Engine {
         self.check_poison()
     }
 
-    /// Whether views can be read: what they show is durable, so a log that has failed does not matter.
+    /// Whether views can be read: they show only durable versions, so a failed log does not matter.
     #[inline]
     pub(crate) fn check_usable(&self) -> Result<(), Error> {
         if self.closed.load(Ordering::Acquire) {
@@ -340,11 +340,11 @@ impl Engine {
         }
     }
 
-    /// Yields to the holder of the locks that are wanted. A group that is flushed asynchronously holds its own locks
-    /// although it is written, until its flush is completed: that is done here.
+    /// Yields to the holder of the requested locks. A group that is flushed asynchronously keeps
+    /// its locks after the write until its flush is completed, which this does.
     ///
     /// # Errors
-    /// That of a log that failed: locks may be held for ever then.
+    /// The error of a failed log: locks may be held for ever then.
     pub(crate) fn yield_to_locks(&self) -> Result<(), Error> {
         if let Some(log) = &self.log
             && self.groups_hold_locks()
@@ -412,7 +412,7 @@ impl Engine {
         self.slowed_ms.store(milliseconds, Ordering::Relaxed);
     }
 
-    /// Waits as long as was said, if anything was. Not to be called with locks held.
+    /// Waits for the throttling delay, if any. The caller must hold no locks.
     #[inline]
     pub(crate) fn wait_while_slowed(&self) {
         let milliseconds = self.slowed_ms.load(Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! The shared resources that a transaction holds, and their release.
 //!
-//! The buffers behind it stay from one transaction to the next, so it is emptied at the end of each attempt. Dropping it
-//! does the same, whatever a transaction was in the middle of.
+//! The buffers behind it stay from one transaction to the next, so it is emptied at the end of each
+//! attempt. Dropping it does the same at any point of a transaction.
 //!
 //! # Invariants
 //! - T1. A resource is in here exactly while it is held: no resource is released twice.
@@ -10,7 +10,8 @@
 //! - T3. Resources that a commit hands over, to all transactions or to its group of commits, leave
 //!   at that moment, under the stream's lock. If a disk panics in a flush after that, none of them
 //!   is undone or unlocked.
-//! - T4. A forked child releases nothing: the memory may be as a thread left it that the child does not have.
+//! - T4. A forked child releases nothing: a thread that the child does not have may have been
+//!   changing the memory.
 
 use std::sync::Arc;
 
@@ -76,7 +77,7 @@ impl TxnResources {
         self.engine.log.as_ref().map(|log| log.stream(self.worker))
     }
 
-    /// Where operations are logged: the log for them, and what is to be undone of them.
+    /// Where operations are logged: the log for them, and the undo list.
     pub(crate) fn operation_log(
         &mut self,
     ) -> Option<(OperationLog<'_, GroupLocks>, &Uncommitted, &mut UndoList)> {
@@ -91,8 +92,8 @@ impl TxnResources {
         Some((operation_log, &self.engine.views.uncommitted, undo_list))
     }
 
-    /// Undoes what has not been committed, and releases locks and permit (T2): the transaction has ended, or will not
-    /// go on. The priority token stays for a retry.
+    /// Undoes uncommitted changes, and releases locks and permit (T2): the transaction has ended,
+    /// or will not continue. The priority token stays for a retry.
     #[inline]
     pub(crate) fn release(&mut self) {
         if self.held.undo_list.end().is_some() {
@@ -111,14 +112,15 @@ impl TxnResources {
         let left = new_records.left(|_| false);
         engine.removed_keys.note(engine.epochs.current(), left);
         new_records.clear();
-        // Others would meet conflicts, and leave new records, and so on.
+        // Otherwise other transactions would meet conflicts, leave new records, and so on.
         if engine.removed_keys.waiting(Taken::All) >= MANY_REMOVED {
             engine.take_out_removed(REMOVED_BATCH, Taken::All);
         }
     }
 
-    /// The transaction has committed. Notes the keys that it has deleted, and records that it has made and given no
-    /// version; and now and then takes some out of the indexes that were noted before.
+    /// The transaction has committed. Notes the keys that it has deleted, and records that it has
+    /// made and given no version; and occasionally takes keys that were noted before out of the
+    /// indexes.
     #[cold]
     pub(crate) fn leave_removed_keys(&mut self, access_set: &AccessSet, stamp: Stamp) {
         let (engine, new_records) = (&*self.engine, &mut self.held.new_records);
@@ -161,7 +163,7 @@ impl Drop for TxnResources {
 }
 
 impl HeldResources {
-    /// The locks of what was written are released, or the group's, and nothing of it is to be undone (T3).
+    /// The locks of the writes are released, or the group's, and no write is to be undone (T3).
     pub(crate) fn hand_over(&mut self, access_set: &AccessSet) {
         self.undo_list.clear();
         for write in &access_set.writes {

@@ -1,4 +1,5 @@
-//! Which transactions have logged operations and have not ended: the log is kept from the beginning of the oldest.
+//! Running transactions that have logged operations: the log is kept from the beginning of the
+//! oldest.
 //!
 //! A transaction that logs operations has a *mark*, a lower bound of its number while it runs, in a word that no other
 //! thread writes: beginning and ending cost a store each. A checkpoint, which asks seldom, looks at all marks.
@@ -84,7 +85,7 @@ mod tests {
         one.begin(Lsn(8));
         drop(other);
         assert_eq!(live.oldest(Lsn(9)), Lsn(8));
-        // Marks that are gone take no room for ever.
+        // Removed marks do not take memory for ever.
         for _ in 0..10_000 {
             drop(live.mark());
         }

@@ -1,4 +1,4 @@
-//! How deleted keys leave the index while the database runs, and their records come to serve other keys.
+//! Removal of deleted keys from the index while the database runs, and reuse of their records.
 //!
 //! A deletion leaves a record without a value, as does a transaction that has made a record for a
 //! new key and fails. The transaction notes it at its end. Occasionally a committing transaction
@@ -11,11 +11,12 @@
 //!     ─▶ the incarnation ends ─▶ the key leaves the index ─▶ unlock ─▶ the record is free
 //! ```
 //!
-//! **Why a transaction that has met the record is not misled.** It has the record's incarnation with the reference, and
-//! compares it: when it has locked what it writes, when it copies, and when it validates. It then fails, and runs again.
-//! If it only reads, at a stamp at which the record was known to be without a value, it may commit: the leaf's rts has
-//! taken over the record's, so a later insert of the key gets a larger stamp. (Under strict two-phase locking it holds a
-//! lock of the record or of the gap, and then nothing is taken out.)
+//! **Why a transaction that has met the record is correct.** It has the record's incarnation with
+//! the reference, and compares it: after it has locked its writes, when it copies, and when it
+//! validates. If it differs, the transaction fails and is retried. If it only reads, at a stamp at
+//! which the record was known to be without a value, it may commit: the leaf's rts has taken over
+//! the record's, so a later insert of the key gets a larger stamp. (Under strict two-phase locking
+//! it holds a lock of the record or of the gap, and then nothing is taken out.)
 //!
 //! **Why a transaction that misses the key is ordered correctly.** It notes the gap as for a key
 //! that never existed. The gap does not show the stamp of the deletion, which the transaction has
@@ -50,15 +51,15 @@ use crate::table::raw_table::RawTable;
 
 /// The outcome for one key.
 enum Outcome {
-    /// It is out, or need not go.
+    /// It was taken out, or need not be.
     Done,
     /// It is locked.
     Busy,
 }
 
 impl Engine {
-    /// Takes some keys out of their indexes that need not be there any more. Called by a transaction that has ended; it
-    /// waits for no lock of another and for no device. Returns how many it has looked at.
+    /// Takes some removable keys out of their indexes. Called by a transaction that has ended; it
+    /// waits neither for locks of others nor for the device. Returns how many it has examined.
     pub(crate) fn take_out_removed(&self, most: usize, which: Taken) -> usize {
         if self.removed_keys.waiting(which) == 0 || !self.is_own() {
             return 0;
@@ -72,7 +73,7 @@ impl Engine {
             if last.as_ref().is_none_or(|last| last.id != removed.table) {
                 last = self.raw_tables.lock().get(&removed.table).cloned();
             }
-            // The records of a table that was dropped are gone with it.
+            // The records of a dropped table are freed with it.
             let Some(raw_table) = &last else { continue };
             let outcome =
                 with_protocol!(self.spec.concurrency, P => self.take_out::<P>(raw_table, &removed));

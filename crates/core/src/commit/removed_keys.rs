@@ -1,5 +1,5 @@
-//! The keys that are not there any more, or never were, and still have a record in the index: what is to be taken out of
-//! it (`removal.rs`), in the order in which it may be.
+//! The queue of absent keys that still have a record in the index: they are to be taken out of it
+//! (`removal.rs`), in the order in which they may be.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -25,7 +25,7 @@ pub(super) struct RemovedKey {
     pub(super) key: SmallVec<[u8; 16]>,
 }
 
-/// All of a database.
+/// The removed keys of a database.
 pub(crate) struct RemovedKeys {
     waiting: Mutex<Waiting>,
     deleted_count: CachePadded<AtomicUsize>,
@@ -37,11 +37,11 @@ pub(crate) struct RemovedKeys {
 #[derive(Default)]
 struct Waiting {
     deleted: VecDeque<RemovedKey>,
-    /// Those that no transaction has given a version yet. The next attempt often does.
+    /// Keys that no transaction has given a version yet. The next attempt often does.
     tried: VecDeque<RemovedKey>,
 }
 
-/// Which keys are to be taken out.
+/// The keys that are to be taken out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     /// Those that were deleted.
@@ -112,7 +112,7 @@ impl RemovedKeys {
         noted
     }
 
-    /// One could not be taken out now: its turn comes again after the others.
+    /// A key that could not be taken out now: it is queued behind the others.
     pub(super) fn put_back(&self, epoch: Epoch, removed: RemovedKey) {
         let mut waiting = self.waiting.lock();
         waiting.put(RemovedKey { epoch, ..removed });
@@ -168,7 +168,7 @@ fn take_from(
     {
         taken.push(removed);
     }
-    // Many at once are not there again soon.
+    // A large batch is unlikely to recur soon.
     if waiting.capacity() > 1024 && waiting.len() < waiting.capacity() / 8 {
         waiting.shrink_to(2 * waiting.len());
     }
@@ -207,7 +207,7 @@ impl NewRecords {
         left.map(|(table, record, key)| (*table, *record, Stamp(0), &self.keys[key.clone()]))
     }
 
-    /// Forgets all, and frees the buffers if they are large.
+    /// Clears the list, and frees the buffers if they are large.
     pub(crate) fn clear(&mut self) {
         self.records.clear();
         self.keys.clear();

@@ -1,4 +1,4 @@
-//! Puts restore points into the log: which stamp was the last at which time.
+//! Writes restore points to the log: the last stamp at a time.
 //!
 //! The time is read before the current epoch is closed, and the point's stamp is the last of that
 //! epoch. So every commit that was acknowledged by that time is in the state, and none that begins
@@ -20,7 +20,7 @@ use crate::wal_format::restore_point::{RESTORE_POINT_BYTES, RestorePoint};
 /// committer.
 ///
 /// # Errors
-/// Those of a commit: there may be a point then.
+/// Those of a commit: the point may exist then.
 pub(crate) fn mark_restore_point(
     engine: &Engine,
     log: &Log<GroupLocks>,
@@ -55,7 +55,7 @@ fn last_stamp(engine: &Engine) -> Result<RestorePoint, Error> {
         let epoch: Epoch = engine.epochs.current();
         engine.epochs.close(epoch);
         engine.wait_until_finished(epoch)?;
-        // Forgotten if this thread was held up for a thousand epochs.
+        // Forgotten if this thread was delayed for a thousand epochs.
         if let Some(floor) = engine.epochs.known_floor_after(epoch) {
             return Ok(RestorePoint {
                 stamp: Stamp(floor.0 - 1),

@@ -1,8 +1,9 @@
 //! Commits that were refused because the disk is full, and the thread that makes room for them.
 //!
-//! A transaction that was refused waits here without locks, and is run again if room was made: so a commit fails for want of
-//! room only where a checkpoint could make none. Where nothing makes room, none waits. Nor does a transaction that is run in
-//! the middle of a backup, by what the backup calls: the checkpoint would wait for the backup.
+//! A refused transaction waits here without locks, and is retried if room was made: so a commit
+//! fails for lack of room only if a checkpoint could not make any. Without such a thread, no
+//! transaction waits. Nor does a transaction in a callback of a backup: the checkpoint would wait
+//! for the backup.
 
 use std::task::Waker;
 use std::thread::{self, ThreadId};
@@ -19,7 +20,7 @@ pub(crate) struct RoomRequests {
 
 #[derive(Default)]
 struct State {
-    /// A thread makes room.
+    /// Whether a thread makes room.
     is_served: bool,
     asked: u64,
     answered: u64,
@@ -27,7 +28,7 @@ struct State {
     made_through: u64,
     /// Of tasks that wait.
     wakers: Vec<Waker>,
-    /// Threads that hold up what makes room: none of them waits.
+    /// Threads that delay the thread that makes room: none of them waits.
     never_wait: Vec<ThreadId>,
 }
 
@@ -66,7 +67,7 @@ impl Drop for NeverWaits<'_> {
 }
 
 impl RoomRequests {
-    /// Waits until room was made, or none could be: says which.
+    /// Waits until room was made, or could not be made; returns which.
     pub(crate) fn ask(&self) -> bool {
         let mut state = self.state.lock();
         let Some(request) = state.ask() else {
@@ -91,7 +92,7 @@ impl RoomRequests {
 
     /// Whether room was made, if that is known by now. If not, the task is woken.
     pub(crate) fn poll(&self, request: &RoomRequest, waker: &Waker) -> Option<bool> {
-        // Wakers are foreign code: not with the lock.
+        // Wakers are foreign code, so they are called without the lock.
         let waker = waker.clone();
         let mut state = self.state.lock();
         let outcome = state.outcome(request);
@@ -150,7 +151,7 @@ impl RoomRequests {
         }
     }
 
-    /// The thread is to look whether it is over.
+    /// Wakes the thread, so that it checks `over`.
     pub(crate) fn wake(&self) {
         drop(self.state.lock());
         self.changed.notify_all();

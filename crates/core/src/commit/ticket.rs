@@ -1,4 +1,4 @@
-//! Tickets of committed transactions: how to learn that one is durable.
+//! Tickets of committed transactions, with which callers wait for durability.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use crate::commit::engine::Engine;
 use crate::error::Error;
 use crate::table::raw_table::Owner;
 
-/// A committed transaction: its place in the serial order, and how to learn that it is durable.
+/// A committed transaction: its position in the serial order, and the condition of its durability.
 ///
 /// Ask [`Database::is_acknowledged`](crate::Database::is_acknowledged), or wait with
 /// [`Database::wait`](crate::Database::wait) or, in a task,

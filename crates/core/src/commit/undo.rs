@@ -49,7 +49,8 @@ struct Step {
 pub(crate) struct UndoList {
     /// The transaction's number, when it has logged something.
     xid: Option<Lsn>,
-    /// Tells checkpoints of it. Made when the first one needs it, and kept for those that follow.
+    /// Announces it to checkpoints. Created for the first transaction that needs it, and kept for
+    /// later ones.
     mark: Option<Arc<OperationMark>>,
     steps: Vec<Step>,
     /// Keys and images.
@@ -98,7 +99,8 @@ impl UndoList {
         free_if_large(&mut self.value);
     }
 
-    /// Whether a record had a value before the transaction changed it; nothing if it has not.
+    /// Whether a record had a value before the transaction changed it; `None` if it has not changed
+    /// it.
     pub(crate) fn was_present(&self, record: RecordRef) -> Option<bool> {
         let first = self.steps.iter().find(|step| step.record == record);
         first.map(|step| step.before.is_some())
@@ -138,7 +140,7 @@ impl UndoList {
     /// Changes a record, which is locked (U1).
     ///
     /// # Errors
-    /// What the log says; nothing is changed then.
+    /// Those of the log; nothing is changed then.
     pub(crate) fn change<H: GroupResource>(
         &mut self,
         log: &OperationLog<'_, H>,
@@ -203,8 +205,8 @@ impl UndoList {
     /// Undoes all but the first `kept` changes, the last one first.
     ///
     /// # Errors
-    /// What the log says. All is undone nevertheless (U3), but the transaction must not commit: the log does not
-    /// have it.
+    /// Those of the log. All changes are undone nevertheless (U3), but the transaction must not
+    /// commit, because the log lacks the rollback.
     pub(crate) fn undo_to<H: GroupResource>(
         &mut self,
         log: &OperationLog<'_, H>,

@@ -1,4 +1,4 @@
-//! How a view comes to its stamp, and when it may be used.
+//! The opening of a view: how its stamp is determined, and when it may be used.
 
 use std::sync::Arc;
 
@@ -23,13 +23,13 @@ pub(crate) struct OpenView {
     pub(crate) stamp: Stamp,
 }
 
-/// A view that has its place between commits, and cannot be read yet.
+/// A view that is pinned between two epochs' commits, and cannot be read yet.
 pub(crate) struct PinnedView(OpenView);
 
 impl OpenView {
-    /// Opens a view that includes every commit that was acknowledged before, and shows nothing that is not durable.
-    /// `is_limited`: whether it ends when what is kept for views takes too much memory. It can be opened while the database
-    /// is being closed.
+    /// Opens a view that includes every commit that was acknowledged before, and shows only durable
+    /// versions. `is_limited`: whether it ends when the versions that are kept for views take too
+    /// much memory. It can be opened while the database is being closed.
     ///
     /// # Errors
     /// [`Error::Forked`], [`Error::LogFailed`]; [`Error::DiskFull`] if what was committed before has no room to become durable.
@@ -90,8 +90,8 @@ impl OpenView {
         Ok(found)
     }
 
-    /// Whether it can still be read. To be asked after an index was looked at: once it has ended, keys that it sees may
-    /// leave the index.
+    /// Whether it can still be read. Checked after an index look-up: once it has ended, keys that
+    /// it sees may leave the index.
     ///
     /// # Errors
     /// [`Error::ViewExpired`].
@@ -157,7 +157,8 @@ fn stamp_when_durable<C: Checks>(
         return Ok(Some(stamp));
     }
     let awaits = match engine.spec.release {
-        // Certified, not flushed: a stream that is idle writes nothing, and recovery would cut off what was shown.
+        // Certified, not flushed: an idle stream writes no frame, and recovery would cut off
+        // versions that were shown.
         LockRelease::EpochEarly if C::VIEW_CERTIFIES => Awaits::Epoch(None, view.epoch),
         // Not what is at or below the stamp alone: a commit above it may have drawn a smaller LSN.
         LockRelease::Early => Awaits::Prefix(None, log.last_drawn()),
@@ -172,7 +173,8 @@ fn stamp_when_durable<C: Checks>(
         awaits,
     };
     match ticket::wait(engine, &ticket) {
-        // Nothing was to be committed: what is not durable yet is some other caller's.
+        // This caller has committed nothing: the commits that are not durable yet are other
+        // callers'.
         Err(Error::OutcomeUnknown(source)) => Err(not_appended(source)),
         waited => waited.map(|()| Some(stamp)),
     }

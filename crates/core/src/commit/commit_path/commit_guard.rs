@@ -20,16 +20,16 @@ use crate::commit::engine::Engine;
 use crate::commit::epoch::SlotId;
 use crate::concurrency::cc::{CcProtocol, Checks};
 
-/// How far the commit is.
+/// The progress of the commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Reached {
     /// The writes are locked.
     WritesLocked,
-    /// It is registered in an epoch, too.
+    /// It is also registered in an epoch.
     Registered,
     /// The versions that it overwrites are kept for views, too.
     Kept,
-    /// The locks are no longer the commit's.
+    /// The locks were handed over.
     HandedOver,
 }
 
@@ -63,7 +63,7 @@ impl<'c, P: CcProtocol> CommitGuard<'c, P> {
         (self.engine.epochs).register(self.slot, |floor| stamp_of::<P>(access_set, floor))
     }
 
-    /// Keeps what is overwritten, as far as a view may see it.
+    /// Keeps the overwritten versions that a view may see.
     #[inline]
     pub(super) fn keep_overwritten<C: Checks>(&mut self, epoch: Epoch) {
         self.reached.set(Reached::Kept);
@@ -104,7 +104,7 @@ impl<P: CcProtocol> Drop for CommitGuard<'_, P> {
     }
 }
 
-/// Unlocks the writes of a failed commit, which have the versions that they had.
+/// Unlocks the writes of a failed commit, whose records keep their versions.
 pub(super) fn unlock_writes<P: CcProtocol>(access_set: &AccessSet) {
     for write in &access_set.writes {
         P::unlock(write.record, write.before);

@@ -1,7 +1,7 @@
-//! A commit's record in the log, from its length to its place.
+//! A commit's log record, from its measurement to its append.
 //!
-//! One that is too long for a log buffer is encoded, and may be written, before the commit has an epoch and a stamp:
-//! that takes long, and what other commits wait for does not wait for it.
+//! One that is too long for a log buffer is encoded, and may be written, before the commit has an
+//! epoch and a stamp: that takes long, and must not delay the epochs for which other commits wait.
 
 use namiki_log::{Appended, Entry, Grant, ImageEffect, LogError, OversizeEntry, Stream};
 use namiki_platform::{Epoch, Lsn, Stamp};
@@ -70,7 +70,7 @@ impl CommitRecord {
         let encode = |into: &mut [u8]| self.encode(access_set, into);
         let effect = match self.needs(access_set) {
             Grant::All => ImageEffect::Longer,
-            // How long the values are that it deletes is not certain before they are locked.
+            // The lengths of the values that it deletes are certain only once they are locked.
             Grant::Deletions => ImageEffect::Shorter(0),
         };
         let oversize = stream.prepare_oversize(effect, self.bytes, encode)?;
@@ -79,9 +79,9 @@ impl CommitRecord {
         Ok(Box::new(LongRecord { oversize, values }))
     }
 
-    /// Whether a log file suffices that takes deletions alone.
+    /// Whether a log file that accepts only deletions suffices.
     fn needs(&self, access_set: &AccessSet) -> Grant {
-        // The end of operations says nothing that is to be in an image.
+        // An end of operations contains no change for an image.
         let makes_longer = self.end.is_none()
             && (access_set.writes.iter()).any(|write| access_set.value(write).is_some());
         if makes_longer {

@@ -1,4 +1,4 @@
-//! The one commit path. Every protocol, lock release, log layout and group runs through it.
+//! The commit path of every protocol, lock release, log layout and group.
 //!
 //! ```text
 //!   measure the log record ──────────── (one too long for a log buffer is encoded here)
@@ -93,14 +93,15 @@ pub(crate) enum Awaits {
     Epoch(Option<namiki_log::Ticket>, Epoch),
 }
 
-/// A commit that went through.
+/// A successful commit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Committed {
     pub(crate) stamp: Stamp,
     pub(crate) awaits: Awaits,
 }
 
-/// Commits the transaction, or changes nothing; except that after [`Error::OutcomeUnknown`] it is unknown which.
+/// Commits the transaction, or changes nothing; after [`Error::OutcomeUnknown`], it is unknown
+/// which.
 pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
     engine: &Engine,
     stream: Option<&Stream<GroupLocks>>,
@@ -119,7 +120,8 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
     if held.locks.is_empty() && held.retry.yields_to(&engine.priority) {
         wait_for_priority(engine, stream)?;
     }
-    // Not with locks held if it is long; but sums are made under the locks.
+    // A long record is encoded before the writes are locked. Increments are evaluated under the
+    // locks.
     let has_adds = access_set.has_adds();
     access_set.sort_writes();
     let mut record = match stream {
@@ -127,7 +129,7 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
         _ => None,
     };
     lock_writes::<P, C>(engine, stream, slot, access_set, held)?;
-    // A return from here on unlocks the writes, and undoes what follows.
+    // From here on, the guard unlocks the writes on a return, and reverts the later steps.
     let mut guard = CommitGuard::<P>::locked(engine, slot, access_set);
     if !P::LOCKS_READS && C::VALIDATE_READS && own_reads_are_stale(guard.access_set) {
         return Err(Error::Conflict(Conflict::ReadChanged));
@@ -173,7 +175,8 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
     let appended = appended.map_err(not_appended)?;
     engine.epochs.deregister(slot);
     if P::LOCKS_READS {
-        // Those of what was only read need not wait for the device (unless the single log has just written the group).
+        // Locks of records that were only read need not wait for the device (unless the single log
+        // has just written the group).
         held.release_locks(&engine.lock_wait_list);
     }
     engine.views.enforce_limit(&engine.epochs);
@@ -236,20 +239,20 @@ fn verify<P: CcProtocol, C: Checks>(
     validate::<P, C>(access_set, stamp, true).map_err(Error::Conflict)
 }
 
-/// Whether all that was read is valid at one moment: what a transaction without writes commits with, and what one
-/// that fails has to pass before its failure may be reported.
+/// Whether all reads are valid at one moment: the commit of a read-only transaction, and the check
+/// before a failure may be reported.
 pub(crate) fn commit_read_only<P: CcProtocol, R: Release, C: Checks>(
     engine: &Engine,
     access_set: &AccessSet,
 ) -> Result<Committed, Error> {
-    // No floor: it would have every record that was not read in this epoch touched.
+    // No floor: it would cause a write to every record that was not read in this epoch.
     let of_reads = access_set
         .reads
         .iter()
         .map(|read| read.seen.from)
         .max()
         .unwrap_or_default();
-    // After the deletion of every key that it has missed (`removal.rs`).
+    // Its stamp follows the deletion of every key that it has missed (`removal.rs`).
     let stamp = if P::VALIDATES_AT_STAMP && !access_set.has_gaps() {
         of_reads
     } else {
@@ -345,7 +348,7 @@ fn lock_writes<P: CcProtocol, C: Checks>(
             break;
         }
         if round >= COMMIT_LOCK_ROUNDS {
-            // The holder of the lock was preempted, or writes to the device.
+            // The holder of the lock was preempted, or is writing to the device.
             if held.retry.yields_to(&engine.priority) {
                 engine.priority.wait();
             }
@@ -405,8 +408,8 @@ fn require_current<C: Checks>(write: &mut Write) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes the sums of the amounts that are to be added, to records that are locked: other increments of the same
-/// record wait for the lock, and nothing was read that could have changed.
+/// Evaluates the increments, under the locks of their records: other increments of the same record
+/// wait for the lock, and the transaction has no read that could be stale.
 fn apply_increments(engine: &Engine, access_set: &mut AccessSet) -> Result<(), Error> {
     let mut value = Vec::new();
     for at in 0..access_set.writes.len() {
@@ -472,7 +475,7 @@ fn install(
     values: Option<Values>,
 ) {
     if held.undo_list.end().is_some() {
-        // The values are there.
+        // The values are in memory.
         for write in &access_set.writes {
             write.record.restamp(stamp);
             engine.views.uncommitted.remove(write.record);
@@ -503,7 +506,7 @@ fn publish_all<P: CcProtocol>(engine: &Engine, access_set: &AccessSet, stamp: St
     }
 }
 
-/// An append that failed left nothing behind.
+/// A failed append has left no bytes.
 pub(crate) fn not_appended(error: LogError) -> Error {
     match error {
         LogError::CommitTooLarge { bytes, bytes_max } => Error::TransactionTooLarge {

@@ -13,8 +13,9 @@ use crate::commit::access_set::AccessSet;
 use crate::commit::engine::{Engine, GroupLocks};
 
 impl Engine {
-    /// Whether a transaction is independent: all it has read is hardened. The frame that will carry it
-    /// says through which epoch that is known, so a recovery that finds it finds what it has read.
+    /// Whether a transaction is independent: all versions that it has read are hardened. Its frame
+    /// records the epoch through which that is known, so a recovery that finds the frame also finds
+    /// those versions.
     pub(crate) fn has_read_durably(&self, access_set: &AccessSet) -> bool {
         let Some(log) = &self.log else { return false };
         let Some(largest) = largest_read(access_set) else {
@@ -24,8 +25,8 @@ impl Engine {
         is_below(log.hardened_epoch()) || is_below(log.hardened_epoch_now())
     }
 
-    /// The epoch that a transaction that only reads waits for, if all it has read is not certified yet: it leaves no
-    /// frame that could say what is hardened.
+    /// The epoch for which a read-only transaction waits, if not all its reads are certified yet:
+    /// it writes no frame that could record the hardened epoch.
     pub(crate) fn epoch_to_await(
         &self,
         log: &Log<GroupLocks>,

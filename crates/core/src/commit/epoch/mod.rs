@@ -49,7 +49,7 @@ const EPOCH_BITS: u32 = 16;
 const EPOCH_MASK: u64 = (1 << EPOCH_BITS) - 1;
 /// The number of epochs whose floors are remembered.
 const FLOORS: usize = if cfg!(loom) { 4 } else { 1024 };
-/// How much a committer counts between two looks at the clock.
+/// The number of counts of a committer between two reads of the clock.
 const COUNTS_PER_CLOCK: u64 = 64;
 
 struct Slot {
@@ -112,13 +112,13 @@ type Block = Box<[CachePadded<Slot>]>;
 /// The epoch, its floor, and the slots of all committers.
 pub(crate) struct Epochs {
     current: CachePadded<AtomicU64>,
-    /// `floor << 16 | epoch & 0xffff`, so that one load gives a pair that belongs together.
+    /// `floor << 16 | epoch & 0xffff`, so that one load returns a consistent pair.
     floor: CachePadded<AtomicU64>,
     blocks: [OnceLock<Block>; BLOCKS],
     /// How many of them are made. SeqCst, so that a closer of an epoch sees the slots of all committers that are
     /// registered in it.
     blocks_made: AtomicUsize,
-    /// An epoch that was found finished.
+    /// The latest epoch that was found finished.
     finished: CachePadded<AtomicU64>,
     /// The floor of epoch e in the word e modulo their number, as in `floor`. A floor that remains
     /// from an older epoch, or is stored late, is lower.
@@ -134,7 +134,7 @@ pub(crate) struct Epochs {
     began: CachePadded<Mutex<Instant>>,
 }
 
-/// A committer's slot; the index is good for as long as it is not released.
+/// A committer's slot; the index is valid until it is released.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlotId(usize);
 
@@ -185,7 +185,7 @@ impl Epochs {
         None
     }
 
-    /// Gives a slot back. Its stamp stays: it may still decide a floor.
+    /// Releases a slot. Its stamp stays: it may still decide a floor.
     pub(crate) fn release(&self, id: SlotId) {
         // A commit that has panicked is still registered.
         self.deregister(id);
@@ -222,7 +222,7 @@ impl Epochs {
         }
     }
 
-    /// The commit's records are unlocked, or it did not happen.
+    /// The commit's records are unlocked, or it has failed.
     pub(crate) fn deregister(&self, id: SlotId) {
         self.slot(id).epoch.store(0, Ordering::Release);
     }
@@ -292,8 +292,8 @@ impl Epochs {
         stamp.0 < now
     }
 
-    /// Counts one more for this committer, and closes the current epoch if it is old enough, which is
-    /// asked now and then.
+    /// Adds one to a counter of this committer, and periodically closes the current epoch if it is
+    /// old enough.
     pub(crate) fn count(&self, id: SlotId, what: Count) {
         let sum = self.slot(id).counts[what as usize].add(1);
         if sum.is_multiple_of(COUNTS_PER_CLOCK) || self.length_min.is_zero() {
@@ -353,7 +353,7 @@ impl EpochSource for Epochs {
 
     fn finished(&self) -> Epoch {
         let epoch = self.current.load(Ordering::SeqCst);
-        // Acquire: what the thread that found it out has seen.
+        // Acquire: this thread sees what the thread that found the epoch finished has seen.
         let known = self.finished.load(Ordering::Acquire);
         if known + 1 == epoch {
             return Epoch(known);

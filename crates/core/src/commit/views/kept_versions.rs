@@ -33,7 +33,7 @@ pub(super) struct KeptVersions {
     /// A bit for each list that may have something that is not in the map yet. It changes under the list's lock.
     unmoved: CachePadded<AtomicU64>,
     map: VersionMap,
-    /// Bytes that the callers were told of, less those that were removed. In two's complement.
+    /// Bytes that were reported to the callers, less those that were removed. In two's complement.
     counted_bytes: AtomicU64,
     /// Bytes are reported to the callers in units of this size.
     unit_bytes: u64,
@@ -49,7 +49,7 @@ struct List {
 struct ListState {
     is_closed: bool,
     versions: VersionList,
-    /// Bytes that the callers were not told of yet.
+    /// Bytes that were not reported to the callers yet.
     uncounted_bytes: u64,
 }
 
@@ -70,7 +70,7 @@ struct Piece {
 struct Listed {
     record: RecordRef,
     creation: Stamp,
-    /// Nothing: the key was not there.
+    /// `None`: the key was absent.
     value_len: Option<u32>,
 }
 
@@ -148,8 +148,8 @@ impl KeptVersions {
         }
     }
 
-    /// Copies the version that is kept of a record into `out`, if there is one at or below `stamp`; returns its own stamp if
-    /// it has a value.
+    /// Copies the kept version of a record into `out`, if one is at or below `stamp`; returns its
+    /// own stamp if it has a value.
     pub(super) fn copy(
         &self,
         record: RecordRef,
@@ -165,16 +165,16 @@ impl KeptVersions {
         kept.is_some_and(|kept| kept == creation)
     }
 
-    /// Forgets that of one record. Returns how many bytes are to be counted less.
+    /// Drops the version of one record. Returns how many bytes are to be counted less.
     pub(super) fn remove(&self, record: RecordRef) -> u64 {
         let bytes = self.map().remove(record);
         self.counted_bytes.fetch_sub(bytes, Ordering::Relaxed);
         bytes
     }
 
-    /// Hands what a view at `stamp`, the next older one, may see on to `older`, and closes this.
-    /// The versions stay here, too, for readers that have searched the older view before. Returns
-    /// how many bytes more are to be counted for the older one.
+    /// Hands the versions that the next older view, at `stamp`, may see on to `older`, and closes
+    /// this. The versions stay here, too, for readers that have searched the older view before.
+    /// Returns how many bytes more are to be counted for the older one.
     pub(super) fn hand_on(&self, older: &Self, stamp: Stamp) -> i64 {
         for list in &self.lists {
             list.state.lock().is_closed = true;
@@ -263,7 +263,7 @@ impl Piece {
         }
     }
 
-    /// The memory stays if it is little.
+    /// A small buffer keeps its memory.
     fn clear(&mut self) {
         let bytes = self.entries.capacity() * size_of::<Listed>() + self.values.capacity();
         if bytes > SPARE_BYTES_MAX {

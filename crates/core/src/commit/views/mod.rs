@@ -1,7 +1,9 @@
-//! Read views: which versions commits keep for them, and how a view finds the one of its moment.
+//! Read views: multiversion snapshots. Which versions commits keep for them, and how a view finds
+//! the version of its moment.
 //!
-//! A view is the state of all tables at a stamp S, a boundary between epochs, which is a serial cut under every protocol.
-//! A record holds its last version alone; a commit that overwrites one that a view may still see keeps it aside before.
+//! A view is the state of all tables at a stamp S, a boundary between epochs, which is a serial cut
+//! under every protocol. A record holds only its last version; a commit that overwrites a version
+//! that a view may still see keeps it elsewhere first.
 //!
 //! ```text
 //!   a view                                      a commit
@@ -23,18 +25,20 @@
 //! kept for a view between, it would have ended at or before c <= S.) If no version is found, the
 //! key did not exist.
 //!
-//! **When a view ends**, what was kept for it is handed on to the next older view, as far as that may see it, and is
-//! forgotten otherwise. Readers that meet this half-way see the list's number changed, and look again.
+//! **When a view ends**, the versions that were kept for it are handed on to the next older view if
+//! that may see them, and are dropped otherwise. Concurrent readers see that the list's number has
+//! changed, and retry.
 //!
-//! **A checkpoint** goes through its view once, in order: what it has written is not kept for it any more.
+//! **A checkpoint** goes through its view once, in order: versions of rows that it has written are
+//! not kept for it any more.
 //!
 //! **Memory** is bounded: beyond a limit, the oldest view ends with an error of its own. Commits never fail or wait.
 //!
 //! # Invariants
 //! - V1. A version is kept before the record's lock-holder changes the record.
 //! - V2. In a list, the epochs and the stamps rise, and views are added only at its end.
-//! - V3. A table that is dropped stays in memory as long as a view lives that was there before: what is kept of its
-//!   records is found by their addresses.
+//! - V3. A dropped table stays in memory while a view from before the drop is open: kept versions
+//!   are found by their records' addresses.
 
 mod kept_versions;
 #[cfg(all(test, loom))]
@@ -66,14 +70,15 @@ const VALUE_BYTES_KEPT: usize = 4 << 10;
 const UNIT_SHIFT: u32 = 14;
 const UNIT_BYTES_MAX: u64 = 64 << 10;
 
-/// The views of a database, and what is kept for them.
+/// The views of a database, and the versions that are kept for them.
 pub(crate) struct Views {
     /// The number of the list; 0 while it is empty.
     number: CachePadded<AtomicU64>,
     list: Mutex<Arc<ViewList>>,
-    /// Since there are views, the log has refused a commit: what that has kept may be kept already, when it is tried again.
+    /// The log has refused a commit since views are open: the versions that it has kept may be
+    /// there already when it is retried.
     has_refused: CachePadded<AtomicBool>,
-    /// Held by what ends a view.
+    /// Held while a view is ended.
     ending: Mutex<()>,
     /// The memory of all kept versions, and the part of it that is kept for unlimited views. In
     /// two's complement: versions that a commit keeps may be removed before they are counted.
@@ -86,7 +91,7 @@ pub(crate) struct Views {
     pub(crate) uncommitted: Uncommitted,
 }
 
-/// The views that there are, the oldest first.
+/// The open views, the oldest first.
 #[derive(Default)]
 struct ViewList {
     number: u64,
@@ -96,7 +101,7 @@ struct ViewList {
 /// A cache of the views, which one committer keeps across its commits.
 #[derive(Default)]
 pub(crate) struct SeenViews {
-    /// Those that the last commit has met, if any lived then.
+    /// The views that the last commit has met, if any were open then.
     list: Arc<ViewList>,
     /// Where values are copied. It is empty between commits.
     value: Vec<u8>,
@@ -111,8 +116,8 @@ pub(crate) struct ViewState {
     kept: KeptVersions,
     /// For a checkpoint's view: the rows that it does not read any more.
     written: Option<WrittenThrough>,
-    /// Whether it ends when what is kept takes too much memory. A checkpoint's does not: it keeps each key once at most,
-    /// and without it the log would grow.
+    /// Whether it ends when kept versions take too much memory. A checkpoint's does not: it keeps
+    /// each key once at most, and without it the log would grow.
     is_limited: bool,
     /// Versions that commits overwrite are kept for the next older view.
     is_ending: AtomicBool,
@@ -131,7 +136,7 @@ pub(crate) struct Overwritten<'w> {
     pub(crate) key: &'w [u8],
 }
 
-/// A view has ended, because what was kept for views took too much memory.
+/// A view has ended, because the versions that were kept for views took too much memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Expired;
 
@@ -141,7 +146,8 @@ pub(crate) struct Expired;
 pub struct ViewStats {
     /// How many are open.
     pub open: u64,
-    /// How many have ended since the database was opened because what was kept for them took too much memory.
+    /// How many have ended since the database was opened because their kept versions took too much
+    /// memory.
     pub expired: u64,
     /// The versions that are kept for them, in bytes.
     pub kept_bytes: u64,
@@ -226,7 +232,7 @@ impl Views {
         Arc::clone(&self.list.lock())
     }
 
-    /// Ends a view: what was kept for it is kept for the next older one, or forgotten.
+    /// Ends a view: its kept versions are handed on to the next older one, or dropped.
     pub(crate) fn end(&self, view: &Arc<ViewState>, epochs: &Epochs) {
         let _ending = self.ending.lock();
         let list = self.list();
@@ -236,12 +242,12 @@ impl Views {
         }
     }
 
-    /// Hands what was kept for a view of the list on, and removes it.
+    /// Hands the kept versions of a view of the list on, and removes the view.
     fn hand_on(&self, epochs: &Epochs, views: &[Arc<ViewState>], place: usize) {
         let view = &views[place];
         view.is_ending.store(true, Ordering::SeqCst);
         if let Some(older) = place.checked_sub(1).map(|older| &views[older])
-            // If it is not known, nothing was kept for a later view.
+            // If it is unknown, no version was kept for a later view.
             && let Some(stamp) = older.known_stamp(epochs)
         {
             self.add_bytes(older, view.kept.hand_on(&older.kept, stamp));
@@ -302,7 +308,8 @@ impl Views {
         if list.number != number {
             *list = self.list();
         }
-        // No older view sees what is newer, and most is, soon after a view was opened.
+        // No older view sees a newer version, and most versions are newer soon after a view was
+        // opened.
         let Some((_, newest_stamp)) = list.newest_before(epoch, epochs, |_| true) else {
             return;
         };
@@ -325,7 +332,7 @@ impl Views {
                 }
                 let version =
                     *version.get_or_insert_with(|| self.copy_version(record, creation, value));
-                // A key that was never there is not there without a version, too.
+                // A key that never existed is absent without a kept version, too.
                 if version == (Stamp(0), false) {
                     continue 'records;
                 }
@@ -370,7 +377,7 @@ impl Views {
         (creation, !present.absent)
     }
 
-    /// The log has refused a commit that has kept what it was to overwrite.
+    /// The log has refused a commit that has already kept the versions which it was to overwrite.
     #[cold]
     pub(crate) fn commit_refused(&self, epochs: &Epochs) {
         if self.number.load(Ordering::Relaxed) != 0 {
@@ -379,7 +386,8 @@ impl Views {
         }
     }
 
-    /// Ends the oldest views if what is kept takes too much memory. Not to be called with locks held: it may take long.
+    /// Ends the oldest views if kept versions take too much memory. The caller must hold no locks,
+    /// because it may take long.
     #[inline]
     pub(crate) fn enforce_limit(&self, epochs: &Epochs) {
         if self.kept_bytes() > self.bytes_max {
@@ -439,9 +447,11 @@ impl Views {
             if creation <= stamp {
                 continue;
             }
-            // Pairs with the Release fence in `install`: what a newer version has overwritten is kept by now.
+            // Pairs with the Release fence in `install`: the version that a newer one has
+            // overwritten is kept by now.
             fence(Ordering::Acquire);
-            // Before the first look: what is handed on after it, with a new number, would be missed.
+            // Before the first search: versions that are handed on later, with a new number, would
+            // be missed.
             let number = self.number.load(Ordering::SeqCst);
             if let Some(version) = view.kept.copy(record, stamp, out) {
                 return Ok(version);
@@ -459,8 +469,8 @@ impl Views {
         }
     }
 
-    /// A checkpoint has written a record, and does not look at it again: what is kept for that is forgotten, unless an older
-    /// view may look for it here.
+    /// A checkpoint has written a record, and does not read it again: its kept version is dropped,
+    /// unless an older view may search for it here.
     pub(crate) fn forget_written(&self, view: &ViewState, stamp: Stamp, record: RecordRef) {
         let is_overwritten = record.creation() > stamp || record.is_uncommitted();
         if is_overwritten && (self.list().views.first()).is_some_and(|it| std::ptr::eq(&**it, view))
@@ -516,7 +526,7 @@ impl ViewList {
         before.find_map(|view| Some((&**view, view.stamp_unless_ended(epochs)?)))
     }
 
-    /// Copies what is kept of a record for the views after this one.
+    /// Copies the version of a record that is kept for the views after this one.
     fn find(
         &self,
         view: &ViewState,
@@ -706,7 +716,7 @@ mod tests {
         let older = world.view(true);
         let checkpoint = world.view(false);
         world.put(2);
-        // It is found among what is kept for the checkpoint.
+        // It is found among the versions that are kept for the checkpoint.
         world
             .views
             .forget_written(&checkpoint.0, checkpoint.1, world.record);

@@ -1,5 +1,6 @@
-//! The versions of records that a transaction has changed in place, where operations are logged one by one: views read
-//! them until the transaction has committed, and afterwards in what was kept for them.
+//! The versions of records that a transaction has changed in place, where operations are logged one
+//! by one: views read them until the transaction has committed, and afterwards among the versions
+//! that were kept for them.
 
 use namiki_platform::Stamp;
 

@@ -23,7 +23,7 @@ const INLINE_BYTES: usize = 16;
 #[derive(Clone, Debug)]
 pub(super) struct KeptVersion {
     pub(super) creation: Stamp,
-    /// Nothing: the key was not there.
+    /// `None`: the key was absent.
     value: Option<SmallVec<[u8; INLINE_BYTES]>>,
 }
 
@@ -39,7 +39,7 @@ impl KeptVersion {
         version_bytes(self.value.as_deref())
     }
 
-    /// Copies the value into `out`; returns the version's stamp, if there is one.
+    /// Copies the value into `out`; returns the version's stamp if it has a value.
     pub(super) fn copy_to(&self, out: &mut Vec<u8>) -> Option<Stamp> {
         out.clear();
         out.extend_from_slice(self.value.as_ref()?);
@@ -77,7 +77,8 @@ impl VersionMap {
         &self.shards[(hash >> 40) as usize & (SHARDS - 1)]
     }
 
-    /// Puts a version there, unless a newer one is: of the versions of a record that a view may see, the newest is the one.
+    /// Inserts a version, unless a newer one is present: a view sees the newest of the versions
+    /// that it may see.
     pub(super) fn put(&self, record: RecordRef, version: KeptVersion) {
         put(&mut self.shard(record).lock(), record, version);
     }
@@ -105,17 +106,18 @@ impl VersionMap {
         Some(self.shard(record).lock().get(&record)?.creation)
     }
 
-    /// Forgets that of one record. Returns how many bytes less there are.
+    /// Drops the version of one record. Returns how many bytes were freed.
     pub(super) fn remove(&self, record: RecordRef) -> u64 {
         let removed = self.shard(record).lock().remove(&record);
         removed.map_or(0, |version| version.bytes())
     }
 
-    /// Puts all versions at or below `stamp` into `other`, too. Returns by how many bytes there is more there now.
+    /// Copies all versions at or below `stamp` into `other`. Returns by how many bytes that has
+    /// grown.
     pub(super) fn copy_all(&self, stamp: Stamp, other: &Self) -> i64 {
         let mut more = 0;
         for (from, to) in self.shards.iter().zip(&other.shards) {
-            // Always from the newer view's to the older one's: no circle.
+            // Lock order: always the newer view's before the older one's.
             let (from, mut to) = (from.lock(), to.lock());
             for (record, version) in &*from {
                 if version.creation <= stamp {

@@ -1,5 +1,6 @@
-//! How far a checkpoint has written the state that its view shows: it goes through the tables by their numbers and through
-//! each in the order of keys, once, and what it has passed need not be kept for it any more.
+//! The progress of a checkpoint through the state that its view shows. It scans the tables in the
+//! order of their numbers and each in the order of keys, once; versions of rows behind it need not
+//! be kept for it any more.
 
 use parking_lot::RwLock;
 
