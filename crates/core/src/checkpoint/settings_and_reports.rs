@@ -12,7 +12,8 @@ use crate::image::write::image_writer::RUN_BYTES;
 /// When checkpoints are taken, and how.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CheckpointSettings {
-    /// A checkpoint is taken after this many bytes of log, or half the bytes of the image.
+    /// A checkpoint is taken after this many bytes of log, or after half the bytes of the image if
+    /// that is more.
     pub(crate) log_bytes: u64,
     /// A checkpoint is also taken at this interval, if anything was written.
     pub(crate) interval: Option<Duration>,
