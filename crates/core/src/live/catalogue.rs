@@ -1,4 +1,4 @@
-//! The catalogue of an open database: its manifest, and what is under way with it.
+//! The catalogue of an open database: its manifest, and the changes in progress.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub(crate) struct Catalogue {
     /// The ids of the manifest's tables.
     pub(crate) ids: TableIds,
     pub(crate) files: CatalogueFiles,
-    /// How closing ended; nothing while the database is open.
+    /// The result of closing; `None` while the database is open.
     pub(crate) closed: Option<Result<(), Error>>,
     pub(crate) loading: Loading,
     /// No restore point has a larger stamp.
@@ -36,7 +36,7 @@ pub(crate) struct Catalogue {
 /// The loads that are under way.
 #[derive(Default)]
 pub(crate) struct Loading {
-    /// Of their tables.
+    /// The names of their tables.
     pub(crate) names: BTreeSet<String>,
     /// Once the database was closed: the lock of the directory, until the last load has removed its files.
     pub(crate) dir_lock: Option<DirLock>,
@@ -54,12 +54,12 @@ impl Drop for ReleaseOnDrop<'_> {
 /// A change of the manifest that failed.
 pub(crate) struct NotChanged {
     pub(crate) why: NotWritten,
-    /// The disk has the manifest of before.
+    /// The disk has the previous manifest.
     pub(crate) is_as_before: bool,
 }
 
 impl Catalogue {
-    /// Replaces the manifest by one with this change; if that fails, by what it was.
+    /// Replaces the manifest by one with this change; if that fails, restores the previous one.
     pub(crate) fn change_manifest(
         &mut self,
         disk: &dyn Disk,
@@ -80,8 +80,8 @@ impl Catalogue {
         Err(NotChanged { why, is_as_before })
     }
 
-    /// Makes sure that the disk has the manifest that is in memory: if a change before has failed, it is written again, with a
-    /// position of its own.
+    /// Ensures that the disk has the manifest that is in memory: if an earlier change has failed,
+    /// it is written again, with a position of its own.
     ///
     /// # Errors
     /// [`Error::Manifest`], in doubt still; [`Error::AnotherWriter`].

@@ -1,7 +1,7 @@
-//! The catalogue in a view: which tables there were at its moment, and under which names.
+//! The catalogue in a view: the tables that existed at its moment, and their names.
 //!
-//! A change of the catalogue keeps what it is about to replace for the views that are open, as a commit keeps the versions that
-//! it overwrites (`commit/views`):
+//! A change of the catalogue keeps the entries that it replaces for the open views, as a commit
+//! keeps the versions that it overwrites (`commit/views`):
 //!
 //! ```text
 //!   a view, with the catalogue locked          a change, with the catalogue locked from beginning to end
@@ -29,7 +29,7 @@ use crate::query_error::QueryError;
 use crate::recovery::UnloadedTable;
 use crate::table::raw_table::{ChangeNumber, RawTable, TableId};
 
-/// The views that are open, for changes of the catalogue. Part of the catalogue, and locked with it.
+/// The open views, for changes of the catalogue. Part of the catalogue, and protected by its lock.
 #[derive(Default)]
 pub(crate) struct CatalogueViews {
     last_change: ChangeNumber,
@@ -48,7 +48,7 @@ pub(crate) struct CatalogueView {
 struct Replaced {
     /// The tables that names stood for; `None` for a name that no table had.
     names: BTreeMap<String, Option<TableThen>>,
-    /// Tables that were dropped; where they lie, if they were not loaded.
+    /// Tables that were dropped, with their runs if they were not loaded.
     dropped: BTreeMap<TableId, Option<Arc<UnloadedTable>>>,
 }
 
@@ -97,7 +97,7 @@ impl CatalogueViews {
         self.open.iter().filter_map(Weak::upgrade)
     }
 
-    /// The views that have nothing of this name yet.
+    /// The views that have no entry for this name yet.
     pub(crate) fn without(&self, name: &str) -> Vec<Arc<CatalogueView>> {
         self.open()
             .filter(|view| !view.replaced.lock().names.contains_key(name))
@@ -106,12 +106,12 @@ impl CatalogueViews {
 }
 
 impl CatalogueView {
-    /// Keeps what a name stands for, that a change replaces.
+    /// Keeps the table that a name stands for, which a change replaces.
     pub(crate) fn keep_name(&self, name: &str, then: Option<TableThen>) {
         self.replaced.lock().names.insert(name.to_owned(), then);
     }
 
-    /// Keeps a table that is dropped, and where it lies if it is not loaded.
+    /// Keeps a dropped table, and its runs if it is not loaded.
     pub(crate) fn keep_dropped(&self, id: TableId, unloaded: Option<Arc<UnloadedTable>>) {
         let dropped = &mut self.replaced.lock().dropped;
         dropped.entry(id).or_insert(unloaded);
@@ -128,13 +128,13 @@ impl CatalogueView {
         self.replaced.lock().dropped.contains_key(&id)
     }
 
-    /// Where a table lies that was dropped before it was loaded.
+    /// The runs of a table that was dropped before it was loaded.
     pub(crate) fn kept_unloaded(&self, id: TableId) -> Option<Arc<UnloadedTable>> {
         self.replaced.lock().dropped.get(&id).cloned().flatten()
     }
 
-    /// The name that a table had, if it may be another than now. The table has these segments if it stays in some. To be asked with
-    /// the catalogue locked.
+    /// The name that a table had, if that may differ from now. The table has these segments if it
+    /// stays in some. The caller holds the catalogue's lock.
     pub(crate) fn name_then(
         &self,
         raw_table: &Arc<RawTable>,

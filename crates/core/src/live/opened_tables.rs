@@ -25,7 +25,7 @@ pub(crate) struct OpenedTables {
 }
 
 impl OpenedTables {
-    /// None yet. The executor will keep up to `cache_bytes` of pages.
+    /// Empty. The executor will cache up to `cache_bytes` of pages.
     pub(crate) fn new(cache_bytes: usize) -> Self {
         Self {
             cache_bytes,
@@ -45,7 +45,7 @@ impl OpenedTables {
         Ok(made)
     }
 
-    /// Closes a table that was dropped when the last query that reads it has ended.
+    /// Closes a dropped table once the last query that reads it has ended.
     pub(crate) fn forget(&self, table: &ImageTable) {
         self.tables.lock().remove(&table.segment.identity);
     }

@@ -1,5 +1,5 @@
-//! The parts of an open database that its background threads share with it. They keep its tables in memory, and not the
-//! database open.
+//! The parts of an open database that its background threads share with it. They keep its tables in
+//! memory, but do not keep the database open.
 
 use std::path::PathBuf;
 use std::sync::Arc;

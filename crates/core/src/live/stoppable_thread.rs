@@ -13,7 +13,7 @@ use parking_lot::{Condvar, Mutex};
 pub(crate) struct StoppableThread {
     stop: Arc<Stop>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// Wakes it where it waits for something else.
+    /// Wakes the thread from a wait for another event.
     wake: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -36,13 +36,13 @@ impl StoppableThread {
         }
     }
 
-    /// Has this wake the thread, too, when it is to end.
+    /// Registers a function that also wakes the thread when it has to stop.
     pub(crate) fn when_stopped(mut self, wake: impl Fn() + Send + Sync + 'static) -> Self {
         self.wake = Some(Box::new(wake));
         self
     }
 
-    /// Ends the thread, after the piece of work that is under way.
+    /// Stops the thread, after the present piece of work.
     pub(crate) fn stop(&self) {
         *self.stop.is_wanted.lock() = true;
         self.stop.changed.notify_all();
@@ -50,14 +50,14 @@ impl StoppableThread {
             wake();
         }
         if let Some(thread) = self.thread.lock().take() {
-            // If it has panicked, there is nothing more to be done about it.
+            // A panic of the thread is ignored.
             let _ = thread.join();
         }
     }
 }
 
 impl Stop {
-    /// Whether the thread is to end.
+    /// Whether the thread has to stop.
     pub(crate) fn is_wanted(&self) -> bool {
         *self.is_wanted.lock()
     }

@@ -49,7 +49,7 @@ impl TablesInSegments {
             let bytes = runs.iter().map(|run| memory_bytes(run.rows, run.bytes));
             Some((table.id, bytes.sum()))
         });
-        // Once: what is available later is without what was taken.
+        // Computed once: the memory that is available later lacks the part that tables have taken.
         let half = || available_memory_bytes().map_or(u64::MAX, |bytes| bytes / 2);
         Self {
             bytes_max: bytes_max.unwrap_or_else(half),
@@ -60,12 +60,12 @@ impl TablesInSegments {
         }
     }
 
-    /// How much memory all of them may take that take part in transactions, in bytes.
+    /// The memory limit, in bytes, of all of them that take part in transactions.
     pub(crate) fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
 
-    /// How much those take that do.
+    /// The memory that these take.
     pub(crate) fn taken_bytes(&self) -> u64 {
         self.taken.lock().values().sum()
     }
