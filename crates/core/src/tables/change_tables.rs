@@ -1,4 +1,5 @@
-//! Dropping, clearing and renaming tables: each is one replacement of the manifest, and no part of a transaction.
+//! Dropping, clearing and renaming tables: each is one replacement of the manifest, outside of
+//! transactions.
 //!
 //! ```text
 //!   shut transactions out of the table (drops.rs)      those under way commit, or fail
@@ -30,14 +31,15 @@ use crate::table::raw_table::{ChangeNumber, RawTable, TableId, TableInfo};
 use crate::tables::create_table::check_name;
 
 impl Database {
-    /// Drops a table with all that is in it, in memory or in segments. Durable when it returns, and there after a crash
-    /// either as a whole or not at all.
+    /// Drops a table with all its rows, in memory or in segments. The drop is atomic, and durable
+    /// when this returns.
     ///
-    /// It is no part of a transaction. Transactions that are committing changes of the table come before it, and are
-    /// waited for; all others that have used it, or try to by a handle from before, fail with [`Error::TableDropped`].
-    /// [Views](Database::view) from before, and queries in them, go on reading it by handles from before. Its memory is free when
-    /// the last of those views has ended, the last handle is dropped, and the last [`Session`](crate::Session) that has used
-    /// it has begun another transaction.
+    /// It is not part of a transaction. It waits for transactions that are committing changes of
+    /// the table, which come before it; all others that have used it, or use an earlier handle,
+    /// fail with [`Error::TableDropped`]. Earlier [views](Database::view), and queries in them,
+    /// continue to read it by earlier handles. Its memory is freed when the last of those views has
+    /// ended, the last handle is dropped, and the last [`Session`](crate::Session) that has used it
+    /// has begun another transaction.
     ///
     /// # Errors
     /// [`Error::NoSuchTable`], [`Error::TableBeingLoaded`], [`Error::Closed`], [`Error::Forked`]; [`Error::LogFailed`];
@@ -60,9 +62,9 @@ impl Database {
         Ok(())
     }
 
-    /// Removes all rows of a table at once, and keeps its name and its types. It has another number then: handles from
-    /// before are refused, and [`Database::table`] gives one of the table that is empty, which views from before refuse. Otherwise
-    /// as [`Database::drop_table`].
+    /// Removes all rows of a table at once, and keeps its name and its types. It gets a new number:
+    /// earlier handles are refused, and [`Database::table`] returns one of the empty table, which
+    /// earlier views refuse. Otherwise it behaves as [`Database::drop_table`].
     ///
     /// # Errors
     /// As [`Database::drop_table`], and [`Error::TableInImage`].
@@ -90,11 +92,11 @@ impl Database {
         Ok(())
     }
 
-    /// Gives a table another name, whether it is in memory or in segments. Handles go on to be good, and transactions
-    /// that use it are not touched. Durable when it returns.
+    /// Renames a table, in memory or in segments. Handles stay valid, and transactions that use it
+    /// are not affected. Durable when this returns.
     ///
-    /// The index that the database was opened with for the new name ([`Builder::table_index`](crate::Builder::table_index))
-    /// counts from the next opening on.
+    /// The index that the database was opened with for the new name
+    /// ([`Builder::table_index`](crate::Builder::table_index)) applies from the next opening on.
     ///
     /// # Errors
     /// [`Error::NoSuchTable`], [`Error::TableExists`], [`Error::TableName`], [`Error::TableBeingLoaded`],
@@ -151,7 +153,8 @@ impl Database {
 impl Shared {
     /// The catalogue, to change a table of this name.
     fn open_catalogue(&self, name: &str) -> Result<MutexGuard<'_, Catalogue>, Error> {
-        // First: in a forked child, the lock may be that of a thread which is not there.
+        // Checked first: in a forked child, the lock may be held by a thread that does not exist
+        // there.
         self.engine.check_process()?;
         if self.engine.read_only {
             return Err(Error::ReadOnly);
@@ -182,7 +185,7 @@ impl Shared {
         }
     }
 
-    /// Makes a table, in memory, that this change has put into the catalogue.
+    /// Creates a table in memory that this change has put into the catalogue.
     pub(crate) fn add_raw_table(&self, info: TableInfo, change: ChangeNumber) -> Arc<RawTable> {
         let (id, index) = (info.id, self.indexes.of(&info.name));
         let mut raw_table = RawTable::new(info, index, self.engine.owner)
@@ -194,7 +197,7 @@ impl Shared {
         raw_table
     }
 
-    /// Shuts transactions out of a table for ever, and makes a change of the manifest that removes it.
+    /// Marks a table as dropped for all transactions, and replaces the manifest by one without it.
     fn replace_table(
         &self,
         catalogue: &mut Catalogue,
@@ -245,9 +248,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Makes durable what was committed by now, whether it was acknowledged or not: the change that follows is durable at
-    /// once, and must not be found without what came before it. Then no group holds locks of a table's records any more
-    /// that were taken before.
+    /// Makes all earlier commits durable, whether acknowledged or not: the change that follows is
+    /// durable at once, and must not survive without them. Afterwards no group holds earlier locks
+    /// of a table's records.
     fn harden_commits(&self) -> Result<(), Error> {
         let engine = &self.engine;
         let Some(log) = &engine.log else {
@@ -283,7 +286,7 @@ impl Shared {
         Ok(())
     }
 
-    /// For a replacement of the manifest by one without the table.
+    /// Called for a replacement of the manifest by one without the table.
     pub(crate) fn give_segments_first_names(&self, table: &ImageTable) -> Result<(), Error> {
         let (disk, dir) = (&*self.disk, &*self.dir);
         // Either name is fine as long as the manifest names the segment.

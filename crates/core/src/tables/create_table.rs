@@ -13,9 +13,9 @@ use crate::live::catalogue::{Catalogue, catalogue_error};
 use crate::storage::record::INLINE_BYTES_MAX;
 use crate::table::raw_table::{RawTable, TableId, TableInfo};
 
-/// The room that records of a table have if neither its creator says it nor its values' type.
+/// The inline capacity of a table's records if neither its creator nor its values' type sets it.
 const ROOM_BYTES: usize = 8;
-/// The most room that is given to a table because of its values' type.
+/// The most inline capacity that a values' type can set.
 const ROOM_BYTES_MAX: usize = 64;
 /// The longest name of a table, in bytes.
 const TABLE_NAME_BYTES_MAX: usize = 255;
@@ -31,11 +31,12 @@ pub(crate) fn room_bytes(needed: usize) -> usize {
 impl Database {
     /// The table of this name, created if it does not exist.
     ///
-    /// One that was loaded into segments ([`Database::load_sorted`]) is taken into memory first, which takes about as long as
-    /// its load, and is a table as any other from then on; it waits for a checkpoint or a backup that is under way, and must not be
-    /// asked for where a backup reports its progress. If it cannot be, the handle is one for views: transactions on it
-    /// fail with [`Error::TableTooLarge`] or [`Error::TableHasIndexes`], or, in a database that was opened to be read alone,
-    /// with [`Error::TableInImage`]. That is decided once for as long as the database is open.
+    /// One that was loaded into segments ([`Database::load_sorted`]) is taken into memory first,
+    /// which takes about as long as its load, and is an ordinary table from then on. That waits for
+    /// a running checkpoint or backup, and must not be called where a backup reports its progress.
+    /// If it cannot be taken into memory, the handle is only for views: transactions on it fail
+    /// with [`Error::TableTooLarge`] or [`Error::TableHasIndexes`], or, in a database that was
+    /// opened read-only, with [`Error::TableInImage`]. That is decided once for each opening.
     ///
     /// # Errors
     /// [`Error::TableType`] if it exists with other types, or with types of another shape;
@@ -51,9 +52,9 @@ impl Database {
         self.table_with_room(name, room_bytes(V::ROOM_BYTES))
     }
 
-    /// [`Database::table`], with a table that is created now giving each record room for values of
-    /// `inline_bytes`, from 0 to 2040. Longer values take one more memory access to read. A table
-    /// that exists keeps the room that it was created with.
+    /// [`Database::table`] with an inline capacity for records of a new table: values of up to
+    /// `inline_bytes`, from 0 to 2040, are stored inline. Longer values take one more memory access
+    /// to read. An existing table keeps its capacity.
     ///
     /// # Errors
     /// As [`Database::table`]; [`Error::TableRoom`] if records cannot have that much room, whether the
@@ -64,7 +65,8 @@ impl Database {
         inline_bytes: usize,
     ) -> Result<Table<K, V>, Error> {
         let shared = &*self.shared;
-        // First: in a forked child, the lock may be that of a thread which is not there.
+        // Checked first: in a forked child, the lock may be held by a thread that does not exist
+        // there.
         shared.engine.check_process()?;
         let mut catalogue = shared.catalogue.lock();
         if catalogue.closed.is_some() {
@@ -111,8 +113,8 @@ impl Database {
         shared.create_table(&mut catalogue, info).map(Table::new)
     }
 
-    /// The names of all tables in memory, in the order of their creation. None in a forked child of the process that opened
-    /// the database: there, no table can be used.
+    /// The names of all tables in memory, in the order of their creation. Empty in a forked child
+    /// of the process that opened the database: no table can be used there.
     #[must_use]
     pub fn tables(&self) -> Vec<String> {
         let engine = &self.shared.engine;

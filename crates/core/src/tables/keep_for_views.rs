@@ -10,8 +10,8 @@ use crate::table::raw_table::{ChangeNumber, RawTable};
 
 /// Changes of the catalogue.
 impl Shared {
-    /// To be called before a name stands for another table, or for none: keeps what it stands for, for open views. Returns the
-    /// number of the change.
+    /// Called before a name stands for another table, or for none: keeps its present table for open
+    /// views. Returns the number of the change.
     pub(crate) fn begin_change(&self, catalogue: &mut Catalogue, name: &str) -> ChangeNumber {
         let number = catalogue.views.next_change();
         let views = catalogue.views.without(name);
@@ -24,7 +24,8 @@ impl Shared {
         number
     }
 
-    /// To be called before a table is dropped: keeps it for open views. If its files cannot be opened, it is not kept.
+    /// Called before a table is dropped: keeps it for open views. If its files cannot be opened, it
+    /// is not kept.
     pub(crate) fn keep_dropped(&self, catalogue: &Catalogue, raw_table: &RawTable) {
         let mut unloaded = None;
         for view in catalogue.views.open() {

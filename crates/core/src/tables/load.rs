@@ -1,4 +1,4 @@
-//! Loading a table into segments, all or nothing.
+//! Bulk load of a table into segments, as an atomic operation.
 //!
 //! ```text
 //!   reserve the name and the numbers of files → write the table's segment, sort and write its indexes, each synced
@@ -32,28 +32,28 @@ use crate::image::new_files::NewFiles;
 use crate::live::catalogue::Catalogue;
 use crate::tables::reserved_name::ReservedName;
 
-/// Rows or entries between two looks at the clock, at the interrupt and at the database.
+/// The number of rows or entries between two checks of the clock, the interrupt and the database.
 const ROWS_BETWEEN_CHECKS: u64 = 1024;
 /// Time between two calls of [`OnLoadProgress`].
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Called now and then while a table is loaded.
+/// Called periodically while a table is loaded.
 pub type OnLoadProgress = Arc<dyn Fn(LoadProgress<'_>) + Send + Sync>;
 
-/// How far a load is.
+/// The progress of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadProgress<'a> {
     /// The table.
     pub table: &'a str,
-    /// The index that is being written, after all rows; nothing while the rows are.
+    /// The index that is being written, after all rows; `None` while rows are written.
     pub index: Option<&'a str>,
     /// Rows, or entries of the index, written so far.
     pub written: u64,
-    /// How many there will be; nothing while the rows are written.
+    /// The total number; `None` while rows are written.
     pub total: Option<u64>,
 }
 
-/// How a table is loaded. The default suits most.
+/// Options of a load. The defaults suit most.
 #[derive(Clone)]
 pub struct LoadOptions {
     sort_bytes: usize,
@@ -90,7 +90,7 @@ impl LoadOptions {
         self
     }
 
-    /// Called now and then.
+    /// Called periodically.
     #[must_use]
     pub fn on_progress(mut self, on_progress: OnLoadProgress) -> Self {
         self.on_progress = Some(on_progress);
@@ -108,11 +108,12 @@ impl fmt::Debug for LoadOptions {
 
 /// Tables in segments.
 impl Database {
-    /// Loads a new table from rows that are sorted by its key, each a value for every column. When this returns, the
-    /// table is durable; if it fails, or the process ends before, there is nothing of it.
+    /// Loads a new table from rows that are sorted by its key, each a value for every column. The
+    /// load is atomic: when this returns, the table is durable; if it fails, or the process ends
+    /// before, the table does not exist.
     ///
-    /// A source of rows that can fail says so with an error, which ends the load: a table is as long as its rows, so one
-    /// that ends early must not look like one that is complete.
+    /// A source of rows reports a failure with an error, which ends the load: rows that merely end
+    /// early would look like a complete table.
     ///
     /// A loaded table lies on the disk, not in memory, and is read there by [`Database::query`]. [`Database::table`] takes it
     /// into memory, where transactions change it, if it fits ([`Builder::loaded_tables_bytes_max`](crate::Builder::loaded_tables_bytes_max))
@@ -194,8 +195,8 @@ impl Database {
         load.announce(described, files)
     }
 
-    /// The tables that lie in segments, in the order of their loads: those that were loaded and not taken into memory since. None in a forked child of the process
-    /// that opened the database.
+    /// The tables that lie in segments, in the order of their loads: those that were loaded and not
+    /// taken into memory since. Empty in a forked child of the process that opened the database.
     #[must_use]
     pub fn loaded_tables(&self) -> Vec<ImageTable> {
         let shared = &*self.shared;
@@ -206,7 +207,7 @@ impl Database {
     }
 }
 
-/// A load under way.
+/// A running load.
 struct Load<'a> {
     /// Released at the end.
     _reserved: ReservedName<'a>,
@@ -295,7 +296,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Makes the table be there.
+    /// Publishes the table.
     fn announce(self, table: ImageTable, files: NewFiles) -> Result<ImageTable, LoadError> {
         self.check()?;
         let shared = self.shared;
@@ -359,7 +360,7 @@ fn not_written(shared: &Shared, why: NotWritten) -> LoadError {
     }
 }
 
-/// Reports progress and looks whether to go on, not at each row.
+/// Reports progress and checks whether to continue, but not at each row.
 struct Ticker<'a> {
     load: &'a Load<'a>,
     until_check: u64,

@@ -1,4 +1,4 @@
-//! Tables that come, change and go: they are created, loaded, taken into memory, renamed, cleared and dropped.
+//! Data definition: tables are created, loaded, taken into memory, renamed, cleared and dropped.
 
 pub(crate) mod batch_load;
 mod change_tables;

@@ -12,7 +12,7 @@ pub(crate) struct ReservedName<'a> {
 }
 
 impl<'a> ReservedName<'a> {
-    /// Reserves a name, unless it is already.
+    /// Reserves a name, unless it is reserved already.
     pub(crate) fn reserve(
         shared: &'a Shared,
         catalogue: &mut Catalogue,

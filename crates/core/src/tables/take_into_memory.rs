@@ -1,4 +1,5 @@
-//! Opening a table that was loaded into a segment: where its rows fit into memory, it becomes a table as any other.
+//! Opening a table that was loaded into a segment: if its rows fit into memory, it becomes an
+//! ordinary table.
 //!
 //! ```text
 //!   reserve the name → write the segment's rows as runs, each synced → read them into memory
@@ -40,7 +41,7 @@ impl Shared {
     /// if possible. `None` if no table of this name lies in a segment any more. `check` is called
     /// with the types of the table.
     ///
-    /// The catalogue is not locked by the caller.
+    /// The caller must not hold the catalogue's lock.
     pub(crate) fn open_table_in_segment(
         &self,
         name: &str,
@@ -85,7 +86,7 @@ impl Shared {
         self.take_into_memory(&table, expected_id).map(Some)
     }
 
-    /// Why a table takes no transactions; nothing if it can be taken into memory.
+    /// Why a table takes no transactions; `None` if it can be taken into memory.
     fn why_it_stays(&self, table: &ImageTable) -> Option<Error> {
         let name = table.name.clone();
         if self.engine.read_only {
@@ -105,7 +106,8 @@ impl Shared {
         })
     }
 
-    /// A handle of a table that views read where it lies, and on which transactions get this error.
+    /// A handle of a table that views read from its segment, and on which transactions get this
+    /// error.
     fn stay(
         &self,
         catalogue: &Catalogue,
@@ -180,7 +182,7 @@ impl Shared {
         Ok(raw_table)
     }
 
-    /// Makes the table one in memory, with the rows that the image has.
+    /// Turns the table into one in memory, with the rows of the image.
     fn put_into_image(
         &self,
         table: &ImageTable,
@@ -287,7 +289,7 @@ impl Shared {
         !matches!(self.engine.check_open(), Err(Error::Closed | Error::Forked))
     }
 
-    /// Why the database does not go on.
+    /// Why the database cannot continue.
     fn interrupted(&self) -> Error {
         self.engine.check_open().err().unwrap_or(Error::Closed)
     }

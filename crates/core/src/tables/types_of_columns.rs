@@ -41,7 +41,7 @@ fn key_type(schema: &Schema) -> String {
     }
 }
 
-/// The name of the type of a part of a key; nothing if no typed key has its bytes.
+/// The name of the type of a part of a key; `None` if no typed key has its bytes.
 fn part_type(column: &Column) -> Option<&'static str> {
     let part = match column.column_type {
         ColumnType::Bool => "bool",

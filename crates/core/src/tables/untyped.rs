@@ -1,4 +1,5 @@
-//! Tables of types that the program does not have: keys and values are their bytes, and what the types are called is text.
+//! Tables of types that the program does not have: keys and values are bytes, and the types' names
+//! are text.
 //!
 //! For tools that work on any database. The typed program reads what they write, so they have to
 //! write the encoding of its types. Only the length of keys is checked, in a table of eight-byte

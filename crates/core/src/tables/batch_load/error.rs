@@ -1,4 +1,4 @@
-//! Why a load in batches stopped, and how far it had come.
+//! Why a load in batches stopped, and its progress.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -14,8 +14,8 @@ use crate::error::Error;
 pub struct BatchLoadError<Q> {
     /// Why.
     pub stop: BatchLoadStop,
-    /// How far it had come: every row up to [`BatchLoadReport::last_key`] is durable. Batches behind it may be there or
-    /// not; to resume, give all rows behind that key once more.
+    /// Its progress: every row up to [`BatchLoadReport::last_key`] is durable. Later batches may or
+    /// may not be; to resume, load all rows behind that key again.
     pub report: BatchLoadReport<Q>,
 }
 
@@ -23,7 +23,8 @@ pub struct BatchLoadError<Q> {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BatchLoadStop {
-    /// A row cannot be written, or its batch could not commit, or it is not known whether it did.
+    /// A row cannot be written, or its batch did not commit, or the outcome of its commit is
+    /// unknown.
     #[error("a batch could not be committed")]
     Transaction(#[source] Error),
     /// The source of the rows has failed. The rows before the failure are loaded.

@@ -33,7 +33,8 @@ pub use error::{BatchLoadError, BatchLoadStop};
 pub use options::{BatchLoadOptions, ExistingRows, OnBatchLoadProgress};
 pub use report::{BatchLoadProgress, BatchLoadReport};
 
-/// Batches that are committed and not waited for: enough for one to be encoded while others are written.
+/// The number of committed batches that may be in flight: enough to encode one while others are
+/// written.
 const BATCHES_WAITING_MAX: usize = 4;
 /// Time between two calls of [`OnBatchLoadProgress`].
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
@@ -42,12 +43,13 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 impl Database {
     /// Writes many rows into a table, in batches. On return all of them are durable.
     ///
-    /// Each batch is a transaction; the load as a whole is **not** atomic. Rows that are there already are overwritten
-    /// ([`BatchLoadOptions::existing`]). If it stops, the error tells the last key that is durable, to go on from.
+    /// Each batch is a transaction; the load as a whole is **not** atomic. Rows that exist already
+    /// are overwritten ([`BatchLoadOptions::existing`]). If it stops, the error has the last
+    /// durable key, from which to resume.
     ///
-    /// For rows that are to be loaded all or nothing, and that fit into memory several times, a transaction will do
-    /// ([`Builder::transaction_bytes_max`](crate::Builder::transaction_bytes_max)); for a table that is only read,
-    /// see [`Database::load_sorted`].
+    /// To load rows atomically that fit into memory several times, use a transaction
+    /// ([`Builder::transaction_bytes_max`](crate::Builder::transaction_bytes_max)); for a table
+    /// that is only read, see [`Database::load_sorted`].
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -74,8 +76,8 @@ impl Database {
         self.load_with(table, rows, &BatchLoadOptions::default())
     }
 
-    /// [`Database::load`] with settings, of rows from a source that can fail. Rows before the one that cannot be had are
-    /// loaded.
+    /// [`Database::load`] with settings, of rows from a source that can fail. Rows before the
+    /// source's failure are loaded.
     ///
     /// # Errors
     /// [`BatchLoadError`].
@@ -152,13 +154,13 @@ struct Committed<Q> {
     last_key: Option<Q>,
 }
 
-/// A load under way.
+/// A running load.
 struct BatchLoad<'a, K: ?Sized, V: ?Sized, Q> {
     session: Session,
     table: &'a Table<K, V>,
     options: &'a BatchLoadOptions,
     began: Instant,
-    /// When progress was told last.
+    /// When progress was last reported.
     told: Instant,
     waiting: VecDeque<Committed<Q>>,
     report: BatchLoadReport<Q>,
@@ -290,7 +292,7 @@ impl<K: Key + ?Sized, V: Value + ?Sized, Q: AsKey<K>> BatchLoad<'_, K, V, Q> {
         Ok(())
     }
 
-    /// Tells how far it is, if it is time to.
+    /// Reports progress, if it is due.
     fn tell(&mut self, is_end: bool) {
         self.report.durable.elapsed = self.began.elapsed();
         if let Some(on_progress) = &self.options.on_progress

@@ -1,4 +1,4 @@
-//! How rows are loaded in batches.
+//! Options of loads in batches.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::report::BatchLoadProgress;
 
-/// Called now and then while rows are loaded in batches, and at the end.
+/// Called periodically while rows are loaded in batches, and at the end.
 pub type OnBatchLoadProgress = Arc<dyn Fn(&BatchLoadProgress) + Send + Sync>;
 
 /// The treatment of a row whose key exists already.
@@ -19,7 +19,7 @@ pub enum ExistingRows {
     Keep,
 }
 
-/// How rows are loaded in batches. The default suits most.
+/// Options of a load in batches. The defaults suit most.
 #[derive(Clone)]
 pub struct BatchLoadOptions {
     pub(super) batch_rows: usize,
@@ -72,7 +72,7 @@ impl BatchLoadOptions {
         self
     }
 
-    /// Called now and then, with what is durable.
+    /// Called periodically, with the durable progress.
     #[must_use]
     pub fn on_progress(mut self, on_progress: OnBatchLoadProgress) -> Self {
         self.on_progress = Some(on_progress);

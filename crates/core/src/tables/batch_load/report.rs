@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-/// How far a load in batches is: what is durable.
+/// The durable progress of a load in batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BatchLoadProgress {
     /// Rows that were written.
     pub rows: u64,
-    /// Rows that were left out, because their keys were there: [`ExistingRows::Keep`](crate::ExistingRows::Keep).
+    /// Rows that were skipped, because their keys existed:
+    /// [`ExistingRows::Keep`](crate::ExistingRows::Keep).
     pub skipped: u64,
     /// Bytes of the keys and values that were written.
     pub bytes: u64,
