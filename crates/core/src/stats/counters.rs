@@ -7,7 +7,7 @@ use crate::api::database::Database;
 use crate::commit::engine::LockCounters;
 use crate::commit::epoch::Count;
 
-/// How many attempts ended in each kind of [`Conflict`](crate::Conflict).
+/// The number of attempts that ended in each kind of [`Conflict`](crate::Conflict).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConflictCounters {
     /// [`Conflict::WriteLocked`](crate::Conflict::WriteLocked).
@@ -37,10 +37,10 @@ impl ConflictCounters {
     }
 }
 
-/// Numbers about an open database, see [`Database::counters`](crate::Database::counters).
+/// Counters of an open database, see [`Database::counters`](crate::Database::counters).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Commits that wrote something.
+    /// Commits that wrote.
     pub committed: u64,
     /// Bytes of the keys and values that these have changed; 0 without a log.
     pub changed_bytes: u64,
@@ -48,7 +48,7 @@ pub struct Counters {
     pub read_only: u64,
     /// Attempts that ended in a conflict.
     pub conflicts: u64,
-    /// Which.
+    /// The same, by kind.
     pub conflicts_by_kind: ConflictCounters,
     /// Rounds in which a commit could not lock all that it writes: it released its locks, and tried
     /// again or met [`Conflict::WriteLocked`](crate::Conflict::WriteLocked). An algorithm that
@@ -82,7 +82,7 @@ impl Database {
             conflicts: conflicts_by_kind.all(),
             conflicts_by_kind,
             failed_locks: engine.epochs.counted(Count::FailedLock),
-            // In a forked child, a stream may be locked by a thread that is not there.
+            // In a forked child, a stream's lock may be held by a thread that does not exist there.
             log: (engine.log.as_ref().filter(|_| engine.is_own()))
                 .map(|log| log.counters())
                 .unwrap_or_default(),

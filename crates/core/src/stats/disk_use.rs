@@ -1,4 +1,4 @@
-//! How much is written to the disk for what is changed, and how much room is taken for what is there.
+//! Write amplification and space amplification on the disk.
 
 use crate::checkpoint::settings_and_reports::CheckpointStats;
 use crate::stats::counters::Counters;
@@ -12,7 +12,8 @@ pub struct DiskUse {
     pub changed_bytes: u64,
     /// Bytes of log frames written for them, padding included.
     pub frame_bytes: u64,
-    /// Bytes of zeros written to make log files ready. A file that is written again after a checkpoint needs none.
+    /// Bytes of zeros written to prepare log files. A file that is reused after a checkpoint needs
+    /// none.
     pub zero_bytes: u64,
     /// Bytes of files that checkpoints have written.
     pub checkpoint_file_bytes: u64,
@@ -36,14 +37,16 @@ impl DiskUse {
         }
     }
 
-    /// Bytes written to the device for each byte of keys and values that was changed. Nothing before the first change.
+    /// Bytes written to the device for each byte of keys and values that was changed. `None` before
+    /// the first change.
     #[must_use]
     pub fn write_amplification(&self) -> Option<f64> {
         let written = self.frame_bytes + self.zero_bytes + self.checkpoint_file_bytes;
         (self.changed_bytes > 0).then(|| written as f64 / self.changed_bytes as f64)
     }
 
-    /// Bytes of files for each byte of keys and values in the image. Nothing before the first checkpoint.
+    /// Bytes of files for each byte of keys and values in the image. `None` before the first
+    /// checkpoint.
     #[must_use]
     pub fn space_amplification(&self) -> Option<f64> {
         (self.image_bytes > 0).then(|| self.file_bytes as f64 / self.image_bytes as f64)

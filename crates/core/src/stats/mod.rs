@@ -18,7 +18,7 @@ use crate::commit::views::ViewStats;
 use crate::recovery::{LoadingProgress, log_file_bytes};
 use crate::stats::counters::Counters;
 
-/// Numbers about an open database, see [`Database::stats`].
+/// Statistics of an open database, see [`Database::stats`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stats {
@@ -34,13 +34,13 @@ pub struct Stats {
     pub log_file_bytes: u64,
     /// The bytes of all tables in segments, on the disk.
     pub segment_file_bytes: u64,
-    /// The read views, and what is kept for them.
+    /// The read views, and the versions that are kept for them.
     pub views: ViewStats,
-    /// Checkpoints, and the image that is there.
+    /// Checkpoints, and the present image.
     pub checkpoints: CheckpointStats,
     /// The backup that follows the database, if [one does](crate::Builder::backup_to).
     pub backup: Option<BackupStats>,
-    /// How far the loading of the tables is that began with the opening.
+    /// The progress of the loading of tables that began with the opening.
     pub loading: LoadingProgress,
     /// Bytes on the disk, against those of keys and values.
     pub disk_use: DiskUse,
@@ -63,10 +63,10 @@ pub struct TableStats {
 }
 
 impl Database {
-    /// Numbers for operators: what was counted, how long commits take, and what takes memory and room on the disk.
+    /// Statistics for operators: counters, commit latencies, and the use of memory and disk.
     ///
-    /// Sizes of files are asked of the disk, and those of indexes are added up: meant to be called each second or less
-    /// often. [`Database::counters`] takes less.
+    /// It queries the sizes of files and adds up those of indexes: call it at most once a second.
+    /// [`Database::counters`] is cheaper.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -99,7 +99,7 @@ impl Database {
             horizon: HorizonStats::default(),
             tables: Vec::new(),
         };
-        // In a forked child, what follows may be locked by a thread that is not there.
+        // In a forked child, the locks below may be held by a thread that does not exist there.
         if !engine.is_own() {
             return stats;
         }
@@ -119,7 +119,7 @@ impl Database {
             .iter()
             .map(|raw_table| TableStats {
                 name: raw_table.name(),
-                // Nothing else uses an index that is being built.
+                // No other thread uses an index that is being built.
                 index_bytes: if raw_table.is_loaded() {
                     raw_table.index_bytes()
                 } else {

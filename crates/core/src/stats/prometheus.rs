@@ -1,4 +1,4 @@
-//! The numbers of an open database in Prometheus's text format.
+//! The statistics of an open database in Prometheus's text format.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Stats, TableStats};
 use crate::commit::latency::CommitLatency;
 
-/// A number of a database; nothing if the database has none of it.
+/// A number of a database; `None` if the database has none of it.
 type Value = fn(&Stats) -> Option<Number>;
 
 /// The kind, the name without its prefix, the value and the help of each number without labels of its own.
@@ -132,15 +132,16 @@ fn nanoseconds(time_ns: u64) -> Option<Number> {
 }
 
 impl Stats {
-    /// All numbers in Prometheus's text format, version 0.0.4: what a program answers on its `/metrics`. Each has the label
-    /// `database`, the directory; with a name of your own, and for several databases, [`Stats::all_to_prometheus`].
+    /// All metrics in Prometheus's text format, version 0.0.4: a program's response on `/metrics`.
+    /// Each has the label `database`, the directory. For another name, or for several databases,
+    /// use [`Stats::all_to_prometheus`].
     #[must_use]
     pub fn to_prometheus(&self) -> String {
         Self::all_to_prometheus([(&*self.dir.to_string_lossy(), self)])
     }
 
-    /// The numbers of several databases, each with a name for its label `database`. (The format announces each number once, so
-    /// the texts of several cannot be put together.)
+    /// The metrics of several databases, each with a name for its label `database`. (The format
+    /// describes each metric once, so the texts of several databases cannot be concatenated.)
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -253,7 +254,8 @@ impl Exposition {
         let _ = writeln!(lines, "namiki_{name}{{{labels}}} {value}");
     }
 
-    /// How many there were up to each of some bounds, and beyond the one before; then the sum of all, and how many.
+    /// Histogram buckets: the count up to each bound and above the previous one; then the sum and
+    /// the count of all.
     fn histogram(
         &mut self,
         name: &str,

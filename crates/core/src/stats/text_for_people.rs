@@ -1,4 +1,4 @@
-//! The numbers of an open database as a page for people.
+//! The statistics of an open database as text for people.
 
 use std::fmt;
 use std::time::Duration;
