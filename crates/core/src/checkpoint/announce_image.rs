@@ -1,4 +1,4 @@
-//! An image that was written becomes the database's.
+//! Installs a written image as the database's.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -45,7 +45,8 @@ pub(crate) fn announce_image(
             manifest.oldest_generation = before.oldest_generation;
         };
         if catalogue.change_manifest(disk, dir, take_back).is_err() {
-            // The disk may go on to have either, with all its files; here it is the one before, as everything else is.
+            // The disk may have either manifest, with all its files; in memory, the previous one
+            // stays, as does all other state.
             new.keep();
             take_back(&mut catalogue.manifest);
         }
@@ -54,7 +55,7 @@ pub(crate) fn announce_image(
     Ok(new)
 }
 
-/// An image was not written, or could not be announced.
+/// An image was not written, or could not be installed.
 pub(super) fn checkpoint_failed(error: ImageError) -> Error {
     Error::CheckpointFailed(Arc::new(error))
 }

@@ -1,5 +1,5 @@
-//! Room on the disk for the next checkpoint, taken before the log may grow: a checkpoint is what frees log, so whatever the
-//! log accepts, there has to be room for the image of it.
+//! Disk space for the next checkpoint, reserved before the log may grow: only a checkpoint frees
+//! log, so there must be room for the image of all log that is accepted.
 //!
 //! ```text
 //!   wanted = the image, all of which may be written anew
@@ -16,13 +16,15 @@
 //!   removed. A row takes at most twice as many bytes in an image as in the log. So L bytes of log
 //!   make an image grow by up to 2 L, and two images by 4 L, of which freeing that log returns at
 //!   least L.
-//! - C2. If everything in its files is in the image, a stream can always go on to another file: for deletions at least,
-//!   which add nothing to an image. The next checkpoint frees the file before, from which the room for this one is made up.
-//! - C3. While a checkpoint writes, it is lent as much as it has written and is about to write. That is not free for the log.
+//! - C2. If everything in its files is in the image, a stream can always go on to another file: for
+//!   deletions at least, which add nothing to an image. The next checkpoint frees the previous
+//!   file, which restores the room for this one.
+//! - C3. While a checkpoint writes, it is lent the room that it has written and is about to write.
+//!   The log cannot use that.
 //!
-//! So as long as nothing but the database takes room, a checkpoint always finds its own, deletions are always accepted, if
-//! need be after a checkpoint, and what they free can be written again. Without a file of the log nothing is wanted: an
-//! idle database takes no room.
+//! So if only the database takes disk space, a checkpoint always has enough, deletions are always
+//! accepted, if necessary after a checkpoint, and the space that they free can be reused. Without a
+//! log file no room is required: an idle database reserves none.
 
 use std::io;
 use std::path::Path;
@@ -40,7 +42,7 @@ const TABLE_BYTES: u64 = 16 << 10;
 /// the image's list.
 const AHEAD_BYTES: u64 = 4 << 20;
 
-/// The room that is taken.
+/// The reserved room.
 pub(super) struct CheckpointRoom {
     /// `None` if checkpoints are not taken, or the disk cannot preallocate.
     device: Option<Box<dyn Preallocation>>,
@@ -57,27 +59,28 @@ struct State {
     tables: u64,
     /// The bytes of log that is not in the image, written or still to come.
     log_bytes: u64,
-    /// All that was ever granted for any commit, or covered, and not given back.
+    /// All bytes that were granted for any commit, or covered, and not returned.
     granted_bytes: u64,
     /// For files that streams may always go on to.
     kept_bytes: u64,
-    /// Lent to the checkpoint that is under way, and how much of that is written.
+    /// The bytes that are lent to the running checkpoint, and how much of that is written.
     lent_bytes: u64,
     written_bytes: u64,
-    /// Granted since room was taken last because deletions pay for it, which may be rolled back yet.
+    /// Granted since the last reservation because deletions pay for it; these may still be rolled
+    /// back.
     credited_bytes: u64,
     /// The log has files.
     is_used: bool,
     /// No further checkpoint is taken.
     is_over: bool,
-    /// There is less than is wanted.
+    /// The room is less than is required.
     is_short: bool,
     /// No checkpoint can be taken before a backup is done.
     is_backed_up: bool,
 }
 
 impl State {
-    /// In all, with what is lent.
+    /// The required bytes in total, including the lent ones.
     fn wanted(&self, log_bytes: u64, kept_bytes: u64) -> u64 {
         if !self.is_used || self.is_over {
             return 0;
@@ -91,7 +94,8 @@ impl State {
 }
 
 impl CheckpointRoom {
-    /// None yet, on the device of `dir`. Checkpoints hold up to `held_bytes` back before they write them.
+    /// No room yet, on the device of `dir`. Checkpoints buffer up to `held_bytes` before they write
+    /// them.
     pub(super) fn new(disk: &dyn Disk, dir: &Path, takes_any: bool, held_bytes: u64) -> Self {
         let device = takes_any.then(|| disk.preallocation(dir).ok());
         Self {
@@ -120,7 +124,7 @@ impl CheckpointRoom {
         true
     }
 
-    /// Takes what is wanted, or as much of it as there is.
+    /// Reserves the required room, or as much of it as the disk has.
     pub(super) fn adjust(&self, tables: usize) {
         let mut state = self.state.lock();
         state.tables = tables as u64;
@@ -219,7 +223,7 @@ impl CheckpointRoom {
         bytes_max.min(left / (1 + ROOM_PER_LOG_BYTE))
     }
 
-    /// No further checkpoint is taken: gives up all room.
+    /// No further checkpoint is taken: releases all room.
     pub(super) fn give_up(&self) {
         let mut state = self.state.lock();
         *state = State {
@@ -230,7 +234,7 @@ impl CheckpointRoom {
         self.take(&mut state, 0, 0);
     }
 
-    /// Whether a backup is under way that no checkpoint is taken before.
+    /// Whether a backup is running that delays every checkpoint.
     pub(super) fn set_backed_up(&self, is_backed_up: bool) {
         self.state.lock().is_backed_up = is_backed_up;
     }
@@ -239,7 +243,7 @@ impl CheckpointRoom {
         self.state.lock().taken_bytes
     }
 
-    /// Whether there is less room than is wanted.
+    /// Whether less room is reserved than is required.
     pub(super) fn is_short(&self) -> bool {
         self.state.lock().is_short
     }
@@ -386,7 +390,7 @@ mod tests {
             stream.wait_hardened(appended.ticket)
         }
 
-        /// C1, while nothing is under way.
+        /// C1, while no checkpoint runs and no file is created.
         fn assert_covered(&self, told: &str) {
             let accepted = self.log.files().unwritten_bytes + self.log.counters().frame_bytes;
             let state = *self.room.state.lock();

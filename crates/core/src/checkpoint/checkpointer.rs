@@ -26,7 +26,7 @@ use crate::live::stoppable_thread::StoppableThread;
 pub(crate) struct Checkpointer {
     work: Arc<Work>,
     trigger: StoppableThread,
-    /// Nothing unless a backup follows the database.
+    /// `None` unless a backup follows the database.
     follower: Option<StoppableThread>,
 }
 
@@ -60,9 +60,9 @@ impl Checkpointer {
         self.work.checkpoint(false)
     }
 
-    /// Ends a checkpoint that is under way, and takes the last one if it is worth its while: the next opening has no log to
-    /// replay then. If it fails, or not all tables are loaded, the log has all: returns why it failed. No transaction begins any
-    /// more.
+    /// Stops a running checkpoint, and takes the last one if it pays off: the next opening then has
+    /// no log to replay. If it fails, or not all tables are loaded, the log is complete
+    /// nevertheless; returns the error. No transaction begins any more.
     pub(crate) fn close(&self) -> Option<Error> {
         let work = &*self.work;
         let mut is_closed = work.is_closed.lock();
@@ -74,7 +74,7 @@ impl Checkpointer {
         if let Some(follower) = &self.follower {
             follower.stop();
         }
-        // Its files have to be gone before the directory is another opening's.
+        // Its files have to be removed before another opening gets the directory.
         work.wait();
         // A table that is not loaded has not changed since the opening. Commits to other tables are
         // in the log.
@@ -106,8 +106,8 @@ impl Checkpointer {
         self.work.back_up(dir, options, BackupUnderWay::OnDemand)
     }
 
-    /// Runs `body` while no checkpoint does, and gives it the list of the image. The list that it returns is that of the image
-    /// from then on.
+    /// Runs `body` while no checkpoint runs, with the list of the image. The list that it returns
+    /// is that of the image from then on.
     pub(crate) fn replace_image<E>(
         &self,
         body: impl FnOnce(Option<&ImageList>) -> Result<ImageList, E>,
@@ -115,7 +115,7 @@ impl Checkpointer {
         self.work.replace_image(body)
     }
 
-    /// Nothing unless a backup follows the database.
+    /// `None` unless a backup follows the database.
     pub(crate) fn backup_stats(&self) -> Option<BackupStats> {
         self.work.followed.as_ref().map(FollowedBackup::stats)
     }
@@ -128,7 +128,7 @@ impl Checkpointer {
         self.work.watch.lock().horizon()
     }
 
-    /// In a forked child, the thread is not there, and what it shares may be locked.
+    /// In a forked child, the thread does not exist, and its locks may be held.
     pub(crate) fn abandon(self) {
         std::mem::forget(self);
     }

@@ -22,9 +22,10 @@ use crate::error::Error;
 use crate::image::write::image_writer::PresentImage;
 use crate::live::stoppable_thread::Stop;
 
-/// Between two looks at what holds the image.
+/// The interval at which a waiter checks the holder of the image.
 const LOOK: Duration = Duration::from_millis(50);
-/// The longest wait for the backup that follows the database to give way. It looks whether it is to between two pieces.
+/// The longest wait for the backup that follows the database to yield. It checks for that between
+/// two pieces.
 const GIVES_WAY: Duration = Duration::from_secs(10);
 
 /// A backup holds the image until this is dropped.
@@ -46,7 +47,8 @@ impl Drop for UnderWay<'_> {
 }
 
 impl Work {
-    /// Backs the database up while no checkpoint runs: nothing goes that its manifest names of the log and of the image.
+    /// Backs the database up while no checkpoint runs: no file of the log or the image that its
+    /// manifest names is removed.
     pub(super) fn back_up(
         &self,
         dir: &Path,
@@ -74,7 +76,7 @@ impl Work {
         }
     }
 
-    /// Locks the image, after a checkpoint that has it locked; not if a backup that was asked for has.
+    /// Locks the image, after a checkpoint that holds it; fails if a requested backup holds it.
     pub(super) fn lock_image_for_room(&self) -> Option<MutexGuard<'_, Option<PresentImage>>> {
         let until = Instant::now() + GIVES_WAY;
         loop {

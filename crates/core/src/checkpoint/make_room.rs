@@ -6,7 +6,7 @@ use super::take_checkpoint::Work;
 use crate::error::Error;
 use crate::events;
 
-/// Room is being made until this is dropped.
+/// Guard: room is being made until this is dropped.
 struct MakingRoom<'w>(&'w Work);
 
 impl<'w> MakingRoom<'w> {
@@ -23,7 +23,8 @@ impl Drop for MakingRoom<'_> {
 }
 
 impl Work {
-    /// Takes the room that the next checkpoint will need, by the image that is there and what the log has.
+    /// Reserves the room that the next checkpoint will need, computed from the present image and
+    /// the log.
     pub(super) fn reserve_room(&self) {
         self.room
             .set_image(self.image_file_bytes.load(Ordering::Relaxed));
@@ -33,8 +34,9 @@ impl Work {
         self.lift_restrictions();
     }
 
-    /// Lets files that take deletions alone take all, as far as there is room for that: first those that a commit was refused
-    /// for, then those with the least that can still be written to them. Returns whether a commit that was refused may pass now.
+    /// Lifts the restriction to deletions from log files, as far as the room allows: first from
+    /// files for which a commit was refused, then from those with the least space left. Returns
+    /// whether a refused commit may succeed now.
     pub(super) fn lift_restrictions(&self) -> bool {
         let mut restricted = self.log.restricted();
         restricted.sort_by_key(|file| (!file.has_refused, file.unwritten_bytes));
@@ -43,9 +45,9 @@ impl Work {
         restricted.iter().any(|file| file.has_refused)
     }
 
-    /// Takes what the next checkpoint will need, or as much of it as there is.
+    /// Reserves the room that the next checkpoint will need, or as much of it as the disk has.
     pub(super) fn adjust_room(&self) {
-        // Not with the tables locked: the disk may take its time.
+        // Without the tables' lock, because the disk may be slow.
         let tables = self.parts.engine.raw_tables.lock().len();
         self.room.adjust(tables);
     }
@@ -60,9 +62,8 @@ impl Work {
         self.makes_room.load(Ordering::SeqCst)
     }
 
-    /// Makes room for the log: by files that it keeps to write them again, or by a checkpoint if
-    /// that can free something, and no requested backup is running. Returns whether there may be
-    /// some now.
+    /// Makes room for the log: by removing files that it keeps for reuse, or by a checkpoint if
+    /// that can free log and no requested backup is running. Returns whether there may be room now.
     pub(super) fn make_room(&self) -> Result<bool, Error> {
         let _making = MakingRoom::begin(self);
         let removed = self.log.release_unused().map_err(Error::LogFailed)?;

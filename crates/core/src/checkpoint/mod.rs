@@ -1,4 +1,5 @@
-//! Checkpoints: the tables in memory are written to the disk as of one moment, and the log before that moment goes.
+//! Checkpoints: the tables in memory are written to the disk as of one moment, and the log before
+//! that moment is truncated.
 //!
 //! ```text
 //!   a view at stamp S  ──►  the image of S, beside running transactions (image_writer.rs)

@@ -1,4 +1,4 @@
-//! The rows of a table as a view sees them: what an image is written from.
+//! The rows of a table as a view sees them, from which an image is written.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

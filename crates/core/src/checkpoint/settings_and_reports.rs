@@ -1,4 +1,4 @@
-//! When checkpoints are taken, and what they tell.
+//! Settings and reports of checkpoints.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use namiki_platform::Stamp;
 use crate::error::Error;
 use crate::image::write::image_writer::RUN_BYTES;
 
-/// When checkpoints are taken, and how.
+/// Settings of checkpoints.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CheckpointSettings {
     /// A checkpoint is taken after this many bytes of log, or after half the bytes of the image if
@@ -23,7 +23,7 @@ pub(crate) struct CheckpointSettings {
     /// While there are commits, a restore point is written to the log at this interval; `None`: no
     /// restore points.
     pub(crate) restore_points: Option<Duration>,
-    /// Bytes of keys and values that are written in a second at most.
+    /// The rate limit, in bytes of keys and values for each second.
     pub(crate) bytes_per_second: Option<NonZeroU64>,
     /// How long a run of an image gets: the key range that is kept or written as a whole.
     pub(crate) run_bytes: u64,
@@ -46,7 +46,7 @@ impl Default for CheckpointSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct CheckpointReport {
-    /// The image has what commits with this stamp or a lower one have left, and nothing else.
+    /// The image has exactly the commits with this stamp or a lower one.
     pub stamp: Stamp,
     /// Tables in the image.
     pub tables: u64,
@@ -90,13 +90,14 @@ pub struct CheckpointStats {
     pub file_bytes_written: u64,
     /// Bytes of keys and values in the image.
     pub image_bytes: u64,
-    /// Room on the disk that is taken ahead for the next one, in bytes of files that have no name.
+    /// Disk space that is reserved for the next one, in bytes of files without names.
     pub preallocated_bytes: u64,
-    /// Whether there was less than is expected to be needed. Checkpoints are taken more often then.
+    /// Whether the reserved space was less than is expected to be needed. Checkpoints are then
+    /// taken more often.
     pub is_short_of_room: bool,
     /// The fullest region of a shared device, if the log lies in one: half full, it makes a checkpoint due, and full, it
     /// refuses commits.
     pub region: Option<RegionUse>,
-    /// For how long the one has been under way that is.
+    /// How long the present checkpoint has been running.
     pub under_way_for: Option<Duration>,
 }

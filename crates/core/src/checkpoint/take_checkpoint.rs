@@ -1,4 +1,4 @@
-//! One checkpoint after the other: from the view to what the log no longer needs.
+//! Taking a checkpoint: from its view to the truncation of the log.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -35,9 +35,9 @@ use crate::live::parts::Parts;
 
 /// A checkpoint is due if the log has this many generations of earlier openings.
 const GENERATIONS_MAX: usize = 8;
-/// Where the disk is nearly full, a checkpoint is due after this part of the log that makes one due otherwise.
+/// On a nearly full disk, a checkpoint is due after this part of the usual amount of log.
 const SHORT_PART: u64 = 16;
-/// The longest that a commit waits because the log finds no room.
+/// The longest wait of a commit because the log has no room.
 const SLOWED_MS_MAX: u32 = 128;
 
 /// How many deleted keys are taken out of the indexes between two checks whether to continue.
@@ -95,7 +95,7 @@ impl Drop for RoomLent<'_> {
 struct Told {
     stats: CheckpointStats,
     last: Option<Instant>,
-    /// When the one began that is under way.
+    /// When the running checkpoint began.
     began: Option<Instant>,
 }
 
@@ -145,12 +145,13 @@ impl Work {
         work
     }
 
-    /// Whether checkpoints are taken by themselves.
+    /// Whether checkpoints are taken automatically.
     pub(super) fn takes_checkpoints(&self) -> bool {
         self.settings.log_bytes < u64::MAX
     }
 
-    /// Waits for the checkpoint or the backup that is under way. No other begins once the database is being closed, but the last one.
+    /// Waits for the running checkpoint or backup. Once the database is being closed, only the last
+    /// checkpoint begins.
     pub(super) fn wait(&self) {
         drop(self.image.lock());
     }
@@ -191,8 +192,8 @@ impl Work {
         Ok(())
     }
 
-    /// Looks at what holds things back, and at the room on the disk: takes what the next checkpoint will need. While the
-    /// regions of a shared device are nearly full, commits wait, the longer the longer.
+    /// Samples the horizons, and reserves the disk space that the next checkpoint will need. While
+    /// the regions of a shared device are nearly full, it throttles commits, with a growing delay.
     pub(super) fn look(&self) {
         self.watch.lock().look(&self.parts.engine);
         self.adjust_room();
@@ -330,7 +331,7 @@ impl Work {
                 stats.file_bytes_written += report.file_bytes;
                 told.last = Some(Instant::now());
             }
-            // Not a failure: it was told to end.
+            // Not a failure: it was cancelled.
             Err(Error::Closed) => {}
             Err(error) => {
                 stats.failed += 1;
@@ -355,7 +356,8 @@ impl Work {
             image.shrunk_files.append(shrunk_files);
         }
         let engine = &self.parts.engine;
-        // In this order: what has ended by now is in the view. And what is logged from here on counts as since.
+        // In this order: transactions that have ended by now are in the view. Log from here on
+        // counts as written since the checkpoint.
         let frame_bytes = self.log.counters().frame_bytes;
         let below_lsn = engine.oldest_operation();
         let view = OpenView::open::<NoFaults>(engine, false)?;
@@ -432,7 +434,7 @@ impl Work {
         };
         let before = named.as_ref().zip(before);
         let before = before.map(|(named, image)| ImageBefore { named, image });
-        // One that is created later has nothing that the view sees.
+        // A table that is created later has no row that the view sees.
         let raw_tables: Vec<_> = engine.raw_tables.lock().values().cloned().collect();
         let tables = raw_tables.into_iter().map(|raw_table| {
             let id = raw_table.id;
@@ -465,8 +467,8 @@ impl Work {
         Some(taken)
     }
 
-    /// Makes the image the database's, and frees what it makes superfluous of the log. Returns its list, and how many log
-    /// files were freed.
+    /// Installs the image, and frees the log that it makes superfluous. Returns its list, and how
+    /// many log files were freed.
     fn announce(
         &self,
         new: NewImage,

@@ -1,8 +1,8 @@
 //! The thread that takes checkpoints when they are due, puts restore points into the log, and takes deleted keys out of the
 //! indexes when no transaction does.
 //!
-//! It keeps the tables in memory, and not the database open. Where the system allows no further thread, checkpoints are taken
-//! on demand and at the end alone.
+//! It keeps the tables in memory, but does not keep the database open. If the system allows no
+//! further thread, checkpoints are taken only on demand and at the end.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use super::take_checkpoint::Work;
 use crate::live::stoppable_thread::{Stop, StoppableThread};
 
-/// Between two looks whether one is due.
+/// The interval between two checks whether one is due.
 const LOOK: Duration = Duration::from_millis(100);
-/// Between two looks how full the regions of a shared device are: small ones fill up fast.
+/// The interval between two checks of a shared device's regions: small ones fill up fast.
 const LOOK_AT_REGIONS: Duration = Duration::from_millis(10);
 /// Between two checkpoints of which the first has left too little room in a region, or failed while commits are refused.
 const AGAIN: Duration = Duration::from_secs(1);
-/// After one that has failed: what was in its way may be gone then.
+/// The pause after one that has failed: the cause may be gone then.
 const AFTER_FAILURE: Duration = Duration::from_secs(10);
 
 /// Starts the thread.
@@ -80,7 +80,7 @@ fn take_when_due(work: &Work, stop: &Stop) {
     let (mut last_point, mut frame_bytes) = (Instant::now(), 0);
     let mut pause = LOOK;
     let mut waiting_before = 0;
-    // No room could be made, because of something that may pass.
+    // No room could be made, for a reason that may be temporary.
     let mut is_refused = false;
     while !wait(work, stop, pause) {
         pause = LOOK;
@@ -117,7 +117,7 @@ fn take_when_due(work: &Work, stop: &Stop) {
         if !work.is_due() && !is_time && !is_region_short {
             continue;
         }
-        // A backup may hold it up for long, and commits that ask for room are to be answered.
+        // A backup may delay it for long, and commits that request room need an answer.
         match work.checkpoint_within(LOOK) {
             Ok(false) => continue,
             Ok(true) => {}
