@@ -1,8 +1,9 @@
-//! Keys that are looked up together, so that their cache misses overlap.
+//! Batched look-ups, so that their cache misses overlap.
 //!
-//! A look-up waits for one miss after the other, first those of the index and then that of the record. For keys that
-//! are known at the same time, the index takes a step for each by turns, and all records are prefetched before the
-//! first is read. Each of these calls is for at most [`BATCH_KEYS_MAX`](crate::table::raw_table::BATCH_KEYS_MAX) keys.
+//! A single look-up waits for one miss after the other, first those of the index and then that of
+//! the record. For a batch of keys, the index takes a step for each in turn, and all records are
+//! prefetched before the first is read. Each of these calls is for at most
+//! [`BATCH_KEYS_MAX`](crate::table::raw_table::BATCH_KEYS_MAX) keys.
 
 use std::sync::Arc;
 
@@ -47,8 +48,8 @@ impl Transaction {
         )
     }
 
-    /// Does to some keys what [`Transaction::update_bytes`] does to one; returns how many there were. Their
-    /// cache misses overlap as above.
+    /// [`Transaction::update_bytes`] for some keys; returns how many existed. Their cache misses
+    /// overlap as above.
     pub(crate) fn update_batch(
         &mut self,
         raw_table: &Arc<RawTable>,
@@ -71,8 +72,8 @@ impl Transaction {
         Ok(updated)
     }
 
-    /// Asks for what a look-up of some keys will look at, and for their records. The misses of the look-ups
-    /// are waited for, together; those of the records are not.
+    /// Prefetches the index nodes of some keys, and their records. It waits for the overlapping
+    /// misses of the look-ups, but not for those of the records.
     pub(crate) fn prefetch_batch(&mut self, raw_table: &RawTable, keys: &[&[u8]]) {
         // A key that the table cannot hold is reported when it is used. A table that is not loaded has nothing to fetch.
         if raw_table.is_loaded() && raw_table.find_all(keys, &mut self.lookups).is_ok() {
@@ -80,9 +81,9 @@ impl Transaction {
         }
     }
 
-    /// Visits some keys, each with its place among them and its record; or with nothing, the gap noted. The
-    /// error of a key that the table cannot hold comes when those before it were visited. `locked` is as in
-    /// [`Transaction::find`].
+    /// Visits some keys, each with its position and its record; or without a record, once the gap
+    /// is noted. The error of a key that the table cannot hold comes after those before it were
+    /// visited. `locked` is as in [`Transaction::find`].
     #[inline]
     fn find_batch(
         &mut self,
@@ -138,7 +139,7 @@ fn find_before_bad<'k, 'b>(
     }
 }
 
-/// Asks for the records that were found.
+/// Prefetches the records that were found.
 pub(super) fn prefetch_found(lookups: &[Lookup]) {
     lookups
         .iter()

@@ -1,4 +1,4 @@
-//! Deferred blind writes: they need their record at the commit and not before.
+//! Deferred blind writes: they need their record only at the commit.
 //!
 //! A read resolves them first, so that it sees them; so does a savepoint, which goes by positions in the write set.
 //! Until then they accumulate and are resolved in one batch.
@@ -45,7 +45,7 @@ impl Transaction {
         };
         match &resolved {
             Ok(()) => deferred.clear(),
-            // A conflict that came before is what the transaction fails with.
+            // The transaction fails with an earlier conflict.
             Err(error) => _ = self.doom.keep_first(error.clone()),
         }
         self.access_set.deferred = deferred;
@@ -92,7 +92,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Makes the record of a write to a key that was not there a moment ago.
+    /// Creates the record of a write to a key that was absent a moment ago.
     fn resolve_absent(&mut self, write: &DeferredWrite) -> Result<RecordRef, Error> {
         let raw_table = self.access_set.raw_table_of(write);
         if self.locks_reads() {

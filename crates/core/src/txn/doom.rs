@@ -1,11 +1,12 @@
 //! Why a transaction must not commit.
 //!
-//! A call that fails in the middle leaves a gap in what the transaction has read or is to write. The body may drop the
-//! error and go on: the transaction remembers it, takes no further lock, and its commit fails with it.
+//! A call that fails leaves the transaction's reads or writes incomplete. The body may ignore the
+//! error and continue: the transaction records it, takes no further lock, and its commit fails with
+//! it.
 //!
 //! # Invariants
-//! - The first error stays, so a conflict that came before others is what the transaction fails with. A table that is not
-//!   loaded comes before all: its attempt is repeated once the table is there.
+//! - The first error stays, so the transaction fails with the first conflict. A table that is not
+//!   loaded has precedence: the attempt is repeated once the table is loaded.
 
 use crate::error::Error;
 

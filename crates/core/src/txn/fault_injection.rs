@@ -1,4 +1,5 @@
-//! Faults that tests plant in a transaction's own calls, to see that their checkers find them.
+//! Faults that tests inject into a transaction's own calls, to test that their checkers detect
+//! them.
 //!
 //! The commit path takes its faults as a type parameter. That would make all of `txn` generic here, to be compiled anew
 //! in every program that has a [`Transaction`](super::Transaction). So it is the feature `fault-injection`, which only
@@ -9,7 +10,7 @@ use crate::concurrency::cc::Checks;
 #[cfg(not(feature = "fault-injection"))]
 use crate::concurrency::cc::NoFaults;
 
-/// Which of its checks a transaction makes.
+/// The checks that a transaction makes.
 #[derive(Clone, Copy)]
 pub(super) struct TxnChecks {
     /// Deadlock rule 2, see `wait_for_lock`.
@@ -35,7 +36,7 @@ impl TxnChecks {
     }
 }
 
-/// The faults of a transaction; nothing without the feature.
+/// The faults of a transaction; empty without the feature.
 #[derive(Clone, Copy)]
 pub(super) struct FaultInjection {
     #[cfg(feature = "fault-injection")]

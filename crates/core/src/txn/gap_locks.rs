@@ -1,11 +1,12 @@
-//! Keys that are not there, and the gaps that they would lie in.
+//! Phantom protection: absent keys, and the gaps in which they would lie.
 //!
-//! Where reads are validated, the leaf's version stands for the gap. Where they are locked, the record of the next
-//! key does: a transaction that has found a gap empty holds the lock of the gap, and an inserter into it needs it
-//! exclusively. A gap is found by looking for the next key, then locked, and then the leaves that were read are
-//! checked for inserted keys; from then on there can be none. (A hash index has no next key: a key that was looked
-//! for gets a record that says that it is not there, and the reader holds the lock of that, shared. An inserter of
-//! the key needs it exclusively.)
+//! Where reads are validated, the leaf's version represents the gap. Where they are locked, the
+//! record of the next key does (next-key locking): a transaction that has found a gap empty holds
+//! the gap's lock, and an inserter into it needs that exclusively. A gap is found by searching for
+//! the next key, then locked, and then the leaves that were read are checked for inserted keys;
+//! from then on no key can be inserted. (A hash index has no next key: an absent key that was
+//! looked up gets a record without a value, and the reader holds a shared lock of that. An inserter
+//! of the key needs it exclusively.)
 //!
 //! Paper: pwal §5.4 (strict two-phase locking)
 
@@ -38,7 +39,7 @@ enum Pass {
 /// A key's record.
 pub(super) struct ResolvedInGap {
     pub(super) record: RecordRef,
-    /// It has just been made, and is locked as was wanted.
+    /// It has just been created, and is locked in the requested mode.
     pub(super) is_new: bool,
 }
 
@@ -156,7 +157,7 @@ impl Transaction {
         for (raw_table, key) in keys {
             let resolved = self.resolve_in_locked_gap(raw_table, key, LockMode::EXCLUSIVE)?;
             if resolved.is_new {
-                // It gets its place in the order, too.
+                // It gets its position in the order, too.
                 self.release(resolved.record, LockMode::EXCLUSIVE);
             }
             records.push(resolved.record);
@@ -167,8 +168,8 @@ impl Transaction {
             .try_for_each(|record| self.lock(record, LockMode::EXCLUSIVE))
     }
 
-    /// Visits the records in a range, and locks each with the gap below it before; and so that no other can
-    /// be inserted, the gap above the last.
+    /// Visits the records in a range. Locks each with the gap below it first; and the gap above the
+    /// last, so that no key can be inserted there.
     pub(super) fn scan_locking(
         &mut self,
         raw_table: &Arc<RawTable>,
@@ -213,12 +214,12 @@ impl Transaction {
                 };
                 let wanted = match () {
                     () if forward && !is_below(key, range.end) => LockMode::GAP,
-                    // No keys below it were asked for.
+                    // No keys below it were requested.
                     () if range.start == Bound::Included(key) => LockMode::SHARED,
                     () => LockMode::SHARED_AND_GAP,
                 };
                 let wanted = match self.access_set.write_of(record) {
-                    // A reader of an amount that is to be added has it added.
+                    // A read of a pending increment evaluates it.
                     Some(at) if wanted != LockMode::GAP && self.access_set.adds_at(at) => {
                         wanted.and(LockMode::EXCLUSIVE)
                     }

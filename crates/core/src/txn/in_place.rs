@@ -1,5 +1,5 @@
-//! Changes that are made at once: where operations are logged one by one, what is written is locked, logged and
-//! changed in the record, and undone if the transaction does not commit.
+//! In-place changes: where operations are logged one by one, a write is locked, logged and made in
+//! the record at once, and undone if the transaction does not commit.
 //!
 //! Paper: pwal §5.3, §5.5
 
@@ -11,7 +11,7 @@ use crate::storage::record::RecordRef;
 use crate::wal_format::commit_changes::Change;
 
 impl Transaction {
-    /// Changes a record as the write set has just been told, if records are changed at once.
+    /// Applies the last write of the write set to its record, if records are changed in place.
     ///
     /// # Errors
     /// Those of the lock and of the log. The transaction cannot commit then.
@@ -27,7 +27,7 @@ impl Transaction {
     #[inline(never)]
     fn change_in_place(&mut self, record: RecordRef) -> Result<(), Error> {
         self.lock(record, LockMode::EXCLUSIVE)?;
-        // An amount that is to be added to what is there is added now.
+        // An increment of the present value is evaluated now.
         let Some(at) = self.own_write(record)? else {
             return Ok(());
         };

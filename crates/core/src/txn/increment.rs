@@ -1,7 +1,8 @@
-//! Amounts that are added to what a key will hold at the commit, without reading it before.
+//! Commutative increments: amounts that are added to a key's value at the commit, without reading
+//! it before.
 //!
-//! The commit makes the sums, of records that it has locked (`commit_path/mod.rs`). A transaction
-//! that looks at such a key before reads it.
+//! The commit evaluates them, under the locks of their records (`commit_path/mod.rs`). A
+//! transaction that accesses such a key earlier reads it.
 
 use std::sync::Arc;
 
@@ -44,7 +45,7 @@ impl Transaction {
         }
     }
 
-    /// Reads the record of a write that was to add an amount, and makes the sum the write's value.
+    /// Reads the record of an increment, and turns it into a write of the sum.
     #[cold]
     pub(super) fn apply_increment_now(
         &mut self,
@@ -63,7 +64,7 @@ impl Transaction {
         Ok(at)
     }
 
-    /// The bug of [`ADD_LOCKED`](crate::concurrency::cc::Checks::ADD_LOCKED).
+    /// The fault of [`ADD_LOCKED`](crate::concurrency::cc::Checks::ADD_LOCKED).
     #[cold]
     fn apply_increment_unlocked(&mut self, record: RecordRef) -> Result<(), Error> {
         let Some(at) = self.access_set.write_of(record) else {

@@ -1,9 +1,10 @@
 //! A transaction: reads, writes, savepoints, and its end.
 //!
-//! Under optimistic concurrency control, nothing is locked while a transaction's own code runs. Reads copy the
-//! current version and remember it; writes are kept apart until the commit. So a transaction that is dropped, or that
-//! panics in its code, has nothing to undo, and an idle one blocks no other. Under strict two-phase locking, reads
-//! lock first. Where operations are logged one by one, writes are made immediately, too (`in_place.rs`).
+//! Under optimistic concurrency control, nothing is locked while a transaction's own code runs.
+//! Reads copy the current version and note it in the read set; writes are buffered until the
+//! commit. So a transaction that is dropped, or that panics in its code, needs no undo, and an idle
+//! one blocks no other. Under strict two-phase locking, reads lock first. Where operations are
+//! logged one by one, writes are made immediately, too (`in_place.rs`).
 //!
 //! This module works on bytes; `api::table` and `api::transaction` are the typed interface. Keys that are looked up
 //! together are in `batched_lookup.rs`, writes that wait to be looked up so in `deferred_writes.rs`, commutative
@@ -50,8 +51,9 @@ use self::unloaded_tables::UnloadedTables;
 
 /// A running transaction.
 ///
-/// [`Database::transact`](crate::Database::transact) hands one to a closure and takes care of its
-/// end; [`Database::begin`](crate::Database::begin) gives one away. It is tied to no thread.
+/// [`Database::transact`](crate::Database::transact) passes one to a closure and ends it;
+/// [`Database::begin`](crate::Database::begin) returns one that its owner ends. It is not bound to
+/// a thread.
 pub struct Transaction {
     resources: TxnResources,
     concurrency: ConcurrencyControl,
@@ -76,7 +78,7 @@ pub struct Transaction {
     faults: FaultInjection,
 }
 
-/// A place in a transaction to return to, see [`Transaction::savepoint`].
+/// A point in a transaction to which it can be rolled back, see [`Transaction::savepoint`].
 #[derive(Debug)]
 pub struct Savepoint(Mark);
 
@@ -86,7 +88,7 @@ pub struct Version {
     /// The stamp of the commit that wrote it; 0 if the key was never written, or its deletion is no
     /// longer remembered.
     pub stamp: Stamp,
-    /// Whether it says that the key is there.
+    /// Whether the key existed in it.
     pub present: bool,
 }
 
@@ -122,7 +124,7 @@ impl Transaction {
         }
     }
 
-    /// Plants the fault of `C` in this transaction and those that reuse it.
+    /// Injects the fault of `C` into this transaction and those that reuse it.
     pub(crate) fn inject_faults<C: Checks>(&mut self) {
         self.faults = FaultInjection::of::<C>();
     }
@@ -160,7 +162,7 @@ impl Transaction {
         with_protocol!(self.concurrency, P => P::LOCKS_READS)
     }
 
-    /// Makes ready for the next transaction.
+    /// Prepares for the next transaction.
     pub(crate) fn restart(&mut self) -> Result<(), Error> {
         self.resources.release();
         self.access_set.clear();
@@ -174,8 +176,8 @@ impl Transaction {
         self.resources.engine.check_open()
     }
 
-    /// Ends the transaction with an error that says `why`; nothing of it will have happened.
-    /// Meant for `return tx.abort("…")`. A body with an error type of its own is run by
+    /// Ends the transaction with an error that says `why`; it is rolled back. Meant for `return
+    /// tx.abort("…")`. A body with an error type of its own is run by
     /// [`Database::transact_with`](crate::Database::transact_with).
     ///
     /// # Errors
