@@ -1,7 +1,8 @@
 //! Installing the after-images of committed groups.
 //!
-//! A group that another node has executed is looked up: the misses of sixteen keys overlap, and then those of all
-//! records. A group of this node has its records in its locks. Everything is checked before anything is installed.
+//! The keys of a group that another node has executed are looked up: the misses of sixteen keys
+//! overlap, and then those of all records. A group of this node has its records in its locks. All
+//! changes are checked before the first is installed.
 //!
 //! Paper: raft-pwal §3.3, algorithm 3
 
@@ -23,11 +24,11 @@ use crate::table::raw_table::{BATCH_KEYS_MAX, RawTable, Resolved};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Applied {
-    /// How many rows they change.
+    /// The number of rows that they change.
     pub rows: usize,
 }
 
-/// How far the log was applied; and buffers.
+/// The applied position of the log; and buffers.
 #[derive(Default)]
 pub(super) struct ApplyState {
     /// The stamp of the last group.
@@ -106,7 +107,7 @@ impl ApplyState {
     }
 }
 
-/// Checks all that can be wrong with a group's changes but that a table may be full; returns how many rows there are.
+/// Checks a group's changes for every error except a full table; returns the number of rows.
 fn check(tables: &Tables, changes: &[u8]) -> Result<usize, ReplicaError> {
     let mut rows = 0;
     for run in Runs::new(changes) {
@@ -127,7 +128,7 @@ fn table_of<'a>(tables: &'a Tables, run: &Run<'_>) -> Result<&'a RawTable, Repli
     Ok(table)
 }
 
-/// Appends the records of a run's keys; makes those that are missing, absent and not locked.
+/// Appends the records of a run's keys; creates missing ones, absent and not locked.
 fn resolve(
     raw_table: &RawTable,
     run: &Run<'_>,
@@ -159,7 +160,7 @@ fn resolve(
     }
 }
 
-/// Installs changes that were checked, in the records that they change.
+/// Installs checked changes in their records.
 fn install(
     stamp: Stamp,
     changes: &[u8],

@@ -1,4 +1,4 @@
-//! The after-images of a group, in bytes: what a payload of the log is made of.
+//! The encoding of a group's after-images, which the log's payloads consist of.
 //!
 //! ```text
 //!   changes = run*
@@ -30,7 +30,7 @@ impl Shape {
     }
 }
 
-/// Appends what a run begins with.
+/// Appends the header of a run.
 pub(super) fn begin_run(shape: Shape, rows: usize, into: &mut Vec<u8>) {
     put_varint(u64::from(shape.table.0), into);
     put_varint(shape.key_bytes as u64, into);

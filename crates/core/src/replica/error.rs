@@ -10,7 +10,8 @@ use crate::table::raw_table::TableId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Another group has the row locked. Undo the command, and try it again when that group has released its locks.
+    /// Another group has the row locked. Undo the command, and retry it when that group has
+    /// released its locks.
     #[error("another group has the row locked; try again when it is released")]
     Conflict,
     /// There is no such table.
@@ -27,7 +28,8 @@ pub enum LockError {
     /// The table's index has no room for a key that the table never had.
     #[error("table {} has no room for another key", .0.0)]
     TableFull(TableId),
-    /// The group's keys and values take as much memory as a group may. Seal it, and go on with the next.
+    /// The group's keys and values take as much memory as a group may. Seal it, and continue with
+    /// the next.
     #[error("the group holds as many bytes as it may; seal it and begin another")]
     GroupTooLarge,
 }
@@ -66,7 +68,7 @@ pub enum WriteError {
     GroupTooLarge,
 }
 
-/// Why a replica did not do what it was asked. Nothing was changed.
+/// Why a replica refused a request. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplicaError {

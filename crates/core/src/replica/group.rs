@@ -121,7 +121,7 @@ impl GroupBuffers {
     }
 }
 
-/// A group of commands that is one transaction. Dropped, it is as if it had never been.
+/// A group of commands that is one transaction. Dropping it rolls it back.
 ///
 /// Each command begins with [`begin_command`](Self::begin_command), locks the rows that it reads or writes, and ends with
 /// nothing, or with [`undo_command`](Self::undo_command).
@@ -154,7 +154,7 @@ impl GroupTransaction {
         }
     }
 
-    /// Begins the next command: what the group has done so far stays if the command is undone.
+    /// Begins the next command: the earlier changes of the group stay if the command is undone.
     #[inline]
     pub fn begin_command(&mut self) {
         self.command += 1;
@@ -163,8 +163,9 @@ impl GroupTransaction {
         self.buffers.undo.clear();
     }
 
-    /// Looks up to 16 keys up together, so that their cache misses overlap, for locks that follow in about the same order. It is
-    /// a hint: it locks nothing, and keys that are not there or cannot be are ignored.
+    /// Batched look-up of up to 16 keys, so that their cache misses overlap, for locks that follow
+    /// in about the same order. It is a hint: it takes no lock, and absent or invalid keys are
+    /// ignored.
     pub fn look_up(&mut self, table: TableId, keys: &[&[u8]]) {
         let keys = &keys[..keys.len().min(BATCH_KEYS_MAX)];
         let mut lookups = std::mem::take(&mut self.buffers.lookups);
@@ -229,8 +230,9 @@ impl GroupTransaction {
         Ok(Slot(next))
     }
 
-    /// As [`lock`](Self::lock), for a row that must exist: nothing is made where the key was never written, and nothing is
-    /// locked. So commands about rows that do not exist leave nothing behind.
+    /// As [`lock`](Self::lock), for a row that must exist: a key that was never written gets
+    /// neither a record nor a lock. So commands about rows that do not exist leave no records
+    /// behind.
     ///
     /// # Errors
     /// As [`lock`](Self::lock).
@@ -246,7 +248,7 @@ impl GroupTransaction {
         self.lock(table, key).map(Some)
     }
 
-    /// The key's record, and whether it was made just now: it is locked in this slot then.
+    /// The key's record, and whether it was just created: it is locked in this slot then.
     #[inline(never)]
     fn find_or_create(
         &mut self,
@@ -287,7 +289,7 @@ impl GroupTransaction {
         let buffers = &mut self.buffers;
         let row = &mut buffers.rows[slot.0 as usize].value;
         let before = *row;
-        // Whether the place of the value before is the command's own.
+        // Whether the previous value is the command's own, so that its bytes can be reused.
         let own = before.command == self.command || slot.0 as usize >= self.rows_before;
         let written = match value {
             None => ValueAt {
@@ -327,7 +329,8 @@ impl GroupTransaction {
         Ok(())
     }
 
-    /// Forgets what the command wrote, and releases the locks that the group did not have before it.
+    /// Drops the writes of the command, and releases the locks that the group did not hold before
+    /// it.
     pub fn undo_command(&mut self) {
         let buffers = &mut self.buffers;
         for (slot, before) in buffers.undo.drain(..) {
@@ -344,13 +347,13 @@ impl GroupTransaction {
         self.buffers.rows.len()
     }
 
-    /// How many bytes the keys and the values take, about what the changes will.
+    /// The bytes of the keys and the values, which approximate those of the changes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.buffers.bytes.len()
     }
 
-    /// Whether nothing is locked, and so nothing written.
+    /// Whether no row is locked, and so none is written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.buffers.rows.is_empty()

@@ -1,4 +1,4 @@
-//! Numbers and buffers of groups, which are used again.
+//! A pool of numbers and buffers of groups, which are reused.
 //!
 //! A group of 20,000 transfers takes 2 MB of buffers. With those of earlier groups it allocates nothing.
 

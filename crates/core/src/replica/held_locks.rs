@@ -10,8 +10,8 @@ use crate::storage::record::RecordRef;
 /// How many records ahead are prefetched.
 pub(super) const PREFETCHED: usize = 12;
 
-/// The locks of a sealed group. They are released when the group is [installed](HeldLocks::install), or when this is dropped:
-/// then as if the group had never been.
+/// The locks of a sealed group. They are released when the group is
+/// [installed](HeldLocks::install), or when this is dropped: then the group is rolled back.
 #[must_use = "the group's locks are released at once"]
 pub struct HeldLocks {
     pub(super) replica: Arc<Replica>,

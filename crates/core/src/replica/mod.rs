@@ -56,7 +56,8 @@ use crate::table::raw_table::{Owner, RawTable, Step, TableId, TableInfo};
 /// transfer, and half of it if keys have any length.
 const INDEX: IndexKind = IndexKind::OrderedAndHash(TreeKind::Art);
 
-/// The room for values in the records of tables with keys of eight bytes: that of an account. Longer values are boxed.
+/// The inline capacity of records in tables with eight-byte keys: that of an account. Longer values
+/// are boxed.
 const INLINE_BYTES_FIXED: usize = 8;
 /// The same of other tables. A record is 64 bytes then.
 const INLINE_BYTES_VARIABLE: usize = 40;

@@ -14,7 +14,7 @@
 use crate::storage::record::RecordRef;
 use crate::sync::Ordering;
 
-/// Not locked. Records are made with it, too.
+/// Not locked. New records have it, too.
 pub(super) const FREE: u64 = 0;
 
 /// A group's number; not 0.
