@@ -1,10 +1,11 @@
-//! Where a table's records live: memory that only grows, in chunks that grow with it.
+//! The arena of a table's records: memory that only grows, in chunks of increasing size.
 //!
-//! Records are never freed one by one (`record.rs`, R1), so a bump allocator is enough, and it lays
-//! records that are inserted together side by side. Those of keys that have left the index are given out again first; all
-//! threads take them from one list, as those that insert are often not those that delete. Large chunks ask for huge pages: with a million
-//! records or more, most look-ups would otherwise miss the TLB as well as the cache. Threads,
-//! up to 16, fill chunks of their own, so that those that insert share no counter. The first chunk has room for a few
+//! Records are never freed one by one (`record.rs`, R1), so a bump allocator is enough, and it
+//! places records that are inserted together side by side. Records of keys that have left the index
+//! are reused first; all threads take them from one list, because the inserting threads are often
+//! not the deleting ones. Large chunks ask for huge pages: with a million records or more, most
+//! look-ups would otherwise miss the TLB as well as the cache. Threads, up to 16, fill chunks of
+//! their own, so that those that insert share no counter. The first chunk has room for a few
 //! records only: a table that is empty should cost next to nothing.
 //!
 //! At the end of a replay, before any transaction runs, the records of deleted keys are taken out ([`Arena::compact`]).
@@ -38,7 +39,7 @@ struct Chunk {
     start: NonNull<u8>,
     bytes: usize,
     used: AtomicUsize,
-    /// No place is free in it, as [`Arena::compact`] has found.
+    /// It has no free slot, as [`Arena::compact`] has found.
     packed: AtomicBool,
 }
 
@@ -50,9 +51,9 @@ unsafe impl Sync for Chunk {}
 /// A growing set of records.
 #[derive(Default)]
 pub(crate) struct Arena {
-    /// Each is made when one of its threads inserts.
+    /// Each is created when one of its threads inserts.
     shards: [OnceLock<Box<CachePadded<Shard>>>; SHARDS],
-    /// Records to be used again.
+    /// Records for reuse.
     free: sync::Mutex<Vec<RecordRef>>,
     /// About how many there are.
     free_count: AtomicUsize,
@@ -146,7 +147,8 @@ impl Arena {
         })
     }
 
-    /// Takes back a record that has not come into an index: no other thread has known it in its incarnation.
+    /// Returns a record that has not entered an index: no other thread has known it in its
+    /// incarnation.
     pub(crate) fn give_up(&self, fresh: FreshRecord) {
         match fresh.word_before {
             // SAFETY: it is absent as it was made, and not used again.
@@ -183,9 +185,9 @@ impl Arena {
         self.shards[thread_number::number() % SHARDS].get_or_init(Box::default)
     }
 
-    /// Moves records into the places of absent ones, and detaches chunks that become empty. `kept` stays
-    /// where it is, absent or not. (Two fingers: one looks for free places from the front, one for records from the
-    /// back.)
+    /// Compaction: moves records into the slots of absent ones, and detaches chunks that become
+    /// empty. `kept` stays where it is, absent or not. (Two fingers: one looks for free places from
+    /// the front, one for records from the back.)
     ///
     /// # Safety
     /// No other thread may use the arena or its records during the call. Afterwards a record is
@@ -249,7 +251,7 @@ impl Arena {
     }
 }
 
-/// Where the records are that [`Arena::compact`] has moved. It holds the memory that they were in.
+/// The new addresses of records that [`Arena::compact`] has moved. It holds their old memory.
 pub(crate) struct Moved(
     #[cfg_attr(not(test), expect(dead_code, reason = "held for its Drop"))]
     #[expect(clippy::vec_box, reason = "as in `Shard`")]
@@ -257,12 +259,12 @@ pub(crate) struct Moved(
 );
 
 impl Moved {
-    /// Where a record is now.
+    /// The present address of a record.
     pub(crate) fn record(&self, before: RecordRef) -> RecordRef {
         before.moved_to().unwrap_or(before)
     }
 
-    /// The bytes that are given back when this is dropped.
+    /// The bytes that are freed when this is dropped.
     #[cfg(test)]
     fn bytes(&self) -> usize {
         self.0.iter().map(|chunk| chunk.bytes).sum()
@@ -348,7 +350,7 @@ impl Chunk {
         (start..start + self.bytes as u64).contains(&record.address())
     }
 
-    /// The records in it. To be called while no other thread takes one.
+    /// The records in it. No other thread may allocate one during the call.
     fn records(&self) -> impl Iterator<Item = RecordRef> {
         let end = self.used.load(Ordering::Relaxed);
         let mut at = 0;

@@ -1,7 +1,7 @@
-//! Buffers that are kept from one transaction to the next, and those that are not because they have become large.
+//! Reuse of buffers from one transaction to the next; buffers that have become large are freed.
 //!
-//! Keeping them is what makes a transaction allocate nothing. A single large transaction must not hold its memory for as
-//! long as its session lives.
+//! Keeping them avoids allocations in transactions. A single large transaction must not hold its
+//! memory for as long as its session lives.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Records and the memory they are in: what everything above reads and writes.
+//! Records, their memory and indexes: the storage that all other parts read and write.
 
 pub(crate) mod arena;
 pub(crate) mod free_large_buffers;

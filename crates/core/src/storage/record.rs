@@ -13,10 +13,10 @@
 //! Readers race with the one writer that holds the record's lock, so every field is an atomic, and
 //! a reader's copy counts only if the word did not change around it.
 //!
-//! **Reuse.** When a deleted key has left its index, its record serves another key of the same table. Transactions keep
-//! references without a guard, so a [`RecordRef`] carries the incarnation of the record that it was made for, in the bits
-//! that an address does not use, and in the index, too. It is compared after each lock, with each copy, and when a
-//! version is validated (R5).
+//! **Reuse.** When a deleted key has left its index, its record is reused for another key of the
+//! same table. Transactions keep references without a guard, so a [`RecordRef`] has the incarnation
+//! of the record for which it was created, in the unused bits of the address, and in the index,
+//! too. It is compared after each lock, with each copy, and when a version is validated (R5).
 //!
 //! # Invariants
 //! - R1. Once a record's address is known to any thread but its maker, its memory is not freed while its table exists,
@@ -62,7 +62,7 @@ const WORD_BYTES: usize = 8;
 const LINE_BYTES: usize = 64;
 const ABSENT: u64 = 1 << 63;
 const BOXED: u64 = 1 << 62;
-/// The record was moved; `creation` is its address now. Nothing of it is used any more.
+/// The record was moved; `creation` is its new address. Its other fields are not used any more.
 const MOVED: u64 = 1 << 61;
 const CAPACITY_SHIFT: u32 = 32;
 const CAPACITY_MASK: u64 = 0xff << CAPACITY_SHIFT;
@@ -87,7 +87,7 @@ const LEN_MASK: u64 = u32::MAX as u64;
 
 /// The longest payload of a record, in bytes.
 pub(crate) const VALUE_BYTES_MAX: usize = 1 << 30;
-/// The longest payload that a record can be given room for in itself, in bytes.
+/// The largest inline capacity of a record, in bytes.
 pub(crate) const INLINE_BYTES_MAX: usize = 255 * WORD_BYTES;
 
 #[repr(C)]
@@ -119,7 +119,7 @@ impl PartialOrd for RecordRef {
 /// The version that a view found in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AtStamp {
-    /// The version of that moment: its stamp, or nothing if the key was not there.
+    /// The version of that moment: its stamp, or `None` if the key was absent.
     Version(Option<Stamp>),
     /// The present version is newer, or is not committed.
     Newer,

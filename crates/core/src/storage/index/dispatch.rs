@@ -1,4 +1,4 @@
-//! Indexes that are one of several, chosen at run time: each call goes to the one it is.
+//! Static dispatch for indexes that are chosen at run time: each call goes to the chosen variant.
 //!
 //! A callback of an index, such as the visitor of a scan, is a type parameter, so no virtual call
 //! is made for a key; each index is compiled once for each of these types. A build with debug

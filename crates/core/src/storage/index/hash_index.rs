@@ -1,4 +1,4 @@
-//! A hash table, over whichever keys, called without a virtual call.
+//! A hash table over either kind of keys, called without a virtual call.
 
 use std::ops::ControlFlow;
 

@@ -12,13 +12,13 @@
 //!
 //! - *Point operations* are linearizable: all their answers are the table's, and it changes at one instant
 //!   within each operation. *Scans* are as good as the tree's.
-//! - Between the two, while an insert is between its parts, a scan finds the key and a look-up does not
-//!   yet. A caller of both may see that for as long as the insert has not returned; afterwards both show
-//!   it. A transaction is not misled. The new record is locked until the insert has returned, so no
-//!   transaction reads it before both parts lead to it (core, `raw_table.rs`). And a transaction that writes
-//!   the key, which locks nothing until it commits, finds the record through the table, or waits here for
-//!   the thread that is inserting it: then its own scans show what it wrote. (In the other order they did
-//!   not.)
+//! - Between the two, while an insert is between its parts, a scan finds the key and a look-up does
+//!   not yet. A caller of both may see that for as long as the insert has not returned; afterwards
+//!   both show it. A transaction is not affected. The new record is locked until the insert has
+//!   returned, so no transaction reads it before both parts lead to it (core, `raw_table.rs`). And
+//!   a transaction that writes the key, which locks nothing until it commits, finds the record
+//!   through the table, or waits here for the thread that is inserting it: then its own scans show
+//!   what it wrote. (In the other order they did not.)
 //! - *Phantoms*. Each part has leaves of its own, told apart by the highest bit of their numbers. A reader
 //!   that found a key absent relies on the part that was asked: a failed look-up on the table's stripe, a
 //!   scan on the tree's leaf. An insert changes the versions of **both**, and then reads the rts of
@@ -67,7 +67,7 @@ fn in_tree(leaf: LeafVersion) -> LeafVersion {
     }
 }
 
-/// The part that a leaf is of, and its number there.
+/// The part to which a leaf belongs, and its number there.
 enum Part<'a> {
     Point(&'a Point, u64),
     Tree(&'a Tree, u64),
@@ -121,8 +121,8 @@ impl HybridIndex {
         let InsertOutcome::Inserted(tree) = self.tree.insert(key, payload)? else {
             unreachable!("both parts hold the same keys")
         };
-        // Scans may have shown the payload by now, so nothing may fail any more. Nothing does: the tree has
-        // taken the key, and the table has room for any number of keys.
+        // Scans may have shown the payload by now, so no later step may fail. None does: the tree
+        // has taken the key, and the table has room for any number of keys.
         let point = match self.point.insert(key, payload) {
             Ok(InsertOutcome::Inserted(point)) => point,
             Ok(InsertOutcome::Exists(_)) => unreachable!("both parts hold the same keys"),
@@ -140,7 +140,8 @@ impl HybridIndex {
         })
     }
 
-    /// Fills both parts, which are empty and which no other thread uses. After an error neither is of use.
+    /// Fills both parts, which are empty and which no other thread uses. After an error both are
+    /// unusable.
     pub(crate) fn fill<B: AsRef<[u8]>>(
         &self,
         sorted: impl IntoIterator<Item = (B, u64)>,

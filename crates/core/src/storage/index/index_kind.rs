@@ -18,7 +18,8 @@ use super::key_kind::KeyKind;
 use super::tree_kind::{Tree, TreeKind};
 use super::unavailable_index_error::{IndexNotInBuild, UnknownKind};
 
-/// Which index. The names are those of `--index`: a tree's, `hash`, or a tree's with `+hash` behind.
+/// The kind of an index. The names are those of `--index`: a tree's, `hash`, or a tree's with
+/// `+hash` behind.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum IndexKind {
@@ -191,7 +192,8 @@ impl Index {
         Ok(Added::New { leaf, scanned, rts })
     }
 
-    /// The leaves that hold a key, or would: what a look-up that misses it relies on, and a scan.
+    /// The leaves that hold a key, or would: the leaf on which a failed look-up relies, and that of
+    /// a scan.
     ///
     /// # Errors
     /// If the key is not one that this index can hold.
@@ -263,8 +265,9 @@ impl Index {
         })
     }
 
-    /// Fills an empty index that no other thread uses yet, and returns how many keys there were. They come
-    /// in ascending order, unless the index keeps none. After an error the index is to be dropped.
+    /// Fills an empty index that no other thread uses yet, and returns how many keys there were.
+    /// They come in ascending order, unless the index keeps none. After an error the index has to
+    /// be dropped.
     ///
     /// # Errors
     /// As [`OrderedIndex::bulk_load`].

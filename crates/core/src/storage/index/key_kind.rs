@@ -51,7 +51,7 @@ impl KeyKind {
         }
     }
 
-    /// The key next to bytes that are no such key; nothing if they are one.
+    /// The key nearest to bytes that are not such a key; `None` if they are one.
     fn nearest<'b>(self, bound: Bound<&'b [u8]>) -> Option<Nearest<'b>> {
         let (Bound::Included(bytes) | Bound::Excluded(bytes)) = bound else {
             return None;

@@ -1,4 +1,4 @@
-//! The index of a table: which there are, and the one that was chosen, called without a virtual call.
+//! The indexes of tables: the available kinds, and the chosen one, called without a virtual call.
 //!
 //! [`Tree`] is any of the ordered trees, [`Point`] the hash table, [`HybridIndex`] the two together, and [`Index`]
 //! whichever of these a table has. ART and the hash table are in every build; the other trees are in

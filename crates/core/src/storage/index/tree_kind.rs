@@ -34,7 +34,7 @@ macro_rules! trees {
                 $always_fixed:ident($always_fixed_tree:ty), $always_variable:ident($always_variable_tree:ty);
         )+}
     ) => {
-        /// Which tree. The names are those of the benchmark's `--tree`.
+        /// The kind of a tree. The names are those of the benchmark's `--tree`.
         ///
         /// All but ART are in the build only with the feature `all-indexes`.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -45,7 +45,7 @@ macro_rules! trees {
         }
 
         impl TreeKind {
-            /// Every tree there is, in this build or not.
+            /// All trees, in this build or not.
             pub const ALL: &[Self] = &[$(Self::$kind,)+ $(Self::$always_kind,)+];
 
             /// The trees in this build.

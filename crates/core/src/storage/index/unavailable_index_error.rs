@@ -1,4 +1,4 @@
-//! Why there is no such index: nothing is called so, or this build was made without it.
+//! Why an index is unavailable: its name is unknown, or this build lacks it.
 
 use namiki_platform::debug_as_sentence;
 
