@@ -1,4 +1,4 @@
-//! Concurrency control: locks, the three protocols, and what is done under contention.
+//! Concurrency control: locks, the three protocols, and contention management.
 
 pub(crate) mod cc;
 pub(crate) mod contention;

@@ -1,8 +1,9 @@
-//! The checks that make a commit right, each of which tests can turn off.
+//! Fault injection: the checks that make a commit correct, each of which tests can turn off.
 //!
 //! A history checker that has never found a cycle proves nothing. The commit path therefore takes
-//! its checks as a type parameter: the database always uses [`NoFaults`], which has all of them, and
-//! the test suites plant one bug at a time with the types in [`faults`], to see it found.
+//! its checks as a type parameter: the database always uses [`NoFaults`], which has all of them,
+//! and the test suites inject one fault at a time with the types in [`faults`], to test that it is
+//! detected.
 
 /// Which checks a commit makes.
 pub trait Checks: 'static {
@@ -32,9 +33,9 @@ pub trait Checks: 'static {
     const LOCK_READS: bool = true;
     /// So are gaps.
     const LOCK_GAPS: bool = true;
-    /// Amounts are added to what records hold when they are locked to be written. (Otherwise to what they hold when
-    /// [`Transaction::add`](crate::Transaction::add) is called, which is not recorded as a read: of two concurrent
-    /// increments, one is lost.)
+    /// Amounts are added to the values of records under their write locks. (Otherwise to their
+    /// values when [`Transaction::add`](crate::Transaction::add) is called, which is not recorded
+    /// as a read: of two concurrent increments, one is lost.)
     const ADD_LOCKED: bool = true;
     /// A failed lock flushes the group and frees its locks (`tictoc-pwal` §3.2.2, first rule).
     const FLUSH_ON_FAILED_LOCK: bool = true;
@@ -48,7 +49,7 @@ pub trait Checks: 'static {
 pub struct NoFaults;
 impl Checks for NoFaults {}
 
-/// One bug each; and what tests need to plant them.
+/// One fault each, and the means to inject them in tests.
 pub mod faults {
     pub use super::{Checks, NoFaults};
 
@@ -89,7 +90,7 @@ pub mod faults {
         VIEW_WAITS_FOR_COMMITS
     );
     bug!(
-        /// A view flushes all streams, and has none certified.
+        /// A view flushes all streams, and certifies none.
         ViewOnlyFlushes,
         VIEW_CERTIFIES
     );
@@ -119,7 +120,7 @@ pub mod faults {
         LOCK_GAPS
     );
     bug!(
-        /// An amount is added to what was there before the record was locked.
+        /// An amount is added to the value from before the record was locked.
         AddUnlocked,
         ADD_LOCKED
     );

@@ -1,8 +1,8 @@
 //! Concurrency control: what a protocol does with a record's word.
 //!
-//! A [`CcProtocol`] is a type parameter of the one commit path (`commit_path/mod.rs`). It says how
-//! a record is read, locked and released, which stamp a commit gets, and whether what was read may
-//! stand.
+//! A [`CcProtocol`] is a type parameter of the one commit path (`commit_path/mod.rs`). It defines
+//! how a record is read, locked and released, which stamp a commit gets, and whether its reads are
+//! valid.
 
 mod fault_injection;
 #[cfg(all(test, loom))]
@@ -25,7 +25,7 @@ pub(crate) use two_phase::TwoPhase;
 use crate::storage::arena::LockedWord;
 use crate::storage::record::RecordRef;
 
-/// Does something with the type of a database's protocol.
+/// Dispatches on the type of a database's protocol.
 macro_rules! with_protocol {
     ($concurrency:expr, $protocol:ident => $does:expr) => {
         match $concurrency {
@@ -51,7 +51,7 @@ pub(crate) use with_protocol;
 pub(crate) struct ObservedVersion {
     /// The version's identity.
     pub(crate) creation: Stamp,
-    /// The version says that the key is not there.
+    /// Whether the version has no value: the key is absent.
     pub(crate) absent: bool,
     /// A stamp at which the version is valid, at or after its creation.
     pub(crate) from: Stamp,
@@ -142,7 +142,7 @@ pub(crate) trait CcProtocol {
     fn validate<C: Checks>(record: RecordRef, seen: ObservedVersion, stamp: Stamp) -> bool;
 
     /// Whether the version that was read can no longer be valid at a stamp that the transaction
-    /// might get: a hint, asked before giving up on something else.
+    /// might get: a hint, checked before another wait is given up.
     fn is_dead(record: RecordRef, seen: ObservedVersion) -> bool {
         !record.has_version(seen.creation)
     }

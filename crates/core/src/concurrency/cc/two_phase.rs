@@ -1,5 +1,5 @@
-//! Strict two-phase locking: what is read or written is locked before, and unlocked when the commit is in the
-//! log (early release) or durable (normal release).
+//! Strict two-phase locking: records are locked before they are read or written, and unlocked when
+//! the commit is in the log (early release) or durable (normal release).
 //!
 //! The word is a reader/writer lock with a lock of the gap below the record's key (`lock`). A
 //! transaction's position in the serial order is the moment at which it holds all its locks, so the

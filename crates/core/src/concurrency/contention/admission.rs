@@ -43,13 +43,13 @@ pub(crate) struct AdmissionControl {
 
 #[derive(Default)]
 struct AdmissionState {
-    /// For how many transactions more there is a limit.
+    /// The number of further transactions for which the limit applies.
     limited_for: usize,
     /// The numbers of the permits.
     holders: Vec<u64>,
     /// How many wait, the queue included.
     waiters: usize,
-    /// How many ever came.
+    /// How many requests ever arrived.
     requests: u64,
     /// How often permits became free.
     released: u64,
@@ -276,7 +276,7 @@ mod tests {
             assert_eq!(admission.admission_waits(), 1, "after {wounds} wounds");
             drop(holders);
         }
-        // Their places are others' now.
+        // Other transactions have their permits now.
         let holders = [(); 2].map(|()| admission.acquire());
         drop(idle);
         assert_eq!(admission.queue.lock().state.holders.len(), 2);

@@ -1,9 +1,11 @@
-//! The numbers of contention: how often, and for how long, each kind of wait does what before it does the next.
+//! The constants of contention management: how often, and for how long, each kind of wait takes a
+//! step before the next one.
 //!
-//! A wait begins with the cheapest step and ends with the dearest: spin (a lock is held for less than it costs to give
-//! up the processor), yield (its holder may need this processor), sleep or park, abort and retry. Counts are plain
-//! numbers of the step that the name ends with; times are durations. None of them is needed for correctness: a wait
-//! that is too short costs an abort or a look, one that is too long costs its time.
+//! A wait begins with the cheapest step and ends with the most expensive: spin (most locks are held
+//! for less time than a context switch takes), yield (the holder may need this processor), sleep or
+//! park, abort and retry. Counts are plain numbers of the step that the name ends with; times are
+//! durations. None of them is needed for correctness: a wait that is too short costs an abort or a
+//! look, one that is too long costs its time.
 
 use std::time::Duration;
 
@@ -51,8 +53,8 @@ pub(crate) const RETRY_BACKOFF_MAX: Duration = Duration::from_millis(1);
 
 /// Conflicts in a row after which a transaction requests priority: back-off has long reached its bound.
 pub(crate) const PRIORITY_AFTER: u32 = 64;
-/// Attempts that a transaction has priority for. If they do not help, something else is in its way, and the others go
-/// on.
+/// Attempts that a transaction has priority for. If they do not help, the cause is another one, and
+/// the other transactions continue.
 pub(crate) const PRIORITY_ATTEMPTS: u32 = 32;
 /// Conflicts from then on until it requests priority again.
 pub(crate) const PRIORITY_AGAIN_AFTER: u32 = 192;

@@ -44,7 +44,8 @@ struct TokenState {
     issued: u64,
 }
 
-/// A transaction's position in the queue, which it keeps until it has committed, or the token was of no use to it.
+/// A transaction's position in the queue, which it keeps until it has committed, or until the token
+/// has not helped it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PriorityTicket(u64);
 
@@ -119,7 +120,7 @@ impl PriorityToken {
         None
     }
 
-    /// Takes a task's request back, if it is still there.
+    /// Withdraws a task's request, if it is still queued.
     pub(crate) fn withdraw_task(&self, request: RequestId) {
         self.queue.lock().withdraw(request);
     }
@@ -129,7 +130,7 @@ impl PriorityToken {
         self.overtaken.store(number, Ordering::Relaxed);
     }
 
-    /// How long the present holder is waited for, at most.
+    /// The longest wait for the present holder.
     pub(crate) fn holder_wait_max(&self) -> Duration {
         self.wait_max_at(self.backoff_shift.load(Ordering::Relaxed))
     }

@@ -1,8 +1,8 @@
 //! A timer for tasks: one thread for each database that has a task which sleeps, started by the first.
 //!
-//! A thread that has to wait a while sleeps, or parks. A task has no thread to lend: it leaves its waker here, with the
-//! time at which it wants to be woken. Whatever it waits for may also happen before: then it is *fired*, and its waker
-//! is called at once.
+//! A waiting thread sleeps, or parks. A task must not block its thread: it registers its waker
+//! here, with the time at which to wake it. The event for which it waits may happen earlier: then
+//! its entry is *fired*, and its waker is called at once.
 //!
 //! # Invariants
 //! - T1. Wakers are foreign code. They are cloned, called and dropped without the timer's lock, and called by the
@@ -115,7 +115,7 @@ impl TimerEntry {
 
 impl Drop for TimerEntry {
     fn drop(&mut self) {
-        // In a forked child, a thread that is not there may have the list locked.
+        // In a forked child, a thread that does not exist there may hold the list's lock.
         if !self.process.is_current() {
             return;
         }
@@ -128,7 +128,7 @@ impl Drop for TimerEntry {
 }
 
 impl TimerHandle {
-    /// Has the task woken at once.
+    /// Wakes the task at once.
     pub(crate) fn fire(&self) {
         let Some(timer) = self.timer.upgrade() else {
             return;

@@ -1,4 +1,5 @@
-//! Which of two transactions that wait for locks goes first: wound-wait's age, kept over retries.
+//! The wait age of wound-wait, which is kept over retries: it ranks transactions that wait for
+//! locks.
 
 use super::policy::BOOST_AFTER_WOUNDS;
 

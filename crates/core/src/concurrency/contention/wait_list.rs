@@ -3,9 +3,10 @@
 //! The priority token, admission control and the lock wait list park their waiters here. Each request (`T`) is in the
 //! list with the handle that unparks its thread, or that has its task woken. Under the same mutex lies the state (`S`) that requests depend on.
 //!
-//! A request ends in one of two ways. It is *granted*: the thread that has something to give takes the request out and
-//! unparks its waiter. Or it is *withdrawn*: the waiter takes it out, because it has found what it wants, or gives up.
-//! A waiter that is only *woken* stays in the list, looks at the state again, and may park again.
+//! A request ends in one of two ways. It is *granted*: the granting thread removes the request and
+//! unparks its waiter. Or it is *withdrawn*: the waiter removes it, because it no longer needs the
+//! grant, or gives up. A waiter that is only *woken* stays in the list, looks at the state again,
+//! and may park again.
 //!
 //! # Invariants
 //! - P1. The list and the state change under the mutex only, and a waiter enters under it before it parks. So a change
@@ -92,12 +93,12 @@ impl<T, S> WaitList<T, S> {
 }
 
 impl<T, S> Waiters<T, S> {
-    /// Takes a request in, of the thread that will park with this.
+    /// Adds a request of the thread that will park with this parker.
     pub(crate) fn enter(&mut self, parker: &Parker, request: T) -> RequestId {
         self.add(Wake::Thread(parker.unparker()), request)
     }
 
-    /// Takes a request in, of a task that is woken so.
+    /// Adds a request of a task that this handle wakes.
     pub(crate) fn enter_task(&mut self, handle: TimerHandle, request: T) -> RequestId {
         self.add(Wake::Task(handle), request)
     }
@@ -126,7 +127,7 @@ impl<T, S> Waiters<T, S> {
         self.take_first(key).map(|(request, _)| request)
     }
 
-    /// The same; says whether the waiter is a task, which may take long to be polled.
+    /// The same; returns whether the waiter is a task, which may take long to be polled.
     pub(crate) fn take_first<K: Ord>(
         &mut self,
         key: impl Fn(RequestId, &T) -> K,

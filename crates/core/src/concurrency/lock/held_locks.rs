@@ -7,7 +7,7 @@ use super::word::LockMode;
 use crate::storage::free_large_buffers::{Sizes, free_if_large, free_map_if_large};
 use crate::storage::record::{AddressHasher, RecordRef};
 
-/// Up to this many locks are looked for one by one.
+/// Up to this number of locks, one is found by linear search.
 const LINEAR: usize = 16;
 
 /// The locks that a transaction holds.

@@ -55,16 +55,16 @@ pub(crate) struct LockWaitList {
 
 type Requests = Waiters<LockRequest, Ages>;
 
-/// How waiting for a lock ended.
+/// The outcome of a lock wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitOutcome {
     /// The lock is the transaction's.
     Acquired,
-    /// The transaction has to release its locks for the sake of another.
+    /// The transaction has to release its locks for one of higher rank.
     Wounded,
-    /// It took too long.
+    /// The wait timed out.
     TimedOut,
-    /// The waiter was told to stop.
+    /// The wait was cancelled.
     Stopped,
 }
 
@@ -73,7 +73,7 @@ pub(crate) trait WaitContext {
     /// The list of all that wait for locks of the same records.
     fn lock_wait_list(&self) -> &LockWaitList;
 
-    /// Whether there is anything left to wait for.
+    /// Whether transactions can still run; if not, waits end.
     fn may_go_on(&self) -> bool;
 
     /// A group of commits on this stream has the lock that is waited for: returns when it is flushed. A failure
@@ -129,7 +129,7 @@ impl LockWaitList {
                 *held = requests.leave(own);
                 requests.mark(record);
                 if ended != WaitOutcome::Acquired {
-                    // It may have been woken for what it does not take now.
+                    // It may have been woken for a lock that it does not take now.
                     requests.wake(record);
                 }
                 if ended == WaitOutcome::Wounded {

@@ -33,7 +33,7 @@ pub(crate) struct LockMode(u8);
 impl LockMode {
     /// To read the record.
     pub(crate) const SHARED: Self = Self(1);
-    /// To read and write it.
+    /// To read and write the record.
     pub(crate) const EXCLUSIVE: Self = Self(1 | 2);
     /// To rely on the gap being empty.
     pub(crate) const GAP: Self = Self(4);
@@ -88,8 +88,8 @@ impl LockWord {
         }
     }
 
-    /// The word with the rest of `wanted` granted to a transaction that holds `own` already; nothing if another
-    /// transaction holds a conflicting lock.
+    /// The word with the rest of `wanted` granted to a transaction that holds `own` already; `None`
+    /// if another transaction holds a conflicting lock.
     pub(crate) const fn granted(self, wanted: LockMode, own: LockMode) -> Option<Self> {
         let mut word = self.0;
         if wanted.has(LockMode::EXCLUSIVE) {
@@ -225,7 +225,7 @@ mod tests {
                 );
             }
         }
-        // But a second reader conflicts with a writer of what both have read.
+        // But a second reader conflicts with a writer of a record that both have read.
         let two = LockWord(2);
         assert_eq!(two.granted(LockMode::EXCLUSIVE, LockMode::SHARED), None);
         assert_eq!(
