@@ -33,7 +33,7 @@ pub(crate) struct Catalogue {
     pub(crate) views: CatalogueViews,
 }
 
-/// The loads that are under way.
+/// The running loads.
 #[derive(Default)]
 pub(crate) struct Loading {
     /// The names of their tables.
