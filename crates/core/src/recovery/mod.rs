@@ -1,30 +1,32 @@
 //! Recovery: reading the logs back into the tables, and loading the image.
 //!
-//! The image has the rows of all tables as of one stamp; what the logs have is later. So the logs are replayed first, without
-//! it, down to the last version of each key (`log_winners.rs`), and the image is loaded under these, by now or in the
-//! background (`image_loader.rs`).
+//! The image has the rows of all tables as of one stamp; the logs have only later changes. So the
+//! logs are replayed first, without the image, down to the last version of each key
+//! (`log_winners.rs`), and the image is loaded under these, at once or in the background
+//! (`image_loader.rs`).
 //!
-//! Every generation of the log says by itself which of its commits count (its [`CutRule`]): under
-//! normal lock release all that are whole; under early release, and in a single log, those below the first log
-//! sequence number that is missing, because a later one may depend on it; under release by epochs those of the
-//! epochs that were durable everywhere, and independent ones. A generation that recovery has
-//! read is **sealed** in the manifest before anything new is written, so what was cut off can never
-//! come back, and the stamps of the next generation begin above every stamp in it, cut off or not.
+//! Every generation of the log determines which of its commits count (its [`CutRule`]): under
+//! normal lock release all that are whole; under early release, and in a single log, those below
+//! the first log sequence number that is missing, because a later one may depend on it; under
+//! release by epochs those of the epochs that were durable everywhere, and independent ones. A
+//! generation that recovery has read is **sealed** in the manifest before anything new is written,
+//! so what was cut off can never come back, and the stamps of the next generation begin above every
+//! stamp in it, cut off or not.
 //!
 //! Two ways to replay, which give the same tables:
-//! - [`ReplayOrder::Merge`] is the papers': streams are merged into one order, that of stamps or that of log
-//!   sequence numbers, and each change overwrites what was there.
+//! - [`ReplayOrder::Merge`] is the papers': streams are merged into one order, that of stamps or
+//!   that of log sequence numbers, and each change overwrites the previous version.
 //! - [`ReplayOrder::HighestStamp`] needs no order: stamps rise with every version of a key, so the version with
 //!   the highest stamp wins, in any order. Streams are replayed in parallel, and nothing is sorted.
 //!
-//! Where operations are logged one by one, neither will do, and there is one way: `aries.rs`, or over an image
-//! `winners.rs`.
+//! Where operations are logged one by one, neither applies: they are replayed by `aries.rs`, or
+//! over an image by `winners.rs`.
 //!
-//! Where there is an image, commits with stamps at or below its own are passed over, and segments and generations that
-//! held no others are gone: streams begin where the manifest says.
+//! Where there is an image, commits with stamps at or below its own are skipped, and files and
+//! generations that had no others are removed: streams begin at the manifest's positions.
 //!
-//! Deleted keys stay as absent records until all is replayed, or a late insert would resurrect them.
-//! The tables' trees are built at the end, in one piece: where there is an image, once its rows are read.
+//! Deleted keys stay as absent records until all is replayed, or a late insert would resurrect
+//! them. The tables' trees are bulk-built at the end: with an image, once its rows are read.
 //!
 //! Paper: tictoc-pwal §3.4, pwal §4.3, §5.6
 
@@ -65,7 +67,7 @@ pub(crate) struct Recovered {
     pub(crate) report: RecoveryReport,
     pub(crate) seals: Vec<(Generation, GenerationEnd)>,
     pub(crate) next_lsn: Lsn,
-    /// Loads the tables of the image. It is to be started, or has nothing left to do.
+    /// Loads the tables of the image. It has to be started, unless all tables are loaded.
     pub(crate) loader: Arc<ImageLoader>,
 }
 
@@ -137,7 +139,7 @@ pub(crate) fn recover(
     let mut report = RecoveryReport {
         generations: manifest.generations.len() as u32,
         closed: manifest.closed,
-        // New stamps begin above those of commits that are in the image alone.
+        // New stamps begin above those of commits that only the image has.
         max_stamp: image_stamp,
         ..RecoveryReport::default()
     };

@@ -1,4 +1,4 @@
-//! How far a recovery is, told now and then, and whether it is to be interrupted.
+//! Progress of a recovery, reported periodically, and its interruption.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use crate::error::OpenError;
 /// Time between two calls of [`OnProgress`](super::settings_and_report::OnProgress).
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How much there may be to read, in bytes.
+/// The most that may have to be read, in bytes.
 pub(in crate::recovery) struct Totals {
     pub(in crate::recovery) log: u64,
     pub(in crate::recovery) image: u64,
 }
 
-/// How far the recovery is.
+/// The progress of the recovery.
 pub(in crate::recovery) struct Progress<'a> {
     settings: &'a RecoverySettings,
     totals: Totals,
@@ -45,14 +45,14 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Counts what was read of the log, reports it now and then, and stops when asked to.
+    /// Counts the bytes that were read of the log, reports them periodically, and stops on request.
     pub(in crate::recovery) fn advance(&self, bytes: u64, replayed: u64) -> Result<(), OpenError> {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.replayed.fetch_add(replayed, Ordering::Relaxed);
         self.report()
     }
 
-    /// The same of what was read of the image.
+    /// The same for the image.
     pub(in crate::recovery) fn advance_image(
         &self,
         bytes: u64,
@@ -78,7 +78,7 @@ impl<'a> Progress<'a> {
         Ok(())
     }
 
-    /// How far it has come.
+    /// The progress so far.
     pub(in crate::recovery) fn now(&self) -> RecoveryProgress {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         RecoveryProgress {

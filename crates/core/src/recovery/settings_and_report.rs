@@ -5,10 +5,10 @@ use std::sync::atomic::AtomicBool;
 
 use namiki_platform::Stamp;
 
-/// In which order logs are replayed.
+/// The order in which logs are replayed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplayOrder {
-    /// In no order: of each key, the version with the highest stamp wins.
+    /// In no order: the version with the highest stamp wins for each key.
     #[default]
     HighestStamp,
     /// In the papers' order: by log sequence number where commits draw one (early release, the single log), otherwise by
@@ -16,7 +16,7 @@ pub enum ReplayOrder {
     Merge,
 }
 
-/// How a recovery went.
+/// The report of a recovery.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct RecoveryReport {
     /// Commits that were replayed.
@@ -26,19 +26,19 @@ pub struct RecoveryReport {
     pub dropped: u64,
     /// Transactions that had neither committed nor been rolled back: their changes were undone.
     pub undone: u64,
-    /// Commits of the log that were passed over, because the image has them.
+    /// Commits of the log that were skipped, because the image has them.
     pub in_image: u64,
     /// Bytes of log that were read.
     pub bytes: u64,
-    /// Rows of the image, under what the log has: loaded in the background, or before the database was open
-    /// ([`Builder::load_before_open`](crate::Builder::load_before_open)).
+    /// Rows of the image, under the log's changes: loaded in the background, or before the database
+    /// was open ([`Builder::load_before_open`](crate::Builder::load_before_open)).
     pub image_rows: u64,
     /// Bytes of its files.
     pub image_bytes: u64,
     /// Streams that ended in a torn frame.
     pub torn: u32,
-    /// Files of the log that were removed before the database was opened to write, because the image has what they held,
-    /// and a crash or an error had left them there.
+    /// Files of the log that were removed before the database was opened to write, because the
+    /// image has their contents, and a crash or an error had left them there.
     pub removed_files: u64,
     /// Generations of the log.
     pub generations: u32,
@@ -46,28 +46,29 @@ pub struct RecoveryReport {
     pub closed: bool,
     /// The largest stamp found.
     pub max_stamp: Stamp,
-    /// How long it took, in seconds, without what was loaded in the background.
+    /// How long it took, in seconds, without the loading in the background.
     pub seconds: f64,
 }
 
-/// How far a recovery is. The log is read first; then the image is loaded, if that is not done in the background.
+/// The progress of a recovery. The log is read first; then the image is loaded, if that is not done
+/// in the background.
 #[derive(Clone, Copy, Debug)]
 pub struct RecoveryProgress {
     /// Bytes of log read.
     pub bytes: u64,
-    /// Bytes of log files, or of regions of a shared device, that there are; some may be unused.
+    /// Total bytes of log files, or of regions of a shared device; some may be unused.
     pub bytes_total: u64,
     /// Commits replayed.
     pub replayed: u64,
     /// Bytes of the image read.
     pub image_bytes: u64,
-    /// Bytes of the image that there are.
+    /// Total bytes of the image.
     pub image_bytes_total: u64,
     /// Rows of the image loaded.
     pub image_rows: u64,
 }
 
-/// How far the loading of the tables is, see [`Database::loading`](crate::Database::loading).
+/// The progress of the loading of tables, see [`Database::loading`](crate::Database::loading).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LoadingProgress {
@@ -95,13 +96,13 @@ impl LoadingProgress {
     }
 }
 
-/// Called now and then during a recovery.
+/// Called periodically during a recovery.
 pub type OnProgress = Arc<dyn Fn(RecoveryProgress) + Send + Sync>;
 
 /// For tests: called by each thread that loads tables, with the name of one before it loads a part of it.
 pub(crate) type BeforeLoad = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// How to recover.
+/// The settings of a recovery.
 #[derive(Clone)]
 pub(crate) struct RecoverySettings {
     /// Every commit with a stamp at or below this one is in the image, and skipped; 0 without an
@@ -114,6 +115,7 @@ pub(crate) struct RecoverySettings {
     /// Whether the image is loaded before the recovery ends.
     pub(crate) loads_image: bool,
     pub(crate) before_load: Option<BeforeLoad>,
-    /// Whether what a crash left readable is made durable: not where nothing may be written, and so nothing sealed.
+    /// Whether frames that are readable after a crash are made durable: not if the opening may not
+    /// write, and so seals no generation.
     pub(crate) hardens: bool,
 }

@@ -1,4 +1,5 @@
-//! Loading the image of the tables in memory: in the background, while the database is open, or before it is.
+//! Loading the image of the tables in memory: in the background while the database is open, or
+//! before the opening returns.
 //!
 //! ```text
 //!   recovery: the log's winners of each table ──┐
@@ -47,7 +48,7 @@ use crate::storage::record::VALUE_BYTES_MAX;
 use crate::table::load_state::WantedTables;
 use crate::table::raw_table::{Loaded, RawTable, TableId, TableInfo};
 
-/// An image to begin with.
+/// The image that is loaded.
 #[derive(Clone, Copy)]
 pub(crate) struct ImageToLoad<'a> {
     /// The database's directory.
@@ -76,7 +77,7 @@ pub(crate) struct ImageLoader {
     numbers: BTreeMap<TableId, usize>,
     queue: Mutex<Queue>,
     wanted: Arc<WantedTables>,
-    /// How many tables are neither loaded nor given up.
+    /// The number of tables that are neither loaded nor abandoned.
     left: Mutex<usize>,
     all_ended: Condvar,
     is_stopped: AtomicBool,
@@ -87,7 +88,7 @@ pub(crate) struct ImageLoader {
     bytes_total: u64,
     /// Files with rows of keys that the log has deleted.
     shrunk_files: Mutex<BTreeSet<FileNumber>>,
-    /// Tables in segments that are read where they lie, and never loaded.
+    /// Tables that are read from their segments, and never loaded.
     in_segments: Mutex<BTreeMap<TableId, Arc<UnloadedTable>>>,
 }
 
@@ -108,14 +109,14 @@ enum Contents {
 struct Parts {
     /// The records of each run, in the order of the runs.
     records: Vec<Option<RunRecords>>,
-    /// How many are missing.
+    /// The number of missing parts.
     left: usize,
 }
 
 /// The parts that no thread has begun.
 #[derive(Default)]
 struct Queue {
-    /// Tables that something waits for, and others, each with the first of its parts that is to be read.
+    /// Tables with waiters, and others, each with the first of its parts that is to be read.
     wanted: VecDeque<(usize, usize)>,
     others: VecDeque<(usize, usize)>,
 }
@@ -237,7 +238,7 @@ impl ImageLoader {
         Ok(raw_table.unwrap_or_else(|| unreachable!("its loader is gone")))
     }
 
-    /// Views read this table where it lies from now on: in the segment into which it was loaded.
+    /// From now on, views read this table from the segment into which it was loaded.
     pub(crate) fn read_in_segment(
         &self,
         raw_table: &Arc<RawTable>,
@@ -250,8 +251,7 @@ impl ImageLoader {
         in_segments.insert(raw_table.id, Arc::new(unloaded));
     }
 
-    /// Verifies of the runs' files what can be known without reading them: that they are there, and are as long as they have
-    /// to be.
+    /// Verifies the runs' files without reading them: that they exist and have the right length.
     ///
     /// # Errors
     /// [`OpenError::Image`], [`OpenError::ImageRows`], [`OpenError::Device`].
@@ -391,7 +391,7 @@ impl ImageLoader {
         Some(taken)
     }
 
-    /// Loads a run of a table, and the table if this was what was missing of it.
+    /// Loads a run of a table, and the table itself if this was the last missing part.
     fn load_part(
         &self,
         number: usize,
@@ -469,7 +469,7 @@ impl ImageLoader {
         Ok(records)
     }
 
-    /// Whether a table is to be loaded still.
+    /// Whether a table still has to be loaded.
     fn check_goes_on(&self, loading: &LoadingTable) -> Result<(), OpenError> {
         let is_over = self.is_stopped.load(Ordering::Relaxed) || loading.unloaded().is_none();
         if is_over {
@@ -491,7 +491,7 @@ impl ImageLoader {
         }
     }
 
-    /// A table cannot be loaded, unless that was stopped.
+    /// A table cannot be loaded, or the loading was stopped.
     fn fail(&self, number: usize, why: impl FnOnce(&UnloadedTable) -> OpenError) {
         let mut contents = self.tables[number].contents.lock();
         let table = match &*contents {
@@ -551,12 +551,12 @@ impl ImageLoader {
         for table in self.tables.iter().filter_map(LoadingTable::unloaded) {
             table.raw_table.load_state.end(Err(Error::Closed));
         }
-        // So that no waiter is between its look and its wait.
+        // So that no waiter is between its check and its wait.
         drop(self.left.lock());
         self.all_ended.notify_all();
     }
 
-    /// Whether it is to end, or has.
+    /// Whether it has to end, or has ended.
     #[cfg(test)]
     pub(crate) fn is_stopped(&self) -> bool {
         self.is_stopped.load(Ordering::SeqCst)
@@ -610,7 +610,7 @@ impl ImageLoader {
         }
     }
 
-    /// How far it is.
+    /// The progress of the loading.
     pub(crate) fn progress(&self) -> LoadingProgress {
         let mut progress = LoadingProgress {
             tables_total: self.tables.len() as u64,
@@ -630,8 +630,8 @@ impl ImageLoader {
         progress
     }
 
-    /// The files that have rows of keys that the log has deleted, once all tables are loaded: the tables say nothing of
-    /// those.
+    /// The files that have rows of keys which the log has deleted, once all tables are loaded: the
+    /// tables have no trace of those keys.
     pub(crate) fn take_shrunk_files(&self) -> BTreeSet<FileNumber> {
         std::mem::take(&mut *self.shrunk_files.lock())
     }
@@ -699,7 +699,7 @@ impl RunVisitor for RunRows<'_> {
     }
 }
 
-/// Passes over rows.
+/// Skips rows.
 struct Unread;
 
 impl RunVisitor for Unread {

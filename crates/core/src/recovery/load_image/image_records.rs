@@ -1,7 +1,7 @@
 //! The records of an image's rows, in the order of their keys.
 //!
-//! Rows of an image come sorted, each key once, and those that the log has changed are left out: so they go into the table's
-//! index as they are, merged with what the log says.
+//! Rows of an image come sorted, each key once, and those that the log has changed are left out: so
+//! they go into the table's index as they are, merged with the log's winners.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -18,7 +18,7 @@ use crate::table::raw_table::{Loaded, RawTable};
 /// beyond this.
 const ROOM_MAX: u64 = 1 << 20;
 
-/// How many keys enter the index between two looks whether to stop.
+/// How many keys enter the index between two checks whether to stop.
 const WATCHED_EVERY: usize = 4096;
 
 /// The records of one run, as it is read.
@@ -40,7 +40,7 @@ impl RunRecords {
         }
     }
 
-    /// Makes the record of a row, which comes after the one before.
+    /// Creates the record of a row, which follows the previous one.
     pub(in crate::recovery) fn push<P: CcProtocol>(
         &mut self,
         raw_table: &RawTable,
@@ -70,8 +70,9 @@ fn push<P: CcProtocol, K: Kept>(
     Ok(())
 }
 
-/// Puts the records of a table's runs, which follow each other, and those of the log's winners into the table's index. Ends
-/// early if `is_stopped` says so now and then: the index is of no use then.
+/// Puts the records of a table's runs, which follow each other, and those of the log's winners into
+/// the table's index. Ends early if `is_stopped` returns true, which is checked periodically: the
+/// index is unusable then.
 pub(in crate::recovery) fn fill(
     raw_table: &RawTable,
     runs: Vec<RunRecords>,
@@ -126,7 +127,7 @@ fn merge<'w, K: Kept, B>(
     })
 }
 
-/// The items, or fewer if `is_stopped` says so.
+/// The items, or fewer if `is_stopped` returns true.
 fn until<T>(
     mut items: impl Iterator<Item = T>,
     mut is_stopped: impl FnMut() -> bool,
@@ -157,7 +158,7 @@ mod tests {
         if fixed {
             number.to_be_bytes().to_vec()
         } else {
-            // Some the beginnings of others.
+            // Some keys are prefixes of others.
             number.to_string().into_bytes()
         }
     }

@@ -1,4 +1,4 @@
-//! Loading the image under what the log has, and reading tables that are not loaded yet.
+//! Loading the image under the log's winners, and reading tables that are not loaded yet.
 
 pub(super) mod image_loader;
 mod image_records;

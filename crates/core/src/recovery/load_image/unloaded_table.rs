@@ -1,7 +1,7 @@
-//! A table that is not loaded yet, read where it lies: in the runs of the image, under what the log has changed.
+//! Reads of a table that is not loaded yet: from the runs of the image, under the log's winners.
 //!
-//! A table that was loaded into a segment and that takes no transactions is read in the same way: it has one run, which is never
-//! loaded, and the log says nothing of it.
+//! A table that was loaded into a segment and that takes no transactions is read in the same way:
+//! it has one run, which is never loaded, and no change in the log.
 //!
 //! It does not change: transactions wait until the table is loaded. A view that continues to read
 //! here after the loading still sees its own moment: the runs were written before the database was
@@ -24,7 +24,7 @@ use crate::image::read::run_reader::RunToRead;
 use crate::recovery::replay::log_winners::LogWinners;
 use crate::table::raw_table::{RawTable, TableInfo};
 
-/// Where the files of an image are.
+/// The location of an image's files.
 pub(crate) struct ImageFiles {
     pub(crate) disk: Arc<dyn Disk>,
     /// The database's directory.
@@ -45,7 +45,7 @@ pub(crate) struct UnloadedTable {
 
 struct Run {
     listed: ListedRun,
-    /// Whether it is the segment into which its table was loaded.
+    /// Whether this is the segment into which its table was loaded.
     is_segment: bool,
     /// Opened when it is first read by its keys.
     lookup: OnceLock<RunLookup>,
@@ -117,7 +117,7 @@ impl UnloadedTable {
         }
     }
 
-    /// Opens all of its files: it can be read when they have no name any more.
+    /// Opens all of its files, so that it can be read after they lose their names.
     ///
     /// # Errors
     /// [`Error::TableNotLoaded`].
@@ -194,7 +194,7 @@ impl UnloadedTable {
                     )
                 }
             };
-            // Which comes first, and goes ahead of the other where both have the key.
+            // The source that comes first, and that has precedence if both have the key.
             let Some(winner) = winner.filter(|_| order.is_ge()) else {
                 if visit(rows.key(), rows.value())?.is_break() {
                     return Ok(());
@@ -220,7 +220,7 @@ impl UnloadedTable {
         }
     }
 
-    /// The run that has a key, if any has.
+    /// The run whose range covers a key, if any.
     fn run_of(&self, key: &[u8]) -> Option<usize> {
         let begun = self.runs.partition_point(|run| *run.listed.from <= *key);
         begun.checked_sub(1)
@@ -300,7 +300,7 @@ impl<'t> ImageRows<'t> {
         }
     }
 
-    /// Goes on to the next row. False at the end.
+    /// Advances to the next row. Returns false at the end.
     fn advance(&mut self) -> Result<bool, Error> {
         loop {
             if let Some(rows) = &mut self.rows {

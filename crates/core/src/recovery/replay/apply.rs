@@ -1,8 +1,7 @@
 //! Replaying commits into the tables.
 //!
-//! Changes of one frame are looked up together, so that their cache misses overlap; a log that comes
-//! in at a gigabyte a second brings changes faster than a table can be searched for one after the
-//! other.
+//! Changes of one frame are looked up together, so that their cache misses overlap; a log that is
+//! read at a gigabyte a second has more changes than single look-ups could find records for.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -22,7 +21,7 @@ use crate::wal_format::commit_changes::{Change, Changes};
 
 /// The tables that are filled.
 pub(in crate::recovery) struct Tables<'a> {
-    /// By their numbers; nothing in the place of one that was dropped.
+    /// By their numbers; `None` for one that was dropped.
     replayed: Vec<Option<Replayed<'a>>>,
     /// The concurrency control that gives the records their words.
     concurrency: ConcurrencyControl,
@@ -30,7 +29,7 @@ pub(in crate::recovery) struct Tables<'a> {
 
 struct Replayed<'a> {
     raw_table: &'a RawTable,
-    /// Made when the log first speaks of the table.
+    /// Created at the log's first change of the table.
     latest: OnceLock<Latest<'a>>,
 }
 
@@ -52,7 +51,7 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// Gives each key that the commits change its version, unless it has a newer one.
+    /// Installs the version of each key that the commits change, unless it has a newer one.
     pub(in crate::recovery) fn apply<'c>(
         &self,
         generation: Generation,
@@ -83,7 +82,8 @@ impl<'a> Tables<'a> {
             .map_err(|(stamp, why)| undecodable(stamp, why))
     }
 
-    /// The record of a key, made if it has none, or nothing if its table was dropped; or why it cannot have one.
+    /// The record of a key, created if it does not exist; `None` if its table was dropped; or the
+    /// reason why it cannot have one.
     pub(in crate::recovery) fn record(
         &self,
         table: TableId,
@@ -96,17 +96,17 @@ impl<'a> Tables<'a> {
         record.map(Some).map_err(|error| error.to_string())
     }
 
-    /// Gives a record a value, whichever version it has.
+    /// Sets a record's value, whatever its version.
     pub(in crate::recovery) fn overwrite(&self, record: RecordRef, value: Option<&[u8]>) {
         with_protocol!(self.concurrency, P => RawTable::overwrite::<P>(record, value));
     }
 
-    /// Makes what a record holds the version of `stamp`.
+    /// Marks a record's present value as the version of `stamp`.
     pub(in crate::recovery) fn stamp(&self, record: RecordRef, stamp: Stamp) {
         with_protocol!(self.concurrency, P => RawTable::stamp::<P>(record, stamp));
     }
 
-    /// Nothing of a table that was dropped.
+    /// Changes of a dropped table are skipped.
     fn latest(&self, table: TableId) -> Result<Option<&Latest<'a>>, String> {
         match self.replayed.get(table.0 as usize) {
             Some(Some(Replayed { raw_table, latest })) => {
@@ -117,7 +117,7 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// Loads versions of one table; or tells which cannot be loaded, and why.
+    /// Loads versions of one table; or returns the one that cannot be loaded, and the reason.
     pub(in crate::recovery) fn load(
         &self,
         table: TableId,

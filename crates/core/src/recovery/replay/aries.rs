@@ -1,19 +1,20 @@
 //! Replay where operations are logged one by one: ARIES.
 //!
-//! The streams are merged by log sequence number, and history is repeated: every change is made again, those of
-//! transactions that were rolled back too, and their compensations. The transaction table follows it, as it did when
-//! the log was written; at the end of the log it holds the *losers*, those that had neither committed nor been rolled
-//! back. Their changes are undone, the last one first.
+//! The streams are merged by log sequence number, and history is repeated: every change is redone,
+//! including those of transactions that were rolled back, and their compensations. The transaction
+//! table follows it, as it did when the log was written; at the end of the log it holds the
+//! *losers*, those that had neither committed nor been rolled back. Their changes are undone, the
+//! last one first.
 //!
 //! - Analysis is a part of the redo pass: there are no pages on disk that could tell it where to begin, so both
 //!   read the same log from its beginning.
-//! - Undoing writes nothing. A generation of the log that was read is sealed, so its losers stay losers, and
-//!   every recovery undoes them in memory before the next generation is replayed. A crash in the middle of a
-//!   recovery leaves nothing that the next one would have to know.
-//! - A loser's change is undone only if the loser was the last to change the record. A later writer had its
-//!   lock, so the loser had been rolled back by then, and never came back; under normal release, or when the
-//!   disk was full, its compensations may be missing. So the last change of each record is all that has to be
-//!   known, and transactions that ended long ago are not looked at again.
+//! - Undo writes no log. A generation of the log that was read is sealed, so its losers stay
+//!   losers, and every recovery undoes them in memory before the next generation is replayed. A
+//!   crash in the middle of a recovery leaves no state that the next one needs.
+//! - A loser's change is undone only if the loser was the last to change the record. A later writer
+//!   had its lock, so the loser had been rolled back by then, and never came back; under normal
+//!   release, or when the disk was full, its compensations may be missing. So only the last change
+//!   of each record has to be known, and transactions that ended long ago are not examined again.
 //!
 //! Where there is an image, or a backup ends at a stamp, none of this is needed: see `winners.rs`.
 //!
@@ -96,7 +97,7 @@ pub(in crate::recovery) fn operations_outcome(
     outcome(info, last, (end.dropped, in_image), end.streams)
 }
 
-/// A change that was made again, and may have to be undone.
+/// A redone change, which may have to be undone.
 struct Step {
     /// `None` if its table was dropped later.
     record: Option<RecordRef>,
@@ -160,7 +161,8 @@ impl History<'_, '_> {
             Followed::Committed(steps) => {
                 for record in steps.into_iter().filter_map(|step| step.record) {
                     self.tables.stamp(record, log_record.stamp);
-                    // It had the lock until now, so it is the owner, and what is before it is never undone.
+                    // It had the lock until now, so it is the owner, and earlier changes are never
+                    // undone.
                     self.owners.remove(&record);
                 }
                 Ok(true)
@@ -169,7 +171,7 @@ impl History<'_, '_> {
         }
     }
 
-    /// Gives a key its value, as transaction `xid` did. Nothing happens if its table was dropped later.
+    /// Redoes transaction `xid`'s change of a key. Does nothing if its table was dropped later.
     fn change(
         &mut self,
         xid: Lsn,
@@ -185,7 +187,7 @@ impl History<'_, '_> {
         Ok(record)
     }
 
-    /// Undoes what the losers did, the last change first. Returns how many they were.
+    /// Undoes the losers' changes, the last one first. Returns the number of losers.
     fn undo(self) -> u64 {
         let losers = self.table.len() as u64;
         for (xid, step) in self.table.into_losses() {

@@ -36,7 +36,8 @@ impl Kept for u64 {
     }
 }
 
-/// A key of any length with its hash, which most often tells that it is another without a look at it.
+/// A key of any length with its hash, which usually distinguishes it from another without a
+/// comparison of the keys.
 pub(in crate::recovery) struct Hashed {
     hash: u64,
     pub(in crate::recovery) key: Box<[u8]>,

@@ -1,8 +1,8 @@
 //! The log's winners for a table that has an image: the last version of each key that the log has
 //! changed.
 //!
-//! All of these are later than the image, so a key that is here is passed over there. Views read them while the image is
-//! loaded; then they go into the table's index together with its rows.
+//! All of these are later than the image, so the image's row of such a key is skipped. Views read
+//! them while the image is loaded; then they go into the table's index together with its rows.
 
 use std::cmp::Ordering;
 use std::ops::{Bound, Range};
@@ -10,7 +10,7 @@ use std::ops::{Bound, Range};
 use super::kept_keys::{Hashed, Kept};
 use crate::storage::record::RecordRef;
 
-/// Keys in their order, each with its record, or with nothing if it was deleted.
+/// Keys in their order, each with its record, or `None` if it was deleted.
 pub(in crate::recovery) type SortedWinners<K> = Vec<(K, Option<RecordRef>)>;
 
 /// The last versions of the keys of a table.
@@ -31,7 +31,7 @@ impl LogWinners {
         }
     }
 
-    /// How many keys there are, deleted ones included.
+    /// The number of keys, including deleted ones.
     pub(in crate::recovery) fn len(&self) -> usize {
         match self {
             Self::Fixed8(winners) => winners.len(),
@@ -39,7 +39,7 @@ impl LogWinners {
         }
     }
 
-    /// Of how many of these keys there is a record.
+    /// The number of these keys that have a record.
     pub(in crate::recovery) fn present(&self) -> usize {
         fn present<K>(winners: &SortedWinners<K>) -> usize {
             winners

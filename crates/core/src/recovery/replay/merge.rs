@@ -74,8 +74,8 @@ impl Replay<'_, '_> {
         Ok(outcome(info, last, (dropped, in_image), ends))
     }
 
-    /// Merges the streams by log sequence number, up to the first that is missing (`pwal`
-    /// Algorithm 4) of those that were not recycled.
+    /// Merges the streams by log sequence number, up to the first missing one (`pwal` Algorithm 4)
+    /// of those that were not recycled.
     fn in_lsn_order(&self, info: &GenerationInfo) -> Result<Outcome, OpenError> {
         let sealed = info.seal.as_ref().map(|seal| seal.last_lsn);
         let mut merge = Merge::by_lsn(self.open_all(info)?, info.complete_lsn(), sealed);

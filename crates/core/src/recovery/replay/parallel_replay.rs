@@ -1,7 +1,9 @@
-//! Replay in no order: streams side by side, of each key the version with the highest stamp.
+//! Parallel replay without an order of commits: for each key, the version with the highest stamp
+//! wins.
 //!
-//! Where the cut is not known yet, frames help: each says up to which log sequence number, or epoch,
-//! everything was durable when it was written, and only what lies above the highest of these has to wait.
+//! While the cut is unknown, frames bound it: each records the log sequence number, or epoch, up to
+//! which the log was durable when it was written, and only commits above the highest of these have
+//! to wait.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +18,7 @@ use super::replay_context::{Last, Outcome, Replay, outcome};
 use crate::error::OpenError;
 use crate::recovery::run_on_threads::on_threads;
 
-/// Where a commit stands: it counts exactly if that is below the cut.
+/// The position of a commit: it counts exactly if that is below the cut.
 fn place(cut: CutRule, record: &LogRecord<'_>) -> u64 {
     match cut {
         CutRule::Stamp => 0,
@@ -26,7 +28,7 @@ fn place(cut: CutRule, record: &LogRecord<'_>) -> u64 {
     }
 }
 
-/// The cut of a sealed generation: the first place that does not count.
+/// The cut of a sealed generation: the first position that does not count.
 fn sealed_cut(cut: CutRule, seal: &GenerationEnd) -> u64 {
     match cut {
         CutRule::Stamp => u64::MAX,
@@ -35,7 +37,7 @@ fn sealed_cut(cut: CutRule, seal: &GenerationEnd) -> u64 {
     }
 }
 
-/// Everything below this counts, as a frame says.
+/// Every commit below this counts, as a frame has recorded.
 fn safe_by(cut: CutRule, header: &FrameHeader) -> u64 {
     match cut {
         CutRule::Stamp => u64::MAX,
@@ -44,7 +46,7 @@ fn safe_by(cut: CutRule, header: &FrameHeader) -> u64 {
     }
 }
 
-/// A commit that waits for the cut to be known.
+/// A commit that waits until the cut is known.
 struct Waiting {
     place: u64,
     stamp: Stamp,
@@ -59,7 +61,8 @@ struct Counts {
     dropped: u64,
     /// The image has them.
     in_image: u64,
-    /// They are below the cut, in the image or replayed or not, and have LSNs from which on none is missing.
+    /// They are below the cut, whether in the image, replayed or skipped, and have LSNs of a
+    /// sequence without gaps.
     complete: u64,
 }
 
@@ -192,12 +195,12 @@ impl Replay<'_, '_> {
         let mut counts = Counts::default();
         while let Some(frame) = reader.next_frame().map_err(OpenError::Log)? {
             let header = frame.header;
-            // Everything below was durable before this frame was written.
+            // All commits below were durable before this frame was written.
             let by_this = safe_by(info.cut, &header);
             let safe = safe_below
                 .fetch_max(by_this, Ordering::Relaxed)
                 .max(by_this);
-            // In the order of LSNs these are all; epochs need not be in order.
+            // In the order of LSNs these are all of them; epochs need not be in order.
             let due = waiting.iter().take_while(|commit| commit.place < safe);
             let due = due.count();
             let mut replayed = 0;

@@ -1,6 +1,6 @@
-//! The replay of a generation: what it is given, and what it came to.
+//! The replay of a generation: its input and its outcome.
 //!
-//! How it goes is in `parallel_replay.rs`, `merge.rs` and `aries.rs`.
+//! The algorithms are in `parallel_replay.rs`, `merge.rs` and `aries.rs`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -66,7 +66,8 @@ impl Replay<'_, '_> {
     }
 }
 
-/// The last that counts of a generation: by the rule of its cut, one of the two or neither.
+/// The last position that counts in a generation: by the rule of its cut, one of the two or
+/// neither.
 #[derive(Clone, Copy, Default)]
 pub(in crate::recovery) struct Last {
     pub(in crate::recovery) lsn: Lsn,

@@ -1,11 +1,12 @@
 //! The records of one table while its log is replayed, found by hash.
 //!
-//! A replay asks for keys in no order and most often for keys that are new, which is what a tree is
-//! slowest at: several misses on the way down, and a leaf that is rebuilt again and again. So the tree
-//! stays empty until all is replayed. Until then a key's record is found in a hash table, by a miss or
-//! two that overlap with those of the other keys of a frame; then the keys are sorted once and the tree
-//! is built from them. Keys that are deleted in the end never come into the tree, and their records are freed before it is
-//! built. Nothing needs their stamps any more: what is committed later gets stamps above all that were replayed.
+//! A replay looks keys up in no order, and most of them are new, which is the slowest case for a
+//! tree: several misses on the way down, and a leaf that is rebuilt repeatedly. So the tree stays
+//! empty until all is replayed. Until then a key's record is found in a hash table, by a miss or
+//! two that overlap with those of the other keys of a frame; then the keys are sorted once and the
+//! tree is built from them. Keys that are deleted in the end never enter the tree, and their
+//! records are freed before it is built. Their stamps are not needed any more: later commits get
+//! stamps above all replayed ones.
 //!
 //! The table is cut into shards, each with a lock that is held for one look-up. A slot has sixteen
 //! bytes for an eight-byte key. For other keys it has thirty-two, with the key stored apart. Three
@@ -49,7 +50,7 @@ const SLOTS_MIN: usize = 16;
 /// How many keys are looked up together.
 const TOGETHER: usize = 64;
 
-/// How many keys are sorted at a time at most: a sort cannot be interrupted.
+/// The most keys that are sorted at a time: a sort cannot be interrupted.
 const SORTED_AT_ONCE: usize = 1 << 20;
 
 /// The least keys to sort for which another thread pays off.
@@ -75,8 +76,8 @@ impl<'a> Latest<'a> {
         }
     }
 
-    /// Gives each key its version if it has none or an older one. The error is that of a key, and
-    /// comes with its version's stamp.
+    /// Installs the version of each key that has none or an older one. The error is that of a key,
+    /// and comes with its version's stamp.
     pub(in crate::recovery) fn load<P: CcProtocol>(
         &self,
         versions: &[Loaded<'_>],
@@ -87,7 +88,7 @@ impl<'a> Latest<'a> {
         }
     }
 
-    /// The record of a key, made if it has none. It may be left without a value.
+    /// The record of a key, created if it does not exist. It may be left without a value.
     pub(in crate::recovery) fn record<P: CcProtocol>(
         &self,
         key: &[u8],
@@ -220,7 +221,7 @@ pub(in crate::recovery) struct Map<'a, K> {
     /// Unpredictable for the source of the keys.
     seed: u64,
     shards: Box<[CachePadded<Shard<K>>]>,
-    /// Whether any version said that its key is not there.
+    /// Whether any version was a deletion.
     deletes: AtomicBool,
 }
 
@@ -297,7 +298,7 @@ impl<'a, K: Kept> Map<'a, K> {
         let is_kept = |record: RecordRef| !deletes || !record.is_absent();
         let mut runs = self.runs(threads, ordered, is_kept, &watch)?;
         if deletes {
-            // The map is gone, so only the runs lead to records.
+            // The map is freed, so only the runs lead to records.
             let records = runs.iter_mut().flatten().map(|(_, record)| record);
             raw_table.compact(records);
         }
@@ -339,7 +340,7 @@ impl<'a, K: Kept> Map<'a, K> {
         let mut winners: SortedWinners<K> = winners.collect();
         watch()?;
         if deletes {
-            // The map is gone, so nothing else leads to records.
+            // The map is freed, so only these lead to records.
             raw_table.compact(winners.iter_mut().filter_map(|(_, record)| record.as_mut()));
         }
         Ok(winners)

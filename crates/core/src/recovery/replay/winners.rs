@@ -1,12 +1,15 @@
-//! Replay of operations over an image, or of those of a backup: the winners are redone, and nothing is undone.
+//! Replay of operations over an image, or of those of a backup: the winners are redone, and no
+//! change is undone.
 //!
-//! An image never holds what had not committed. So history is not repeated: the changes of a transaction are kept aside
-//! until its END, which carries the stamp. If that is above the image's, they are made then; what was rolled back, or had
-//! not ended, was never made. Stamps rise with every version of a key, so the version with the highest one is the last.
-//! So it is without an image, too, where a backup ends at a stamp: as if there were one of empty tables.
+//! An image never has uncommitted changes. So history is not repeated: the changes of a transaction
+//! are buffered until its END, which has the stamp. If that is above the image's, they are applied
+//! then; changes that were rolled back, or whose transaction had not ended, are never applied.
+//! Stamps rise with every version of a key, so the version with the highest one is the last. The
+//! same holds without an image, if a backup ends at a stamp: as if it had an image of empty tables.
 //!
-//! The log may begin in the middle of transactions: it is kept from the first LSN of the oldest one that had not ended
-//! when the image's stamp was to be chosen, so those that began before have ended, and the image has what became of them.
+//! The log may begin in the middle of transactions: it is kept from the first LSN of the oldest one
+//! that had not ended when the image's stamp was to be chosen, so earlier ones have ended, and the
+//! image has their outcome.
 //!
 //! Paper: pwal §5.6, with an image in the place of the pages
 
@@ -22,7 +25,7 @@ use crate::wal_format::aries_operation::Operation;
 use crate::wal_format::restore_point::RestorePoint;
 use crate::wal_format::transaction_table::{Followed, TransactionTable};
 
-/// A change that is made when its transaction has committed.
+/// A change that is applied once its transaction has committed.
 struct Change {
     table: TableId,
     key: Box<[u8]>,
@@ -117,7 +120,8 @@ impl Winners<'_, '_> {
         }
     }
 
-    /// Makes the changes of a transaction: the last of each key, for a version of the same stamp stays.
+    /// Applies the changes of a transaction: the last of each key, because a version of the same
+    /// stamp is not replaced.
     fn redo(&self, stamp: Stamp, changes: &[Change]) -> Result<(), String> {
         for Change { table, key, after } in changes.iter().rev() {
             let version = Loaded {
