@@ -1,10 +1,12 @@
-//! Whether the rows of a table are all in memory, and waiting until they are.
+//! The load state of a table: whether all its rows are in memory, and waiting until they are.
 //!
-//! After an opening, tables are loaded from the image in the background (`recovery/load_image/image_loader.rs`). Until then a table's
-//! index is empty: transactions wait, and views read the table where it lies.
+//! After an opening, tables are loaded from the image in the background
+//! (`recovery/load_image/image_loader.rs`). Until then a table's index is empty: transactions wait,
+//! and views read the table from the image.
 //!
 //! # Invariants
-//! - T1. Only the loading of the table uses its index and makes records in its arena before it is loaded.
+//! - T1. Before a table is loaded, only its loading uses its index and creates records in its
+//!   arena.
 //! - T2. A table that is loaded stays so.
 
 use std::collections::VecDeque;
@@ -16,7 +18,8 @@ use parking_lot::{Condvar, Mutex};
 use crate::error::Error;
 use crate::sync::{AtomicBool, Ordering};
 
-/// The numbers of tables that are waited for, in the order in which that began: those are loaded first.
+/// The numbers of tables with waiters, in the order in which the waits began: those are loaded
+/// first.
 #[derive(Default)]
 pub(crate) struct WantedTables {
     queue: Mutex<WantedQueue>,
@@ -26,12 +29,12 @@ pub(crate) struct WantedTables {
 #[derive(Default)]
 struct WantedQueue {
     numbers: VecDeque<usize>,
-    /// Whether anything has ever waited.
+    /// Whether any wait has ever begun.
     is_urgent: bool,
 }
 
 impl WantedTables {
-    /// The one that has been waited for longest, each once.
+    /// The table with the longest wait, each table once.
     pub(crate) fn next(&self) -> Option<usize> {
         self.queue.lock().numbers.pop_front()
     }
@@ -42,7 +45,7 @@ impl WantedTables {
         self.changed.notify_all();
     }
 
-    /// Waits until something waits for a table, or for all.
+    /// Waits until any caller waits for a table, or for all.
     pub(crate) fn wait_until_urgent(&self) {
         let mut queue = self.queue.lock();
         while !queue.is_urgent {
@@ -66,9 +69,9 @@ pub(crate) struct LoadState {
 /// While a table is loaded.
 #[derive(Default)]
 struct Loading {
-    /// Where the table is to be put when something begins to wait for it, and its number there.
+    /// The list into which the table is put when a wait for it begins, and its number there.
     wanted: Option<(Arc<WantedTables>, usize)>,
-    /// How it ended.
+    /// The outcome of its loading.
     outcome: Option<Result<(), Box<Error>>>,
     wakers: Vec<Waker>,
 }
@@ -103,8 +106,8 @@ impl LoadState {
         self.is_loaded.load(Ordering::Acquire)
     }
 
-    /// The table is to be loaded, before anything uses it. It is put into `wanted` by this number when something waits for
-    /// it.
+    /// The table is to be loaded, before anything uses it. It is put into `wanted` by this number
+    /// when a wait for it begins.
     pub(crate) fn begin(&self, wanted: &Arc<WantedTables>, number: usize) {
         self.loading.lock().wanted = Some((Arc::clone(wanted), number));
         self.is_loaded.store(false, Ordering::Release);
@@ -191,7 +194,7 @@ mod tests {
             state.begin(&wanted, 0);
             std::thread::scope(|scope| {
                 let waiters = [(); 2].map(|()| scope.spawn(|| state.wait()));
-                // Once one waits, or later.
+                // Either after a wait has begun, or later.
                 while wanted.next().is_none() {
                     std::thread::yield_now();
                 }

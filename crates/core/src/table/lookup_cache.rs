@@ -1,4 +1,5 @@
-//! The records that a transaction has just looked up: what is read is often written next.
+//! A cache of the records that a transaction has just looked up: a key that is read is often
+//! written next.
 
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::{BATCH_KEYS_MAX, TableId};
@@ -55,13 +56,13 @@ pub(crate) struct LookupCache {
     found: [Option<Found>; CACHED_MAX],
     /// How many were ever noted; each took the place of the one [`CACHED_MAX`] before it.
     noted: usize,
-    /// The place after the one that was found last: what is read in some order is mostly written in the
-    /// same.
+    /// The position after the last hit: keys are mostly written in the order in which they were
+    /// read.
     next: usize,
 }
 
 impl LookupCache {
-    /// Forgets all.
+    /// Clears the cache.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.noted = 0;
@@ -135,7 +136,7 @@ mod tests {
                 assert_eq!(lookup_cache.find(table, key), None);
             }
             let (forgotten, last) = noted.split_at(noted.len().saturating_sub(CACHED_MAX));
-            // In one order and in the other.
+            // In both orders.
             for (key, record) in last.iter().chain(last.iter().rev()) {
                 assert_eq!(lookup_cache.find(table, key), Some(*record));
                 assert_eq!(lookup_cache.find(TableId(2), key), None);

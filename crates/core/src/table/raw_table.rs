@@ -1,9 +1,10 @@
 //! A table without its types: an index from key bytes to records, and the records.
 //!
 //! Updates never touch the index. A key that is written for the first time gets an **absent
-//! record** first; from then on, its presence is a matter of the record alone, and every protocol
-//! treats "not there" as one more version. Absent records leave the index when no transaction, view or recovery needs them
-//! any more (`commit/removal.rs`); an opening leaves nothing of them behind (`RawTable::compact`).
+//! record** first; from then on, only the record determines its presence, and every protocol treats
+//! "absent" as one more version. Absent records leave the index when no transaction, view or
+//! recovery needs them any more (`commit/removal.rs`); an opening removes all of them
+//! (`RawTable::compact`).
 //!
 //! The new record enters the index locked, and is unlocked with the leaf's rts as its own: a transaction that has
 //! read the gap before, at a stamp up to that rts, stays ahead of the one that fills it (see `cc`, phantoms). Where
@@ -67,7 +68,7 @@ pub(crate) struct RawTable {
     pub(crate) made_by: ChangeNumber,
     /// It was dropped, or is about to be: transactions that use it fail (`commit::dropped_tables`).
     dropped: AtomicBool,
-    /// Whether its rows are all here: if not, nothing but its loading uses its index.
+    /// Whether all its rows are in memory: if not, only its loading uses its index.
     pub(crate) load_state: LoadState,
     /// Whether its keys all have eight bytes.
     pub(crate) fixed_keys: bool,
@@ -82,7 +83,7 @@ pub(crate) struct RawTable {
     removed_ranges: RemovedRanges,
     #[cfg(feature = "fault-injection")]
     removed_versions: RemovedVersions,
-    /// Stands for the end of all keys: the gap below it is that above the last key.
+    /// Represents the end of all keys: the gap below it is the one above the last key.
     end: RecordRef,
 }
 
